@@ -1,0 +1,12 @@
+# What Skald is built on. Also installed: an outside project finds the same things through skaldConfig.cmake.
+include(CMakeFindDependencyMacro)
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(OpenSSL 3 REQUIRED)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json 3.11 REQUIRED)
+# Boost is used for its headers only (Asio, Beast), so its components are not asked for.
+find_package(Boost 1.81 REQUIRED)
+# libpqxx 6 has no CMake package; pkg-config knows both 6 and 7.
+pkg_check_modules(libpqxx REQUIRED IMPORTED_TARGET GLOBAL libpqxx>=6.4)
+pkg_check_modules(librabbitmq REQUIRED IMPORTED_TARGET GLOBAL librabbitmq>=0.11)

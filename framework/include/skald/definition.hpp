@@ -1,0 +1,123 @@
+// The definition of a saga: its name and its steps in order, checked by the compiler.
+//
+//     namespace steps {
+//     inline constexpr skald::compensatable<order> charge_payment{"charge-payment", "payments"};
+//     inline constexpr skald::pivot<order>         arrange_shipping{"arrange-shipping", "shipping"};
+//     }
+//     inline constexpr auto place_order = skald::define("place-order", steps::charge_payment, steps::arrange_shipping);
+//
+// The theory, which does not compile when it is broken: compensatable steps, then at most one pivot (the point of no
+// return), then retriable steps; one data type; every name once. Garcia-Molina and Salem, "Sagas" (1987).
+//
+// The names are stored and travel in messages: they are chosen here, once, and never follow a class's name.
+// Lifetime: handles and definitions are constants that refer to string literals.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+#include <type_traits>
+
+namespace skald {
+
+enum class step_kind {
+    compensatable,  // can be undone: has `compensate`
+    pivot,          // the point of no return: if it commits, the saga will complete
+    retriable,      // behind the pivot: may be late, never says no
+};
+
+/// Names one step: what it is called, which service runs it, and the saga's data type.
+template <class Data, step_kind Kind>
+struct step_handle
+{
+    std::string_view name;     // [a-z][a-z0-9-]{0,47}
+    std::string_view service;  // likewise
+
+    using data = Data;
+    static constexpr step_kind kind = Kind;
+};
+
+template <class Data> using compensatable = step_handle<Data, step_kind::compensatable>;
+template <class Data> using pivot         = step_handle<Data, step_kind::pivot>;
+template <class Data> using retriable     = step_handle<Data, step_kind::retriable>;
+
+/// One step of a plan, without its type.
+struct planned_step
+{
+    std::string_view name;
+    std::string_view service;
+    step_kind kind;
+};
+
+template <class Data, step_kind... Kinds>
+struct definition
+{
+    using data = Data;
+    static constexpr std::size_t size = sizeof...(Kinds);
+    static constexpr std::array<step_kind, size> kinds{Kinds...};
+
+    std::string_view name;
+    std::array<planned_step, size> steps;
+    int version{1};  // travels with every message; sagas under way keep the plan with which they began
+
+    /// The same definition under another version: `define(...).versioned(2)`.
+    consteval definition versioned(int number) const { return {name, steps, number}; }
+};
+
+namespace detail {
+
+// Never defined: a mistake in a definition calls one of them, and its name is what the compiler prints.
+void a_step_name_is_used_twice();
+void a_name_must_begin_with_a_letter_and_have_only_lower_case_letters_digits_and_dashes_at_most_48();
+
+constexpr bool is_name(std::string_view text)
+{
+    auto const lower = [](char c) { return c >= 'a' && c <= 'z'; };
+    if (text.empty() || text.size() > 48 || !lower(text.front())) return false;
+    for (char const c : text)
+        if (!lower(c) && !(c >= '0' && c <= '9') && c != '-') return false;
+    return true;
+}
+
+consteval void check_name(std::string_view text)
+{
+    if (!is_name(text)) a_name_must_begin_with_a_letter_and_have_only_lower_case_letters_digits_and_dashes_at_most_48();
+}
+
+template <step_kind... Kinds>
+consteval bool in_order()
+{
+    int pivots = 0;
+    step_kind last = step_kind::compensatable;
+    for (step_kind const kind : {Kinds...}) {
+        if (kind < last) return false;
+        last = kind;
+        pivots += kind == step_kind::pivot;
+    }
+    return pivots <= 1;
+}
+
+}  // namespace detail
+
+/// The definition of the saga `name` with its steps in order.
+template <class First, class... Rest>
+consteval auto define(std::string_view name, First first, Rest... rest)
+{
+    static_assert((std::is_same_v<typename First::data, typename Rest::data> && ...),
+                  "every step of a definition works on the same data type");
+    static_assert(detail::in_order<First::kind, Rest::kind...>(),
+                  "steps come in this order: compensatable steps, at most one pivot, retriable steps");
+
+    definition<typename First::data, First::kind, Rest::kind...> made{
+        name, {{{first.name, first.service, First::kind}, {rest.name, rest.service, Rest::kind}...}}};
+    detail::check_name(name);
+    for (std::size_t i = 0; i < made.size; ++i) {
+        detail::check_name(made.steps[i].name);
+        detail::check_name(made.steps[i].service);
+        for (std::size_t j = i + 1; j < made.size; ++j)
+            if (made.steps[i].name == made.steps[j].name) detail::a_step_name_is_used_twice();
+    }
+    return made;
+}
+
+}  // namespace skald

@@ -1,0 +1,46 @@
+// A saga's data between its type and the bytes of a message.
+#pragma once
+
+#include <skald/errors.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <string_view>
+
+namespace skald::detail {
+
+/// JSON that is safe to hand to nlohmann::json and to PostgreSQL: at most 64 levels deep, no name twice in an object, no
+/// \u0000, no whole number beyond 64 bits. Throws data_error that says what and where.
+nlohmann::json parse_checked(std::string_view body);
+
+/// Throws data_error where a number came out of the type other than it went in, as 4294967297 does from an int.
+void check_numbers_survived(nlohmann::json const& received, nlohmann::json const& understood);
+
+template <class Data>
+Data read_data(std::string_view body)
+{
+    nlohmann::json const received = parse_checked(body);
+    try {
+        Data data = received.get<Data>();
+        check_numbers_survived(received, nlohmann::json(data));
+        return data;
+    }
+    catch (nlohmann::json::exception const& error) {
+        throw data_error{std::string{"the body does not fit the saga's data type: "} + error.what()};
+    }
+}
+
+/// Throws data_error where `data` holds text that is not UTF-8.
+template <class Data>
+std::string write_data(Data const& data)
+{
+    try {
+        return nlohmann::json(data).dump();
+    }
+    catch (nlohmann::json::exception const& error) {
+        throw data_error{std::string{"the saga's data can't be written as JSON: "} + error.what()};
+    }
+}
+
+}  // namespace skald::detail

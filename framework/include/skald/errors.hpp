@@ -1,0 +1,32 @@
+// What Skald throws at its callers. All derive from std::runtime_error; each message says what to do.
+#pragma once
+
+#include <stdexcept>
+
+namespace skald {
+
+/// A setting, a definition or the way services are put together is wrong. Thrown before anything runs.
+struct configuration_error : std::runtime_error
+{
+    using std::runtime_error::runtime_error;
+};
+
+/// The key was used before for something else.
+struct key_reused : std::runtime_error
+{
+    using std::runtime_error::runtime_error;
+};
+
+/// Another transaction is starting a saga with that key at this moment. Roll back and try again.
+struct key_in_flight : std::runtime_error
+{
+    using std::runtime_error::runtime_error;
+};
+
+/// The saga's data is not JSON that Skald accepts, or does not fit the data type of the saga.
+struct data_error : std::runtime_error
+{
+    using std::runtime_error::runtime_error;
+};
+
+}  // namespace skald

@@ -1,0 +1,37 @@
+// HTTP messages as Skald's handlers see them.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace skald::http {
+
+using header_list = std::vector<std::pair<std::string, std::string>>;
+
+/// A request that was read whole.
+struct request
+{
+    std::string method;                             // "POST"
+    std::string target;                             // as received: "/orders?x=1"
+    std::string path;                               // decoded: "/orders"
+    std::string query;                              // as received, without '?'
+    std::map<std::string, std::string> parameters;  // from the route: {key} of "/sagas/{key}", decoded
+    header_list headers;                            // in the order received, names as received
+    std::string body;
+
+    /// The first header of that name, whatever its case, or empty.
+    std::string_view header(std::string_view name) const;
+};
+
+struct response
+{
+    int status{200};
+    std::string content_type;  // empty if there is no body
+    header_list headers;
+    std::string body;
+};
+
+}  // namespace skald::http

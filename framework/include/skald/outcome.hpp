@@ -1,0 +1,64 @@
+// How a step ends when nothing broke. A business "no" is a value; a fault is an exception, which no step has to catch.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace skald {
+
+struct done_outcome {};
+
+struct reject_outcome
+{
+    std::string reason;
+};
+
+struct snooze_outcome
+{
+    std::chrono::milliseconds wait;
+};
+
+/// The step has done its work; what it wrote commits together with the message to the next step.
+inline done_outcome done() { return {}; }
+
+/// A business no. Nothing that the step wrote remains, it is never retried, and compensation starts at once.
+/// `reason` is for people: it is stored, shown with the saga, and cut at 1,000 bytes.
+inline reject_outcome reject(std::string reason) { return {std::move(reason)}; }
+
+/// Not yet. Nothing that the step wrote remains; it runs again after `wait`, and that costs no attempt.
+inline snooze_outcome snooze(std::chrono::milliseconds wait) { return {wait}; }
+
+/// What `execute` of a compensatable or pivot step returns: done(), reject(...) or snooze(...).
+class outcome
+{
+public:
+    outcome(done_outcome what) : what_{what} {}
+    outcome(reject_outcome what) : what_{std::move(what)} {}
+    outcome(snooze_outcome what) : what_{what} {}
+
+    bool is_done() const { return std::holds_alternative<done_outcome>(what_); }
+    reject_outcome const* rejected() const { return std::get_if<reject_outcome>(&what_); }
+    snooze_outcome const* snoozed() const { return std::get_if<snooze_outcome>(&what_); }
+
+private:
+    std::variant<done_outcome, reject_outcome, snooze_outcome> what_;
+};
+
+/// What `execute` of a retriable step returns: done() or snooze(...). Behind the pivot there is no way back, so there
+/// is no reject.
+class forward_outcome
+{
+public:
+    forward_outcome(done_outcome what) : what_{what} {}
+    forward_outcome(snooze_outcome what) : what_{what} {}
+    forward_outcome(reject_outcome) = delete;  // a retriable step can't reject: the saga is past its pivot
+
+    operator outcome() const { return what_; }
+
+private:
+    outcome what_;
+};
+
+}  // namespace skald

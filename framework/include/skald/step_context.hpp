@@ -1,0 +1,34 @@
+// What a step knows of the saga it runs for, and the transaction it runs in.
+#pragma once
+
+#include <skald/transaction_context.hpp>
+
+#include <string>
+
+namespace skald {
+
+class step_context final : public transaction_context
+{
+public:
+    step_context(detail::unit_of_work& unit, std::string scope, std::string saga_key, std::string derived_key, int attempt)
+        : transaction_context{unit, std::move(scope)}, saga_key_{std::move(saga_key)},
+          derived_key_{std::move(derived_key)}, attempt_{attempt}
+    {}
+
+    /// `key:step`, or `key:step.compensate`: the same for every attempt, redelivery and replay of this step. Hand it to
+    /// whatever else must do its part once, such as a payment gateway.
+    std::string const& key() const { return derived_key_; }
+
+    /// The saga's key within scope().
+    std::string const& saga_key() const { return saga_key_; }
+
+    /// Which try this is, from 1.
+    int attempt() const { return attempt_; }
+
+private:
+    std::string saga_key_;
+    std::string derived_key_;
+    int attempt_;
+};
+
+}  // namespace skald

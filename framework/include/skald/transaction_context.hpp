@@ -1,0 +1,102 @@
+// What runs inside a transaction of Skald's: SQL, and messages that leave if and only if it commits.
+//
+// This is the one public header that includes libpqxx.
+#pragma once
+
+#include <pqxx/result>
+#include <pqxx/transaction_base>
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace skald {
+
+namespace detail {
+
+/// What the storage adapter gives a running step.
+class unit_of_work
+{
+public:
+    virtual ~unit_of_work() = default;
+    virtual pqxx::transaction_base& tx() = 0;
+    /// The name under which `text` is prepared on this connection; prepares it the first time.
+    virtual std::string const& prepared(std::string_view text) = 0;
+};
+
+struct published_message
+{
+    std::string destination;
+    std::string type;
+    std::string body;
+};
+
+// libpqxx 6 has no string_view parameters.
+template <class T>
+decltype(auto) as_parameter(T const& value)
+{
+    if constexpr (std::is_same_v<T, std::string_view>) return std::string{value};
+    else return static_cast<T const&>(value);
+}
+
+}  // namespace detail
+
+/// The base of step_context and request_context.
+///
+/// Lifetime:    the call that received it. Keep no reference to it.
+/// Threads:     the thread that received it.
+/// Transaction: Skald began it and Skald ends it. A step that runs COMMIT or ROLLBACK itself is found out and parked.
+///              An SQL error aborts the transaction even when the exception is caught: to go on after one, use a
+///              SAVEPOINT. A step that swallowed one without can't commit by accident; it counts as a fault.
+/// Isolation:   READ COMMITTED.
+class transaction_context
+{
+public:
+    transaction_context(transaction_context const&) = delete;
+    transaction_context& operator=(transaction_context const&) = delete;
+
+    /// Runs one statement with $1, $2, ... It is prepared the first time on each connection and reused after that, so
+    /// `text` should be a constant; values belong into `args`.
+    /// Throws: what pqxx throws. Let it pass: Skald classifies it and retries the step.
+    template <class... Args>
+    pqxx::result sql(std::string_view text, Args const&... args)
+    {
+        auto const& name = unit_.prepared(text);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // libpqxx 7.10 prefers exec(prepped); 6.4 has only this
+        return unit_.tx().exec_prepared(name, detail::as_parameter(args)...);
+#pragma GCC diagnostic pop
+    }
+
+    /// The transaction itself, for what sql() has no form for. It can't be committed through this object.
+    pqxx::transaction_base& tx() { return unit_.tx(); }
+
+    /// Sends a message of yours to `destination` (a service's name, or any routing key bound to the exchange `skald`)
+    /// when this transaction commits, at least once; its key is `<derived key>.<type>`, with a number from the second
+    /// one of that type on. At most 1 MiB.
+    void publish(std::string_view destination, std::string_view type, nlohmann::json const& body)
+    {
+        published_.push_back({std::string{destination}, std::string{type}, body.dump()});
+    }
+
+    /// The tenant, user or organisation that the key belongs to; '' if unused.
+    std::string const& scope() const { return scope_; }
+
+    std::vector<detail::published_message> const& published() const { return published_; }
+
+protected:
+    transaction_context(detail::unit_of_work& unit, std::string scope) : unit_{unit}, scope_{std::move(scope)} {}
+    ~transaction_context() = default;
+
+    detail::unit_of_work& unit() { return unit_; }
+
+private:
+    detail::unit_of_work& unit_;
+    std::string scope_;
+    std::vector<detail::published_message> published_;
+};
+
+}  // namespace skald

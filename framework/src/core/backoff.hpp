@@ -1,0 +1,31 @@
+// Full jitter: uniform between nothing and a ceiling that doubles, so that many who failed together do not all come
+// back together.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+
+namespace skald::core {
+
+struct backoff
+{
+    std::chrono::milliseconds first{100};
+    std::chrono::milliseconds longest{15'000};
+
+    /// The ceiling of the wait after `failures` failures in a row (1 is the first).
+    std::chrono::milliseconds ceiling(int failures) const
+    {
+        int const doublings = std::clamp(failures - 1, 0, 30);
+        return std::min(longest, std::chrono::milliseconds{first.count() << doublings});
+    }
+
+    template <class Generator>
+    std::chrono::milliseconds wait(int failures, Generator& random) const
+    {
+        using count = std::chrono::milliseconds::rep;
+        return std::chrono::milliseconds{std::uniform_int_distribution<count>{0, ceiling(failures).count()}(random)};
+    }
+};
+
+}  // namespace skald::core

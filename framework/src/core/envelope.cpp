@@ -1,0 +1,118 @@
+#include "core/envelope.hpp"
+
+#include "core/text.hpp"
+
+#include <charconv>
+#include <optional>
+
+namespace skald::core {
+namespace {
+
+constexpr int count_max = 1'000'000;
+
+std::string_view text_of(message const& m, std::string_view name)
+{
+    return find_header(m.headers, name).value_or(std::string_view{});
+}
+
+std::optional<int> number_of(message const& m, std::string_view name, int least, int missing)
+{
+    auto const text = find_header(m.headers, name);
+    if (!text) return missing;
+    int number{};
+    auto const [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
+    if (error != std::errc{} || end != text->data() + text->size() || number < least || number > count_max)
+        return std::nullopt;
+    return number;
+}
+
+refusal missing_or_malformed(std::string_view name)
+{
+    return {"header " + std::string{name} + " is missing or malformed"};
+}
+
+bool is_trace_context(std::string_view text, std::size_t bytes_max)
+{
+    if (text.size() > bytes_max) return false;
+    for (char const c : text)
+        if (c < 0x20 || c > 0x7e) return false;
+    return true;
+}
+
+}  // namespace
+
+envelope envelope::at(position there) const
+{
+    envelope other = *this;
+    other.itinerary.position = there;
+    other.attempt = 1;
+    other.snoozes = 0;
+    return other;
+}
+
+std::variant<envelope, refusal> read_envelope(message const& received)
+{
+    auto const key = parse_derived_key(text_of(received, header::idempotency_key));
+    if (!key) return missing_or_malformed(header::idempotency_key);
+
+    envelope e;
+    e.saga = {std::string{text_of(received, header::scope)}, key->key};
+    if (!is_scope(e.saga.scope)) return missing_or_malformed(header::scope);
+
+    e.definition = text_of(received, header::definition);
+    if (!is_name(e.definition)) return missing_or_malformed(header::definition);
+
+    e.home = text_of(received, header::home);
+    if (!is_name(e.home)) return missing_or_malformed(header::home);
+
+    auto itinerary = parse_itinerary(text_of(received, header::itinerary));
+    if (!itinerary) return missing_or_malformed(header::itinerary);
+    e.itinerary = std::move(*itinerary);
+
+    auto const version = number_of(received, header::version, 1, 1);
+    auto const attempt = number_of(received, header::attempt, 1, 1);
+    auto const snoozes = number_of(received, header::snoozes, 0, 0);
+    if (!version) return missing_or_malformed(header::version);
+    if (!attempt) return missing_or_malformed(header::attempt);
+    if (!snoozes) return missing_or_malformed(header::snoozes);
+    e.version = *version;
+    e.attempt = *attempt;
+    e.snoozes = *snoozes;
+
+    if (e.key() != *key || received.type != key->step)
+        return refusal{"the key, the type and the itinerary do not speak of the same step"};
+
+    e.reason = storable_text(text_of(received, header::reason));
+    // Trace context is for observers: what is odd is dropped, never a reason to refuse.
+    if (auto const t = text_of(received, header::traceparent); is_trace_context(t, 128)) e.traceparent = t;
+    if (auto const t = text_of(received, header::tracestate); is_trace_context(t, 512)) e.tracestate = t;
+    return e;
+}
+
+message write_message(envelope const& e, std::string body)
+{
+    message m;
+    m.destination = e.itinerary.current().service;
+    m.id = e.key().text();
+    m.type = e.itinerary.current().name;
+    m.headers = {
+        {std::string{header::idempotency_key}, m.id},
+        {std::string{header::scope}, e.saga.scope},
+        {std::string{header::definition}, e.definition},
+        {std::string{header::version}, std::to_string(e.version)},
+        {std::string{header::itinerary}, e.itinerary.text()},
+        {std::string{header::home}, e.home},
+        {std::string{header::attempt}, std::to_string(e.attempt)},
+    };
+    auto const add = [&](std::string_view name, std::string const& value) {
+        if (!value.empty()) m.headers.emplace_back(name, value);
+    };
+    add(header::reason, e.reason);
+    add(header::snoozes, e.snoozes > 0 ? std::to_string(e.snoozes) : "");
+    add(header::traceparent, e.traceparent);
+    add(header::tracestate, e.tracestate);
+    m.body = std::move(body);
+    return m;
+}
+
+}  // namespace skald::core

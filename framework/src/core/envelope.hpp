@@ -1,0 +1,65 @@
+// The envelope: what the headers of a saga's message say, read strictly and written the one way.
+// See docs/protocol.md, "Messages".
+#pragma once
+
+#include "core/identity.hpp"
+#include "core/itinerary.hpp"
+#include "core/message.hpp"
+
+#include <string>
+#include <variant>
+
+namespace skald::core {
+
+inline constexpr std::string_view progress_type = "skald.progress";
+
+namespace header {
+inline constexpr std::string_view idempotency_key = "x-idempotency-key";
+inline constexpr std::string_view scope = "x-saga-scope";
+inline constexpr std::string_view definition = "x-saga";
+inline constexpr std::string_view version = "x-saga-version";
+inline constexpr std::string_view itinerary = "x-saga-itinerary";
+inline constexpr std::string_view home = "x-saga-home";
+inline constexpr std::string_view reason = "x-saga-reason";
+inline constexpr std::string_view attempt = "x-attempt";
+inline constexpr std::string_view snoozes = "x-snoozes";
+inline constexpr std::string_view traceparent = "traceparent";
+inline constexpr std::string_view tracestate = "tracestate";
+}  // namespace header
+
+struct envelope
+{
+    saga_id saga;
+    std::string definition;
+    int version{1};
+    core::itinerary itinerary;
+    std::string home;
+    std::string reason;  // why the saga is going back; empty going forward
+    int attempt{1};
+    int snoozes{0};
+    std::string traceparent;
+    std::string tracestate;
+
+    derived_key key() const { return {saga.key, itinerary.current().name, itinerary.position.direction}; }
+
+    /// Which turn of this step it is: attempts that failed and snoozes both move it on. A turn that is recorded already
+    /// is a duplicate.
+    int turn() const { return attempt + snoozes; }
+
+    /// The envelope of another step of the same saga.
+    envelope at(position there) const;
+};
+
+/// Why a message can't be taken for a saga's step: one sentence.
+struct refusal
+{
+    std::string why;
+};
+
+/// Everything is checked: names, sizes, numbers, and that the key, the type and the itinerary speak of one step.
+std::variant<envelope, refusal> read_envelope(message const& received);
+
+/// The message to the service of the envelope's step.
+message write_message(envelope const& e, std::string body);
+
+}  // namespace skald::core

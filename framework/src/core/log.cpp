@@ -1,0 +1,86 @@
+#include "core/log.hpp"
+
+#include <array>
+#include <chrono>
+#include <ctime>
+
+#include <unistd.h>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+namespace skald::core {
+namespace {
+
+constexpr std::size_t value_bytes_max = 1000;
+
+constexpr std::string_view name_of(severity level)
+{
+    constexpr std::array<std::string_view, 4> names{"debug", "info", "warning", "error"};
+    return names[static_cast<std::size_t>(level)];
+}
+
+bool is_plain(unsigned char c)
+{
+    return c > 0x20 && c < 0x7f && c != '"' && c != '\\' && c != '=';
+}
+
+void append_escaped(std::string& out, unsigned char c)
+{
+    if (c == '"' || c == '\\') (out += '\\') += static_cast<char>(c);
+    else if (c == '\n') out += "\\n";
+    else if (c < 0x20 || c >= 0x7f) out += fmt::format("\\x{:02x}", c);
+    else out += static_cast<char>(c);
+}
+
+std::string utc_now()
+{
+    auto const now = std::chrono::system_clock::now();
+    auto const ms = std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
+    std::time_t const seconds = std::chrono::system_clock::to_time_t(now);
+    std::tm utc{};
+    gmtime_r(&seconds, &utc);
+    return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03d}Z", utc, ms);
+}
+
+}  // namespace
+
+std::string log_value(std::string_view raw)
+{
+    bool plain = !raw.empty() && raw.size() <= value_bytes_max;
+    for (unsigned char const c : raw) plain = plain && is_plain(c);
+    if (plain) return std::string{raw};
+
+    std::string out{"\""};
+    for (unsigned char const c : raw.substr(0, value_bytes_max)) append_escaped(out, c);
+    if (raw.size() > value_bytes_max) out += "...";
+    return out += '"';
+}
+
+std::string log_line(std::string_view time, severity level, std::string_view service, std::string_view event,
+                     std::initializer_list<log_field> fields)
+{
+    std::string line = fmt::format("{} {} {} {}", time, name_of(level), log_value(service), event);
+    for (auto const& field : fields) {
+        line.append(" ").append(field.name).append("=");
+        if (auto const* number = std::get_if<std::int64_t>(&field.value)) line += fmt::format("{}", *number);
+        else line += log_value(std::get<std::string_view>(field.value));
+    }
+    return line += '\n';
+}
+
+stderr_logger::stderr_logger(std::string service, severity least) : service_{std::move(service)}, least_{least} {}
+
+void stderr_logger::write(severity level, std::string_view event, std::initializer_list<log_field> fields) noexcept
+try {
+    if (level < least_) return;
+    auto const line = log_line(utc_now(), level, service_, event, fields);
+    // One write per line, so that lines of several threads and processes do not mix. A log that can't be written
+    // has nowhere to be reported.
+    [[maybe_unused]] auto const written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+catch (...) {
+    return;
+}
+
+}  // namespace skald::core

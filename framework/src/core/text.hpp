@@ -1,0 +1,20 @@
+// Text that PostgreSQL can store.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace skald::core {
+
+/// Well-formed UTF-8 without NUL: what a text column takes.
+bool is_storable_text(std::string_view text);
+
+/// The same text if it is storable, else with each offending byte written as \xNN; cut at `bytes_max`.
+std::string storable_text(std::string_view text, std::size_t bytes_max = 1000);
+
+std::string to_hex(std::string_view bytes);
+
+/// Throws std::invalid_argument where `hex` is not pairs of hexadecimal digits.
+std::string from_hex(std::string_view hex);
+
+}  // namespace skald::core

@@ -1,0 +1,62 @@
+#include "core/transition.hpp"
+
+#include <array>
+#include <cassert>
+
+namespace skald::core {
+namespace {
+
+// Everything before a step that can say no is compensatable, so the way back is simply one to the left.
+transition step_back(std::size_t from, step_status recorded)
+{
+    if (from == 0) return {recorded, std::nullopt, saga_state::compensated};
+    return {recorded, position{direction::back, from - 1}, saga_state::compensating};
+}
+
+transition next_forward(itinerary const& at, event what)
+{
+    auto const index = at.position.index;
+    switch (what) {
+    case event::completed:
+        if (index + 1 == at.steps.size()) return {step_status::completed, std::nullopt, saga_state::completed};
+        return {step_status::completed, position{direction::forward, index + 1}, saga_state::running};
+    case event::rejected:
+        return step_back(index, step_status::rejected);
+    case event::cancelled:
+        return step_back(index, step_status::cancelled);
+    case event::attempts_exhausted:
+        if (at.past_pivot()) return {step_status::parked, std::nullopt, saga_state::stuck};
+        return step_back(index, step_status::rejected);
+    }
+    assert(false);
+    return {};
+}
+
+transition next_back(itinerary const& at, event what)
+{
+    if (what == event::attempts_exhausted) return {step_status::parked, std::nullopt, saga_state::stuck};
+    return step_back(at.position.index, what == event::cancelled ? step_status::cancelled : step_status::completed);
+}
+
+}  // namespace
+
+transition next(itinerary const& at, event what)
+{
+    assert(at.position.index < at.steps.size());
+    assert(!((what == event::rejected || what == event::cancelled) && at.past_pivot()));
+    return at.position.direction == direction::forward ? next_forward(at, what) : next_back(at, what);
+}
+
+std::string_view name_of(step_status status)
+{
+    constexpr std::array<std::string_view, 6> names{"completed", "started", "retrying", "rejected", "parked", "cancelled"};
+    return names[static_cast<std::size_t>(status)];
+}
+
+std::string_view name_of(saga_state state)
+{
+    constexpr std::array<std::string_view, 5> names{"running", "compensating", "completed", "compensated", "stuck"};
+    return names[static_cast<std::size_t>(state)];
+}
+
+}  // namespace skald::core

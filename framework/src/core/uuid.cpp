@@ -1,0 +1,31 @@
+#include "core/uuid.hpp"
+
+#include "core/text.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <stdexcept>
+
+#include <openssl/rand.h>
+
+namespace skald::core {
+
+std::string make_uuid_v7()
+{
+    std::string bytes(16, '\0');
+    if (RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), 16) != 1)
+        throw std::runtime_error{"OpenSSL has no random numbers"};
+
+    using namespace std::chrono;
+    auto const ms = static_cast<std::uint64_t>(
+        duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count());
+    for (std::size_t i = 0; i < 6; ++i) bytes[i] = static_cast<char>(ms >> (40 - 8 * i));
+    bytes[6] = static_cast<char>((bytes[6] & 0x0f) | 0x70);  // version 7
+    bytes[8] = static_cast<char>((bytes[8] & 0x3f) | 0x80);  // variant 10
+
+    auto text = to_hex(bytes);
+    for (auto const dash : {8, 13, 18, 23}) text.insert(static_cast<std::size_t>(dash), 1, '-');
+    return text;
+}
+
+}  // namespace skald::core

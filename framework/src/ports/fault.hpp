@@ -1,0 +1,22 @@
+// Faults of a port, classified once, in the adapter that met them (style rule 11).
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace skald::ports {
+
+enum class fault_kind {
+    retry_at_once,    // rolled back for no fault of the step's: deadlock, serialization, a plan that went stale
+    connection_lost,  // rolled back, and the connection with it: start again on a new one
+    in_doubt,         // lost while committing: nobody knows; go through the guard again on a new connection
+    broken,           // the step or its SQL is at fault: counts as an attempt
+};
+
+struct fault : std::runtime_error
+{
+    fault(fault_kind k, std::string const& what) : std::runtime_error{what}, kind{k} {}
+    fault_kind kind;
+};
+
+}  // namespace skald::ports

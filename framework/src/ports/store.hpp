@@ -1,0 +1,187 @@
+// The store port: a database as one lane sees it. One transaction at a time, on one connection, used by one thread.
+//
+// It is an inner seam (for the tests' doubles and simulation) and no promise of other databases: what a step gets is
+// honestly PostgreSQL's transaction. The statements behind each function are in sql/queries/guard.sql.
+#pragma once
+
+#include "core/envelope.hpp"
+#include "core/fingerprint.hpp"
+#include "core/transition.hpp"
+#include "ports/fault.hpp"
+
+#include <skald/transaction_context.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace skald::ports {
+
+struct claim_item
+{
+    core::saga_id saga;
+    std::string step;  // with its ".compensate"; empty for an entry request
+    core::fingerprint fingerprint;
+    int turn{1};
+    bool past_pivot{};
+};
+
+/// See sql/migrations/0002_guard.sql for what each means and what to do with it.
+enum class verdict { fresh, retry, duplicate, in_flight, mismatch, cancelled, paused };
+
+struct claim_answer
+{
+    ports::verdict verdict{};
+    int attempts{};  // held: the number of this attempt; else how many were made
+    bool held{};
+};
+
+/// A message for the outbox.
+struct enqueued
+{
+    core::message message;
+    std::string scope;
+    std::string aggregate_type;  // the definition
+    std::string aggregate_id;    // the saga's key
+    std::chrono::milliseconds delay{};
+};
+
+struct step_record
+{
+    core::saga_id saga;
+    std::string step;
+    core::step_status status{};
+    int attempts{};
+    int snoozes_added{};
+    std::string error;
+};
+
+/// A record of a step that ran without a claim of its own, inside an entry request.
+struct new_record
+{
+    core::saga_id saga;
+    std::string step;
+    core::fingerprint fingerprint;
+};
+
+struct new_saga
+{
+    core::saga_id saga;
+    std::string definition;
+    int version{1};
+    std::string data;
+    std::string itinerary;
+};
+
+struct saga_change
+{
+    core::saga_id saga;
+    core::saga_state state{};
+    std::string reason;
+};
+
+struct parked_delivery
+{
+    core::saga_id saga;
+    std::string step;
+    std::string reason;  // one of the constraint reason_is_known
+    std::string error;
+    core::message message;
+    int attempts{};
+};
+
+struct stored_response
+{
+    core::saga_id saga;
+    int status{};
+    std::string content_type;
+    core::header_list headers;
+    std::string body;
+};
+
+/// What a transaction leaves behind besides the user's own writes. Written in one round trip, together with COMMIT.
+struct changes
+{
+    std::vector<new_saga> sagas;
+    std::vector<new_record> new_records;
+    std::vector<step_record> records;
+    std::vector<std::string> progress;  // JSON arrays of other services' reports, as received
+    std::vector<saga_change> saga_changes;
+    std::vector<enqueued> messages;
+    std::vector<parked_delivery> parked;
+    std::optional<stored_response> response;
+};
+
+class store
+{
+public:
+    virtual ~store() = default;
+
+    /// Connects if there is no connection. Throws fault{connection_lost}.
+    virtual void connect() = 0;
+
+    /// BEGIN and claim, in one round trip. `wait`: how long to wait for a transaction that has one of the keys.
+    virtual std::vector<claim_answer> begin(std::span<claim_item const> items,
+                                            std::optional<std::chrono::milliseconds> wait = {}) = 0;
+
+    /// The transaction that begin() opened, for the step.
+    virtual detail::unit_of_work& unit() = 0;
+
+    /// The server's clock when begin() claimed, as text that the server reads back.
+    virtual std::string const& claimed_at() const = 0;
+
+    /// Writes `what` and commits, in one round trip, after making sure that it is still the transaction that claimed.
+    /// Throws fault; after `in_doubt` nobody knows, and begin() with the same items finds out.
+    virtual void commit(changes const& what) = 0;
+
+    /// Writes `what` in a transaction of its own, without a claim.
+    virtual void write(changes const& what) = 0;
+
+    /// Ends the transaction, if there is one, without its effects. What can't be rolled back is disconnected.
+    virtual void rollback() noexcept = 0;
+
+    virtual std::optional<stored_response> find_response(core::saga_id const& saga) = 0;
+
+    /// What the exception that is being handled means. To be called in a catch block.
+    virtual fault classify_current() const = 0;
+};
+
+/// The outbox as the relay sees it. One connection, used by one thread.
+class outbox
+{
+public:
+    struct row
+    {
+        std::int64_t id{};
+        int attempts{};
+        core::message message;
+    };
+
+    struct put_off
+    {
+        std::int64_t id{};
+        std::string reason;
+        std::chrono::milliseconds delay{};
+    };
+
+    virtual ~outbox() = default;
+
+    /// Takes what is due, at most `max`, into a transaction that stays open until settle() or release(). Nobody else
+    /// sees these rows until then; if this process dies they are free again.
+    virtual std::vector<row> take(std::size_t max) = 0;
+
+    /// Everything taken was confirmed: it is gone.
+    virtual void settle_all() = 0;
+
+    /// Some were not: `confirmed` go, `failed` stay with a reason and come due later, the rest is free at once.
+    virtual void settle(std::vector<std::int64_t> const& confirmed, std::vector<put_off> const& failed) = 0;
+
+    /// Gives back everything that was taken.
+    virtual void release() noexcept = 0;
+};
+
+}  // namespace skald::ports

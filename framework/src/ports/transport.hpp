@@ -1,0 +1,117 @@
+// The transport port: how messages leave this process and how deliveries reach it.
+//
+// Every adapter (RabbitMQ, the in-memory one of the tests) passes tests/conformance/transport_conformance.hpp.
+// The contract is at-least-once: a message may arrive twice, late or out of order; the guard absorbs that.
+#pragma once
+
+#include "core/message.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace skald::ports {
+
+/// A message on its way out, with the caller's own number for it.
+struct outgoing
+{
+    std::int64_t row{};
+    core::message message;
+};
+
+enum class publish_status
+{
+    confirmed,   // the broker has it, routed and durable
+    returned,    // no queue is bound for its destination
+    nacked,      // the broker refused to take responsibility for it
+    refused,     // it can never be sent as it is (a field too long for the wire)
+    unresolved,  // the connection was lost, blocked or too slow: it may or may not have arrived
+};
+
+struct receipt
+{
+    std::int64_t row{};
+    publish_status status{publish_status::unresolved};
+    std::string reason;  // empty if confirmed, otherwise one line for an operator
+};
+
+/// Sends messages and learns what became of each. Used by one thread.
+class publisher
+{
+public:
+    virtual ~publisher() = default;
+
+    /// Connected and not blocked by the broker. Tries to connect when it is not and the backoff allows it; bounded by
+    /// a few seconds, never throws. `false` means: open no transaction, try again later.
+    virtual bool available() = 0;
+
+    /// One receipt for every message, in the order given, within about `deadline`. What is not resolved by then is
+    /// `unresolved`. Never throws for what the broker does.
+    virtual std::vector<receipt> publish(std::span<outgoing const> messages, std::chrono::milliseconds deadline) = 0;
+
+    /// To be called at least once a second while there is nothing to publish: serves heartbeats and notices.
+    virtual void tend() = 0;
+
+    /// Why `available()` was false, for logs and health; empty if it is available.
+    virtual std::string trouble() const = 0;
+};
+
+/// Names one delivery on the connection that brought it. An ack that comes after a reconnect is dropped silently: the
+/// broker delivers the message again.
+struct delivery_tag
+{
+    std::uint64_t generation{};
+    std::uint64_t number{};
+    std::uint32_t channel{};
+};
+
+struct delivery
+{
+    delivery_tag tag;
+    bool redelivered{};
+    bool given_up{};      // it comes from the queue of what the broker stopped delivering (its delivery limit)
+    std::string problem;  // not empty: it can't be read as a message (for example a header of a kind with no text form)
+    core::message message;
+};
+
+/// The deliveries for one service.
+/// Threads: every function may be called from any thread.
+class subscription
+{
+public:
+    virtual ~subscription() = default;
+
+    /// Waits until a delivery is there, `wait` is over or stop() was called; then takes what has arrived, at most
+    /// `max`, without waiting for more. Empty where nothing came.
+    virtual std::vector<delivery> take(std::size_t max, std::chrono::milliseconds wait) = 0;
+
+    /// Done with it, for good. Only after COMMIT.
+    virtual void ack(delivery_tag tag) = 0;
+
+    /// Put it back to be delivered again, to anybody. Counts towards the broker's delivery limit: use rarely.
+    virtual void requeue(delivery_tag tag) = 0;
+
+    /// Hands out nothing more; what was not taken goes back to the broker. Acks still work until destruction, which
+    /// sends those that are pending.
+    virtual void stop() = 0;
+
+    /// Connected and consuming.
+    virtual bool available() const = 0;
+    virtual std::string trouble() const = 0;
+};
+
+class transport
+{
+public:
+    virtual ~transport() = default;
+
+    virtual std::unique_ptr<publisher> open_publisher() = 0;
+
+    /// `prefetch`: how many deliveries may be out (taken or waiting to be) and not yet acked.
+    virtual std::unique_ptr<subscription> subscribe(std::string const& service, std::uint16_t prefetch) = 0;
+};
+
+}  // namespace skald::ports

@@ -1,0 +1,148 @@
+-- Skald's tables: one set in the database of every service. No table refers to a table of the user's.
+-- What each column means to the outside is in docs/protocol.md; here stand the invariants, each with a name.
+
+CREATE SCHEMA IF NOT EXISTS skald;
+
+CREATE TYPE skald.step_status AS ENUM ('completed', 'started', 'retrying', 'rejected', 'parked', 'cancelled');
+CREATE TYPE skald.saga_status AS ENUM ('running', 'compensating', 'completed', 'compensated', 'stuck');
+
+-- The three parts of an identity, checked wherever they are stored.
+CREATE DOMAIN skald.scope AS text COLLATE "C"
+    CONSTRAINT scope_is_at_most_64_bytes CHECK (octet_length(VALUE) <= 64);
+CREATE DOMAIN skald.key AS text COLLATE "C"
+    CONSTRAINT key_is_1_to_180_bytes_of_printable_ascii CHECK (VALUE ~ '^[\x20-\x7e]{1,180}$');
+CREATE DOMAIN skald.step AS text COLLATE "C"
+    CONSTRAINT step_is_a_name_with_an_optional_compensate
+    CHECK (VALUE = '' OR VALUE ~ '^[a-z][a-z0-9-]{0,47}(\.compensate)?$');
+
+-- What happened to (scope, key, step): the guard's record and the saga's history at once.
+-- The row of a step is inserted as `completed` in the step's own transaction: nobody can see it before COMMIT, so a
+-- second write of the same row would be waste. Step '' is the request that started the saga.
+CREATE TABLE skald.idempotency (
+    scope       skald.scope       NOT NULL,
+    key         skald.key         NOT NULL,
+    step        skald.step        NOT NULL,
+    status      skald.step_status NOT NULL DEFAULT 'completed',
+    attempts    integer           NOT NULL DEFAULT 1,
+    snoozes     integer           NOT NULL DEFAULT 0,
+    fingerprint bytea,
+    error       text,
+    created_at  timestamptz       NOT NULL DEFAULT clock_timestamp(),
+    updated_at  timestamptz       NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT idempotency_once PRIMARY KEY (scope, key, step),
+    CONSTRAINT fingerprint_is_sha256 CHECK (octet_length(fingerprint) = 32),
+    CONSTRAINT attempts_and_snoozes_count_up CHECK (attempts >= 0 AND snoozes >= 0)
+);
+
+-- The stored answer to an entry request, byte for byte. bytea, because an answer need not be JSON, or text at all.
+CREATE TABLE skald.response (
+    scope        skald.scope NOT NULL,
+    key          skald.key   NOT NULL,
+    status_code  smallint    NOT NULL,
+    content_type text        NOT NULL DEFAULT '',
+    headers      jsonb       NOT NULL DEFAULT '{}',
+    body         bytea       NOT NULL DEFAULT '',
+    created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT response_once PRIMARY KEY (scope, key),
+    CONSTRAINT only_answers_that_are_an_outcome_are_stored CHECK (status_code BETWEEN 200 AND 499)
+);
+
+-- A saga, in the database of the service that started it: its home.
+CREATE TABLE skald.saga (
+    scope       skald.scope       NOT NULL,
+    key         skald.key         NOT NULL,
+    definition  text COLLATE "C"  NOT NULL,
+    version     integer           NOT NULL DEFAULT 1,
+    status      skald.saga_status NOT NULL DEFAULT 'running',
+    reason      text,
+    data        jsonb             NOT NULL,
+    itinerary   text              NOT NULL,
+    created_at  timestamptz       NOT NULL DEFAULT clock_timestamp(),
+    updated_at  timestamptz       NOT NULL DEFAULT clock_timestamp(),
+    finished_at timestamptz,
+    CONSTRAINT saga_once PRIMARY KEY (scope, key),
+    CONSTRAINT finished_exactly_in_final_states
+        CHECK ((finished_at IS NOT NULL) = (status IN ('completed', 'compensated')))
+);
+-- Operators ask for what has not ended; of those there are few.
+CREATE INDEX saga_not_ended ON skald.saga (created_at) WHERE status IN ('running', 'compensating', 'stuck');
+
+-- A message that the broker has not confirmed yet. Rows are inserted and deleted, never updated: an update would
+-- leave a dead row behind for every poll to walk over. One that could not be sent is deleted and inserted again in one
+-- transaction, with its reason and a later due_at.
+-- aggregatetype, aggregateid, type and payload are Debezium's names and meaning, so that Debezium can be the relay.
+CREATE TABLE skald.outbox (
+    id              bigint GENERATED ALWAYS AS IDENTITY,
+    aggregatetype   text        NOT NULL,
+    aggregateid     text        NOT NULL,
+    type            text        NOT NULL,
+    payload         bytea       NOT NULL,
+    scope           skald.scope NOT NULL DEFAULT '',
+    idempotency_key text        NOT NULL,
+    headers         jsonb       NOT NULL DEFAULT '{}',
+    content_type    text        NOT NULL DEFAULT 'application/json',
+    destination     text        NOT NULL,
+    due_at          timestamptz NOT NULL DEFAULT clock_timestamp(),
+    attempts        integer     NOT NULL DEFAULT 0,
+    error           text,
+    created_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT outbox_id PRIMARY KEY (id),
+    -- What the wire can't carry must not get this far: AMQP's short strings end at 255 bytes.
+    CONSTRAINT idempotency_key_fits_a_message_id CHECK (octet_length(idempotency_key) BETWEEN 1 AND 255),
+    CONSTRAINT type_fits_the_wire CHECK (octet_length(type) BETWEEN 1 AND 255),
+    CONSTRAINT destination_fits_a_routing_key CHECK (octet_length(destination) BETWEEN 1 AND 255),
+    CONSTRAINT content_type_fits_the_wire CHECK (octet_length(content_type) <= 255),
+    CONSTRAINT payload_is_at_most_1_mib CHECK (octet_length(payload) <= 1048576),
+    CONSTRAINT headers_are_an_object_of_at_most_64_kib
+        CHECK (jsonb_typeof(headers) = 'object' AND octet_length(headers::text) <= 65536)
+);
+CREATE INDEX outbox_due ON skald.outbox (due_at, id);
+
+-- What the home knows of a step that ran elsewhere.
+CREATE TABLE skald.progress (
+    scope    skald.scope       NOT NULL,
+    key      skald.key         NOT NULL,
+    step     skald.step        NOT NULL,
+    service  text              NOT NULL,
+    status   skald.step_status NOT NULL,
+    attempts integer           NOT NULL,
+    error    text,
+    at       timestamptz       NOT NULL,
+    CONSTRAINT progress_once PRIMARY KEY (scope, key, step)
+);
+
+-- An operator's order for one saga, read by every claim in this database.
+CREATE TABLE skald.control (
+    scope        skald.scope NOT NULL,
+    key          skald.key   NOT NULL,
+    action       text        NOT NULL,
+    reason       text,
+    requested_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT control_once PRIMARY KEY (scope, key),
+    CONSTRAINT action_is_pause_or_cancel CHECK (action IN ('pause', 'cancel'))
+);
+
+-- A delivery that Skald gave up on, as it came. Its identity is text as received: it may be what was wrong with it.
+CREATE TABLE skald.parked (
+    id           bigint GENERATED ALWAYS AS IDENTITY,
+    scope        text        NOT NULL DEFAULT '',
+    key          text        NOT NULL DEFAULT '',
+    step         text        NOT NULL DEFAULT '',
+    reason       text        NOT NULL,
+    error        text        NOT NULL DEFAULT '',
+    message_id   text        NOT NULL DEFAULT '',
+    type         text        NOT NULL DEFAULT '',
+    content_type text        NOT NULL DEFAULT '',
+    body         bytea       NOT NULL,
+    headers      jsonb       NOT NULL DEFAULT '{}',
+    attempts     integer     NOT NULL DEFAULT 0,
+    fingerprint  bytea       NOT NULL,
+    parked_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT parked_id PRIMARY KEY (id),
+    -- A delivery that comes again while it is parked is still one parked delivery.
+    CONSTRAINT parked_once UNIQUE (fingerprint, reason),
+    CONSTRAINT fingerprint_is_sha256 CHECK (octet_length(fingerprint) = 32),
+    CONSTRAINT reason_is_known CHECK (reason IN
+        ('malformed', 'unknown_step', 'mismatch', 'attempts_exhausted', 'delivery_limit', 'foreign_saga'))
+);
+CREATE INDEX parked_of_a_saga ON skald.parked (scope, key);

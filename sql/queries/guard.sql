@@ -1,0 +1,34 @@
+-- The statements of one step, prepared by name on every lane's connection. A block ends where the next begins.
+
+-- name: claim
+SELECT c.ord, c.verdict, c.attempts, c.held,
+       pg_current_xact_id_if_assigned()::text AS transaction, clock_timestamp()::text AS at
+  FROM skald.claim($1::text[], $2::text[], $3::text[], $4::bytea[], $5::integer[], $6::boolean[], $7::integer) AS c
+
+-- name: assert_transaction
+SELECT skald.assert_transaction($1::text::xid8)
+
+-- name: record_step
+UPDATE skald.idempotency
+   SET status = $4::skald.step_status, attempts = $5::integer, snoozes = snoozes + $6::integer, error = $7::text,
+       updated_at = clock_timestamp()
+ WHERE (scope, key, step) = ($1::text, $2::text, $3::text)
+
+-- name: insert_record
+INSERT INTO skald.idempotency (scope, key, step, fingerprint) VALUES ($1::text, $2::text, $3::text, $4::bytea)
+
+-- name: store_response
+INSERT INTO skald.response (scope, key, status_code, content_type, headers, body)
+VALUES ($1::text, $2::text, $3::smallint, $4::text, $5::jsonb, $6::bytea)
+
+-- name: stored_response
+SELECT status_code, content_type, headers::text, encode(body, 'hex')
+  FROM skald.response
+ WHERE (scope, key) = ($1::text, $2::text)
+
+-- name: park
+INSERT INTO skald.parked
+    (scope, key, step, reason, error, message_id, type, content_type, body, headers, attempts, fingerprint)
+VALUES ($1::text, $2::text, $3::text, $4::text, $5::text, $6::text, $7::text, $8::text, $9::bytea, $10::jsonb,
+        $11::integer, $12::bytea)
+ON CONFLICT ON CONSTRAINT parked_once DO NOTHING

@@ -1,0 +1,22 @@
+-- Numbered migrations, each applied once, in a transaction of its own, by one process at a time.
+
+-- name: lock_migrations
+SELECT pg_advisory_lock(hashtextextended('skald.migration', 0))
+
+-- name: unlock_migrations
+SELECT pg_advisory_unlock(hashtextextended('skald.migration', 0))
+
+-- name: create_migration_table
+CREATE SCHEMA IF NOT EXISTS skald;
+CREATE TABLE IF NOT EXISTS skald.migration (
+    owner      text        NOT NULL,
+    name       text        NOT NULL,
+    checksum   bytea       NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT migration_once PRIMARY KEY (owner, name))
+
+-- name: applied_migrations
+SELECT name, encode(checksum, 'hex') FROM skald.migration WHERE owner = $1 ORDER BY name
+
+-- name: note_migration
+INSERT INTO skald.migration (owner, name, checksum) VALUES ($1, $2, decode($3, 'hex'))
