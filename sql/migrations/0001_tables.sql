@@ -47,6 +47,15 @@ CREATE TABLE skald.response (
     CONSTRAINT only_answers_that_are_an_outcome_are_stored CHECK (status_code BETWEEN 200 AND 499)
 );
 
+-- Which service owns this database: one row. Sagas started here have it as their home, and two services in one database
+-- would take each other's records for their own.
+CREATE TABLE skald.service (
+    only_one boolean NOT NULL DEFAULT true,
+    name     text    NOT NULL,
+    CONSTRAINT one_service_owns_a_database PRIMARY KEY (only_one),
+    CONSTRAINT only_one_is_true CHECK (only_one)
+);
+
 -- A saga, in the database of the service that started it: its home.
 CREATE TABLE skald.saga (
     scope       skald.scope       NOT NULL,
@@ -143,6 +152,7 @@ CREATE TABLE skald.parked (
     CONSTRAINT parked_once UNIQUE (fingerprint, reason),
     CONSTRAINT fingerprint_is_sha256 CHECK (octet_length(fingerprint) = 32),
     CONSTRAINT reason_is_known CHECK (reason IN
-        ('malformed', 'unknown_step', 'mismatch', 'attempts_exhausted', 'delivery_limit', 'foreign_saga'))
+        ('malformed', 'unknown_step', 'mismatch', 'attempts_exhausted', 'delivery_limit', 'transaction_ended',
+         'unsettled'))
 );
 CREATE INDEX parked_of_a_saga ON skald.parked (scope, key);

@@ -12,12 +12,18 @@ AS $$
 #variable_conflict use_variable
 DECLARE
     decided text;
+    home    text := (SELECT name FROM skald.service);
 BEGIN
+    IF home IS NULL THEN
+        RAISE EXCEPTION 'no service owns this database yet'
+              USING HINT = 'Start its worker once, or run `skald migrate --service NAME`.';
+    END IF;
     SELECT c.verdict INTO decided FROM skald.claim(ARRAY[scope], ARRAY[key], ARRAY[''], ARRAY[fingerprint]) AS c;
     IF decided = 'fresh' THEN
         INSERT INTO skald.saga AS s (scope, key, definition, version, data, itinerary)
         VALUES (scope, key, definition, version, data, itinerary);
-        PERFORM skald.enqueue(destination, type, key || ':' || type, payload, headers, scope,
+        PERFORM skald.enqueue(destination, type, key || ':' || type, payload,
+                              headers || jsonb_build_object('x-saga-home', home), scope,
                               aggregatetype => definition, aggregateid => key);
     END IF;
     RETURN decided;

@@ -20,3 +20,9 @@ SELECT name, encode(checksum, 'hex') FROM skald.migration WHERE owner = $1 ORDER
 
 -- name: note_migration
 INSERT INTO skald.migration (owner, name, checksum) VALUES ($1, $2, decode($3, 'hex'))
+
+-- name: own_database
+INSERT INTO skald.service (name) VALUES ($1) ON CONFLICT DO NOTHING
+
+-- name: owner_of_database
+SELECT name FROM skald.service

@@ -2,6 +2,8 @@
 
 #include "core/text.hpp"
 
+#include <skald/start.hpp>
+
 #include <chrono>
 #include <cstdint>
 #include <stdexcept>
@@ -29,3 +31,12 @@ std::string make_uuid_v7()
 }
 
 }  // namespace skald::core
+
+namespace skald {
+
+std::string make_key()
+{
+    return core::make_uuid_v7();
+}
+
+}  // namespace skald

@@ -7,10 +7,11 @@
 namespace skald::ports {
 
 enum class fault_kind {
-    retry_at_once,    // rolled back for no fault of the step's: deadlock, serialization, a plan that went stale
-    connection_lost,  // rolled back, and the connection with it: start again on a new one
-    in_doubt,         // lost while committing: nobody knows; go through the guard again on a new connection
-    broken,           // the step or its SQL is at fault: counts as an attempt
+    retry_at_once,      // rolled back for no fault of the step's: deadlock, serialization, a plan that went stale
+    connection_lost,    // rolled back, and the connection with it: start again on a new one
+    in_doubt,           // lost while committing: nobody knows; go through the guard again on a new connection
+    transaction_ended,  // the step ended the transaction itself: what it wrote may be half there
+    broken,             // the step or its SQL is at fault: counts as an attempt
 };
 
 struct fault : std::runtime_error

@@ -141,6 +141,9 @@ public:
     /// Writes `what` in a transaction of its own, without a claim.
     virtual void write(changes const& what) = 0;
 
+    /// Whether the transaction is still the one that begin() opened. False where the step ended it. Only for the unhappy ways: commit() checks for itself.
+    virtual bool is_still_claimed() noexcept = 0;
+
     /// Ends the transaction, if there is one, without its effects. What can't be rolled back is disconnected.
     virtual void rollback() noexcept = 0;
 

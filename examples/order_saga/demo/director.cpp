@@ -1,0 +1,314 @@
+#include "director.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "http_client.hpp"
+#include "text.hpp"
+
+namespace order_demo {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t orders = 0;  // in service_names
+constexpr std::array<char const*, service_count> program_names{"order_service", "payment_service", "shipping_service"};
+
+constexpr auto tick_length = 10ms;
+constexpr auto between_refreshes = 200ms;
+constexpr auto start_patience = 60s;
+constexpr auto drain_patience = 20s;
+constexpr auto quiet_for = 1s;
+constexpr int unfinished_shown = 10;
+
+std::vector<std::unique_ptr<service_process>> make_services(options const& chosen, std::uint16_t port)
+{
+    std::array const databases{chosen.orders_database, chosen.payments_database, chosen.shipping_database};
+    std::vector<std::unique_ptr<service_process>> services;
+    for (std::size_t i = 0; i < service_count; ++i) {
+        service_settings settings;
+        settings.name = service_names[i];
+        settings.program = chosen.services / program_names[i];
+        if (i == orders) settings.arguments = {"--listen", fmt::format("127.0.0.1:{}", port)};
+        settings.environment = {"DATABASE_URL=" + databases[i], "AMQP_URL=" + chosen.broker};
+        settings.log = chosen.logs / fmt::format("{}.log", program_names[i]);
+        services.push_back(std::make_unique<service_process>(std::move(settings)));
+    }
+    return services;
+}
+
+std::string queue_of(std::size_t service)
+{
+    return fmt::format("skald.{}", service_names[service]);
+}
+
+}  // namespace
+
+director::director(options const& chosen, signals const& interruptions)
+    : chosen_{chosen},
+      interruptions_{interruptions},
+      plan_{make_plan(chosen.orders, chosen.seed)},
+      databases_{chosen},
+      observer_{chosen.broker},
+      duplicator_{chosen.broker, chosen.seed},
+      port_{find_free_port()},
+      load_{plan_, port_, chosen.clients, chosen.seed},
+      services_{make_services(chosen, port_)}
+{
+    figures_.orders = chosen.orders;
+}
+
+run_summary director::run()
+{
+    start_services();
+    databases_.fill(plan_);
+    place_orders();
+    if (await_sagas()) {
+        repeat_late();
+        await_quiet();
+    }
+    end_services();
+    return conclude();
+}
+
+// --- The acts -------------------------------------------------------------------------------------------------------
+
+void director::start_services()
+{
+    figures_.phase = "starting the services";
+    for (auto const& service : services_) service->start();
+    auto const until = clock::now() + start_patience;
+    for (std::size_t i = 0; i < service_count; ++i)
+        while (!is_ready(i)) {
+            if (clock::now() > until)
+                throw demo_failure(fmt::format("the {} service was not ready after {} s. The end of its log:\n{}",
+                                               service_names[i], start_patience.count(), services_[i]->log_tail()));
+            tick();
+        }
+}
+
+void director::place_orders()
+{
+    figures_.phase = "placing orders";
+    ordering_ = true;
+    load_.start_orders();
+    auto const done = [this] { return load_.finished() && kills_struck_ == plan_.kills.size(); };
+    if (!wait_until(done)) throw demo_failure("no client got any answer for too long; see the order service's log");
+}
+
+/// False if patience ran out.
+bool director::await_sagas()
+{
+    figures_.phase = "sagas run to their end";
+    // One more kill, if there is still something to disturb when all services are up again.
+    if (!wait_until([this] { return outages_.empty(); })) return false;
+    refresh();
+    if (census_.running > 0) strike(late_kill(chosen_.seed));
+    bool const ended = wait_until([this] {
+        return outages_.empty() && census_.running == 0 && census_.ended() + census_.stuck >= load_.counters().accepted;
+    });
+    if (ended) return true;
+    progress_.note(fmt::format("nothing has happened for {} s; these sagas have not ended:", chosen_.patience.count()));
+    for (auto const& line : databases_.describe_unfinished(unfinished_shown)) progress_.note("  " + line);
+    return false;
+}
+
+void director::repeat_late()
+{
+    figures_.phase = "late duplicates";
+    duplicator_.publish_held_back();
+    load_.start_late_repeats();
+    auto const done = [this] { return load_.finished() && duplicator_.captured() == duplicator_.replayed(); };
+    if (!wait_until(done)) throw demo_failure("the late duplicates came to a halt; see the order service's log");
+}
+
+void director::await_quiet()
+{
+    figures_.phase = "waiting until all is quiet";
+    if (wait_until([this] { return is_quiet(); })) return;
+    find("not quiet in the end", {fmt::format("{} messages wait in queues, {} in outboxes", messages_ready(),
+                                              databases_.count_unsent())});
+}
+
+void director::end_services()
+{
+    figures_.phase = "ending the services";
+    progress_.show(figures_);
+    for (auto const& service : services_) service->ask_to_end();
+    std::vector<std::string> offenders;
+    auto const until = clock::now() + drain_patience;
+    for (auto const& service : services_) {
+        auto how = service->ended();
+        for (; !how && clock::now() < until; how = service->ended()) interruptions_.wait_for(tick_length);
+        if (how != "exit code 0")
+            offenders.push_back(fmt::format("{} service: {}", service->name(),
+                                            how.value_or(fmt::format("still there after {} s", drain_patience.count()))));
+        service->kill();
+    }
+    find("services that did not end in order", offenders);
+}
+
+run_summary director::conclude()
+{
+    refresh();
+    progress_.finish();
+    find_by_record();
+    findings_.push_back({"messages left in queues", messages_ready(), {}});
+    auto const& counters = load_.counters();
+    run_summary run;
+    run.seed = chosen_.seed;
+    run.orders = chosen_.orders;
+    run.length = std::chrono::duration_cast<std::chrono::milliseconds>(progress_.elapsed());
+    run.disturbed = {counters.sent_twice,    counters.told_in_flight, counters.asked_again,
+                     duplicator_.captured(), duplicator_.replayed(),  figures_.kills};
+    run.outcome = judge(databases_, plan_, load_.records());
+    run.outcome.findings.insert(run.outcome.findings.end(), findings_.begin(), findings_.end());
+    return run;
+}
+
+// --- What goes on during all of them --------------------------------------------------------------------------------
+
+void director::tick()
+{
+    interruptions_.wait_for(tick_length);
+    duplicator_.check();
+    look_after_services();
+    if (ordering_) {
+        strike_what_is_due();
+        if (clock::now() - refreshed_ >= between_refreshes) refresh();
+    }
+    progress_.show(figures_);
+}
+
+/// False if nothing at all has happened for as long as the patience lasts.
+template <typename Condition>
+bool director::wait_until(Condition const& reached)
+{
+    auto last_sign = signs_of_life();
+    auto last_change = clock::now();
+    while (!reached()) {
+        tick();
+        if (auto sign = signs_of_life(); sign != last_sign) {
+            last_sign = std::move(sign);
+            last_change = clock::now();
+        }
+        if (clock::now() - last_change > chosen_.patience) return false;
+    }
+    return true;
+}
+
+std::string director::signs_of_life() const
+{
+    return fmt::format("{} {} {} {} {}", load_.counters().accepted.load(), load_.counters().sent_twice.load(),
+                       census_.ended(), duplicator_.captured(), duplicator_.replayed());
+}
+
+void director::look_after_services()
+{
+    for (auto const& service : services_)
+        if (auto const how = service->ended())
+            throw demo_failure(fmt::format("the {} service ended by itself with {}. The end of its log:\n{}",
+                                           service->name(), *how, service->log_tail()));
+    std::erase_if(outages_, [this](outage const& one) {
+        if (clock::now() < one.until) return false;
+        services_[one.service]->start();
+        return true;
+    });
+}
+
+void director::strike(planned_kill const& kill)
+{
+    auto& service = *services_[kill.service];
+    if (!service.running()) return;  // it lies down already
+    progress_.note(fmt::format("SIGKILL to the {} service (pid {}), back in {:.1f} s", service.name(), service.pid(),
+                               static_cast<double>(kill.down_for.count()) / 1'000));
+    service.kill();
+    outages_.push_back({kill.service, clock::now() + kill.down_for});
+    figures_.kills++;
+}
+
+void director::strike_what_is_due()
+{
+    while (kills_struck_ < plan_.kills.size()) {
+        auto const& next = plan_.kills[kills_struck_];
+        if (load_.counters().accepted < next.accepted && !load_.finished()) return;
+        strike(next);
+        ++kills_struck_;
+    }
+}
+
+void director::refresh()
+{
+    refreshed_ = clock::now();
+    census_ = databases_.count_sagas();
+    auto const& counters = load_.counters();
+    figures_.accepted = counters.accepted;
+    figures_.completed = census_.completed;
+    figures_.compensated = census_.compensated;
+    figures_.running = census_.running;
+    figures_.sent_twice = counters.sent_twice;
+    figures_.asked_again = counters.asked_again;
+    figures_.replayed = duplicator_.replayed();
+}
+
+// --- Looking --------------------------------------------------------------------------------------------------------
+
+bool director::is_ready(std::size_t service)
+{
+    if (!databases_.has_tables(service)) return false;
+    auto const queue = observer_.look_at(queue_of(service));
+    if (!queue || queue->consumers == 0) return false;
+    if (service != orders) return true;
+    try {
+        return http_client{port_, 2s}.ask({"GET", "/readyz", {}, ""}).status == 200;
+    } catch (http_error const&) {
+        return false;
+    }
+}
+
+/// Nothing waits anywhere, and nothing has changed for a while. A delivery that is just being worked on is in no queue
+/// any more, which is what the while is for.
+bool director::is_quiet()
+{
+    if (clock::now() - looked_at_ < between_refreshes) return false;
+    looked_at_ = clock::now();
+    auto const activity = databases_.activity();
+    bool const still = activity == std::exchange(activity_, activity) && messages_ready() == 0 &&
+                       databases_.count_unsent() == 0 && duplicator_.captured() == duplicator_.replayed();
+    if (!still) quiet_since_.reset();
+    else if (!quiet_since_) quiet_since_ = clock::now();
+    return quiet_since_ && clock::now() - *quiet_since_ >= quiet_for;
+}
+
+std::uint32_t director::messages_ready()
+{
+    std::uint32_t ready = 0;
+    for (std::size_t i = 0; i < service_count; ++i)
+        if (auto const queue = observer_.look_at(queue_of(i))) ready += queue->ready;
+    return ready;
+}
+
+void director::find(std::string name, std::vector<std::string> const& offenders)
+{
+    auto const shown = std::min<std::size_t>(offenders.size(), examples_max);
+    findings_.push_back({std::move(name), static_cast<std::int64_t>(offenders.size()),
+                         {offenders.begin(), offenders.begin() + static_cast<std::ptrdiff_t>(shown)}});
+}
+
+void director::find_by_record()
+{
+    std::vector<std::string> never_accepted;
+    std::vector<std::string> answered_wrongly;
+    auto const& records = load_.records();
+    for (std::size_t i = 0; i < records.size(); ++i) {
+        auto const& key = plan_.orders[i].key;
+        if (!records[i].accepted) never_accepted.push_back(fmt::format("{}: {}", key, records[i].last_refusal));
+        if (!records[i].wrong.empty()) answered_wrongly.push_back(fmt::format("{}: {}", key, records[i].wrong));
+    }
+    find("orders never accepted", never_accepted);
+    find("wrong answers", answered_wrongly);
+}
+
+}  // namespace order_demo

@@ -1,0 +1,98 @@
+// Runs the demonstration from the first process to the verdict. All that happens at a certain moment, such as a kill, is
+// decided here, on the main thread; the clients and the duplicator have threads of their own.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "broker.hpp"
+#include "duplicator.hpp"
+#include "options.hpp"
+#include "order_load.hpp"
+#include "order_plan.hpp"
+#include "progress.hpp"
+#include "report.hpp"
+#include "service_process.hpp"
+#include "shop_databases.hpp"
+#include "signals.hpp"
+
+namespace order_demo {
+
+/// The demonstration cannot go on: what happened, and where to look.
+class demo_failure : public std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+class director {
+public:
+    director(options const& chosen, signals const& interruptions);
+
+    /// Throws demo_failure, broker_error, pqxx's exceptions, `interrupted`.
+    run_summary run();
+
+private:
+    using clock = std::chrono::steady_clock;
+
+    struct outage
+    {
+        std::size_t service;
+        clock::time_point until;
+    };
+
+    // The acts, in order.
+    void start_services();
+    void place_orders();
+    bool await_sagas();
+    void repeat_late();
+    void await_quiet();
+    void end_services();
+    run_summary conclude();
+
+    // What goes on during all of them.
+    void tick();
+    template <typename Condition>
+    bool wait_until(Condition const& reached);
+    void look_after_services();
+    void strike(planned_kill const& kill);
+    void strike_what_is_due();
+    void refresh();
+    std::string signs_of_life() const;
+
+    bool is_ready(std::size_t service);
+    bool is_quiet();
+    std::uint32_t messages_ready();
+    void find(std::string name, std::vector<std::string> const& offenders);
+    void find_by_record();
+
+    options const& chosen_;
+    signals const& interruptions_;
+    order_plan const plan_;
+    shop_databases databases_;
+    broker observer_;
+    duplicator duplicator_;
+    std::uint16_t const port_;
+    order_load load_;
+    progress progress_;
+
+    progress_figures figures_;
+    saga_census census_;
+    clock::time_point refreshed_{};
+    bool ordering_{};
+    std::size_t kills_struck_{};  // of plan_.kills
+    std::vector<outage> outages_;
+    clock::time_point looked_at_{};
+    std::optional<clock::time_point> quiet_since_;
+    std::int64_t activity_{};
+    std::vector<finding> findings_;  // those that no database knows of
+
+    // Last: the services end before the clients do, so that no client waits for an answer.
+    std::vector<std::unique_ptr<service_process>> services_;
+};
+
+}  // namespace order_demo

@@ -1,0 +1,38 @@
+// The settings of the demonstration: the command line, and the addresses that `scripts/stack.sh up` prints.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+
+namespace order_demo {
+
+struct options
+{
+    int orders{1'000};
+    int clients{16};
+    std::uint64_t seed{};                 // drawn by parse_options() if the command line names none
+    std::filesystem::path services;       // the folder of order_service, payment_service and shipping_service
+    std::filesystem::path logs;           // the folder for their logs
+    std::filesystem::path json;           // where to write the figures; empty: nowhere
+    std::chrono::seconds patience{180};   // how long nothing at all may happen before the demonstration gives up
+
+    std::string orders_database;
+    std::string payments_database;
+    std::string shipping_database;
+    std::string broker;
+};
+
+/// What is wrong with the command line or the environment, and what to do about it.
+class usage_error : public std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+extern char const usage_text[];
+
+/// Throws usage_error. `--help` is the caller's business.
+options parse_options(int argument_count, char const* const* arguments);
+
+}  // namespace order_demo

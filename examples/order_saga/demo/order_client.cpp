@@ -1,0 +1,178 @@
+#include "order_client.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace order_demo {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::milliseconds;
+
+constexpr milliseconds answer_timeout = 10s;
+constexpr milliseconds ask_again_for = 120s;
+constexpr milliseconds first_pause = 20ms;
+constexpr milliseconds longest_pause = 1s;
+
+http_request request_for(planned_order const& order)
+{
+    nlohmann::ordered_json const body{{"customer", order.customer},
+                                      {"sku", order.sku},
+                                      {"quantity", order.quantity},
+                                      {"cents", order.cents}};
+    return {"POST",
+            "/orders",
+            {{"Idempotency-Key", fmt::format("\"{}\"", order.key)}, {"Content-Type", "application/json"}},
+            body.dump()};
+}
+
+std::string excerpt(std::string const& body)
+{
+    return body.size() <= 120 ? body : body.substr(0, 120) + "...";
+}
+
+std::string text_at(nlohmann::json const& object, char const* name)
+{
+    if (!object.is_object()) return {};
+    auto const found = object.find(name);
+    return found != object.end() && found->is_string() ? found->get<std::string>() : std::string{};
+}
+
+}  // namespace
+
+order_client::order_client(std::uint16_t port, std::uint64_t seed, load_counters& counters, std::stop_token stop)
+    : first_{port, answer_timeout},
+      second_{port, answer_timeout},
+      random_{seed},
+      counters_{counters},
+      stop_{std::move(stop)}
+{}
+
+void order_client::place(planned_order const& order, order_record& record)
+{
+    settle(first_, order, record, std::nullopt);
+}
+
+void order_client::place_twice_at_once(planned_order const& order, order_record& record)
+{
+    auto const request = request_for(order);
+    counters_.sent_twice++;
+    bool const one = try_send(first_, request, record);
+    bool const two = try_send(second_, request, record);
+    auto answer_to_one = one ? try_receive(first_, record) : std::nullopt;
+    auto answer_to_two = two ? try_receive(second_, record) : std::nullopt;
+    settle(first_, order, record, std::move(answer_to_one));
+    settle(second_, order, record, std::move(answer_to_two));
+}
+
+void order_client::place_again(planned_order const& order, order_record& record)
+{
+    counters_.sent_twice++;
+    settle(second_, order, record, std::nullopt);
+}
+
+/// Goes on from an answer that has already come, or asks; then asks again until the answer is final.
+void order_client::settle(http_client& connection, planned_order const& order, order_record& record,
+                          std::optional<http_response> response)
+{
+    auto const request = request_for(order);
+    auto const until = std::chrono::steady_clock::now() + ask_again_for;
+    // A request that was sent when the order had already been accepted must be answered as a replay.
+    bool known_before = !response && record.accepted;
+    for (auto wait = first_pause;; wait = std::min(wait * 2, longest_pause)) {
+        if (!response && try_send(connection, request, record)) response = try_receive(connection, record);
+        if (response && judge(*response, order, record, known_before)) return;
+        if (!response) counters_.asked_again++;
+        if (!pause(wait) || std::chrono::steady_clock::now() >= until) return;
+        response.reset();
+        known_before = record.accepted;
+    }
+}
+
+/// Whether the answer is final.
+bool order_client::judge(http_response const& response, planned_order const& order, order_record& record,
+                         bool known_before)
+{
+    if (response.status == 202) {
+        judge_accepted(response, order, record, known_before);
+        return true;
+    }
+    record.last_refusal = fmt::format("{} {}", response.status, excerpt(response.body));
+    if (response.status == 409) {
+        if (!response.header("Retry-After")) note_wrong(record, "409 without Retry-After");
+        counters_.told_in_flight++;
+        return false;
+    }
+    if (response.status >= 500) {
+        counters_.asked_again++;
+        return false;
+    }
+    note_wrong(record, fmt::format("unexpected answer {}", record.last_refusal));
+    return true;
+}
+
+void order_client::judge_accepted(http_response const& response, planned_order const& order, order_record& record,
+                                  bool known_before)
+{
+    bool const replayed = response.header("Idempotency-Replayed") == "true";
+    std::string const location{response.header("Location").value_or("")};
+    if (!replayed && known_before) note_wrong(record, "a repeated request was not answered as a replay");
+    if (!replayed && ++record.fresh_answers > 1) note_wrong(record, "two answers both claim to be the first");
+    ++record.answers;
+    if (record.accepted) {
+        if (response.body != record.body || location != record.location)
+            note_wrong(record, fmt::format("the replayed answer differs: '{}'", excerpt(response.body)));
+        return;
+    }
+    auto const body = nlohmann::json::parse(response.body, nullptr, false);
+    record.accepted = true;
+    record.order_id = text_at(body, "order_id");
+    record.saga = text_at(body, "saga");
+    record.location = location;
+    record.body = response.body;
+    counters_.accepted++;
+    if (record.order_id.empty() || record.saga.empty())
+        note_wrong(record, fmt::format("the body lacks order_id or saga: '{}'", excerpt(response.body)));
+    if (location != "/sagas/" + order.key) note_wrong(record, fmt::format("unexpected Location '{}'", location));
+}
+
+void order_client::note_wrong(order_record& record, std::string what)
+{
+    counters_.wrong_answers++;
+    if (record.wrong.empty()) record.wrong = std::move(what);
+}
+
+/// Half of `about` to all of it, so that clients who were turned away together do not come back together. False if
+/// the demonstration was told to stop.
+bool order_client::pause(milliseconds about)
+{
+    std::mutex alone;
+    std::unique_lock lock{alone};
+    milliseconds const length{pick(random_, about.count() / 2, about.count())};
+    std::condition_variable_any{}.wait_for(lock, stop_, length, [] { return false; });
+    return !stop_.stop_requested();
+}
+
+bool order_client::try_send(http_client& connection, http_request const& request, order_record& record)
+try {
+    connection.send(request);
+    return true;
+} catch (http_error const& error) {
+    record.last_refusal = error.what();
+    return false;
+}
+
+std::optional<http_response> order_client::try_receive(http_client& connection, order_record& record)
+try {
+    return connection.receive();
+} catch (http_error const& error) {
+    record.last_refusal = error.what();
+    return std::nullopt;
+}
+
+}  // namespace order_demo

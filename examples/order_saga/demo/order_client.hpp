@@ -1,0 +1,77 @@
+// One client of the shop: places orders over HTTP, and asks again under the same key until it is sure of the answer.
+//
+// This is what any client of an entry point with `Idempotency-Key` has to do. A refused connection, a lost answer, a
+// 5xx and a 409 (the same key is in flight) all mean: ask again, with the same key and the same bytes. Everything else
+// is final, and must be the same answer each time.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+#include "http_client.hpp"
+#include "order_plan.hpp"
+
+namespace order_demo {
+
+/// What the clients learnt of one order. Touched by one thread at a time.
+struct order_record
+{
+    bool accepted{};       // a 202 was received
+    int answers{};         // how many 202s
+    int fresh_answers{};   // how many of them did not call themselves replayed: at most one may
+    std::string order_id;
+    std::string saga;
+    std::string location;
+    std::string body;
+    std::string last_refusal;  // why it was not accepted so far
+    std::string wrong;         // the first answer that broke the contract, in words; empty if none did
+};
+
+/// Shared by all clients, read by the display.
+struct load_counters
+{
+    std::atomic<int> accepted{};
+    std::atomic<int> sent_twice{};
+    std::atomic<int> told_in_flight{};  // 409
+    std::atomic<int> asked_again{};     // after a fault: refused, reset, timed out, 5xx
+    std::atomic<int> wrong_answers{};
+};
+
+class order_client {
+public:
+    order_client(std::uint16_t port, std::uint64_t seed, load_counters& counters, std::stop_token stop);
+
+    /// Until the order is accepted, or `ask_again_for` is over.
+    void place(planned_order const& order, order_record& record);
+
+    /// The same request on two connections at the same time.
+    void place_twice_at_once(planned_order const& order, order_record& record);
+
+    /// The second request for an order that was accepted before.
+    void place_again(planned_order const& order, order_record& record);
+
+    bool stopped() const { return stop_.stop_requested(); }
+
+private:
+    void settle(http_client& connection, planned_order const& order, order_record& record,
+                std::optional<http_response> response);
+    bool judge(http_response const& response, planned_order const& order, order_record& record, bool known_before);
+    void judge_accepted(http_response const& response, planned_order const& order, order_record& record,
+                        bool known_before);
+    void note_wrong(order_record& record, std::string what);
+    bool pause(std::chrono::milliseconds about);
+    static bool try_send(http_client& connection, http_request const& request, order_record& record);
+    static std::optional<http_response> try_receive(http_client& connection, order_record& record);
+
+    http_client first_;
+    http_client second_;
+    random_source random_;
+    load_counters& counters_;
+    std::stop_token stop_;
+};
+
+}  // namespace order_demo

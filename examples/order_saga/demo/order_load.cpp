@@ -1,0 +1,63 @@
+#include "order_load.hpp"
+
+#include <deque>
+
+namespace order_demo {
+namespace {
+
+// A request that is to be repeated soon waits until its client has placed so many further orders.
+constexpr std::size_t orders_between = 3;
+
+}  // namespace
+
+order_load::order_load(order_plan const& plan, std::uint16_t port, int clients, std::uint64_t seed)
+    : plan_{plan}, port_{port}, clients_{clients}, seed_{seed}, records_(plan.orders.size())
+{}
+
+void order_load::start_orders()
+{
+    start(&order_load::place_orders);
+}
+
+void order_load::start_late_repeats()
+{
+    start(&order_load::repeat_late);
+}
+
+void order_load::start(client_work work)
+{
+    threads_.clear();
+    next_ = 0;
+    clients_at_work_ = clients_;
+    for (int i = 0; i < clients_; ++i)
+        threads_.emplace_back([this, work, i](std::stop_token stop) {
+            order_client client{port_, seed_ + static_cast<std::uint64_t>(i) + 1, counters_, std::move(stop)};
+            (this->*work)(client);
+            clients_at_work_--;
+        });
+}
+
+void order_load::place_orders(order_client& client)
+{
+    std::deque<std::size_t> soon;
+    auto const repeat_down_to = [&](std::size_t left) {
+        for (; soon.size() > left; soon.pop_front())
+            client.place_again(plan_.orders[soon.front()], records_[soon.front()]);
+    };
+    for (auto i = next_++; i < plan_.orders.size() && !client.stopped(); i = next_++) {
+        auto const& order = plan_.orders[i];
+        if (order.sent_again == again::at_once) client.place_twice_at_once(order, records_[i]);
+        else client.place(order, records_[i]);
+        if (order.sent_again == again::soon) soon.push_back(i);
+        repeat_down_to(orders_between);
+    }
+    repeat_down_to(0);
+}
+
+void order_load::repeat_late(order_client& client)
+{
+    for (auto i = next_++; i < plan_.orders.size() && !client.stopped(); i = next_++)
+        if (plan_.orders[i].sent_again == again::after_the_end) client.place_again(plan_.orders[i], records_[i]);
+}
+
+}  // namespace order_demo

@@ -1,0 +1,52 @@
+// Many clients at the same time: each takes the next planned order until there are none left.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "order_client.hpp"
+#include "order_plan.hpp"
+
+namespace order_demo {
+
+/// Threads: for the thread that made it. `plan` must live longer.
+class order_load {
+public:
+    order_load(order_plan const& plan, std::uint16_t port, int clients, std::uint64_t seed);
+
+    /// Places all orders, and repeats those that are to be repeated at once or soon.
+    void start_orders();
+
+    /// Repeats those that are to be repeated after the end. The first run must have finished.
+    void start_late_repeats();
+
+    /// Whether every client has done its part of what was last started.
+    bool finished() const { return clients_at_work_ == 0; }
+
+    load_counters const& counters() const { return counters_; }
+
+    /// One record for each planned order, in the same place. Only to be read when finished().
+    std::vector<order_record> const& records() const { return records_; }
+
+private:
+    using client_work = void (order_load::*)(order_client&);
+
+    void start(client_work work);
+    void place_orders(order_client& client);
+    void repeat_late(order_client& client);
+
+    order_plan const& plan_;
+    std::uint16_t port_;
+    int clients_;
+    std::uint64_t seed_;
+    load_counters counters_;
+    std::vector<order_record> records_;
+    std::atomic<std::size_t> next_{};
+    std::atomic<int> clients_at_work_{};
+    std::vector<std::jthread> threads_;  // last: they stop before what they use goes away
+};
+
+}  // namespace order_demo

@@ -1,0 +1,37 @@
+// The outcome, for people and, with --json, for programs.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+
+#include "verdict.hpp"
+
+namespace order_demo {
+
+/// What was done to the shop, besides ordering.
+struct disturbances
+{
+    int sent_twice{};
+    int told_in_flight{};
+    int asked_again{};
+    int captured{};
+    int replayed{};
+    int kills{};
+};
+
+struct run_summary
+{
+    std::uint64_t seed{};
+    int orders{};
+    std::chrono::milliseconds length{};
+    disturbances disturbed;
+    verdict outcome;
+};
+
+void print_report(run_summary const& run);
+
+/// Throws if the file cannot be written.
+void write_json(run_summary const& run, std::filesystem::path const& file);
+
+}  // namespace order_demo

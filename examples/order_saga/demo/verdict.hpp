@@ -1,0 +1,46 @@
+// What became of every order, computed by SQL over the three databases.
+//
+// The rows of the payments and shipping databases, and what the clients know, are copied into temporary tables beside
+// those of the orders database, so that every figure and every check is one query with exact joins.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "order_client.hpp"
+#include "order_plan.hpp"
+#include "shop_databases.hpp"
+
+namespace order_demo {
+
+struct figure
+{
+    std::string name;  // "charges"
+    std::int64_t value{};
+    bool is_money{};
+};
+
+/// Something that must not be: with count 0 the check has passed.
+struct finding
+{
+    std::string name;  // "charged twice"
+    std::int64_t count{};
+    std::vector<std::string> examples;  // at most examples_max of them
+};
+
+inline constexpr int examples_max = 5;
+
+struct verdict
+{
+    std::vector<figure> figures;
+    std::vector<finding> findings;
+
+    bool passed() const;
+    std::int64_t found(std::string const& name) const;
+};
+
+/// To be called when nothing changes the databases any more.
+verdict judge(shop_databases& databases, order_plan const& plan, std::vector<order_record> const& records);
+
+}  // namespace order_demo

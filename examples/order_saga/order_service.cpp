@@ -1,0 +1,15 @@
+// The service `orders`: takes orders over HTTP, and is the home of their sagas.
+#include "order_entry.hpp"
+#include "order_tables.hpp"
+
+int main(int argc, char** argv)
+{
+    using namespace order_saga;
+    return skald::run_service("orders", argc, argv, [](skald::worker& worker) {
+        worker.migrate("0001_orders", tables::orders)
+            .scope(skald::http::scope_from_header("X-Scope"))
+            .post("/orders", place)
+            .host(place_order, steps::create_order, create_order{})
+            .host(place_order, steps::confirm_order, confirm_order{});
+    });
+}

@@ -1,0 +1,47 @@
+// Everything that can be set about a service's process: one aggregate, every default visible.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace skald {
+
+struct config
+{
+    std::string service;       // its name in definitions: "payments"
+    std::string database_url;  // empty: libpq's PG* variables
+    std::string amqp_url{"amqp://guest:guest@127.0.0.1:5672"};
+    std::string http_listen;   // "127.0.0.1:8080"; empty: no HTTP
+
+    std::size_t lanes{4};       // threads that run steps, each with a database connection
+    std::size_t http_lanes{4};  // threads that run request handlers, likewise
+    std::uint16_t prefetch{64};  // deliveries out and not yet acked; at least as many as there are lanes
+
+    bool relay{true};    // move this database's outbox to the broker from within this process
+    bool migrate{true};  // bring the database up to date at start
+    std::size_t relay_batch_max{500};
+    std::chrono::milliseconds relay_poll{200};
+
+    std::chrono::milliseconds lock_timeout{5'000};
+    std::chrono::milliseconds statement_timeout{30'000};
+    std::chrono::seconds drain{20};  // from SIGTERM to exit
+
+    std::string log_level{"info"};  // debug, info, warning, error
+
+    /// From DATABASE_URL, AMQP_URL and the SKALD_* variables; docs/operations.md lists them, and so does --help.
+    /// Throws: configuration_error that names the variable, also for a SKALD_* one that does not exist.
+    static config from_environment(std::string service);
+
+    /// The same, then what the command line says: `--lanes 8` is SKALD_LANES=8, `--listen` is SKALD_HTTP_LISTEN.
+    static config from_environment(std::string service, int argc, char const* const* argv);
+
+    /// The settings with their meaning and defaults, for --help.
+    static std::string help();
+
+    /// Throws configuration_error for what can't work. The worker's constructor calls it.
+    void check() const;
+};
+
+}  // namespace skald

@@ -1,0 +1,133 @@
+// What answers an entry request: a handler that runs inside the guard's transaction, so that its effects and its answer
+// happen once for each Idempotency-Key.
+//
+//     worker.post("/orders", [](skald::http::request_context& ctx) {
+//         auto o = ctx.json<order>();
+//         ctx.start(place_order, create_order{}, o);
+//         return skald::http::json_response(202, {{"saga", ctx.key()}}, {{"Location", skald::http::saga_path(ctx.key())}});
+//     });
+//
+// A returned 2xx or 4xx is the outcome: it is stored in the same commit, and replayed byte for byte to whoever sends the
+// same key again. An exception or a 5xx leaves nothing behind, so that the client may try again with the same key.
+// See docs/protocol.md, "HTTP entry"; draft-ietf-httpapi-idempotency-key-header-07.
+#pragma once
+
+#include <skald/definition.hpp>
+#include <skald/detail/data.hpp>
+#include <skald/http.hpp>
+#include <skald/step.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace skald::http {
+
+namespace detail {
+
+/// A saga that a handler started, to be written when its transaction commits.
+struct started_saga
+{
+    std::string definition;
+    int version{1};
+    std::span<planned_step const> plan;
+    std::string data;        // as it started
+    std::string first_ran;   // the name of the first step if it ran in the request's own transaction, else empty
+    std::string data_after;  // as the first step left it
+    std::vector<skald::detail::published_message> published;
+};
+
+}  // namespace detail
+
+/// Lifetime, threads, transaction: as transaction_context.
+class request_context final : public transaction_context
+{
+public:
+    request_context(skald::detail::unit_of_work& unit, http::request const& request, std::string scope, std::string key)
+        : transaction_context{unit, std::move(scope)}, request_{request}, key_{std::move(key)}
+    {}
+
+    http::request const& request() const { return request_; }
+
+    /// The Idempotency-Key, unquoted. A saga that is started here has the same key.
+    std::string const& key() const { return key_; }
+
+    /// The body as `T`. Throws data_error, which is answered with 400 and not stored.
+    template <class T>
+    T json() const
+    {
+        return skald::detail::read_data<T>(request_.body);
+    }
+
+    /// Starts a saga that runs its first step here and now, in the request's own transaction. Where the step rejects or
+    /// snoozes, no saga is started, and nothing that this handler wrote remains; the outcome tells.
+    template <class Data, step_kind... Kinds, class Step>
+    outcome start(definition<Data, Kinds...> const& saga, Step const& first_step, Data data)
+    {
+        auto entry = begin(saga, skald::detail::write_data(data));
+        step_context ctx{unit(), scope(), key_, key_ + ':' + std::string{saga.steps[0].name}, 1};
+        outcome const ended = base_of<Data, definition<Data, Kinds...>::kinds[0]>(first_step).execute(ctx, data);
+        if (ended.is_done()) {
+            entry.first_ran = saga.steps[0].name;
+            entry.data_after = skald::detail::write_data(data);
+            entry.published = ctx.published();
+            started_.push_back(std::move(entry));
+        }
+        else {
+            refused_ = true;
+        }
+        return ended;
+    }
+
+    /// Starts a saga whose first step is sent to its service.
+    template <class Data, step_kind... Kinds>
+    void start(definition<Data, Kinds...> const& saga, Data const& data)
+    {
+        started_.push_back(begin(saga, skald::detail::write_data(data)));
+    }
+
+    std::vector<detail::started_saga> const& started() const { return started_; }
+    bool refused() const { return refused_; }
+
+private:
+    template <class Data, step_kind Kind, class Step>
+    static auto const& base_of(Step const& step)
+    {
+        if constexpr (Kind == step_kind::compensatable) return static_cast<compensatable_step<Data> const&>(step);
+        else if constexpr (Kind == step_kind::pivot) return static_cast<pivot_step<Data> const&>(step);
+        else return static_cast<retriable_step<Data> const&>(step);
+    }
+
+    template <class Definition>
+    detail::started_saga begin(Definition const& saga, std::string data)
+    {
+        if (!started_.empty()) throw std::logic_error{"a request starts one saga: its key names it"};
+        return {std::string{saga.name}, saga.version, saga.steps, std::move(data), {}, {}, {}};
+    }
+
+    http::request const& request_;
+    std::string key_;
+    std::vector<detail::started_saga> started_;
+    bool refused_{};
+};
+
+using entry_handler = std::function<response(request_context&)>;
+
+/// Whose request it is: the scope of its key. A key means nothing in another scope.
+using scope_function = std::function<std::string(request const&)>;
+
+/// The scope is in this header, which a proxy in front has set; requests from elsewhere must not reach the service.
+scope_function scope_from_header(std::string name);
+
+response json_response(int status, nlohmann::json const& body, header_list headers = {});
+
+/// application/problem+json (RFC 9457).
+response problem_response(int status, std::string_view detail);
+
+/// Where the state of a saga is: "/sagas/<key>", with what a path can't hold escaped.
+std::string saga_path(std::string_view key);
+
+}  // namespace skald::http

@@ -1,0 +1,13 @@
+// Everything that a service needs: steps, the definition, starting sagas, and the worker that runs them.
+#pragma once
+
+#include <skald/config.hpp>
+#include <skald/definition.hpp>
+#include <skald/errors.hpp>
+#include <skald/http_handler.hpp>
+#include <skald/outcome.hpp>
+#include <skald/retry.hpp>
+#include <skald/start.hpp>
+#include <skald/step.hpp>
+#include <skald/step_context.hpp>
+#include <skald/worker.hpp>

@@ -1,0 +1,59 @@
+// Starting a saga from a transaction of your own.
+#pragma once
+
+#include <skald/definition.hpp>
+#include <skald/detail/data.hpp>
+
+#include <optional>
+#include <span>
+#include <string>
+
+namespace pqxx {
+class transaction_base;
+}
+
+namespace skald {
+
+/// A new key nobody else has: a UUIDv7. Also good for the ids of your own rows.
+std::string make_key();
+
+struct start_options
+{
+    std::string key;    // 1..180 bytes of printable ASCII; empty: Skald makes one (UUIDv7)
+    std::string scope;  // at most 64 bytes
+};
+
+struct started
+{
+    std::string key;
+    bool is_new{};  // false: this key had started the same saga with the same data before
+};
+
+namespace detail {
+
+started start_saga(pqxx::transaction_base& tx, std::string_view definition, int version,
+                   std::span<planned_step const> plan, std::string const& data, start_options const& options);
+
+}  // namespace detail
+
+/// Starts a saga as part of `tx`: it exists, and will run, if and only if `tx` commits. Its home is this database.
+///
+///     pqxx::work tx{connection};
+///     tx.exec("UPDATE cart SET closed = true WHERE id = 42");
+///     skald::start(tx, place_order, my_order, {.key = "order-42"});
+///     tx.commit();
+///
+/// Transaction: one round trip; inserts into skald.idempotency, skald.saga and skald.outbox; never commits. READ
+///              COMMITTED is what it is written for.
+/// Threads:     as `tx`: one.
+/// Throws:      key_reused where the key started something else; key_in_flight where another transaction is starting it
+///              now; std::invalid_argument for a malformed key; data_error; what pqxx throws. `data` is written before any
+///              SQL runs.
+template <class Data, step_kind... Kinds>
+started start(pqxx::transaction_base& tx, definition<Data, Kinds...> const& saga, Data const& data,
+              start_options const& options = {})
+{
+    return detail::start_saga(tx, saga.name, saga.version, saga.steps, detail::write_data(data), options);
+}
+
+}  // namespace skald

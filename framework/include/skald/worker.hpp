@@ -1,0 +1,93 @@
+// The worker: a service's process. It consumes the service's deliveries and runs its steps, relays its outbox, and serves
+// its HTTP entry, until SIGTERM.
+//
+//     int main(int argc, char** argv)
+//     {
+//         return skald::run_service("payments", argc, argv, [](skald::worker& worker) {
+//             worker.host(place_order, steps::charge_payment, charge_payment{});
+//         });
+//     }
+#pragma once
+
+#include <skald/config.hpp>
+#include <skald/definition.hpp>
+#include <skald/detail/hosted_step.hpp>
+#include <skald/http_handler.hpp>
+#include <skald/retry.hpp>
+#include <skald/step.hpp>
+
+#include <concepts>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace skald {
+
+/// Threads:  build it and call run() on one thread; stop() from any.
+/// Lifetime: steps and handlers that were given to it live as long as it does.
+class worker
+{
+public:
+    /// Throws configuration_error. Connects to nothing yet.
+    explicit worker(config settings);
+    ~worker();
+    worker(worker const&) = delete;
+    worker& operator=(worker const&) = delete;
+
+    /// Runs `step` for the deliveries of that step of that saga.
+    /// Throws configuration_error where the step is not one of the definition, or belongs to another service.
+    template <class Data, step_kind... Kinds, std::derived_from<compensatable_step<Data>> Step>
+    worker& host(definition<Data, Kinds...> const& saga, compensatable<Data> const& step, Step object, retry policy = {})
+    {
+        return add<Data>(saga, step.name, std::move(object), policy);
+    }
+
+    template <class Data, step_kind... Kinds, std::derived_from<pivot_step<Data>> Step>
+    worker& host(definition<Data, Kinds...> const& saga, pivot<Data> const& step, Step object, retry policy = {})
+    {
+        return add<Data>(saga, step.name, std::move(object), policy);
+    }
+
+    template <class Data, step_kind... Kinds, std::derived_from<retriable_step<Data>> Step>
+    worker& host(definition<Data, Kinds...> const& saga, retriable<Data> const& step, Step object, retry policy = {})
+    {
+        return add<Data>(saga, step.name, std::move(object), policy);
+    }
+
+    /// A migration of the service's own tables, applied once, at start, in the order of names, after Skald's own.
+    worker& migrate(std::string name, std::string_view sql);
+
+    /// Answers POST requests to `pattern` ("/orders", "/carts/{id}/checkout"), once for each Idempotency-Key.
+    worker& post(std::string pattern, http::entry_handler handler);
+
+    /// Whose key a request carries; without it every request has the scope ''.
+    worker& scope(http::scope_function scope_of);
+
+    /// Connects, serves, and drains on SIGTERM, SIGINT or stop(). A database or broker that is away is waited for.
+    /// Returns the process's exit code: 0 after a clean drain, 75 where it was cut short (a second signal, or the time).
+    /// Throws configuration_error for what waiting does not mend.
+    int run();
+
+    void stop();
+
+private:
+    template <class Data, step_kind... Kinds, class Step>
+    worker& add(definition<Data, Kinds...> const& saga, std::string_view name, Step object, retry policy)
+    {
+        return add(saga.name, saga.steps, name, policy,
+                   std::make_unique<detail::typed_step<Data, Step>>(std::move(object)));
+    }
+
+    worker& add(std::string_view definition, std::span<planned_step const> plan, std::string_view step, retry policy,
+                std::unique_ptr<detail::hosted_step> hosted);
+
+    class implementation;
+    std::unique_ptr<implementation> implementation_;
+};
+
+/// A whole main(): reads the environment and the command line (`--help` lists the settings), builds the worker, lets
+/// `set_up` fill it, runs it, and tells errors in a line. Exit codes: 0 drained, 2 a setting is wrong, 75 cut short.
+int run_service(std::string service, int argc, char const* const* argv, std::function<void(worker&)> const& set_up);
+
+}  // namespace skald

@@ -1,0 +1,39 @@
+// The guard at the HTTP entry: one request, one transaction, one answer for each key.
+#pragma once
+
+#include "core/log.hpp"
+#include "ports/store.hpp"
+#include "runtime/wakeup.hpp"
+
+#include <skald/http_handler.hpp>
+
+#include <optional>
+#include <string>
+
+namespace skald::http {
+
+/// Threads: one entry for each lane.
+class entry
+{
+public:
+    entry(std::string service, ports::store& store, runtime::wakeup& relay, core::logger& log);
+
+    /// Never throws: what breaks is answered with 500 or 503, and leaves nothing behind.
+    response answer(request const& r, std::string_view route, scope_function const& scope_of, entry_handler const& handle);
+
+private:
+    struct call;
+
+    std::optional<response> try_to_answer(call const& c);
+    response run(call const& c);
+    std::optional<response> refuse(call const& c, response const& answer);
+    response replay(call const& c);
+    void commit(call const& c, request_context const& ctx, response const& answer);
+
+    std::string service_;
+    ports::store& store_;
+    runtime::wakeup& relay_;
+    core::logger& log_;
+};
+
+}  // namespace skald::http

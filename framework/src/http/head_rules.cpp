@@ -1,0 +1,121 @@
+// What the fields of a head mean together: where the body ends, which host is asked, whether the connection stays.
+#include <charconv>
+
+#include "http/chars.hpp"
+#include "http/head.hpp"
+#include "http/target.hpp"
+
+namespace skald::http {
+namespace {
+
+constexpr refusal duplicate_length{400, "Content-Length must be given once."};
+constexpr refusal bad_length{400, "Content-Length must be a decimal number."};
+constexpr refusal body_too_large{413, "The body is too large."};
+constexpr refusal coding_on_http10{400, "HTTP/1.0 has no Transfer-Encoding."};
+constexpr refusal coding_and_length{400, "Transfer-Encoding and Content-Length exclude each other."};
+constexpr refusal bad_coding{400, "The only Transfer-Encoding known here is chunked."};
+constexpr refusal not_one_host{400, "The request must have one Host header."};
+constexpr refusal bad_host{400, "The Host header is malformed."};
+constexpr refusal other_host{400, "The request target names another host than the Host header."};
+constexpr refusal bad_target{400, "The request target must be a path or an http URL."};
+constexpr refusal duplicate_key{400, "Idempotency-Key must be given once."};
+constexpr refusal bad_expectation{417, "The only expectation known here is 100-continue."};
+
+struct occurrences
+{
+    std::size_t count{0};
+    std::string_view first;
+};
+
+occurrences find_all(header_list const& headers, std::string_view name)
+{
+    occurrences found;
+    for (auto const& [field, value] : headers)
+        if (equal_ignoring_case(field, name) && found.count++ == 0) found.first = value;
+    return found;
+}
+
+std::optional<refusal> read_length(request_head& head, std::string_view text, request_limits const& limits)
+{
+    if (text.empty()) return bad_length;
+    for (char const c : text)
+        if (!is_digit(c)) return bad_length;  // no sign, and no list: "5, 5" is two lengths
+
+    std::uint64_t length = 0;
+    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
+    if (error != std::errc{} || length > limits.body_bytes_max) return body_too_large;
+    head.content_length = length;
+    return {};
+}
+
+/// Where the body ends must not be open to interpretation.
+std::optional<refusal> read_framing(request_head& head, request_limits const& limits)
+{
+    auto const length = find_all(head.headers, "Content-Length");
+    auto const coding = find_all(head.headers, "Transfer-Encoding");
+    if (coding.count > 0) {
+        if (head.minor_version == 0) return coding_on_http10;
+        if (length.count > 0) return coding_and_length;
+        if (coding.count > 1 || coding.first != "chunked") return bad_coding;
+        head.is_chunked = true;
+        return {};
+    }
+    if (length.count > 1) return duplicate_length;
+    return length.count == 1 ? read_length(head, length.first, limits) : std::nullopt;
+}
+
+bool is_host_char(char c)
+{
+    return is_alpha(c) || is_digit(c) || std::string_view{"-._~%!$&'()*+;=:[]"}.find(c) != std::string_view::npos;
+}
+
+std::optional<refusal> check_target_and_host(request_head const& head)
+{
+    auto const host = find_all(head.headers, "Host");
+    if (host.count > 1 || (host.count == 0 && head.minor_version > 0)) return not_one_host;
+    if (host.count == 1) {
+        if (host.first.empty()) return bad_host;
+        for (char const c : host.first)
+            if (!is_host_char(c)) return bad_host;
+    }
+
+    auto const parts = split_target(head.target);
+    if (!parts || !percent_decode(parts->path)) return bad_target;
+    if (!parts->authority.empty() && host.count == 1 && !equal_ignoring_case(parts->authority, host.first))
+        return other_host;
+    return {};
+}
+
+/// Whether any Connection header lists the option.
+bool connection_says(header_list const& headers, std::string_view option)
+{
+    for (auto const& [field, value] : headers) {
+        if (!equal_ignoring_case(field, "Connection")) continue;
+        for (std::string_view rest = value; !rest.empty();) {
+            auto const item = rest.substr(0, rest.find(','));
+            rest.remove_prefix(item.size() < rest.size() ? item.size() + 1 : rest.size());
+            if (equal_ignoring_case(trimmed(item), option)) return true;
+        }
+    }
+    return false;
+}
+
+}  // namespace
+
+std::optional<refusal> apply_head_rules(request_head& head, request_limits const& limits)
+{
+    if (auto const no = check_target_and_host(head)) return no;
+    if (auto const no = read_framing(head, limits)) return no;
+    if (find_all(head.headers, "Idempotency-Key").count > 1) return duplicate_key;
+
+    bool const is_http11 = head.minor_version > 0;
+    head.keep_alive = !connection_says(head.headers, "close") &&
+                      (is_http11 || connection_says(head.headers, "keep-alive"));
+    if (auto const expect = find_all(head.headers, "Expect"); expect.count > 0 && is_http11) {
+        if (expect.count > 1 || !equal_ignoring_case(expect.first, "100-continue")) return bad_expectation;
+        head.expects_continue = true;
+    }
+    return {};
+}
+
+}  // namespace skald::http

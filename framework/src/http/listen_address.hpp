@@ -1,0 +1,26 @@
+// HOST:PORT, where the server listens.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace skald::http {
+
+struct listen_address
+{
+    std::string host;  // without the brackets of an IPv6 address
+    std::uint16_t port{0};
+};
+
+/// "127.0.0.1:8080", "[::1]:8080", "localhost:0". Port 0 asks for a free one.
+/// Throws std::runtime_error that names the setting.
+listen_address parse_listen_address(std::string_view text);
+
+/// What a client writes to reach it: with brackets where they are needed.
+std::string to_string(listen_address const& address);
+
+/// The beginning of each error about the address: which setting to look at, and its value.
+std::string listen_setting(std::string_view value);
+
+}  // namespace skald::http

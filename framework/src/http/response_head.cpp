@@ -1,0 +1,93 @@
+#include "http/response_head.hpp"
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "http/chars.hpp"
+#include "http/status.hpp"
+
+namespace skald::http {
+namespace {
+
+using header = std::pair<std::string_view, std::string_view>;
+
+/// Written by response_head() from the answer's other members, or by the connection.
+constexpr std::array<std::string_view, 8> own_headers{"Connection",        "Content-Length", "Content-Type", "Date",
+                                                      "Keep-Alive", "Transfer-Encoding", "Trailer", "Upgrade"};
+
+/// On every answer, unless the handler set its own.
+constexpr std::array<header, 3> defaults{header{"Server", "skald"}, header{"X-Content-Type-Options", "nosniff"},
+                                         header{"Cache-Control", "no-store"}};
+
+bool is_own(std::string_view name)
+{
+    return std::any_of(own_headers.begin(), own_headers.end(),
+                       [&](std::string_view own) { return equal_ignoring_case(own, name); });
+}
+
+bool is_field_value(std::string_view value)
+{
+    return std::all_of(value.begin(), value.end(), is_field_char);
+}
+
+bool has_header(response const& answer, std::string_view name)
+{
+    return std::any_of(answer.headers.begin(), answer.headers.end(),
+                       [&](auto const& field) { return equal_ignoring_case(field.first, name); });
+}
+
+/// "Sat, 31 Jan 2026 12:00:00 GMT", whatever the process's locale.
+std::string http_date(std::chrono::sys_seconds when)
+{
+    constexpr std::array<std::string_view, 7> days{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+    constexpr std::array<std::string_view, 12> months{"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                                      "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    std::time_t const seconds = std::chrono::system_clock::to_time_t(when);
+    std::tm utc{};
+    gmtime_r(&seconds, &utc);
+    return fmt::format("{}, {:02} {} {} {:02}:{:02}:{:02} GMT", days[static_cast<std::size_t>(utc.tm_wday)], utc.tm_mday,
+                       months[static_cast<std::size_t>(utc.tm_mon)], utc.tm_year + 1900, utc.tm_hour, utc.tm_min,
+                       utc.tm_sec);
+}
+
+}  // namespace
+
+std::string_view flaw_of(response const& answer)
+{
+    if (answer.status < 200 || answer.status > 599) return "its status is not a final one";
+    if (!is_field_value(answer.content_type)) return "its content type holds a control byte";
+    for (auto const& [name, value] : answer.headers) {
+        if (!is_token(name)) return "a header's name is malformed";
+        if (!is_field_value(value)) return "a header's value holds a control byte";
+        if (is_own(name)) return "it sets a header that the server writes";
+    }
+    return {};
+}
+
+bool may_have_body(int status)
+{
+    return status != 204 && status != 304;
+}
+
+std::string response_head(response const& answer, answer_frame const& frame)
+{
+    std::string text;
+    auto const out = std::back_inserter(text);
+    fmt::format_to(out, "HTTP/1.1 {} {}\r\nDate: {}\r\n", answer.status, status_phrase(answer.status),
+                   http_date(frame.date));
+    for (auto const& [name, value] : defaults)
+        if (!has_header(answer, name)) fmt::format_to(out, "{}: {}\r\n", name, value);
+    for (auto const& [name, value] : answer.headers) fmt::format_to(out, "{}: {}\r\n", name, value);
+    if (may_have_body(answer.status)) {
+        if (!answer.content_type.empty()) fmt::format_to(out, "Content-Type: {}\r\n", answer.content_type);
+        fmt::format_to(out, "Content-Length: {}\r\n", answer.body.size());
+    }
+    // HTTP/1.0 clients must be told that the connection stays; the others don't mind.
+    return text += frame.keep_alive ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n";
+}
+
+}  // namespace skald::http

@@ -1,0 +1,241 @@
+#include "http/server.hpp"
+
+#include <future>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "http/lane_pool.hpp"
+#include "http/listen_address.hpp"
+#include "http/session.hpp"
+
+namespace skald::http {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+using namespace std::chrono_literals;
+
+// Beyond connections_max, this many at a time are told so; the rest are closed without a word.
+constexpr std::size_t turned_away_max = 64;
+
+// After accept() failed, usually for want of file descriptors: time for others to be closed.
+constexpr auto accept_pause = 100ms;
+
+server_options checked(server_options options)
+{
+    if (options.lanes == 0) throw std::invalid_argument{"http: at least one lane is needed"};
+    if (options.connections_max == 0) throw std::invalid_argument{"http: at least one connection is needed"};
+    return options;
+}
+
+error_code listen_on(tcp::acceptor& acceptor, tcp::endpoint const& endpoint)
+{
+    error_code error;
+    acceptor.open(endpoint.protocol(), error);
+    // A restarted service takes its port back although connections of its predecessor still linger in the kernel.
+    if (!error) acceptor.set_option(tcp::acceptor::reuse_address{true}, error);
+    if (!error) acceptor.bind(endpoint, error);
+    if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+    if (error) {
+        error_code ignored;
+        acceptor.close(ignored);
+    }
+    return error;
+}
+
+tcp::acceptor listening(asio::io_context& io, std::string const& setting)
+{
+    auto const wanted = parse_listen_address(setting);
+    error_code error;
+    tcp::resolver resolver{io};
+    auto const flags = tcp::resolver::passive | tcp::resolver::numeric_service;
+    auto const found = resolver.resolve(wanted.host, std::to_string(wanted.port), flags, error);
+
+    tcp::acceptor acceptor{io};
+    for (auto const& entry : found)
+        if (!(error = listen_on(acceptor, entry.endpoint()))) return acceptor;
+    throw std::runtime_error{listen_setting(setting) + " can't be listened on: " + error.message()};
+}
+
+}  // namespace
+
+class server::implementation
+{
+public:
+    implementation(server_options options, handler on_request, core::logger& log, immediate_handler immediate);
+    ~implementation();
+
+    tcp::endpoint endpoint() const { return endpoint_; }
+    void start();
+    bool drain(std::chrono::milliseconds within);
+
+private:
+    void run();
+    void accept();
+    void on_accepted(error_code error, tcp::socket socket);
+    void begin_drain();
+    void cut_off();
+
+    server_options const options_;
+    immediate_handler const immediate_;
+    core::logger& log_;
+
+    // Destroyed last: whatever still waits in it holds sessions.
+    asio::io_context io_{1};
+    asio::executor_work_guard<asio::io_context::executor_type> stays_{io_.get_executor()};
+    tcp::acceptor acceptor_;
+    tcp::endpoint const endpoint_;
+    asio::steady_timer accept_again_;
+    lane_pool lanes_;
+    session_hub hub_;
+    std::thread io_thread_;
+
+    std::promise<void> last_closed_;
+    bool is_last_closed_{false};
+    bool owed_answers_{false};  // written by cut_off(), read when the I/O thread has ended
+    std::optional<bool> drained_;
+};
+
+server::implementation::implementation(server_options options, handler on_request, core::logger& log,
+                                       immediate_handler immediate)
+    : options_{checked(std::move(options))}, immediate_{std::move(immediate)}, log_{log},
+      acceptor_{listening(io_, options_.listen)}, endpoint_{acceptor_.local_endpoint()}, accept_again_{io_},
+      lanes_{options_.lanes, options_.waiting_max, std::move(on_request), log},
+      hub_{.options = options_,
+           .limits = {.request_line_bytes_max = options_.request_line_bytes_max,
+                      .header_bytes_max = options_.header_bytes_max,
+                      .header_count_max = options_.header_count_max,
+                      .body_bytes_max = options_.body_bytes_max},
+           .immediate = immediate_,
+           .lanes = lanes_,
+           .log = log}
+{}
+
+server::implementation::~implementation()
+{
+    drain(0ms);
+    lanes_.join();
+}
+
+void server::implementation::start()
+{
+    if (io_thread_.joinable() || drained_) throw std::logic_error{"http: a server starts once"};
+    lanes_.start();
+    accept();
+    io_thread_ = std::thread{[this] { run(); }};
+}
+
+void server::implementation::run()
+{
+    for (;;) {
+        try {
+            io_.run();
+            return;
+        } catch (std::exception const& e) {
+            // Out of memory, most likely. It costs the connection that met it, not the service.
+            log_.error("http.io_failed", {{"reason", e.what()}});
+        }
+    }
+}
+
+void server::implementation::accept()
+{
+    acceptor_.async_accept([this](error_code error, tcp::socket socket) { on_accepted(error, std::move(socket)); });
+}
+
+void server::implementation::on_accepted(error_code error, tcp::socket socket)
+{
+    if (hub_.draining) return;
+    if (error) {
+        log_.warning("http.accept_failed", {{"reason", error.message()}});
+        accept_again_.expires_after(accept_pause);
+        accept_again_.async_wait([this](error_code cancelled) {
+            if (!cancelled && !hub_.draining) accept();
+        });
+        return;
+    }
+    error_code ignored;
+    socket.set_option(tcp::no_delay{true}, ignored);  // answers are written whole: waiting for more gains nothing
+    if (hub_.sessions.size() < options_.connections_max) std::make_shared<session>(std::move(socket), hub_)->start();
+    else if (hub_.turned_away < turned_away_max) std::make_shared<session>(std::move(socket), hub_)->turn_away();
+    accept();
+}
+
+bool server::implementation::drain(std::chrono::milliseconds within)
+{
+    if (drained_) return *drained_;
+    drained_ = true;
+    if (io_thread_.joinable()) {
+        asio::post(io_, [this] { begin_drain(); });
+        last_closed_.get_future().wait_for(within);
+        asio::post(io_, [this] { cut_off(); });
+        io_thread_.join();
+        drained_ = !owed_answers_;
+    }
+    error_code ignored;
+    acceptor_.close(ignored);
+    lanes_.stop();
+    if (*drained_) lanes_.join();
+    return *drained_;
+}
+
+void server::implementation::begin_drain()
+{
+    hub_.draining = true;
+    error_code ignored;
+    acceptor_.close(ignored);
+    accept_again_.cancel();
+    hub_.on_last_closed = [this] {
+        if (!std::exchange(is_last_closed_, true)) last_closed_.set_value();
+    };
+    for (auto const& open : std::vector(hub_.sessions.begin(), hub_.sessions.end())) open->drain();
+    if (hub_.sessions.empty()) hub_.on_last_closed();
+}
+
+void server::implementation::cut_off()
+{
+    for (auto const& open : std::vector(hub_.sessions.begin(), hub_.sessions.end())) {
+        owed_answers_ = owed_answers_ || open->owes_answer();
+        open->close();
+    }
+    io_.stop();
+}
+
+server::server(server_options options, handler on_request, core::logger& log, immediate_handler immediate)
+    : implementation_{std::make_unique<implementation>(std::move(options), std::move(on_request), log,
+                                                       std::move(immediate))}
+{}
+
+server::~server() = default;
+
+std::uint16_t server::port() const
+{
+    return implementation_->endpoint().port();
+}
+
+std::string server::address() const
+{
+    auto const at = implementation_->endpoint();
+    return to_string({.host = at.address().to_string(), .port = at.port()});
+}
+
+void server::start()
+{
+    implementation_->start();
+}
+
+bool server::drain(std::chrono::milliseconds within)
+{
+    return implementation_->drain(within);
+}
+
+}  // namespace skald::http

@@ -1,0 +1,64 @@
+// The HTTP server: one I/O thread that reads and writes, and lanes that run the handler.
+//
+// A client that is slow, silent or hostile costs a connection and a few kilobytes, never a lane: a lane sees a request
+// only when it was read whole, and is rid of it before the answer is written.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <skald/http.hpp>
+
+#include "core/log.hpp"
+#include "http/handler.hpp"
+
+namespace skald::http {
+
+struct server_options
+{
+    std::string listen{"127.0.0.1:8080"};  // HOST:PORT; port 0 picks a free one
+    std::size_t request_line_bytes_max{8 * 1024};
+    std::size_t header_bytes_max{16 * 1024};  // the whole head, with the request line
+    std::size_t header_count_max{64};
+    std::size_t body_bytes_max{256 * 1024};
+    std::chrono::milliseconds header_time{5'000};  // from a request's first byte to the end of its head
+    std::chrono::milliseconds body_time{15'000};   // for the whole body
+    std::chrono::milliseconds write_time{15'000};  // for one whole answer
+    std::chrono::milliseconds idle_time{15'000};   // from an answer, or the connection's begin, to a first byte
+    std::size_t connections_max{1024};
+    std::size_t lanes{4};
+    std::size_t waiting_max{256};  // requests read whole that wait for a lane
+};
+
+/// Threads: drain() and the destructor from one; the rest from any.
+class server
+{
+public:
+    /// Listens, so that errors of the address come here; nothing is accepted before start().
+    /// Throws std::runtime_error, naming the setting, if the address is malformed, in use or not of this machine.
+    server(server_options options, handler on_request, core::logger& log, immediate_handler immediate = {});
+
+    /// As drain(0): what runs is waited for, its answer is lost.
+    ~server();
+
+    std::uint16_t port() const;
+    std::string address() const;  // "127.0.0.1:8080", with the real port
+
+    void start();
+
+    /// Accepts no more, closes connections that have no request, and lets the others finish with `Connection: close`.
+    ///
+    /// True if every request that was read whole was answered. Then all threads have ended. False if `within` passed
+    /// before: connections are closed and waiting requests forgotten, but a handler that still runs can't be stopped,
+    /// and is waited for by the destructor.
+    bool drain(std::chrono::milliseconds within);
+
+private:
+    class implementation;
+    std::unique_ptr<implementation> implementation_;
+};
+
+}  // namespace skald::http

@@ -1,0 +1,222 @@
+#include "http/session.hpp"
+
+#include <optional>
+#include <utility>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+
+#include "http/problem.hpp"
+
+namespace skald::http {
+namespace {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+using namespace std::chrono_literals;
+
+constexpr refusal head_too_slow{408, "The header took too long."};
+constexpr refusal body_too_slow{408, "The body took too long."};
+constexpr std::string_view continue_line = "HTTP/1.1 100 Continue\r\n\r\n";
+
+// How long, and for how many bytes, a connection is still read after its last answer.
+constexpr auto linger_time = 1'000ms;
+constexpr std::size_t linger_bytes_max = 1024 * 1024;
+
+std::optional<response> answer_at_once(session_hub& hub, request const& message)
+try {
+    return hub.immediate ? hub.immediate(message) : std::nullopt;
+}
+catch (...) {
+    return internal_error(message, std::current_exception(), hub.log);
+}
+
+}  // namespace
+
+session::session(asio::ip::tcp::socket socket, session_hub& hub)
+    : socket_{std::move(socket)}, timer_{socket_.get_executor()}, hub_{hub}, reader_{hub.limits}
+{}
+
+void session::start()
+{
+    hub_.sessions.insert(shared_from_this());
+    await_request();
+}
+
+void session::turn_away()
+{
+    is_turned_away_ = true;
+    ++hub_.turned_away;
+    closes_after_ = true;
+    has_unread_ = true;
+    write(with_retry_after(problem(503, "Too many connections are open."), 1s));
+}
+
+void session::drain()
+{
+    if (phase_ == phase::idle) close();
+}
+
+void session::close()
+{
+    if (!std::exchange(is_open_, false)) return;
+    clear_deadline();
+    error_code ignored;
+    socket_.close(ignored);
+    if (is_turned_away_) --hub_.turned_away;
+    hub_.sessions.erase(shared_from_this());
+    if (hub_.sessions.empty() && hub_.on_last_closed) hub_.on_last_closed();
+}
+
+void session::await_request()
+{
+    if (hub_.draining) return close_gently();
+    phase_ = phase::idle;
+    if (reader_.has_bytes()) return advance();  // pipelined
+    set_deadline(hub_.options.idle_time);
+    read_more();
+}
+
+void session::read_more()
+{
+    socket_.async_read_some(asio::buffer(received_), [self = shared_from_this()](error_code error, std::size_t size) {
+        self->on_read(error, size);
+    });
+}
+
+void session::on_read(error_code error, std::size_t size)
+{
+    if (!is_open_) return;
+    if (is_late_ && phase_ == phase::head) return refuse(head_too_slow);
+    if (is_late_ && phase_ == phase::body) return refuse(body_too_slow);
+    if (is_late_ || error) return close();
+    reader_.append({received_.data(), size});
+    advance();
+}
+
+void session::advance()
+{
+    switch (reader_.advance()) {
+    case request_reader::progress::needs_head:
+        if (phase_ != phase::head) set_deadline(hub_.options.header_time);  // once: the limit is for the whole head
+        phase_ = phase::head;
+        return read_more();
+    case request_reader::progress::needs_body: return read_body();
+    case request_reader::progress::complete: return dispatch();
+    case request_reader::progress::refused: return refuse(reader_.why());
+    }
+}
+
+void session::read_body()
+{
+    if (std::exchange(phase_, phase::body) == phase::body) return read_more();
+    set_deadline(hub_.options.body_time);
+    if (!reader_.awaits_continue()) return read_more();
+    asio::async_write(socket_, asio::buffer(continue_line), [self = shared_from_this()](error_code error, std::size_t) {
+        if (error || self->is_late_) return self->close();
+        self->read_more();
+    });
+}
+
+void session::refuse(refusal const& why)
+{
+    hub_.log.debug("http.request_refused", {{"status", why.status}, {"reason", why.detail}});
+    closes_after_ = true;
+    has_unread_ = true;
+    is_head_request_ = false;
+    write(problem(why.status, why.detail));
+}
+
+void session::dispatch()
+{
+    clear_deadline();
+    phase_ = phase::answering;
+    owes_answer_ = true;
+    lane_pool::job work{.message = reader_.take(), .answered = {}};
+    closes_after_ = !reader_.keeps_alive();
+    is_head_request_ = work.message.method == "HEAD";
+
+    if (auto now = answer_at_once(hub_, work.message)) return write(*std::move(now));
+
+    // The lane only brings the answer back; everything else about a connection happens on the I/O thread.
+    work.answered = [self = shared_from_this(), executor = socket_.get_executor()](response answer) {
+        asio::post(executor, [self, answer = std::move(answer)]() mutable { self->write(std::move(answer)); });
+    };
+    if (!hub_.lanes.submit(work)) write(with_retry_after(problem(503, "The service is busy."), 1s));
+}
+
+void session::write(response answer)
+{
+    if (!is_open_) return;
+    if (auto const flaw = flaw_of(answer); !flaw.empty()) {
+        hub_.log.error("http.answer_refused", {{"status", answer.status}, {"reason", flaw}});
+        answer = problem(500, "The request could not be handled.");
+    }
+    closes_after_ = closes_after_ || hub_.draining;
+    auto const now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+    answer_head_ = response_head(answer, {.keep_alive = !closes_after_, .date = now});
+    answer_body_ = is_head_request_ || !may_have_body(answer.status) ? std::string{} : std::move(answer.body);
+
+    phase_ = phase::answering;
+    set_deadline(hub_.options.write_time);
+    std::array<asio::const_buffer, 2> const bytes{asio::buffer(answer_head_), asio::buffer(answer_body_)};
+    asio::async_write(socket_, bytes,
+                      [self = shared_from_this()](error_code error, std::size_t) { self->on_written(error); });
+}
+
+void session::on_written(error_code error)
+{
+    if (!is_open_) return;
+    owes_answer_ = false;
+    if (error && is_late_) hub_.log.debug("http.client_too_slow");
+    clear_deadline();
+    if (error) return close();
+    if (closes_after_) return close_gently();
+    answer_head_ = {};
+    answer_body_ = {};
+    await_request();
+}
+
+/// A socket that is closed while bytes wait to be read resets the connection, and the reset may overtake the answer.
+/// So what the client still sends is read and thrown away, for a while.
+void session::close_gently()
+{
+    error_code ignored;
+    socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+    if (!has_unread_ && socket_.available(ignored) == 0) return close();
+    phase_ = phase::lingering;
+    set_deadline(linger_time);
+    linger();
+}
+
+void session::linger()
+{
+    auto const on_more = [self = shared_from_this()](error_code error, std::size_t size) {
+        self->lingered_bytes_ += size;
+        if (error || self->is_late_ || self->lingered_bytes_ > linger_bytes_max) return self->close();
+        self->linger();
+    };
+    socket_.async_read_some(asio::buffer(received_), on_more);
+}
+
+void session::set_deadline(std::chrono::milliseconds within)
+{
+    is_late_ = false;
+    timer_.expires_after(within);
+    timer_.async_wait([self = shared_from_this(), count = ++deadline_count_](error_code error) {
+        if (error || count != self->deadline_count_) return;
+        self->is_late_ = true;
+        error_code ignored;
+        self->socket_.cancel(ignored);
+    });
+}
+
+void session::clear_deadline()
+{
+    ++deadline_count_;
+    is_late_ = false;
+    timer_.cancel();
+}
+
+}  // namespace skald::http

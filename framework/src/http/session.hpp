@@ -1,0 +1,100 @@
+// One connection: reads a request, has it answered, writes the answer, and again.
+//
+// Requests are answered in the order received, because the next one is not read before the last was answered: what a
+// client pipelines waits in the kernel's buffer, and slows down that client alone.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_set>
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "core/log.hpp"
+#include "http/lane_pool.hpp"
+#include "http/request_reader.hpp"
+#include "http/response_head.hpp"
+#include "http/server.hpp"
+
+namespace skald::http {
+
+class session;
+
+/// What the sessions of one server share. It outlives them.
+struct session_hub
+{
+    server_options const& options;
+    request_limits limits;
+    immediate_handler const& immediate;
+    lane_pool& lanes;
+    core::logger& log;
+    std::unordered_set<std::shared_ptr<session>> sessions{};  // those that are open
+    std::size_t turned_away{0};                               // those that are open only to say 503
+    bool draining{false};
+    std::function<void()> on_last_closed{};
+};
+
+/// Threads: the I/O thread only.
+class session : public std::enable_shared_from_this<session>
+{
+public:
+    session(boost::asio::ip::tcp::socket socket, session_hub& hub);
+
+    void start();
+    /// Says 503 without reading anything: there are too many connections.
+    void turn_away();
+    /// Closes now if no request was begun; otherwise after the next answer.
+    void drain();
+    /// Closes now.
+    void close();
+
+    /// Whether a request was read whole and its answer has not gone out.
+    bool owes_answer() const { return owes_answer_; }
+
+private:
+    enum class phase { idle, head, body, answering, lingering };
+
+    void await_request();
+    void read_more();
+    void on_read(boost::system::error_code error, std::size_t size);
+    void advance();
+    void read_body();
+    void refuse(refusal const& why);
+
+    void dispatch();
+    void write(response answer);
+    void on_written(boost::system::error_code error);
+
+    void close_gently();
+    void linger();
+
+    void set_deadline(std::chrono::milliseconds within);
+    void clear_deadline();
+
+    boost::asio::ip::tcp::socket socket_;
+    boost::asio::steady_timer timer_;
+    session_hub& hub_;
+    request_reader reader_;
+    phase phase_{phase::idle};
+    bool is_open_{true};
+    bool is_turned_away_{false};
+    bool owes_answer_{false};
+    bool is_head_request_{false};  // its answer has no body
+    bool closes_after_{false};
+    bool has_unread_{false};  // the client may be sending what nobody will read
+
+    // The deadline that has passed, and which one is set: an old one that fires late must not hit the next read.
+    bool is_late_{false};
+    std::uint64_t deadline_count_{0};
+
+    std::array<char, 8 * 1024> received_;
+    std::string answer_head_;  // being written
+    std::string answer_body_;
+    std::size_t lingered_bytes_{0};
+};
+
+}  // namespace skald::http

@@ -1,0 +1,73 @@
+#include "memory/memory_transport.hpp"
+
+#include <stdexcept>
+#include <utility>
+
+namespace skald::memory {
+namespace {
+
+class memory_publisher final : public ports::publisher
+{
+public:
+    explicit memory_publisher(std::shared_ptr<broker> at) : broker_{std::move(at)} {}
+
+    bool available() override { return trouble().empty(); }
+    void tend() override {}
+    std::string trouble() const override { return broker_->trouble_of_publishers(); }
+
+    std::vector<ports::receipt> publish(std::span<ports::outgoing const> messages, std::chrono::milliseconds) override
+    {
+        std::vector<ports::receipt> receipts;
+        receipts.reserve(messages.size());
+        for (auto const& one : messages) receipts.push_back(broker_->publish(one));
+        return receipts;
+    }
+
+private:
+    std::shared_ptr<broker> broker_;
+};
+
+class memory_subscription final : public ports::subscription
+{
+public:
+    memory_subscription(std::shared_ptr<broker> at, std::string const& service, std::uint16_t prefetch)
+        : broker_{std::move(at)}, consumer_{broker_->subscribe(service, prefetch)}
+    {
+    }
+    ~memory_subscription() override { broker_->unsubscribe(consumer_); }
+
+    std::vector<ports::delivery> take(std::size_t max, std::chrono::milliseconds wait) override
+    {
+        return broker_->take(consumer_, max, wait);
+    }
+    void ack(ports::delivery_tag tag) override { broker_->ack(consumer_, tag); }
+    void requeue(ports::delivery_tag tag) override { broker_->requeue(consumer_, tag); }
+    void stop() override { broker_->stop(consumer_); }
+    bool available() const override { return trouble().empty(); }
+    std::string trouble() const override { return broker_->trouble_of(consumer_); }
+
+private:
+    std::shared_ptr<broker> broker_;
+    std::uint64_t consumer_;
+};
+
+}  // namespace
+
+std::unique_ptr<ports::publisher> memory_transport::open_publisher()
+{
+    return std::make_unique<memory_publisher>(broker_);
+}
+
+std::unique_ptr<ports::subscription> memory_transport::subscribe(std::string const& service, std::uint16_t prefetch)
+{
+    if (service.empty()) throw std::invalid_argument{"a service has a name"};
+    if (prefetch == 0) throw std::invalid_argument{"a prefetch of 0 would be unlimited"};
+    return std::make_unique<memory_subscription>(broker_, service, prefetch);
+}
+
+void memory_transport::inject(core::message message, std::string problem)
+{
+    broker_->inject(std::move(message), std::move(problem));
+}
+
+}  // namespace skald::memory

@@ -1,0 +1,91 @@
+#include "postgres/changes_text.hpp"
+
+#include "core/text.hpp"
+#include "postgres/header_json.hpp"
+#include "postgres/literal.hpp"
+
+namespace skald::postgres {
+namespace {
+
+std::string text_literal(std::string_view text)
+{
+    return literal(core::storable_text(text));
+}
+
+std::string write(ports::new_saga const& s)
+{
+    return execute("insert_saga", {literal(s.saga.scope), literal(s.saga.key), literal(s.definition),
+                                   literal(std::int64_t{s.version}), literal(s.data), literal(s.itinerary)});
+}
+
+std::string write(ports::new_record const& r)
+{
+    return execute("insert_record", {literal(r.saga.scope), literal(r.saga.key), literal(r.step),
+                                     bytes_literal(r.fingerprint)});
+}
+
+std::string write(ports::step_record const& r)
+{
+    return execute("record_step", {literal(r.saga.scope), literal(r.saga.key), literal(r.step),
+                                   literal(core::name_of(r.status)), literal(std::int64_t{r.attempts}),
+                                   literal(std::int64_t{r.snoozes_added}),
+                                   r.error.empty() ? "NULL" : text_literal(r.error)});
+}
+
+std::string write(std::string const& progress)
+{
+    return execute("note_progress", {literal(progress)});
+}
+
+std::string write(ports::saga_change const& c)
+{
+    return execute("advance", {literal(c.saga.scope), literal(c.saga.key), literal(core::name_of(c.state)),
+                               c.reason.empty() ? "NULL" : text_literal(c.reason)});
+}
+
+std::string write(ports::enqueued const& e)
+{
+    auto const& m = e.message;
+    return execute("enqueue", {literal(e.aggregate_type), literal(e.aggregate_id), literal(m.type), bytes_literal(m.body),
+                               literal(e.scope), literal(m.id), literal(write_headers(m.headers)), literal(m.content_type),
+                               literal(m.destination), literal(std::int64_t{e.delay.count()})});
+}
+
+std::string write(ports::parked_delivery const& p)
+{
+    // The same delivery again is the same parked row: whatever made it different would be in here.
+    auto identity = p.message.id + '\n' + p.message.type + '\n' + p.message.content_type;
+    for (auto const& [name, value] : p.message.headers) identity += '\n' + name + ": " + value;
+    auto const fingerprint = core::fingerprint_of_parts({identity, p.message.body});
+    return execute("park", {text_literal(p.saga.scope), text_literal(p.saga.key), text_literal(p.step),
+                            literal(p.reason), text_literal(p.error), text_literal(p.message.id),
+                            text_literal(p.message.type), text_literal(p.message.content_type),
+                            bytes_literal(p.message.body), literal(write_headers(p.message.headers)),
+                            literal(std::int64_t{p.attempts}), bytes_literal(fingerprint)});
+}
+
+std::string write(ports::stored_response const& r)
+{
+    return execute("store_response", {literal(r.saga.scope), literal(r.saga.key), literal(std::int64_t{r.status}),
+                                      literal(r.content_type), literal(write_headers(r.headers)), bytes_literal(r.body)});
+}
+
+template <class Values>
+std::string write_each(Values const& values)
+{
+    std::string text;
+    for (auto const& value : values) text += write(value);
+    return text;
+}
+
+}  // namespace
+
+// Always in this order, guard before saga before outbox, so that two transactions can't deadlock (traps G22).
+std::string changes_text(ports::changes const& what)
+{
+    return write_each(what.new_records) + write_each(what.records) + write_each(what.sagas) + write_each(what.progress) +
+           write_each(what.saga_changes) + (what.response ? write(*what.response) : std::string{}) +
+           write_each(what.parked) + write_each(what.messages);
+}
+
+}  // namespace skald::postgres

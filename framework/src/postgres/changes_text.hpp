@@ -1,0 +1,12 @@
+// The last writes of a transaction as the text that goes in front of COMMIT.
+#pragma once
+
+#include "ports/store.hpp"
+
+#include <string>
+
+namespace skald::postgres {
+
+std::string changes_text(ports::changes const& what);
+
+}  // namespace skald::postgres

@@ -1,0 +1,71 @@
+#include "postgres/connection.hpp"
+
+#include "postgres/conninfo.hpp"
+#include "skald_queries.hpp"
+
+#include <skald/errors.hpp>
+
+#include <pqxx/except>
+
+#include <fmt/format.h>
+
+namespace skald::postgres {
+namespace {
+
+// libpqxx 6 reconnects by itself in the middle of things, without what was set and locked on the old connection;
+// libpqxx 7 has no such mode and no such function.
+template <class Connection>
+void forbid_reconnecting(Connection& c)
+{
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    if constexpr (requires { c.inhibit_reactivation(true); }) c.inhibit_reactivation(true);
+#pragma GCC diagnostic pop
+}
+
+std::string session_settings(connection_options const& o)
+{
+    // A weaker synchronous_commit would make ghosts: a message published whose step is gone after a crash.
+    return fmt::format(
+        "SET standard_conforming_strings = on; SET client_encoding = 'UTF8'; SET datestyle = 'ISO';"
+        "SET default_transaction_isolation = 'read committed'; SET lock_timeout = {}; SET statement_timeout = {};"
+        "SET idle_in_transaction_session_timeout = {}; SET client_connection_check_interval = '1s';"
+        "SELECT set_config('synchronous_commit', 'on', false)"
+        " WHERE current_setting('synchronous_commit') IN ('off', 'local', 'remote_write');",
+        o.lock_timeout.count(), o.statement_timeout.count(), o.idle_in_transaction_timeout.count());
+}
+
+std::string prepare_everything()
+{
+    std::string text;
+    for (auto const& [name, query] : queries::all)
+        text.append("PREPARE ").append(name).append(" AS ").append(query).append(";\n");
+    return text;
+}
+
+}  // namespace
+
+connection::connection(connection_options const& options)
+    : connection_{with_defaults(options.url, options.application_name)}
+{
+    forbid_reconnecting(connection_);
+    run(session_settings(options));
+    if (run("SELECT to_regprocedure('skald.note_progress(jsonb)') IS NOT NULL")[0][0].as<bool>())
+        run(prepare_everything());
+    else
+        throw configuration_error{"the database has no schema `skald`, or an old one: run `skald migrate`"};
+}
+
+pqxx::result connection::run(std::string const& text)
+{
+    return pqxx::nontransaction{connection_}.exec(text);
+}
+
+std::string const& connection::prepared(std::string_view text)
+{
+    auto const [it, is_new] = names_.try_emplace(std::string{text}, "user_" + std::to_string(names_.size() + 1));
+    if (is_new) connection_.prepare(it->second, it->first);
+    return it->second;
+}
+
+}  // namespace skald::postgres

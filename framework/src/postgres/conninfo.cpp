@@ -1,0 +1,37 @@
+#include "postgres/conninfo.hpp"
+
+#include <array>
+#include <utility>
+
+namespace skald::postgres {
+namespace {
+
+// A peer that is gone is noticed within about ten seconds: unsent data by tcp_user_timeout, silence by keepalives.
+// read-write: after a failover, the old primary is not talked to.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> defaults{{
+    {"connect_timeout", "5"},
+    {"tcp_user_timeout", "8000"},
+    {"keepalives", "1"},
+    {"keepalives_idle", "5"},
+    {"keepalives_interval", "2"},
+    {"keepalives_count", "3"},
+    {"target_session_attrs", "read-write"},
+}};
+
+}  // namespace
+
+std::string with_defaults(std::string_view url, std::string_view application_name)
+{
+    bool const is_url = url.starts_with("postgresql://") || url.starts_with("postgres://");
+    std::string const separator = is_url ? "&" : " ";
+
+    std::string ours = "application_name=" + std::string{application_name};
+    for (auto const& [name, value] : defaults) ours.append(separator).append(name).append("=").append(value);
+    if (!is_url) return ours + ' ' + std::string{url};
+
+    auto const question = url.find('?');
+    auto const theirs = question == std::string_view::npos ? std::string_view{} : url.substr(question + 1);
+    return std::string{url.substr(0, question)} + '?' + ours + (theirs.empty() ? "" : "&") + std::string{theirs};
+}
+
+}  // namespace skald::postgres

@@ -1,0 +1,12 @@
+// Connection strings with Skald's own settings in front, so that the user's win.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace skald::postgres {
+
+/// `url` is a URL, a keyword string, or empty (then libpq's own variables, PGHOST and so on, count).
+std::string with_defaults(std::string_view url, std::string_view application_name);
+
+}  // namespace skald::postgres

@@ -1,0 +1,67 @@
+#include "postgres/faults.hpp"
+
+#include <pqxx/except>
+
+#include <string_view>
+
+namespace skald::postgres {
+namespace {
+
+using ports::fault;
+using ports::fault_kind;
+
+fault classify_state(std::string_view state, std::string const& what)
+{
+    // 57P0x: the server is shutting down or was told to drop us. 25006: a node that became read-only after a failover.
+    // 0A000: a table changed under a prepared statement; a new connection prepares it anew. No state at all: libpqxx
+    // reports some lost connections so (libpqxx #280).
+    if (state.empty() || state.starts_with("57P0") || state.starts_with("08") || state.starts_with("53") ||
+        state == "25006" || state == "0A000" || state == "58030" || state == "XX000")
+        return {fault_kind::connection_lost, what};
+    if (state.starts_with("40")) return {fault_kind::retry_at_once, what};
+    if (state == "25P02")
+        return {fault_kind::broken,
+                "the step went on after an SQL error; let the exception pass, or use a SAVEPOINT (" + what + ")"};
+    // Raised by skald.assert_transaction().
+    if (state == "2D000") return {fault_kind::transaction_ended, what};
+    return {fault_kind::broken, what};
+}
+
+}  // namespace
+
+fault classify_current()
+try {
+    throw;
+}
+catch (fault const& already) {
+    return already;
+}
+// These do not derive from sql_error, and carry no state.
+catch (pqxx::broken_connection const& error) {
+    return {fault_kind::connection_lost, error.what()};
+}
+catch (pqxx::transaction_rollback const& error) {
+    return {fault_kind::retry_at_once, error.what()};
+}
+catch (pqxx::in_doubt_error const& error) {
+    return {fault_kind::in_doubt, error.what()};
+}
+catch (pqxx::sql_error const& error) {
+    return classify_state(error.sqlstate(), error.what());
+}
+catch (std::exception const& error) {
+    return {fault_kind::broken, error.what()};
+}
+catch (...) {
+    return {fault_kind::broken, "an exception that is no std::exception"};
+}
+
+fault classify_current_at_commit()
+{
+    auto met = classify_current();
+    // The query may have got as far as COMMIT before the connection died: nobody on this side knows.
+    if (met.kind == fault_kind::connection_lost) met.kind = fault_kind::in_doubt;
+    return met;
+}
+
+}  // namespace skald::postgres

@@ -1,0 +1,15 @@
+// The one place that knows what PostgreSQL's and libpqxx's errors mean.
+#pragma once
+
+#include "ports/fault.hpp"
+
+namespace skald::postgres {
+
+/// What the exception that is being handled means, met while a step ran or before COMMIT was sent.
+/// To be called in a catch block.
+ports::fault classify_current();
+
+/// The same for the query that holds COMMIT.
+ports::fault classify_current_at_commit();
+
+}  // namespace skald::postgres

@@ -1,0 +1,96 @@
+#include "postgres/migrate.hpp"
+
+#include "core/fingerprint.hpp"
+#include "core/text.hpp"
+#include "postgres/conninfo.hpp"
+#include "skald_migrate_queries.hpp"
+#include "skald_migrations.hpp"
+
+#include <skald/errors.hpp>
+
+#include <pqxx/pqxx>
+
+#include <algorithm>
+#include <map>
+
+namespace skald::postgres {
+namespace {
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // exec_params: the one form that libpqxx 6 and 7 share
+
+std::map<std::string, std::string> applied(pqxx::connection& c, std::string const& owner)
+{
+    pqxx::nontransaction tx{c};
+    std::map<std::string, std::string> checksums;
+    for (auto const& row : tx.exec_params(std::string{migrate_queries::applied_migrations}, owner))
+        checksums.emplace(row[0].c_str(), row[1].c_str());
+    return checksums;
+}
+
+void apply(pqxx::connection& c, std::string const& owner, migration const& m, std::string const& checksum)
+{
+    pqxx::work tx{c};
+    tx.exec(m.sql);
+    tx.exec_params(std::string{migrate_queries::note_migration}, owner, m.name, checksum);
+    tx.commit();
+}
+
+#pragma GCC diagnostic pop
+
+void bring_up_to_date(pqxx::connection& c, std::string const& owner, std::vector<migration> migrations,
+                      std::vector<std::string>& done)
+{
+    std::ranges::sort(migrations, {}, &migration::name);
+    auto const before = applied(c, owner);
+    for (auto const& m : migrations) {
+        auto const checksum = core::to_hex(core::fingerprint_of(m.sql));
+        auto const it = before.find(m.name);
+        if (it == before.end()) {
+            apply(c, owner, m, checksum);
+            done.push_back(owner + '/' + m.name);
+        }
+        else if (it->second != checksum) {
+            throw configuration_error{"migration " + owner + '/' + m.name +
+                                      " was applied with another text; applied migrations never change: add a new one"};
+        }
+    }
+}
+
+std::vector<migration> own_migrations()
+{
+    std::vector<migration> own;
+    for (auto const& [name, sql] : skald::migrations::all) own.push_back({std::string{name.substr(2)}, std::string{sql}});
+    return own;
+}
+
+}  // namespace
+
+std::vector<std::string> migrate(std::string const& url, std::string const& owner,
+                                 std::vector<migration> const& migrations)
+{
+    pqxx::connection c{with_defaults(url, "skald/migrate")};
+    // Several services and replicas may start at once. The lock goes with the connection.
+    pqxx::nontransaction{c}.exec(std::string{migrate_queries::lock_migrations});
+    pqxx::nontransaction{c}.exec(std::string{migrate_queries::create_migration_table});
+    std::vector<std::string> done;
+    bring_up_to_date(c, "skald", own_migrations(), done);
+    if (!owner.empty()) bring_up_to_date(c, owner, migrations, done);
+    return done;
+}
+
+void own_database(std::string const& url, std::string const& service)
+{
+    pqxx::connection c{with_defaults(url, "skald/migrate")};
+    pqxx::nontransaction tx{c};
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    tx.exec_params(std::string{migrate_queries::own_database}, service);
+#pragma GCC diagnostic pop
+    std::string const owner = tx.exec(std::string{migrate_queries::owner_of_database})[0][0].c_str();
+    if (owner != service)
+        throw configuration_error{"the database belongs to the service " + owner + ": each service needs one of its own, "
+                                  "and this is " + service};
+}
+
+}  // namespace skald::postgres

@@ -1,0 +1,26 @@
+// Numbered, checksummed migrations, forward only, applied by one process at a time.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace skald::postgres {
+
+struct migration
+{
+    std::string name;  // its order among those of one owner: "0001_tables"
+    std::string sql;
+};
+
+/// Brings the database up to date: Skald's own migrations first (owner `skald`), then those of `owner`. Each runs in a
+/// transaction of its own, together with the note that it ran. Returns what was applied, as "owner/name".
+/// Throws what pqxx throws; configuration_error where an applied migration has another text now.
+std::vector<std::string> migrate(std::string const& url, std::string const& owner = {},
+                                 std::vector<migration> const& migrations = {});
+
+/// Notes that `service` owns the database. Throws configuration_error where another one does.
+void own_database(std::string const& url, std::string const& service);
+
+}  // namespace skald::postgres

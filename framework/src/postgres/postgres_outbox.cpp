@@ -1,0 +1,107 @@
+#include "postgres/postgres_outbox.hpp"
+
+#include "core/text.hpp"
+#include "postgres/faults.hpp"
+#include "postgres/header_json.hpp"
+#include "postgres/literal.hpp"
+
+#include <pqxx/pqxx>
+
+#include <algorithm>
+
+namespace skald::postgres {
+namespace {
+
+// A delete that a crash forgets is a message published twice, which the guard absorbs: no need to wait for the disk.
+constexpr auto begin_without_flush = "BEGIN; SET LOCAL synchronous_commit = off;";
+
+ports::outbox::row read_row(pqxx::row const& row)
+{
+    ports::outbox::row read{row[0].as<std::int64_t>(), row[7].as<int>(), {}};
+    auto& m = read.message;
+    m.type = row[1].c_str();
+    m.body = core::from_hex(row[2].c_str());
+    m.id = row[3].c_str();
+    m.headers = read_headers(row[4].c_str());
+    m.content_type = row[5].c_str();
+    m.destination = row[6].c_str();
+    return read;
+}
+
+}  // namespace
+
+postgres_outbox::postgres_outbox(connection_options options) : options_{std::move(options)} {}
+
+postgres_outbox::~postgres_outbox()
+{
+    release();
+}
+
+// Every function's way out: what can't be finished is released, and the fault is named.
+template <class Work>
+auto postgres_outbox::guarded(Work work)
+try {
+    if (!connection_ || !connection_->is_open()) connection_ = std::make_unique<connection>(options_);
+    return work(*connection_);
+}
+catch (pqxx::failure const&) {
+    auto const met = classify_current();
+    release();
+    throw met;
+}
+
+std::vector<ports::outbox::row> postgres_outbox::take(std::size_t max)
+{
+    return guarded([&](connection& c) {
+        in_transaction_ = true;
+        auto const rows = c.run(begin_without_flush + execute("take_due", {literal(static_cast<std::int64_t>(max))}));
+        std::vector<row> taken;
+        for (auto const& one : rows) taken.push_back(read_row(one));
+        if (taken.empty()) release();
+        // RETURNING promises no order.
+        std::ranges::sort(taken, {}, &row::id);
+        return taken;
+    });
+}
+
+void postgres_outbox::settle_all()
+{
+    guarded([&](connection& c) {
+        c.run("COMMIT");
+        in_transaction_ = false;
+    });
+}
+
+void postgres_outbox::settle(std::vector<std::int64_t> const& confirmed, std::vector<put_off> const& failed)
+{
+    // What was taken is deleted in the open transaction; since not all of it may go, undo that and say what becomes of
+    // each. Another relay may take a row in between: then it is sent twice, never lost.
+    release();
+    std::vector<std::int64_t> ids, delays;
+    std::vector<std::string> reasons;
+    for (auto const& one : failed) {
+        ids.push_back(one.id);
+        delays.push_back(one.delay.count());
+        reasons.push_back(core::storable_text(one.reason));
+    }
+    guarded([&](connection& c) {
+        in_transaction_ = true;
+        c.run(begin_without_flush + execute("delete_confirmed", {array_literal(confirmed, "bigint")}) +
+              execute("put_off", {array_literal(ids, "bigint"), array_literal(reasons), array_literal(delays, "integer")}) +
+              "COMMIT");
+        in_transaction_ = false;
+    });
+}
+
+void postgres_outbox::release() noexcept
+try {
+    if (!in_transaction_) return;
+    in_transaction_ = false;
+    if (connection_ && connection_->is_open()) connection_->run("ROLLBACK");
+    else connection_.reset();
+}
+catch (...) {
+    connection_.reset();
+}
+
+}  // namespace skald::postgres

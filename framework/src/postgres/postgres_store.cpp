@@ -1,0 +1,174 @@
+#include "postgres/postgres_store.hpp"
+
+#include "core/text.hpp"
+#include "postgres/changes_text.hpp"
+#include "postgres/faults.hpp"
+#include "postgres/header_json.hpp"
+#include "postgres/literal.hpp"
+
+#include <pqxx/pqxx>
+
+#include <algorithm>
+#include <array>
+
+namespace skald::postgres {
+namespace {
+
+ports::verdict parse_verdict(std::string_view text)
+{
+    constexpr std::array<std::string_view, 7> names{"fresh",    "retry",     "duplicate", "in_flight",
+                                                    "mismatch", "cancelled", "paused"};
+    auto const it = std::find(names.begin(), names.end(), text);
+    if (it == names.end()) throw std::logic_error{"skald.claim gave the unknown verdict " + std::string{text}};
+    return static_cast<ports::verdict>(it - names.begin());
+}
+
+std::string claim_text(std::span<ports::claim_item const> items, std::optional<std::chrono::milliseconds> wait)
+{
+    std::vector<std::string> scopes, keys, steps, fingerprints;
+    std::vector<std::int64_t> turns;
+    std::vector<bool> past_pivot;
+    for (auto const& item : items) {
+        scopes.push_back(item.saga.scope);
+        keys.push_back(item.saga.key);
+        steps.push_back(item.step);
+        fingerprints.push_back(item.fingerprint);
+        turns.push_back(item.turn);
+        past_pivot.push_back(item.past_pivot);
+    }
+    return execute("claim", {array_literal(scopes), array_literal(keys), array_literal(steps),
+                             bytes_array_literal(fingerprints), array_literal(turns, "integer"),
+                             array_literal(past_pivot), wait ? literal(wait->count()) : "NULL"});
+}
+
+}  // namespace
+
+postgres_store::postgres_store(connection_options options) : options_{std::move(options)} {}
+
+postgres_store::~postgres_store()
+{
+    rollback();
+}
+
+void postgres_store::connect()
+try {
+    if (connection_ && connection_->is_open()) return;
+    disconnect();
+    connection_ = std::make_unique<connection>(options_);
+}
+catch (pqxx::failure const& error) {
+    throw ports::fault{ports::fault_kind::connection_lost, error.what()};
+}
+
+connection& postgres_store::open()
+{
+    connect();
+    return *connection_;
+}
+
+std::vector<ports::claim_answer> postgres_store::begin(std::span<ports::claim_item const> items,
+                                                       std::optional<std::chrono::milliseconds> wait)
+try {
+    connect();
+    in_transaction_ = true;
+    auto const rows = connection_->run("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;" + claim_text(items, wait));
+
+    std::vector<ports::claim_answer> answers(items.size());
+    for (auto const& row : rows)
+        answers.at(row[0].as<std::size_t>() - 1) = {parse_verdict(row[1].c_str()), row[2].as<int>(), row[3].as<bool>()};
+    transaction_id_ = rows[0][4].is_null() ? "" : rows[0][4].c_str();
+    claimed_at_ = rows[0][5].c_str();
+    transaction_.emplace(connection_->raw());
+    return answers;
+}
+catch (pqxx::failure const&) {
+    auto const met = postgres::classify_current();
+    rollback();
+    throw met;
+}
+
+void postgres_store::commit(ports::changes const& what)
+try {
+    transaction_.reset();
+    // The check runs in the same query before COMMIT: an aborted transaction, whose COMMIT would be a silent ROLLBACK,
+    // or one that the step ended, fails here (traps F1, G9).
+    auto const check = transaction_id_.empty() ? std::string{} : execute("assert_transaction", {literal(transaction_id_)});
+    connection_->run(check + changes_text(what) + "COMMIT");
+    in_transaction_ = false;
+}
+catch (pqxx::failure const&) {
+    auto const met = classify_current_at_commit();
+    rollback();
+    throw met;
+}
+
+void postgres_store::write(ports::changes const& what)
+{
+    connect();
+    in_transaction_ = true;
+    transaction_id_.clear();
+    try {
+        connection_->run("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;" + changes_text(what) + "COMMIT");
+        in_transaction_ = false;
+    }
+    catch (pqxx::failure const&) {
+        auto const met = classify_current_at_commit();
+        rollback();
+        throw met;
+    }
+}
+
+bool postgres_store::is_still_claimed() noexcept
+try {
+    transaction_.reset();
+    // A connection that is gone took the transaction with it, unless a COMMIT of the step's own came before: that
+    // shows when the step is claimed again.
+    if (!connection_ || !connection_->is_open() || transaction_id_.empty()) return true;
+    auto const rows = connection_->run("SELECT pg_current_xact_id_if_assigned()::text");
+    return rows[0][0].as<std::string>("") == transaction_id_;
+}
+catch (...) {
+    // An aborted transaction answers nothing, and it is still there.
+    return true;
+}
+
+void postgres_store::rollback() noexcept
+try {
+    transaction_.reset();
+    if (!in_transaction_) return;
+    in_transaction_ = false;
+    if (!connection_ || !connection_->is_open()) return disconnect();
+    // A warning and no error where the server has ended the transaction already.
+    connection_->run("ROLLBACK");
+}
+catch (...) {
+    disconnect();
+}
+
+void postgres_store::disconnect() noexcept
+{
+    transaction_.reset();
+    in_transaction_ = false;
+    connection_.reset();
+}
+
+std::optional<ports::stored_response> postgres_store::find_response(core::saga_id const& saga)
+try {
+    auto const rows = open().run(execute("stored_response", {literal(saga.scope), literal(saga.key)}));
+    if (rows.empty()) return std::nullopt;
+    auto const& row = rows[0];
+    return ports::stored_response{saga, row[0].as<int>(), row[1].c_str(), read_headers(row[2].c_str()),
+                                  core::from_hex(row[3].c_str())};
+}
+catch (pqxx::failure const&) {
+    throw postgres::classify_current();
+}
+
+ports::fault postgres_store::classify_current() const
+{
+    auto met = postgres::classify_current();
+    if (connection_ && !connection_->is_open()) met.kind = ports::fault_kind::connection_lost;
+    return met;
+}
+
+}  // namespace skald::postgres

@@ -1,0 +1,48 @@
+// The store port over libpqxx.
+#pragma once
+
+#include "ports/store.hpp"
+#include "postgres/connection.hpp"
+
+#include <memory>
+#include <optional>
+
+namespace skald::postgres {
+
+class postgres_store final : public ports::store, private detail::unit_of_work
+{
+public:
+    explicit postgres_store(connection_options options);
+    ~postgres_store() override;
+
+    void connect() override;
+    std::vector<ports::claim_answer> begin(std::span<ports::claim_item const> items,
+                                           std::optional<std::chrono::milliseconds> wait) override;
+    detail::unit_of_work& unit() override { return *this; }
+    std::string const& claimed_at() const override { return claimed_at_; }
+    void commit(ports::changes const& what) override;
+    void write(ports::changes const& what) override;
+    bool is_still_claimed() noexcept override;
+    void rollback() noexcept override;
+    std::optional<ports::stored_response> find_response(core::saga_id const& saga) override;
+    ports::fault classify_current() const override;
+
+    /// For readers in the same layer or above: the connection, connected.
+    connection& open();
+
+private:
+    pqxx::transaction_base& tx() override { return *transaction_; }
+    std::string const& prepared(std::string_view text) override { return connection_->prepared(text); }
+
+    void disconnect() noexcept;
+
+    connection_options options_;
+    std::unique_ptr<connection> connection_;
+    // What the step sees. It never sends BEGIN or COMMIT by itself, so a step that calls commit() on it commits nothing.
+    std::optional<pqxx::nontransaction> transaction_;
+    std::string transaction_id_;  // empty while nothing was written
+    std::string claimed_at_;
+    bool in_transaction_{};
+};
+
+}  // namespace skald::postgres

@@ -1,0 +1,48 @@
+// skald::start(), declared in skald/start.hpp.
+#include <skald/start.hpp>
+
+#include "core/envelope.hpp"
+#include "core/fingerprint.hpp"
+#include "core/text.hpp"
+#include "core/uuid.hpp"
+#include "skald_queries.hpp"
+
+#include <skald/errors.hpp>
+
+#include <pqxx/pqxx>
+
+#include <nlohmann/json.hpp>
+
+namespace skald::detail {
+
+started start_saga(pqxx::transaction_base& tx, std::string_view definition, int version,
+                   std::span<planned_step const> plan, std::string const& data, start_options const& options)
+{
+    core::envelope first;
+    first.saga = {options.scope, options.key.empty() ? core::make_uuid_v7() : options.key};
+    if (!core::is_key(first.saga.key)) throw std::invalid_argument{"a key is 1 to 180 bytes of printable ASCII"};
+    if (!core::is_scope(first.saga.scope)) throw std::invalid_argument{"a scope is at most 64 bytes of UTF-8"};
+    first.definition = definition;
+    first.version = version;
+    first.itinerary = core::make_itinerary(plan);
+
+    auto const message = core::write_message(first, data);
+    auto headers = nlohmann::json::object();
+    for (auto const& [name, value] : message.headers)
+        if (name != core::header::home) headers[name] = value;  // the database knows whose it is
+
+    auto const fingerprint = core::to_hex(core::fingerprint_of_parts({definition, data}));
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // exec_params: the one form that libpqxx 6 and 7 share
+    auto const rows = tx.exec_params(std::string{queries::start}, first.saga.scope, first.saga.key, first.definition,
+                                     version, data, first.itinerary.text(), "\\x" + fingerprint, message.destination,
+                                     message.type, "\\x" + core::to_hex(data), headers.dump());
+#pragma GCC diagnostic pop
+
+    std::string const verdict = rows[0][0].c_str();
+    if (verdict == "mismatch") throw key_reused{"the key " + first.saga.key + " was used before for something else"};
+    if (verdict == "in_flight") throw key_in_flight{"the key " + first.saga.key + " is being used by another transaction"};
+    return {first.saga.key, verdict == "fresh"};
+}
+
+}  // namespace skald::detail

@@ -1,0 +1,67 @@
+// Which of the messages sent on a channel the broker has answered for. Pure: no I/O.
+//
+// Tags count from 1 on each channel. Acks and nacks come for one tag or for all up to one (`multiple`), in any order; a
+// message that no queue wanted is returned first and then acked all the same, so an ack alone does not mean routed.
+#pragma once
+
+#include "ports/transport.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+namespace skald::rabbitmq {
+
+/// What became of a message: `position` is what sent() was told.
+struct resolution
+{
+    std::size_t position{};
+    ports::publish_status status{};
+    std::string reason;
+};
+
+class confirm_window
+{
+public:
+    /// The tag that the next message on this channel gets.
+    std::uint64_t next_tag() const { return oldest_ + entries_.size(); }
+
+    /// The message at `position` is on its way under next_tag().
+    void sent(std::size_t position);
+
+    /// Not final: its ack or nack follows. Tags that are not outstanding are ignored, here and below.
+    void returned(std::uint64_t tag, std::string reason);
+    void acked(std::uint64_t tag, bool multiple);
+    void nacked(std::uint64_t tag, bool multiple);
+
+    /// Forgets who waits for what is outstanding: an answer that comes later is nobody's.
+    void abandon();
+
+    std::size_t outstanding() const { return outstanding_; }
+
+    /// What was resolved since the last call.
+    std::vector<resolution> take_resolved();
+
+private:
+    struct entry
+    {
+        std::size_t position{};
+        bool outstanding{true};
+        bool wanted{true};
+        std::string returned;  // why, if it was
+    };
+
+    entry* find(std::uint64_t tag);
+    void answer(std::uint64_t tag, bool multiple, bool positive);
+    void resolve(entry& one, bool positive);
+    void drop_resolved();
+
+    std::deque<entry> entries_;    // by tag, from oldest_ on
+    std::uint64_t oldest_{1};
+    std::size_t outstanding_{};
+    std::vector<resolution> resolved_;
+};
+
+}  // namespace skald::rabbitmq

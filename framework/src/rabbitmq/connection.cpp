@@ -1,0 +1,185 @@
+#include "rabbitmq/connection.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdlib>
+
+#include <unistd.h>
+
+namespace skald::rabbitmq {
+namespace {
+
+constexpr int channel_max = 8;
+
+amqp_table_entry_t flag(char const* name)
+{
+    amqp_table_entry_t entry{};
+    entry.key = amqp_cstring_bytes(name);
+    entry.value.kind = AMQP_FIELD_KIND_BOOLEAN;
+    entry.value.value.boolean = 1;
+    return entry;
+}
+
+/// Without an authority's certificate rabbitmq-c verifies against nothing and fails. 0.11 can't load the system's
+/// default paths, so the file is named.
+std::string authorities(address const& where)
+{
+    if (!where.cacertfile.empty()) return where.cacertfile;
+    if (char const* file = std::getenv("SSL_CERT_FILE")) return file;
+    for (char const* file : {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"})
+        if (::access(file, R_OK) == 0) return file;
+    throw connection_lost{"TLS: no certificate authorities found: set ?cacertfile= in the URL or SSL_CERT_FILE"};
+}
+
+amqp_socket_t* new_tls_socket(amqp_connection_state_t state, address const& where)
+{
+    auto* const socket = amqp_ssl_socket_new(state);
+    if (!socket) throw connection_lost{"TLS: no socket could be made"};
+    auto const file = authorities(where);
+    if (amqp_ssl_socket_set_cacert(socket, file.c_str()) != AMQP_STATUS_OK)
+        throw connection_lost{"TLS: no certificates can be read from " + file};
+    if (!where.certfile.empty() &&
+        amqp_ssl_socket_set_key(socket, where.certfile.c_str(), where.keyfile.c_str()) != AMQP_STATUS_OK)
+        throw connection_lost{"TLS: no certificate and key can be read from " + where.certfile + " and " + where.keyfile};
+    amqp_ssl_socket_set_verify_peer(socket, 1);
+    amqp_ssl_socket_set_verify_hostname(socket, 1);
+    amqp_ssl_socket_set_ssl_versions(socket, AMQP_TLSv1_2, AMQP_TLSvLATEST);
+    return socket;
+}
+
+[[noreturn]] void throw_close(std::uint16_t code, amqp_bytes_t text, std::string_view what)
+{
+    throw refused_by_broker{code, fmt::format("the broker closed the {}: {} {}", what, code, view(text))};
+}
+
+[[noreturn]] void throw_close(amqp_method_t const& method)
+{
+    if (method.id == AMQP_CHANNEL_CLOSE_METHOD) {
+        auto const& close = *static_cast<amqp_channel_close_t const*>(method.decoded);
+        throw_close(close.reply_code, close.reply_text, "channel");
+    }
+    auto const& close = *static_cast<amqp_connection_close_t const*>(method.decoded);
+    throw_close(close.reply_code, close.reply_text, "connection");
+}
+
+bool is_close(amqp_frame_t const& frame)
+{
+    return frame.frame_type == AMQP_FRAME_METHOD && (frame.payload.method.id == AMQP_CHANNEL_CLOSE_METHOD ||
+                                                     frame.payload.method.id == AMQP_CONNECTION_CLOSE_METHOD);
+}
+
+}  // namespace
+
+connection::connection(connection_settings const& settings, socket_breaker& breaker)
+    : state_{amqp_new_connection()}, breaker_{breaker}
+{
+    if (!state_) throw std::bad_alloc{};
+    open_socket(settings);
+    breaker_.hold(socket());
+    try {
+        log_in(settings);
+        amqp_channel_open(raw(), the_channel);
+        check_last("opening a channel");
+    } catch (...) {
+        breaker_.release();
+        throw;
+    }
+}
+
+connection::~connection()
+{
+    breaker_.release();
+}
+
+void connection::open_socket(connection_settings const& settings)
+{
+    auto const& where = settings.where;
+    auto* const socket = where.tls ? new_tls_socket(raw(), where) : amqp_tcp_socket_new(raw());
+    if (!socket) throw std::bad_alloc{};
+    auto const timeout = to_timeval(settings.connect_timeout);
+    auto const status = amqp_socket_open_noblock(socket, where.host.c_str(), where.port, &timeout);
+    if (status != AMQP_STATUS_OK)
+        throw connection_lost{fmt::format("no connection to {}: {}", describe(where), amqp_error_string2(status))};
+}
+
+void connection::log_in(connection_settings const& settings)
+{
+    auto const timeout = to_timeval(settings.connect_timeout);
+    amqp_set_handshake_timeout(raw(), &timeout);
+    amqp_set_rpc_timeout(raw(), &timeout);  // infinite by default
+
+    // What is not asked for here the broker does not tell: without it a consumer of a deleted queue waits for ever.
+    std::array capabilities{flag("connection.blocked"), flag("consumer_cancel_notify"), flag("basic.nack"),
+                            flag("publisher_confirms"), flag("authentication_failure_close")};
+    std::array<amqp_table_entry_t, 2> properties{};
+    properties[0].key = amqp_cstring_bytes("capabilities");
+    properties[0].value.kind = AMQP_FIELD_KIND_TABLE;
+    properties[0].value.value.table = {static_cast<int>(capabilities.size()), capabilities.data()};
+    properties[1].key = amqp_cstring_bytes("connection_name");
+    properties[1].value.kind = AMQP_FIELD_KIND_UTF8;
+    properties[1].value.value.bytes = bytes(settings.name);
+    amqp_table_t const table{static_cast<int>(properties.size()), properties.data()};
+
+    auto const& where = settings.where;
+    check(amqp_login_with_properties(raw(), where.vhost.c_str(), channel_max, AMQP_DEFAULT_FRAME_SIZE,
+                                     settings.heartbeat_seconds, &table, AMQP_SASL_METHOD_PLAIN, where.user.c_str(),
+                                     where.password.c_str()),
+          "logging in");
+    heartbeat_seconds_ = amqp_get_heartbeat(raw());
+}
+
+void connection::expect_larger_frames()
+{
+    // The library aborts the process if it is in the middle of a frame; then the limit just stays.
+    if (!amqp_release_buffers_ok(raw())) return;
+    check(amqp_tune_connection(raw(), channel_max, 2 * AMQP_DEFAULT_FRAME_SIZE, heartbeat_seconds_), "making room");
+}
+
+std::optional<amqp_frame_t> connection::read(std::chrono::milliseconds wait)
+{
+    amqp_frame_t frame{};
+    auto const timeout = to_timeval(wait);
+    auto const status = amqp_simple_wait_frame_noblock(raw(), &frame, &timeout);
+    if (status == AMQP_STATUS_TIMEOUT) return std::nullopt;
+    check(status, "reading");
+    if (is_close(frame)) answer_close(frame);
+    return frame;
+}
+
+void connection::answer_close(amqp_frame_t const& frame)
+{
+    // Only politeness: the broker may be gone already, so the status does not matter.
+    if (frame.payload.method.id == AMQP_CHANNEL_CLOSE_METHOD) {
+        amqp_channel_close_ok_t answer{};
+        amqp_send_method(raw(), frame.channel, AMQP_CHANNEL_CLOSE_OK_METHOD, &answer);
+    } else {
+        amqp_connection_close_ok_t answer{};
+        amqp_send_method(raw(), 0, AMQP_CONNECTION_CLOSE_OK_METHOD, &answer);
+    }
+    throw_close(frame.payload.method);
+}
+
+void connection::close(std::chrono::milliseconds patience) noexcept
+{
+    auto const timeout = to_timeval(patience);
+    amqp_set_rpc_timeout(raw(), &timeout);
+    amqp_connection_close(raw(), AMQP_REPLY_SUCCESS);
+}
+
+void connection::check(int status, char const* doing) const
+{
+    if (status < 0) throw connection_lost{fmt::format("{}: {}", doing, amqp_error_string2(status))};
+}
+
+void connection::check(amqp_rpc_reply_t const& reply, char const* doing) const
+{
+    switch (reply.reply_type) {
+        case AMQP_RESPONSE_NORMAL: return;
+        case AMQP_RESPONSE_SERVER_EXCEPTION: throw_close(reply.reply);
+        case AMQP_RESPONSE_LIBRARY_EXCEPTION: check(reply.library_error, doing); [[fallthrough]];
+        default: throw connection_lost{fmt::format("{}: no reply", doing)};
+    }
+}
+
+}  // namespace skald::rabbitmq

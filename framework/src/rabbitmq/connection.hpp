@@ -1,0 +1,71 @@
+// One connection to the broker with one channel open on it.
+//
+// It is never repaired: whatever goes wrong throws connection_lost, and its owner makes a new one.
+#pragma once
+
+#include "rabbitmq/amqp.hpp"
+#include "rabbitmq/errors.hpp"
+#include "rabbitmq/socket_breaker.hpp"
+#include "rabbitmq/url.hpp"
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+namespace skald::rabbitmq {
+
+struct connection_settings
+{
+    address where;
+    std::string name;
+    int heartbeat_seconds{20};
+    std::chrono::milliseconds connect_timeout{5'000};  // to connect and, again, to log in
+};
+
+/// Threads: one.
+class connection
+{
+public:
+    /// Connects, logs in and opens the channel. The breaker holds the socket for as long as this lives.
+    /// Throws: connection_lost.
+    connection(connection_settings const& settings, socket_breaker& breaker);
+    ~connection();
+    connection(connection const&) = delete;
+    connection& operator=(connection const&) = delete;
+
+    amqp_connection_state_t raw() const { return state_.get(); }
+    int socket() const { return amqp_get_sockfd(state_.get()); }
+    std::size_t frame_max() const { return static_cast<std::size_t>(amqp_get_frame_max(state_.get())); }
+
+    /// The next frame, or nothing if none came within `wait`. Its pointers are valid until release_buffers().
+    /// Closing of the channel or the connection by the broker is answered here and thrown.
+    std::optional<amqp_frame_t> read(std::chrono::milliseconds wait);
+
+    /// Gives memory of frames that were dealt with back. To be called once for each turn of a loop.
+    void release_buffers() { amqp_maybe_release_buffers(state_.get()); }
+
+    /// Raises the limit for frames that we read, not for those that we may send: the broker adds headers to what it
+    /// delivers again, so that a message that was just small enough to publish comes back larger than agreed.
+    void expect_larger_frames();
+
+    /// Says goodbye within about `patience`. A connection that is destroyed without is cut.
+    void close(std::chrono::milliseconds patience) noexcept;
+
+    /// Throws if a library function returned an error.
+    void check(int status, char const* doing) const;
+    void check(amqp_rpc_reply_t const& reply, char const* doing) const;
+
+    /// Checks the last synchronous call.
+    void check_last(char const* doing) const { check(amqp_get_rpc_reply(state_.get()), doing); }
+
+private:
+    void open_socket(connection_settings const& settings);
+    void log_in(connection_settings const& settings);
+    [[noreturn]] void answer_close(amqp_frame_t const& frame);
+
+    connection_handle state_;
+    socket_breaker& breaker_;
+    int heartbeat_seconds_{};
+};
+
+}  // namespace skald::rabbitmq

@@ -1,0 +1,110 @@
+#include "rabbitmq/consumer_session.hpp"
+
+#include "rabbitmq/topology.hpp"
+
+#include <utility>
+
+namespace skald::rabbitmq {
+namespace {
+
+constexpr std::chrono::milliseconds goodbye{1'000};
+
+// So many frames before the orders of the others are looked at again.
+constexpr int frames_per_turn = 64;
+
+// Deliveries of the parked queue come on top of the prefetch, so as few as possible.
+constexpr std::uint16_t parked_prefetch = 1;
+
+}  // namespace
+
+consumer_session::consumer_session(connection_settings const& settings, socket_breaker& breaker,
+                                   std::string const& service, std::uint16_t prefetch, std::uint64_t generation)
+    : service_{service}, generation_{generation}, broker_{settings, breaker}
+{
+    broker_.expect_larger_frames();
+    declare_queues(broker_, service);
+    consume(parked_queue_name(service), parked_prefetch);
+    consume(queue_name(service), prefetch);
+}
+
+void consumer_session::consume(std::string const& queue, std::uint16_t prefetch)
+{
+    // For each consumer, not for the channel as a whole: quorum queues refuse that.
+    amqp_basic_qos(broker_.raw(), the_channel, 0, prefetch, /*global*/ 0);
+    broker_.check_last("setting the prefetch");
+    // The queue's name is the consumer's tag, so that a delivery says where it comes from.
+    amqp_basic_consume(broker_.raw(), the_channel, bytes(queue), bytes(queue), /*no_local*/ 0, /*no_ack*/ 0,
+                       /*exclusive*/ 0, amqp_empty_table);
+    broker_.check_last(("consuming from `" + queue + "`").c_str());
+}
+
+bool consumer_session::read(mailbox& box)
+{
+    for (int i = 0; i < frames_per_turn; ++i) {
+        auto const frame = broker_.read(std::chrono::milliseconds{0});
+        if (!frame) return false;
+        if (content_reader::is_part(*frame)) {
+            if (auto arrived = reader_.feed(*frame)) hand_over(std::move(*arrived), box);
+        } else if (frame->frame_type == AMQP_FRAME_METHOD) {
+            handle(frame->payload.method);
+        }
+        broker_.release_buffers();
+    }
+    return true;
+}
+
+void consumer_session::handle(amqp_method_t const& method)
+{
+    if (method.id != AMQP_BASIC_CANCEL_METHOD) return;
+    // The queue was deleted or its leader is gone. Whoever owns this session makes a new one, which declares it again.
+    auto const& cancel = *static_cast<amqp_basic_cancel_t const*>(method.decoded);
+    throw connection_lost{"the broker cancelled the consumer of `" + std::string{view(cancel.consumer_tag)} + "`"};
+}
+
+void consumer_session::hand_over(content arrived, mailbox& box)
+{
+    if (arrived.returned) return;  // nothing is published here
+    ledger_.delivered(arrived.delivery_tag);
+    ports::delivery delivery;
+    delivery.tag = {generation_, arrived.delivery_tag, the_channel};
+    delivery.redelivered = arrived.redelivered;
+    delivery.given_up = arrived.consumer == parked_queue_name(service_);
+    delivery.problem = std::move(arrived.properties.problem);
+    delivery.message = std::move(arrived.properties.message);
+    // Whatever key it was published under: it arrived here, so it is for us.
+    delivery.message.destination = service_;
+    if (!box.deliver(std::move(delivery))) give_back(arrived.delivery_tag);
+}
+
+void consumer_session::settle(orders const& asked)
+{
+    for (auto const& tag : asked.acks)
+        if (tag.generation == generation_) ledger_.ack(tag.number);
+    for (auto const& [tag, multiple] : ledger_.flush())
+        broker_.check(amqp_basic_ack(broker_.raw(), the_channel, tag, multiple), "acking");
+    for (auto const& tag : asked.requeues)
+        if (tag.generation == generation_) give_back(tag.number);
+}
+
+void consumer_session::give_back(std::uint64_t tag)
+{
+    if (!ledger_.requeue(tag)) return;
+    broker_.check(amqp_basic_nack(broker_.raw(), the_channel, tag, /*multiple*/ 0, /*requeue*/ 1), "giving back");
+}
+
+void consumer_session::cancel()
+{
+    if (std::exchange(cancelled_, true)) return;
+    // Without waiting for the answer: deliveries that cross it on the way are given back as they come.
+    for (auto const& queue : {queue_name(service_), parked_queue_name(service_)}) {
+        amqp_basic_cancel_t request{bytes(queue), /*nowait*/ 1};
+        broker_.check(amqp_send_method(broker_.raw(), the_channel, AMQP_BASIC_CANCEL_METHOD, &request), "cancelling");
+    }
+}
+
+void consumer_session::close() noexcept
+{
+    broker_.close(goodbye);
+}
+
+}  // namespace skald::rabbitmq

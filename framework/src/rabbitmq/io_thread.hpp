@@ -1,0 +1,36 @@
+// A thread with a large stack.
+//
+// rabbitmq-c decodes nested header tables by recursion, as deep as whoever published the message likes: a frame holds some
+// 50,000 levels. The memory is only touched if somebody tries.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <future>
+
+#include <pthread.h>
+
+namespace skald::rabbitmq {
+
+class io_thread
+{
+public:
+    /// Throws: std::system_error if there can be no thread.
+    explicit io_thread(std::function<void()> body);
+    ~io_thread();
+    io_thread(io_thread const&) = delete;
+    io_thread& operator=(io_thread const&) = delete;
+
+    /// True if the body has returned within `patience`.
+    bool ends_within(std::chrono::milliseconds patience) const;
+
+private:
+    static void* run(void* self);
+
+    std::function<void()> body_;
+    std::promise<void> ended_;
+    std::future<void> end_{ended_.get_future()};
+    pthread_t thread_{};
+};
+
+}  // namespace skald::rabbitmq

@@ -1,0 +1,135 @@
+#include "rabbitmq/mailbox.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+namespace skald::rabbitmq {
+
+mailbox::mailbox() : wake_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)}
+{
+    if (wake_ < 0) throw std::system_error{errno, std::generic_category(), "eventfd"};
+}
+
+mailbox::~mailbox()
+{
+    ::close(wake_);
+}
+
+void mailbox::wake() const
+{
+    // Fails only if it is full of wake-ups already.
+    [[maybe_unused]] auto const ignored = ::eventfd_write(wake_, 1);
+}
+
+std::vector<ports::delivery> mailbox::take(std::size_t max, std::chrono::milliseconds wait)
+{
+    std::unique_lock lock{mutex_};
+    arrived_.wait_for(lock, wait, [&] { return !untaken_.empty() || orders_.stop; });
+    auto const count = static_cast<std::ptrdiff_t>(std::min(max, untaken_.size()));
+    std::vector<ports::delivery> taken{std::move_iterator{untaken_.begin()},
+                                       std::move_iterator{untaken_.begin() + count}};
+    untaken_.erase(untaken_.begin(), untaken_.begin() + count);
+    // Another one may have been woken up for what is left.
+    if (!untaken_.empty()) arrived_.notify_one();
+    return taken;
+}
+
+void mailbox::ack(ports::delivery_tag tag)
+{
+    std::lock_guard lock{mutex_};
+    orders_.acks.push_back(tag);
+    // Who finds others waiting need not wake the thread: it is on its way, and will send them all with few frames.
+    if (orders_.acks.size() == 1) wake();
+}
+
+void mailbox::requeue(ports::delivery_tag tag)
+{
+    std::lock_guard lock{mutex_};
+    orders_.requeues.push_back(tag);
+    wake();
+}
+
+void mailbox::stop()
+{
+    std::lock_guard lock{mutex_};
+    if (orders_.stop) return;
+    orders_.stop = true;
+    for (auto const& delivery : untaken_) orders_.requeues.push_back(delivery.tag);
+    untaken_.clear();
+    trouble_ = "stopped";
+    wake();
+    arrived_.notify_all();
+    ended_.notify_all();
+}
+
+void mailbox::close()
+{
+    stop();
+    std::lock_guard lock{mutex_};
+    orders_.close = true;
+    wake();
+    ended_.notify_all();
+}
+
+bool mailbox::available() const
+{
+    std::lock_guard lock{mutex_};
+    return connected_ && !orders_.stop;
+}
+
+std::string mailbox::trouble() const
+{
+    std::lock_guard lock{mutex_};
+    return trouble_;
+}
+
+orders mailbox::collect()
+{
+    eventfd_t ignored{};
+    ::eventfd_read(wake_, &ignored);
+    std::lock_guard lock{mutex_};
+    orders collected;
+    collected.acks = std::exchange(orders_.acks, {});
+    collected.requeues = std::exchange(orders_.requeues, {});
+    collected.stop = orders_.stop;
+    collected.close = orders_.close;
+    return collected;
+}
+
+bool mailbox::deliver(ports::delivery delivery)
+{
+    std::lock_guard lock{mutex_};
+    if (orders_.stop) return false;
+    untaken_.push_back(std::move(delivery));
+    arrived_.notify_one();
+    return true;
+}
+
+void mailbox::connected()
+{
+    std::lock_guard lock{mutex_};
+    connected_ = true;
+    if (!orders_.stop) trouble_.clear();
+}
+
+void mailbox::disconnected(std::string const& why)
+{
+    std::lock_guard lock{mutex_};
+    connected_ = false;
+    untaken_.clear();
+    if (!orders_.stop) trouble_ = why;
+}
+
+bool mailbox::wait_to_reconnect(std::chrono::steady_clock::time_point until)
+{
+    std::unique_lock lock{mutex_};
+    // Who has stopped wants no new deliveries, and the acks of old ones are void with their connection.
+    return !ended_.wait_until(lock, until, [&] { return orders_.stop; });
+}
+
+}  // namespace skald::rabbitmq

@@ -1,0 +1,74 @@
+// Where the threads that handle deliveries and the thread that owns the connection meet.
+//
+// rabbitmq-c is used by one thread only, so everything else is an order that this thread is woken up to carry out.
+#pragma once
+
+#include "ports/transport.hpp"
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace skald::rabbitmq {
+
+/// What the connection's thread is asked to do.
+struct orders
+{
+    std::vector<ports::delivery_tag> acks;
+    std::vector<ports::delivery_tag> requeues;
+    bool stop{};
+    bool close{};
+};
+
+/// Threads: every function may be called from any thread. Bounded by the prefetch.
+class mailbox
+{
+public:
+    mailbox();
+    ~mailbox();
+    mailbox(mailbox const&) = delete;
+    mailbox& operator=(mailbox const&) = delete;
+
+    // For those who handle deliveries; the meaning is the port's.
+    std::vector<ports::delivery> take(std::size_t max, std::chrono::milliseconds wait);
+    void ack(ports::delivery_tag tag);
+    void requeue(ports::delivery_tag tag);
+    void stop();
+    void close();
+    bool available() const;
+    std::string trouble() const;
+
+    // For the connection's thread.
+
+    /// Readable while there are orders.
+    int wake_descriptor() const { return wake_; }
+    orders collect();
+
+    /// False if nothing is handed out any more: the delivery goes back.
+    bool deliver(ports::delivery delivery);
+
+    void connected();
+
+    /// What was not taken is dropped: the broker delivers it again.
+    void disconnected(std::string const& why);
+
+    /// Waits until `until`. False if there is no reason to connect any more.
+    bool wait_to_reconnect(std::chrono::steady_clock::time_point until);
+
+private:
+    void wake() const;
+
+    int const wake_;
+    mutable std::mutex mutex_;
+    std::condition_variable arrived_;
+    std::condition_variable ended_;
+    std::deque<ports::delivery> untaken_;
+    orders orders_;
+    bool connected_{};
+    std::string trouble_{"not connected yet"};
+};
+
+}  // namespace skald::rabbitmq

@@ -1,0 +1,92 @@
+#include "rabbitmq/publish_session.hpp"
+
+#include "rabbitmq/encode.hpp"
+#include "rabbitmq/topology.hpp"
+
+#include <charconv>
+
+namespace skald::rabbitmq {
+namespace {
+
+constexpr std::chrono::milliseconds goodbye{500};
+
+}  // namespace
+
+publish_session::publish_session(connection_settings const& settings, socket_breaker& breaker)
+    : broker_{settings, breaker}
+{
+    declare_exchanges(broker_);
+    amqp_confirm_select(broker_.raw(), the_channel);
+    broker_.check_last("asking for confirms");
+}
+
+void publish_session::send(std::size_t position, core::message const& message)
+{
+    // The tag is what the answers will carry; a return carries only what the message carried, so it carries its tag.
+    auto const tag = std::to_string(window_.next_tag());
+    encoded_properties const properties{message, tag};
+    window_.sent(position);
+    auto const status =
+        amqp_basic_publish(broker_.raw(), the_channel, amqp_cstring_bytes(exchange_name), bytes(message.destination),
+                           /*mandatory*/ 1, /*immediate*/ 0, properties.get(), bytes(message.body));
+    // After a failure part of a frame may be on the wire: the connection is of no use, whatever the failure was.
+    broker_.check(status, "publishing");
+}
+
+bool publish_session::read(std::chrono::milliseconds wait)
+{
+    auto const frame = broker_.read(wait);
+    if (!frame) return false;
+    if (content_reader::is_part(*frame)) {
+        if (auto const returned = reader_.feed(*frame)) handle_return(*returned);
+    } else if (frame->frame_type == AMQP_FRAME_METHOD) {
+        handle(frame->payload.method);
+    }
+    broker_.release_buffers();
+    return true;
+}
+
+void publish_session::drain()
+{
+    while (read(std::chrono::milliseconds{0})) {}
+}
+
+void publish_session::handle(amqp_method_t const& method)
+{
+    switch (method.id) {
+        case AMQP_BASIC_ACK_METHOD: {
+            auto const& ack = *static_cast<amqp_basic_ack_t const*>(method.decoded);
+            window_.acked(ack.delivery_tag, ack.multiple != 0);
+            break;
+        }
+        case AMQP_BASIC_NACK_METHOD: {
+            auto const& nack = *static_cast<amqp_basic_nack_t const*>(method.decoded);
+            window_.nacked(nack.delivery_tag, nack.multiple != 0);
+            break;
+        }
+        case AMQP_CONNECTION_BLOCKED_METHOD:
+            blocked_ = view(static_cast<amqp_connection_blocked_t const*>(method.decoded)->reason);
+            if (blocked_.empty()) blocked_ = "no reason given";
+            break;
+        case AMQP_CONNECTION_UNBLOCKED_METHOD: blocked_.clear(); break;
+        default: break;  // nothing else concerns a publisher
+    }
+}
+
+void publish_session::handle_return(content const& returned)
+{
+    auto const& text = returned.properties.correlation;
+    std::uint64_t tag = 0;
+    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), tag);
+    // Without the tag the ack that follows would make it "confirmed", which would lose the message.
+    if (error != std::errc{} || end != text.data() + text.size())
+        throw connection_lost{"the broker returned a message that can't be told from others"};
+    window_.returned(tag, returned.reason);
+}
+
+void publish_session::close() noexcept
+{
+    broker_.close(goodbye);
+}
+
+}  // namespace skald::rabbitmq

@@ -1,0 +1,46 @@
+// One connection's life as a publisher: sends, and reads the broker's answers into the confirm window.
+#pragma once
+
+#include "rabbitmq/confirm_window.hpp"
+#include "rabbitmq/connection.hpp"
+#include "rabbitmq/content_reader.hpp"
+
+#include <chrono>
+#include <string>
+
+namespace skald::rabbitmq {
+
+/// Every function throws connection_lost when that is what happens; then only window() may be asked.
+class publish_session
+{
+public:
+    /// Connects, declares the exchanges and asks for confirms. Throws: topology_mismatch too.
+    publish_session(connection_settings const& settings, socket_breaker& breaker);
+
+    /// Sends without waiting for an answer, but for as long as the socket takes no more bytes.
+    void send(std::size_t position, core::message const& message);
+
+    /// Waits for a frame and deals with it. False if none came.
+    bool read(std::chrono::milliseconds wait);
+
+    /// Deals with what has arrived already; serves heartbeats.
+    void drain();
+
+    void close() noexcept;
+
+    /// Why the broker takes nothing from publishers; empty if it does.
+    std::string const& blocked() const { return blocked_; }
+    std::size_t frame_max() const { return broker_.frame_max(); }
+    confirm_window& window() { return window_; }
+
+private:
+    void handle(amqp_method_t const& method);
+    void handle_return(content const& returned);
+
+    connection broker_;
+    confirm_window window_;
+    content_reader reader_;
+    std::string blocked_;
+};
+
+}  // namespace skald::rabbitmq

@@ -1,0 +1,135 @@
+#include "rabbitmq/rabbitmq_subscription.hpp"
+
+#include "rabbitmq/consumer_session.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <poll.h>
+
+namespace skald::rabbitmq {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto end_patience = 2s;
+
+}  // namespace
+
+rabbitmq_subscription::rabbitmq_subscription(subscription_settings settings, core::logger& log)
+    : settings_{std::move(settings)}, log_{log}, schedule_{settings_.reconnect, settings_.seed}
+{
+    auto first = first_attempt_.get_future();
+    thread_.emplace([this] { run(); });
+    first.get();  // if this throws, the thread has ended by itself and is joined by its destructor
+}
+
+rabbitmq_subscription::~rabbitmq_subscription()
+{
+    mailbox_.close();
+    if (!thread_->ends_within(end_patience)) breaker_.break_for_good();
+    thread_.reset();
+}
+
+std::vector<ports::delivery> rabbitmq_subscription::take(std::size_t max, std::chrono::milliseconds wait)
+{
+    return mailbox_.take(max, wait);
+}
+
+void rabbitmq_subscription::ack(ports::delivery_tag tag)
+{
+    mailbox_.ack(tag);
+}
+
+void rabbitmq_subscription::requeue(ports::delivery_tag tag)
+{
+    mailbox_.requeue(tag);
+}
+
+void rabbitmq_subscription::stop()
+{
+    mailbox_.stop();
+}
+
+bool rabbitmq_subscription::available() const
+{
+    return mailbox_.available();
+}
+
+std::string rabbitmq_subscription::trouble() const
+{
+    return mailbox_.trouble();
+}
+
+void rabbitmq_subscription::run()
+{
+    while (run_once())
+        if (!mailbox_.wait_to_reconnect(schedule_.next())) return;
+}
+
+/// One connection from beginning to end. False if there is to be no other.
+bool rabbitmq_subscription::run_once()
+{
+    try {
+        consumer_session session{settings_.connection, breaker_, settings_.service, settings_.prefetch, ++generation_};
+        schedule_.connected(clock::now());
+        log_.info("broker.connected", {{"role", "consumer"}, {"broker", describe(settings_.connection.where)}});
+        mailbox_.connected();
+        tell_first();
+        serve(session);
+        mailbox_.disconnected("closed");
+        return false;
+    } catch (topology_mismatch const& mismatch) {
+        if (!first_told_) {
+            tell_first(std::current_exception());
+            return false;
+        }
+        log_.error("broker.topology_mismatch", {{"role", "consumer"}, {"error", mismatch.what()}});
+        lose(mismatch.what());
+    } catch (std::exception const& lost) {
+        lose(lost.what());
+    }
+    tell_first();
+    return true;
+}
+
+void rabbitmq_subscription::tell_first(std::exception_ptr error)
+{
+    if (std::exchange(first_told_, true)) return;
+    if (error) first_attempt_.set_exception(error);
+    else first_attempt_.set_value();
+}
+
+void rabbitmq_subscription::lose(std::string const& why)
+{
+    schedule_.failed(clock::now());
+    mailbox_.disconnected(why);
+    auto const retry = std::chrono::ceil<std::chrono::milliseconds>(schedule_.next() - clock::now());
+    log_.warning("broker.lost", {{"role", "consumer"},
+                                 {"broker", describe(settings_.connection.where)},
+                                 {"reason", why},
+                                 {"retry_ms", std::int64_t{retry.count()}}});
+}
+
+void rabbitmq_subscription::serve(consumer_session& session)
+{
+    for (;;) {
+        auto const asked = mailbox_.collect();
+        session.settle(asked);
+        if (asked.stop) session.cancel();
+        if (asked.close) return session.close();
+        if (!session.read(mailbox_)) wait_for_something(session);
+    }
+}
+
+/// Only after read() found nothing more: rabbitmq-c and TLS keep what they have read in memory, where poll() sees nothing.
+void rabbitmq_subscription::wait_for_something(consumer_session const& session) const
+{
+    std::array<pollfd, 2> ready{{{session.socket(), POLLIN, 0}, {mailbox_.wake_descriptor(), POLLIN, 0}}};
+    // Heartbeats are served by reading, so it is read well before the next one is due.
+    auto const patience = std::clamp(settings_.connection.heartbeat_seconds * 1000 / 4, 250, 5'000);
+    ::poll(ready.data(), ready.size(), patience);
+}
+
+}  // namespace skald::rabbitmq

@@ -1,0 +1,71 @@
+// The deliveries for one service: a thread that owns the connection, and comes back when it is lost.
+#pragma once
+
+#include "core/backoff.hpp"
+#include "core/log.hpp"
+#include "ports/transport.hpp"
+#include "rabbitmq/connection.hpp"
+#include "rabbitmq/io_thread.hpp"
+#include "rabbitmq/mailbox.hpp"
+#include "rabbitmq/reconnect_schedule.hpp"
+#include "rabbitmq/socket_breaker.hpp"
+
+#include <cstdint>
+#include <future>
+#include <optional>
+#include <string>
+
+namespace skald::rabbitmq {
+
+class consumer_session;
+
+struct subscription_settings
+{
+    connection_settings connection;
+    core::backoff reconnect;
+    std::uint64_t seed{};
+    std::string service;
+    std::uint16_t prefetch{};
+};
+
+class rabbitmq_subscription final : public ports::subscription
+{
+public:
+    /// Waits for the first attempt to connect; a broker that is away is no error, the attempts go on.
+    /// Throws: topology_mismatch.
+    rabbitmq_subscription(subscription_settings settings, core::logger& log);
+
+    /// Sends the acks that are pending and closes, within about two seconds; where it is just connecting, it waits for
+    /// the end of that attempt.
+    ~rabbitmq_subscription() override;
+
+    std::vector<ports::delivery> take(std::size_t max, std::chrono::milliseconds wait) override;
+    void ack(ports::delivery_tag tag) override;
+    void requeue(ports::delivery_tag tag) override;
+    void stop() override;
+    bool available() const override;
+    std::string trouble() const override;
+
+private:
+    using clock = std::chrono::steady_clock;
+
+    // All of these run on the connection's thread.
+    void run();
+    bool run_once();
+    void serve(consumer_session& session);
+    void wait_for_something(consumer_session const& session) const;
+    void lose(std::string const& why);
+    void tell_first(std::exception_ptr error = nullptr);
+
+    subscription_settings settings_;
+    core::logger& log_;
+    reconnect_schedule schedule_;
+    std::uint64_t generation_{};
+    mailbox mailbox_;
+    socket_breaker breaker_;
+    std::promise<void> first_attempt_;
+    bool first_told_{};
+    std::optional<io_thread> thread_;  // last: it uses the rest
+};
+
+}  // namespace skald::rabbitmq

@@ -1,0 +1,53 @@
+// RabbitMQ as a transport: docs/protocol.md, "Routing", says what it finds and leaves on the broker.
+#pragma once
+
+#include "core/backoff.hpp"
+#include "core/log.hpp"
+#include "ports/transport.hpp"
+#include "rabbitmq/errors.hpp"
+#include "rabbitmq/url.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace skald::rabbitmq {
+
+struct options
+{
+    std::string url;                // amqp[s]://user:password@host:port/vhost
+    std::string connection_name{"skald"};  // shown by the broker, with "/publisher" or "/consumer" behind it
+    int heartbeat_seconds{20};      // 0 switches heartbeats off
+    std::chrono::milliseconds connect_timeout{5'000};
+    core::backoff reconnect{};
+    std::size_t confirm_window{500};  // messages sent and not yet confirmed
+    std::uint64_t seed{0};            // of the jitter; 0: a random one
+};
+
+/// Threads: open_publisher() and subscribe() may be called from any thread. Each publisher and each subscription has a
+/// connection of its own, since the broker stops reading from connections that publish when it is short of memory.
+class rabbitmq_transport final : public ports::transport
+{
+public:
+    /// Does not connect. The logger must outlive everything made here.
+    /// Throws: std::invalid_argument for a URL or a value that can't be meant.
+    rabbitmq_transport(options settings, core::logger& log);
+
+    /// Tries to connect once. Throws: topology_mismatch.
+    std::unique_ptr<ports::publisher> open_publisher() override;
+
+    /// Declares the service's queues and consumes from both; the parked one brings at most one delivery at a time on
+    /// top of `prefetch`. Waits for the first attempt to connect.
+    /// Throws: topology_mismatch; std::invalid_argument for a name too long for a queue, or a prefetch of 0.
+    std::unique_ptr<ports::subscription> subscribe(std::string const& service, std::uint16_t prefetch) override;
+
+private:
+    std::uint64_t next_seed() const;
+
+    options options_;
+    address where_;
+    core::logger& log_;
+};
+
+}  // namespace skald::rabbitmq

@@ -1,0 +1,125 @@
+#include "rabbitmq/topology.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <stdexcept>
+
+namespace skald::rabbitmq {
+namespace {
+
+// A message that kills its worker every time comes back this often before the broker sets it aside. Not lower: each
+// lost connection counts as a try for everything that was prefetched on it.
+constexpr std::int64_t delivery_limit = 50;
+
+amqp_table_entry_t argument(char const* name, char const* value)
+{
+    amqp_table_entry_t entry{};
+    entry.key = amqp_cstring_bytes(name);
+    entry.value.kind = AMQP_FIELD_KIND_UTF8;
+    entry.value.value.bytes = amqp_cstring_bytes(value);
+    return entry;
+}
+
+amqp_table_entry_t argument(char const* name, std::int64_t value)
+{
+    amqp_table_entry_t entry{};
+    entry.key = amqp_cstring_bytes(name);
+    entry.value.kind = AMQP_FIELD_KIND_I64;
+    entry.value.value.i64 = value;
+    return entry;
+}
+
+/// Runs a declaration and says in words what it means if the thing exists already, but different.
+template <class Declare>
+void declare(connection& broker, std::string const& what, std::string const& remedy, Declare call)
+{
+    try {
+        call();
+        broker.check_last(("declaring " + what).c_str());
+    } catch (refused_by_broker const& refusal) {
+        bool const exists = refusal.code() == AMQP_PRECONDITION_FAILED || refusal.code() == AMQP_RESOURCE_LOCKED;
+        if (!exists) throw;
+        throw topology_mismatch{
+            fmt::format("{} exists with other properties than Skald needs: {}; {}", what, refusal.what(), remedy)};
+    }
+}
+
+void declare_exchange(connection& broker, char const* name)
+{
+    declare(broker, fmt::format("exchange `{}`", name),
+            fmt::format("delete it (`rabbitmqadmin delete exchange name={}`) or use another vhost, and start again", name),
+            [&] {
+                amqp_exchange_declare(broker.raw(), the_channel, amqp_cstring_bytes(name), amqp_cstring_bytes("direct"),
+                                      /*passive*/ 0, /*durable*/ 1, /*auto_delete*/ 0, /*internal*/ 0,
+                                      amqp_empty_table);
+            });
+}
+
+void declare_queue(connection& broker, std::string const& name, amqp_table_t arguments)
+{
+    declare(broker, fmt::format("queue `{}`", name),
+            fmt::format("let it run empty, delete it (`rabbitmqctl delete_queue {}`) and start again: it is made anew", name),
+            [&] {
+                amqp_queue_declare(broker.raw(), the_channel, bytes(name), /*passive*/ 0, /*durable*/ 1,
+                                   /*exclusive*/ 0, /*auto_delete*/ 0, arguments);
+            });
+}
+
+void bind(connection& broker, std::string const& queue, char const* exchange, std::string const& service)
+{
+    amqp_queue_bind(broker.raw(), the_channel, bytes(queue), amqp_cstring_bytes(exchange), bytes(service),
+                    amqp_empty_table);
+    broker.check_last(("binding queue `" + queue + "`").c_str());
+}
+
+}  // namespace
+
+std::string queue_name(std::string const& service)
+{
+    return "skald." + service;
+}
+
+std::string parked_queue_name(std::string const& service)
+{
+    return queue_name(service) + ".parked";
+}
+
+void check_service_name(std::string const& service)
+{
+    if (service.empty() || parked_queue_name(service).size() > 255)
+        throw std::invalid_argument{fmt::format("a service's name has 1 to {} bytes, this one {}",
+                                                255 - parked_queue_name("").size(), service.size())};
+}
+
+void declare_exchanges(connection& broker)
+{
+    declare_exchange(broker, exchange_name);
+    declare_exchange(broker, parked_exchange_name);
+    broker.release_buffers();
+}
+
+void declare_queues(connection& broker, std::string const& service)
+{
+    declare_exchanges(broker);
+
+    // The parked queue first: from the moment the other one exists, the broker may have something to set aside.
+    auto const parked = parked_queue_name(service);
+    std::array parked_arguments{argument("x-queue-type", "quorum")};
+    declare_queue(broker, parked, {static_cast<int>(parked_arguments.size()), parked_arguments.data()});
+    bind(broker, parked, parked_exchange_name, service);
+
+    // Dead-lettering is at-most-once by default; at-least-once wants reject-publish.
+    auto const queue = queue_name(service);
+    std::array arguments{argument("x-queue-type", "quorum"),
+                         argument("x-delivery-limit", delivery_limit),
+                         argument("x-dead-letter-exchange", parked_exchange_name),
+                         argument("x-dead-letter-routing-key", service.c_str()),
+                         argument("x-dead-letter-strategy", "at-least-once"),
+                         argument("x-overflow", "reject-publish")};
+    declare_queue(broker, queue, {static_cast<int>(arguments.size()), arguments.data()});
+    bind(broker, queue, exchange_name, service);
+    broker.release_buffers();
+}
+
+}  // namespace skald::rabbitmq

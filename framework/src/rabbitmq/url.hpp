@@ -1,0 +1,32 @@
+// amqp:// and amqps:// URLs.
+//
+// rabbitmq-c has a parser too, but it refuses percent-encoded bytes above 127 and knows no query.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace skald::rabbitmq {
+
+struct address
+{
+    bool tls{};
+    std::string host{"localhost"};
+    int port{5672};
+    std::string user{"guest"};
+    std::string password{"guest"};
+    std::string vhost{"/"};
+    std::string cacertfile;  // empty: the system's certificate authorities
+    std::string certfile;    // empty: no client certificate
+    std::string keyfile;
+};
+
+/// `amqp[s]://[user[:password]@]host[:port][/vhost][?cacertfile=..&certfile=..&keyfile=..]`, each part percent-encoded.
+/// An empty path means the vhost `/`, with or without its slash.
+/// Throws: std::invalid_argument, whose text never quotes the URL, since that may hold a password.
+address parse_url(std::string_view url);
+
+/// `host:port/vhost`, for logs: neither user nor password.
+std::string describe(address const& where);
+
+}  // namespace skald::rabbitmq

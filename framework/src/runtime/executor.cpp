@@ -1,0 +1,311 @@
+#include "runtime/executor.hpp"
+
+#include "core/text.hpp"
+#include "runtime/hand_over.hpp"
+
+#include <skald/errors.hpp>
+
+#include <algorithm>
+#include <array>
+
+namespace skald::runtime {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Another transaction has the same key and did not end while the claim waited for it, or the saga is paused.
+constexpr auto in_flight_wait = 1s;
+constexpr auto paused_wait = 5s;
+
+// How often in a row a step may be rolled back by deadlocks and the like before that counts as an attempt.
+constexpr int rollbacks_max = 8;
+
+}  // namespace
+
+/// A delivery that was read as a step's, with everything that is needed to run and settle it.
+struct executor::step_delivery
+{
+    ports::delivery const& delivery;
+    core::envelope envelope;
+    registered_step const* hosted{};
+    core::fingerprint fingerprint;
+
+    core::derived_key key() const { return envelope.key(); }
+
+    ports::claim_item item() const
+    {
+        return {envelope.saga, key().guarded_step(), fingerprint, envelope.turn(), envelope.itinerary.past_pivot()};
+    }
+};
+
+executor::executor(std::string service, registry const& steps, ports::store& store, wakeup& relay, core::logger& log,
+                   std::mt19937_64 random)
+    : service_{std::move(service)}, steps_{steps}, store_{store}, relay_{relay}, log_{log}, random_{random}
+{}
+
+void executor::settle(ports::delivery const& d)
+{
+    if (!d.problem.empty()) return park(d, "malformed", d.problem);
+    if (d.message.type == core::progress_type) return note_progress(d);
+
+    auto read = core::read_envelope(d.message);
+    if (auto const* refused = std::get_if<core::refusal>(&read)) return park(d, "malformed", refused->why);
+
+    step_delivery work{d, std::get<core::envelope>(std::move(read)), nullptr, core::fingerprint_of(d.message.body)};
+    auto const& step = work.envelope.itinerary.current();
+    if (d.given_up) return give_up(work, "delivery_limit", "the broker stopped delivering it: it came back too often");
+
+    work.hosted = steps_.find(work.envelope.definition, step.name);
+    if (work.hosted == nullptr || step.service != service_)
+        return park(d, "unknown_step", "service " + service_ + " hosts no step " + step.name + " of " + work.envelope.definition);
+    settle_step(work);
+}
+
+void executor::settle_step(step_delivery const& work)
+{
+    auto const claimed = store_.begin(std::array{work.item()}).front();
+    switch (claimed.verdict) {
+    case ports::verdict::fresh:
+    case ports::verdict::retry:
+        return run(work, claimed);
+    case ports::verdict::duplicate:
+        log_.debug("step.duplicate", {{"key", work.key().text()}, {"scope", work.envelope.saga.scope}});
+        return store_.rollback();
+    case ports::verdict::in_flight:
+        return come_back_later(work, in_flight_wait);
+    case ports::verdict::paused:
+        return come_back_later(work, paused_wait);
+    case ports::verdict::mismatch:
+        store_.rollback();
+        return park(work.delivery, "mismatch", "the key was used before with another body");
+    case ports::verdict::cancelled:
+        store_.rollback();
+        if (claimed.held) decide(work, core::event::cancelled, "cancelled");
+        return;
+    }
+}
+
+void executor::run(step_delivery const& work, ports::claim_answer const& claimed)
+{
+    auto const& e = work.envelope;
+    std::optional<outcome> ended;
+    std::string data;
+    step_context ctx{store_.unit(), e.saga.scope, e.saga.key, work.key().text(), claimed.attempts};
+    try {
+        auto const step = work.hosted->step->read(work.delivery.message.body);
+        if (e.itinerary.position.direction == core::direction::forward) ended = step->execute(ctx);
+        else step->compensate(ctx);
+        data = step->data();
+    }
+    catch (data_error const& error) {
+        store_.rollback();
+        return park(work.delivery, "malformed", error.what());
+    }
+    catch (...) {
+        auto const met = store_.classify_current();
+        if (!roll_back(work)) return;
+        return fail_or_throw(work, met);
+    }
+    if (!ended || ended->is_done()) return finish(work, claimed, ctx, std::move(data));
+
+    if (!roll_back(work)) return;
+    if (ended->rejected()) decide(work, core::event::rejected, ended->rejected()->reason);
+    else snooze(work, ended->snoozed()->wait);
+}
+
+// Nothing of the step remains; or, where the step itself ended the transaction, nobody can say what remains: then it is
+// parked for an operator to look at, and false is returned.
+bool executor::roll_back(step_delivery const& work)
+{
+    bool const ours = store_.is_still_claimed();
+    store_.rollback();
+    if (!ours) give_up(work, "transaction_ended", "the step ran COMMIT or ROLLBACK itself; look at what it wrote");
+    return ours;
+}
+
+// What broke the step counts as an attempt; what broke beneath it does not, and goes to the lane, which tries again.
+void executor::fail_or_throw(step_delivery const& work, ports::fault const& met)
+{
+    if (met.kind == ports::fault_kind::transaction_ended) return give_up(work, "transaction_ended", met.what());
+    bool const counts = met.kind == ports::fault_kind::broken ||
+                        (met.kind == ports::fault_kind::retry_at_once && ++rolled_back_in_a_row_ > rollbacks_max);
+    if (!counts) throw met;
+    rolled_back_in_a_row_ = 0;
+    fail(work, met.what());
+}
+
+// The happy end: everything that follows from the step commits with it.
+void executor::finish(step_delivery const& work, ports::claim_answer const& claimed, step_context const& ctx,
+                      std::string data)
+{
+    ports::changes changes;
+    add_published(changes, work.envelope.saga, work.envelope.definition, ctx.key(), ctx.published());
+    add_transition(changes, work, claimed, core::event::completed, "", std::move(data));
+    try {
+        commit(changes);
+    }
+    catch (ports::fault const& met) {
+        return fail_or_throw(work, met);
+    }
+    rolled_back_in_a_row_ = 0;
+    log_.debug("step.completed", {{"key", ctx.key()}, {"scope", ctx.scope()}, {"attempt", claimed.attempts}});
+}
+
+// A no, whoever said it: nothing of the step remains, and what follows is recorded in a transaction of its own.
+void executor::decide(step_delivery const& work, core::event what, std::string const& why)
+{
+    ports::claim_answer claimed;
+    if (!claim_again(work, claimed)) return;
+    ports::changes changes;
+    add_transition(changes, work, claimed, what, why, work.delivery.message.body);
+    commit(changes);
+    log_.info(what == core::event::rejected ? "step.rejected" : "step.cancelled",
+              {{"key", work.key().text()}, {"scope", work.envelope.saga.scope}, {"reason", why}});
+}
+
+// The record of the failed attempt and the message that will try again commit together.
+void executor::fail(step_delivery const& work, std::string const& why)
+{
+    ports::claim_answer claimed;
+    if (!claim_again(work, claimed)) return;
+    auto const& policy = work.hosted->policy;
+    bool const exhausted = claimed.attempts >= policy.attempts_max;
+    log_.warning(exhausted ? "step.attempts_exhausted" : "step.failed",
+                 {{"key", work.key().text()}, {"scope", work.envelope.saga.scope}, {"attempt", claimed.attempts},
+                  {"error", why}});
+
+    ports::changes changes;
+    if (exhausted) {
+        add_transition(changes, work, claimed, core::event::attempts_exhausted, why, work.delivery.message.body);
+        if (changes.records.front().status == core::step_status::parked)
+            changes.parked.push_back(to_park(work, "attempts_exhausted", why));
+        return commit(changes);
+    }
+    auto again = work.envelope;
+    again.attempt = claimed.attempts + 1;
+    again.snoozes = work.envelope.turn() + 1 - again.attempt;
+    core::backoff const backoff{policy.first, policy.longest};
+    changes.records.push_back({again.saga, work.key().guarded_step(), core::step_status::retrying, claimed.attempts, 0, why});
+    changes.messages.push_back(to_enqueue(again, work.delivery.message.body, backoff.wait(claimed.attempts, random_)));
+    add_report(changes, work.envelope, service_,
+               {core::step_status::retrying, claimed.attempts, core::saga_state::running, false, why, store_.claimed_at()});
+    commit(changes);
+}
+
+void executor::snooze(step_delivery const& work, std::chrono::milliseconds wait)
+{
+    ports::claim_answer claimed;
+    if (!claim_again(work, claimed)) return;
+    auto again = work.envelope;
+    again.attempt = claimed.attempts;
+    again.snoozes = work.envelope.turn() + 1 - again.attempt;
+    ports::changes changes;
+    changes.records.push_back(
+        {again.saga, work.key().guarded_step(), core::step_status::retrying, claimed.attempts - 1, 1, "snoozed"});
+    changes.messages.push_back(to_enqueue(again, work.delivery.message.body, std::max(wait, 1ms)));
+    commit(changes);
+}
+
+// Busy is not done: a copy of the message comes back, and this delivery can be acked.
+void executor::come_back_later(step_delivery const& work, std::chrono::milliseconds wait)
+{
+    store_.rollback();
+    ports::changes changes;
+    changes.messages.push_back(to_enqueue(work.envelope, work.delivery.message.body, wait));
+    store_.write(changes);
+}
+
+// A delivery that can't be run any more: parked, with its record, so that the saga shows as stuck and not as running.
+void executor::give_up(step_delivery const& work, std::string_view reason, std::string const& why)
+{
+    auto const claimed = store_.begin(std::array{work.item()}).front();
+    bool const decided = claimed.verdict == ports::verdict::duplicate && reason != "transaction_ended";
+    if (decided || claimed.verdict == ports::verdict::mismatch) return store_.rollback();
+    if (claimed.verdict == ports::verdict::in_flight) return come_back_later(work, in_flight_wait);
+
+    ports::changes changes;
+    changes.records.push_back(
+        {work.envelope.saga, work.key().guarded_step(), core::step_status::parked, claimed.attempts, 0, why});
+    changes.parked.push_back(to_park(work, reason, why));
+    auto told = work.envelope;
+    told.reason = why;
+    add_report(changes, told, service_,
+               {core::step_status::parked, claimed.attempts, core::saga_state::stuck, true, why, store_.claimed_at()});
+    commit(changes);
+    log_.error("step.parked", {{"key", work.key().text()}, {"reason", reason}, {"error", why}});
+}
+
+void executor::note_progress(ports::delivery const& d)
+try {
+    ports::changes changes;
+    changes.progress.push_back(detail::parse_checked(d.message.body).dump());
+    store_.write(changes);
+}
+catch (data_error const& error) {
+    park(d, "malformed", error.what());
+}
+catch (ports::fault const& met) {
+    if (met.kind != ports::fault_kind::broken) throw;
+    park(d, "malformed", met.what());
+}
+
+void executor::park(ports::delivery const& d, std::string_view reason, std::string const& why)
+{
+    ports::parked_delivery parked{{}, {}, std::string{reason}, why, d.message, 0};
+    auto const text = core::find_header(d.message.headers, core::header::idempotency_key).value_or(std::string_view{});
+    if (auto const key = core::parse_derived_key(text)) {
+        parked.saga = {std::string{core::find_header(d.message.headers, core::header::scope).value_or(std::string_view{})},
+                       key->key};
+        parked.step = key->guarded_step();
+    }
+    ports::changes changes;
+    changes.parked.push_back(std::move(parked));
+    store_.write(changes);
+    log_.error("delivery.parked", {{"key", text}, {"type", d.message.type}, {"reason", reason}, {"error", why}});
+}
+
+ports::parked_delivery executor::to_park(step_delivery const& work, std::string_view reason, std::string const& why) const
+{
+    return {work.envelope.saga, work.key().guarded_step(), std::string{reason}, why, work.delivery.message,
+            work.envelope.attempt};
+}
+
+// What the theory says follows from `what`, written down: the record, the next message, and word to the home.
+void executor::add_transition(ports::changes& changes, step_delivery const& work, ports::claim_answer const& claimed,
+                              core::event what, std::string const& why, std::string body)
+{
+    auto const& e = work.envelope;
+    auto const then = core::next(e.itinerary, what);
+
+    // A fresh record says `completed` already.
+    if (then.recorded != core::step_status::completed || claimed.verdict != ports::verdict::fresh)
+        changes.records.push_back({e.saga, work.key().guarded_step(), then.recorded, claimed.attempts, 0, why});
+
+    auto told = e;
+    if (told.reason.empty()) told.reason = core::storable_text(why);
+    if (then.next) changes.messages.push_back(to_enqueue(told.at(*then.next), std::move(body)));
+
+    bool const news = then.saga != core::saga_state::running || claimed.verdict != ports::verdict::fresh;
+    add_report(changes, told, service_, {then.recorded, claimed.attempts, then.saga, news, why, store_.claimed_at()});
+}
+
+// After a rollback. Another delivery of the same step may have come first: then it has decided, and this one is done.
+bool executor::claim_again(step_delivery const& work, ports::claim_answer& claimed)
+{
+    claimed = store_.begin(std::array{work.item()}).front();
+    if (claimed.held) return true;
+    if (claimed.verdict == ports::verdict::in_flight || claimed.verdict == ports::verdict::paused)
+        come_back_later(work, in_flight_wait);
+    else
+        store_.rollback();
+    return false;
+}
+
+void executor::commit(ports::changes const& changes)
+{
+    store_.commit(changes);
+    // After COMMIT, and only then.
+    if (!changes.messages.empty()) relay_.notify();
+}
+
+}  // namespace skald::runtime

@@ -1,0 +1,64 @@
+// The executor: settles one delivery in the database, exactly once in effect. Whoever calls it acks afterwards.
+//
+// The order of things, which is the product: read and check the message; begin and claim; run the step; write what
+// follows and commit. See docs/protocol.md, "One step".
+#pragma once
+
+#include "core/backoff.hpp"
+#include "core/envelope.hpp"
+#include "core/log.hpp"
+#include "ports/store.hpp"
+#include "ports/transport.hpp"
+#include "runtime/registry.hpp"
+#include "runtime/wakeup.hpp"
+
+#include <random>
+#include <string>
+
+namespace skald::runtime {
+
+/// Threads: one executor for each lane.
+class executor
+{
+public:
+    executor(std::string service, registry const& steps, ports::store& store, wakeup& relay, core::logger& log,
+             std::mt19937_64 random);
+
+    /// On return the delivery is settled for good: ack it. Throws ports::fault where the database could not
+    /// settle it: do not ack, call again.
+    void settle(ports::delivery const& d);
+
+    /// Keeps a delivery that can't be settled at all, with why. Throws as settle() does.
+    void park(ports::delivery const& d, std::string_view reason, std::string const& why);
+
+private:
+    struct step_delivery;
+
+    void settle_step(step_delivery const& work);
+    void run(step_delivery const& work, ports::claim_answer const& claimed);
+    bool roll_back(step_delivery const& work);
+    void fail_or_throw(step_delivery const& work, ports::fault const& met);
+    void finish(step_delivery const& work, ports::claim_answer const& claimed, step_context const& ctx, std::string data);
+    void decide(step_delivery const& work, core::event what, std::string const& why);
+    void fail(step_delivery const& work, std::string const& why);
+    void snooze(step_delivery const& work, std::chrono::milliseconds wait);
+    void come_back_later(step_delivery const& work, std::chrono::milliseconds wait);
+    void give_up(step_delivery const& work, std::string_view reason, std::string const& why);
+    void note_progress(ports::delivery const& d);
+
+    ports::parked_delivery to_park(step_delivery const& work, std::string_view reason, std::string const& why) const;
+    void add_transition(ports::changes& changes, step_delivery const& work, ports::claim_answer const& claimed,
+                        core::event what, std::string const& why, std::string body);
+    bool claim_again(step_delivery const& work, ports::claim_answer& claimed);
+    void commit(ports::changes const& changes);
+
+    std::string service_;
+    registry const& steps_;
+    ports::store& store_;
+    wakeup& relay_;
+    core::logger& log_;
+    std::mt19937_64 random_;
+    int rolled_back_in_a_row_{};
+};
+
+}  // namespace skald::runtime

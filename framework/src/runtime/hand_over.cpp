@@ -1,0 +1,72 @@
+#include "runtime/hand_over.hpp"
+
+#include "core/text.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <map>
+
+namespace skald::runtime {
+namespace {
+
+std::string progress_body(core::envelope const& e, std::string_view service, step_report const& report)
+{
+    nlohmann::json member{{"scope", e.saga.scope},
+                          {"key", e.saga.key},
+                          {"step", e.key().guarded_step()},
+                          {"service", service},
+                          {"status", core::name_of(report.status)},
+                          {"attempts", report.attempts},
+                          {"at", report.at}};
+    if (!report.error.empty()) member["error"] = core::storable_text(report.error);
+    if (report.saga_may_have_changed) {
+        member["saga"] = core::name_of(report.saga);
+        if (!e.reason.empty()) member["reason"] = e.reason;
+    }
+    return nlohmann::json::array({std::move(member)}).dump();
+}
+
+}  // namespace
+
+ports::enqueued to_enqueue(core::envelope const& e, std::string body, std::chrono::milliseconds delay)
+{
+    return {core::write_message(e, std::move(body)), e.saga.scope, e.definition, e.saga.key, delay};
+}
+
+void add_published(ports::changes& changes, core::saga_id const& saga, std::string_view definition, std::string const& key,
+                   std::vector<detail::published_message> const& published)
+{
+    std::map<std::string_view, int> seen;
+    for (auto const& p : published) {
+        int const number = ++seen[p.type];
+        core::message m;
+        m.destination = p.destination;
+        m.type = p.type;
+        m.id = key + '.' + p.type + (number > 1 ? '.' + std::to_string(number) : std::string{});
+        m.body = p.body;
+        m.headers = {{std::string{core::header::idempotency_key}, m.id},
+                     {std::string{core::header::scope}, saga.scope},
+                     {std::string{core::header::definition}, std::string{definition}}};
+        changes.messages.push_back({std::move(m), saga.scope, std::string{definition}, saga.key, {}});
+    }
+}
+
+void add_report(ports::changes& changes, core::envelope const& e, std::string_view service, step_report const& report)
+{
+    if (e.home == service) {
+        if (report.saga_may_have_changed) changes.saga_changes.push_back({e.saga, report.saga, e.reason});
+        return;
+    }
+    core::message m;
+    m.destination = e.home;
+    m.type = core::progress_type;
+    m.id = e.key().text() + ".progress";
+    m.headers = {{std::string{core::header::idempotency_key}, m.id},
+                 {std::string{core::header::scope}, e.saga.scope},
+                 {std::string{core::header::definition}, e.definition},
+                 {std::string{core::header::version}, std::to_string(e.version)}};
+    m.body = progress_body(e, service, report);
+    changes.messages.push_back({std::move(m), e.saga.scope, e.definition, e.saga.key, {}});
+}
+
+}  // namespace skald::runtime

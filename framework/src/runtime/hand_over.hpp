@@ -1,0 +1,39 @@
+// What a step's transaction hands over when it commits: the next message, the messages that the user published, and what
+// the saga's home is told. Pure: it only fills in the changes.
+#pragma once
+
+#include "core/envelope.hpp"
+#include "core/transition.hpp"
+#include "ports/store.hpp"
+
+#include <skald/transaction_context.hpp>
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace skald::runtime {
+
+/// The message for the envelope's step, to be sent after `delay`.
+ports::enqueued to_enqueue(core::envelope const& e, std::string body, std::chrono::milliseconds delay = {});
+
+/// The user's own messages, under keys derived from `key`.
+void add_published(ports::changes& changes, core::saga_id const& saga, std::string_view definition, std::string const& key,
+                   std::vector<detail::published_message> const& published);
+
+/// What became of a step, for the saga's home.
+struct step_report
+{
+    core::step_status status{};
+    int attempts{};
+    core::saga_state saga{};
+    bool saga_may_have_changed{};
+    std::string error;
+    std::string at;  // the server's clock
+};
+
+/// In the home's own database the saga's row changes in the same transaction; elsewhere a progress message is sent home.
+void add_report(ports::changes& changes, core::envelope const& e, std::string_view service, step_report const& report);
+
+}  // namespace skald::runtime

@@ -1,0 +1,36 @@
+// A lane: one thread with its own database connection, which takes deliveries, settles each and acks it.
+#pragma once
+
+#include "core/backoff.hpp"
+#include "core/log.hpp"
+#include "ports/transport.hpp"
+#include "runtime/executor.hpp"
+#include "runtime/stop_flag.hpp"
+
+#include <random>
+
+namespace skald::runtime {
+
+/// Threads: run() on one thread; `stop` from any.
+class lane
+{
+public:
+    lane(executor executor, ports::subscription& deliveries, stop_flag const& stop, core::logger& log,
+         std::mt19937_64 random);
+
+    /// Until `stop`. What it has taken is settled first, unless the database is away: that stays unacked and comes again.
+    void run();
+
+private:
+    void settle(ports::delivery const& d);
+    bool try_to_settle(ports::delivery const& d, int tries);
+
+    executor executor_;
+    ports::subscription& deliveries_;
+    stop_flag const& stop_;
+    core::logger& log_;
+    std::mt19937_64 random_;
+    core::backoff backoff_{};
+};
+
+}  // namespace skald::runtime

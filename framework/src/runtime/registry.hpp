@@ -1,0 +1,36 @@
+// The steps that a worker hosts. Built in main, read-only from then on.
+#pragma once
+
+#include <skald/definition.hpp>
+#include <skald/detail/hosted_step.hpp>
+#include <skald/retry.hpp>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace skald::runtime {
+
+struct registered_step
+{
+    std::unique_ptr<detail::hosted_step> step;
+    retry policy;
+};
+
+class registry
+{
+public:
+    /// Throws configuration_error where that step of that definition is there already.
+    void add(std::string_view definition, std::string_view step, registered_step hosted);
+
+    registered_step const* find(std::string_view definition, std::string_view step) const;
+
+    bool empty() const { return steps_.empty(); }
+
+private:
+    std::map<std::pair<std::string, std::string>, registered_step> steps_;
+};
+
+}  // namespace skald::runtime

@@ -1,0 +1,66 @@
+// What a worker's process is made of while it runs: the lanes, the relay and the HTTP side, each on its own threads and
+// connections, with nothing shared but the transport's bounded queues.
+#pragma once
+
+#include "core/log.hpp"
+#include "ports/transport.hpp"
+#include "postgres/connection.hpp"
+#include "postgres/migrate.hpp"
+#include "rabbitmq/rabbitmq_transport.hpp"
+#include "runtime/registry.hpp"
+#include "runtime/stop_flag.hpp"
+#include "runtime/wakeup.hpp"
+#include "worker/signals.hpp"
+#include "worker/web.hpp"
+
+#include <skald/config.hpp>
+
+#include <atomic>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace skald::worker_detail {
+
+/// Threads: one.
+class process
+{
+public:
+    process(config const& settings, runtime::registry const& steps, runtime::stop_flag& stop, core::logger& log);
+    ~process();
+
+    /// Migrates, waiting for a database that is away. False where it was told to stop meanwhile.
+    bool prepare_database(std::vector<postgres::migration> const& migrations, signals const& signals);
+
+    void start(std::vector<entry_route> routes, http::scope_function scope_of);
+
+    /// Stops taking, finishes, acks, ends the threads. False where that took longer than settings.drain, or another
+    /// signal came: then the process must end at once, for threads may still run.
+    bool drain(signals const& signals);
+
+private:
+    std::string name_of(std::string_view role) const;
+    postgres::connection_options database(std::string_view role) const;
+    void run_lane();
+    void run_relay();
+    bool wait_for_threads(signals const& signals, std::chrono::steady_clock::time_point deadline);
+
+    config const& settings_;
+    runtime::registry const& steps_;
+    runtime::stop_flag& stop_;
+    core::logger& log_;
+    std::random_device seed_;
+    runtime::wakeup relay_wake_;
+    rabbitmq::rabbitmq_transport transport_;
+    std::unique_ptr<ports::subscription> deliveries_;
+    std::unique_ptr<ports::publisher> publisher_;
+    std::unique_ptr<web> web_;
+    runtime::stop_flag relay_stop_;  // stopped last: the lanes' final messages should leave
+    std::atomic<int> lanes_running_{};
+    std::atomic<int> relays_running_{};
+    std::vector<std::jthread> threads_;
+};
+
+}  // namespace skald::worker_detail

@@ -1,0 +1,172 @@
+#include "worker/settings.hpp"
+
+#include <skald/errors.hpp>
+
+#include <array>
+#include <charconv>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <stdexcept>
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+namespace skald::worker_detail {
+namespace {
+
+template <class Number>
+Number whole(std::string_view text, Number least, Number most)
+{
+    Number number{};
+    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc{} || end != text.data() + text.size() || number < least || number > most)
+        throw std::invalid_argument{fmt::format("a whole number from {} to {}", least, most)};
+    return number;
+}
+
+bool on_or_off(std::string_view text)
+{
+    if (text == "on") return true;
+    if (text == "off") return false;
+    throw std::invalid_argument{"on or off"};
+}
+
+std::chrono::milliseconds milliseconds(std::string_view text, int least)
+{
+    return std::chrono::milliseconds{whole<int>(text, least, 3'600'000)};
+}
+
+std::string shown(bool flag)
+{
+    return flag ? "on" : "off";
+}
+
+constexpr std::array table{
+    setting{"DATABASE_URL", "", "the service's database (a URL or keywords; without it libpq's PG* variables count)",
+            [](config& c, std::string_view v) { c.database_url = v; }, [](config const&) { return std::string{}; }},
+    setting{"AMQP_URL", "", "the broker: amqp[s]://user:password@host:port/vhost",
+            [](config& c, std::string_view v) { c.amqp_url = v; }, [](config const&) { return std::string{"localhost"}; }},
+    setting{"SKALD_HTTP_LISTEN", "--listen", "HOST:PORT to serve HTTP on; port 0 picks a free one",
+            [](config& c, std::string_view v) { c.http_listen = v; }, [](config const& c) { return c.http_listen; }},
+    setting{"SKALD_LANES", "--lanes", "threads that run steps, each with a database connection",
+            [](config& c, std::string_view v) { c.lanes = whole<std::size_t>(v, 1, 256); },
+            [](config const& c) { return std::to_string(c.lanes); }},
+    setting{"SKALD_HTTP_LANES", "--http-lanes", "threads that answer requests, each with a database connection",
+            [](config& c, std::string_view v) { c.http_lanes = whole<std::size_t>(v, 1, 256); },
+            [](config const& c) { return std::to_string(c.http_lanes); }},
+    setting{"SKALD_PREFETCH", "--prefetch", "deliveries taken from the broker and not yet acked",
+            [](config& c, std::string_view v) { c.prefetch = whole<std::uint16_t>(v, 1, 10'000); },
+            [](config const& c) { return std::to_string(c.prefetch); }},
+    setting{"SKALD_RELAY", "--relay", "on: move the outbox to the broker from here; off: `skald relay` does",
+            [](config& c, std::string_view v) { c.relay = on_or_off(v); }, [](config const& c) { return shown(c.relay); }},
+    setting{"SKALD_RELAY_BATCH_MAX", "--relay-batch-max", "rows that the relay moves at a time",
+            [](config& c, std::string_view v) { c.relay_batch_max = whole<std::size_t>(v, 1, 10'000); },
+            [](config const& c) { return std::to_string(c.relay_batch_max); }},
+    setting{"SKALD_RELAY_POLL_MS", "--relay-poll-ms", "how often the relay looks without being woken",
+            [](config& c, std::string_view v) { c.relay_poll = milliseconds(v, 1); },
+            [](config const& c) { return std::to_string(c.relay_poll.count()); }},
+    setting{"SKALD_MIGRATE", "--migrate", "on: bring the database up to date at start",
+            [](config& c, std::string_view v) { c.migrate = on_or_off(v); },
+            [](config const& c) { return shown(c.migrate); }},
+    setting{"SKALD_LOCK_TIMEOUT_MS", "--lock-timeout-ms", "how long a statement waits for a lock",
+            [](config& c, std::string_view v) { c.lock_timeout = milliseconds(v, 1); },
+            [](config const& c) { return std::to_string(c.lock_timeout.count()); }},
+    setting{"SKALD_STATEMENT_TIMEOUT_MS", "--statement-timeout-ms", "how long a statement may take",
+            [](config& c, std::string_view v) { c.statement_timeout = milliseconds(v, 1); },
+            [](config const& c) { return std::to_string(c.statement_timeout.count()); }},
+    setting{"SKALD_DRAIN_SECONDS", "--drain-seconds", "from SIGTERM to exit, at most",
+            [](config& c, std::string_view v) { c.drain = std::chrono::seconds{whole<int>(v, 1, 3600)}; },
+            [](config const& c) { return std::to_string(c.drain.count()); }},
+    setting{"SKALD_LOG_LEVEL", "--log-level", "debug, info, warning or error",
+            [](config& c, std::string_view v) { c.log_level = v; }, [](config const& c) { return c.log_level; }},
+};
+
+void set(config& c, setting const& s, std::string_view value, std::string_view named)
+try {
+    s.set(c, value);
+}
+catch (std::invalid_argument const& right) {
+    throw configuration_error{fmt::format("{}: '{}' is not {}", named, value, right.what())};
+}
+
+std::string read_secret(std::string const& variable, std::string const& path)
+{
+    std::ifstream file{path};
+    std::string text{std::istreambuf_iterator<char>{file}, {}};
+    if (!file) throw configuration_error{variable + ": can't read " + path};
+    while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+    return text;
+}
+
+setting const* find_variable(std::string_view name)
+{
+    for (auto const& s : table)
+        if (s.variable == name) return &s;
+    return nullptr;
+}
+
+setting const* find_flag(std::string_view name)
+{
+    for (auto const& s : table)
+        if (!s.flag.empty() && s.flag == name) return &s;
+    return nullptr;
+}
+
+constexpr std::string_view file_suffix = "_FILE";
+
+// DATABASE_URL, or DATABASE_URL_FILE naming a file that holds it, so that a secret need not stand in the environment.
+void apply_variable(config& c, std::string const& name, std::string const& value)
+{
+    if (auto const* s = find_variable(name)) return set(c, *s, value, name);
+    if (name.ends_with(file_suffix))
+        if (auto const* s = find_variable(std::string_view{name}.substr(0, name.size() - file_suffix.size())))
+            return set(c, *s, read_secret(name, value), name);
+    if (name.starts_with("SKALD_"))
+        throw configuration_error{name + " is no setting of Skald's; --help lists them all"};
+}
+
+void apply_arguments(config& c, std::vector<std::string> const& arguments)
+{
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+        auto const& argument = arguments[i];
+        auto const equals = argument.find('=');
+        auto const name = argument.substr(0, equals);
+        auto const* s = find_flag(name);
+        if (s == nullptr) throw configuration_error{"unknown argument " + argument + "; --help lists them all"};
+        if (equals != std::string::npos) set(c, *s, argument.substr(equals + 1), name);
+        else if (i + 1 < arguments.size()) set(c, *s, arguments[++i], name);
+        else throw configuration_error{name + " needs a value"};
+    }
+}
+
+}  // namespace
+
+std::span<setting const> settings()
+{
+    return table;
+}
+
+environment read_environment()
+{
+    environment variables;
+    for (char** entry = ::environ; entry != nullptr && *entry != nullptr; ++entry) {
+        std::string_view const text{*entry};
+        auto const equals = text.find('=');
+        if (equals != std::string_view::npos) variables.emplace(text.substr(0, equals), text.substr(equals + 1));
+    }
+    return variables;
+}
+
+config from(std::string service, environment const& variables, std::vector<std::string> const& arguments)
+{
+    config c;
+    c.service = std::move(service);
+    for (auto const& [name, value] : variables) apply_variable(c, name, value);
+    apply_arguments(c, arguments);
+    c.check();
+    return c;
+}
+
+}  // namespace skald::worker_detail

@@ -1,0 +1,121 @@
+#include <skald/worker.hpp>
+
+#include "core/log.hpp"
+#include "postgres/migrate.hpp"
+#include "postgres/postgres_outbox.hpp"
+#include "postgres/postgres_store.hpp"
+#include "rabbitmq/rabbitmq_transport.hpp"
+#include "runtime/lane.hpp"
+#include "runtime/registry.hpp"
+#include "runtime/relay.hpp"
+#include "worker/process.hpp"
+#include "worker/settings.hpp"
+#include "worker/signals.hpp"
+#include "worker/web.hpp"
+
+#include <skald/errors.hpp>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+namespace skald {
+namespace {
+
+core::severity severity_of(std::string const& level)
+{
+    constexpr std::array<std::string_view, 4> levels{"debug", "info", "warning", "error"};
+    return static_cast<core::severity>(std::ranges::find(levels, level) - levels.begin());
+}
+
+}  // namespace
+
+class worker::implementation
+{
+public:
+    explicit implementation(config s) : settings{std::move(s)}, log{settings.service, severity_of(settings.log_level)} {}
+
+    config settings;
+    core::stderr_logger log;
+    runtime::registry steps;
+    std::vector<postgres::migration> migrations;
+    std::vector<worker_detail::entry_route> routes;
+    http::scope_function scope_of;
+    runtime::stop_flag stop;
+};
+
+worker::worker(config settings)
+{
+    settings.check();
+    implementation_ = std::make_unique<implementation>(std::move(settings));
+}
+
+worker::~worker() = default;
+
+worker& worker::add(std::string_view definition, std::span<planned_step const> plan, std::string_view step, retry policy,
+                    std::unique_ptr<detail::hosted_step> hosted)
+{
+    auto const it = std::ranges::find(plan, step, &planned_step::name);
+    if (it == plan.end())
+        throw configuration_error{"the definition " + std::string{definition} + " has no step " + std::string{step}};
+    if (it->service != implementation_->settings.service)
+        throw configuration_error{"step " + std::string{step} + " belongs to the service " + std::string{it->service} +
+                                  ", and this is " + implementation_->settings.service};
+    if (policy.attempts_max < 1 || policy.first.count() < 0 || policy.longest < policy.first)
+        throw configuration_error{"step " + std::string{step} + ": a retry policy has at least one attempt, and its "
+                                                                "longest wait is not below its first"};
+    implementation_->steps.add(definition, step, {std::move(hosted), policy});
+    return *this;
+}
+
+worker& worker::migrate(std::string name, std::string_view sql)
+{
+    implementation_->migrations.push_back({std::move(name), std::string{sql}});
+    return *this;
+}
+
+worker& worker::post(std::string pattern, http::entry_handler handler)
+{
+    implementation_->routes.push_back({std::move(pattern), std::move(handler)});
+    return *this;
+}
+
+worker& worker::scope(http::scope_function scope_of)
+{
+    implementation_->scope_of = std::move(scope_of);
+    return *this;
+}
+
+int worker::run()
+{
+    auto& own = *implementation_;
+    worker_detail::signals const signals;  // before the first thread, so that all of them inherit the mask
+    worker_detail::process process{own.settings, own.steps, own.stop, own.log};
+    if (!process.prepare_database(own.migrations, signals)) return 0;
+    process.start(own.routes, own.scope_of);
+    while (!own.stop.stopped() && !signals.wait(std::chrono::milliseconds{200})) continue;
+    return process.drain(signals) ? 0 : 75;
+}
+
+void worker::stop()
+{
+    implementation_->stop.stop();
+}
+
+int run_service(std::string service, int argc, char const* const* argv, std::function<void(worker&)> const& set_up)
+try {
+    for (std::string_view const argument : std::span{argv, static_cast<std::size_t>(argc)}.subspan(1)) {
+        if (argument != "--help" && argument != "-h") continue;
+        std::fputs(("usage: " + std::string{argv[0]} + " [--flag value]...\n\n" + config::help()).c_str(), stdout);
+        return 0;
+    }
+    worker built{config::from_environment(std::move(service), argc, argv)};
+    set_up(built);
+    return built.run();
+}
+catch (std::exception const& error) {
+    std::fputs((std::string{argv[0]} + ": " + error.what() + '\n').c_str(), stderr);
+    return 2;
+}
+
+}  // namespace skald

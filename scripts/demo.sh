@@ -1,0 +1,190 @@
+#!/usr/bin/env bash
+# The order saga in one command: set-up, build, a private PostgreSQL and
+# RabbitMQ, three services, and examples/order_saga/demo, which orders, disturbs
+# and judges. Leaves nothing running, and nothing behind outside build/.
+set -euo pipefail
+
+root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
+readonly root
+readonly build=$root/build
+readonly targets=(order_service payment_service shipping_service order_demo)
+
+folder=   # of this run: the stack and the logs
+keep=     # where the user wants to have it
+driver=   # the driver's process id while it runs
+driver_arguments=()
+
+usage() {
+  cat <<'USAGE'
+usage: scripts/demo.sh [options]
+
+Runs 1,000 orders through the order saga on a private PostgreSQL and RabbitMQ,
+from many clients at once. A third of the requests is sent twice, every delivery
+is published once more, and each service is killed at least once. Then three
+databases say whether anything was lost or happened twice.
+
+  --orders N    how many orders (default 1000)
+  --clients N   how many clients order at the same time (default 16)
+  --seed N      the same orders, duplicates and kills again (default: random)
+  --json FILE   also write the figures to FILE
+  --keep DIR    run in DIR (new or empty) and keep logs and databases there
+  --help        this text
+
+Exit status: 0 if all is well, 1 if anything is wrong, 2 for wrong options.
+USAGE
+}
+
+say() { printf 'demo: %s\n' "$*"; }
+die() {
+  printf 'demo: error: %s\n' "$*" >&2
+  exit 1
+}
+usage_error() {
+  printf 'demo: error: %s (--help lists the options)\n' "$*" >&2
+  exit 2
+}
+
+# number FLAG VALUE LOW HIGH
+number() {
+  # Nineteen digits are sure to fit into bash's numbers, or overflow visibly.
+  if ! [[ $2 =~ ^[0-9]{1,18}$ ]] || ((10#$2 < $3 || 10#$2 > $4)); then
+    usage_error "$1 needs a whole number from $3 to $4, not '$2'"
+  fi
+  driver_arguments+=("$1" "$((10#$2))")
+}
+
+parse() {
+  local flag value
+  while (($# > 0)); do
+    flag=$1
+    [[ $flag != -h && $flag != --help ]] || { usage && exit 0; }
+    if [[ $flag == --*=* ]]; then
+      value=${flag#*=}
+      flag=${flag%%=*}
+      shift
+    else
+      (($# >= 2)) || value=
+      value=${2-}
+      shift $(($# >= 2 ? 2 : 1))
+    fi
+    case $flag in
+      --orders) number "$flag" "$value" 1 100000 ;;
+      --clients) number "$flag" "$value" 1 256 ;;
+      --seed) number "$flag" "$value" 0 999999999999999999 ;;
+      --json)
+        [[ $value ]] || usage_error '--json needs a FILE'
+        driver_arguments+=(--json "$(realpath -m -- "$value")")
+        ;;
+      --keep)
+        [[ $value ]] || usage_error '--keep needs a DIR'
+        keep=$(realpath -m -- "$value")
+        ;;
+      *) usage_error "unknown option '$flag'" ;;
+    esac
+  done
+}
+
+make_folder() {
+  if [[ $keep ]]; then
+    [[ ! -e $keep || (-d $keep && -z $(ls -A -- "$keep")) ]] || usage_error "--keep: $keep is there and is not empty"
+    mkdir -p -- "$keep"
+    folder=$keep
+  else
+    mkdir -p -- "$build"
+    folder=$(mktemp -d "$build/demo.XXXXXX")
+    chmod 755 "$folder" # the servers may run as another user
+  fi
+  mkdir "$folder/logs"
+}
+
+# Runs at every end, whatever caused it, and is not to be interrupted.
+clean_up() {
+  local code=$?
+  trap '' INT TERM HUP PIPE
+  trap - EXIT
+  set +e
+  if [[ $driver ]]; then
+    kill -TERM "$driver" 2>/dev/null
+    wait "$driver"
+  fi
+  if [[ ! $folder ]]; then exit "$code"; fi
+  if [[ $keep ]]; then
+    [[ ! -d $folder/stack ]] || "$root/scripts/stack.sh" down "$folder/stack" >"$folder/logs/stack-down.log" 2>&1
+    say "kept in $folder: logs/, stack/ (scripts/stack.sh up $folder/stack starts it again)"
+  else
+    if [[ -d $folder/stack ]] && ! "$root/scripts/stack.sh" down --purge "$folder/stack" >"$folder/logs/stack-down.log" 2>&1; then
+      cat "$folder/logs/stack-down.log" >&2
+    fi
+    if ((code == 1)); then keep_logs; fi
+    rm -rf -- "$folder"
+  fi
+  exit "$code"
+}
+
+# Of a failed run the logs stay, until the next one fails.
+keep_logs() {
+  rm -rf -- "$build/demo-failed-logs"
+  mv -- "$folder/logs" "$build/demo-failed-logs"
+  say "the logs of this run are in $build/demo-failed-logs; --keep DIR keeps the databases as well"
+}
+
+# logged NAME COMMAND...: the output goes to a log, and is shown only on failure.
+logged() {
+  local log=$folder/logs/$1.log
+  shift
+  if ! "$@" >"$log" 2>&1; then
+    tail -n 40 "$log" >&2
+    die "this failed: $*"
+  fi
+}
+
+build_all() {
+  say "building in $build (the first time takes some minutes)"
+  logged configure cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo
+  local -a make=(cmake --build "$build" --target "${targets[@]}")
+  if [[ -t 1 ]]; then
+    "${make[@]}" || die "the build failed"
+  else
+    logged build "${make[@]}"
+  fi
+}
+
+start_stack() {
+  local exports
+  say "starting a private PostgreSQL and RabbitMQ in $folder/stack"
+  # What the caller has set for servers of their own is not meant for these.
+  unset "${!PG@}" DATABASE_URL
+  exports=$("$root/scripts/stack.sh" up "$folder/stack" 2>"$folder/logs/stack-up.log") || {
+    cat "$folder/logs/stack-up.log" >&2
+    die 'the private PostgreSQL and RabbitMQ did not start'
+  }
+  eval "$exports"
+}
+
+# In the background and waited for, so that a signal to this script is served at
+# once, and not when the driver has ended.
+run_driver() {
+  local code=0
+  "$build/examples/order_saga/order_demo" --services "$build/examples/order_saga" --logs "$folder/logs" \
+    ${driver_arguments[@]+"${driver_arguments[@]}"} &
+  driver=$!
+  wait "$driver" || code=$?
+  driver=
+  return "$code"
+}
+
+main() {
+  parse "$@"
+  trap clean_up EXIT
+  trap 'exit 129' HUP
+  trap 'exit 130' INT
+  trap 'exit 141' PIPE
+  trap 'exit 143' TERM
+  make_folder
+  "$root/scripts/setup.sh"
+  build_all
+  start_stack
+  run_driver
+}
+
+main "$@"

@@ -1,0 +1,119 @@
+// What the tests of transports share: making messages, and waiting for things without sleeping blindly.
+#pragma once
+
+#include "ports/transport.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace skald::test {
+
+using namespace std::chrono_literals;
+using clock = std::chrono::steady_clock;
+using ports::publish_status;
+
+/// Longer than anything takes on a busy machine: only a failure waits for it.
+inline constexpr auto patience = 20s;
+
+/// Long enough for something that must not happen to happen.
+inline constexpr auto short_while = 300ms;
+
+inline core::message message_for(std::string const& service, std::string id = "order-1:charge-payment")
+{
+    core::message message;
+    message.destination = service;
+    message.id = std::move(id);
+    message.type = "charge-payment";
+    message.headers = {{"x-idempotency-key", message.id}, {"x-saga", "place-order"}};
+    message.body = R"({"cents":100})";
+    return message;
+}
+
+inline std::vector<ports::outgoing> batch(std::vector<core::message> messages)
+{
+    std::vector<ports::outgoing> rows;
+    for (auto& message : messages) rows.push_back({static_cast<std::int64_t>(100 + rows.size()), std::move(message)});
+    return rows;
+}
+
+/// `count` messages with the ids `<prefix>0`, `<prefix>1`, ...
+inline std::vector<ports::outgoing> numbered(std::string const& service, int count, std::string const& prefix = "m")
+{
+    std::vector<core::message> messages;
+    for (int i = 0; i < count; ++i) messages.push_back(message_for(service, prefix + std::to_string(i)));
+    return batch(std::move(messages));
+}
+
+inline std::vector<ports::receipt> publish(ports::publisher& publisher, std::vector<ports::outgoing> const& rows)
+{
+    return publisher.publish(rows, patience);
+}
+
+inline bool all_confirmed(std::vector<ports::receipt> const& receipts)
+{
+    for (auto const& one : receipts)
+        if (one.status != publish_status::confirmed) {
+            MESSAGE("row ", one.row, " has status ", static_cast<int>(one.status), ": ", one.reason);
+            return false;
+        }
+    return true;
+}
+
+/// Whether it becomes true within `bound`.
+inline bool eventually(std::function<bool()> const& is_true, std::chrono::milliseconds bound = patience)
+{
+    std::mutex mutex;
+    std::condition_variable nobody_notifies;
+    std::unique_lock lock{mutex};
+    auto const until = clock::now() + bound;
+    while (!is_true()) {
+        if (clock::now() >= until) return false;
+        nobody_notifies.wait_for(lock, 5ms);
+    }
+    return true;
+}
+
+/// Takes until there are `count`, or until `patience` is over.
+inline std::vector<ports::delivery> collect(ports::subscription& from, std::size_t count)
+{
+    std::vector<ports::delivery> all;
+    auto const until = clock::now() + patience;
+    while (all.size() < count && clock::now() < until)
+        for (auto& one : from.take(count - all.size(), 100ms)) all.push_back(std::move(one));
+    return all;
+}
+
+/// Takes and acks until there are `count` different ids, or until `patience` is over.
+inline std::set<std::string> collect_ids(ports::subscription& from, std::size_t count)
+{
+    std::set<std::string> ids;
+    auto const until = clock::now() + patience;
+    while (ids.size() < count && clock::now() < until)
+        for (auto const& one : from.take(64, 100ms)) {
+            ids.insert(one.message.id);
+            from.ack(one.tag);
+        }
+    return ids;
+}
+
+inline bool nothing_comes(ports::subscription& from)
+{
+    return from.take(1, short_while).empty();
+}
+
+inline void ack_all(ports::subscription& subscription, std::vector<ports::delivery> const& deliveries)
+{
+    for (auto const& one : deliveries) subscription.ack(one.tag);
+}
+
+}  // namespace skald::test

@@ -1,0 +1,162 @@
+// What an operator, or a broker short of memory, does to the transport.
+//
+// Needs AMQP_URL and SKALD_RABBITMQCTL, the command that runs rabbitmqctl against that broker, such as
+// "scripts/stack.sh ctl DIR". Without the second these tests are skipped. An alarm concerns the whole broker, so nothing
+// else may use it meanwhile.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "transport_rabbitmq_world.hpp"
+
+#include <cstdlib>
+
+using namespace skald::test;
+
+namespace {
+
+bool has_no_control()
+{
+    return std::getenv("SKALD_RABBITMQCTL") == nullptr;
+}
+
+void control(std::string const& arguments)
+{
+    auto const command = std::getenv("SKALD_RABBITMQCTL") + (" " + arguments) + " >/dev/null";
+    REQUIRE_MESSAGE(std::system(command.c_str()) == 0, command);
+}
+
+/// The broker believes that it has no memory left, until the end of the scope.
+class memory_alarm
+{
+public:
+    memory_alarm() { control("set_vm_memory_high_watermark 0.0000001"); }
+    ~memory_alarm() { end(); }
+    void end()
+    {
+        if (std::exchange(on_, false)) control("set_vm_memory_high_watermark 0.4");
+    }
+
+private:
+    bool on_{true};
+};
+
+/// A vhost of its own, so that closing all of its connections concerns nobody else.
+class private_vhost
+{
+public:
+    private_vhost()
+    {
+        control("add_vhost " + name_);
+        control("set_permissions -p " + name_ + " " + test_broker().user + " '.*' '.*' '.*'");
+    }
+    ~private_vhost() { control("delete_vhost " + name_); }
+    skald::rabbitmq::address where() const
+    {
+        auto broker = test_broker();
+        broker.vhost = name_;
+        return broker;
+    }
+    std::string const& name() const { return name_; }
+
+private:
+    std::string name_{random_name("skald-test-")};
+};
+
+}  // namespace
+
+TEST_CASE("under a memory alarm publish returns in time, nothing is lost, consuming goes on, and it recovers" *
+          doctest::skip(has_no_control()))
+{
+    rabbitmq_world world;
+    auto const service = world.service();
+    auto const subscription = world.transport().subscribe(service, 2);
+    auto const publisher = world.transport().open_publisher();
+    REQUIRE(all_confirmed(publish(*publisher, numbered(service, 5, "before-"))));
+
+    auto rows = numbered(service, 20, "during-");
+    SUBCASE("with small messages, of which a socket takes many") {}
+    SUBCASE("with messages so large that a socket takes but a few")
+    {
+        for (auto& row : rows) row.message.body.assign(2 * 1024 * 1024, 'x');
+    }
+
+    memory_alarm alarm;
+    for (int i = 0; i < 3; ++i) {
+        auto const before = clock::now();
+        auto const receipts = publisher->publish(rows, 1s);
+        CHECK(clock::now() - before < 2s);
+        for (auto const& one : receipts) {
+            CHECK(one.status == publish_status::unresolved);
+            CHECK(one.reason != "");
+        }
+    }
+    CHECK_FALSE(publisher->available());
+    CHECK(publisher->trouble() != "");
+    CHECK(subscription->available());
+    CHECK(collect_ids(*subscription, 5).size() == 5);
+
+    alarm.end();
+    CHECK(eventually([&] { return publisher->available(); }));
+    CHECK(all_confirmed(publish(*publisher, numbered(service, 1, "after-"))));
+}
+
+TEST_CASE("a publisher that is idle learns of an alarm and of its end" * doctest::skip(has_no_control()))
+{
+    rabbitmq_world world;
+    auto const service = world.service();
+    auto const subscription = world.transport().subscribe(service, 1);
+    auto const publisher = world.transport().open_publisher();
+    REQUIRE(publisher->available());
+    memory_alarm alarm;
+    // The broker tells a connection when it publishes, not before.
+    publisher->publish(numbered(service, 1), 500ms);
+    CHECK_FALSE(publisher->available());
+    CHECK(publisher->trouble().find("blocked") != std::string::npos);
+    CHECK(world.log().has("warning test broker.blocked"));
+    alarm.end();
+    CHECK(eventually([&] { return publisher->available(); }));
+    CHECK(world.log().has("info test broker.unblocked"));
+    // The connection was kept, so the message that was on its way arrived after all.
+    CHECK_FALSE(world.log().has("broker.lost"));
+    CHECK(collect_ids(*subscription, 1) == std::set<std::string>{"m0"});
+}
+
+TEST_CASE("connections that the broker closes are made again, and nothing acked comes twice" *
+          doctest::skip(has_no_control()))
+{
+    private_vhost vhost;
+    rabbitmq_world world{vhost.where()};
+    auto const service = world.service();
+    auto const subscription = world.transport().subscribe(service, 10);
+    auto const publisher = world.transport().open_publisher();
+    REQUIRE(all_confirmed(publish(*publisher, numbered(service, 2))));
+    auto const deliveries = collect(*subscription, 2);
+    REQUIRE(deliveries.size() == 2);
+    subscription->ack(deliveries[0].tag);
+
+    control("close_all_connections --vhost " + vhost.name() + " maintenance");
+    CHECK(eventually([&] { return world.log().has("CONNECTION_FORCED"); }));
+    CHECK(eventually([&] { return subscription->available(); }));
+    subscription->ack(deliveries[1].tag);  // of the connection that was closed
+    CHECK(collect_ids(*subscription, 1) == std::set<std::string>{deliveries[1].message.id});
+
+    CHECK(eventually([&] { return publisher->available(); }));
+    CHECK(all_confirmed(publish(*publisher, numbered(service, 1, "after-"))));
+    CHECK(collect_ids(*subscription, 1) == std::set<std::string>{"after-0"});
+}
+
+TEST_CASE("an exchange that is deleted under a publisher leaves its messages unresolved, and is declared again" *
+          doctest::skip(has_no_control()))
+{
+    private_vhost vhost;
+    rabbitmq_world world{vhost.where()};
+    auto const service = world.service();
+    auto const publisher = world.transport().open_publisher();
+    operator_hands{vhost.where()}.delete_exchange(skald::rabbitmq::exchange_name);
+    auto const receipts = publish(*publisher, numbered(service, 3));
+    for (auto const& one : receipts) {
+        CHECK(one.status == publish_status::unresolved);
+        CHECK(one.reason.find("NOT_FOUND") != std::string::npos);
+    }
+    CHECK(eventually([&] { return publisher->available(); }));
+    auto const subscription = world.transport().subscribe(service, 1);
+    CHECK(all_confirmed(publish(*publisher, numbered(service, 3))));
+}

@@ -1,0 +1,10 @@
+// RabbitMQ's transport keeps what every transport must. Needs AMQP_URL.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "transport_conformance.hpp"
+#include "transport_rabbitmq_world.hpp"
+
+TYPE_TO_STRING(skald::test::rabbitmq_world);
+
+namespace skald::test {
+SKALD_TRANSPORT_CLAIMS(rabbitmq_world);
+}

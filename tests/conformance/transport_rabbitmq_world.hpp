@@ -1,0 +1,174 @@
+// A RabbitMQ for tests: the broker of AMQP_URL behind a proxy, service names that nobody else has, and an operator's
+// hands on the queues. What a test made on the broker is deleted when its world ends.
+#pragma once
+
+#include "transport_helpers.hpp"
+#include "transport_proxy.hpp"
+
+#include "core/log.hpp"
+#include "rabbitmq/connection.hpp"
+#include "rabbitmq/rabbitmq_transport.hpp"
+#include "rabbitmq/topology.hpp"
+
+#include <cstdlib>
+#include <random>
+#include <stdexcept>
+
+namespace skald::test {
+
+/// The broker to test with. Throws if there is none: a test that silently did nothing would count as passed.
+inline rabbitmq::address test_broker()
+{
+    char const* const url = std::getenv("AMQP_URL");
+    if (!url) throw std::runtime_error{"AMQP_URL is not set: these tests need a RabbitMQ (see scripts/stack.sh up DIR)"};
+    return rabbitmq::parse_url(url);
+}
+
+inline std::string url_of(rabbitmq::address const& where)
+{
+    auto const vhost = where.vhost == "/" ? "" : "/" + where.vhost;
+    return "amqp://" + where.user + ":" + where.password + "@" + where.host + ":" + std::to_string(where.port) + vhost;
+}
+
+inline std::string random_name(std::string const& prefix)
+{
+    return prefix + std::to_string(std::random_device{}()) + std::to_string(std::random_device{}());
+}
+
+/// Keeps the lines, for tests of what is logged and of what must not be.
+class recording_logger final : public core::logger
+{
+public:
+    void write(core::severity level, std::string_view event,
+               std::initializer_list<core::log_field> fields) noexcept override
+    {
+        auto const line = core::log_line("now", level, "test", event, fields);
+        std::lock_guard lock{mutex_};
+        lines_ += line + "\n";
+    }
+    std::string lines() const
+    {
+        std::lock_guard lock{mutex_};
+        return lines_;
+    }
+    bool has(std::string_view text) const { return lines().find(text) != std::string::npos; }
+
+private:
+    mutable std::mutex mutex_;
+    std::string lines_;
+};
+
+/// A connection of its own, to do by hand what the adapter never would.
+class operator_hands
+{
+public:
+    explicit operator_hands(rabbitmq::address const& where = test_broker())
+        : connection_{{where, "skald-test/operator", 0, std::chrono::milliseconds{5'000}}, breaker_}
+    {
+    }
+
+    amqp_connection_state_t raw() { return connection_.raw(); }
+
+    void declare_queue(std::string const& name, amqp_table_t arguments = amqp_empty_table)
+    {
+        amqp_queue_declare(raw(), 1, rabbitmq::bytes(name), 0, 1, 0, 0, arguments);
+        connection_.check_last("declaring");
+    }
+    void bind(std::string const& queue, std::string const& service)
+    {
+        amqp_queue_bind(raw(), 1, rabbitmq::bytes(queue), rabbitmq::bytes(rabbitmq::exchange_name),
+                        rabbitmq::bytes(service), amqp_empty_table);
+        connection_.check_last("binding");
+    }
+    void delete_queue(std::string const& name)
+    {
+        amqp_queue_delete(raw(), 1, rabbitmq::bytes(name), 0, 0);
+        connection_.check_last("deleting");
+    }
+    void delete_exchange(std::string const& name)
+    {
+        amqp_exchange_delete(raw(), 1, rabbitmq::bytes(name), 0);
+        connection_.check_last("deleting");
+    }
+    void delete_service(std::string const& service)
+    {
+        delete_queue(rabbitmq::queue_name(service));
+        delete_queue(rabbitmq::parked_queue_name(service));
+    }
+    std::uint32_t messages_in(std::string const& name)
+    {
+        auto const* const answer = amqp_queue_declare(raw(), 1, rabbitmq::bytes(name), 1, 1, 0, 0, amqp_empty_table);
+        connection_.check_last("looking");
+        return answer->message_count;
+    }
+    /// To the queue itself, so that nothing of the adapter's is involved.
+    void publish(std::string const& queue, amqp_basic_properties_t const& properties, std::string_view body)
+    {
+        connection_.check(amqp_basic_publish(raw(), 1, amqp_empty_bytes, rabbitmq::bytes(queue), 0, 0, &properties,
+                                             rabbitmq::bytes(body)),
+                          "publishing");
+    }
+
+private:
+    rabbitmq::socket_breaker breaker_;
+    rabbitmq::connection connection_;
+};
+
+class rabbitmq_world
+{
+public:
+    explicit rabbitmq_world(rabbitmq::address broker = test_broker()) : broker_{std::move(broker)} {}
+    ~rabbitmq_world()
+    {
+        transport_.reset();
+        try {
+            operator_hands hands{broker_};
+            for (auto const& one : services_) hands.delete_service(one);
+        } catch (std::exception const& error) {
+            MESSAGE("queues of a test are left on the broker: ", error.what());
+        }
+    }
+    rabbitmq_world(rabbitmq_world const&) = delete;
+    rabbitmq_world& operator=(rabbitmq_world const&) = delete;
+
+    ports::transport& transport()
+    {
+        if (!transport_) transport_ = std::make_unique<rabbitmq::rabbitmq_transport>(options(), log_);
+        return *transport_;
+    }
+
+    /// As the transport has them; for a test that needs others.
+    rabbitmq::options options() const
+    {
+        auto where = broker_;
+        where.host = "127.0.0.1";
+        where.port = proxy_.port();
+        rabbitmq::options made;
+        made.url = url_of(where);
+        made.connection_name = "skald-test";
+        made.reconnect = {10ms, 200ms};
+        return made;
+    }
+
+    std::string service()
+    {
+        services_.push_back(random_name("test-"));
+        return services_.back();
+    }
+
+    void go_down() { proxy_.cut(); }
+    void come_back() { proxy_.restore(); }
+
+    tcp_proxy& proxy() { return proxy_; }
+    recording_logger& log() { return log_; }
+    rabbitmq::address const& broker() const { return broker_; }
+
+private:
+    rabbitmq::address broker_;
+    tcp_proxy proxy_{broker_.host, broker_.port};
+    recording_logger log_;
+    std::vector<std::string> services_;
+    std::unique_ptr<rabbitmq::rabbitmq_transport> transport_;
+};
+
+}  // namespace skald::test

@@ -1,0 +1,219 @@
+// The head of a request: what is read, and the table of what must never be.
+#include <doctest/doctest.h>
+
+#include "http/head.hpp"
+
+using namespace skald::http;
+using namespace std::string_literals;
+
+namespace {
+
+request_limits const limits{
+    .request_line_bytes_max = 8 * 1024, .header_bytes_max = 16 * 1024, .header_count_max = 64, .body_bytes_max = 256 * 1024};
+
+/// The status of the refusal, of the scanner or of the parser; 0 if the head is accepted.
+int status_of(std::string const& text, request_limits const& within = limits)
+{
+    auto const scanned = head_scanner{within}.scan(text);
+    if (auto const* no = std::get_if<refusal>(&scanned)) return no->status;
+    REQUIRE(std::get<std::size_t>(scanned) == text.size());
+    auto const parsed = parse_head(text, within);
+    auto const* no = std::get_if<refusal>(&parsed);
+    return no ? no->status : 0;
+}
+
+request_head accepted(std::string const& text)
+{
+    auto const parsed = parse_head(text, limits);
+    if (auto const* no = std::get_if<refusal>(&parsed)) FAIL(no->detail);
+    return std::get<request_head>(parsed);
+}
+
+std::string post(std::string const& fields, std::string const& version = "HTTP/1.1")
+{
+    return "POST /orders " + version + "\r\nHost: shop\r\n" + fields + "\r\n";
+}
+
+std::string line_of(std::size_t size)
+{
+    return "GET /" + std::string(size - 14, 'a') + " HTTP/1.1";
+}
+
+}  // namespace
+
+TEST_CASE("a head is read as it was written")
+{
+    auto const head = accepted("PATCH /a%20b?c=d HTTP/1.1\r\nHost: shop:80\r\nX-A:\t 1 2 \r\nx-a: \xc3\xa4\r\nEmpty:\r\n\r\n");
+    CHECK(head.method == "PATCH");
+    CHECK(head.target == "/a%20b?c=d");
+    CHECK(head.minor_version == 1);
+    CHECK(head.headers == header_list{{"Host", "shop:80"}, {"X-A", "1 2"}, {"x-a", "\xc3\xa4"}, {"Empty", ""}});
+    CHECK_FALSE(head.has_body());
+    CHECK(head.keep_alive);
+}
+
+TEST_CASE("what the fields say about the body")
+{
+    CHECK(accepted(post("Content-Length: 5\r\n")).content_length == 5u);
+    CHECK(accepted(post("content-length: 0\r\n")).content_length == 0u);
+    CHECK_FALSE(accepted(post("Content-Length: 0\r\n")).has_body());
+    CHECK(accepted(post("transfer-encoding: chunked\r\n")).is_chunked);
+    CHECK(accepted(post("Content-Length: 5\r\n", "HTTP/1.0")).content_length == 5u);
+    CHECK(accepted(post("Expect: 100-Continue\r\nContent-Length: 5\r\n")).expects_continue);
+    CHECK_FALSE(accepted(post("Expect: 100-continue\r\n", "HTTP/1.0")).expects_continue);
+}
+
+TEST_CASE("what version and Connection say about the connection")
+{
+    CHECK_FALSE(accepted(post("Connection: close\r\n")).keep_alive);
+    CHECK_FALSE(accepted(post("Connection: TE, Close\r\n")).keep_alive);
+    CHECK_FALSE(accepted(post("Connection: keep-alive\r\nConnection: close\r\n")).keep_alive);
+    CHECK(accepted(post("Connection: closed,,\r\n")).keep_alive);
+    CHECK_FALSE(accepted(post("", "HTTP/1.0")).keep_alive);
+    CHECK(accepted(post("Connection: Keep-Alive\r\n", "HTTP/1.0")).keep_alive);
+    CHECK_FALSE(accepted("GET / HTTP/1.0\r\n\r\n").keep_alive);  // HTTP/1.0 may go without Host
+}
+
+TEST_CASE("a head that two programs could read differently is refused")
+{
+    struct row { std::string name, text; int status; };
+    auto const get = [](std::string const& fields) { return "GET / HTTP/1.1\r\n" + fields + "\r\n"; };
+    for (auto const& [name, text, status] : {
+             // Where the body ends.
+             row{"TE then CL", post("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n"), 400},
+             row{"CL then TE", post("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"), 400},
+             row{"TE gzip then CL", post("Transfer-Encoding: gzip\r\nContent-Length: 5\r\n"), 400},
+             row{"TE empty then CL", post("Transfer-Encoding:\r\nContent-Length: 5\r\n"), 400},
+             row{"TE gzip", post("Transfer-Encoding: gzip\r\n"), 400},
+             row{"TE gzip, chunked", post("Transfer-Encoding: gzip, chunked\r\n"), 400},
+             row{"TE chunked, chunked", post("Transfer-Encoding: chunked, chunked\r\n"), 400},
+             row{"TE identity", post("Transfer-Encoding: identity\r\n"), 400},
+             row{"TE Chunked", post("Transfer-Encoding: Chunked\r\n"), 400},
+             row{"TE xchunked", post("Transfer-Encoding: xchunked\r\n"), 400},
+             row{"TE \"chunked\"", post("Transfer-Encoding: \"chunked\"\r\n"), 400},
+             row{"TE with a parameter", post("Transfer-Encoding: chunked;q=1\r\n"), 400},
+             row{"TE with a vertical tab", post("Transfer-Encoding: \vchunked\r\n"), 400},
+             row{"TE twice", post("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"), 400},
+             row{"TE chunked and gzip", post("Transfer-Encoding: chunked\r\nTransfer-Encoding: gzip\r\n"), 400},
+             row{"TE on HTTP/1.0", post("Transfer-Encoding: chunked\r\n", "HTTP/1.0"), 400},
+             row{"CL twice, equal", post("Content-Length: 5\r\nContent-Length: 5\r\n"), 400},
+             row{"CL twice, different", post("Content-Length: 5\r\nContent-Length: 6\r\n"), 400},
+             row{"CL list", post("Content-Length: 5, 5\r\n"), 400},
+             row{"CL empty", post("Content-Length:\r\n"), 400},
+             row{"CL with a sign", post("Content-Length: +5\r\n"), 400},
+             row{"CL negative", post("Content-Length: -5\r\n"), 400},
+             row{"CL hexadecimal", post("Content-Length: 0x5\r\n"), 400},
+             row{"CL with a space", post("Content-Length: 5 5\r\n"), 400},
+             row{"CL with a fraction", post("Content-Length: 5.0\r\n"), 400},
+             row{"CL beyond 64 bits", post("Content-Length: 99999999999999999999999\r\n"), 413},
+             // Where a field ends.
+             row{"folded line", post("X: a\r\n b\r\n"), 400},
+             row{"folded line with a tab", post("Transfer-Encoding:\r\n\tchunked\r\n"), 400},
+             row{"folded first line", "GET / HTTP/1.1\r\n Host: shop\r\n\r\n", 400},
+             row{"space before the colon", post("Content-Length : 5\r\n"), 400},
+             row{"tab before the colon", post("Transfer-Encoding\t: chunked\r\n"), 400},
+             row{"no colon", post("Content-Length\r\n"), 400},
+             row{"no name", post(": 5\r\n"), 400},
+             row{"name that is no token", post("Content@Length: 5\r\n"), 400},
+             row{"NUL in a name", post("Conte\0nt: 5\r\n"s), 400},
+             row{"NUL in a value", post("X: a\0b\r\n"s), 400},
+             row{"control byte in a value", post("X: a\x01" "b\r\n"), 400},
+             row{"DEL in a value", post("X: a\x7f\r\n"), 400},
+             row{"bare CR in a value", post("X: a\rb\r\n"), 400},
+             row{"CR before CRLF", post("X: a\r\r\n"), 400},
+             row{"bare LF after a field", post("X: a\nY: b\r\n"), 400},
+             row{"bare LF after the request line", "GET / HTTP/1.1\nHost: shop\r\n\r\n", 400},
+             row{"bare LF as the empty line", "GET / HTTP/1.1\r\nHost: shop\r\n\n", 400},
+             row{"bare LF first", "\nGET / HTTP/1.1\r\nHost: shop\r\n\r\n", 400},
+             row{"empty line first", "\r\n", 400},
+             // Whom it is for.
+             row{"no Host", get("X: a\r\n"), 400},
+             row{"Host twice", get("Host: shop\r\nHost: shop\r\n"), 400},
+             row{"Host twice on HTTP/1.0", post("Host: other\r\n", "HTTP/1.0"), 400},
+             row{"empty Host", get("Host:\r\n"), 400},
+             row{"Host with a path", get("Host: shop/a\r\n"), 400},
+             row{"Host with a user", get("Host: user@shop\r\n"), 400},
+             row{"Host list", get("Host: shop, other\r\n"), 400},
+             row{"Host with a space", get("Host: shop other\r\n"), 400},
+             row{"another host in the target", "GET http://other/ HTTP/1.1\r\nHost: shop\r\n\r\n", 400},
+             row{"another port in the target", "GET http://shop:81/ HTTP/1.1\r\nHost: shop:80\r\n\r\n", 400},
+             row{"a user in the target", "GET http://shop@other/ HTTP/1.1\r\nHost: shop\r\n\r\n", 400},
+             row{"Idempotency-Key twice", post("Idempotency-Key: a\r\nidempotency-key: a\r\n"), 400},
+             // The request line.
+             row{"method that is no token", "G(T / HTTP/1.1\r\nHost: shop\r\n\r\n", 400},
+             row{"no method", " / HTTP/1.1\r\nHost: shop\r\n\r\n", 400},
+             row{"tab for a space", "GET\t/\tHTTP/1.1\r\nHost: shop\r\n\r\n", 400},
+             row{"two spaces", "GET  / HTTP/1.1\r\nHost: shop\r\n\r\n", 400},
+             row{"space at the end", "GET / HTTP/1.1 \r\nHost: shop\r\n\r\n", 400},
+             row{"space in the target", "GET /a b HTTP/1.1\r\nHost: shop\r\n\r\n", 400},
+             row{"NUL in the target", "GET /a\0b HTTP/1.1\r\nHost: shop\r\n\r\n"s, 400},
+             row{"control byte in the target", "GET /a\x1b HTTP/1.1\r\nHost: shop\r\n\r\n", 400},
+             row{"byte above ASCII in the target", "GET /\xc3\xa4 HTTP/1.1\r\nHost: shop\r\n\r\n", 400},
+             row{"escaped NUL in the path", "GET /a%00 HTTP/1.1\r\nHost: shop\r\n\r\n", 400},
+             row{"bad escape in the path", "GET /a%2 HTTP/1.1\r\nHost: shop\r\n\r\n", 400},
+             row{"fragment in the target", "GET /a#b HTTP/1.1\r\nHost: shop\r\n\r\n", 400},
+             row{"asterisk form", "OPTIONS * HTTP/1.1\r\nHost: shop\r\n\r\n", 400},
+             row{"authority form", "CONNECT shop:80 HTTP/1.1\r\nHost: shop:80\r\n\r\n", 400},
+             row{"no version", "GET /\r\nHost: shop\r\n\r\n", 400},
+             row{"lower-case version", "GET / http/1.1\r\nHost: shop\r\n\r\n", 400},
+             row{"HTTP/1.10", "GET / HTTP/1.10\r\nHost: shop\r\n\r\n", 400},
+             row{"HTTP/1.2", "GET / HTTP/1.2\r\nHost: shop\r\n\r\n", 505},
+             row{"HTTP/0.9", "GET / HTTP/0.9\r\nHost: shop\r\n\r\n", 505},
+             row{"the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\n", 505},
+             // Others.
+             row{"unknown expectation", post("Expect: 200-ok\r\n"), 417},
+         }) {
+        CAPTURE(name);
+        CHECK(status_of(text) == status);
+    }
+}
+
+TEST_CASE("an absolute target with the Host's authority is accepted")
+{
+    CHECK(accepted("GET http://Shop:80/a HTTP/1.1\r\nHost: shop:80\r\n\r\n").target == "http://Shop:80/a");
+    CHECK(accepted("GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n").headers.size() == 1);
+}
+
+TEST_CASE("each limit of the head holds at its value and refuses one beyond")
+{
+    std::string const end = "\r\nHost: shop\r\n\r\n";
+    CHECK(status_of(line_of(8 * 1024) + end) == 0);
+    CHECK(status_of(line_of(8 * 1024 + 1) + end) == 414);
+
+    auto const head_of = [&](std::size_t size) {
+        std::string const begin = "GET / HTTP/1.1\r\nHost: shop\r\nX: ";
+        return begin + std::string(size - begin.size() - 4, 'x') + "\r\n\r\n";
+    };
+    CHECK(status_of(head_of(16 * 1024)) == 0);
+    CHECK(status_of(head_of(16 * 1024 + 1)) == 431);
+
+    auto const fields_of = [&](int count) {
+        std::string text = "GET / HTTP/1.1\r\nHost: shop\r\n";
+        for (int i = 1; i < count; ++i) text += "X: y\r\n";
+        return text + "\r\n";
+    };
+    CHECK(status_of(fields_of(64)) == 0);
+    CHECK(status_of(fields_of(65)) == 431);
+
+    CHECK(status_of(post("Content-Length: 262144\r\n")) == 0);
+    CHECK(status_of(post("Content-Length: 262145\r\n")) == 413);
+}
+
+TEST_CASE("a limit is enforced before the head is whole")
+{
+    CHECK(std::get<refusal>(head_scanner{limits}.scan(std::string(8 * 1024 + 1, 'a'))).status == 414);
+    CHECK(std::get<std::size_t>(head_scanner{limits}.scan(std::string(8 * 1024, 'a'))) == 0);
+    auto const endless = "GET / HTTP/1.1\r\n" + std::string(16 * 1024, 'x');
+    CHECK(std::get<refusal>(head_scanner{limits}.scan(endless)).status == 431);
+    CHECK(std::get<refusal>(head_scanner{limits}.scan("GET / HTTP/1.1\n")).status == 400);
+}
+
+TEST_CASE("the scanner finds the same end however the bytes are cut")
+{
+    auto const text = post("X: y\r\n");
+    auto const bytes = text + "next";
+    head_scanner one_by_one{limits};
+    for (std::size_t size = 0; size < text.size(); ++size)
+        REQUIRE(std::get<std::size_t>(one_by_one.scan(std::string_view{bytes}.substr(0, size))) == 0);
+    CHECK(std::get<std::size_t>(one_by_one.scan(bytes)) == text.size());
+}

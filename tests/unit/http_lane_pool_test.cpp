@@ -1,0 +1,127 @@
+#include <doctest/doctest.h>
+
+#include <future>
+#include <latch>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <string>
+
+#include "http/lane_pool.hpp"
+
+using namespace skald;
+using namespace skald::http;
+
+namespace {
+
+core::silent_logger silent;
+
+lane_pool::job job_named(std::string path, std::function<void(response)> answered = [](response) {})
+{
+    request message;
+    message.method = "GET";
+    message.path = std::move(path);
+    return {.message = std::move(message), .answered = std::move(answered)};
+}
+
+response ok(std::string body = {})
+{
+    return {.status = 200, .content_type = {}, .headers = {}, .body = std::move(body)};
+}
+
+}  // namespace
+
+TEST_CASE("each lane is one thread, and all lanes can work at once")
+{
+    constexpr std::size_t lanes = 3;
+    std::latch all_in{lanes};
+    std::mutex mutex;
+    std::map<std::size_t, std::set<std::thread::id>> threads;
+    lane_pool pool{lanes, 100,
+                   [&](request& message, std::size_t lane) {
+                       if (message.path == "/meet") all_in.arrive_and_wait();
+                       std::lock_guard const lock{mutex};
+                       threads[lane].insert(std::this_thread::get_id());
+                       return ok();
+                   },
+                   silent};
+    pool.start();
+    std::latch answered{60};
+    for (int i = 0; i < 60; ++i) {
+        auto job = job_named(i < 3 ? "/meet" : "/go", [&](response) { answered.count_down(); });
+        REQUIRE(pool.submit(job));
+    }
+    answered.wait();
+    CHECK(threads.size() == lanes);
+    for (auto const& [lane, ids] : threads) CHECK(ids.size() == 1);
+}
+
+TEST_CASE("what doesn't fit is turned down, and keeps its request")
+{
+    std::latch entered{2};
+    std::latch release{1};
+    lane_pool pool{2, 1,
+                   [&](request&, std::size_t) {
+                       entered.count_down();
+                       release.wait();
+                       return ok();
+                   },
+                   silent};
+    pool.start();
+    for (int i = 0; i < 2; ++i) {
+        auto running = job_named("/running");
+        REQUIRE(pool.submit(running));
+    }
+    entered.wait();
+    auto waiting = job_named("/waiting");
+    auto beyond = job_named("/beyond");
+    // Both lanes are held until `release`, so this one stays in the queue, and is forgotten by stop().
+    CHECK(pool.submit(waiting));
+    CHECK_FALSE(pool.submit(beyond));
+    CHECK(beyond.message.path == "/beyond");
+    pool.stop();
+    release.count_down();
+    pool.join();
+    CHECK_FALSE(pool.submit(beyond));
+}
+
+TEST_CASE("a queue of none still hands work to a free lane")
+{
+    lane_pool pool{1, 0, [](request&, std::size_t) { return ok("done"); }, silent};
+    pool.start();
+    for (int i = 0; i < 20; ++i) {
+        std::promise<response> promise;
+        auto job = job_named("/", [&](response answer) { promise.set_value(std::move(answer)); });
+        REQUIRE(pool.submit(job));
+        CHECK(promise.get_future().get().body == "done");
+    }
+}
+
+TEST_CASE("an exception of the handler is a 500 that tells the client nothing and the log everything")
+{
+    struct recorder final : core::logger
+    {
+        std::string line;
+        void write(core::severity, std::string_view event, std::initializer_list<core::log_field> fields) noexcept override
+        {
+            line = event;
+            for (auto const& f : fields) line.append(" ").append(std::get<std::string_view>(f.value));
+        }
+    } log;
+    auto const thrown = [](auto const& value) {
+        try {
+            throw value;
+        } catch (...) {
+            return std::current_exception();
+        }
+    };
+    auto const message = job_named("/orders").message;
+    auto answer = internal_error(message, thrown(std::runtime_error{"password=secret"}), log);
+    CHECK(answer.status == 500);
+    CHECK(answer.body.find("secret") == std::string::npos);
+    CHECK(log.line == "http.handler_failed GET /orders password=secret");
+
+    answer = internal_error(message, thrown(42), log);
+    CHECK(answer.status == 500);
+    CHECK(log.line == "http.handler_failed GET /orders an exception of unknown type");
+}
