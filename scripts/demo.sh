@@ -103,6 +103,7 @@ clean_up() {
   trap '' INT TERM HUP PIPE
   trap - EXIT
   set +e
+  if ((code > 128)); then say 'stopping everything'; fi
   if [[ $driver ]]; then
     kill -TERM "$driver" 2>/dev/null
     wait "$driver"

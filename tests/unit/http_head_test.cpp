@@ -8,8 +8,10 @@ using namespace std::string_literals;
 
 namespace {
 
-request_limits const limits{
-    .request_line_bytes_max = 8 * 1024, .header_bytes_max = 16 * 1024, .header_count_max = 64, .body_bytes_max = 256 * 1024};
+request_limits const limits{.request_line_bytes_max = 8 * 1024,
+                            .header_bytes_max = 16 * 1024,
+                            .header_count_max = 64,
+                            .body_bytes_max = 256 * 1024};
 
 /// The status of the refusal, of the scanner or of the parser; 0 if the head is accepted.
 int status_of(std::string const& text, request_limits const& within = limits)
@@ -43,7 +45,8 @@ std::string line_of(std::size_t size)
 
 TEST_CASE("a head is read as it was written")
 {
-    auto const head = accepted("PATCH /a%20b?c=d HTTP/1.1\r\nHost: shop:80\r\nX-A:\t 1 2 \r\nx-a: \xc3\xa4\r\nEmpty:\r\n\r\n");
+    auto const head = accepted(
+        "PATCH /a%20b?c=d HTTP/1.1\r\nHost: shop:80\r\nX-A:\t 1 2 \r\nx-a: \xc3\xa4\r\nEmpty:\r\n\r\n");
     CHECK(head.method == "PATCH");
     CHECK(head.target == "/a%20b?c=d");
     CHECK(head.minor_version == 1);
@@ -78,7 +81,7 @@ TEST_CASE("a head that two programs could read differently is refused")
 {
     struct row { std::string name, text; int status; };
     auto const get = [](std::string const& fields) { return "GET / HTTP/1.1\r\n" + fields + "\r\n"; };
-    for (auto const& [name, text, status] : {
+    for (auto const& r : {
              // Where the body ends.
              row{"TE then CL", post("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n"), 400},
              row{"CL then TE", post("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"), 400},
@@ -163,7 +166,8 @@ TEST_CASE("a head that two programs could read differently is refused")
              // Others.
              row{"unknown expectation", post("Expect: 200-ok\r\n"), 417},
          }) {
-        CAPTURE(name);
+        auto const& [name, text, status] = r;
+        CAPTURE(r.name);
         CHECK(status_of(text) == status);
     }
 }

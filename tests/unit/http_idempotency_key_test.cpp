@@ -7,7 +7,7 @@ using namespace skald::http;
 TEST_CASE("a quoted key and a bare one are the same key")
 {
     struct row { std::string header, key; };
-    for (auto const& [header, key] : {
+    for (auto const& r : {
              row{R"("8e03978e-40d5-43dd-bc93-6894a57f9324")", "8e03978e-40d5-43dd-bc93-6894a57f9324"},
              row{"8e03978e-40d5-43dd-bc93-6894a57f9324", "8e03978e-40d5-43dd-bc93-6894a57f9324"},
              row{"k", "k"},
@@ -24,7 +24,8 @@ TEST_CASE("a quoted key and a bare one are the same key")
              row{R"("k"; v=1;w;x="a;\"b";y=?1;*z=:YQ==:)", "k"},
              row{"k;v=1", "k"},
          }) {
-        CAPTURE(header);
+        auto const& [header, key] = r;
+        CAPTURE(r.header);
         auto const parsed = parse_idempotency_key(header);
         CHECK(parsed.refusal == "");
         CHECK(parsed.value == key);
@@ -34,7 +35,7 @@ TEST_CASE("a quoted key and a bare one are the same key")
 TEST_CASE("a header that isn't one key is refused with its reason")
 {
     struct row { std::string header, reason; };
-    for (auto const& [header, reason] : {
+    for (auto const& r : {
              row{"", "missing"},
              row{" \t ", "missing"},
              row{R"("")", "is empty"},
@@ -64,7 +65,8 @@ TEST_CASE("a header that isn't one key is refused with its reason")
              row{"sch\xc3\xb6n", "printable ASCII"},
              row{std::string("k\0l", 3), "printable ASCII"},
          }) {
-        CAPTURE(header);
+        auto const& [header, reason] = r;
+        CAPTURE(r.header);
         auto const parsed = parse_idempotency_key(header);
         CHECK_FALSE(parsed);
         CHECK(parsed.value == "");

@@ -29,7 +29,8 @@ TEST_CASE("a problem is JSON whatever bytes its detail has")
 {
     std::string every;
     for (int byte = 0; byte < 256; ++byte) every += static_cast<char>(byte);
-    for (auto const& detail : {every, std::string{"\xff\xfe"}, std::string{"cut \xe2\x82"}, std::string{"a\"b\\\n"}}) {
+    for (std::string const& detail :
+         {every, std::string{"\xff\xfe"}, std::string{"cut \xe2\x82"}, std::string{"a\"b\\\n"}}) {
         auto const answer = problem(400, detail);
         REQUIRE(json::accept(answer.body));
         CHECK(json::parse(answer.body)["detail"].is_string());

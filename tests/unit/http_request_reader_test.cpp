@@ -15,7 +15,8 @@ request_limits const limits{
 
 std::string sized(std::string const& body)
 {
-    return "POST /orders?x=1 HTTP/1.1\r\nHost: shop\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+    return "POST /orders?x=1 HTTP/1.1\r\nHost: shop\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
+           body;
 }
 
 std::string chunked(std::string const& chunks)
@@ -57,9 +58,9 @@ int refusal_of(std::string const& bytes)
 
 TEST_CASE("a request is the same however its bytes are cut")
 {
-    for (auto const& bytes : {sized("hello"), sized(std::string(100, 'b')), chunked("5\r\nhello\r\n0\r\n\r\n"),
-                              chunked("1\r\nh\r\n4;ext=\"a b\"\r\nello\r\n00\r\nTrailer: x\r\n\r\n"), chunked("0\r\n\r\n"),
-                              chunked("0\r\na:\r\n\r\n"), sized("")}) {
+    for (auto const& bytes : {sized(""), sized("hello"), sized(std::string(100, 'b')),
+                              chunked("5\r\nhello\r\n0\r\n\r\n"), chunked("0\r\n\r\n"), chunked("0\r\na:\r\n\r\n"),
+                              chunked("1\r\nh\r\n4;ext=\"a b\"\r\nello\r\n00\r\nTrailer: x\r\n\r\n")}) {
         auto const expected = read_one(bytes);
         for (std::size_t size = 1; size < bytes.size(); ++size) {
             request_reader reader{limits};
@@ -87,7 +88,8 @@ TEST_CASE("a request carries its parts")
 TEST_CASE("requests that arrive together come out one by one, in order")
 {
     request_reader reader{limits};
-    auto const bytes = sized("one") + chunked("3\r\ntwo\r\n0\r\n\r\n") + "GET /three HTTP/1.1\r\nHost: shop\r\n\r\n" + "GET /fo";
+    auto const bytes = sized("one") + chunked("3\r\ntwo\r\n0\r\n\r\n") +
+                       "GET /three HTTP/1.1\r\nHost: shop\r\n\r\n" + "GET /fo";
     reader.append(bytes);
     std::vector<std::string> bodies;
     for (int i = 0; i < 2; ++i) {
@@ -103,8 +105,8 @@ TEST_CASE("requests that arrive together come out one by one, in order")
 
 TEST_CASE("a chunked body is the chunks' content, and a trailer is no header")
 {
-    auto const got = read_one(
-        chunked("5;a=b\r\nhello\r\n1;c\r\n \r\nA\r\n0123456789\r\n000\r\nIdempotency-Key: forged\r\nHost: other\r\n\r\n"));
+    auto const got = read_one(chunked("5;a=b\r\nhello\r\n1;c\r\n \r\nA\r\n0123456789\r\n"
+                                      "000\r\nIdempotency-Key: forged\r\nHost: other\r\n\r\n"));
     CHECK(got.body == "hello 0123456789");
     CHECK(got.header("Idempotency-Key") == "");
     CHECK(got.header("Host") == "shop");
@@ -187,7 +189,8 @@ TEST_CASE("the connection stays as the last request said")
 TEST_CASE("after a refusal nothing is read: what follows may be a request that the client never sent")
 {
     request_reader reader{limits};
-    reader.append("POST / HTTP/1.1\r\nHost: shop\r\nTransfer-Encoding: gzip\r\nContent-Length: 5\r\n\r\nhello" + sized("x"));
+    reader.append("POST / HTTP/1.1\r\nHost: shop\r\nTransfer-Encoding: gzip\r\nContent-Length: 5\r\n\r\nhello" +
+                  sized("x"));
     CHECK(reader.advance() == progress::refused);
     CHECK(reader.advance() == progress::refused);
     CHECK_FALSE(reader.keeps_alive());

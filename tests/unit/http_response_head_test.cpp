@@ -68,7 +68,7 @@ TEST_CASE("the connection's end is announced")
 TEST_CASE("an answer that would split or misframe the stream has a flaw")
 {
     CHECK(flaw_of(text_answer()) == "");
-    for (auto const& [name, value] : header_list{{"Location", "/a\r\nSet-Cookie: x"},
+    for (auto const& r : header_list{{"Location", "/a\r\nSet-Cookie: x"},
                                                  {"Location", "/a\n"},
                                                  {"Location", "/a\r"},
                                                  {"Location", std::string("a\0b", 3)},
@@ -81,8 +81,9 @@ TEST_CASE("an answer that would split or misframe the stream has a flaw")
                                                  {"Transfer-Encoding", "chunked"},
                                                  {"CONNECTION", "upgrade"},
                                                  {"Content-Type", "text/plain"}}) {
-        CAPTURE(name);
-        CAPTURE(value);
+        auto const& [name, value] = r;
+        CAPTURE(r.first);
+        CAPTURE(r.second);
         auto answer = text_answer();
         answer.headers = {{"Fine", "yes"}, {name, value}};
         CHECK(flaw_of(answer) != "");

@@ -8,7 +8,7 @@ using namespace std::string_literals;
 TEST_CASE("a target splits into path and query, still encoded")
 {
     struct row { std::string target, authority, path, query; };
-    for (auto const& [target, authority, path, query] : {
+    for (auto const& r : {
              row{"/", "", "/", ""},
              row{"/sagas/a%2Fb?x=1&y=2", "", "/sagas/a%2Fb", "x=1&y=2"},
              row{"/a?b?c", "", "/a", "b?c"},
@@ -18,7 +18,8 @@ TEST_CASE("a target splits into path and query, still encoded")
              row{"http://shop?b", "shop", "/", "b"},
              row{"//shop/a", "", "//shop/a", ""},
          }) {
-        CAPTURE(target);
+        auto const& [target, authority, path, query] = r;
+        CAPTURE(r.target);
         auto const parts = split_target(target);
         REQUIRE(parts);
         CHECK(parts->authority == authority);
@@ -29,7 +30,7 @@ TEST_CASE("a target splits into path and query, still encoded")
 
 TEST_CASE("targets that no route can have do not split")
 {
-    for (auto const* target : {"", "*", "shop:80", "sagas", "ftp://shop/a", "http:///a", "http://", "/a#b", "http:/a"}) {
+    for (auto const* target : {"", "*", "shop:80", "sagas", "ftp://shop/a", "http:///a", "http://", "http:/a", "/a#b"}) {
         CAPTURE(target);
         CHECK_FALSE(split_target(target));
     }

@@ -16,8 +16,8 @@ namespace skald::http {
 /// database connection) is touched by one thread. The request is the handler's own: it may set its parameters.
 using handler = std::function<response(request& message, std::size_t lane)>;
 
-/// Answers on the I/O thread, before the lanes are asked; nothing means that it is a request for the lanes. It must not
-/// block, because no connection moves while it runs: this is for what must be answered even if every lane is taken.
+/// Answers on the I/O thread, before the lanes are asked; nothing means that it is a request for the lanes. It must
+/// not block, because no connection moves while it runs: this is for what must be answered even if every lane is taken.
 using immediate_handler = std::function<std::optional<response>(request const& message)>;
 
 /// The answer when a handler threw `error`: 500. What the exception says goes to the log and nowhere else: it may hold

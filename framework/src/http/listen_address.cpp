@@ -15,7 +15,7 @@ listen_address parse_listen_address(std::string_view text)
 
     auto host = text.substr(0, colon);
     if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-    else if (host.find(':') != std::string_view::npos) throw fail("needs brackets around the IPv6 address: [HOST]:PORT");
+    else if (host.find(':') != std::string_view::npos) throw fail("needs brackets around its host: [HOST]:PORT");
     if (host.empty()) throw fail("has no host: 0.0.0.0 listens on every address");
 
     auto const digits = text.substr(colon + 1);

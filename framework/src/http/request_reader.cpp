@@ -21,8 +21,8 @@ constexpr refusal malformed_body{400, "The body's chunks are malformed."};
 constexpr refusal body_too_large{413, "The body is too large."};
 constexpr refusal framing_too_large{400, "The framing of the body's chunks is too large."};
 
-// No chunked body that isn't whole lacks fewer bytes than its last chunk, "0\r\n\r\n". Beast 1.81 asserts as much: given
-// "0\r\n" and then a single byte, it aborts where assertions are on.
+// No chunked body that isn't whole lacks fewer bytes than its last chunk, "0\r\n\r\n". Beast 1.81 relies on it: given
+// "0\r\n" and then a single byte more, it aborts where assertions are on.
 constexpr std::size_t last_chunk_bytes = 5;
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <array>
 #include <ctime>
 #include <iterator>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -13,15 +14,18 @@
 namespace skald::http {
 namespace {
 
-using header = std::pair<std::string_view, std::string_view>;
+using header_view = std::pair<std::string_view, std::string_view>;
 
 /// Written by response_head() from the answer's other members, or by the connection.
-constexpr std::array<std::string_view, 8> own_headers{"Connection",        "Content-Length", "Content-Type", "Date",
-                                                      "Keep-Alive", "Transfer-Encoding", "Trailer", "Upgrade"};
+constexpr std::array<std::string_view, 8> own_headers{"Connection", "Content-Length",    "Content-Type", "Date",
+                                                      "Keep-Alive", "Transfer-Encoding", "Trailer",      "Upgrade"};
 
 /// On every answer, unless the handler set its own.
-constexpr std::array<header, 3> defaults{header{"Server", "skald"}, header{"X-Content-Type-Options", "nosniff"},
-                                         header{"Cache-Control", "no-store"}};
+constexpr std::array<header_view, 3> defaults{{
+    {"Server", "skald"},
+    {"X-Content-Type-Options", "nosniff"},
+    {"Cache-Control", "no-store"},
+}};
 
 bool is_own(std::string_view name)
 {
@@ -49,9 +53,9 @@ std::string http_date(std::chrono::sys_seconds when)
     std::time_t const seconds = std::chrono::system_clock::to_time_t(when);
     std::tm utc{};
     gmtime_r(&seconds, &utc);
-    return fmt::format("{}, {:02} {} {} {:02}:{:02}:{:02} GMT", days[static_cast<std::size_t>(utc.tm_wday)], utc.tm_mday,
-                       months[static_cast<std::size_t>(utc.tm_mon)], utc.tm_year + 1900, utc.tm_hour, utc.tm_min,
-                       utc.tm_sec);
+    return fmt::format("{}, {:02} {} {} {:02}:{:02}:{:02} GMT", days[static_cast<std::size_t>(utc.tm_wday)],
+                       utc.tm_mday, months[static_cast<std::size_t>(utc.tm_mon)], utc.tm_year + 1900, utc.tm_hour,
+                       utc.tm_min, utc.tm_sec);
 }
 
 }  // namespace

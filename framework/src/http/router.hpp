@@ -25,12 +25,12 @@ struct route_match
 class router
 {
 public:
-    /// Returns 0, 1, 2...: what the caller keeps about a route (its handler, its options) goes into a vector of its own.
-    /// Throws std::logic_error for a malformed pattern, or for one that is there already.
+    /// Returns 0, 1, 2...: what the caller keeps about a route (its handler, its options) goes into a vector of its
+    /// own. Throws std::logic_error for a malformed pattern, or for one that is there already.
     std::size_t add(std::string_view method, std::string_view pattern);
 
-    /// A literal segment wins over a parameter, the leftmost difference deciding. HEAD finds the route of GET if it has
-    /// none of its own. Otherwise the 404, or the 405 with its Allow.
+    /// A literal segment wins over a parameter, the leftmost difference deciding. HEAD finds the route of GET if it
+    /// has none of its own. Otherwise the 404, or the 405 with its Allow.
     std::variant<route_match, response> find(request const& message) const;
 
 private:

@@ -113,10 +113,11 @@ void session::read_body()
     if (std::exchange(phase_, phase::body) == phase::body) return read_more();
     set_deadline(hub_.options.body_time);
     if (!reader_.awaits_continue()) return read_more();
-    asio::async_write(socket_, asio::buffer(continue_line), [self = shared_from_this()](error_code error, std::size_t) {
+    auto const on_told = [self = shared_from_this()](error_code error, std::size_t) {
         if (error || self->is_late_) return self->close();
         self->read_more();
-    });
+    };
+    asio::async_write(socket_, asio::buffer(continue_line), on_told);
 }
 
 void session::refuse(refusal const& why)

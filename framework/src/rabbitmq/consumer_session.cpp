@@ -7,7 +7,15 @@
 namespace skald::rabbitmq {
 namespace {
 
+using clock = std::chrono::steady_clock;
+
 constexpr std::chrono::milliseconds goodbye{1'000};
+
+// Of a quorum queue's acks the broker's channel has 32 under way at most. It keeps the others to itself until some of
+// those are done, and forgets them if the channel is closed meanwhile. Measured on 3.10: in one of three closes right
+// after 100 acks, some came again. So after many acks we stay a moment.
+constexpr std::size_t acks_under_way_max = 16;
+constexpr std::chrono::milliseconds acks_settle{500};
 
 // So many frames before the orders of the others are looked at again.
 constexpr int frames_per_turn = 64;
@@ -80,8 +88,10 @@ void consumer_session::settle(orders const& asked)
 {
     for (auto const& tag : asked.acks)
         if (tag.generation == generation_) ledger_.ack(tag.number);
-    for (auto const& [tag, multiple] : ledger_.flush())
+    auto const frames = ledger_.flush();
+    for (auto const& [tag, multiple] : frames)
         broker_.check(amqp_basic_ack(broker_.raw(), the_channel, tag, multiple), "acking");
+    count_acks(frames.size());
     for (auto const& tag : asked.requeues)
         if (tag.generation == generation_) give_back(tag.number);
 }
@@ -102,9 +112,33 @@ void consumer_session::cancel()
     }
 }
 
+void consumer_session::count_acks(std::size_t frames)
+{
+    auto const now = clock::now();
+    if (now - recent_since_ > acks_settle) {
+        recent_since_ = now;
+        recent_acks_ = 0;
+    }
+    recent_acks_ += frames;
+}
+
+void consumer_session::linger()
+{
+    auto const until = clock::now() + acks_settle;
+    for (auto now = clock::now(); now < until; now = clock::now()) {
+        broker_.read(std::chrono::ceil<std::chrono::milliseconds>(until - now));
+        broker_.release_buffers();
+    }
+}
+
 void consumer_session::close() noexcept
 {
-    broker_.close(goodbye);
+    try {
+        if (recent_acks_ > acks_under_way_max && clock::now() - recent_since_ < 2 * acks_settle) linger();
+        broker_.close(goodbye);
+    } catch (connection_lost const&) {
+        // Then there is nothing left to close.
+    }
 }
 
 }  // namespace skald::rabbitmq

@@ -6,6 +6,7 @@
 #include "rabbitmq/content_reader.hpp"
 #include "rabbitmq/mailbox.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -29,6 +30,7 @@ public:
     /// No more deliveries; what is on its way goes back.
     void cancel();
 
+    /// What was acked stays acked; everything else goes back.
     void close() noexcept;
 
     int socket() const { return broker_.socket(); }
@@ -38,6 +40,8 @@ private:
     void handle(amqp_method_t const& method);
     void hand_over(content arrived, mailbox& box);
     void give_back(std::uint64_t tag);
+    void count_acks(std::size_t frames);
+    void linger();
 
     std::string service_;
     std::uint64_t generation_;
@@ -45,6 +49,8 @@ private:
     content_reader reader_;
     ack_ledger ledger_;
     bool cancelled_{};
+    std::size_t recent_acks_{};  // frames, since recent_since_
+    std::chrono::steady_clock::time_point recent_since_{};
 };
 
 }  // namespace skald::rabbitmq

@@ -1,0 +1,39 @@
+// A migrated database of its own for a test, on the server of DATABASE_URL, dropped afterwards.
+#pragma once
+
+#include <pqxx/pqxx>
+
+#include <string>
+#include <vector>
+
+namespace skald::test {
+
+/// The value of a variable that scripts/test.sh sets. Fails the test run where it is missing: a test that is skipped
+/// proves nothing.
+std::string required_variable(char const* name);
+
+class database
+{
+public:
+    explicit database(std::string const& service = "orders");
+    ~database();
+    database(database const&) = delete;
+    database& operator=(database const&) = delete;
+
+    std::string const& url() const { return url_; }
+
+    /// Runs SQL in a session of its own.
+    pqxx::result run(std::string const& sql) const;
+
+    /// The first column of the first row.
+    std::string one(std::string const& sql) const;
+
+    /// All rows, columns joined by '|', rows by '\n'.
+    std::string rows(std::string const& sql) const;
+
+private:
+    std::string name_;
+    std::string url_;
+};
+
+}  // namespace skald::test

@@ -1,0 +1,49 @@
+// `skald`: the operator's command line. Exit codes: 0 done, 1 it failed, 2 wrong usage or settings.
+#include "commands.hpp"
+
+#include <skald/errors.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <exception>
+
+int main(int argc, char** argv)
+{
+    CLI::App app{"Operates Skald's tables and outbox. DATABASE_URL (or libpq's PG* variables) names the database,\n"
+                 "AMQP_URL the broker; the SKALD_* variables are those of the services."};
+    app.require_subcommand(1);
+    app.set_version_flag("--version", SKALD_VERSION);
+
+    skald::tools::output out;
+    auto const add_json = [&out](CLI::App& command) { command.add_flag("--json", out.json, "print one JSON object"); };
+
+    std::string service;
+    auto* const migrate = app.add_subcommand("migrate", "bring the database's schema `skald` up to date");
+    migrate->add_option("--service", service, "the service that owns the database");
+    add_json(*migrate);
+
+    bool until_empty = false;
+    auto* const relay = app.add_subcommand("relay", "move the outbox to the broker, until SIGTERM");
+    relay->add_flag("--until-empty", until_empty, "stop when nothing is due any more");
+    add_json(*relay);
+
+    try {
+        app.parse(argc, argv);
+    }
+    catch (CLI::ParseError const& error) {
+        return app.exit(error) == 0 ? 0 : 2;
+    }
+    try {
+        if (migrate->parsed()) return skald::tools::migrate(service, out);
+        return skald::tools::relay(until_empty, out);
+    }
+    catch (skald::configuration_error const& error) {
+        std::fprintf(stderr, "skald: %s\n", error.what());
+        return 2;
+    }
+    catch (std::exception const& error) {
+        std::fprintf(stderr, "skald: %s\n", error.what());
+        return 1;
+    }
+}

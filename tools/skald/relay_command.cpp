@@ -1,0 +1,63 @@
+#include "commands.hpp"
+
+#include "core/log.hpp"
+#include "postgres/postgres_outbox.hpp"
+#include "rabbitmq/rabbitmq_transport.hpp"
+#include "runtime/relay.hpp"
+#include "worker/signals.hpp"
+
+#include <skald/config.hpp>
+
+#include <random>
+#include <thread>
+
+namespace skald::tools {
+namespace {
+
+// Moves until a batch comes back empty. What is not due yet, or was put off, stays.
+std::size_t move_what_is_due(runtime::relay& relay)
+{
+    std::size_t moved = 0;
+    while (auto const batch = relay.move_batch()) moved += batch;
+    return moved;
+}
+
+}  // namespace
+
+int relay(bool until_empty, output const& out)
+{
+    auto const settings = config::from_environment("relay");
+    worker_detail::signals const signals;
+    core::stderr_logger log{"relay", core::severity::info};
+    rabbitmq::options broker;
+    broker.url = settings.amqp_url;
+    broker.connection_name = "skald/relay";
+    rabbitmq::rabbitmq_transport transport{broker, log};
+    auto const publisher = transport.open_publisher();
+
+    postgres::connection_options database;
+    database.url = settings.database_url;
+    database.application_name = "skald/relay";
+    postgres::postgres_outbox outbox{database};
+
+    runtime::relay_options options;
+    options.batch_max = settings.relay_batch_max;
+    options.poll = settings.relay_poll;
+    runtime::wakeup wake;
+    runtime::stop_flag stop;
+    runtime::relay relay{options, outbox, *publisher, wake, stop, log, std::mt19937_64{std::random_device{}()}};
+
+    if (until_empty) {
+        if (!publisher->available()) throw std::runtime_error{"the broker is away: " + publisher->trouble()};
+        auto const moved = move_what_is_due(relay);
+        out.tell(std::to_string(moved) + " messages moved", {{"moved", moved}});
+        return 0;
+    }
+    std::jthread const moving{[&] { relay.run(); }};
+    while (!signals.wait(std::chrono::minutes{1})) continue;
+    stop.stop();
+    wake.notify();
+    return 0;
+}
+
+}  // namespace skald::tools
