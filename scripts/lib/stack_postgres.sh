@@ -2,7 +2,9 @@
 # The private PostgreSQL of a stack. Sourced by stack.sh.
 # shellcheck disable=SC2154 # dir and conf are of stack_common.sh
 
-readonly pg_user=skald
+# Not "skald": a role finds the schema of its own name first, and the users' tables would
+# be created in Skald's.
+readonly pg_user=app
 readonly pg_databases=(orders payments shipping)
 
 # The programs of the newest server here, or of the one that made the data.

@@ -1,5 +1,4 @@
 // The in-memory transport keeps what every transport must, and obeys its test.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "transport_conformance.hpp"
 
 #include "memory/memory_transport.hpp"
@@ -81,7 +80,8 @@ TEST_CASE("captured() has what arrived, in order, and not what was returned or i
     skald::memory::memory_transport transport;
     transport.declare("payments");
     transport.inject(message_for("payments", "hostile"));
-    publish(*transport.open_publisher(), batch({message_for("payments", "a"), message_for("nobody", "b"), message_for("payments", "c")}));
+    publish(*transport.open_publisher(),
+            batch({message_for("payments", "a"), message_for("nobody", "b"), message_for("payments", "c")}));
     auto const captured = transport.captured();
     REQUIRE(captured.size() == 2);
     CHECK(captured[0].id == "a");

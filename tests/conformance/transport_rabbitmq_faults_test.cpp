@@ -1,5 +1,4 @@
 // What RabbitMQ and the network can do to its transport beyond what every transport knows. Needs AMQP_URL.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "transport_rabbitmq_world.hpp"
 
 #include "rabbitmq/errors.hpp"
@@ -128,8 +127,9 @@ TEST_CASE("a queue that is deleted under its consumer is declared again, and it 
         CHECK(eventually([&] { return world.log().has("cancelled the consumer of `" + queue + "`"); }));
         ack_all(*subscription, before);  // of a generation that is over
         CHECK(eventually([&] { return subscription->available(); }));
-        CHECK(eventually([&] { return publish(*publisher, numbered(service, 1, "again"))[0].status == publish_status::confirmed; }));
-        CHECK(collect_ids(*subscription, 1).size() == 1);
+        auto const sent = message_for(service, random_name("again-"));
+        CHECK(eventually([&] { return publish(*publisher, batch({sent}))[0].status == publish_status::confirmed; }));
+        CHECK(eventually([&] { return collect_ids(*subscription, 1).contains(sent.id); }));
     }
 }
 
@@ -314,26 +314,38 @@ TEST_CASE("a header of every kind that AMQP knows is delivered as text or as a p
     }
 }
 
-TEST_CASE("headers nested so deep that reading them takes megabytes of stack are a problem, not a crash")
+TEST_CASE("headers nested deep are a problem, not a crash, and nothing behind them is held up")
 {
     rabbitmq_world world;
     auto const service = world.service();
     auto const subscription = world.transport().subscribe(service, 10);
     for (std::size_t const depth : {50u, 20'000u}) {
         CAPTURE(depth);
-        // rabbitmq-c encodes by recursion too.
+        // rabbitmq-c encodes by recursion too, over megabytes of stack.
         skald::rabbitmq::io_thread{[&] {
             operator_hands hands;
             deep_header deep{depth};
-            hands.publish(queue_name(service), with_headers(deep.table()), "body");
-            hands.messages_in(queue_name(service));  // so that it has arrived before the connection ends
+            hands.publish(queue_name(service), with_headers(deep.table()), "deep");
+            hands.publish(queue_name(service), amqp_basic_properties_t{}, "behind");
+            hands.messages_in(queue_name(service));  // so that they have arrived before the connection ends
         }};
-        auto const deliveries = collect(*subscription, 1);
-        REQUIRE(deliveries.size() == 1);
-        CHECK(deliveries[0].problem.find("`deep`") != std::string::npos);
-        CHECK(deliveries[0].message.body == "body");
-        ack_all(*subscription, deliveries);
+        std::map<std::string, std::string> problems;  // by body
+        CHECK(eventually([&] {
+            for (auto const& one : subscription->take(10, 100ms)) {
+                problems[one.message.body] = one.problem;
+                subscription->ack(one.tag);
+            }
+            return problems.contains("behind");
+        }));
+        CHECK(problems["behind"] == "");
+
+        // From 0.12 on rabbitmq-c does not read more than 100 levels. Then the message waits for an operator.
+        bool const is_readable = problems.contains("deep");
+        CHECK((depth > 100 || is_readable));
+        if (is_readable) CHECK(problems["deep"].find("`deep`") != std::string::npos);
+        else CHECK(eventually([&] { return operator_hands{}.messages_in(queue_name(service) + ".parked") == 1; }));
     }
+    CHECK(eventually([&] { return subscription->available(); }));
 }
 
 TEST_CASE("a message whose headers just fit into a frame survives what the broker adds when it delivers it again")

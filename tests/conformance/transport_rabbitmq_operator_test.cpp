@@ -1,9 +1,8 @@
 // What an operator, or a broker short of memory, does to the transport.
 //
 // Needs AMQP_URL and SKALD_RABBITMQCTL, the command that runs rabbitmqctl against that broker, such as
-// "scripts/stack.sh ctl DIR". Without the second these tests are skipped. An alarm concerns the whole broker, so nothing
-// else may use it meanwhile.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+// "scripts/stack.sh ctl DIR". Without the second these tests are skipped. An alarm concerns the whole broker, so
+// nothing else may use it meanwhile.
 #include "transport_rabbitmq_world.hpp"
 
 #include <cstdlib>

@@ -1,5 +1,4 @@
 // RabbitMQ's transport keeps what every transport must. Needs AMQP_URL.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "transport_conformance.hpp"
 #include "transport_rabbitmq_world.hpp"
 

@@ -20,7 +20,7 @@ namespace skald::test {
 inline rabbitmq::address test_broker()
 {
     char const* const url = std::getenv("AMQP_URL");
-    if (!url) throw std::runtime_error{"AMQP_URL is not set: these tests need a RabbitMQ (see scripts/stack.sh up DIR)"};
+    if (!url) throw std::runtime_error{"AMQP_URL is not set: these tests need a RabbitMQ (scripts/stack.sh up DIR)"};
     return rabbitmq::parse_url(url);
 }
 
@@ -63,7 +63,7 @@ class operator_hands
 {
 public:
     explicit operator_hands(rabbitmq::address const& where = test_broker())
-        : connection_{{where, "skald-test/operator", 0, std::chrono::milliseconds{5'000}}, breaker_}
+        : connection_{{where, "skald-test/operator", 0, patience}, breaker_}
     {
     }
 

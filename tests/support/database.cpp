@@ -2,8 +2,9 @@
 
 #include "postgres/migrate.hpp"
 
-#include <atomic>
 #include <cstdlib>
+#include <map>
+#include <mutex>
 #include <stdexcept>
 
 #include <unistd.h>
@@ -44,6 +45,58 @@ std::string template_of(std::string const& service)
     return name;
 }
 
+// A database that a test is done with is emptied for the next one: that takes milliseconds, and creating one takes much
+// longer. They go away with the private server.
+class pool
+{
+public:
+    std::string take(std::string const& service)
+    {
+        std::lock_guard const lock{mutex_};
+        auto& free = free_[service];
+        if (free.empty()) return create(service);
+        auto const name = free.back();
+        free.pop_back();
+        empty(name);
+        return name;
+    }
+
+    void give_back(std::string const& service, std::string name)
+    {
+        std::lock_guard const lock{mutex_};
+        free_[service].push_back(std::move(name));
+    }
+
+private:
+    std::string create(std::string const& service)
+    {
+        auto const name = "skald_test_" + std::to_string(::getpid()) + '_' + std::to_string(++created_);
+        on_server("CREATE DATABASE " + name + " TEMPLATE " + template_of(service));
+        return name;
+    }
+
+    static void empty(std::string const& name)
+    {
+        pqxx::connection c{with_database(server_url(), name)};
+        pqxx::nontransaction{c}.exec(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid();"
+            "DELETE FROM skald.idempotency; DELETE FROM skald.response; DELETE FROM skald.saga; DELETE FROM skald.outbox;"
+            "DELETE FROM skald.progress; DELETE FROM skald.control; DELETE FROM skald.parked;"
+            "DROP SCHEMA public CASCADE; CREATE SCHEMA public;");
+    }
+
+    std::mutex mutex_;
+    std::map<std::string, std::vector<std::string>> free_;
+    int created_{};
+};
+
+pool& databases()
+{
+    static pool all;
+    return all;
+}
+
 }  // namespace
 
 std::string required_variable(char const* name)
@@ -54,20 +107,14 @@ std::string required_variable(char const* name)
     return value;
 }
 
-database::database(std::string const& service)
+database::database(std::string const& service) : service_{service}, name_{databases().take(service)}
 {
-    static std::atomic<int> counter{};
-    name_ = "skald_test_" + std::to_string(::getpid()) + '_' + std::to_string(++counter);
-    on_server("CREATE DATABASE " + name_ + " TEMPLATE " + template_of(service));
     url_ = with_database(server_url(), name_);
 }
 
 database::~database()
-try {
-    on_server("DROP DATABASE " + name_ + " WITH (FORCE)");
-}
-catch (std::exception const&) {
-    return;  // the server is private and goes away with the test run
+{
+    databases().give_back(service_, name_);
 }
 
 pqxx::result database::run(std::string const& sql) const

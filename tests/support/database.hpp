@@ -1,10 +1,9 @@
-// A migrated database of its own for a test, on the server of DATABASE_URL, dropped afterwards.
+// A migrated and empty database of its own for a test, on the server of DATABASE_URL.
 #pragma once
 
 #include <pqxx/pqxx>
 
 #include <string>
-#include <vector>
 
 namespace skald::test {
 
@@ -32,6 +31,7 @@ public:
     std::string rows(std::string const& sql) const;
 
 private:
+    std::string service_;
     std::string name_;
     std::string url_;
 };

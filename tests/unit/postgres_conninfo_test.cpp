@@ -1,1 +1,97 @@
+// Connection strings: our settings are there, and the user's win. They are read by libpq itself, which keeps the last.
 #include <doctest/doctest.h>
+
+#include "postgres/conninfo.hpp"
+
+#include <libpq-fe.h>
+
+#include <map>
+#include <memory>
+#include <string>
+
+using skald::postgres::with_defaults;
+
+namespace {
+
+/// The settings as libpq reads them.
+std::map<std::string, std::string> settings_of(std::string const& text)
+{
+    CAPTURE(text);
+    char* problem = nullptr;
+    std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> const options{PQconninfoParse(text.c_str(), &problem),
+                                                                               &PQconninfoFree};
+    std::string const why = problem ? problem : "";
+    PQfreemem(problem);
+    CAPTURE(why);
+    REQUIRE(options != nullptr);
+    std::map<std::string, std::string> settings;
+    for (auto const* option = options.get(); option->keyword != nullptr; ++option)
+        if (option->val != nullptr) settings[option->keyword] = option->val;
+    return settings;
+}
+
+std::map<std::string, std::string> settings_for(std::string const& url)
+{
+    return settings_of(with_defaults(url, "skald/payments/lane"));
+}
+
+}  // namespace
+
+TEST_CASE("every form of connection string gets our settings")
+{
+    for (std::string const url : {"", "dbname=shop host=db", "postgresql://db/shop", "postgres://db/shop",
+                                  "postgresql://db/shop?sslmode=require", "postgresql://db/shop?", "postgresql://",
+                                  "postgresql:///shop?host=/run/postgresql", "postgresql://u:p@a:5432,b:5433/shop"}) {
+        CAPTURE(url);
+        auto const settings = settings_for(url);
+        CHECK(settings.at("application_name") == "skald/payments/lane");
+        CHECK(settings.at("connect_timeout") == "5");
+        CHECK(settings.at("tcp_user_timeout") == "8000");
+        CHECK(settings.at("keepalives") == "1");
+        CHECK(settings.at("keepalives_idle") == "5");
+        CHECK(settings.at("keepalives_interval") == "2");
+        CHECK(settings.at("keepalives_count") == "3");
+        CHECK(settings.at("target_session_attrs") == "read-write");
+    }
+}
+
+TEST_CASE("what the user says stays as it was")
+{
+    auto const keywords = settings_for("host=db port=5433 dbname=shop user=app password='it''s \\' a' sslmode=require");
+    CHECK(keywords.at("host") == "db");
+    CHECK(keywords.at("port") == "5433");
+    CHECK(keywords.at("dbname") == "shop");
+    CHECK(keywords.at("sslmode") == "require");
+
+    auto const url = settings_for("postgresql://app:p%3Fw%26@a:1,b:2/shop?sslmode=require&options=-c%20x%3D1");
+    CHECK(url.at("host") == "a,b");
+    CHECK(url.at("port") == "1,2");
+    CHECK(url.at("user") == "app");
+    CHECK(url.at("password") == "p?w&");
+    CHECK(url.at("dbname") == "shop");
+    CHECK(url.at("sslmode") == "require");
+    CHECK(url.at("options") == "-c x=1");
+}
+
+TEST_CASE("a user's setting wins over ours")
+{
+    for (std::string const url : {"connect_timeout=1 application_name=theirs target_session_attrs=any dbname=shop",
+                                  "postgresql://db/shop?connect_timeout=1&application_name=theirs&target_session_attrs=any"}) {
+        CAPTURE(url);
+        auto const settings = settings_for(url);
+        CHECK(settings.at("connect_timeout") == "1");
+        CHECK(settings.at("application_name") == "theirs");
+        CHECK(settings.at("target_session_attrs") == "any");
+        CHECK(settings.at("keepalives_idle") == "5");
+    }
+}
+
+// libpq takes a password up to the @, whatever is in it.
+TEST_CASE("a question mark in a URL's password is not where its settings begin")
+{
+    REQUIRE(settings_of("postgresql://app:p?w@db/shop").at("password") == "p?w");
+    auto const settings = settings_for("postgresql://app:p?w@db/shop");
+    CHECK(settings.at("password") == "p?w");
+    CHECK(settings.at("host") == "db");
+    CHECK(settings.at("dbname") == "shop");
+}

@@ -1,1 +1,112 @@
+// Values as SQL literals: the corpus that must not get out of its quotes. tests/integration sends the same to a server.
 #include <doctest/doctest.h>
+
+#include "core/text.hpp"
+#include "postgres/literal.hpp"
+#include "unit/seeded.hpp"
+
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+using namespace skald::postgres;
+using namespace std::string_literals;
+
+namespace {
+
+/// What a server with standard_conforming_strings = on reads: the text between the quotes, each '' being one quote.
+/// Nothing where the literal ends early or not at all.
+std::string read_back(std::string const& sql)
+{
+    REQUIRE(sql.size() >= 2);
+    REQUIRE(sql.front() == '\'');
+    REQUIRE(sql.back() == '\'');
+    std::string text;
+    for (std::size_t i = 1; i + 1 < sql.size(); ++i) {
+        if (sql[i] == '\'') {
+            ++i;
+            REQUIRE(i + 1 < sql.size());
+            REQUIRE(sql[i] == '\'');
+        }
+        text += sql[i];
+    }
+    return text;
+}
+
+}  // namespace
+
+TEST_CASE("text is quoted, and a quote is doubled")
+{
+    CHECK(literal("") == "''");
+    CHECK(literal("order-1") == "'order-1'");
+    CHECK(literal("it's") == "'it''s'");
+    CHECK(literal("'") == "''''");
+    CHECK(literal("''") == "''''''");
+}
+
+TEST_CASE("hostile text stays between its quotes")
+{
+    for (auto const& hostile : {
+             "'; DROP TABLE wallet; --"s, "\\'; DROP TABLE wallet; --"s, "\\"s, "\\\\"s, "\\''"s, "'\\"s, "x'||(SELECT 1)||'"s,
+             "$$; SELECT 1; $$"s, "$1"s, "E'\\''"s, "U&'\\0027'"s, "/* '"s, "*/"s, "-- '\n'"s, "\n'\n'"s, "'::text; COMMIT; '"s,
+             ");COMMIT;"s, "]::text[]"s, "\xe2\x80\x99"s, "\xca\xbc'"s, "\xef\xbc\x87"s, "\x1a'"s, "\x01\x7f"s, "%s'%n"s, "\"'\""s,
+         }) {
+        CAPTURE(hostile);
+        CHECK(read_back(literal(hostile)) == hostile);
+    }
+}
+
+TEST_CASE("any storable text is read back as it was")
+{
+    skald::test::seeded random{10};
+    for (int i = 0; i < 10'000; ++i) {
+        auto const text = random.text("'\\;-$ a\n\"\x01", 0, 20);
+        CAPTURE(text);
+        REQUIRE(read_back(literal(text)) == text);
+    }
+}
+
+// CVE-2025-1094: a quote that a malformed character swallows, or that the server sees where the client saw none.
+TEST_CASE("text that is no UTF-8, or holds a NUL, is no literal")
+{
+    for (auto const& bad : {"\0"s, "a\0'"s, "\xc0'"s, "\xc3'"s, "\xe2\x82'"s, "\xf0\x9f'"s, "\xc0\xa7"s, "\xe0\x80\xa7"s,
+                            "\xbf\x27"s, "\xbf\x5c\x27"s, "\x80"s, "\xff"s, "\xed\xa0\x80"s, "ok\xe2"s}) {
+        CAPTURE(skald::core::to_hex(bad));
+        CHECK_THROWS_AS(literal(bad), std::invalid_argument);
+        CHECK_THROWS_AS(array_literal(std::vector<std::string>{"ok", bad}), std::invalid_argument);
+    }
+}
+
+TEST_CASE("bytes of any kind are written in hexadecimal")
+{
+    CHECK(bytes_literal("") == R"('\x')");
+    CHECK(bytes_literal("\0'\\\xff"s) == R"('\x00275cff')");
+}
+
+TEST_CASE("whole numbers are written whole")
+{
+    CHECK(literal(std::int64_t{0}) == "0");
+    CHECK(literal(std::int64_t{-1}) == "-1");
+    CHECK(literal(std::numeric_limits<std::int64_t>::max()) == "9223372036854775807");
+    CHECK(literal(std::numeric_limits<std::int64_t>::min()) == "-9223372036854775808");
+}
+
+TEST_CASE("arrays have a type, also where they are empty")
+{
+    CHECK(array_literal(std::vector<std::string>{}) == "ARRAY[]::text[]");
+    CHECK(array_literal(std::vector<std::string>{"a", "", "it's", "a,b", "{}", "NULL", "\"\\"}) ==
+          R"(ARRAY['a','','it''s','a,b','{}','NULL','"\']::text[])");
+    CHECK(bytes_array_literal({}) == "ARRAY[]::bytea[]");
+    CHECK(bytes_array_literal({"\0"s, "a"}) == R"(ARRAY['\x00','\x61']::bytea[])");
+    CHECK(array_literal(std::vector<std::int64_t>{}, "bigint") == "ARRAY[]::bigint[]");
+    CHECK(array_literal(std::vector<std::int64_t>{1, -2}, "integer") == "ARRAY[1,-2]::integer[]");
+    CHECK(array_literal(std::vector<bool>{}) == "ARRAY[]::boolean[]");
+    CHECK(array_literal(std::vector<bool>{true, false}) == "ARRAY[true,false]::boolean[]");
+}
+
+TEST_CASE("a prepared statement is executed with its literals in order")
+{
+    CHECK(execute("claim", {}) == "EXECUTE claim();");
+    CHECK(execute("claim", {literal("it's"), literal(std::int64_t{1}), "NULL"}) == "EXECUTE claim('it''s',1,NULL);");
+}

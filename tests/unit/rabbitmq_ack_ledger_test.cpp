@@ -1,5 +1,4 @@
 // Acks are joined into few frames, and no tag is ever sent twice or unasked.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include "rabbitmq/ack_ledger.hpp"

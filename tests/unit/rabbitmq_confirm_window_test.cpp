@@ -1,5 +1,4 @@
 // The confirm window answers for each message once, whatever order a broker chooses.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include "rabbitmq/confirm_window.hpp"

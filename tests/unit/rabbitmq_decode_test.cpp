@@ -1,6 +1,5 @@
 // Every kind of header that AMQP knows is either text or a named problem, and the frames of a message are put together
 // whatever their sizes.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include "rabbitmq/content_reader.hpp"
@@ -115,7 +114,8 @@ TEST_CASE("a header of any other kind is a problem that names it, and the others
 
 TEST_CASE("the broker's own headers are no part of the message, whatever kind they are of")
 {
-    auto const result = decoded({entry("x-death", AMQP_FIELD_KIND_ARRAY), entry("x-delivery-count", AMQP_FIELD_KIND_I64)});
+    auto const result =
+        decoded({entry("x-death", AMQP_FIELD_KIND_ARRAY), entry("x-delivery-count", AMQP_FIELD_KIND_I64)});
     CHECK(result.problem == "");
     CHECK(result.message.headers.empty());
 }
@@ -198,7 +198,10 @@ TEST_CASE("frames in an order that makes no sense end the connection, not the pr
     amqp_basic_properties_t properties{};
     content_reader reader;
     SUBCASE("a body before its message") { CHECK_THROWS_AS(reader.feed(body_frame("x")), connection_lost); }
-    SUBCASE("a header before its message") { CHECK_THROWS_AS(reader.feed(header_frame(properties, 1)), connection_lost); }
+    SUBCASE("a header before its message")
+    {
+        CHECK_THROWS_AS(reader.feed(header_frame(properties, 1)), connection_lost);
+    }
     SUBCASE("a message in the middle of another")
     {
         reader.feed(deliver_frame(method));

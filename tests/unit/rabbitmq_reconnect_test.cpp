@@ -1,5 +1,4 @@
 // When a lost connection is tried again, and what ends a call that hangs.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include "rabbitmq/reconnect_schedule.hpp"
@@ -90,7 +89,8 @@ TEST_CASE("only a connection that lasted a minute forgets earlier failures")
             for (int i = 0; i < 10; ++i) schedule.failed(now);
             schedule.connected(now);
             schedule.failed(now + lasted);
-            longest = std::max(longest, std::chrono::duration_cast<std::chrono::milliseconds>(schedule.next() - now - lasted));
+            auto const wait = schedule.next() - now - lasted;
+            longest = std::max(longest, std::chrono::duration_cast<std::chrono::milliseconds>(wait));
         }
         return longest;
     };

@@ -1,5 +1,4 @@
 // AMQP URLs mean what other clients take them for, and a bad one is refused without showing its password.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include "rabbitmq/url.hpp"

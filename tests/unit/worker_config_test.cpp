@@ -1,1 +1,111 @@
+// What config::check() refuses, and what --help says.
 #include <doctest/doctest.h>
+
+#include "worker/settings.hpp"
+
+#include <skald/config.hpp>
+#include <skald/errors.hpp>
+
+#include <string>
+
+using namespace skald;
+using namespace std::chrono_literals;
+
+namespace {
+
+config payments()
+{
+    config c;
+    c.service = "payments";
+    return c;
+}
+
+/// The complaint about the configuration; empty where there is none.
+std::string complaint(config const& c)
+{
+    try {
+        c.check();
+    }
+    catch (configuration_error const& error) {
+        return error.what();
+    }
+    return "";
+}
+
+bool contains(std::string const& text, std::string_view part)
+{
+    return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a service's name and nothing else is a configuration")
+{
+    CHECK(complaint(payments()) == "");
+}
+
+TEST_CASE("a service without a proper name is refused")
+{
+    for (std::string const name : {"", "Payments", "pay ments", "pay.ments", "1payments", "payments:1"}) {
+        CAPTURE(name);
+        auto c = payments();
+        c.service = name;
+        CHECK(contains(complaint(c), "'" + name + "' is no name for a service"));
+    }
+}
+
+TEST_CASE("a log level that does not exist is refused by name")
+{
+    for (std::string const level : {"debug", "info", "warning", "error"}) {
+        auto c = payments();
+        c.log_level = level;
+        CHECK(complaint(c) == "");
+    }
+    for (std::string const level : {"", "Info", "warn", "trace"}) {
+        auto c = payments();
+        c.log_level = level;
+        CHECK(contains(complaint(c), "SKALD_LOG_LEVEL: '" + level + "'"));
+    }
+}
+
+TEST_CASE("fewer deliveries than lanes are refused with both numbers")
+{
+    auto c = payments();
+    c.lanes = 8;
+    c.prefetch = 7;
+    CHECK(contains(complaint(c), "SKALD_PREFETCH (7)"));
+    CHECK(contains(complaint(c), "SKALD_LANES (8)"));
+    c.prefetch = 8;
+    CHECK(complaint(c) == "");
+}
+
+// A config that a program fills itself goes past the table of settings: nothing else would refuse these.
+TEST_CASE("what the environment could not have said is refused in code too" * doctest::should_fail())
+{
+    auto const refused = [](auto change) {
+        auto c = payments();
+        change(c);
+        return complaint(c) != "";
+    };
+    CHECK(refused([](config& c) { c.lanes = 0; }));
+    CHECK(refused([](config& c) { c.http_lanes = 0; }));
+    CHECK(refused([](config& c) { c.lanes = c.prefetch = 0; }));
+    CHECK(refused([](config& c) { c.relay_batch_max = 0; }));
+    CHECK(refused([](config& c) { c.relay_poll = 0ms; }));
+    CHECK(refused([](config& c) { c.lock_timeout = 0ms; }));
+    CHECK(refused([](config& c) { c.statement_timeout = -1ms; }));
+    CHECK(refused([](config& c) { c.drain = 0s; }));
+}
+
+TEST_CASE("--help names every variable and every flag, and the files for secrets")
+{
+    auto const text = config::help();
+    for (auto const& s : worker_detail::settings()) {
+        CHECK(contains(text, s.variable));
+        CHECK(contains(text, s.flag));
+        CHECK(contains(text, s.meaning));
+    }
+    CHECK(contains(text, "DATABASE_URL_FILE"));
+    CHECK(contains(text, "AMQP_URL_FILE"));
+    CHECK(contains(text, "[4]"));
+}

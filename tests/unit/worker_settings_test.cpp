@@ -1,1 +1,291 @@
+// Settings from the environment and the command line: the same thing said twice means the same, and what is wrong is
+// named.
 #include <doctest/doctest.h>
+
+#include "worker/settings.hpp"
+
+#include <skald/errors.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+using namespace skald;
+using worker_detail::environment;
+using worker_detail::settings;
+using namespace std::chrono_literals;
+
+namespace {
+
+config read(environment const& variables, std::vector<std::string> const& arguments = {})
+{
+    return worker_detail::from("payments", variables, arguments);
+}
+
+/// The complaint; empty where there is none.
+std::string complaint(environment const& variables, std::vector<std::string> const& arguments = {})
+{
+    try {
+        read(variables, arguments);
+    }
+    catch (configuration_error const& error) {
+        return error.what();
+    }
+    return "";
+}
+
+bool contains(std::string const& text, std::string_view part)
+{
+    return text.find(part) != std::string::npos;
+}
+
+/// A value that differs from the default, for each setting.
+std::map<std::string, std::string> const other_values{
+    {"DATABASE_URL", "postgresql://db/shop"}, {"AMQP_URL", "amqp://broker"},
+    {"SKALD_HTTP_LISTEN", "127.0.0.1:0"},     {"SKALD_LANES", "7"},
+    {"SKALD_HTTP_LANES", "9"},                {"SKALD_PREFETCH", "77"},
+    {"SKALD_RELAY", "off"},                   {"SKALD_RELAY_BATCH_MAX", "11"},
+    {"SKALD_RELAY_POLL_MS", "13"},            {"SKALD_MIGRATE", "off"},
+    {"SKALD_LOCK_TIMEOUT_MS", "1500"},        {"SKALD_STATEMENT_TIMEOUT_MS", "2500"},
+    {"SKALD_DRAIN_SECONDS", "3"},             {"SKALD_LOG_LEVEL", "debug"},
+};
+
+bool same(config const& a, config const& b)
+{
+    return a.service == b.service && a.database_url == b.database_url && a.amqp_url == b.amqp_url &&
+           a.http_listen == b.http_listen && a.lanes == b.lanes && a.http_lanes == b.http_lanes &&
+           a.prefetch == b.prefetch && a.relay == b.relay && a.migrate == b.migrate &&
+           a.relay_batch_max == b.relay_batch_max && a.relay_poll == b.relay_poll && a.lock_timeout == b.lock_timeout &&
+           a.statement_timeout == b.statement_timeout && a.drain == b.drain && a.log_level == b.log_level;
+}
+
+/// A file for the length of a test.
+class temporary_file
+{
+public:
+    explicit temporary_file(std::string const& content)
+    {
+        auto pattern = (std::filesystem::temp_directory_path() / "skald-settings-XXXXXX").string();
+        int const file = ::mkstemp(pattern.data());
+        REQUIRE(file >= 0);
+        std::fclose(::fdopen(file, "w"));
+        path_ = pattern;
+        std::ofstream{path_} << content;
+    }
+    ~temporary_file() { std::filesystem::remove(path_); }
+    temporary_file(temporary_file const&) = delete;
+    temporary_file& operator=(temporary_file const&) = delete;
+
+    std::string const& path() const { return path_; }
+
+private:
+    std::string path_;
+};
+
+}  // namespace
+
+TEST_CASE("with nothing said, every default holds")
+{
+    config expected;
+    expected.service = "payments";
+    CHECK(same(read({}), expected));
+}
+
+TEST_CASE("every setting has a name of its own, and is looked at below")
+{
+    std::set<std::string_view> variables, flags;
+    for (auto const& s : settings()) {
+        CAPTURE(s.variable);
+        CHECK(variables.insert(s.variable).second);
+        if (!s.flag.empty()) CHECK(flags.insert(s.flag).second);
+        CHECK(other_values.contains(std::string{s.variable}));
+    }
+    CHECK(variables.size() == other_values.size());
+}
+
+TEST_CASE("every variable changes its setting and no other")
+{
+    for (auto const& [variable, value] : other_values) {
+        CAPTURE(variable);
+        CHECK_FALSE(same(read({{variable, value}}), read({})));
+        for (auto const& s : settings())
+            if (s.variable != variable) CHECK(s.show(read({{variable, value}})) == s.show(read({})));
+    }
+}
+
+TEST_CASE("variables reach the field of their name")
+{
+    environment const all{other_values.begin(), other_values.end()};
+    auto const c = read(all);
+    CHECK(c.database_url == "postgresql://db/shop");
+    CHECK(c.amqp_url == "amqp://broker");
+    CHECK(c.http_listen == "127.0.0.1:0");
+    CHECK(c.lanes == 7);
+    CHECK(c.http_lanes == 9);
+    CHECK(c.prefetch == 77);
+    CHECK_FALSE(c.relay);
+    CHECK(c.relay_batch_max == 11);
+    CHECK(c.relay_poll == 13ms);
+    CHECK_FALSE(c.migrate);
+    CHECK(c.lock_timeout == 1500ms);
+    CHECK(c.statement_timeout == 2500ms);
+    CHECK(c.drain == 3s);
+    CHECK(c.log_level == "debug");
+}
+
+TEST_CASE("a flag means what its variable means, in both of its forms")
+{
+    for (auto const& s : settings()) {
+        if (s.flag.empty()) continue;
+        CAPTURE(s.flag);
+        auto const& value = other_values.at(std::string{s.variable});
+        auto const by_variable = read({{std::string{s.variable}, value}});
+        CHECK(same(read({}, {std::string{s.flag}, value}), by_variable));
+        CHECK(same(read({}, {std::string{s.flag} + "=" + value}), by_variable));
+    }
+}
+
+TEST_CASE("a flag is named after its variable")
+{
+    for (auto const& s : settings()) {
+        if (s.flag.empty() || s.flag == "--listen") continue;  // short for SKALD_HTTP_LISTEN, as config.hpp says
+        std::string expected = "SKALD_";
+        for (char const c : s.flag.substr(2)) expected += c == '-' ? '_' : static_cast<char>(c - 'a' + 'A');
+        CHECK(s.variable == expected);
+    }
+}
+
+TEST_CASE("secrets have no flag, for a command line is everybody's to read")
+{
+    CHECK(contains(complaint({}, {"--database-url", "postgresql://u:p@db/shop"}), "unknown argument --database-url"));
+    CHECK(contains(complaint({}, {"--amqp-url=amqp://u:p@broker"}), "unknown argument"));
+}
+
+TEST_CASE("the command line wins over the environment, and the last of two over the first")
+{
+    CHECK(read({{"SKALD_LANES", "7"}}, {"--lanes", "8"}).lanes == 8);
+    CHECK(read({}, {"--lanes=8", "--lanes", "9"}).lanes == 9);
+}
+
+TEST_CASE("an unknown SKALD_ variable is an error that names it")
+{
+    for (std::string const name : {"SKALD_LANE", "SKALD_", "SKALD_DATABASE_URL", "SKALD_LANES_", "SKALD_lanes",
+                                   "SKALD_LANE_FILE", "SKALD_LANES_FILE_FILE"}) {
+        CAPTURE(name);
+        CHECK(contains(complaint({{name, "1"}}), name + " is no setting"));
+    }
+}
+
+TEST_CASE("variables that are not ours are nobody's business")
+{
+    CHECK(complaint({{"PATH", "/bin"}, {"PGHOST", "db"}, {"skald_lanes", "x"}, {"MY_SKALD_LANES", "x"}, {"", "x"}}) == "");
+}
+
+TEST_CASE("an unknown argument is an error that names it")
+{
+    for (std::string const argument : {"--lane", "-l", "lanes", "--lanes8", "--Lanes=8", "=", "", "--", "--listen-on=x", "8"}) {
+        CAPTURE(argument);
+        CHECK(contains(complaint({}, {argument, "8"}), "unknown argument " + argument));
+    }
+}
+
+TEST_CASE("a flag without its value is an error that names it")
+{
+    CHECK(contains(complaint({}, {"--lanes"}), "--lanes needs a value"));
+    CHECK(contains(complaint({}, {"--lanes", "--relay", "off"}), "--lanes: '--relay' is not"));
+}
+
+TEST_CASE("a value is what follows the first equals sign, whatever is in it")
+{
+    CHECK(read({}, {"--listen=a=b"}).http_listen == "a=b");
+    CHECK(read({}, {"--listen="}).http_listen == "");
+}
+
+TEST_CASE("a value out of range is an error that names the setting, the value and the range")
+{
+    struct { std::string variable, value, right; } const table[]{
+        {"SKALD_LANES", "0", "from 1 to 256"},
+        {"SKALD_LANES", "257", "from 1 to 256"},
+        {"SKALD_LANES", "-1", "from 1 to 256"},
+        {"SKALD_LANES", "", "from 1 to 256"},
+        {"SKALD_LANES", "4 ", "from 1 to 256"},
+        {"SKALD_LANES", " 4", "from 1 to 256"},
+        {"SKALD_LANES", "+4", "from 1 to 256"},
+        {"SKALD_LANES", "4.0", "from 1 to 256"},
+        {"SKALD_LANES", "0x4", "from 1 to 256"},
+        {"SKALD_LANES", "four", "from 1 to 256"},
+        {"SKALD_LANES", "18446744073709551617", "from 1 to 256"},
+        {"SKALD_HTTP_LANES", "0", "from 1 to 256"},
+        {"SKALD_PREFETCH", "0", "from 1 to 10000"},
+        {"SKALD_PREFETCH", "10001", "from 1 to 10000"},
+        {"SKALD_PREFETCH", "65600", "from 1 to 10000"},
+        {"SKALD_RELAY", "true", "on or off"},
+        {"SKALD_RELAY", "ON", "on or off"},
+        {"SKALD_RELAY", "", "on or off"},
+        {"SKALD_MIGRATE", "1", "on or off"},
+        {"SKALD_RELAY_BATCH_MAX", "0", "from 1 to 10000"},
+        {"SKALD_RELAY_POLL_MS", "0", "from 1 to 3600000"},
+        {"SKALD_LOCK_TIMEOUT_MS", "0", "from 1 to 3600000"},
+        {"SKALD_STATEMENT_TIMEOUT_MS", "3600001", "from 1 to 3600000"},
+        {"SKALD_DRAIN_SECONDS", "0", "from 1 to 3600"},
+        {"SKALD_DRAIN_SECONDS", "3601", "from 1 to 3600"},
+        {"SKALD_LOG_LEVEL", "loud", "debug, info, warning or error"},
+    };
+    for (auto const& [variable, value, right] : table) {
+        CAPTURE(variable);
+        CAPTURE(value);
+        auto const said = complaint({{variable, value}});
+        CHECK(contains(said, variable + ": '" + value + "' is not "));
+        CHECK(contains(said, right));
+    }
+    CHECK(contains(complaint({}, {"--lanes=257"}), "--lanes: '257' is not a whole number from 1 to 256"));
+}
+
+TEST_CASE("settings that do not go together are refused")
+{
+    CHECK(contains(complaint({{"SKALD_LANES", "65"}}), "SKALD_PREFETCH (64) must be at least SKALD_LANES (65)"));
+    CHECK(complaint({{"SKALD_LANES", "65"}, {"SKALD_PREFETCH", "65"}}) == "");
+}
+
+TEST_CASE("a secret is read from the file that is named, without the line's end")
+{
+    for (std::string const end : {"", "\n", "\r\n", "\n\n"}) {
+        temporary_file const secret{"postgresql://u:p@db/shop" + end};
+        CHECK(read({{"DATABASE_URL_FILE", secret.path()}}).database_url == "postgresql://u:p@db/shop");
+        CHECK(read({{"AMQP_URL_FILE", secret.path()}}).amqp_url == "postgresql://u:p@db/shop");
+    }
+    temporary_file const lanes{"7\n"};
+    CHECK(read({{"SKALD_LANES_FILE", lanes.path()}}).lanes == 7);
+}
+
+TEST_CASE("a wrong value in a file is an error that names the variable")
+{
+    temporary_file const lanes{"many\n"};
+    CHECK(contains(complaint({{"SKALD_LANES_FILE", lanes.path()}}), "SKALD_LANES_FILE: 'many' is not"));
+}
+
+TEST_CASE("a file that can't be read is an error that names the variable and the file")
+{
+    for (std::string const path : {"/nowhere/at/all", ""}) {
+        CAPTURE(path);
+        CHECK(contains(complaint({{"DATABASE_URL_FILE", path}}), "DATABASE_URL_FILE: can't read " + path));
+    }
+}
+
+TEST_CASE("a folder where a secret's file should be is an error that names the variable")
+{
+    CHECK(contains(complaint({{"DATABASE_URL_FILE", "/"}}), "DATABASE_URL_FILE: can't read /"));
+}
+
+TEST_CASE("a variable of this process is in its environment")
+{
+    REQUIRE(::setenv("SKALD_TEST_OF_SETTINGS", "a=b", 1) == 0);
+    auto const variables = worker_detail::read_environment();
+    ::unsetenv("SKALD_TEST_OF_SETTINGS");
+    CHECK(variables.at("SKALD_TEST_OF_SETTINGS") == "a=b");
+}

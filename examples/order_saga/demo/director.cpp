@@ -119,7 +119,7 @@ void director::repeat_late()
 {
     figures_.phase = "late duplicates";
     duplicator_.publish_held_back();
-    load_.start_late_repeats();
+    load_.start_epilogue();
     auto const done = [this] { return load_.finished() && duplicator_.captured() == duplicator_.replayed(); };
     if (!wait_until(done)) throw demo_failure("the late duplicates came to a halt; see the order service's log");
 }

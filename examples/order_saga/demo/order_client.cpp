@@ -18,6 +18,7 @@ constexpr milliseconds answer_timeout = 10s;
 constexpr milliseconds ask_again_for = 120s;
 constexpr milliseconds first_pause = 20ms;
 constexpr milliseconds longest_pause = 1s;
+constexpr int look_up_tries = 5;
 
 http_request request_for(planned_order const& order)
 {
@@ -74,6 +75,22 @@ void order_client::place_again(planned_order const& order, order_record& record)
 {
     counters_.sent_twice++;
     settle(second_, order, record, std::nullopt);
+}
+
+void order_client::look_up(planned_order const& order, order_record& record)
+{
+    if (!record.accepted) return;
+    http_request const request{"GET", record.location, {}, {}};
+    std::optional<http_response> response;
+    for (int tries = 0; tries < look_up_tries && (!response || response->status >= 500); ++tries) {
+        if (tries > 0 && !pause(longest_pause)) return;
+        if (try_send(first_, request, record)) response = try_receive(first_, record);
+    }
+    if (!response) return note_wrong(record, fmt::format("GET {}: {}", record.location, record.last_refusal));
+    auto const body = nlohmann::json::parse(response->body, nullptr, false);
+    record.told = text_at(body, "status");
+    if (response->status != 200 || text_at(body, "key") != order.key || record.told.empty())
+        note_wrong(record, fmt::format("GET {}: {} {}", record.location, response->status, excerpt(response->body)));
 }
 
 /// Goes on from an answer that has already come, or asks; then asks again until the answer is final.

@@ -27,6 +27,7 @@ struct order_record
     std::string saga;
     std::string location;
     std::string body;
+    std::string told;  // the status that GET of the location told in the end
     std::string last_refusal;  // why it was not accepted so far
     std::string wrong;         // the first answer that broke the contract, in words; empty if none did
 };
@@ -53,6 +54,9 @@ public:
 
     /// The second request for an order that was accepted before.
     void place_again(planned_order const& order, order_record& record);
+
+    /// Follows the Location of an accepted order, and notes which status of its saga is told there.
+    void look_up(planned_order const& order, order_record& record);
 
     bool stopped() const { return stop_.stop_requested(); }
 

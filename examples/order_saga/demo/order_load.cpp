@@ -19,9 +19,9 @@ void order_load::start_orders()
     start(&order_load::place_orders);
 }
 
-void order_load::start_late_repeats()
+void order_load::start_epilogue()
 {
-    start(&order_load::repeat_late);
+    start(&order_load::repeat_and_look_up);
 }
 
 void order_load::start(client_work work)
@@ -54,10 +54,13 @@ void order_load::place_orders(order_client& client)
     repeat_down_to(0);
 }
 
-void order_load::repeat_late(order_client& client)
+void order_load::repeat_and_look_up(order_client& client)
 {
-    for (auto i = next_++; i < plan_.orders.size() && !client.stopped(); i = next_++)
-        if (plan_.orders[i].sent_again == again::after_the_end) client.place_again(plan_.orders[i], records_[i]);
+    for (auto i = next_++; i < plan_.orders.size() && !client.stopped(); i = next_++) {
+        auto const& order = plan_.orders[i];
+        if (order.sent_again == again::after_the_end) client.place_again(order, records_[i]);
+        client.look_up(order, records_[i]);
+    }
 }
 
 }  // namespace order_demo

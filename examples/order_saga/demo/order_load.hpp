@@ -20,8 +20,9 @@ public:
     /// Places all orders, and repeats those that are to be repeated at once or soon.
     void start_orders();
 
-    /// Repeats those that are to be repeated after the end. The first run must have finished.
-    void start_late_repeats();
+    /// Repeats those that are to be repeated after the end, and looks up what became of each order. The first run must
+    /// have finished.
+    void start_epilogue();
 
     /// Whether every client has done its part of what was last started.
     bool finished() const { return clients_at_work_ == 0; }
@@ -36,7 +37,7 @@ private:
 
     void start(client_work work);
     void place_orders(order_client& client);
-    void repeat_late(order_client& client);
+    void repeat_and_look_up(order_client& client);
 
     order_plan const& plan_;
     std::uint16_t port_;

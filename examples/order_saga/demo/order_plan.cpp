@@ -19,6 +19,9 @@ constexpr int price_min_cents = 199;
 constexpr int price_max_cents = 9'999;
 constexpr int quantity_max = 4;
 
+constexpr int orders_a_round = 2'000;  // of kills
+constexpr int rounds_max = 10;
+
 /// Not unique by construction but by size: 122 random bits, in the form of a UUIDv4.
 std::string random_uuid(random_source& random)
 {
@@ -96,15 +99,20 @@ std::chrono::milliseconds random_outage(random_source& random)
     return std::chrono::milliseconds{pick(random, 200, 1'500)};
 }
 
+/// In each round each service once, in a random order.
 std::vector<planned_kill> choose_kills(int order_count, random_source& random)
 {
+    int const rounds = std::clamp(order_count / orders_a_round, 1, rounds_max);
     std::array<std::size_t, service_count> victims{0, 1, 2};
-    std::shuffle(victims.begin(), victims.end(), random);
     std::vector<planned_kill> kills;
-    int percent = 0;
-    for (auto const victim : victims) {
-        percent += pick(random, 10, 30);
-        kills.push_back({victim, std::max(1, order_count * percent / 100), random_outage(random)});
+    for (int round = 0; round < rounds; ++round) {
+        std::shuffle(victims.begin(), victims.end(), random);
+        int percent = 0;  // of the round
+        for (auto const victim : victims) {
+            percent += pick(random, 10, 30);
+            auto const at = std::int64_t{order_count} * (round * 100 + percent) / (rounds * 100);
+            kills.push_back({victim, std::max(1, static_cast<int>(at)), random_outage(random)});
+        }
     }
     return kills;
 }

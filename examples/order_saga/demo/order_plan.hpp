@@ -57,7 +57,7 @@ struct order_plan
     std::vector<planned_order> orders;
     std::map<std::string, std::int64_t> wallets;  // customer -> cents
     std::map<std::string, std::int64_t> stock;    // sku -> free pieces
-    std::vector<planned_kill> kills;              // each service once, in the order in which they strike
+    std::vector<planned_kill> kills;              // each service at least once, in the order in which they strike
 };
 
 order_plan make_plan(int order_count, std::uint64_t seed);

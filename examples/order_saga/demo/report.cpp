@@ -28,6 +28,18 @@ void print_findings(verdict const& outcome)
     }
 }
 
+void print_sums(verdict const& outcome)
+{
+    auto const cents = [&](char const* name) { return money(outcome.figure_named(name)); };
+    auto const pieces = [&](char const* name) { return grouped(outcome.figure_named(name)); };
+    fmt::print("  money: {} before; {} after + {} charged - {} refunded = {}\n", cents("money before"),
+               cents("money after"), cents("charged"), cents("refunded"),
+               money(outcome.figure_named("money after") + outcome.figure_named("charged") -
+                     outcome.figure_named("refunded")));
+    fmt::print("  stock: {} before; {} after + {} shipped = {}\n\n", pieces("stock before"), pieces("stock after"),
+               pieces("shipped"), grouped(outcome.figure_named("stock after") + outcome.figure_named("shipped")));
+}
+
 std::string what_is_wrong(verdict const& outcome)
 {
     std::string text;
@@ -43,8 +55,10 @@ void print_report(run_summary const& run)
 {
     auto const seconds = static_cast<double>(run.length.count()) / 1'000;
     fmt::print("\nThe verdict of the three databases, after {:.1f} s (seed {})\n\n", seconds, run.seed);
-    for (auto const& one : run.outcome.figures) print_row(one.name, one.is_money ? money(one.value) : grouped(one.value));
+    for (auto const& one : run.outcome.figures)
+        if (!one.is_sum) print_row(one.name, grouped(one.value));
     fmt::print("\n");
+    print_sums(run.outcome);
     print_row("requests sent twice", grouped(run.disturbed.sent_twice));
     print_row("answers 'in flight' (409)", grouped(run.disturbed.told_in_flight));
     print_row("requests repeated after a fault", grouped(run.disturbed.asked_again));

@@ -49,7 +49,7 @@ struct counted
 {
     char const* name;
     char const* query;
-    bool is_money;
+    bool is_sum;
 };
 
 constexpr counted counted_figures[]{
@@ -63,9 +63,9 @@ constexpr counted counted_figures[]{
     {"money after", "SELECT coalesce(sum(cents), 0)::bigint FROM wallet_after", true},
     {"charged", "SELECT coalesce(sum(cents), 0)::bigint FROM charge WHERE kind = 'charge'", true},
     {"refunded", "SELECT coalesce(sum(cents), 0)::bigint FROM charge WHERE kind = 'refund'", true},
-    {"stock before", "SELECT coalesce(sum(free), 0)::bigint FROM stock_before", false},
-    {"stock after", "SELECT coalesce(sum(free), 0)::bigint FROM stock_after", false},
-    {"shipped", "SELECT coalesce(sum(quantity), 0)::bigint FROM shipment", false},
+    {"stock before", "SELECT coalesce(sum(free), 0)::bigint FROM stock_before", true},
+    {"stock after", "SELECT coalesce(sum(free), 0)::bigint FROM stock_after", true},
+    {"shipped", "SELECT coalesce(sum(quantity), 0)::bigint FROM shipment", true},
 };
 
 // --- Checks: each query selects, as text, what must not be ----------------------------------------------------------
@@ -109,6 +109,11 @@ constexpr check checks[]{
           FROM outcome
          WHERE (saga = 'completed') <> (order_status = 'confirmed')
             OR (saga = 'compensated') <> (order_status = 'cancelled'))"},
+
+    {"sagas told wrongly over HTTP",  // by GET /sagas/<key>, which the clients ask in the end
+     R"(SELECT format('%s: told %s, is %s', key, a.told, saga)
+          FROM outcome JOIN accepted a USING (key)
+         WHERE a.told <> '' AND a.told IS DISTINCT FROM saga)"},
 
     {"other order than asked for",
      R"(SELECT a.key
@@ -171,8 +176,9 @@ json accepted_rows(order_plan const& plan, std::vector<order_record> const& reco
     for (std::size_t i = 0; i < records.size(); ++i) {
         auto const& order = plan.orders[i];
         if (records[i].accepted)
-            rows.push_back({{"key", order.key}, {"order_id", records[i].order_id}, {"customer", order.customer},
-                            {"sku", order.sku}, {"quantity", order.quantity}, {"cents", order.cents}});
+            rows.push_back({{"key", order.key}, {"order_id", records[i].order_id}, {"told", records[i].told},
+                            {"customer", order.customer}, {"sku", order.sku}, {"quantity", order.quantity},
+                            {"cents", order.cents}});
     }
     return rows;
 }
@@ -187,7 +193,7 @@ json amount_rows(std::map<std::string, std::int64_t> const& amounts, char const*
 void collect(pqxx::work& tx, shop_databases& databases, order_plan const& plan,
              std::vector<order_record> const& records)
 {
-    fill_table(tx, "accepted", "key text, order_id text, customer text, sku text, quantity bigint, cents bigint",
+    fill_table(tx, "accepted", "key text, order_id text, told text, customer text, sku text, quantity bigint, cents bigint",
                accepted_rows(plan, records).dump());
     fill_table(tx, "wallet_before", "customer text, cents bigint",
                amount_rows(plan.wallets, "customer", "cents").dump());
@@ -220,6 +226,12 @@ bool verdict::passed() const
     return std::all_of(findings.begin(), findings.end(), [](auto const& one) { return one.count == 0; });
 }
 
+std::int64_t verdict::figure_named(std::string const& name) const
+{
+    auto const one = std::find_if(figures.begin(), figures.end(), [&](auto const& f) { return f.name == name; });
+    return one == figures.end() ? 0 : one->value;
+}
+
 std::int64_t verdict::found(std::string const& name) const
 {
     auto const one = std::find_if(findings.begin(), findings.end(), [&](auto const& f) { return f.name == name; });
@@ -233,7 +245,7 @@ verdict judge(shop_databases& databases, order_plan const& plan, std::vector<ord
         pqxx::work tx{databases.at(0)};  // never committed: the temporary tables go with it
         collect(tx, databases, plan, records);
         for (auto const& one : counted_figures)
-            result.figures.push_back({one.name, tx.exec(one.query)[0][0].as<std::int64_t>(), one.is_money});
+            result.figures.push_back({one.name, tx.exec(one.query)[0][0].as<std::int64_t>(), one.is_sum});
         for (auto const& one : checks) run_check(tx, one, result.findings.emplace_back(finding{one.name, 0, {}}));
     }
     for (auto const& one : checks_everywhere) {

@@ -18,7 +18,7 @@ struct figure
 {
     std::string name;  // "charges"
     std::int64_t value{};
-    bool is_money{};
+    bool is_sum{};  // of money or stock: what must add up
 };
 
 /// Something that must not be: with count 0 the check has passed.
@@ -37,6 +37,7 @@ struct verdict
     std::vector<finding> findings;
 
     bool passed() const;
+    std::int64_t figure_named(std::string const& name) const;
     std::int64_t found(std::string const& name) const;
 };
 

@@ -16,8 +16,10 @@ struct backoff
     /// The ceiling of the wait after `failures` failures in a row (1 is the first).
     std::chrono::milliseconds ceiling(int failures) const
     {
-        int const doublings = std::clamp(failures - 1, 0, 30);
-        return std::min(longest, std::chrono::milliseconds{first.count() << doublings});
+        int const doublings = std::clamp(failures, 1, 63) - 1;
+        // Compared before it is doubled, which then can't overflow, whatever the policy.
+        if (first.count() > longest.count() >> doublings) return longest;
+        return std::chrono::milliseconds{first.count() << doublings};
     }
 
     template <class Generator>

@@ -4,6 +4,8 @@
 // with one name, turns 2^64 into a double and 4294967297 into 1 (reliability finding F14). Here they are errors.
 #include <skald/detail/data.hpp>
 
+#include <cstdint>
+#include <limits>
 #include <set>
 #include <vector>
 
@@ -74,10 +76,28 @@ private:
     std::vector<std::set<string_t>> names_;
 };
 
+// Every 64-bit whole number and every double, exactly. nlohmann compares numbers of two kinds by casting one to the
+// other, which is the very loss that is looked for: to it, 2^64 - 1 equals -1, and 2^53 + 1 equals 2^53.
+long double exactly(nlohmann::json const& number)
+{
+    static_assert(std::numeric_limits<long double>::digits >= 64);
+    if (number.is_number_unsigned()) return static_cast<long double>(number.get<std::uint64_t>());
+    if (number.is_number_integer()) return static_cast<long double>(number.get<std::int64_t>());
+    return static_cast<long double>(number.get<double>());
+}
+
+bool has_changed(nlohmann::json const& received, nlohmann::json const& understood)
+{
+    if (!understood.is_number()) return false;
+    return received.is_boolean() || (received.is_number() && exactly(received) != exactly(understood));
+}
+
 }  // namespace
 
 nlohmann::json parse_checked(std::string_view body)
 {
+    // nlohmann takes it for the end of the body, and does not look at what follows.
+    if (body.find('\0') != std::string_view::npos) throw data_error{"the body is not JSON that can be taken: a NUL"};
     checker check;
     if (!nlohmann::json::sax_parse(body, &check)) throw data_error{"the body is not JSON that can be taken: " + check.problem};
     return nlohmann::json::parse(body);
@@ -85,12 +105,9 @@ nlohmann::json parse_checked(std::string_view body)
 
 void check_numbers_survived(nlohmann::json const& received, nlohmann::json const& understood)
 {
-    if (received.is_number() && understood.is_number()) {
-        if (received != understood)
-            throw data_error{"the number " + received.dump() + " does not fit the saga's data type: it became " +
-                             understood.dump()};
-    }
-    else if (received.is_object() && understood.is_object()) {
+    if (has_changed(received, understood))
+        throw data_error{received.dump() + " does not fit the saga's data type: it became " + understood.dump()};
+    if (received.is_object() && understood.is_object()) {
         for (auto const& [name, value] : understood.items())
             if (auto const it = received.find(name); it != received.end()) check_numbers_survived(*it, value);
     }

@@ -18,8 +18,10 @@ std::string_view take(std::string_view& text, char separator)
     return token;
 }
 
+// From 1, written the one way.
 std::optional<std::size_t> parse_number(std::string_view text)
 {
+    if (text.starts_with('0')) return std::nullopt;
     std::size_t number{};
     auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
@@ -39,6 +41,14 @@ bool in_order(std::vector<itinerary_step> const& steps)
 {
     auto const kind = [](itinerary_step const& s) { return s.kind; };
     return std::ranges::is_sorted(steps, {}, kind) && std::ranges::count(steps, step_kind::pivot, kind) <= 1;
+}
+
+// Two steps with one name would share the guard's record, and the second would pass for done.
+bool names_differ(std::vector<itinerary_step> const& steps)
+{
+    for (auto it = steps.begin(); it != steps.end(); ++it)
+        if (std::ranges::find(it + 1, steps.end(), it->name, &itinerary_step::name) != steps.end()) return false;
+    return true;
 }
 
 }  // namespace
@@ -63,6 +73,7 @@ itinerary make_itinerary(std::span<planned_step const> plan)
 
 std::optional<itinerary> parse_itinerary(std::string_view text)
 {
+    if (text.ends_with(' ')) return std::nullopt;
     itinerary read;
     auto const way = take(text, ' ');
     if (way != "forward" && way != "back") return std::nullopt;
@@ -70,7 +81,7 @@ std::optional<itinerary> parse_itinerary(std::string_view text)
 
     auto const index = parse_number(take(text, '/'));
     auto const count = parse_number(take(text, ' '));
-    if (!index || !count || *count > steps_max || *index < 1 || *index > *count) return std::nullopt;
+    if (!index || !count || *count > steps_max || *index > *count) return std::nullopt;
     read.position.index = *index - 1;
 
     while (!text.empty() && read.steps.size() < *count) {
@@ -78,7 +89,8 @@ std::optional<itinerary> parse_itinerary(std::string_view text)
         if (!step) return std::nullopt;
         read.steps.push_back(std::move(*step));
     }
-    if (!text.empty() || read.steps.size() != *count || !in_order(read.steps)) return std::nullopt;
+    if (!text.empty() || read.steps.size() != *count || !in_order(read.steps) || !names_differ(read.steps))
+        return std::nullopt;
     if (read.position.direction == direction::back && read.current().kind != step_kind::compensatable) return std::nullopt;
     return read;
 }

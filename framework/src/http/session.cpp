@@ -90,7 +90,7 @@ void session::on_read(error_code error, std::size_t size)
     if (!is_open_) return;
     if (is_late_ && phase_ == phase::head) return refuse(head_too_slow);
     if (is_late_ && phase_ == phase::body) return refuse(body_too_slow);
-    if (is_late_ || error) return close();
+    if (error) return close();
     reader_.append({received_.data(), size});
     advance();
 }
@@ -110,11 +110,20 @@ void session::advance()
 
 void session::read_body()
 {
-    if (std::exchange(phase_, phase::body) == phase::body) return read_more();
+    if (phase_ == phase::body) return read_more();
     set_deadline(hub_.options.body_time);
-    if (!reader_.awaits_continue()) return read_more();
+    if (reader_.awaits_continue()) return tell_to_continue();
+    phase_ = phase::body;
+    read_more();
+}
+
+void session::tell_to_continue()
+{
+    phase_ = phase::answering;
     auto const on_told = [self = shared_from_this()](error_code error, std::size_t) {
-        if (error || self->is_late_) return self->close();
+        if (error) return self->close();
+        if (!self->is_open_) return;
+        self->phase_ = phase::body;
         self->read_more();
     };
     asio::async_write(socket_, asio::buffer(continue_line), on_told);
@@ -170,7 +179,6 @@ void session::on_written(error_code error)
 {
     if (!is_open_) return;
     owes_answer_ = false;
-    if (error && is_late_) hub_.log.debug("http.client_too_slow");
     clear_deadline();
     if (error) return close();
     if (closes_after_) return close_gently();
@@ -194,8 +202,9 @@ void session::close_gently()
 void session::linger()
 {
     auto const on_more = [self = shared_from_this()](error_code error, std::size_t size) {
+        if (!self->is_open_) return;
         self->lingered_bytes_ += size;
-        if (error || self->is_late_ || self->lingered_bytes_ > linger_bytes_max) return self->close();
+        if (error || self->lingered_bytes_ > linger_bytes_max) return self->close();
         self->linger();
     };
     socket_.async_read_some(asio::buffer(received_), on_more);
@@ -206,11 +215,19 @@ void session::set_deadline(std::chrono::milliseconds within)
     is_late_ = false;
     timer_.expires_after(within);
     timer_.async_wait([self = shared_from_this(), count = ++deadline_count_](error_code error) {
-        if (error || count != self->deadline_count_) return;
-        self->is_late_ = true;
-        error_code ignored;
-        self->socket_.cancel(ignored);
+        if (!error && count == self->deadline_count_) self->on_late();
     });
+}
+
+/// A request that is being read is given up, and its client told so. Everything else ends here: to cancel a write would
+/// not do, because an async_write that is between two of its writes has nothing to cancel and would go on for ever.
+void session::on_late()
+{
+    if (phase_ == phase::answering) hub_.log.debug("http.client_too_slow");
+    if (phase_ != phase::head && phase_ != phase::body) return close();
+    is_late_ = true;
+    error_code ignored;
+    socket_.cancel(ignored);  // if the read is done already, on_read() sees is_late_
 }
 
 void session::clear_deadline()

@@ -63,6 +63,7 @@ private:
     void on_read(boost::system::error_code error, std::size_t size);
     void advance();
     void read_body();
+    void tell_to_continue();
     void refuse(refusal const& why);
 
     void dispatch();
@@ -74,6 +75,7 @@ private:
 
     void set_deadline(std::chrono::milliseconds within);
     void clear_deadline();
+    void on_late();
 
     boost::asio::ip::tcp::socket socket_;
     boost::asio::steady_timer timer_;
@@ -87,7 +89,8 @@ private:
     bool closes_after_{false};
     bool has_unread_{false};  // the client may be sending what nobody will read
 
-    // The deadline that has passed, and which one is set: an old one that fires late must not hit the next read.
+    // Whether the time for the request has passed, and which deadline is set: one that fires when the next is set
+    // already must not hit what comes after it.
     bool is_late_{false};
     std::uint64_t deadline_count_{0};
 

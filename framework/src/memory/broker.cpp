@@ -2,6 +2,7 @@
 
 #include "memory/limits.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace skald::memory {
@@ -63,7 +64,9 @@ std::vector<ports::delivery> broker::take(std::uint64_t consumer, std::size_t ma
 {
     std::unique_lock lock{mutex_};
     auto& who = consumers_.at(consumer);
-    changed_.wait_for(lock, wait, [&] { return who.stopped || can_take(who); });
+    // Who says "for ever" would overflow the clock.
+    std::chrono::milliseconds const longest = std::chrono::hours{24};
+    changed_.wait_for(lock, std::min(wait, longest), [&] { return who.stopped || can_take(who); });
     std::vector<ports::delivery> taken;
     while (!who.stopped && taken.size() < max && can_take(who)) {
         auto node = queues_.at(who.service).extract(queues_.at(who.service).begin());

@@ -1,7 +1,7 @@
 // The broker of the in-memory transport: queues, and what is delivered but not acked.
 //
-// It does what a RabbitMQ with Skald's topology does, as far as the conformance suite can tell, and the same thing every
-// time. Deliveries are handed over when somebody takes them, not before.
+// It does what a RabbitMQ with Skald's topology does, as far as the conformance suite can tell, and the same thing
+// every time. Deliveries are handed over when somebody takes them, not before.
 #pragma once
 
 #include "ports/transport.hpp"

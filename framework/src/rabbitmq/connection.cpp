@@ -5,12 +5,16 @@
 #include <array>
 #include <cstdlib>
 
+#include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 namespace skald::rabbitmq {
 namespace {
 
 constexpr int channel_max = 8;
+
+constexpr std::chrono::seconds unread_patience{1};
 
 amqp_table_entry_t flag(char const* name)
 {
@@ -27,7 +31,8 @@ std::string authorities(address const& where)
 {
     if (!where.cacertfile.empty()) return where.cacertfile;
     if (char const* file = std::getenv("SSL_CERT_FILE")) return file;
-    for (char const* file : {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"})
+    for (char const* file :
+         {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"})
         if (::access(file, R_OK) == 0) return file;
     throw connection_lost{"TLS: no certificate authorities found: set ?cacertfile= in the URL or SSL_CERT_FILE"};
 }
@@ -41,7 +46,7 @@ amqp_socket_t* new_tls_socket(amqp_connection_state_t state, address const& wher
         throw connection_lost{"TLS: no certificates can be read from " + file};
     if (!where.certfile.empty() &&
         amqp_ssl_socket_set_key(socket, where.certfile.c_str(), where.keyfile.c_str()) != AMQP_STATUS_OK)
-        throw connection_lost{"TLS: no certificate and key can be read from " + where.certfile + " and " + where.keyfile};
+        throw connection_lost{"TLS: no certificate and key in " + where.certfile + " and " + where.keyfile};
     amqp_ssl_socket_set_verify_peer(socket, 1);
     amqp_ssl_socket_set_verify_hostname(socket, 1);
     amqp_ssl_socket_set_ssl_versions(socket, AMQP_TLSv1_2, AMQP_TLSvLATEST);
@@ -142,6 +147,7 @@ std::optional<amqp_frame_t> connection::read(std::chrono::milliseconds wait)
     auto const timeout = to_timeval(wait);
     auto const status = amqp_simple_wait_frame_noblock(raw(), &frame, &timeout);
     if (status == AMQP_STATUS_TIMEOUT) return std::nullopt;
+    if (status == AMQP_STATUS_BAD_AMQP_DATA) throw undecodable{"reading: the broker sent what can't be decoded"};
     check(status, "reading");
     if (is_close(frame)) answer_close(frame);
     return frame;
@@ -158,6 +164,27 @@ void connection::answer_close(amqp_frame_t const& frame)
         amqp_send_method(raw(), 0, AMQP_CONNECTION_CLOSE_OK_METHOD, &answer);
     }
     throw_close(frame.payload.method);
+}
+
+void connection::send(amqp_method_number_t method, void* fields, char const* doing)
+{
+    check(amqp_send_method(raw(), the_channel, method, fields), doing);
+}
+
+void connection::close_unread() noexcept
+{
+    // The broker closes the channel when it has done what came before on it, and then its end of the connection.
+    // Whoever closes with bytes unread resets the connection instead, and what was sent may be lost.
+    amqp_channel_close_t channel_close{AMQP_REPLY_SUCCESS, amqp_empty_bytes, 0, 0};
+    amqp_connection_close_t connection_close{AMQP_REPLY_SUCCESS, amqp_empty_bytes, 0, 0};
+    if (amqp_send_method(raw(), the_channel, AMQP_CHANNEL_CLOSE_METHOD, &channel_close) != AMQP_STATUS_OK ||
+        amqp_send_method(raw(), 0, AMQP_CONNECTION_CLOSE_METHOD, &connection_close) != AMQP_STATUS_OK)
+        return;
+    std::array<char, 16 * 1024> unread;
+    auto const until = std::chrono::steady_clock::now() + unread_patience;
+    pollfd readable{socket(), POLLIN, 0};
+    while (std::chrono::steady_clock::now() < until && ::poll(&readable, 1, 100) >= 0)
+        if (readable.revents != 0 && ::recv(socket(), unread.data(), unread.size(), MSG_DONTWAIT) == 0) return;
 }
 
 void connection::close(std::chrono::milliseconds patience) noexcept

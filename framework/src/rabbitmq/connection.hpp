@@ -39,6 +39,7 @@ public:
 
     /// The next frame, or nothing if none came within `wait`. Its pointers are valid until release_buffers().
     /// Closing of the channel or the connection by the broker is answered here and thrown.
+    /// Throws: undecodable too.
     std::optional<amqp_frame_t> read(std::chrono::milliseconds wait);
 
     /// Gives memory of frames that were dealt with back. To be called once for each turn of a loop.
@@ -47,6 +48,13 @@ public:
     /// Raises the limit for frames that we read, not for those that we may send: the broker adds headers to what it
     /// delivers again, so that a message that was just small enough to publish comes back larger than agreed.
     void expect_larger_frames();
+
+    /// Sends a method and does not wait for its answer.
+    void send(amqp_method_number_t method, void* fields, char const* doing);
+
+    /// Says goodbye on a connection that can't be read any more, and waits until the broker has done all that was sent
+    /// before.
+    void close_unread() noexcept;
 
     /// Says goodbye within about `patience`. A connection that is destroyed without is cut.
     void close(std::chrono::milliseconds patience) noexcept;

@@ -26,43 +26,72 @@ constexpr std::uint16_t parked_prefetch = 1;
 }  // namespace
 
 consumer_session::consumer_session(connection_settings const& settings, socket_breaker& breaker,
-                                   std::string const& service, std::uint16_t prefetch, std::uint64_t generation)
-    : service_{service}, generation_{generation}, broker_{settings, breaker}
+                                   consumer_settings const& consumer, std::uint64_t generation)
+    : consumer_{consumer}, generation_{generation}, broker_{settings, breaker}
 {
     broker_.expect_larger_frames();
-    declare_queues(broker_, service);
-    consume(parked_queue_name(service), parked_prefetch);
-    consume(queue_name(service), prefetch);
+    declare_queues(broker_, consumer_.service);
+    if (consumer_.with_parked) consume(parked_queue_name(consumer_.service), parked_prefetch);
+    consume(queue_name(consumer_.service), consumer_.prefetch);
 }
 
+/// Does not wait for the answers: deliveries may come before them, and only read() knows what to do with one that can't
+/// be decoded.
 void consumer_session::consume(std::string const& queue, std::uint16_t prefetch)
 {
     // For each consumer, not for the channel as a whole: quorum queues refuse that.
-    amqp_basic_qos(broker_.raw(), the_channel, 0, prefetch, /*global*/ 0);
-    broker_.check_last("setting the prefetch");
+    amqp_basic_qos_t limit{};
+    limit.prefetch_count = prefetch;
+    broker_.send(AMQP_BASIC_QOS_METHOD, &limit, "setting the prefetch");
+
+    amqp_basic_consume_t request{};
+    request.queue = bytes(queue);
     // The queue's name is the consumer's tag, so that a delivery says where it comes from.
-    amqp_basic_consume(broker_.raw(), the_channel, bytes(queue), bytes(queue), /*no_local*/ 0, /*no_ack*/ 0,
-                       /*exclusive*/ 0, amqp_empty_table);
-    broker_.check_last(("consuming from `" + queue + "`").c_str());
+    request.consumer_tag = bytes(queue);
+    broker_.send(AMQP_BASIC_CONSUME_METHOD, &request, "consuming");
 }
 
 bool consumer_session::read(mailbox& box)
 {
-    for (int i = 0; i < frames_per_turn; ++i) {
-        auto const frame = broker_.read(std::chrono::milliseconds{0});
-        if (!frame) return false;
-        if (content_reader::is_part(*frame)) {
-            if (auto arrived = reader_.feed(*frame)) hand_over(std::move(*arrived), box);
-        } else if (frame->frame_type == AMQP_FRAME_METHOD) {
-            handle(frame->payload.method);
-        }
-        broker_.release_buffers();
+    try {
+        for (int i = 0; i < frames_per_turn; ++i)
+            if (!read_one(box)) return false;
+    } catch (undecodable const& error) {
+        set_aside(error.what());
     }
     return true;
 }
 
+bool consumer_session::read_one(mailbox& box)
+{
+    auto const frame = broker_.read(std::chrono::milliseconds{0});
+    if (!frame) return false;
+    if (content_reader::is_part(*frame)) {
+        if (auto arrived = reader_.feed(*frame)) hand_over(std::move(*arrived), box);
+    } else if (frame->frame_type == AMQP_FRAME_METHOD) {
+        handle(frame->payload.method);
+    }
+    broker_.release_buffers();
+    return true;
+}
+
+/// One hostile message must not end every connection that it is delivered on. Its delivery has begun, so its tag is
+/// known: the broker is told to set it aside. From the parked queue it has nowhere to go.
+void consumer_session::set_aside(std::string const& why)
+{
+    auto const* const culprit = reader_.unfinished();
+    if (!culprit) throw connection_lost{why};
+    bool const is_parked = culprit->consumer == parked_queue_name(consumer_.service);
+    amqp_basic_reject_t rejection{culprit->delivery_tag, /*requeue*/ is_parked};
+    broker_.send(AMQP_BASIC_REJECT_METHOD, &rejection, "setting aside");
+    broker_.close_unread();
+    if (is_parked) throw parked_undecodable{"a message in `" + culprit->consumer + "` can't be decoded"};
+    throw connection_lost{"a message from `" + culprit->consumer + "` can't be decoded and was set aside"};
+}
+
 void consumer_session::handle(amqp_method_t const& method)
 {
+    if (method.id == AMQP_BASIC_CONSUME_OK_METHOD) ++consumers_agreed_;
     if (method.id != AMQP_BASIC_CANCEL_METHOD) return;
     // The queue was deleted or its leader is gone. Whoever owns this session makes a new one, which declares it again.
     auto const& cancel = *static_cast<amqp_basic_cancel_t const*>(method.decoded);
@@ -76,11 +105,11 @@ void consumer_session::hand_over(content arrived, mailbox& box)
     ports::delivery delivery;
     delivery.tag = {generation_, arrived.delivery_tag, the_channel};
     delivery.redelivered = arrived.redelivered;
-    delivery.given_up = arrived.consumer == parked_queue_name(service_);
+    delivery.given_up = arrived.consumer == parked_queue_name(consumer_.service);
     delivery.problem = std::move(arrived.properties.problem);
     delivery.message = std::move(arrived.properties.message);
     // Whatever key it was published under: it arrived here, so it is for us.
-    delivery.message.destination = service_;
+    delivery.message.destination = consumer_.service;
     if (!box.deliver(std::move(delivery))) give_back(arrived.delivery_tag);
 }
 
@@ -106,9 +135,9 @@ void consumer_session::cancel()
 {
     if (std::exchange(cancelled_, true)) return;
     // Without waiting for the answer: deliveries that cross it on the way are given back as they come.
-    for (auto const& queue : {queue_name(service_), parked_queue_name(service_)}) {
+    for (auto const& queue : {queue_name(consumer_.service), parked_queue_name(consumer_.service)}) {
         amqp_basic_cancel_t request{bytes(queue), /*nowait*/ 1};
-        broker_.check(amqp_send_method(broker_.raw(), the_channel, AMQP_BASIC_CANCEL_METHOD, &request), "cancelling");
+        broker_.send(AMQP_BASIC_CANCEL_METHOD, &request, "cancelling");
     }
 }
 

@@ -12,17 +12,36 @@
 
 namespace skald::rabbitmq {
 
+struct consumer_settings
+{
+    std::string service;
+    std::uint16_t prefetch{};
+    bool with_parked{true};  // consume from the parked queue too
+};
+
+/// The parked queue holds a message that can't be decoded. It stays there for an operator: to consume from that queue
+/// again would end every connection.
+class parked_undecodable : public connection_lost
+{
+public:
+    using connection_lost::connection_lost;
+};
+
 /// Every function throws connection_lost when that is what happens.
 class consumer_session
 {
 public:
-    /// Connects, declares the queues and consumes from both. `generation` marks this connection's deliveries.
+    /// Connects, declares the queues and asks for their deliveries. `generation` marks them as this connection's.
     /// Throws: topology_mismatch too.
-    consumer_session(connection_settings const& settings, socket_breaker& breaker, std::string const& service,
-                     std::uint16_t prefetch, std::uint64_t generation);
+    consumer_session(connection_settings const& settings, socket_breaker& breaker, consumer_settings const& consumer,
+                     std::uint64_t generation);
 
     /// Deals with some of what has arrived, and serves heartbeats. True if there may be more.
+    /// Throws: parked_undecodable too.
     bool read(mailbox& box);
+
+    /// The broker has agreed to deliver.
+    bool consuming() const { return consumers_agreed_ == (consumer_.with_parked ? 2 : 1); }
 
     /// Settles deliveries of this connection; tags of others mean nothing any more.
     void settle(orders const& asked);
@@ -37,17 +56,20 @@ public:
 
 private:
     void consume(std::string const& queue, std::uint16_t prefetch);
+    bool read_one(mailbox& box);
     void handle(amqp_method_t const& method);
+    [[noreturn]] void set_aside(std::string const& why);
     void hand_over(content arrived, mailbox& box);
     void give_back(std::uint64_t tag);
     void count_acks(std::size_t frames);
     void linger();
 
-    std::string service_;
+    consumer_settings consumer_;
     std::uint64_t generation_;
     connection broker_;
     content_reader reader_;
     ack_ledger ledger_;
+    int consumers_agreed_{};
     bool cancelled_{};
     std::size_t recent_acks_{};  // frames, since recent_since_
     std::chrono::steady_clock::time_point recent_since_{};

@@ -51,8 +51,9 @@ void decode_headers(amqp_table_t const& table, decoded_properties& into)
         if (auto text = to_text(value)) {
             into.message.headers.emplace_back(std::move(name), std::move(*text));
         } else if (into.problem.empty()) {
-            into.problem = fmt::format("the header `{}` is {}: only text, whole numbers, booleans and times can be read",
-                                       name, kind_name(value.kind));
+            into.problem =
+                fmt::format("the header `{}` is {}: only text, whole numbers, booleans and times can be read", name,
+                            kind_name(value.kind));
         }
     }
 }

@@ -15,6 +15,14 @@ public:
     using std::runtime_error::runtime_error;
 };
 
+/// rabbitmq-c can't decode what the broker sent, such as header tables nested deeper than it allows (100 since 0.12).
+/// Nothing more can be read from the connection, but it can still be written to.
+class undecodable : public connection_lost
+{
+public:
+    using connection_lost::connection_lost;
+};
+
 /// The broker closed the channel or the connection and said why.
 class refused_by_broker : public connection_lost
 {

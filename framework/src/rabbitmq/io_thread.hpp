@@ -1,7 +1,7 @@
 // A thread with a large stack.
 //
-// rabbitmq-c decodes nested header tables by recursion, as deep as whoever published the message likes: a frame holds some
-// 50,000 levels. The memory is only touched if somebody tries.
+// rabbitmq-c 0.11 decodes nested header tables by recursion, as deep as whoever published the message likes: a frame
+// holds some 50,000 levels. The memory is only touched if somebody tries.
 #pragma once
 
 #include <chrono>

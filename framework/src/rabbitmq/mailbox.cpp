@@ -9,6 +9,11 @@
 #include <unistd.h>
 
 namespace skald::rabbitmq {
+namespace {
+
+constexpr std::chrono::milliseconds wait_max{std::chrono::hours{24}};
+
+}  // namespace
 
 mailbox::mailbox() : wake_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)}
 {
@@ -29,7 +34,8 @@ void mailbox::wake() const
 std::vector<ports::delivery> mailbox::take(std::size_t max, std::chrono::milliseconds wait)
 {
     std::unique_lock lock{mutex_};
-    arrived_.wait_for(lock, wait, [&] { return !untaken_.empty() || orders_.stop; });
+    // Who says "for ever" would overflow the clock.
+    arrived_.wait_for(lock, std::min(wait, wait_max), [&] { return !untaken_.empty() || orders_.stop; });
     auto const count = static_cast<std::ptrdiff_t>(std::min(max, untaken_.size()));
     std::vector<ports::delivery> taken{std::move_iterator{untaken_.begin()},
                                        std::move_iterator{untaken_.begin() + count}};

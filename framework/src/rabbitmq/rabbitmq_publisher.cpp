@@ -19,8 +19,8 @@ constexpr auto watchdog_grace = 300ms;
 // How long what was sent before the broker blocked is waited for. Not longer: the caller holds a transaction open.
 constexpr auto blocked_grace = 250ms;
 
-// After about this many bytes sent, answers are read, so that connection.blocked is noticed early. Each message counts as
-// a few kilobytes more than it has.
+// After about this many bytes sent, answers are read, so that connection.blocked is noticed early. Each message counts
+// as a few kilobytes more than it has.
 constexpr std::size_t unread_bytes_max = 64 * 1024;
 constexpr std::size_t message_overhead = 4 * 1024;
 
@@ -146,7 +146,7 @@ bool rabbitmq_publisher::ready(clock::time_point until)
 
 std::vector<ports::receipt> rabbitmq_publisher::publish(batch messages, milliseconds deadline)
 {
-    auto const until = clock::now() + deadline;
+    auto const until = clock::now() + std::min<milliseconds>(deadline, 1h);
     bool const can_send = ready(until);
     auto receipts = refuse_the_impossible(messages, session_ ? session_->frame_max() : AMQP_DEFAULT_FRAME_SIZE);
     if (can_send) {

@@ -72,13 +72,12 @@ void rabbitmq_subscription::run()
 bool rabbitmq_subscription::run_once()
 {
     try {
-        consumer_session session{settings_.connection, breaker_, settings_.service, settings_.prefetch, ++generation_};
-        schedule_.connected(clock::now());
-        log_.info("broker.connected", {{"role", "consumer"}, {"broker", describe(settings_.connection.where)}});
-        mailbox_.connected();
-        tell_first();
+        consuming_ = false;
+        consumer_settings const consumer{settings_.service, settings_.prefetch, parked_readable_};
+        consumer_session session{settings_.connection, breaker_, consumer, ++generation_};
         serve(session);
         mailbox_.disconnected("closed");
+        tell_first();
         return false;
     } catch (topology_mismatch const& mismatch) {
         if (!first_told_) {
@@ -87,6 +86,10 @@ bool rabbitmq_subscription::run_once()
         }
         log_.error("broker.topology_mismatch", {{"role", "consumer"}, {"error", mismatch.what()}});
         lose(mismatch.what());
+    } catch (parked_undecodable const& error) {
+        parked_readable_ = false;
+        log_.error("broker.parked_undecodable", {{"error", error.what()}});
+        lose(error.what());
     } catch (std::exception const& lost) {
         lose(lost.what());
     }
@@ -112,6 +115,16 @@ void rabbitmq_subscription::lose(std::string const& why)
                                  {"retry_ms", std::int64_t{retry.count()}}});
 }
 
+void rabbitmq_subscription::note_consuming(consumer_session const& session)
+{
+    if (consuming_ || !session.consuming()) return;
+    consuming_ = true;
+    schedule_.connected(clock::now());
+    log_.info("broker.connected", {{"role", "consumer"}, {"broker", describe(settings_.connection.where)}});
+    mailbox_.connected();
+    tell_first();
+}
+
 void rabbitmq_subscription::serve(consumer_session& session)
 {
     for (;;) {
@@ -119,11 +132,14 @@ void rabbitmq_subscription::serve(consumer_session& session)
         session.settle(asked);
         if (asked.stop) session.cancel();
         if (asked.close) return session.close();
-        if (!session.read(mailbox_)) wait_for_something(session);
+        bool const more = session.read(mailbox_);
+        note_consuming(session);
+        if (!more) wait_for_something(session);
     }
 }
 
-/// Only after read() found nothing more: rabbitmq-c and TLS keep what they have read in memory, where poll() sees nothing.
+/// Only after read() found nothing more: rabbitmq-c and TLS keep what they have read in memory, where poll() sees
+/// nothing.
 void rabbitmq_subscription::wait_for_something(consumer_session const& session) const
 {
     std::array<pollfd, 2> ready{{{session.socket(), POLLIN, 0}, {mailbox_.wake_descriptor(), POLLIN, 0}}};

@@ -1,8 +1,8 @@
 // Ends a blocking call of rabbitmq-c from another thread.
 //
-// amqp_basic_publish has no timeout and hangs as long as a broker's alarm lasts. shutdown(2) on the socket ends it; close(2)
-// would free the number for somebody else's file. rabbitmq-c itself may close the socket at any time, so the breaker
-// works on a duplicate of its own, which can't be reused meanwhile.
+// amqp_basic_publish has no timeout and hangs as long as a broker's alarm lasts. shutdown(2) on the socket ends it;
+// close(2) would free the number for somebody else's file. rabbitmq-c itself may close the socket at any time, so the
+// breaker works on a duplicate of its own, which can't be reused meanwhile.
 #pragma once
 
 #include <condition_variable>

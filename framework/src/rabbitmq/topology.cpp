@@ -48,7 +48,8 @@ void declare(connection& broker, std::string const& what, std::string const& rem
 void declare_exchange(connection& broker, char const* name)
 {
     declare(broker, fmt::format("exchange `{}`", name),
-            fmt::format("delete it (`rabbitmqadmin delete exchange name={}`) or use another vhost, and start again", name),
+            fmt::format("delete it (`rabbitmqadmin delete exchange name={}`) or use another vhost; then start again",
+                        name),
             [&] {
                 amqp_exchange_declare(broker.raw(), the_channel, amqp_cstring_bytes(name), amqp_cstring_bytes("direct"),
                                       /*passive*/ 0, /*durable*/ 1, /*auto_delete*/ 0, /*internal*/ 0,
@@ -59,7 +60,8 @@ void declare_exchange(connection& broker, char const* name)
 void declare_queue(connection& broker, std::string const& name, amqp_table_t arguments)
 {
     declare(broker, fmt::format("queue `{}`", name),
-            fmt::format("let it run empty, delete it (`rabbitmqctl delete_queue {}`) and start again: it is made anew", name),
+            fmt::format("let it run empty, delete it (`rabbitmqctl delete_queue {}`) and start again: it is made anew",
+                        name),
             [&] {
                 amqp_queue_declare(broker.raw(), the_channel, bytes(name), /*passive*/ 0, /*durable*/ 1,
                                    /*exclusive*/ 0, /*auto_delete*/ 0, arguments);

@@ -116,7 +116,7 @@ address parse_url(std::string_view url)
         refuse("it does not begin with amqp:// or amqps://");
     }
     auto authority = take_until(url, "/?#");
-    // The last @, so that a password with an @ that somebody forgot to encode is not taken for a host and shown in a log.
+    // The last @, so that a password with an @ that somebody forgot to encode is not taken for a host and logged.
     if (auto const at = authority.rfind('@'); at != std::string_view::npos) {
         read_user_info(authority.substr(0, at), where);
         authority.remove_prefix(at + 1);

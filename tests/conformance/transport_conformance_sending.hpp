@@ -1,0 +1,213 @@
+// What every transport must keep, the publisher's half. See transport_conformance.hpp.
+#pragma once
+
+#include "transport_helpers.hpp"
+
+#include <thread>
+
+namespace skald::test {
+
+TEST_CASE_TEMPLATE_DEFINE("what is confirmed is delivered", World, transport_delivery)
+{
+    World world;
+    auto const service = world.service();
+    auto const subscription = world.transport().subscribe(service, 10);
+    auto const publisher = world.transport().open_publisher();
+    CHECK(publisher->available());
+    CHECK(publisher->trouble() == "");
+    CHECK(subscription->available());
+    CHECK(subscription->trouble() == "");
+
+    SUBCASE("to the service it is for, once, and not marked as redelivered or given up")
+    {
+        CHECK(all_confirmed(publish(*publisher, batch({message_for(service)}))));
+        auto const deliveries = collect(*subscription, 1);
+        REQUIRE(deliveries.size() == 1);
+        CHECK(deliveries[0].message.destination == service);
+        CHECK_FALSE(deliveries[0].redelivered);
+        CHECK_FALSE(deliveries[0].given_up);
+        CHECK(deliveries[0].problem == "");
+        CHECK(nothing_comes(*subscription));
+    }
+    SUBCASE("in the order published, while nothing fails")
+    {
+        CHECK(all_confirmed(publish(*publisher, numbered(service, 10))));
+        auto const deliveries = collect(*subscription, 10);
+        REQUIRE(deliveries.size() == 10);
+        for (std::size_t i = 0; i < 10; ++i) CHECK(deliveries[i].message.id == "m" + std::to_string(i));
+    }
+    SUBCASE("and not to another service")
+    {
+        auto const other = world.transport().subscribe(world.service(), 10);
+        CHECK(all_confirmed(publish(*publisher, batch({message_for(service)}))));
+        CHECK(collect(*subscription, 1).size() == 1);
+        CHECK(nothing_comes(*other));
+    }
+    SUBCASE("also after its service's only subscription has gone for a while")
+    {
+        auto const absent = world.service();
+        world.transport().subscribe(absent, 10).reset();
+        CHECK(all_confirmed(publish(*publisher, batch({message_for(absent)}))));
+        CHECK(collect(*world.transport().subscribe(absent, 10), 1).size() == 1);
+    }
+    SUBCASE("two thousand messages in batches larger than any window: none is lost, none comes twice")
+    {
+        std::multiset<std::string> seen;
+        std::thread taker{[&] {
+            auto const until = clock::now() + patience;
+            while (seen.size() < 2'000 && clock::now() < until)
+                for (auto const& one : subscription->take(64, 100ms)) {
+                    seen.insert(one.message.id);
+                    subscription->ack(one.tag);
+                }
+        }};
+        for (int i = 0; i < 2; ++i)
+            CHECK(all_confirmed(publish(*publisher, numbered(service, 1'000, std::to_string(i) + "-"))));
+        taker.join();
+        CHECK(seen.size() == 2'000);
+        CHECK(std::set<std::string>(seen.begin(), seen.end()).size() == 2'000);
+        CHECK(nothing_comes(*subscription));
+    }
+}
+
+TEST_CASE_TEMPLATE_DEFINE("id, type, content type, headers and body arrive byte for byte", World, transport_bytes)
+{
+    World world;
+    auto const service = world.service();
+    auto const subscription = world.transport().subscribe(service, 10);
+    auto const publisher = world.transport().open_publisher();
+
+    std::string every_byte;
+    for (int i = 0; i < 256; ++i) every_byte += static_cast<char>(i);
+    std::string large;
+    for (int i = 0; i < 4096; ++i) large += every_byte;
+
+    auto sent = message_for(service);
+    SUBCASE("an ordinary message") {}
+    SUBCASE("an empty body") { sent.body.clear(); }
+    SUBCASE("a body of one zero byte") { sent.body.assign(1, '\0'); }
+    SUBCASE("a body of every byte there is") { sent.body = every_byte; }
+    SUBCASE("a body of one mebibyte") { sent.body = large; }
+    SUBCASE("a body as large as a frame, and a byte more")
+    {
+        sent.body = large.substr(0, 131'072 - 8);
+        REQUIRE(all_confirmed(publish(*publisher, batch({sent}))));
+        auto const first = collect(*subscription, 1);
+        REQUIRE(first.size() == 1);
+        CHECK(first[0].message.body == sent.body);
+        sent.body = large.substr(0, 131'072 - 7);
+    }
+    SUBCASE("no headers") { sent.headers.clear(); }
+    SUBCASE("nothing but a destination") { sent = {service, "", "", "", {}, ""}; }
+    SUBCASE("another content type") { sent.content_type = "application/octet-stream"; }
+    SUBCASE("the longest id, type, content type and header name there may be")
+    {
+        sent.id.assign(255, 'i');
+        sent.type.assign(255, 't');
+        sent.content_type.assign(255, 'c');
+        sent.headers = {{std::string(255, 'h'), "value"}};
+    }
+    SUBCASE("headers of any bytes, empty and long ones")
+    {
+        sent.headers = {{"every-byte", every_byte}, {"empty", ""}, {"a b", "c\r\nd"}};
+        sent.headers.emplace_back("long", std::string(100'000, 'x'));
+    }
+
+    REQUIRE(all_confirmed(publish(*publisher, batch({sent}))));
+    auto const deliveries = collect(*subscription, 1);
+    REQUIRE(deliveries.size() == 1);
+    auto const& received = deliveries[0].message;
+    CHECK(received.destination == sent.destination);
+    CHECK(received.id == sent.id);
+    CHECK(received.type == sent.type);
+    CHECK(received.content_type == sent.content_type);
+    CHECK(received.headers == sent.headers);
+    CHECK((received.body == sent.body));  // not printed if it fails: it may be large
+    CHECK(deliveries[0].problem == "");
+}
+
+TEST_CASE_TEMPLATE_DEFINE("each row gets exactly one receipt, in the order given", World, transport_receipts)
+{
+    World world;
+    auto const service = world.service();
+    auto const nobody = world.service();
+    auto const subscription = world.transport().subscribe(service, 10);
+    auto const publisher = world.transport().open_publisher();
+
+    SUBCASE("none for an empty batch") { CHECK(publish(*publisher, {}).empty()); }
+    SUBCASE("under the rows' own numbers, whatever they are")
+    {
+        auto const message = message_for(service);
+        std::vector<ports::outgoing> const rows{{7, message}, {-3, message}, {7, message}};
+        auto const receipts = publish(*publisher, rows);
+        REQUIRE(receipts.size() == 3);
+        CHECK(receipts[0].row == 7);
+        CHECK(receipts[1].row == -3);
+        CHECK(receipts[2].row == 7);
+        CHECK(all_confirmed(receipts));
+    }
+    SUBCASE("a message that no queue is bound for is returned with a reason, its neighbours are confirmed")
+    {
+        auto const rows = batch({message_for(service, "a"), message_for(nobody, "b"), message_for(service, "c")});
+        auto const receipts = publish(*publisher, rows);
+        REQUIRE(receipts.size() == 3);
+        CHECK(receipts[0].status == publish_status::confirmed);
+        CHECK(receipts[0].reason == "");
+        CHECK(receipts[1].status == publish_status::returned);
+        CHECK(receipts[1].reason.find(nobody) != std::string::npos);
+        CHECK(receipts[2].status == publish_status::confirmed);
+        CHECK(collect_ids(*subscription, 2) == std::set<std::string>{"a", "c"});
+    }
+    SUBCASE("also where many messages have the same id and only some are returned")
+    {
+        std::vector<core::message> messages;
+        for (int i = 0; i < 100; ++i) messages.push_back(message_for(i % 3 == 0 ? nobody : service, "same"));
+        auto const receipts = publish(*publisher, batch(std::move(messages)));
+        REQUIRE(receipts.size() == 100);
+        for (std::size_t i = 0; i < 100; ++i)
+            CHECK(receipts[i].status == (i % 3 == 0 ? publish_status::returned : publish_status::confirmed));
+    }
+    SUBCASE("what was returned is confirmed once somebody has subscribed")
+    {
+        CHECK(publish(*publisher, batch({message_for(nobody)}))[0].status == publish_status::returned);
+        auto const late = world.transport().subscribe(nobody, 1);
+        CHECK(all_confirmed(publish(*publisher, batch({message_for(nobody)}))));
+    }
+}
+
+TEST_CASE_TEMPLATE_DEFINE("what can never be sent is refused, its neighbours are confirmed", World, transport_refusals)
+{
+    World world;
+    auto const service = world.service();
+    auto const subscription = world.transport().subscribe(service, 10);
+    auto const publisher = world.transport().open_publisher();
+
+    std::string const too_long(256, 'x');
+    auto bad = message_for(service, "bad");
+    SUBCASE("an id of 256 bytes") { bad.id = too_long; }
+    SUBCASE("a type of 256 bytes") { bad.type = too_long; }
+    SUBCASE("a content type of 256 bytes") { bad.content_type = too_long; }
+    SUBCASE("a destination of 256 bytes") { bad.destination = too_long; }
+    SUBCASE("no destination") { bad.destination.clear(); }
+    SUBCASE("a header's name of 256 bytes") { bad.headers.emplace_back(too_long, "value"); }
+    SUBCASE("a header without a name") { bad.headers.emplace_back("", "value"); }
+    SUBCASE("one header larger than a frame") { bad.headers.emplace_back("large", std::string(140'000, 'x')); }
+    SUBCASE("many headers larger than a frame together")
+    {
+        for (int i = 0; i < 1'000; ++i) bad.headers.emplace_back("h" + std::to_string(i), std::string(140, 'x'));
+    }
+    SUBCASE("a header that the broker would obey") { bad.headers.emplace_back("CC", "somebody else"); }
+    SUBCASE("a header that the broker would overwrite") { bad.headers.emplace_back("x-death", "never"); }
+    SUBCASE("a body of more than 16 MiB") { bad.body.assign(16 * 1024 * 1024 + 1, 'x'); }
+
+    auto const receipts = publish(*publisher, batch({message_for(service, "a"), bad, message_for(service, "b")}));
+    REQUIRE(receipts.size() == 3);
+    CHECK(receipts[0].status == publish_status::confirmed);
+    CHECK(receipts[1].status == publish_status::refused);
+    CHECK(receipts[1].reason != "");
+    CHECK(receipts[2].status == publish_status::confirmed);
+    CHECK(collect_ids(*subscription, 2) == std::set<std::string>{"a", "b"});
+    CHECK(publisher->available());
+}
+
+}  // namespace skald::test

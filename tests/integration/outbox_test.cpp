@@ -1,0 +1,222 @@
+// The outbox and its relay on a real PostgreSQL: nothing is lost, whoever dies, and nothing leaves too early.
+#include "support/world.hpp"
+
+#include "runtime/relay.hpp"
+
+#include <doctest/doctest.h>
+
+#include <set>
+#include <thread>
+
+using namespace std::chrono_literals;
+using skald::ports::outbox;
+using skald::test::database;
+
+namespace {
+
+skald::postgres::connection_options options(database const& db)
+{
+    skald::postgres::connection_options o;
+    o.url = db.url();
+    return o;
+}
+
+std::string enqueue(std::string const& key, std::string const& more = "")
+{
+    return "SELECT skald.enqueue('shipping', 'a-step', '" + key + "', '{}'" + more + ")";
+}
+
+std::string keys(std::vector<outbox::row> const& rows)
+{
+    std::string text;
+    for (auto const& row : rows) text += row.message.id + ' ';
+    return text;
+}
+
+}  // namespace
+
+TEST_CASE("R1: a row that commits after one with a higher id is taken all the same")
+{
+    database const db;
+    pqxx::connection slow{db.url()};
+    pqxx::work tx{slow};
+    tx.exec(enqueue("low"));
+    db.run(enqueue("high"));
+
+    skald::postgres::postgres_outbox relay{options(db)};
+    CHECK(keys(relay.take(10)) == "high ");
+    relay.settle_all();
+    tx.commit();
+    CHECK(keys(relay.take(10)) == "low ");
+}
+
+TEST_CASE("no ghost: what is not committed is never taken, and what is rolled back never comes")
+{
+    database const db;
+    pqxx::connection c{db.url()};
+    skald::postgres::postgres_outbox relay{options(db)};
+    {
+        pqxx::work tx{c};
+        tx.exec(enqueue("ghost"));
+        CHECK(relay.take(10).empty());
+    }
+    CHECK(relay.take(10).empty());
+}
+
+TEST_CASE("a row that is due later stays until then")
+{
+    database const db;
+    db.run(enqueue("later", ", delay => '1 hour'"));
+    skald::postgres::postgres_outbox relay{options(db)};
+    CHECK(relay.take(10).empty());
+    db.run("UPDATE skald.outbox SET due_at = clock_timestamp()");
+    CHECK(keys(relay.take(10)) == "later ");
+}
+
+TEST_CASE("R13: never more rows are taken than asked for, oldest first")
+{
+    database const db;
+    for (auto const* key : {"a", "b", "c", "d"}) db.run(enqueue(key));
+    skald::postgres::postgres_outbox relay{options(db)};
+    CHECK(keys(relay.take(3)) == "a b c ");
+    CHECK(db.one("SELECT count(*) FROM (SELECT 1 FROM skald.outbox FOR UPDATE SKIP LOCKED) AS free") == "1");
+}
+
+TEST_CASE("two relays never have the same row at once")
+{
+    database const db;
+    for (int i = 0; i < 20; ++i) db.run(enqueue("k" + std::to_string(i)));
+    skald::postgres::postgres_outbox first{options(db)}, second{options(db)};
+    std::multiset<std::string> taken;
+    for (auto const& row : first.take(15)) taken.insert(row.message.id);
+    for (auto const& row : second.take(15)) taken.insert(row.message.id);
+    CHECK(taken.size() == 20);
+    CHECK(std::set(taken.begin(), taken.end()).size() == 20);
+}
+
+TEST_CASE("a relay that dies with rows in its hands leaves them for the next")
+{
+    database const db;
+    db.run(enqueue("k"));
+    {
+        skald::postgres::postgres_outbox dying{options(db)};
+        CHECK(keys(dying.take(10)) == "k ");
+        db.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'skald' "
+               "AND datname = current_database()");
+        CHECK_THROWS_AS(dying.settle_all(), skald::ports::fault);
+    }
+    skald::postgres::postgres_outbox next{options(db)};
+    CHECK(keys(next.take(10)) == "k ");
+}
+
+TEST_CASE("what was not sent stays with its reason, comes later, and counts; what was sent goes; the rest is free")
+{
+    database const db;
+    for (auto const* key : {"sent", "failed", "unknown"}) db.run(enqueue(key));
+    skald::postgres::postgres_outbox relay{options(db)};
+    auto const rows = relay.take(10);
+    relay.settle({rows[0].id}, {{rows[1].id, "no queue is bound", 1h}});
+    CHECK(db.rows("SELECT idempotency_key, attempts, error, due_at > now() FROM skald.outbox ORDER BY 1") ==
+          "failed|1|no queue is bound|t\nunknown|0||f");
+    CHECK(keys(relay.take(10)) == "unknown ");
+}
+
+TEST_CASE("rows of the outbox are inserted and deleted, never updated")
+{
+    database const db;
+    auto const updates = [&] {
+        db.run("SELECT pg_stat_force_next_flush()");
+        return db.one("SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'outbox'");
+    };
+    auto const before = updates();
+    db.run(enqueue("a"));
+    db.run(enqueue("b"));
+    skald::postgres::postgres_outbox relay{options(db)};
+    auto const rows = relay.take(10);
+    relay.settle({rows[0].id}, {{rows[1].id, "nacked", 0ms}});
+    relay.take(10);
+    relay.settle_all();
+    CHECK(updates() == before);
+}
+
+TEST_CASE("bytes of a payload and text of headers come out as they went in")
+{
+    database const db;
+    db.run(R"(SELECT skald.enqueue('shipping', 'a-step', 'k', '\x00ff0a'::bytea, headers => '{"x-a": "é\"\\", "n": 7}'))");
+    skald::postgres::postgres_outbox relay{options(db)};
+    auto const m = relay.take(1).at(0).message;
+    CHECK(m.body == std::string("\x00\xff\x0a", 3));
+    CHECK(skald::core::find_header(m.headers, "x-a") == "é\"\\");
+    CHECK(skald::core::find_header(m.headers, "n") == "7");
+}
+
+TEST_CASE("F18: what does not fit the wire is refused when it is enqueued, by a constraint that says so")
+{
+    database const db;
+    CHECK_THROWS_WITH(db.run(enqueue(std::string(256, 'k'))), doctest::Contains("idempotency_key_fits_a_message_id"));
+    CHECK_NOTHROW(db.run(enqueue(std::string(255, 'k'))));
+    CHECK_THROWS_WITH(db.run("SELECT skald.enqueue(repeat('d', 256), 's', 'k', '')"),
+                      doctest::Contains("destination_fits_a_routing_key"));
+    CHECK_THROWS_WITH(db.run("SELECT skald.enqueue('d', 's', 'k', convert_to(repeat('x', 1048577), 'UTF8'))"),
+                      doctest::Contains("payload_is_at_most_1_mib"));
+    CHECK_NOTHROW(db.run("SELECT skald.enqueue('d', 's', 'k', convert_to(repeat('x', 1048576), 'UTF8'))"));
+}
+
+TEST_CASE("an unroutable message stays in the outbox with its reason, and its neighbours go")
+{
+    skald::test::world w{{"orders", "shipping"}};
+    auto& orders = w.at("orders");
+    orders.db.run("SELECT skald.enqueue('nowhere', 'a-step', 'lost', '{}')");
+    orders.db.run(enqueue("found"));
+    orders.relay_due();
+    CHECK(orders.db.rows("SELECT idempotency_key, attempts, error <> '' FROM skald.outbox") == "lost|1|t");
+    CHECK(w.transport().waiting("shipping") == 1);
+
+    w.transport().declare("nowhere");
+    orders.make_due();
+    orders.relay_due();
+    CHECK(orders.db.one("SELECT count(*) FROM skald.outbox") == "0");
+    CHECK(w.transport().waiting("nowhere") == 1);
+}
+
+TEST_CASE("R8: while the broker is away or blocked the relay holds no transaction, and delivers when it is back")
+{
+    skald::test::world w{{"orders", "shipping"}};
+    auto& orders = w.at("orders");
+    orders.db.run(enqueue("k"));
+    skald::postgres::postgres_outbox rows{options(orders.db)};
+    auto const publisher = w.transport().open_publisher();
+    skald::runtime::wakeup wake;
+    skald::runtime::stop_flag stop;
+    skald::core::silent_logger log;
+    skald::runtime::relay relay{{.poll = 1ms}, rows, *publisher, wake, stop, log, std::mt19937_64{1}};
+    auto const open = [&] {
+        return orders.db.one("SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction' AND datname = "
+                             "current_database()");
+    };
+
+    w.transport().block();
+    {
+        std::jthread const running{[&] { relay.run(); }};
+        CHECK(open() == "0");
+        CHECK(orders.db.one("SELECT count(*) FROM skald.outbox") == "1");
+        w.transport().unblock();
+        while (w.transport().waiting("shipping") == 0) std::this_thread::yield();
+        stop.stop();
+        wake.notify();
+    }
+    CHECK(orders.db.one("SELECT count(*) FROM skald.outbox") == "0");
+}
+
+TEST_CASE("a nacked message is sent again, later, and counted")
+{
+    skald::test::world w{{"orders", "shipping"}};
+    auto& orders = w.at("orders");
+    orders.db.run(enqueue("k"));
+    w.transport().nack_next(1);
+    orders.relay_due();
+    CHECK(orders.db.one("SELECT attempts FROM skald.outbox") == "1");
+    orders.make_due();
+    orders.relay_due();
+    CHECK(w.transport().waiting("shipping") == 1);
+}

@@ -1,0 +1,101 @@
+// Migrations, and every embedded statement against the schema that they make.
+#include "support/database.hpp"
+
+#include "postgres/connection.hpp"
+#include "postgres/migrate.hpp"
+#include "postgres/postgres_store.hpp"
+
+#include <skald/errors.hpp>
+
+#include <doctest/doctest.h>
+
+#include <thread>
+
+using skald::postgres::migrate;
+using skald::test::database;
+
+TEST_CASE("every statement of sql/queries prepares against the migrated schema")
+{
+    database const db;
+    // A connection prepares all of them.
+    CHECK_NOTHROW(skald::postgres::connection{{.url = db.url()}});
+}
+
+TEST_CASE("migrating again applies nothing")
+{
+    database const db;
+    CHECK(migrate(db.url()).empty());
+}
+
+TEST_CASE("a service's own migrations are applied once, in the order of their names")
+{
+    database const db;
+    skald::postgres::migration const first{"0001_a", "CREATE TABLE own (n int)"}, second{"0002_b", "ALTER TABLE own ADD m int"};
+    CHECK(migrate(db.url(), "shop", {second, first}) == std::vector<std::string>{"shop/0001_a", "shop/0002_b"});
+    CHECK(migrate(db.url(), "shop", {first, second}).empty());
+    db.run("DELETE FROM skald.migration WHERE owner = 'shop'");
+}
+
+TEST_CASE("an applied migration that was changed is an error, and nothing is applied behind it")
+{
+    database const db;
+    migrate(db.url(), "shop", {{"0001_a", "CREATE TABLE own (n int)"}});
+    CHECK_THROWS_WITH_AS(migrate(db.url(), "shop", {{"0001_a", "CREATE TABLE own (n bigint)"}, {"0002_b", "SELECT 1"}}),
+                         doctest::Contains("0001_a was applied with another text"), skald::configuration_error);
+    CHECK(db.one("SELECT count(*) FROM skald.migration WHERE name = '0002_b'") == "0");
+    db.run("DELETE FROM skald.migration WHERE owner = 'shop'");
+}
+
+TEST_CASE("a migration that fails leaves nothing of itself")
+{
+    database const db;
+    CHECK_THROWS(migrate(db.url(), "shop", {{"0001_a", "CREATE TABLE half (n int); SELECT 1/0"}}));
+    CHECK(db.one("SELECT to_regclass('half') IS NULL") == "t");
+    CHECK(db.one("SELECT count(*) FROM skald.migration WHERE owner = 'shop'") == "0");
+}
+
+TEST_CASE("many processes that migrate at once apply each migration once")
+{
+    database const db;
+    db.run("DROP SCHEMA skald CASCADE");
+    {
+        std::vector<std::jthread> processes;
+        for (int i = 0; i < 6; ++i) processes.emplace_back([&] { CHECK_NOTHROW(migrate(db.url())); });
+    }
+    skald::postgres::own_database(db.url(), "orders");
+    CHECK(db.one("SELECT count(*) = count(DISTINCT name) FROM skald.migration") == "t");
+}
+
+TEST_CASE("a database belongs to one service, and another one is told so")
+{
+    database const db{"payments"};
+    CHECK_NOTHROW(skald::postgres::own_database(db.url(), "payments"));
+    CHECK_THROWS_WITH_AS(skald::postgres::own_database(db.url(), "orders"),
+                         doctest::Contains("belongs to the service payments"), skald::configuration_error);
+}
+
+TEST_CASE("a database without the schema says what to do")
+{
+    database const db;
+    db.run("ALTER SCHEMA skald RENAME TO elsewhere");
+    CHECK_THROWS_WITH_AS(skald::postgres::connection{{.url = db.url()}}, doctest::Contains("skald migrate"),
+                         skald::configuration_error);
+    db.run("ALTER SCHEMA elsewhere RENAME TO skald");
+}
+
+TEST_CASE("a session never commits with less than a flush, whatever the database's default is")
+{
+    database const db;
+    db.run("ALTER ROLE CURRENT_USER IN DATABASE " + db.one("SELECT current_database()") + " SET synchronous_commit = off");
+    skald::postgres::connection c{{.url = db.url()}};
+    CHECK(c.run("SHOW synchronous_commit")[0][0].c_str() == std::string{"on"});
+    db.run("ALTER ROLE CURRENT_USER IN DATABASE " + db.one("SELECT current_database()") + " RESET synchronous_commit");
+}
+
+TEST_CASE("a finished saga has its time and an unfinished one has none")
+{
+    database const db;
+    CHECK_THROWS_WITH(db.run("INSERT INTO skald.saga (scope, key, definition, status, data, itinerary) VALUES ('', 'k', "
+                             "'d', 'completed', '{}', '')"),
+                      doctest::Contains("finished_exactly_in_final_states"));
+}

@@ -1,0 +1,157 @@
+// What a service says when it is told something that can't be right.
+#include <sys/socket.h>
+
+#include "support/shop.hpp"
+
+using namespace skald::testing;
+
+namespace {
+
+struct one_service
+{
+    fresh_database database{"configuration"};
+    environment variables{shop::variables(database)};
+
+    /// Runs it, and expects it to end with 2 by itself and to say `words`.
+    void refuses(std::vector<std::string> arguments, environment const& changed, std::string const& words)
+    {
+        auto all = variables;
+        for (auto const& [name, value] : changed) all[name] = value;
+        service_process service{shop::program("payment"), std::move(arguments), all};
+        service.start();
+        auto const end = service.wait(std::chrono::seconds{10});
+        CHECK_MESSAGE(end.code == 2, words, ": ", service.log());
+        CHECK_MESSAGE(service.has_logged(words), words, ": ", service.log());
+    }
+};
+
+}  // namespace
+
+TEST_CASE("--help lists every setting and ends with 0, whatever else is wrong")
+{
+    for (auto const* name : {"order", "payment", "shipping"}) {
+        service_process service{shop::program(name), {"--help"}, {{"SKALD_NO_SUCH", "1"}}};
+        CHECK(service.run().code == 0);
+        for (auto const* word : {"DATABASE_URL", "AMQP_URL", "SKALD_HTTP_LISTEN", "--listen", "SKALD_DRAIN_SECONDS",
+                                 "--lanes", "SKALD_LOG_LEVEL"})
+            CHECK_MESSAGE(service.has_logged(word), word);
+    }
+}
+
+TEST_CASE("an unknown setting, or a value that can't be, is named, and the service ends with 2")
+{
+    one_service s;
+    s.refuses({}, {{"SKALD_FOO", "1"}}, "SKALD_FOO");
+    s.refuses({}, {{"SKALD_LANES_", "1"}}, "SKALD_LANES_");
+    s.refuses({}, {{"SKALD_", "1"}}, "SKALD_");
+    s.refuses({"--foo"}, {}, "--foo");
+    s.refuses({"--foo=1"}, {}, "--foo");
+    s.refuses({"stray"}, {}, "stray");
+    s.refuses({"--lanes"}, {}, "--lanes");
+    for (auto const* value : {"0", "-1", "four", "", "257", "4 ", "1e1", "99999999999999999999"}) {
+        s.refuses({}, {{"SKALD_LANES", value}}, "SKALD_LANES");
+        s.refuses({"--lanes", value}, {}, "--lanes");
+    }
+    s.refuses({}, {{"SKALD_PREFETCH", "70000"}}, "SKALD_PREFETCH");
+    s.refuses({"--prefetch", "1"}, {}, "SKALD_PREFETCH");
+    s.refuses({}, {{"SKALD_LOG_LEVEL", "loud"}}, "SKALD_LOG_LEVEL");
+    s.refuses({}, {{"SKALD_RELAY", "yes"}}, "SKALD_RELAY");
+    s.refuses({}, {{"SKALD_DRAIN_SECONDS", "0"}}, "SKALD_DRAIN_SECONDS");
+    s.refuses({"--listen", "nonsense"}, {}, "nonsense");
+    s.refuses({"--listen", "127.0.0.1:99999"}, {}, "127.0.0.1:99999");
+    s.refuses({"--listen", "192.0.2.1:80"}, {}, "192.0.2.1:80");
+    s.refuses({}, {{"DATABASE_URL_FILE", "/no/such/file"}}, "/no/such/file");
+}
+
+TEST_CASE("a URL that can't be read is a clear error, and its password is not shown")
+{
+    one_service s;
+    for (std::string const url : {"http://user:hunter2@host", "amqp://user:hunter2@", "amqp://user:hunter2@host:port",
+                                  "amqp://user:hunter2@host:5672/a/b", "", "user:hunter2@host"}) {
+        auto variables = s.variables;
+        variables["AMQP_URL"] = url;
+        service_process service{shop::program("payment"), {}, variables};
+        service.start();
+        auto const end = service.wait(std::chrono::seconds{10});
+        CHECK_MESSAGE(end.code == 2, url, ": ", service.log());
+        CHECK_MESSAGE(service.has_logged("AMQP"), url, ": ", service.log());
+        CHECK_FALSE(service.has_logged("hunter2"));
+    }
+    for (std::string const url : {"postgresql://user:hunter2@[::1", "postgresql://user:hunter2@host:port/db",
+                                  "postgresql://user:hunter2@host/db?nosuch=1", "hunter2"}) {
+        auto variables = s.variables;
+        variables["DATABASE_URL"] = url;
+        service_process service{shop::program("payment"), {}, variables};
+        service.start();
+        // No amount of waiting makes such a URL right.
+        auto const end = service.wait(std::chrono::seconds{5});
+        CHECK_MESSAGE(end.code == 2, url, ": ", service.log());
+        CHECK_FALSE_MESSAGE(service.has_logged("hunter2"), service.log());
+    }
+}
+
+TEST_CASE("a port that is taken is named, and the service ends with 2")
+{
+    one_service s;
+    int const taken = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    REQUIRE(::bind(taken, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+    REQUIRE(::listen(taken, 1) == 0);
+    socklen_t size = sizeof address;
+    ::getsockname(taken, reinterpret_cast<sockaddr*>(&address), &size);
+    auto const where = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+    s.refuses({"--listen", where}, {}, where);
+    ::close(taken);
+}
+
+TEST_CASE("two services in one database: the second is refused and leaves nothing in it")
+{
+    one_service s;
+    service_process payments{shop::program("payment"), {}, s.variables};
+    payments.start();
+    REQUIRE(eventually([&] { return payments.has_logged("worker.started"); }));
+    service_process shipping{shop::program("shipping"), {}, s.variables};
+    auto const end = shipping.run();
+    CHECK(end.code == 2);
+    CHECK_MESSAGE(shipping.has_logged("belongs to the service payments"), shipping.log());
+    CHECK(s.database.value("SELECT to_regclass('public.stock')") == "<null>");
+    CHECK(s.database.count("skald.migration WHERE owner = 'shipping'") == 0);
+    CHECK(payments.terminate().code == 0);
+}
+
+TEST_CASE("a queue that exists with other arguments is a clear error at start")
+{
+    one_service s;
+    amqp_hands hands{broker()};
+    hands.delete_queue("skald.payments");
+    hands.declare_queue("skald.payments");
+    s.refuses({}, {}, "skald.payments");
+    hands.delete_queue("skald.payments");
+}
+
+TEST_CASE("an exchange that exists with another type is a clear error at start")
+{
+    one_service s;
+    {
+        amqp_hands hands{broker()};
+        hands.delete_exchange("skald");
+        hands.declare_exchange("skald", "fanout");
+        s.refuses({}, {}, "skald");
+        hands.delete_exchange("skald");
+    }
+}
+
+TEST_CASE("a schema that a newer or another Skald changed is refused, not used")
+{
+    one_service s;
+    {
+        service_process payments{shop::program("payment"), {}, s.variables};
+        payments.start();
+        REQUIRE(eventually([&] { return payments.has_logged("worker.started"); }));
+        CHECK(payments.terminate().code == 0);
+    }
+    s.database.ask("UPDATE skald.migration SET checksum = 'x' WHERE owner = 'skald' AND name = '0002_guard'");
+    s.refuses({}, {}, "0002_guard");
+}

@@ -1,0 +1,265 @@
+// The broker and the database go away and come back, in every order: nothing lost, nothing twice, no wrong answer.
+#include <atomic>
+#include <thread>
+
+#include "support/shop.hpp"
+
+using namespace skald::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Orders from a thread of its own until it is stopped; what was not accepted is sent again with the same key.
+class customers
+{
+public:
+    explicit customers(shop& s, std::string prefix = "load") : shop_{s}, prefix_{std::move(prefix)}
+    {
+        thread_ = std::jthread{[this](std::stop_token const& stop) {
+            for (int i = 0; !stop.stop_requested() && i < orders_max; ++i) place(prefix_ + '-' + std::to_string(i));
+        }};
+    }
+    /// Finishes the order in hand. Every order counted was accepted.
+    int stop()
+    {
+        thread_.request_stop();
+        thread_.join();
+        return accepted_;
+    }
+    int accepted() const { return accepted_; }
+    /// Answers that no fault excuses.
+    std::vector<std::string> wrong() const { return wrong_; }
+
+private:
+    static constexpr int orders_max = 500;
+
+    void place(std::string const& key)
+    {
+        std::string const sku = ++placed_ % 4 == 0 ? "rare" : "lamp";
+        bool const done = eventually([&] {
+            try {
+                auto const answer = shop_.order(key, {.sku = sku, .cents = 10});
+                if (answer.status == 202) return true;
+                if (answer.status != 0 && answer.status != 409 && answer.status != 503)
+                    wrong_.push_back(std::to_string(answer.status) + ' ' + answer.body);
+            }
+            catch (std::exception const&) {
+                // The service is being restarted.
+            }
+            return false;
+        }, 60s);
+        if (done) ++accepted_;
+        else wrong_.push_back(key + " was never accepted");
+    }
+
+    shop& shop_;
+    std::string prefix_;
+    int placed_{0};
+    std::atomic<int> accepted_{0};
+    std::vector<std::string> wrong_;
+    std::jthread thread_;
+};
+
+void check_all_well(shop& s, customers& load)
+{
+    int const accepted = load.stop();
+    CHECK(load.wrong().empty());
+    for (auto const& wrong : load.wrong()) MESSAGE(wrong);
+    CHECK(s.all_end(90s));
+    CHECK(s.outboxes_empty());
+    CHECK(s.orders_db.count("customer_order") == accepted);
+    CHECK(s.parked_in_all() == 0);
+    s.check_books(100001, 1000);
+}
+
+bool reaches(customers const& load, int count)
+{
+    return eventually([&] { return load.accepted() >= count; }, 60s);
+}
+
+}  // namespace
+
+TEST_CASE("while the broker is away orders are accepted, kept in the outbox, and delivered when it is back")
+{
+    shop s;
+    s.open();
+    server_away rabbitmq{"rabbitmq"};
+    for (int i = 0; i < 5; ++i) REQUIRE(s.order("k" + std::to_string(i)).status == 202);
+    CHECK(s.order("k0").value_of("Idempotency-Replayed") == "true");
+    CHECK(s.orders_db.count("skald.outbox") == 5);
+    CHECK(s.status("k0") == "running");
+    CHECK(s.get("/readyz").status == 503);
+    CHECK(s.get("/livez").status == 200);
+    rabbitmq.come_back();
+    CHECK(s.all_end(60s));
+    CHECK(s.outboxes_empty());
+    s.check_books(100001, 1000);
+    CHECK(s.get("/readyz").status == 200);
+    s.close_in_order();
+}
+
+TEST_CASE("services that start while the broker is away work as soon as it is there")
+{
+    shop s;
+    server_away rabbitmq{"rabbitmq"};
+    s.start_all();
+    s.fill();
+    CHECK(s.order("k").status == 202);
+    rabbitmq.come_back();
+    CHECK(s.ends("k", "completed", 60s));
+    s.close_in_order();
+}
+
+TEST_CASE("SIGTERM while the broker is away ends with 0 in time")
+{
+    shop s;
+    s.open();
+    server_away rabbitmq{"rabbitmq"};
+    CHECK(s.order("k").status == 202);
+    for (auto* service : s.services()) {
+        auto const end = service->terminate(25s);
+        CHECK_MESSAGE(end.code == 0, service->log());
+    }
+    CHECK(s.orders_db.count("skald.outbox") == 1);
+    rabbitmq.come_back();
+    s.start_all();
+    CHECK(s.ends("k", "completed", 60s));
+    s.close_in_order();
+}
+
+TEST_CASE("the broker is killed in the middle of orders")
+{
+    shop s;
+    s.open();
+    customers load{s};
+    REQUIRE(reaches(load, 20));
+    kill_server("rabbitmq");
+    int const then = load.accepted();
+    CHECK(reaches(load, then + 20));
+    start_server("rabbitmq");
+    CHECK(reaches(load, then + 40));
+    check_all_well(s, load);
+    s.close_in_order();
+}
+
+TEST_CASE("all connections to the broker are closed, again and again, in the middle of orders")
+{
+    shop s;
+    s.open();
+    customers load{s};
+    for (int i = 1; i <= 4; ++i) {
+        REQUIRE(reaches(load, 20 * i));
+        rabbitmqctl("-q close_all_connections --vhost " + broker().vhost + " test");
+    }
+    check_all_well(s, load);
+    s.close_in_order();
+}
+
+TEST_CASE("every backend of the three databases is killed, again and again, in the middle of orders")
+{
+    shop s;
+    s.open();
+    customers load{s};
+    for (int i = 1; i <= 15; ++i) {
+        REQUIRE(reaches(load, 8 * i));
+        for (auto* database : s.databases())
+            database->ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                          "WHERE datname = current_database() AND pid <> pg_backend_pid()");
+    }
+    check_all_well(s, load);
+    s.close_in_order();
+}
+
+TEST_CASE("PostgreSQL stops, and is killed, in the middle of orders, and the services go on without a restart")
+{
+    shop s;
+    s.open();
+    customers load{s};
+    REQUIRE(reaches(load, 20));
+    auto const pids = std::array{s.orders.pid(), s.payments.pid(), s.shipping.pid()};
+    {
+        server_away postgres{"postgres"};
+        auto const answer = s.order("while-away");
+        CHECK(answer.status == 503);
+        CHECK(!answer.value_of("Retry-After").empty());
+        CHECK(s.get("/sagas/load-1").status == 503);
+        CHECK(s.get("/readyz").status == 503);
+        CHECK(s.get("/livez").status == 200);
+    }
+    REQUIRE(reaches(load, 40));
+    kill_server("postgres");
+    start_server("postgres");
+    REQUIRE(reaches(load, 60));
+    check_all_well(s, load);
+    for (auto* service : s.services()) CHECK(service->is_running());
+    CHECK(pids == std::array{s.orders.pid(), s.payments.pid(), s.shipping.pid()});
+    s.close_in_order();
+}
+
+TEST_CASE("services that start while the database is away say so and work as soon as it is there")
+{
+    shop s;
+    server_away postgres{"postgres"};
+    for (auto* service : s.services()) service->start();
+    for (auto* service : s.services())
+        CHECK(eventually([&] { return service->has_logged("database.waiting"); }));
+    service_process another{shop::program("payment"), {}, shop::variables(s.payments_db)};
+    another.start();
+    REQUIRE(eventually([&] { return another.has_logged("database.waiting"); }));
+    CHECK(another.terminate().code == 0);
+    postgres.come_back();
+    for (auto* service : s.services()) s.wait_until_started(*service);
+    s.fill();
+    CHECK(s.order("k").status == 202);
+    CHECK(s.ends("k", "completed"));
+    s.close_in_order();
+}
+
+TEST_CASE("SIGTERM while the database is away ends with 0 in time")
+{
+    shop s;
+    s.open();
+    REQUIRE(s.order("k").status == 202);
+    {
+        server_away postgres{"postgres"};
+        for (auto* service : s.services()) service->kill(SIGTERM);
+        for (auto* service : s.services()) {
+            auto const end = service->wait(25s);
+            CHECK_MESSAGE(end.code == 0, service->log());
+        }
+    }
+    s.start_all();
+    CHECK(s.ends("k", "completed") );
+}
+
+TEST_CASE("a message that no queue takes stays in the outbox with its reason, and goes when the service comes")
+{
+    shop s;
+    s.orders.start();
+    s.shipping.start();
+    s.wait_until_started(s.orders);
+    s.wait_until_started(s.shipping);
+    REQUIRE(s.order("k").status == 202);
+    REQUIRE(eventually([&] { return s.orders_db.count("skald.outbox WHERE attempts > 1 AND error <> ''") == 1; }));
+    CHECK(s.orders_db.value("SELECT error FROM skald.outbox").find("NO_ROUTE") != std::string::npos);
+    CHECK(s.orders_db.count("skald.outbox") == 1);
+    s.payments.start();
+    s.wait_until_started(s.payments);
+    s.fill();
+    CHECK(eventually([&] { return s.status("k") == "compensated" || s.status("k") == "completed"; }));
+    CHECK(s.outboxes_empty());
+    s.close_in_order();
+}
+
+TEST_CASE("a queue that is deleted under its service is made again, and nothing in an outbox is lost")
+{
+    shop s;
+    amqp_hands hands{broker()};
+    s.open();
+    REQUIRE(s.order("before").status == 202);
+    REQUIRE(s.ends("before", "completed"));
+    hands.delete_queue("skald.payments");
+    REQUIRE(s.order("after").status == 202);
+    CHECK(s.ends("after", "completed", 60s));
+    s.close_in_order();
+}

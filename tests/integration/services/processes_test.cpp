@@ -1,0 +1,172 @@
+// Processes that end in order, or not at all in order, in the middle of orders; and several of one service.
+#include <thread>
+
+#include "support/shop.hpp"
+
+using namespace skald::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// `count` orders with the keys prefix-0.., each sent until it is accepted, whatever happens to the service meanwhile.
+std::jthread place(shop& s, std::string prefix, int count)
+{
+    return std::jthread{[&s, prefix = std::move(prefix), count] {
+        for (int i = 0; i < count; ++i)
+            eventually([&] {
+                try {
+                    return s.order(prefix + std::to_string(i), {.sku = i % 4 == 0 ? "rare" : "lamp", .cents = 10}).status ==
+                           202;
+                }
+                catch (std::exception const&) {
+                    return false;
+                }
+            }, 60s);
+    }};
+}
+
+void check_all_well(shop& s, int orders)
+{
+    CHECK(s.all_end(90s));
+    CHECK(s.outboxes_empty());
+    CHECK(s.orders_db.count("customer_order") == orders);
+    CHECK(s.parked_in_all() == 0);
+    s.check_books(100001, 1000);
+}
+
+}  // namespace
+
+TEST_CASE("SIGTERM in the middle of orders drains, ends with 0, and leaves nothing half done")
+{
+    shop s;
+    s.open();
+    auto clients = place(s, "k", 150);
+    for (int round = 1; round <= 4; ++round) {
+        REQUIRE(eventually([&] { return s.orders_db.count("customer_order") >= 25 * round; }, 60s));
+        for (auto* service : s.services()) {
+            auto const end = service->terminate();
+            CHECK_MESSAGE(end.code == 0, service->log());
+            CHECK(service->has_logged("clean=yes"));
+            service->start();
+            s.wait_until_started(*service);
+        }
+    }
+    clients.join();
+    check_all_well(s, 150);
+    s.close_in_order();
+}
+
+TEST_CASE("SIGTERM in the middle of a slow step waits for it")
+{
+    shop s;
+    s.open();
+    s.payments_db.ask("CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS "
+                      "$$ BEGIN PERFORM pg_sleep(3); RETURN NEW; END $$;"
+                      "CREATE TRIGGER slow BEFORE INSERT ON charge FOR EACH ROW EXECUTE FUNCTION slow()");
+    REQUIRE(s.order("k").status == 202);
+    REQUIRE(eventually([&] {
+        return s.payments_db.count("pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()") == 1;
+    }));
+    CHECK(s.payments.terminate().code == 0);
+    CHECK(s.payments_db.count("charge") == 1);
+    CHECK(s.ends("k", "completed"));
+}
+
+TEST_CASE("a step that takes longer than the drain is not done, says so with 75, and is done by the next process")
+{
+    shop s;
+    s.payments.set_variable("SKALD_DRAIN_SECONDS", "1");
+    s.open();
+    s.payments_db.ask("CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS "
+                      "$$ BEGIN PERFORM pg_sleep(4); RETURN NEW; END $$;"
+                      "CREATE TRIGGER slow BEFORE INSERT ON charge FOR EACH ROW EXECUTE FUNCTION slow()");
+    REQUIRE(s.order("k").status == 202);
+    REQUIRE(eventually([&] {
+        return s.payments_db.count("pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()") == 1;
+    }));
+    CHECK(s.payments.terminate().code == 75);
+    s.payments.start();
+    CHECK(s.ends("k", "completed"));
+    CHECK(s.payments_db.count("charge") == 1);
+    s.check_books(100001, 1000);
+}
+
+TEST_CASE("SIGKILL of each service, again and again, in the middle of orders")
+{
+    shop s;
+    s.open();
+    auto clients = place(s, "k", 150);
+    for (int round = 1; round <= 5; ++round) {
+        REQUIRE(eventually([&] { return s.orders_db.count("customer_order") >= 20 * round; }, 60s));
+        for (auto* service : s.services()) {
+            service->kill_and_restart();
+            s.wait_until_started(*service);
+        }
+    }
+    clients.join();
+    check_all_well(s, 150);
+    s.close_in_order();
+}
+
+TEST_CASE("two processes of each service share the work, and every effect is single")
+{
+    shop s;
+    amqp_hands hands{broker()};
+    hands.capture_everything();
+    s.open();
+    service_process payments{shop::program("payment"), {}, shop::variables(s.payments_db)};
+    service_process shipping{shop::program("shipping"), {}, shop::variables(s.shipping_db)};
+    service_process orders{shop::program("order"), {"--listen", "127.0.0.1:0"}, shop::variables(s.orders_db)};
+    for (auto* second : {&payments, &shipping, &orders}) {
+        second->start();
+        s.wait_until_started(*second);
+    }
+    // The same keys through both, at the same time.
+    std::vector<std::jthread> clients;
+    for (auto const port : {s.orders.http_port(), orders.http_port()})
+        clients.emplace_back([port] {
+            for (int i = 0; i < 100; ++i)
+                eventually([&] {
+                    order_request const what{.sku = i % 4 == 0 ? "rare" : "lamp", .cents = 10};
+                    return raw_client{port}.ask(shop::post("k" + std::to_string(i), what.body())).status == 202;
+                });
+        });
+    clients.clear();
+    for (auto const& one : hands.take_captured())
+        for (int i = 0; i < 3; ++i) hands.send(one);
+    check_all_well(s, 100);
+    CHECK(s.all_acked());
+    for (auto* second : {&payments, &shipping, &orders}) CHECK(second->terminate().code == 0);
+    s.close_in_order();
+}
+
+TEST_CASE("three services that start at the same moment on empty databases and an empty broker all come up")
+{
+    shop s;
+    amqp_hands hands{broker()};
+    hands.delete_exchange("skald");
+    service_process second{shop::program("payment"), {}, shop::variables(s.payments_db)};
+    service_process third{shop::program("payment"), {}, shop::variables(s.payments_db)};
+    second.start();
+    third.start();
+    s.start_all();
+    s.wait_until_started(second);
+    s.wait_until_started(third);
+    s.fill();
+    CHECK(s.order("k").status == 202);
+    CHECK(s.ends("k", "completed"));
+    s.close_in_order();
+}
+
+TEST_CASE("without its relay a service keeps its messages, and another process with one sends them")
+{
+    shop s;
+    s.orders.set_variable("SKALD_RELAY", "off");
+    s.open();
+    REQUIRE(s.order("k").status == 202);
+    CHECK(s.orders_db.count("skald.outbox") == 1);
+    service_process relay{shop::program("order"), {}, shop::variables(s.orders_db)};
+    relay.start();
+    CHECK(s.ends("k", "completed"));
+    CHECK(s.outboxes_empty());
+}

@@ -1,0 +1,183 @@
+// Steps that throw, for ever or for a while: rolled back, tried again, bounded, and never silent. Triggers on the
+// example's tables play the fault, since its steps have none.
+#include "support/shop.hpp"
+
+using namespace skald::testing;
+
+namespace {
+
+/// Makes every insert into `name` run this PL/pgSQL.
+void sabotage(fresh_database& database, std::string const& name, std::string const& code, std::string const& when = "INSERT")
+{
+    database.ask("CREATE FUNCTION sabotage() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN " + code +
+                 "; RETURN NEW; END $f$; CREATE TRIGGER sabotage BEFORE " + when + " ON " + name +
+                 " FOR EACH ROW EXECUTE FUNCTION sabotage()");
+}
+
+void repair(fresh_database& database)
+{
+    database.ask("DROP FUNCTION sabotage() CASCADE");
+}
+
+}  // namespace
+
+TEST_CASE("a step that fails a few times is tried again and then done once")
+{
+    shop s;
+    s.open();
+    s.payments_db.ask("CREATE SEQUENCE tries");
+    sabotage(s.payments_db, "charge", "IF nextval('tries') < 3 THEN RAISE 'not yet'; END IF");
+    REQUIRE(s.order("k").status == 202);
+    CHECK(s.ends("k", "completed"));
+    CHECK(s.payments_db.ask("SELECT status, attempts FROM skald.idempotency") == table{{"completed", "3"}});
+    CHECK(s.payments_db.count("charge") == 1);
+    s.check_books(100001, 1000);
+    s.close_in_order();
+}
+
+TEST_CASE("a compensatable step that always fails is given up after its attempts, and the order is cancelled")
+{
+    shop s;
+    s.open();
+    sabotage(s.payments_db, "charge", "RAISE 'never'");
+    REQUIRE(s.order("k").status == 202);
+    CHECK(s.ends("k", "compensated", std::chrono::seconds{90}));
+    CHECK(s.payments_db.ask("SELECT status, attempts FROM skald.idempotency") == table{{"rejected", "8"}});
+    CHECK(s.payments_db.count("charge") == 0);
+    s.check_books(100001, 1000);
+    s.close_in_order();
+}
+
+TEST_CASE("a compensation that always fails is parked, and the saga shows as stuck")
+{
+    shop s;
+    s.open();
+    sabotage(s.payments_db, "charge", "IF NEW.kind = 'refund' THEN RAISE 'never'; END IF");
+    REQUIRE(s.order("k", {.sku = "rare"}).status == 202);
+    CHECK(s.ends("k", "stuck", std::chrono::seconds{90}));
+    CHECK(s.payments_db.count("skald.parked WHERE reason = 'attempts_exhausted'") == 1);
+    CHECK(s.payments_db.count("charge WHERE kind = 'refund'") == 0);
+    s.close_in_order();
+}
+
+TEST_CASE("a retriable step that always fails is parked, and the saga shows as stuck")
+{
+    shop s;
+    s.open();
+    sabotage(s.orders_db, "customer_order", "IF NEW.status = 'confirmed' THEN RAISE 'never'; END IF", "UPDATE");
+    REQUIRE(s.order("k").status == 202);
+    CHECK(s.ends("k", "stuck", std::chrono::seconds{90}));
+    CHECK(s.orders_db.count("skald.parked WHERE reason = 'attempts_exhausted'") == 1);
+    s.close_in_order();
+}
+
+// Codes that say "what is beneath the step broke" must not make a step that always ends so loop for ever and in silence.
+TEST_CASE("a step that always fails with a code of the server's own is bounded too")
+{
+    for (std::string const code : {"0A000", "XX000", "53100", "25006", "58030", "40001", "57014", "55P03", "2D000", "08006"}) {
+        CAPTURE(code);
+        shop s;
+        s.open();
+        sabotage(s.payments_db, "charge", "RAISE 'never' USING ERRCODE = '" + code + "'");
+        REQUIRE(s.order("k").status == 202);
+        bool const ended = eventually([&] {
+            auto const now = s.status("k");
+            return now == "compensated" || now == "stuck" ||
+                   s.payments_db.count("skald.idempotency WHERE status = 'retrying' AND attempts > 1") == 1;
+        }, std::chrono::seconds{20});
+        CHECK_MESSAGE(ended, code, " is tried again for ever: ", s.saga("k").dump());
+        repair(s.payments_db);
+        CHECK(eventually([&] { return s.status("k") != "running"; }, std::chrono::seconds{60}));
+        CHECK(s.payments_db.count("charge") <= 1);
+    }
+}
+
+TEST_CASE("a fault that shows only at COMMIT rolls the step back and is tried again")
+{
+    shop s;
+    s.open();
+    s.payments_db.ask("CREATE SEQUENCE tries; CREATE FUNCTION late() RETURNS trigger LANGUAGE plpgsql AS "
+                      "$$ BEGIN IF nextval('tries') < 3 THEN RAISE 'late'; END IF; RETURN NEW; END $$;"
+                      "CREATE CONSTRAINT TRIGGER late AFTER INSERT ON charge DEFERRABLE INITIALLY DEFERRED "
+                      "FOR EACH ROW EXECUTE FUNCTION late()");
+    REQUIRE(s.order("k").status == 202);
+    CHECK(s.ends("k", "completed"));
+    CHECK(s.payments_db.count("charge") == 1);
+    s.check_books(100001, 1000);
+    s.close_in_order();
+}
+
+TEST_CASE("a step whose connection is killed in its middle is done once")
+{
+    shop s;
+    s.open();
+    s.payments_db.ask("CREATE SEQUENCE tries");
+    sabotage(s.payments_db, "charge",
+             "IF nextval('tries') < 3 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF");
+    REQUIRE(s.order("k").status == 202);
+    CHECK(s.ends("k", "completed"));
+    s.check_books(100001, 1000);
+    s.close_in_order();
+}
+
+TEST_CASE("the entry's transaction that fails leaves nothing, says so, and the key can be used again")
+{
+    shop s;
+    s.open();
+    sabotage(s.orders_db, "customer_order", "RAISE 'not now'");
+    auto const answer = s.order("k");
+    CHECK(answer.status >= 500);
+    CHECK(answer.value_of("Content-Type") == "application/problem+json");
+    CHECK(answer.body.find("not now") == std::string::npos);
+    CHECK(s.orders_db.count("skald.idempotency") == 0);
+    repair(s.orders_db);
+    CHECK(s.order("k").status == 202);
+    CHECK(s.ends("k", "completed"));
+    s.close_in_order();
+}
+
+TEST_CASE("an entry whose connection is killed while it commits is never told that it failed when it did not")
+{
+    shop s;
+    s.open();
+    s.orders_db.ask("CREATE SEQUENCE tries; CREATE FUNCTION late() RETURNS trigger LANGUAGE plpgsql AS "
+                    "$$ BEGIN IF nextval('tries') < 2 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF; "
+                    "RETURN NEW; END $$;"
+                    "CREATE CONSTRAINT TRIGGER late AFTER INSERT ON customer_order DEFERRABLE INITIALLY DEFERRED "
+                    "FOR EACH ROW EXECUTE FUNCTION late()");
+    auto const answer = s.order("k");
+    CHECK((answer.status == 202 || answer.status == 503));
+    if (answer.status == 503) CHECK(!answer.value_of("Retry-After").empty());
+    CHECK(eventually([&] { return s.order("k").status == 202; }));
+    CHECK(s.ends("k", "completed"));
+    CHECK(s.orders_db.count("customer_order") == 1);
+    s.close_in_order();
+}
+
+// skald.start() is the door for other languages: what comes in there is as much a saga as any.
+TEST_CASE("a saga whose data does not fit the step does not hang in silence as running")
+{
+    shop s;
+    s.open();
+    s.orders_db.ask("SELECT skald.start('', 'sql', 'place-order', 1, '{\"id\":\"x\"}', 'forward 1/2 "
+                    "charge-payment@payments=compensatable arrange-shipping@shipping=pivot', sha256('x'), 'payments', "
+                    "'charge-payment', '{\"id\":\"x\"}', '{\"x-idempotency-key\":\"sql:charge-payment\",\"x-saga-scope\":\"\","
+                    "\"x-saga\":\"place-order\",\"x-saga-version\":\"1\",\"x-saga-itinerary\":\"forward 1/2 "
+                    "charge-payment@payments=compensatable arrange-shipping@shipping=pivot\"}')");
+    REQUIRE(eventually([&] { return s.payments_db.count("skald.parked") == 1; }));
+    CHECK_MESSAGE(s.ends("sql", "stuck", std::chrono::seconds{5}), s.saga("sql").dump());
+    s.close_in_order();
+}
+
+TEST_CASE("a saga with a step that its service does not host does not hang in silence as running")
+{
+    shop s;
+    s.open();
+    s.orders_db.ask("SELECT skald.start('', 'sql', 'place-order', 1, '{}', 'forward 1/1 wrap-gift@shipping=pivot', "
+                    "sha256('x'), 'shipping', 'wrap-gift', '{}', '{\"x-idempotency-key\":\"sql:wrap-gift\","
+                    "\"x-saga-scope\":\"\",\"x-saga\":\"place-order\",\"x-saga-version\":\"1\","
+                    "\"x-saga-itinerary\":\"forward 1/1 wrap-gift@shipping=pivot\"}')");
+    REQUIRE(eventually([&] { return s.shipping_db.count("skald.parked") == 1; }));
+    CHECK_MESSAGE(s.ends("sql", "stuck", std::chrono::seconds{5}), s.saga("sql").dump());
+    s.close_in_order();
+}

@@ -1,0 +1,71 @@
+// The servers that the tests run against: where they are, and an operator's hands on them.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace skald::testing {
+
+/// The variable, or an error that says how to get one: a test that silently did nothing would count as passed.
+inline std::string required(char const* variable)
+{
+    char const* const value = std::getenv(variable);
+    if (value == nullptr || *value == '\0')
+        throw std::runtime_error{std::string{variable} +
+                                 " is not set: these tests need a stack of their own; run eval \"$(scripts/stack.sh up "
+                                 "DIR)\" and export SKALD_TEST_STACK=DIR, or run scripts/test.sh"};
+    return value;
+}
+
+inline std::string run_command(std::string const& command)
+{
+    std::string output;
+    std::FILE* const pipe = ::popen((command + " 2>&1").c_str(), "r");
+    if (pipe == nullptr) throw std::runtime_error{"can't run " + command};
+    char buffer[4096];
+    for (std::size_t size = 0; (size = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) output.append(buffer, size);
+    if (::pclose(pipe) != 0) throw std::runtime_error{command + " failed: " + output};
+    return output;
+}
+
+inline std::string stack(std::string const& verb, std::string const& words)
+{
+    return run_command(std::string{SKALD_STACK_SCRIPT} + ' ' + verb + " '" + required("SKALD_TEST_STACK") + "' " + words);
+}
+
+inline void start_server(std::string const& name) { stack("start", name); }
+inline void stop_server(std::string const& name) { stack("stop", name); }
+inline void kill_server(std::string const& name) { stack("kill", name); }
+inline std::string rabbitmqctl(std::string const& words) { return stack("ctl", words); }
+
+/// Stops a server, and starts it again whatever happens meanwhile.
+class server_away
+{
+public:
+    explicit server_away(std::string name) : name_{std::move(name)} { stop_server(name_); }
+    server_away(server_away const&) = delete;
+    server_away& operator=(server_away const&) = delete;
+    ~server_away()
+    {
+        try {
+            come_back();
+        }
+        catch (std::exception const& error) {
+            std::fprintf(stderr, "%s did not come back: %s\n", name_.c_str(), error.what());
+        }
+    }
+    void come_back()
+    {
+        if (!std::exchange(is_away_, false)) return;
+        start_server(name_);
+    }
+
+private:
+    std::string name_;
+    bool is_away_{true};
+};
+
+}  // namespace skald::testing

@@ -1,0 +1,95 @@
+#include "support/world.hpp"
+
+#include <doctest/doctest.h>
+
+namespace skald::test {
+
+using namespace std::chrono_literals;
+
+service::service(std::string n, memory::memory_transport& transport)
+    : name{std::move(n)}, db{name}, store_{options()}, outbox_{options()}, publisher_{transport.open_publisher()},
+      deliveries_{transport.subscribe(name, 100)},
+      executor_{name, steps_, store_, wake_, log_, std::mt19937_64{1}},
+      relay_{{}, outbox_, *publisher_, wake_, stop_, log_, std::mt19937_64{1}}
+{}
+
+postgres::connection_options service::options() const
+{
+    postgres::connection_options o;
+    o.url = db.url();
+    o.lock_timeout = 200ms;  // what is locked in these tests stays locked
+    return o;
+}
+
+std::size_t service::relay_due()
+{
+    return relay_.move_batch();
+}
+
+bool service::settle_one()
+{
+    for (auto const& d : deliveries_->take(1, 0ms)) {
+        executor_.settle(d);
+        deliveries_->ack(d.tag);
+        return true;
+    }
+    return false;
+}
+
+void service::settle_apart(ports::delivery const& d)
+{
+    auto apart = options();
+    apart.lock_timeout = 10s;
+    postgres::postgres_store store{apart};
+    runtime::executor{name, steps_, store, wake_, log_, std::mt19937_64{2}}.settle(d);
+}
+
+world::world(std::vector<std::string> const& services) : home_{services.front()}
+{
+    for (auto const& name : services) services_.emplace(name, std::make_unique<service>(name, transport_));
+}
+
+void world::run()
+{
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (auto& [name, s] : services_) {
+            moved = s->relay_due() > 0 || moved;
+            moved = s->settle_one() || moved;
+        }
+    }
+}
+
+ports::delivery world::delivery_of(core::message m, std::string problem)
+{
+    ports::delivery d;
+    d.message = std::move(m);
+    d.problem = std::move(problem);
+    return d;
+}
+
+core::message world::last_sent(std::string const& type) const
+{
+    auto const sent = transport_.captured();
+    for (auto it = sent.rbegin(); it != sent.rend(); ++it)
+        if (it->type == type) return *it;
+    FAIL("no message of type ", type, " was sent");
+    return {};
+}
+
+std::string world::saga_status(std::string const& key)
+{
+    return home().db.one("SELECT status FROM skald.saga WHERE key = '" + key + "'");
+}
+
+std::string world::parked()
+{
+    std::string text;
+    for (auto& [name, s] : services_) {
+        auto const rows = s->db.rows("SELECT reason, count(*) FROM skald.parked GROUP BY 1 ORDER BY 1");
+        if (!rows.empty()) text.append(text.empty() ? "" : "\n").append(name).append("|").append(rows);
+    }
+    return text;
+}
+
+}  // namespace skald::test

@@ -1,0 +1,109 @@
+// Several services in one process, stepped by hand: real databases, the in-memory transport, no threads and no waiting.
+#pragma once
+
+#include "core/envelope.hpp"
+#include "core/log.hpp"
+#include "memory/memory_transport.hpp"
+#include "postgres/postgres_outbox.hpp"
+#include "postgres/postgres_store.hpp"
+#include "runtime/executor.hpp"
+#include "runtime/registry.hpp"
+#include "runtime/relay.hpp"
+#include "support/database.hpp"
+
+#include <skald/skald.hpp>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace skald::test {
+
+/// Everything that one service has, without its threads.
+class service
+{
+public:
+    service(std::string name, memory::memory_transport& transport);
+
+    /// Hosts a step, tried `attempts_max` times with no wait in between.
+    template <class Data, step_kind... Kinds, step_kind Kind, class Step>
+    void host(definition<Data, Kinds...> const& saga, step_handle<Data, Kind> const& handle, Step step, int attempts_max = 3)
+    {
+        using namespace std::chrono_literals;
+        steps_.add(saga.name, handle.name,
+                   {std::make_unique<detail::typed_step<Data, Step>>(std::move(step)), {attempts_max, 0ms, 0ms}});
+    }
+
+    /// Moves what is due to the broker; returns how many rows left.
+    std::size_t relay_due();
+
+    /// Takes one delivery and settles it. False where none was waiting.
+    bool settle_one();
+
+    /// Settles a delivery on a connection of its own, as another lane would.
+    void settle_apart(ports::delivery const& d);
+
+    void settle(ports::delivery const& d) { executor_.settle(d); }
+
+    /// Makes every message that waits for its time due now.
+    void make_due() const { db.run("UPDATE skald.outbox SET due_at = clock_timestamp()"); }
+
+    std::string const name;
+    database const db;
+
+private:
+    postgres::connection_options options() const;
+
+    core::silent_logger log_;
+    runtime::registry steps_;
+    runtime::wakeup wake_;
+    runtime::stop_flag stop_;
+    postgres::postgres_store store_;
+    postgres::postgres_outbox outbox_;
+    std::unique_ptr<ports::publisher> publisher_;
+    std::unique_ptr<ports::subscription> deliveries_;
+    runtime::executor executor_;
+    runtime::relay relay_;
+};
+
+class world
+{
+public:
+    explicit world(std::vector<std::string> const& services);
+
+    service& at(std::string const& name) { return *services_.at(name); }
+    memory::memory_transport& transport() { return transport_; }
+
+    /// Starts a saga at the first service, in a transaction of its own.
+    template <class Definition, class Data>
+    void start(Definition const& saga, Data const& data, std::string const& key)
+    {
+        pqxx::connection c{home().db.url()};
+        pqxx::work tx{c};
+        skald::start(tx, saga, data, {key, ""});
+        tx.commit();
+    }
+
+    /// Relays and settles until nothing is due and nothing is waiting.
+    void run();
+
+    /// The next delivery of a service, taken from a message that was captured or made up.
+    static ports::delivery delivery_of(core::message m, std::string problem = {});
+
+    /// The last message of that type that went over the broker.
+    core::message last_sent(std::string const& type) const;
+
+    std::string saga_status(std::string const& key);
+    std::string parked();
+
+private:
+    service& home() { return *services_.at(home_); }
+
+    memory::memory_transport transport_;
+    std::map<std::string, std::unique_ptr<service>> services_;
+    std::string home_;
+};
+
+}  // namespace skald::test
