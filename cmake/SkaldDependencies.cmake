@@ -9,4 +9,5 @@ find_package(nlohmann_json 3.11 REQUIRED)
 find_package(Boost 1.81 REQUIRED)
 # libpqxx 6 has no CMake package; pkg-config knows both 6 and 7.
 pkg_check_modules(libpqxx REQUIRED IMPORTED_TARGET GLOBAL libpqxx>=6.4)
+pkg_check_modules(libpq REQUIRED IMPORTED_TARGET GLOBAL libpq>=14)
 pkg_check_modules(librabbitmq REQUIRED IMPORTED_TARGET GLOBAL librabbitmq>=0.11)

@@ -154,7 +154,7 @@ start_stack() {
   local exports
   say "starting a private PostgreSQL and RabbitMQ in $folder/stack"
   # What the caller has set for servers of their own is not meant for these.
-  unset "${!PG@}" DATABASE_URL
+  unset "${!PG@}" DATABASE_URL DATABASE_URL_FILE AMQP_URL_FILE SKALD_HTTP_LISTEN
   exports=$("$root/scripts/stack.sh" up "$folder/stack" 2>"$folder/logs/stack-up.log") || {
     cat "$folder/logs/stack-up.log" >&2
     die 'the private PostgreSQL and RabbitMQ did not start'

@@ -5,12 +5,16 @@ VALUES ($1::text, $2::text, $3::text, $4::bytea, $5::text, $6::text, $7::jsonb, 
         clock_timestamp() + $10::integer * interval '1 millisecond')
 
 -- What is due, taken by existence and never by a cursor over ids: ids do not commit in order (traps R1). The fence keeps
--- the limit from being planned away (R13). Another relay passes over rows that this one has.
+-- the limit from being planned away (R13). Another relay passes over rows that this one has. $2 bounds the bytes that one
+-- batch holds in memory; one row always fits.
 -- name: take_due
 WITH due AS MATERIALIZED (
-    SELECT id FROM skald.outbox WHERE due_at <= clock_timestamp() ORDER BY due_at, id LIMIT $1::integer
-       FOR UPDATE SKIP LOCKED)
-DELETE FROM skald.outbox o USING due WHERE o.id = due.id
+    SELECT id, due_at, octet_length(payload) AS bytes
+      FROM skald.outbox WHERE due_at <= clock_timestamp() ORDER BY due_at, id LIMIT $1::integer
+       FOR UPDATE SKIP LOCKED),
+fitting AS (
+    SELECT id, sum(bytes) OVER (ORDER BY due_at, id) - bytes AS bytes_before FROM due)
+DELETE FROM skald.outbox o USING fitting f WHERE o.id = f.id AND f.bytes_before < $2::bigint
 RETURNING o.id, o.type, encode(o.payload, 'hex') AS payload, o.idempotency_key, o.headers::text, o.content_type,
           o.destination, o.attempts
 

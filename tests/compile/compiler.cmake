@@ -1,10 +1,10 @@
 # compile(<source> [flags...]): looks at a file without making anything. Sets `compiles` and `said`.
+# `HEADERS`: the folder of our own headers. `INCLUDE`: others' folders, joined by '|'.
+set(include_flags -I ${HEADERS})
 string(REPLACE "|" ";" folders "${INCLUDE}")
-set(include_flags)
+list(REMOVE_ITEM folders "" /usr/include)  # the compiler looks there by itself, and only in its own order
 foreach(folder IN LISTS folders)
-    if(folder)
-        list(APPEND include_flags -isystem ${folder})
-    endif()
+    list(APPEND include_flags -isystem ${folder})
 endforeach()
 
 function(compile source)

@@ -1,5 +1,5 @@
 # Each public header compiles by itself, and may be included twice.
-# cmake -DCOMPILER= -DINCLUDE=<folder|folder...> -DHEADERS=<folder> -P headers.cmake
+# cmake -DCOMPILER= -DHEADERS=<folder> -DINCLUDE=<folder|folder...> -P headers.cmake
 include(${CMAKE_CURRENT_LIST_DIR}/compiler.cmake)
 
 file(GLOB_RECURSE headers ${HEADERS}/skald/*.hpp)

@@ -1,6 +1,6 @@
 # Each file in mistakes/ compiles, and with -DMISTAKE it does not: so the mistake is the reason. What the compiler then says
 # has the text behind `// expected: `.
-# cmake -DCOMPILER= -DINCLUDE=<folder|folder...> -P mistakes.cmake
+# cmake -DCOMPILER= -DHEADERS=<folder> -DINCLUDE=<folder|folder...> -P mistakes.cmake
 include(${CMAKE_CURRENT_LIST_DIR}/compiler.cmake)
 
 file(GLOB sources ${CMAKE_CURRENT_LIST_DIR}/mistakes/*.cpp)

@@ -27,6 +27,8 @@ endfunction()
 function(compile file)
     # `{.key = "..."}` leaves the other options out on purpose.
     set(flags -std=c++20 -fsyntax-only -Wall -Wextra -Wno-missing-field-initializers -Werror -I ${ROOT}/framework/include)
+    # As a system folder, /usr/include would hide the standard library's own headers.
+    list(REMOVE_ITEM INCLUDES /usr/include)
     foreach(folder IN LISTS INCLUDES)
         list(APPEND flags -isystem ${folder})
     endforeach()
@@ -73,7 +75,7 @@ endfunction()
 
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK}/sql)
-file(GLOB pages RELATIVE ${ROOT} ${ROOT}/*.md ${ROOT}/docs/*.md ${ROOT}/docs/adr/*.md)
+file(GLOB pages RELATIVE ${ROOT} ${ROOT}/*.md ${ROOT}/docker/*.md ${ROOT}/docs/*.md ${ROOT}/docs/adr/*.md)
 foreach(page IN LISTS pages)
     check_page(${page})
 endforeach()

@@ -5,7 +5,7 @@ cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/fragments.cmake)
 
 set(lines_max 200)
-file(GLOB pages RELATIVE ${ROOT} ${ROOT}/*.md ${ROOT}/docs/*.md ${ROOT}/docs/adr/*.md)
+file(GLOB pages RELATIVE ${ROOT} ${ROOT}/*.md ${ROOT}/docker/*.md ${ROOT}/docs/*.md ${ROOT}/docs/adr/*.md)
 file(GLOB_RECURSE sources ${ROOT}/framework/*.?pp ${ROOT}/sql/*.sql ${ROOT}/examples/*.?pp ${ROOT}/tools/*.?pp)
 
 # All matches of <regex> in a file, each once.

@@ -83,6 +83,7 @@ public:
             if (!receive()) return answer;
         answer.head = received_.substr(0, end + 4);
         received_.erase(0, end + 4);
+        if (!answer.head.starts_with("HTTP/1.1 ")) throw std::runtime_error{"not an answer: " + answer.head};
         answer.status = std::atoi(answer.head.c_str() + 9);
 
         std::size_t const length = has_body ? std::strtoul(answer.value_of("Content-Length").c_str(), nullptr, 10) : 0;

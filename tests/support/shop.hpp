@@ -60,30 +60,38 @@ public:
         return server.substr(0, path) + '/' + name_;
     }
 
-    /// Each call in a transaction of its own, on a connection that is made anew where it broke.
+    /// Each call in a transaction of its own, on a connection that is made anew where the server was away since.
     table ask(std::string const& sql)
     {
-        if (!connection_ || !connection_->is_open()) connection_ = std::make_unique<pqxx::connection>(url());
-        try {
-            pqxx::work tx{*connection_};
-            auto const rows = tx.exec(sql);
-            tx.commit();
-            table out;
-            for (auto const& row : rows) {
-                auto& cells = out.emplace_back();
-                for (auto const& cell : row) cells.emplace_back(cell.is_null() ? "<null>" : cell.c_str());
+        for (int tries = 1;; ++tries) {
+            bool began = false;
+            try {
+                if (!connection_ || !connection_->is_open()) connection_ = std::make_unique<pqxx::connection>(url());
+                pqxx::work tx{*connection_};
+                began = true;
+                auto const rows = tx.exec(sql);
+                tx.commit();
+                return text_of(rows);
             }
-            return out;
-        }
-        catch (...) {
-            connection_.reset();
-            throw;
+            catch (pqxx::failure const&) {
+                connection_.reset();
+                if (began || tries == 2) throw;
+            }
         }
     }
     std::string value(std::string const& sql) { return ask(sql).at(0).at(0); }
     long count(std::string const& from) { return std::stol(value("SELECT count(*) FROM " + from)); }
 
 private:
+    static table text_of(pqxx::result const& rows)
+    {
+        table out;
+        for (auto const& row : rows) {
+            auto& cells = out.emplace_back();
+            for (auto const& cell : row) cells.emplace_back(cell.is_null() ? "<null>" : cell.c_str());
+        }
+        return out;
+    }
     static void server(std::string const& sql)
     {
         pqxx::connection connection{required("DATABASE_URL")};

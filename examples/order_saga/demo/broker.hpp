@@ -19,12 +19,14 @@
 
 namespace order_demo {
 
-class broker_error : public std::runtime_error {
+class broker_error : public std::runtime_error
+{
     using std::runtime_error::runtime_error;
 };
 
 /// One captured delivery, with its properties and headers exactly as they came.
-class delivery {
+class delivery
+{
 public:
     /// Takes over what amqp_consume_message() has filled.
     explicit delivery(amqp_envelope_t const& filled) : envelope_{filled} {}
@@ -42,7 +44,8 @@ private:
 };
 
 /// Threads: one at a time.
-class broker {
+class broker
+{
 public:
     /// `url` is an amqp:// URL. Connects and opens one channel.
     explicit broker(std::string url);

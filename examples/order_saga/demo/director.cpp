@@ -47,15 +47,9 @@ std::string queue_of(std::size_t service)
 }  // namespace
 
 director::director(options const& chosen, signals const& interruptions)
-    : chosen_{chosen},
-      interruptions_{interruptions},
-      plan_{make_plan(chosen.orders, chosen.seed)},
-      databases_{chosen},
-      observer_{chosen.broker},
-      duplicator_{chosen.broker, chosen.seed},
-      port_{find_free_port()},
-      load_{plan_, port_, chosen.clients, chosen.seed},
-      services_{make_services(chosen, port_)}
+    : chosen_{chosen}, interruptions_{interruptions}, plan_{make_plan(chosen.orders, chosen.seed)},
+      databases_{chosen}, observer_{chosen.broker}, duplicator_{chosen.broker, chosen.seed}, port_{find_free_port()},
+      load_{plan_, port_, chosen.clients, chosen.seed}, services_{make_services(chosen, port_)}
 {
     figures_.orders = chosen.orders;
 }
@@ -128,8 +122,8 @@ void director::await_quiet()
 {
     figures_.phase = "waiting until all is quiet";
     if (wait_until([this] { return is_quiet(); })) return;
-    find("not quiet in the end", {fmt::format("{} messages wait in queues, {} in outboxes", messages_ready(),
-                                              databases_.count_unsent())});
+    find("not quiet in the end",
+         {fmt::format("{} messages wait in queues, {} in outboxes", messages_ready(), databases_.count_unsent())});
 }
 
 void director::end_services()
@@ -143,8 +137,9 @@ void director::end_services()
         auto how = service->ended();
         for (; !how && clock::now() < until; how = service->ended()) interruptions_.wait_for(tick_length);
         if (how != "exit code 0")
-            offenders.push_back(fmt::format("{} service: {}", service->name(),
-                                            how.value_or(fmt::format("still there after {} s", drain_patience.count()))));
+            offenders.push_back(
+                fmt::format("{} service: {}", service->name(),
+                            how.value_or(fmt::format("still there after {} s", drain_patience.count()))));
         service->kill();
     }
     find("services that did not end in order", offenders);
@@ -263,7 +258,8 @@ bool director::is_ready(std::size_t service)
     if (service != orders) return true;
     try {
         return http_client{port_, 2s}.ask({"GET", "/readyz", {}, ""}).status == 200;
-    } catch (http_error const&) {
+    }
+    catch (http_error const&) {
         return false;
     }
 }
@@ -293,7 +289,8 @@ std::uint32_t director::messages_ready()
 void director::find(std::string name, std::vector<std::string> const& offenders)
 {
     auto const shown = std::min<std::size_t>(offenders.size(), examples_max);
-    findings_.push_back({std::move(name), static_cast<std::int64_t>(offenders.size()),
+    findings_.push_back({std::move(name),
+                         static_cast<std::int64_t>(offenders.size()),
                          {offenders.begin(), offenders.begin() + static_cast<std::ptrdiff_t>(shown)}});
 }
 

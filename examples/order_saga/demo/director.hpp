@@ -1,5 +1,5 @@
-// Runs the demonstration from the first process to the verdict. All that happens at a certain moment, such as a kill, is
-// decided here, on the main thread; the clients and the duplicator have threads of their own.
+// Runs the demonstration from the first process to the verdict. All that happens at a certain moment, such as a kill,
+// is decided here, on the main thread; the clients and the duplicator have threads of their own.
 #pragma once
 
 #include <array>
@@ -25,11 +25,13 @@
 namespace order_demo {
 
 /// The demonstration cannot go on: what happened, and where to look.
-class demo_failure : public std::runtime_error {
+class demo_failure : public std::runtime_error
+{
     using std::runtime_error::runtime_error;
 };
 
-class director {
+class director
+{
 public:
     director(options const& chosen, signals const& interruptions);
 

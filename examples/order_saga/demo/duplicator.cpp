@@ -29,7 +29,8 @@ duplicator::duplicator(std::string const& broker_url, std::uint64_t seed)
     thread_ = std::jthread{[this](std::stop_token const& stop) {
         try {
             run(stop);
-        } catch (...) {
+        }
+        catch (...) {
             failure_ = std::current_exception();
             failed_ = true;
         }
@@ -60,10 +61,12 @@ void duplicator::take(std::unique_ptr<delivery> taken)
     int const luck = pick(random_, 1, 3);
     if (luck == 1) {
         publish(std::move(taken));
-    } else if (luck == 2 || !hold_back_ || held_back_.size() >= held_back_max) {
+    }
+    else if (luck == 2 || !hold_back_ || held_back_.size() >= held_back_max) {
         std::chrono::milliseconds const moment{pick(random_, 1, moment_max_ms)};
         in_a_moment_.emplace(clock::now() + moment, std::move(taken));
-    } else {
+    }
+    else {
         held_back_.push_back(std::move(taken));
     }
 }

@@ -23,7 +23,8 @@
 namespace order_demo {
 
 /// Threads: for the thread that made it; a thread of its own does the work.
-class duplicator {
+class duplicator
+{
 public:
     /// When this returns, everything that is published from now on will be captured.
     duplicator(std::string const& broker_url, std::uint64_t seed);

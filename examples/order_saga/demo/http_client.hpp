@@ -33,12 +33,14 @@ struct http_response
 };
 
 /// No answer: refused, reset, timed out, or not HTTP. Nothing is known of what became of the request.
-class http_error : public std::runtime_error {
+class http_error : public std::runtime_error
+{
     using std::runtime_error::runtime_error;
 };
 
 /// Threads: one at a time. After an http_error the next send() connects anew.
-class http_client {
+class http_client
+{
 public:
     http_client(std::uint16_t port, std::chrono::milliseconds timeout);
     ~http_client();

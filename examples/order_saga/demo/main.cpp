@@ -15,8 +15,7 @@
 
 namespace {
 
-enum exit_code
-{
+enum exit_code {
     all_well = 0,
     something_wrong = 1,
     usage = 2,
@@ -44,13 +43,16 @@ try {
             return all_well;
         }
     return run(order_demo::parse_options(argument_count, arguments));
-} catch (order_demo::usage_error const& error) {
+}
+catch (order_demo::usage_error const& error) {
     fmt::print(stderr, "order_demo: {}\n", error.what());
     return usage;
-} catch (order_demo::interrupted const& how) {
+}
+catch (order_demo::interrupted const& how) {
     fmt::print(stderr, "demo: interrupted, all services have been stopped\n");
     return ended_by_signal + how.signal;
-} catch (std::exception const& error) {
+}
+catch (std::exception const& error) {
     fmt::print("demo: FAILED: {}\n", error.what());
     return something_wrong;
 }

@@ -31,7 +31,8 @@ std::string from_environment(char const* name)
     char const* const value = std::getenv(name);
     if (value == nullptr || *value == '\0')
         throw usage_error(fmt::format("{} is not set: start a stack with scripts/stack.sh up DIR and take over the "
-                                      "lines that it prints, or run scripts/demo.sh, which does all of it", name));
+                                      "lines that it prints, or run scripts/demo.sh, which does all of it",
+                                      name));
     return value;
 }
 
@@ -86,7 +87,8 @@ options parse_options(int argument_count, char const* const* arguments)
         if (auto const equals = flag.find('='); equals != std::string_view::npos) {
             value = flag.substr(equals + 1);
             flag = flag.substr(0, equals);
-        } else if (i + 1 < argument_count) {
+        }
+        else if (i + 1 < argument_count) {
             value = arguments[++i];
         }
         apply(chosen, flag, value);

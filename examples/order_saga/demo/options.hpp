@@ -13,11 +13,11 @@ struct options
 {
     int orders{1'000};
     int clients{16};
-    std::uint64_t seed{};                 // drawn by parse_options() if the command line names none
-    std::filesystem::path services;       // the folder of order_service, payment_service and shipping_service
-    std::filesystem::path logs;           // the folder for their logs
-    std::filesystem::path json;           // where to write the figures; empty: nowhere
-    std::chrono::seconds patience{180};   // how long nothing at all may happen before the demonstration gives up
+    std::uint64_t seed{};                // drawn by parse_options() if the command line names none
+    std::filesystem::path services;      // the folder of order_service, payment_service and shipping_service
+    std::filesystem::path logs;          // the folder for their logs
+    std::filesystem::path json;          // where to write the figures; empty: nowhere
+    std::chrono::seconds patience{180};  // how long nothing at all may happen before the demonstration gives up
 
     std::string orders_database;
     std::string payments_database;
@@ -26,7 +26,8 @@ struct options
 };
 
 /// What is wrong with the command line or the environment, and what to do about it.
-class usage_error : public std::runtime_error {
+class usage_error : public std::runtime_error
+{
     using std::runtime_error::runtime_error;
 };
 

@@ -22,10 +22,8 @@ constexpr int look_up_tries = 5;
 
 http_request request_for(planned_order const& order)
 {
-    nlohmann::ordered_json const body{{"customer", order.customer},
-                                      {"sku", order.sku},
-                                      {"quantity", order.quantity},
-                                      {"cents", order.cents}};
+    nlohmann::ordered_json const body{
+        {"customer", order.customer}, {"sku", order.sku}, {"quantity", order.quantity}, {"cents", order.cents}};
     return {"POST",
             "/orders",
             {{"Idempotency-Key", fmt::format("\"{}\"", order.key)}, {"Content-Type", "application/json"}},
@@ -46,12 +44,8 @@ std::string text_at(nlohmann::json const& object, char const* name)
 
 }  // namespace
 
-order_client::order_client(std::uint16_t port, std::uint64_t seed, load_counters& counters, std::stop_token stop)
-    : first_{port, answer_timeout},
-      second_{port, answer_timeout},
-      random_{seed},
-      counters_{counters},
-      stop_{std::move(stop)}
+order_client::order_client(std::uint16_t port, std::uint64_t seed, load_counters& counters, std::stop_token const& stop)
+    : first_{port, answer_timeout}, second_{port, answer_timeout}, random_{seed}, counters_{counters}, stop_{stop}
 {}
 
 void order_client::place(planned_order const& order, order_record& record)
@@ -179,7 +173,8 @@ bool order_client::try_send(http_client& connection, http_request const& request
 try {
     connection.send(request);
     return true;
-} catch (http_error const& error) {
+}
+catch (http_error const& error) {
     record.last_refusal = error.what();
     return false;
 }
@@ -187,7 +182,8 @@ try {
 std::optional<http_response> order_client::try_receive(http_client& connection, order_record& record)
 try {
     return connection.receive();
-} catch (http_error const& error) {
+}
+catch (http_error const& error) {
     record.last_refusal = error.what();
     return std::nullopt;
 }

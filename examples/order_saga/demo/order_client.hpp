@@ -20,14 +20,14 @@ namespace order_demo {
 /// What the clients learnt of one order. Touched by one thread at a time.
 struct order_record
 {
-    bool accepted{};       // a 202 was received
-    int answers{};         // how many 202s
-    int fresh_answers{};   // how many of them did not call themselves replayed: at most one may
+    bool accepted{};      // a 202 was received
+    int answers{};        // how many 202s
+    int fresh_answers{};  // how many of them did not call themselves replayed: at most one may
     std::string order_id;
     std::string saga;
     std::string location;
     std::string body;
-    std::string told;  // the status that GET of the location told in the end
+    std::string told;          // the status that GET of the location told in the end
     std::string last_refusal;  // why it was not accepted so far
     std::string wrong;         // the first answer that broke the contract, in words; empty if none did
 };
@@ -42,9 +42,10 @@ struct load_counters
     std::atomic<int> wrong_answers{};
 };
 
-class order_client {
+class order_client
+{
 public:
-    order_client(std::uint16_t port, std::uint64_t seed, load_counters& counters, std::stop_token stop);
+    order_client(std::uint16_t port, std::uint64_t seed, load_counters& counters, std::stop_token const& stop);
 
     /// Until the order is accepted, or `ask_again_for` is over.
     void place(planned_order const& order, order_record& record);

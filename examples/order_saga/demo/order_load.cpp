@@ -30,8 +30,8 @@ void order_load::start(client_work work)
     next_ = 0;
     clients_at_work_ = clients_;
     for (int i = 0; i < clients_; ++i)
-        threads_.emplace_back([this, work, i](std::stop_token stop) {
-            order_client client{port_, seed_ + static_cast<std::uint64_t>(i) + 1, counters_, std::move(stop)};
+        threads_.emplace_back([this, work, i](std::stop_token const& stop) {
+            order_client client{port_, seed_ + static_cast<std::uint64_t>(i) + 1, counters_, stop};
             (this->*work)(client);
             clients_at_work_--;
         });

@@ -13,7 +13,8 @@
 namespace order_demo {
 
 /// Threads: for the thread that made it. `plan` must live longer.
-class order_load {
+class order_load
+{
 public:
     order_load(order_plan const& plan, std::uint16_t port, int clients, std::uint64_t seed);
 

@@ -40,10 +40,8 @@ struct market
     std::map<std::string, std::int64_t> prices;
 
     market(int order_count, random_source& random)
-        : customers{std::clamp(order_count / 4, 4, 5'000)},
-          poor_customers{std::clamp(order_count / 40, 1, 500)},
-          skus{std::clamp(order_count / 10, 4, 400)},
-          scarce_skus{std::clamp(order_count / 40, 1, 40)}
+        : customers{std::clamp(order_count / 4, 4, 5'000)}, poor_customers{std::clamp(order_count / 40, 1, 500)},
+          skus{std::clamp(order_count / 10, 4, 400)}, scarce_skus{std::clamp(order_count / 40, 1, 40)}
     {
         for (int i = 1; i <= skus; ++i)
             prices[fmt::format("sku-{}", i)] = pick(random, price_min_cents, price_max_cents);

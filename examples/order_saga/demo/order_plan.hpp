@@ -27,8 +27,7 @@ inline constexpr std::size_t service_count = 3;
 inline constexpr std::array<std::string_view, service_count> service_names{"orders", "payments", "shipping"};
 
 /// When a request is sent a second time.
-enum class again
-{
+enum class again {
     never,
     at_once,        // on two connections at the same time
     soon,           // when the same client has sent a few other orders

@@ -70,8 +70,7 @@ void write_out(std::string_view text)
 
 }  // namespace
 
-progress::progress() : is_terminal_{output_is_terminal()}, has_colours_{is_terminal_ && !environment_has("NO_COLOR")}
-{}
+progress::progress() : is_terminal_{output_is_terminal()}, has_colours_{is_terminal_ && !environment_has("NO_COLOR")} {}
 
 progress::~progress()
 {
@@ -104,7 +103,8 @@ void progress::finish()
         draw();
         write_out(show_cursor);
         lines_drawn_ = 0;
-    } else if (figures_ != shown_) {
+    }
+    else if (figures_ != shown_) {
         print_line();
     }
     finished_ = true;
@@ -144,9 +144,9 @@ std::vector<std::string> progress::block(std::size_t width) const
     if (title.size() + time.size() + 2 <= width) lines.back() += "  " + styled(dim, time);
     lines.push_back(bar(width));
     std::pair<char const*, int> const cells[]{
-        {"accepted", figures_.accepted},     {"completed", figures_.completed}, {"compensated", figures_.compensated},
-        {"running", figures_.running},       {"sent twice", figures_.sent_twice}, {"replayed", figures_.replayed},
-        {"kills", figures_.kills},           {"asked again", figures_.asked_again},
+        {"accepted", figures_.accepted}, {"completed", figures_.completed},     {"compensated", figures_.compensated},
+        {"running", figures_.running},   {"sent twice", figures_.sent_twice},   {"replayed", figures_.replayed},
+        {"kills", figures_.kills},       {"asked again", figures_.asked_again},
     };
     std::size_t const a_row = std::clamp<std::size_t>(width / cell_width, 1, 4);
     for (std::size_t i = 0; i < std::size(cells); ++i) {

@@ -24,7 +24,8 @@ struct progress_figures
 };
 
 /// Threads: one. Nobody else may write to the standard output meanwhile.
-class progress {
+class progress
+{
 public:
     progress();
     /// Leaves the last block where it is and shows the cursor again.

@@ -44,8 +44,7 @@ std::string what_is_wrong(verdict const& outcome)
 {
     std::string text;
     for (auto const& one : outcome.findings)
-        if (one.count != 0)
-            text += fmt::format("{}{} {}", text.empty() ? "" : ", ", grouped(one.count), one.name);
+        if (one.count != 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", grouped(one.count), one.name);
     return text;
 }
 
@@ -67,8 +66,8 @@ void print_report(run_summary const& run)
     print_row("services killed", grouped(run.disturbed.kills));
     fmt::print("\n");
     print_findings(run.outcome);
-    fmt::print("\n{} orders, {} charged twice, {} lost\n", grouped(run.orders), grouped(run.outcome.found("charged twice")),
-               grouped(run.outcome.found("lost")));
+    fmt::print("\n{} orders, {} charged twice, {} lost\n", grouped(run.orders),
+               grouped(run.outcome.found("charged twice")), grouped(run.outcome.found("lost")));
     if (run.outcome.passed()) fmt::print("demo: passed\n");
     else fmt::print("demo: FAILED: {} (seed {})\n", what_is_wrong(run.outcome), run.seed);
     std::fflush(stdout);
@@ -80,7 +79,8 @@ void write_json(run_summary const& run, std::filesystem::path const& file)
     json figures = json::object();
     for (auto const& one : run.outcome.figures) figures[one.name] = one.value;
     json findings = json::object();
-    for (auto const& one : run.outcome.findings) findings[one.name] = {{"count", one.count}, {"examples", one.examples}};
+    for (auto const& one : run.outcome.findings)
+        findings[one.name] = {{"count", one.count}, {"examples", one.examples}};
     json const document{
         {"passed", run.outcome.passed()},
         {"seed", run.seed},

@@ -26,7 +26,8 @@ namespace {
 constexpr std::size_t log_tail_bytes = 4'000;
 
 /// Closed by its destructor.
-class descriptor {
+class descriptor
+{
 public:
     explicit descriptor(int number) : number_{number} {}
     ~descriptor()

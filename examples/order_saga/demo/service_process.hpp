@@ -23,7 +23,8 @@ struct service_settings
 
 /// Threads: start() belongs to the thread that lives longest; the child is killed when that thread ends, however it
 /// ends, so that nothing is left running.
-class service_process {
+class service_process
+{
 public:
     explicit service_process(service_settings settings);
     /// Kills what still runs.

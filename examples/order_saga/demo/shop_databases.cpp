@@ -95,8 +95,8 @@ std::vector<std::string> shop_databases::describe_unfinished(int most)
     std::vector<std::string> lines;
     pqxx::nontransaction tx{at(orders)};
     for (auto const& row : tx.exec(unfinished_sagas + std::to_string(most)))
-        lines.push_back(fmt::format("{} {} ({}); steps: {}", row[0].c_str(), row[1].c_str(), row[2].c_str(),
-                                    row[3].c_str()));
+        lines.push_back(
+            fmt::format("{} {} ({}); steps: {}", row[0].c_str(), row[1].c_str(), row[2].c_str(), row[3].c_str()));
     return lines;
 }
 

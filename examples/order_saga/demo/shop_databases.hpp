@@ -24,7 +24,8 @@ struct saga_census
 };
 
 /// Threads: one at a time.
-class shop_databases {
+class shop_databases
+{
 public:
     explicit shop_databases(options const& chosen);
 

@@ -13,7 +13,8 @@ struct interrupted
 };
 
 /// Made first in main(): threads that are started later inherit the blocked signals.
-class signals {
+class signals
+{
 public:
     signals();
 

@@ -24,12 +24,10 @@ struct copied_table
 constexpr copied_table copied_tables[]{
     {"charge", "order_id text, customer text, cents bigint, kind text", 1,
      "SELECT order_id::text, customer::text, cents, kind::text FROM charge"},
-    {"wallet_after", "customer text, cents bigint", 1,
-     "SELECT customer::text, cents FROM wallet"},
+    {"wallet_after", "customer text, cents bigint", 1, "SELECT customer::text, cents FROM wallet"},
     {"shipment", "order_id text, sku text, quantity bigint", 2,
      "SELECT order_id::text, sku::text, quantity FROM shipment"},
-    {"stock_after", "sku text, free bigint", 2,
-     "SELECT sku::text, free FROM stock"},
+    {"stock_after", "sku text, free bigint", 2, "SELECT sku::text, free FROM stock"},
 };
 
 // One row for each accepted order, with what the shop wrote down about it: null where there is nothing.
@@ -77,29 +75,27 @@ struct check
 };
 
 constexpr check checks[]{
-    {"charged twice",
-     "SELECT order_id FROM charge WHERE kind = 'charge' GROUP BY order_id HAVING count(*) > 1"},
+    {"charged twice", "SELECT order_id FROM charge WHERE kind = 'charge' GROUP BY order_id HAVING count(*) > 1"},
 
-    {"refunded twice",
-     "SELECT order_id FROM charge WHERE kind = 'refund' GROUP BY order_id HAVING count(*) > 1"},
+    {"refunded twice", "SELECT order_id FROM charge WHERE kind = 'refund' GROUP BY order_id HAVING count(*) > 1"},
 
-    {"shipped twice",
-     "SELECT order_id FROM shipment GROUP BY order_id HAVING count(*) > 1"},
+    {"shipped twice", "SELECT order_id FROM shipment GROUP BY order_id HAVING count(*) > 1"},
 
     {"lost",  // accepted, and then there is no saga or no order
      "SELECT key FROM outcome WHERE saga IS NULL OR order_status IS NULL"},
 
-    {"stuck",
-     "SELECT key || ' is ' || status::text FROM skald.saga WHERE status NOT IN ('completed', 'compensated')"},
+    {"stuck", "SELECT key || ' is ' || status::text FROM skald.saga WHERE status NOT IN ('completed', 'compensated')"},
 
     {"completed in part",
-     R"(SELECT format('%s: order %s, %s charges, %s refunds, %s shipments', key, order_status, charges, refunds, shipments)
+     R"(SELECT format('%s: order %s, %s charges, %s refunds, %s shipments', key, order_status, charges, refunds,
+                      shipments)
           FROM outcome
          WHERE saga = 'completed'
            AND (order_status, charges, refunds, shipments) IS DISTINCT FROM ('confirmed', 1, 0, 1))"},
 
     {"compensated in part",
-     R"(SELECT format('%s: order %s, %s charges, %s refunds, %s shipments', key, order_status, charges, refunds, shipments)
+     R"(SELECT format('%s: order %s, %s charges, %s refunds, %s shipments', key, order_status, charges, refunds,
+                      shipments)
           FROM outcome
          WHERE saga = 'compensated'
            AND (order_status IS DISTINCT FROM 'cancelled' OR charges <> refunds OR shipments <> 0))"},
@@ -165,8 +161,8 @@ constexpr check checks_everywhere[]{
 
 void fill_table(pqxx::work& tx, std::string_view name, std::string_view columns, std::string const& rows)
 {
-    tx.exec(fmt::format("CREATE TEMP TABLE {} AS SELECT * FROM json_to_recordset({}) AS row({})", name,
-                        tx.quote(rows), columns));
+    tx.exec(fmt::format("CREATE TEMP TABLE {} AS SELECT * FROM json_to_recordset({}) AS row({})", name, tx.quote(rows),
+                        columns));
     tx.exec(fmt::format("ANALYZE {}", name));
 }
 
@@ -176,8 +172,12 @@ json accepted_rows(order_plan const& plan, std::vector<order_record> const& reco
     for (std::size_t i = 0; i < records.size(); ++i) {
         auto const& order = plan.orders[i];
         if (records[i].accepted)
-            rows.push_back({{"key", order.key}, {"order_id", records[i].order_id}, {"told", records[i].told},
-                            {"customer", order.customer}, {"sku", order.sku}, {"quantity", order.quantity},
+            rows.push_back({{"key", order.key},
+                            {"order_id", records[i].order_id},
+                            {"told", records[i].told},
+                            {"customer", order.customer},
+                            {"sku", order.sku},
+                            {"quantity", order.quantity},
                             {"cents", order.cents}});
     }
     return rows;
@@ -193,7 +193,8 @@ json amount_rows(std::map<std::string, std::int64_t> const& amounts, char const*
 void collect(pqxx::work& tx, shop_databases& databases, order_plan const& plan,
              std::vector<order_record> const& records)
 {
-    fill_table(tx, "accepted", "key text, order_id text, told text, customer text, sku text, quantity bigint, cents bigint",
+    fill_table(tx, "accepted",
+               "key text, order_id text, told text, customer text, sku text, quantity bigint, cents bigint",
                accepted_rows(plan, records).dump());
     fill_table(tx, "wallet_before", "customer text, cents bigint",
                amount_rows(plan.wallets, "customer", "cents").dump());

@@ -96,7 +96,9 @@ try {
     return try_again_later(409, "in-flight", "a request with this Idempotency-Key is being served; ask again");
 }
 catch (ports::fault const& met) {
-    if (met.kind != ports::fault_kind::in_doubt && met.kind != ports::fault_kind::retry_at_once) throw;
+    // The connection may be an old one, from before a restart of the server: worth a new one, if there is one to be had.
+    if (met.kind == ports::fault_kind::connection_lost) store_.connect();
+    else if (met.kind != ports::fault_kind::in_doubt && met.kind != ports::fault_kind::retry_at_once) throw;
     log_.warning("entry.tried_again", {{"key", c.id.key}, {"error", met.what()}});
     return std::nullopt;
 }

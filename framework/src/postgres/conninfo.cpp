@@ -1,7 +1,12 @@
 #include "postgres/conninfo.hpp"
 
+#include <skald/errors.hpp>
+
 #include <array>
+#include <memory>
 #include <utility>
+
+#include <libpq-fe.h>
 
 namespace skald::postgres {
 namespace {
@@ -18,10 +23,22 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 7> defaults{
     {"target_session_attrs", "read-write"},
 }};
 
+void check(std::string const& conninfo)
+{
+    char* problem = nullptr;
+    std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> const parsed{PQconninfoParse(conninfo.c_str(), &problem),
+                                                                              &PQconninfoFree};
+    PQfreemem(problem);  // it quotes what it did not understand, which may be the password
+    if (!parsed)
+        throw configuration_error{"DATABASE_URL is neither a URL (postgresql://user@host:port/database) nor a list of "
+                                  "keywords (host=... dbname=...) that libpq understands"};
+}
+
 }  // namespace
 
 std::string with_defaults(std::string_view url, std::string_view application_name)
 {
+    check(std::string{url});
     bool const is_url = url.starts_with("postgresql://") || url.starts_with("postgres://");
     std::string const separator = is_url ? "&" : " ";
 

@@ -7,6 +7,7 @@
 namespace skald::postgres {
 
 /// `url` is a URL, a keyword string, or empty (then libpq's own variables, PGHOST and so on, count).
+/// Throws configuration_error where libpq can't read it; the message does not repeat it, since it may hold a password.
 std::string with_defaults(std::string_view url, std::string_view application_name);
 
 }  // namespace skald::postgres

@@ -15,6 +15,9 @@ namespace {
 // A delete that a crash forgets is a message published twice, which the guard absorbs: no need to wait for the disk.
 constexpr auto begin_without_flush = "BEGIN; SET LOCAL synchronous_commit = off;";
 
+// What one batch may hold in memory, whatever its rows weigh.
+constexpr std::int64_t bytes_max = 8 * 1024 * 1024;
+
 ports::outbox::row read_row(pqxx::row const& row)
 {
     ports::outbox::row read{row[0].as<std::int64_t>(), row[7].as<int>(), {}};
@@ -54,7 +57,7 @@ std::vector<ports::outbox::row> postgres_outbox::take(std::size_t max)
 {
     return guarded([&](connection& c) {
         in_transaction_ = true;
-        auto const rows = c.run(begin_without_flush + execute("take_due", {literal(static_cast<std::int64_t>(max))}));
+        auto const rows = c.run(begin_without_flush + execute("take_due", {literal(static_cast<std::int64_t>(max)), literal(bytes_max)}));
         std::vector<row> taken;
         for (auto const& one : rows) taken.push_back(read_row(one));
         if (taken.empty()) release();

@@ -12,8 +12,7 @@ relay::relay(relay_options options, ports::outbox& outbox, ports::publisher& pub
 void relay::run()
 {
     while (!stop_.stopped()) {
-        // A full batch means that there is more.
-        if (try_to_move() == options_.batch_max) continue;
+        if (try_to_move() > 0) continue;  // there may be more
         if (failures_in_a_row_ > 0) stop_.wait(backoff_.wait(failures_in_a_row_, random_));
         else wake_.wait(options_.poll);
     }

@@ -4,6 +4,8 @@
 #include "http/entry.hpp"
 #include "http/problem.hpp"
 
+#include <pqxx/except>
+
 #include <variant>
 
 namespace skald::worker_detail {
@@ -37,6 +39,20 @@ struct web::lane
     postgres::postgres_store store;
     http::entry entry;
 };
+
+namespace {
+
+// A connection from before a restart of the server shows itself by breaking: then once more, on a new one.
+template <class Lane, class Read>
+auto read(Lane& on, Read what)
+try {
+    return what(on.store.open());
+}
+catch (pqxx::broken_connection const&) {
+    return what(on.store.open());
+}
+
+}  // namespace
 
 web::web(config const& settings, postgres::connection_options database, std::vector<entry_route> routes,
          http::scope_function scope_of, ports::subscription const& deliveries, runtime::wakeup& relay, core::logger& log)
@@ -85,7 +101,7 @@ http::response web::show_saga(http::request const& r, lane& on)
 try {
     core::saga_id const id{scope_of_ ? scope_of_(r) : std::string{}, r.parameters.at("key")};
     if (!core::is_key(id.key) || !core::is_scope(id.scope)) return http::problem(404, "there is no such saga");
-    auto const saga = admin::show_saga(on.store.open(), id);
+    auto const saga = read(on, [&](postgres::connection& c) { return admin::show_saga(c, id); });
     return saga ? http::json_response(200, *saga) : http::problem(404, "there is no such saga");
 }
 catch (std::exception const& error) {
@@ -96,7 +112,7 @@ catch (std::exception const& error) {
 // Ready: the database answers, and the broker's connection is up.
 http::response web::ready(lane& on) const
 try {
-    on.store.open().run("SELECT 1");
+    read(on, [](postgres::connection& c) { return c.run("SELECT 1"); });
     if (deliveries_.available()) return {200, "text/plain", {}, "ready\n"};
     return http::with_retry_after(http::problem(503, "not-ready", {}, "the broker is away"), 1s);
 }

@@ -146,6 +146,39 @@ TEST_CASE("the same key in two scopes is two orders, and neither sees the other'
     s.close_in_order();
 }
 
+TEST_CASE("a scope of any text works to the end")
+{
+    shop s;
+    s.open();
+    for (std::string const scope : {"caf\xc3\xa9", "'); DROP TABLE charge; --", "\\ \" $1 \xf0\x9f\x98\x80", "a\tb",
+                                    "ssssssssssssssssssssssssssssssssssssssssssssssssssssssssssssssss"}) {
+        auto const field = "X-Scope: " + scope + "\r\n";
+        CHECK_MESSAGE(s.order("k", {}, field).status == 202, scope);
+        CHECK_MESSAGE(eventually([&] { return s.status("k", field) == "completed"; }), scope);
+    }
+    CHECK(s.payments_db.count("charge") == 5);
+    s.close_in_order();
+}
+
+TEST_CASE("orders that are sent one after the other without waiting are each answered, in order")
+{
+    shop s;
+    s.open();
+    auto client = s.connect();
+    std::string all;
+    for (int i = 0; i < 20; ++i) all += shop::post("p" + std::to_string(i / 2), order_request{}.body());
+    client.send(all);
+    for (int i = 0; i < 20; ++i) {
+        auto const answer = client.read_answer();
+        CHECK(answer.status == 202);
+        CHECK(answer.value_of("Location") == "/sagas/p" + std::to_string(i / 2));
+        CHECK((answer.value_of("Idempotency-Replayed") == "true") == (i % 2 == 1));
+    }
+    CHECK(s.all_end());
+    CHECK(s.payments_db.count("charge") == 10);
+    s.close_in_order();
+}
+
 TEST_CASE("two X-Scope headers are not an order of the first scope")
 {
     shop s;

@@ -194,9 +194,9 @@ TEST_CASE("every poison is parked once with a reason and acked, and the next goo
             hands.send(m);
             names.push_back(name);
             bool const parked = eventually([&] { return database.count("skald.parked") > before; }, std::chrono::seconds{10});
-            CHECK_MESSAGE(parked, service_names.at(i), " did not park: ", name);
+            CHECK_MESSAGE(parked, std::string{service_names.at(i)}, " did not park: ", name);
             before = database.count("skald.parked");
-            if (!s.services().at(i)->is_running()) FAIL(service_names.at(i), " died of: ", name);
+            if (!s.services().at(i)->is_running()) FAIL(std::string{service_names.at(i)}, " died of: ", name);
         }
         CHECK(database.count("skald.parked WHERE reason = '' OR error = ''") == 0);
         CHECK(database.count("skald.parked") == static_cast<long>(names.size()));
@@ -293,6 +293,25 @@ TEST_CASE("an itinerary whose kind is not the step's own is parked, and hurts no
     CHECK(eventually([&] { return s.shipping_db.count("skald.parked") == 1; }, std::chrono::seconds{5}));
     CHECK(s.status("genuine") == "completed");
     CHECK(s.payments.is_running());
+    s.close_in_order();
+}
+
+TEST_CASE("deliveries of 100 MiB are parked without taking the service with them")
+{
+    shop s;
+    amqp_hands hands{broker()};
+    auto const genuine = templates(s, hands);
+    auto m = *std::ranges::find(genuine, "payments", &raw_message::destination);
+    for (int i = 0; i < 2; ++i) {
+        give_new_key(m, "huge-" + std::to_string(i));
+        m.body = std::string(100 * 1024 * 1024, '[');
+        hands.send(m);
+    }
+    CHECK(eventually([&] { return s.payments_db.count("skald.parked") == 2; }, std::chrono::seconds{60}));
+    CHECK_MESSAGE(s.payments.is_running(), s.payments.log());
+    REQUIRE(s.order("after").status == 202);
+    CHECK(s.ends("after", "completed"));
+    MESSAGE("the service's memory afterwards: ", s.payments.resident_kib() / 1024, " MiB");
     s.close_in_order();
 }
 

@@ -1,0 +1,53 @@
+// An operator's orders in skald.control, read by every claim.
+#include "support/shop.hpp"
+
+using namespace skald::testing;
+
+TEST_CASE("a cancel that comes before the charge cancels the order")
+{
+    shop s;
+    s.start_all();
+    s.fill();
+    s.payments.terminate();
+    REQUIRE(s.order("k").status == 202);
+    s.payments_db.ask("INSERT INTO skald.control (scope, key, action) VALUES ('', 'k', 'cancel')");
+    s.payments.start();
+    CHECK(s.ends("k", "compensated"));
+    CHECK(s.payments_db.count("charge") == 0);
+    CHECK(s.orders_db.value("SELECT status FROM customer_order") == "cancelled");
+    s.check_books(100001, 1000);
+    s.close_in_order();
+}
+
+TEST_CASE("a cancel that comes after the pivot changes nothing")
+{
+    shop s;
+    s.start_all();
+    s.fill();
+    REQUIRE(s.order("first").status == 202);
+    REQUIRE(s.ends("first", "completed"));
+    for (auto* database : s.databases())
+        database->ask("INSERT INTO skald.control (scope, key, action) VALUES ('', 'first', 'cancel')");
+    s.orders_db.ask("INSERT INTO skald.control (scope, key, action) VALUES ('', 'k', 'cancel')");
+    REQUIRE(s.order("k").status == 202);
+    CHECK(s.ends("k", "completed"));
+    CHECK(s.status("first") == "completed");
+    s.check_books(100001, 1000);
+    s.close_in_order();
+}
+
+TEST_CASE("a paused saga waits, and goes on when it is released")
+{
+    shop s;
+    s.open();
+    s.payments_db.ask("INSERT INTO skald.control (scope, key, action) VALUES ('', 'k', 'pause')");
+    REQUIRE(s.order("k").status == 202);
+    REQUIRE(eventually([&] { return s.payments_db.count("skald.outbox WHERE due_at > now()") == 1; }));
+    REQUIRE(s.order("other").status == 202);
+    CHECK(s.ends("other", "completed"));
+    CHECK(s.status("k") == "running");
+    s.payments_db.ask("DELETE FROM skald.control");
+    CHECK(s.ends("k", "completed"));
+    CHECK(s.payments_db.count("charge") == 2);
+    s.close_in_order();
+}
