@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -68,7 +69,8 @@ public:
 private:
     struct link
     {
-        std::array<int, 2> ends{-1, -1};  // client, broker
+        std::array<int, 2> ends{-1, -1};          // client, broker
+        std::array<std::string, 2> pending;       // what came from one end and the other does not take yet
         ~link()
         {
             for (int const end : ends)
@@ -109,38 +111,47 @@ private:
         if (made.ends[1] < 0) links_.pop_back();
     }
 
-    /// Copies what has arrived at one end to the other. False if the link is over.
-    bool forward(link& over, std::size_t from)
+    bool held(std::size_t from) const { return from == 0 ? hold_requests_ : hold_answers_; }
+
+    /// Sends as much as the other end takes, and never waits for it: one connection that is stuck must not stop the
+    /// others. False if the link is over.
+    static bool flush(link& over, std::size_t from)
     {
-        std::array<char, 65536> bytes;
-        auto const count = ::recv(over.ends[from], bytes.data(), bytes.size(), 0);
-        if (count <= 0) return false;
-        if (from == 0) bytes_requested_ += static_cast<std::uint64_t>(count);
-        for (ssize_t sent = 0; sent < count;) {
-            auto const part = ::send(over.ends[1 - from], bytes.data() + sent, static_cast<std::size_t>(count - sent),
-                                     MSG_NOSIGNAL | MSG_DONTWAIT);
-            if (part > 0) sent += part;
-            else if (errno != EAGAIN || cut_ || cut_once_ || ending_) return false;
-            else wait_until_writable(over.ends[1 - from]);
+        auto& pending = over.pending[from];
+        while (!pending.empty()) {
+            auto const sent = ::send(over.ends[1 - from], pending.data(), pending.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+            if (sent < 0) return errno == EAGAIN;
+            pending.erase(0, static_cast<std::size_t>(sent));
         }
         return true;
     }
 
-    static void wait_until_writable(int end)
+    /// False if the link is over.
+    bool forward(link& over, std::size_t from)
     {
-        pollfd one{end, POLLOUT, 0};
-        ::poll(&one, 1, 50);
+        std::array<char, 65536> bytes;
+        auto const count = ::recv(over.ends[from], bytes.data(), bytes.size(), MSG_DONTWAIT);
+        if (count < 0) return errno == EAGAIN;
+        if (count == 0) return false;
+        if (from == 0) bytes_requested_ += static_cast<std::uint64_t>(count);
+        over.pending[from].append(bytes.data(), static_cast<std::size_t>(count));
+        return flush(over, from);
     }
 
-    void forward_what_came(std::vector<pollfd> const& polled)
+    pollfd interest(link const& in, std::size_t end) const
     {
-        std::size_t at = 2;
-        for (auto one = links_.begin(); one != links_.end(); at += 2) {
-            bool alive = true;
-            if (polled[at].revents != 0 && !hold_requests_) alive = forward(*one, 0);
-            if (alive && polled[at + 1].revents != 0 && !hold_answers_) alive = forward(*one, 1);
-            one = alive ? std::next(one) : links_.erase(one);
-        }
+        short events = 0;
+        if (in.pending[end].empty() && !held(end)) events |= POLLIN;
+        if (!in.pending[1 - end].empty()) events |= POLLOUT;
+        // A negative descriptor is not polled, not even for its end.
+        return {events == 0 ? -1 : in.ends[end], events, 0};
+    }
+
+    bool serve(link& one, std::size_t end, pollfd const& polled)
+    {
+        if (polled.revents == 0) return true;
+        if ((polled.events & POLLOUT) != 0 && !flush(one, 1 - end)) return false;
+        return (polled.events & POLLIN) == 0 || held(end) || forward(one, end);
     }
 
     void run()
@@ -148,15 +159,16 @@ private:
         while (!ending_) {
             if (cut_ || cut_once_.exchange(false)) links_.clear();
             std::vector<pollfd> polled{{wake_, POLLIN, 0}, {listener_, POLLIN, 0}};
-            for (auto const& one : links_) {
-                // A negative descriptor is not polled, not even for its end.
-                polled.push_back({hold_requests_ ? -1 : one.ends[0], POLLIN, 0});
-                polled.push_back({hold_answers_ ? -1 : one.ends[1], POLLIN, 0});
-            }
+            for (auto const& one : links_)
+                for (std::size_t end : {0u, 1u}) polled.push_back(interest(one, end));
             ::poll(polled.data(), polled.size(), -1);
             eventfd_t ignored{};
             if (polled[0].revents != 0) ::eventfd_read(wake_, &ignored);
-            forward_what_came(polled);
+            std::size_t at = 2;
+            for (auto one = links_.begin(); one != links_.end(); at += 2) {
+                bool const alive = serve(*one, 0, polled[at]) && serve(*one, 1, polled[at + 1]);
+                one = alive ? std::next(one) : links_.erase(one);
+            }
             if (polled[1].revents != 0) accept_one();
         }
     }

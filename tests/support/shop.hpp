@@ -147,7 +147,7 @@ public:
     }
     ~shop()
     {
-        if (std::uncaught_exceptions() > 0) print_logs();
+        if (std::uncaught_exceptions() > 0 || std::getenv("SKALD_TEST_LOGS") != nullptr) print_logs();
     }
 
     static std::string program(std::string const& name) { return std::string{SKALD_SERVICES_DIR} + '/' + name + "_service"; }
