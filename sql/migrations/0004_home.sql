@@ -37,7 +37,10 @@ SET search_path = pg_catalog, pg_temp
 AS $$
     UPDATE skald.saga s
        SET status      = n.status,
-           reason      = CASE WHEN n.status = 'stuck' THEN coalesce(why, s.reason) ELSE coalesce(s.reason, why) END,
+           -- Of a walk back, the first reason is the one that counts; of what goes well there is none.
+           reason      = CASE WHEN n.status IN ('running', 'completed') THEN NULL
+                              WHEN n.status = 'stuck' THEN coalesce(why, s.reason)
+                              ELSE coalesce(s.reason, why) END,
            updated_at  = clock_timestamp(),
            finished_at = CASE WHEN n.status IN ('completed', 'compensated') THEN clock_timestamp() END
       FROM (SELECT CASE
@@ -56,7 +59,7 @@ AS $$
                 ELSE 'running' END::skald.saga_status AS status) n
      WHERE s.scope = for_scope AND s.key = for_key
        AND s.status NOT IN ('completed', 'compensated')
-       AND (s.status <> n.status OR (why IS NOT NULL AND s.reason IS NULL));
+       AND (s.status <> n.status OR (why IS NOT NULL AND s.reason IS NULL AND n.status <> 'running'));
 $$;
 
 -- Takes in what other services report of their steps: members as {scope, key, step, service, status, attempts, at} and,

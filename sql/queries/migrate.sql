@@ -21,6 +21,9 @@ SELECT name, encode(checksum, 'hex') FROM skald.migration WHERE owner = $1 ORDER
 -- name: note_migration
 INSERT INTO skald.migration (owner, name, checksum) VALUES ($1, $2, decode($3, 'hex'))
 
+-- name: is_migrated
+SELECT to_regclass('skald.service') IS NOT NULL
+
 -- name: own_database
 INSERT INTO skald.service (name) VALUES ($1) ON CONFLICT DO NOTHING
 

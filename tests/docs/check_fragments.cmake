@@ -26,7 +26,7 @@ endfunction()
 
 function(compile file)
     # `{.key = "..."}` leaves the other options out on purpose.
-    set(flags -std=c++20 -fsyntax-only -Wall -Wextra -Wno-missing-field-initializers -Werror -I ${ROOT}/framework/include)
+    set(flags -std=c++20 -fsyntax-only -Wall -Wextra -Werror -I ${ROOT}/framework/include)
     # As a system folder, /usr/include would hide the standard library's own headers.
     list(REMOVE_ITEM INCLUDES /usr/include)
     foreach(folder IN LISTS INCLUDES)

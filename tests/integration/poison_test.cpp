@@ -58,9 +58,10 @@ TEST_CASE("a body that is wrong is parked as malformed, without an effect, and t
         s.run();
         CHECK(s.parked() == "payments|malformed|1");
         CHECK(s.at("payments").db.one("SELECT body = '\\x" + skald::core::to_hex(body) + "' FROM skald.parked") == "t");
-        s.transport().inject(good);
+        s.order("2");
         s.run();
-        CHECK(s.at("payments").db.rows("SELECT kind, count(*) FROM charge GROUP BY 1") == "charge|1");
+        CHECK(s.saga_status("2") == "completed");
+        CHECK(s.at("payments").db.rows("SELECT order_id, kind FROM charge") == "o-2|charge");
     }
 }
 
@@ -114,6 +115,27 @@ TEST_CASE("a step that nobody hosts here is parked as unknown")
     s.transport().inject(m);
     s.run();
     CHECK(s.parked() == "payments|unknown_step|1");
+}
+
+TEST_CASE("a saga whose message can't be served is stuck and says why, and does not run for ever")
+{
+    for (bool const malformed : {true, false}) {
+        CAPTURE(malformed);
+        stepped_shop s;
+        s.order("1");
+        s.at("orders").relay_due();
+        s.at("orders").settle_one();
+        s.at("orders").relay_due();
+        auto m = s.last_sent("charge-payment");
+        if (malformed) m.body = "{}";
+        else m.headers[2] = {"x-saga", "renamed-saga"};
+        s.at("payments").settle(skald::test::world::delivery_of(m));
+        s.at("payments").relay_due();
+        while (s.at("orders").settle_one()) continue;
+        CHECK(s.saga_status("1") == "stuck");
+        CHECK(s.at("orders").db.one("SELECT reason FROM skald.saga").find(malformed ? "does not fit" : "renamed-saga") !=
+              std::string::npos);
+    }
 }
 
 TEST_CASE("what the transport can't read as a message is parked")

@@ -20,6 +20,7 @@ TEST_CASE("an order goes through all services and every step happens once")
     s.run();
     CHECK(s.effects() == completed);
     CHECK(s.saga_status("1") == "completed");
+    CHECK(s.at("orders").db.one("SELECT reason FROM skald.saga").empty());
     CHECK(s.parked().empty());
 }
 

@@ -29,7 +29,7 @@ TEST_CASE("migrating again applies nothing")
 
 TEST_CASE("a service's own migrations are applied once, in the order of their names")
 {
-    database const db;
+    database const db{"shop"};
     skald::postgres::migration const first{"0001_a", "CREATE TABLE own (n int)"}, second{"0002_b", "ALTER TABLE own ADD m int"};
     CHECK(migrate(db.url(), "shop", {second, first}) == std::vector<std::string>{"shop/0001_a", "shop/0002_b"});
     CHECK(migrate(db.url(), "shop", {first, second}).empty());
@@ -38,7 +38,7 @@ TEST_CASE("a service's own migrations are applied once, in the order of their na
 
 TEST_CASE("an applied migration that was changed is an error, and nothing is applied behind it")
 {
-    database const db;
+    database const db{"shop"};
     migrate(db.url(), "shop", {{"0001_a", "CREATE TABLE own (n int)"}});
     CHECK_THROWS_WITH_AS(migrate(db.url(), "shop", {{"0001_a", "CREATE TABLE own (n bigint)"}, {"0002_b", "SELECT 1"}}),
                          doctest::Contains("0001_a was applied with another text"), skald::configuration_error);
@@ -48,7 +48,7 @@ TEST_CASE("an applied migration that was changed is an error, and nothing is app
 
 TEST_CASE("a migration that fails leaves nothing of itself")
 {
-    database const db;
+    database const db{"shop"};
     CHECK_THROWS(migrate(db.url(), "shop", {{"0001_a", "CREATE TABLE half (n int); SELECT 1/0"}}));
     CHECK(db.one("SELECT to_regclass('half') IS NULL") == "t");
     CHECK(db.one("SELECT count(*) FROM skald.migration WHERE owner = 'shop'") == "0");
@@ -64,6 +64,14 @@ TEST_CASE("many processes that migrate at once apply each migration once")
     }
     skald::postgres::own_database(db.url(), "orders");
     CHECK(db.one("SELECT count(*) = count(DISTINCT name) FROM skald.migration") == "t");
+}
+
+TEST_CASE("a service that is pointed at another one's database applies nothing there")
+{
+    database const db{"payments"};
+    CHECK_THROWS_WITH_AS(migrate(db.url(), "orders", {{"0001_a", "CREATE TABLE foreign_table (n int)"}}),
+                         doctest::Contains("belongs to the service payments"), skald::configuration_error);
+    CHECK(db.one("SELECT to_regclass('foreign_table') IS NULL") == "t");
 }
 
 TEST_CASE("a database belongs to one service, and another one is told so")

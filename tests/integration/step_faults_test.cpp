@@ -208,6 +208,7 @@ TEST_CASE("a parked step that is replayed as its next turn goes on, and the saga
     d.run();
     CHECK(d.record("sign") == "completed|4|0");
     CHECK(d.saga_status("k") == "completed");
+    CHECK(d.db().one("SELECT reason FROM skald.saga").empty());
 }
 
 TEST_CASE("a snoozed step leaves nothing, costs no attempt, and its old message is a duplicate")

@@ -39,8 +39,7 @@ std::string template_of(std::string const& service)
     pqxx::nontransaction tx{c};
     if (tx.exec("SELECT 1 FROM pg_database WHERE datname = " + tx.quote(name)).empty()) {
         tx.exec("CREATE DATABASE " + name);
-        postgres::migrate(with_database(server_url(), name));
-        postgres::own_database(with_database(server_url(), name), service);
+        postgres::migrate(with_database(server_url(), name), service);
     }
     return name;
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <stdexcept>
 #include <string>
 
 using namespace skald::core;
@@ -28,6 +29,18 @@ TEST_CASE("a line is the time, the level, the service, the event and its fields"
           "error=\"no route to host\"\n");
     CHECK(log_line("t", severity::debug, "s", "e", {}) == "t debug s e\n");
     CHECK(log_line("t", severity::error, "s", "e", {}) == "t error s e\n");
+}
+
+TEST_CASE("a severity is read by its exact name, and anything else is refused with what would be right")
+{
+    CHECK(parse_severity("debug") == severity::debug);
+    CHECK(parse_severity("info") == severity::info);
+    CHECK(parse_severity("warning") == severity::warning);
+    CHECK(parse_severity("error") == severity::error);
+    for (auto const& bad : {""s, "Info"s, "warn"s, "info "s, "0"s}) {
+        CAPTURE(bad);
+        CHECK_THROWS_WITH_AS(parse_severity(bad), "debug, info, warning or error", std::invalid_argument);
+    }
 }
 
 TEST_CASE("whole numbers are written as they are")

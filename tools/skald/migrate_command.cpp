@@ -9,8 +9,7 @@ namespace skald::tools {
 int migrate(std::string const& service, output const& out)
 {
     auto const settings = config::from_environment(service.empty() ? "skald" : service);
-    auto const applied = postgres::migrate(settings.database_url);
-    if (!service.empty()) postgres::own_database(settings.database_url, service);
+    auto const applied = postgres::migrate(settings.database_url, service);
 
     std::string sentence = applied.empty() ? "the schema is up to date" : "applied:";
     for (auto const& name : applied) sentence += ' ' + name;

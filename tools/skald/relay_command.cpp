@@ -28,7 +28,7 @@ int relay(bool until_empty, output const& out)
 {
     auto const settings = config::from_environment("relay");
     worker_detail::signals const signals;
-    core::stderr_logger log{"relay", core::severity::info};
+    core::stderr_logger log{"relay", core::parse_severity(settings.log_level)};
     rabbitmq::options broker;
     broker.url = settings.amqp_url;
     broker.connection_name = "skald/relay";
@@ -38,6 +38,8 @@ int relay(bool until_empty, output const& out)
     postgres::connection_options database;
     database.url = settings.database_url;
     database.application_name = "skald/relay";
+    database.lock_timeout = settings.lock_timeout;
+    database.statement_timeout = settings.statement_timeout;
     postgres::postgres_outbox outbox{database};
 
     runtime::relay_options options;

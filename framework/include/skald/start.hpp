@@ -19,8 +19,8 @@ std::string make_key();
 
 struct start_options
 {
-    std::string key;    // 1..180 bytes of printable ASCII; empty: Skald makes one (UUIDv7)
-    std::string scope;  // at most 64 bytes
+    std::string key{};    // 1..180 bytes of printable ASCII; empty: Skald makes one (UUIDv7)
+    std::string scope{};  // at most 64 bytes
 };
 
 struct started

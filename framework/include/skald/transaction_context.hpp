@@ -74,9 +74,10 @@ public:
     /// The transaction itself, for what sql() has no form for. It can't be committed through this object.
     pqxx::transaction_base& tx() { return unit_.tx(); }
 
-    /// Sends a message of yours to `destination` (a service's name, or any routing key bound to the exchange `skald`)
-    /// when this transaction commits, at least once; its key is `<derived key>.<type>`, with a number from the second
-    /// one of that type on. At most 1 MiB.
+    /// Sends a message of yours when this transaction commits, at least once. `destination` is a routing key that a queue
+    /// of yours is bound with to the exchange `skald`; not a Skald service's, which runs steps and parks everything else.
+    /// Its key is `<derived key>.<type>`, with a number from the second one of that type on: at most 255 bytes in all. The
+    /// body is at most 1 MiB. What is larger fails the step when it commits.
     void publish(std::string_view destination, std::string_view type, nlohmann::json const& body)
     {
         published_.push_back({std::string{destination}, std::string{type}, body.dump()});

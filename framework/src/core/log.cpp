@@ -1,8 +1,10 @@
 #include "core/log.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <ctime>
+#include <stdexcept>
 
 #include <unistd.h>
 
@@ -14,10 +16,11 @@ namespace {
 
 constexpr std::size_t value_bytes_max = 1000;
 
+constexpr std::array<std::string_view, 4> severity_names{"debug", "info", "warning", "error"};
+
 constexpr std::string_view name_of(severity level)
 {
-    constexpr std::array<std::string_view, 4> names{"debug", "info", "warning", "error"};
-    return names[static_cast<std::size_t>(level)];
+    return severity_names[static_cast<std::size_t>(level)];
 }
 
 bool is_plain(unsigned char c)
@@ -45,14 +48,21 @@ std::string utc_now()
 
 }  // namespace
 
+severity parse_severity(std::string_view name)
+{
+    auto const it = std::ranges::find(severity_names, name);
+    if (it == severity_names.end()) throw std::invalid_argument{"debug, info, warning or error"};
+    return static_cast<severity>(it - severity_names.begin());
+}
+
 std::string log_value(std::string_view raw)
 {
     bool plain = !raw.empty() && raw.size() <= value_bytes_max;
-    for (unsigned char const c : raw) plain = plain && is_plain(c);
+    for (char const c : raw) plain = plain && is_plain(static_cast<unsigned char>(c));
     if (plain) return std::string{raw};
 
     std::string out{"\""};
-    for (unsigned char const c : raw.substr(0, value_bytes_max)) append_escaped(out, c);
+    for (char const c : raw.substr(0, value_bytes_max)) append_escaped(out, static_cast<unsigned char>(c));
     if (raw.size() > value_bytes_max) out += "...";
     return out += '"';
 }

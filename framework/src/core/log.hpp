@@ -14,6 +14,9 @@ namespace skald::core {
 
 enum class severity { debug, info, warning, error };
 
+/// From "debug", "info", "warning" or "error". Throws std::invalid_argument for anything else.
+severity parse_severity(std::string_view name);
+
 /// The value of a field: text or a whole number.
 struct log_field
 {

@@ -69,7 +69,8 @@ std::string to_hex(std::string_view bytes)
 {
     std::string out;
     out.reserve(bytes.size() * 2);
-    for (unsigned char const byte : bytes) {
+    for (char const c : bytes) {
+        auto const byte = static_cast<unsigned char>(c);
         out += digits[byte >> 4u];
         out += digits[byte & 15u];
     }

@@ -3,6 +3,7 @@
 #include "core/text.hpp"
 #include "http/idempotency_key.hpp"
 #include "http/problem.hpp"
+#include "http/response_head.hpp"
 #include "http/target.hpp"
 #include "runtime/hand_over.hpp"
 
@@ -33,6 +34,12 @@ bool is_kept(std::string_view name)
     return std::ranges::find(kept_headers, lower) != kept_headers.end();
 }
 
+// The path as it was sent: decoded, "/a%2Fb/c" and "/a/b%2Fc" would look alike.
+core::fingerprint fingerprint_of(request const& r, std::string_view route)
+{
+    return core::fingerprint_of_parts({r.method, route, r.target.substr(0, r.target.find('?')), r.query, r.body});
+}
+
 response try_again_later(int status, std::string_view type, std::string_view detail)
 {
     return with_retry_after(problem(status, type, {}, detail), 1s);
@@ -60,7 +67,7 @@ try {
     auto const scope = scope_of ? scope_of(r) : std::string{};
     if (!core::is_scope(scope)) return problem(400, "scope", {}, "the scope is longer than 64 bytes, or no UTF-8");
 
-    call const c{r, handle, {scope, key.value}, core::fingerprint_of_parts({r.method, route, r.path, r.query, r.body})};
+    call const c{r, handle, {scope, key.value}, fingerprint_of(r, route)};
     for (int tries = 0; tries < tries_max; ++tries)
         if (auto done = try_to_answer(c)) return *std::move(done);
     return try_again_later(503, "outcome-unknown", "the database did not say whether the request took effect; send it "
@@ -75,6 +82,8 @@ catch (ports::fault const& met) {
     log_.warning("entry.failed", {{"error", met.what()}});
     if (met.kind == ports::fault_kind::connection_lost)
         return try_again_later(503, "unavailable", "the database is away; send the request again with the same key");
+    if (met.kind == ports::fault_kind::transaction_ended)
+        return problem(500, "the service ended its own transaction; part of the request may have taken effect");
     return problem(500, "the request could not be served; it had no effect");
 }
 catch (std::exception const& error) {
@@ -115,13 +124,16 @@ response entry::run(call const& c)
     }
     catch (...) {
         auto const met = store_.classify_current();
+        bool const ours = store_.is_still_claimed();
         store_.rollback();
-        throw met;
+        throw ours ? met : ports::fault{ports::fault_kind::transaction_ended, met.what()};
     }
     if (answer.status >= 500) {
         store_.rollback();
         return answer;
     }
+    // An answer that can't be sent must not be stored either: it would be replayed for ever.
+    if (auto const flaw = flaw_of(answer); !flaw.empty()) throw std::logic_error{"the handler's answer: " + std::string{flaw}};
     std::erase_if(answer.headers, [](auto const& header) { return !is_kept(header.first); });
     if (ctx.refused()) return refuse(c, answer).value_or(answer);
     commit(c, ctx, answer);

@@ -36,6 +36,16 @@ void apply(pqxx::connection& c, std::string const& owner, migration const& m, st
     tx.commit();
 }
 
+void own(pqxx::connection& c, std::string const& service)
+{
+    pqxx::nontransaction tx{c};
+    tx.exec_params(std::string{migrate_queries::own_database}, service);
+    std::string const owner = tx.exec(std::string{migrate_queries::owner_of_database})[0][0].c_str();
+    if (owner != service)
+        throw configuration_error{"the database belongs to the service " + owner + ": each service needs one of its own, "
+                                  "and this is " + service};
+}
+
 #pragma GCC diagnostic pop
 
 void bring_up_to_date(pqxx::connection& c, std::string const& owner, std::vector<migration> migrations,
@@ -66,7 +76,7 @@ std::vector<migration> own_migrations()
 
 }  // namespace
 
-std::vector<std::string> migrate(std::string const& url, std::string const& owner,
+std::vector<std::string> migrate(std::string const& url, std::string const& service,
                                  std::vector<migration> const& migrations)
 {
     pqxx::connection c{with_defaults(url, "skald/migrate")};
@@ -75,22 +85,19 @@ std::vector<std::string> migrate(std::string const& url, std::string const& owne
     pqxx::nontransaction{c}.exec(std::string{migrate_queries::create_migration_table});
     std::vector<std::string> done;
     bring_up_to_date(c, "skald", own_migrations(), done);
-    if (!owner.empty()) bring_up_to_date(c, owner, migrations, done);
+    if (!service.empty()) {
+        own(c, service);
+        bring_up_to_date(c, service, migrations, done);
+    }
     return done;
 }
 
 void own_database(std::string const& url, std::string const& service)
 {
     pqxx::connection c{with_defaults(url, "skald/migrate")};
-    pqxx::nontransaction tx{c};
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-    tx.exec_params(std::string{migrate_queries::own_database}, service);
-#pragma GCC diagnostic pop
-    std::string const owner = tx.exec(std::string{migrate_queries::owner_of_database})[0][0].c_str();
-    if (owner != service)
-        throw configuration_error{"the database belongs to the service " + owner + ": each service needs one of its own, "
-                                  "and this is " + service};
+    if (!pqxx::nontransaction{c}.exec(std::string{migrate_queries::is_migrated})[0][0].as<bool>())
+        throw configuration_error{"the database has no schema `skald`, or an old one: run `skald migrate`"};
+    own(c, service);
 }
 
 }  // namespace skald::postgres

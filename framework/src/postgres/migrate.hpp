@@ -14,13 +14,16 @@ struct migration
     std::string sql;
 };
 
-/// Brings the database up to date: Skald's own migrations first (owner `skald`), then those of `owner`. Each runs in a
-/// transaction of its own, together with the note that it ran. Returns what was applied, as "owner/name".
-/// Throws what pqxx throws; configuration_error where an applied migration has another text now.
-std::vector<std::string> migrate(std::string const& url, std::string const& owner = {},
+/// Brings the database up to date: Skald's own migrations first (owner `skald`), then those of `service`, if one is
+/// named, which owns the database from then on. Each runs in a transaction of its own, together with the note that it ran.
+/// Returns what was applied, as "owner/name".
+/// Throws what pqxx throws; configuration_error where an applied migration has another text now, or where the database
+/// belongs to another service: then nothing of this one's is applied.
+std::vector<std::string> migrate(std::string const& url, std::string const& service = {},
                                  std::vector<migration> const& migrations = {});
 
-/// Notes that `service` owns the database. Throws configuration_error where another one does.
+/// Notes that `service` owns the database. Throws configuration_error where another one does, or where the database has
+/// not been migrated.
 void own_database(std::string const& url, std::string const& service);
 
 }  // namespace skald::postgres

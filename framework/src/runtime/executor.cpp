@@ -44,6 +44,16 @@ executor::executor(std::string service, registry const& steps, ports::store& sto
 {}
 
 void executor::settle(ports::delivery const& d)
+try {
+    read_and_settle(d);
+}
+catch (...) {
+    // Whatever went wrong: the next one on this connection must not commit what this one began.
+    store_.rollback();
+    throw;
+}
+
+void executor::read_and_settle(ports::delivery const& d)
 {
     if (!d.problem.empty()) return park(d, "malformed", d.problem);
     if (d.message.type == core::progress_type) return note_progress(d);
@@ -57,7 +67,8 @@ void executor::settle(ports::delivery const& d)
 
     work.hosted = steps_.find(work.envelope.definition, step.name);
     if (work.hosted == nullptr || step.service != service_)
-        return park(d, "unknown_step", "service " + service_ + " hosts no step " + step.name + " of " + work.envelope.definition);
+        return give_up(work, "unknown_step",
+                       "service " + service_ + " hosts no step " + step.name + " of " + work.envelope.definition);
     settle_step(work);
 }
 
@@ -98,8 +109,8 @@ void executor::run(step_delivery const& work, ports::claim_answer const& claimed
         data = step->data();
     }
     catch (data_error const& error) {
-        store_.rollback();
-        return park(work.delivery, "malformed", error.what());
+        if (!roll_back(work)) return;
+        return give_up(work, "malformed", error.what());
     }
     catch (...) {
         auto const met = store_.classify_current();
@@ -202,6 +213,9 @@ void executor::snooze(step_delivery const& work, std::chrono::milliseconds wait)
     ports::changes changes;
     changes.records.push_back(
         {again.saga, work.key().guarded_step(), core::step_status::retrying, claimed.attempts - 1, 1, "snoozed"});
+    add_report(changes, work.envelope, service_,
+               {core::step_status::retrying, claimed.attempts - 1, core::saga_state::running, false, "snoozed",
+                store_.claimed_at()});
     changes.messages.push_back(to_enqueue(again, work.delivery.message.body, std::max(wait, 1ms)));
     commit(changes);
 }
@@ -219,9 +233,15 @@ void executor::come_back_later(step_delivery const& work, std::chrono::milliseco
 void executor::give_up(step_delivery const& work, std::string_view reason, std::string const& why)
 {
     auto const claimed = store_.begin(std::array{work.item()}).front();
-    bool const decided = claimed.verdict == ports::verdict::duplicate && reason != "transaction_ended";
-    if (decided || claimed.verdict == ports::verdict::mismatch) return store_.rollback();
-    if (claimed.verdict == ports::verdict::in_flight) return come_back_later(work, in_flight_wait);
+    if (claimed.verdict == ports::verdict::in_flight || claimed.verdict == ports::verdict::paused)
+        return come_back_later(work, in_flight_wait);
+    // A step that ended its own transaction has left a record that says `completed` though nothing follows from it.
+    bool const ended_itself = reason == "transaction_ended" && claimed.verdict == ports::verdict::duplicate;
+    if (!claimed.held && !ended_itself) {
+        // What became of the step is decided, and stands; only the delivery is kept.
+        store_.rollback();
+        return park(work.delivery, reason, why);
+    }
 
     ports::changes changes;
     changes.records.push_back(

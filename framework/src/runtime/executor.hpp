@@ -34,6 +34,7 @@ public:
 private:
     struct step_delivery;
 
+    void read_and_settle(ports::delivery const& d);
     void settle_step(step_delivery const& work);
     void run(step_delivery const& work, ports::claim_answer const& claimed);
     bool roll_back(step_delivery const& work);

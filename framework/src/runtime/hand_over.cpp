@@ -21,7 +21,7 @@ std::string progress_body(core::envelope const& e, std::string_view service, ste
     if (!report.error.empty()) member["error"] = core::storable_text(report.error);
     if (report.saga_may_have_changed) {
         member["saga"] = core::name_of(report.saga);
-        if (!e.reason.empty()) member["reason"] = e.reason;
+        if (!e.reason.empty()) member["reason"] = core::storable_text(e.reason);
     }
     return nlohmann::json::array({std::move(member)}).dump();
 }

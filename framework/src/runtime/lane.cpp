@@ -38,15 +38,23 @@ try {
     return true;
 }
 catch (ports::fault const& met) {
-    log_.warning("delivery.not_settled", {{"id", d.message.id}, {"tries", tries}, {"error", met.what()}});
-    if (met.kind != ports::fault_kind::broken || tries < tries_max) return false;
-    executor_.park(d, "unsettled", met.what());
+    bool const waiting_helps = met.kind != ports::fault_kind::broken && met.kind != ports::fault_kind::transaction_ended;
+    return keep_aside(d, waiting_helps ? 0 : tries, met.what());
+}
+catch (std::exception const& error) {
+    return keep_aside(d, tries, error.what());
+}
+
+bool lane::keep_aside(ports::delivery const& d, int tries, std::string const& why)
+try {
+    log_.warning("delivery.not_settled", {{"id", d.message.id}, {"error", why}});
+    if (tries < tries_max) return false;
+    executor_.park(d, "unsettled", why);
     deliveries_.ack(d.tag);
     return true;
 }
-catch (std::exception const& error) {
-    log_.error("delivery.not_settled", {{"id", d.message.id}, {"tries", tries}, {"error", error.what()}});
-    return false;
+catch (std::exception const&) {
+    return false;  // the database is away now; the delivery is still unacked
 }
 
 }  // namespace skald::runtime

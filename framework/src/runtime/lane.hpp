@@ -24,6 +24,7 @@ public:
 private:
     void settle(ports::delivery const& d);
     bool try_to_settle(ports::delivery const& d, int tries);
+    bool keep_aside(ports::delivery const& d, int tries, std::string const& why);
 
     executor executor_;
     ports::subscription& deliveries_;

@@ -1,12 +1,12 @@
 #include <skald/config.hpp>
 
 #include "core/identity.hpp"
+#include "core/log.hpp"
 #include "worker/settings.hpp"
 
 #include <skald/errors.hpp>
 
-#include <algorithm>
-#include <array>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
@@ -36,12 +36,15 @@ std::string config::help()
 
 void config::check() const
 {
-    constexpr std::array<std::string_view, 4> levels{"debug", "info", "warning", "error"};
     if (!core::is_name(service))
         throw configuration_error{"'" + service + "' is no name for a service: a lower-case letter, then lower-case "
                                                   "letters, digits and dashes, 48 at most"};
-    if (std::ranges::find(levels, log_level) == levels.end())
-        throw configuration_error{"SKALD_LOG_LEVEL: '" + log_level + "' is not debug, info, warning or error"};
+    try {
+        core::parse_severity(log_level);
+    }
+    catch (std::invalid_argument const& right) {
+        throw configuration_error{"SKALD_LOG_LEVEL: '" + log_level + "' is not " + right.what()};
+    }
     if (prefetch < lanes)
         throw configuration_error{fmt::format("SKALD_PREFETCH ({}) must be at least SKALD_LANES ({}): a lane without a "
                                               "delivery is idle", prefetch, lanes)};

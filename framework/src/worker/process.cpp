@@ -67,7 +67,8 @@ bool process::prepare_database(std::vector<postgres::migration> const& migration
             if (settings_.migrate)
                 for (auto const& name : postgres::migrate(settings_.database_url, settings_.service, migrations))
                     log_.info("database.migrated", {{"migration", name}});
-            postgres::own_database(settings_.database_url, settings_.service);
+            else
+                postgres::own_database(settings_.database_url, settings_.service);
             return true;
         }
         catch (pqxx::broken_connection const& error) {

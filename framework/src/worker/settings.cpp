@@ -1,5 +1,7 @@
 #include "worker/settings.hpp"
 
+#include "core/log.hpp"
+
 #include <skald/errors.hpp>
 
 #include <array>
@@ -80,7 +82,7 @@ constexpr std::array table{
             [](config& c, std::string_view v) { c.drain = std::chrono::seconds{whole<int>(v, 1, 3600)}; },
             [](config const& c) { return std::to_string(c.drain.count()); }},
     setting{"SKALD_LOG_LEVEL", "--log-level", "debug, info, warning or error",
-            [](config& c, std::string_view v) { c.log_level = v; }, [](config const& c) { return c.log_level; }},
+            [](config& c, std::string_view v) { core::parse_severity(v), c.log_level = v; }, [](config const& c) { return c.log_level; }},
 };
 
 void set(config& c, setting const& s, std::string_view value, std::string_view named)

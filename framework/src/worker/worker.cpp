@@ -16,24 +16,13 @@
 #include <skald/errors.hpp>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
 namespace skald {
-namespace {
-
-core::severity severity_of(std::string const& level)
-{
-    constexpr std::array<std::string_view, 4> levels{"debug", "info", "warning", "error"};
-    return static_cast<core::severity>(std::ranges::find(levels, level) - levels.begin());
-}
-
-}  // namespace
-
 class worker::implementation
 {
 public:
-    explicit implementation(config s) : settings{std::move(s)}, log{settings.service, severity_of(settings.log_level)} {}
+    explicit implementation(config s) : settings{std::move(s)}, log{settings.service, core::parse_severity(settings.log_level)} {}
 
     config settings;
     core::stderr_logger log;
