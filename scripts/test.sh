@@ -41,7 +41,7 @@ if [[ $preset = default ]]; then
   mkdir -p "$stack"
   exports=$(scripts/stack.sh up "$stack")
   eval "$exports"
-  export TEST_STACK=$stack
+  export SKALD_TEST_STACK=$stack
   only=()
 else
   only=(--label-regex 'unit|conformance' --label-exclude server)

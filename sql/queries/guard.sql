@@ -11,7 +11,7 @@ SELECT skald.assert_transaction($1::text::xid8)
 -- name: record_step
 UPDATE skald.idempotency
    SET status = $4::skald.step_status, attempts = $5::integer, snoozes = snoozes + $6::integer, error = $7::text,
-       updated_at = clock_timestamp()
+       fingerprint = CASE WHEN NOT $8::boolean THEN fingerprint END, updated_at = clock_timestamp()
  WHERE (scope, key, step) = ($1::text, $2::text, $3::text)
 
 -- name: insert_record

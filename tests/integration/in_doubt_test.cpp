@@ -32,7 +32,7 @@ public:
     {
         return inner_.find_response(saga);
     }
-    ports::fault classify_current() const override { return inner_.classify_current(); }
+    ports::fault classify_current() override { return inner_.classify_current(); }
 
     void commit(ports::changes const& what) override
     {
@@ -60,7 +60,7 @@ void charge_in_doubt(doubtful_store::loses loss)
     runtime::registry steps;
     steps.add("place-order", "charge-payment",
               {std::make_unique<detail::typed_step<order_saga::order, order_saga::charge_payment>>(order_saga::charge_payment{}),
-               {}});
+               {}, step_kind::compensatable, 1});
     runtime::wakeup wake;
     core::silent_logger log;
     doubtful_store store{s.at("payments").db.url()};

@@ -33,7 +33,8 @@ public:
     {
         using namespace std::chrono_literals;
         steps_.add(saga.name, handle.name,
-                   {std::make_unique<detail::typed_step<Data, Step>>(std::move(step)), {attempts_max, 0ms, 0ms}});
+                   {std::make_unique<detail::typed_step<Data, Step>>(std::move(step)), {attempts_max, 0ms, 0ms}, Kind,
+                    saga.version});
     }
 
     /// Moves what is due to the broker; returns how many rows left.

@@ -116,10 +116,12 @@ private:
 
 using entry_handler = std::function<response(request_context&)>;
 
-/// Whose request it is: the scope of its key. A key means nothing in another scope.
+/// Whose request it is: the scope of its key. A key means nothing in another scope. What it throws as data_error is
+/// answered with 400.
 using scope_function = std::function<std::string(request const&)>;
 
-/// The scope is in this header, which a proxy in front has set; requests from elsewhere must not reach the service.
+/// The scope is in this header, which a proxy in front has set; requests from elsewhere must not reach the service. Given
+/// twice it is refused: a proxy that appends would let the client choose.
 scope_function scope_from_header(std::string name);
 
 response json_response(int status, nlohmann::json const& body, header_list headers = {});

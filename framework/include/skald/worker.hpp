@@ -75,12 +75,12 @@ private:
     template <class Data, step_kind... Kinds, class Step>
     worker& add(definition<Data, Kinds...> const& saga, std::string_view name, Step object, retry policy)
     {
-        return add(saga.name, saga.steps, name, policy,
+        return add(saga.name, saga.version, saga.steps, name, policy,
                    std::make_unique<detail::typed_step<Data, Step>>(std::move(object)));
     }
 
-    worker& add(std::string_view definition, std::span<planned_step const> plan, std::string_view step, retry policy,
-                std::unique_ptr<detail::hosted_step> hosted);
+    worker& add(std::string_view definition, int version, std::span<planned_step const> plan, std::string_view step,
+                retry policy, std::unique_ptr<detail::hosted_step> hosted);
 
     class implementation;
     std::unique_ptr<implementation> implementation_;

@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <optional>
+#include <set>
 
 namespace skald::core {
 namespace {
@@ -31,6 +32,15 @@ refusal missing_or_malformed(std::string_view name)
     return {"header " + std::string{name} + " is missing or malformed"};
 }
 
+// One of ours that is there twice would mean one thing here and another to the next reader.
+std::string_view header_given_twice(message const& m)
+{
+    std::set<std::string_view> seen;
+    for (auto const& [name, value] : m.headers)
+        if (name.starts_with("x-") && !seen.insert(name).second) return name;
+    return {};
+}
+
 bool is_trace_context(std::string_view text, std::size_t bytes_max)
 {
     if (text.size() > bytes_max) return false;
@@ -52,12 +62,14 @@ envelope envelope::at(position there) const
 
 std::variant<envelope, refusal> read_envelope(message const& received)
 {
+    if (auto const twice = header_given_twice(received); !twice.empty())
+        return refusal{"header " + std::string{twice} + " is given twice"};
     auto const key = parse_derived_key(text_of(received, header::idempotency_key));
     if (!key) return missing_or_malformed(header::idempotency_key);
 
     envelope e;
     e.saga = {std::string{text_of(received, header::scope)}, key->key};
-    if (!is_scope(e.saga.scope)) return missing_or_malformed(header::scope);
+    if (!find_header(received.headers, header::scope) || !is_scope(e.saga.scope)) return missing_or_malformed(header::scope);
 
     e.definition = text_of(received, header::definition);
     if (!is_name(e.definition)) return missing_or_malformed(header::definition);

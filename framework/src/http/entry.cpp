@@ -27,11 +27,15 @@ constexpr int tries_max = 3;
 constexpr std::array<std::string_view, 6> kept_headers{"location", "link", "etag", "content-language", "last-modified",
                                                        "retry-after"};
 
+bool is_same_name(std::string_view a, std::string_view b)
+{
+    auto const lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
+    return std::ranges::equal(a, b, {}, lower, lower);
+}
+
 bool is_kept(std::string_view name)
 {
-    std::string lower{name};
-    std::ranges::transform(lower, lower.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c + 32) : c; });
-    return std::ranges::find(kept_headers, lower) != kept_headers.end();
+    return std::ranges::any_of(kept_headers, [&](std::string_view kept) { return is_same_name(kept, name); });
 }
 
 // The path as it was sent: decoded, "/a%2Fb/c" and "/a/b%2Fc" would look alike.
@@ -59,14 +63,10 @@ entry::entry(std::string service, ports::store& store, runtime::wakeup& relay, c
     : service_{std::move(service)}, store_{store}, relay_{relay}, log_{log}
 {}
 
-response entry::answer(request const& r, std::string_view route, scope_function const& scope_of,
-                       entry_handler const& handle)
+response entry::answer(request const& r, std::string_view route, std::string const& scope, entry_handler const& handle)
 try {
     auto const key = parse_idempotency_key(r.header("Idempotency-Key"));
     if (!key) return problem(400, "idempotency-key", {}, key.refusal);
-    auto const scope = scope_of ? scope_of(r) : std::string{};
-    if (!core::is_scope(scope)) return problem(400, "scope", {}, "the scope is longer than 64 bytes, or no UTF-8");
-
     call const c{r, handle, {scope, key.value}, fingerprint_of(r, route)};
     for (int tries = 0; tries < tries_max; ++tries)
         if (auto done = try_to_answer(c)) return *std::move(done);
@@ -196,7 +196,11 @@ void entry::commit(call const& c, request_context const& ctx, response const& an
 
 scope_function scope_from_header(std::string name)
 {
-    return [name = std::move(name)](request const& r) { return std::string{r.header(name)}; };
+    return [name = std::move(name)](request const& r) {
+        auto const is_it = [&](auto const& header) { return is_same_name(header.first, name); };
+        if (std::ranges::count_if(r.headers, is_it) > 1) throw data_error{"the header " + name + " is given twice"};
+        return std::string{r.header(name)};
+    };
 }
 
 response json_response(int status, nlohmann::json const& body, header_list headers)

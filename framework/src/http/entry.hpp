@@ -19,7 +19,7 @@ public:
     entry(std::string service, ports::store& store, runtime::wakeup& relay, core::logger& log);
 
     /// Never throws: what breaks is answered with 500 or 503, and leaves nothing behind.
-    response answer(request const& r, std::string_view route, scope_function const& scope_of, entry_handler const& handle);
+    response answer(request const& r, std::string_view route, std::string const& scope, entry_handler const& handle);
 
 private:
     struct call;

@@ -16,8 +16,12 @@ enum class fault_kind {
 
 struct fault : std::runtime_error
 {
-    fault(fault_kind k, std::string const& what) : std::runtime_error{what}, kind{k} {}
+    fault(fault_kind k, std::string const& what, bool suspect = false)
+        : std::runtime_error{what}, kind{k}, connection_is_suspect{suspect}
+    {}
+
     fault_kind kind;
+    bool connection_is_suspect;  // a new one may do better, though this one is still open
 };
 
 }  // namespace skald::ports

@@ -58,6 +58,7 @@ struct step_record
     int attempts{};
     int snoozes_added{};
     std::string error;
+    bool forget_fingerprint{};  // the delivery was wrong: the right one, with another body, may still come
 };
 
 /// A record of a step that ran without a claim of its own, inside an entry request.
@@ -150,7 +151,7 @@ public:
     virtual std::optional<stored_response> find_response(core::saga_id const& saga) = 0;
 
     /// What the exception that is being handled means. To be called in a catch block.
-    virtual fault classify_current() const = 0;
+    virtual fault classify_current() = 0;
 };
 
 /// The outbox as the relay sees it. One connection, used by one thread.

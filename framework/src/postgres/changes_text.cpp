@@ -29,7 +29,8 @@ std::string write(ports::step_record const& r)
     return execute("record_step", {literal(r.saga.scope), literal(r.saga.key), literal(r.step),
                                    literal(core::name_of(r.status)), literal(std::int64_t{r.attempts}),
                                    literal(std::int64_t{r.snoozes_added}),
-                                   r.error.empty() ? "NULL" : text_literal(r.error)});
+                                   r.error.empty() ? "NULL" : text_literal(r.error),
+                                   r.forget_fingerprint ? "true" : "false"});
 }
 
 std::string write(std::string const& progress)

@@ -23,13 +23,22 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 7> defaults{
     {"target_session_attrs", "read-write"},
 }};
 
+// libpq finds out only when it connects, and then it looks like a server that is away.
+bool has_numeric_port(PQconninfoOption const* options)
+{
+    for (; options->keyword != nullptr; ++options)
+        if (std::string_view{options->keyword} == "port" && options->val != nullptr)
+            return std::string_view{options->val}.find_first_not_of("0123456789,") == std::string_view::npos;
+    return true;
+}
+
 void check(std::string const& conninfo)
 {
     char* problem = nullptr;
     std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> const parsed{PQconninfoParse(conninfo.c_str(), &problem),
                                                                               &PQconninfoFree};
     PQfreemem(problem);  // it quotes what it did not understand, which may be the password
-    if (!parsed)
+    if (!parsed || !has_numeric_port(parsed.get()))
         throw configuration_error{"DATABASE_URL is neither a URL (postgresql://user@host:port/database) nor a list of "
                                   "keywords (host=... dbname=...) that libpq understands"};
 }

@@ -82,7 +82,7 @@ try {
     return answers;
 }
 catch (pqxx::failure const&) {
-    auto const met = postgres::classify_current();
+    auto const met = noted(postgres::classify_current());
     rollback();
     throw met;
 }
@@ -97,7 +97,7 @@ try {
     in_transaction_ = false;
 }
 catch (pqxx::failure const&) {
-    auto const met = classify_current_at_commit();
+    auto const met = noted(classify_current_at_commit());
     rollback();
     throw met;
 }
@@ -112,7 +112,7 @@ void postgres_store::write(ports::changes const& what)
         in_transaction_ = false;
     }
     catch (pqxx::failure const&) {
-        auto const met = classify_current_at_commit();
+        auto const met = noted(classify_current_at_commit());
         rollback();
         throw met;
     }
@@ -137,7 +137,7 @@ try {
     transaction_.reset();
     if (!in_transaction_) return;
     in_transaction_ = false;
-    if (!connection_ || !connection_->is_open()) return disconnect();
+    if (!connection_ || !connection_->is_open() || connection_is_suspect_) return disconnect();
     // A warning and no error where the server has ended the transaction already.
     connection_->run("ROLLBACK");
 }
@@ -149,6 +149,7 @@ void postgres_store::disconnect() noexcept
 {
     transaction_.reset();
     in_transaction_ = false;
+    connection_is_suspect_ = false;
     connection_.reset();
 }
 
@@ -164,9 +165,15 @@ catch (pqxx::failure const&) {
     throw postgres::classify_current();
 }
 
-ports::fault postgres_store::classify_current() const
+ports::fault postgres_store::noted(ports::fault met)
 {
-    auto met = postgres::classify_current();
+    connection_is_suspect_ = connection_is_suspect_ || met.connection_is_suspect;
+    return met;
+}
+
+ports::fault postgres_store::classify_current()
+{
+    auto met = noted(postgres::classify_current());
     if (connection_ && !connection_->is_open()) met.kind = ports::fault_kind::connection_lost;
     return met;
 }

@@ -25,7 +25,7 @@ public:
     bool is_still_claimed() noexcept override;
     void rollback() noexcept override;
     std::optional<ports::stored_response> find_response(core::saga_id const& saga) override;
-    ports::fault classify_current() const override;
+    ports::fault classify_current() override;
 
     /// For readers in the same layer or above: the connection, connected.
     connection& open();
@@ -34,6 +34,7 @@ private:
     pqxx::transaction_base& tx() override { return *transaction_; }
     std::string const& prepared(std::string_view text) override { return connection_->prepared(text); }
 
+    ports::fault noted(ports::fault met);
     void disconnect() noexcept;
 
     connection_options options_;
@@ -43,6 +44,7 @@ private:
     std::string transaction_id_;  // empty while nothing was written
     std::string claimed_at_;
     bool in_transaction_{};
+    bool connection_is_suspect_{};
 };
 
 }  // namespace skald::postgres

@@ -12,6 +12,10 @@ namespace {
 // The announced size comes from outside: it is believed only as far as memory is reserved at once.
 constexpr std::uint64_t reserved_bytes_max = 1024 * 1024;
 
+// Twice what an outbox takes: nothing of Skald's is larger. A stranger's may be, and as many as are prefetched must not
+// fill the memory; such a one is parked anyway.
+constexpr std::size_t body_bytes_kept_max = 2 * 1024 * 1024;
+
 [[noreturn]] void out_of_order(char const* what)
 {
     throw connection_lost{fmt::format("the broker sent {} out of order", what)};
@@ -67,12 +71,16 @@ void content_reader::read_header(amqp_frame_t const& frame)
     unfinished_->properties.message.body.reserve(std::min(header.body_size, reserved_bytes_max));
     missing_ = header.body_size;
     header_read_ = true;
+    if (header.body_size > body_bytes_kept_max && unfinished_->properties.problem.empty())
+        unfinished_->properties.problem = fmt::format("its body has {} bytes; the first {} were kept", header.body_size,
+                                                      body_bytes_kept_max);
 }
 
 void content_reader::read_body(amqp_bytes_t fragment)
 {
     if (!unfinished_ || !header_read_ || fragment.len > missing_) out_of_order("a body");
-    unfinished_->properties.message.body.append(view(fragment));
+    auto& body = unfinished_->properties.message.body;
+    body.append(view(fragment).substr(0, body_bytes_kept_max - std::min(body.size(), body_bytes_kept_max)));
     missing_ -= fragment.len;
 }
 

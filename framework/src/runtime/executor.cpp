@@ -66,10 +66,22 @@ void executor::read_and_settle(ports::delivery const& d)
     if (d.given_up) return give_up(work, "delivery_limit", "the broker stopped delivering it: it came back too often");
 
     work.hosted = steps_.find(work.envelope.definition, step.name);
-    if (work.hosted == nullptr || step.service != service_)
-        return give_up(work, "unknown_step",
-                       "service " + service_ + " hosts no step " + step.name + " of " + work.envelope.definition);
+    if (auto const why = not_hosted(work); !why.empty()) return give_up(work, "unknown_step", why);
     settle_step(work);
+}
+
+// Why the delivery's step can't run here; empty if it can.
+std::string executor::not_hosted(step_delivery const& work) const
+{
+    auto const& e = work.envelope;
+    auto const& step = e.itinerary.current();
+    if (work.hosted == nullptr || step.service != service_)
+        return "service " + service_ + " hosts no step " + step.name + " of " + e.definition;
+    if (e.version > work.hosted->version)
+        return "the message is of version " + std::to_string(e.version) + " of " + e.definition +
+               ", and this service knows up to " + std::to_string(work.hosted->version);
+    if (step.kind != work.hosted->kind) return "the itinerary gives step " + step.name + " another kind than this service";
+    return {};
 }
 
 void executor::settle_step(step_delivery const& work)
@@ -243,14 +255,17 @@ void executor::give_up(step_delivery const& work, std::string_view reason, std::
         return park(work.delivery, reason, why);
     }
 
+    // A delivery that was wrong has made no attempt: the right one, if it comes, finds its first still to be made.
+    bool const was_wrong = reason == "malformed" || reason == "unknown_step";
+    int const attempts = was_wrong ? claimed.attempts - 1 : claimed.attempts;
     ports::changes changes;
     changes.records.push_back(
-        {work.envelope.saga, work.key().guarded_step(), core::step_status::parked, claimed.attempts, 0, why});
+        {work.envelope.saga, work.key().guarded_step(), core::step_status::parked, attempts, 0, why, was_wrong});
     changes.parked.push_back(to_park(work, reason, why));
     auto told = work.envelope;
     told.reason = why;
     add_report(changes, told, service_,
-               {core::step_status::parked, claimed.attempts, core::saga_state::stuck, true, why, store_.claimed_at()});
+               {core::step_status::parked, attempts, core::saga_state::stuck, true, why, store_.claimed_at()});
     commit(changes);
     log_.error("step.parked", {{"key", work.key().text()}, {"reason", reason}, {"error", why}});
 }

@@ -35,6 +35,7 @@ private:
     struct step_delivery;
 
     void read_and_settle(ports::delivery const& d);
+    std::string not_hosted(step_delivery const& work) const;
     void settle_step(step_delivery const& work);
     void run(step_delivery const& work, ports::claim_answer const& claimed);
     bool roll_back(step_delivery const& work);

@@ -31,7 +31,7 @@ private:
     stop_flag const& stop_;
     core::logger& log_;
     std::mt19937_64 random_;
-    core::backoff backoff_{};
+    core::backoff backoff_{std::chrono::milliseconds{20}, std::chrono::milliseconds{5'000}};
 };
 
 }  // namespace skald::runtime

@@ -17,6 +17,8 @@ struct registered_step
 {
     std::unique_ptr<detail::hosted_step> step;
     retry policy;
+    step_kind kind{};
+    int version{1};  // of the definition, as this service was built with it
 };
 
 class registry

@@ -4,6 +4,8 @@
 #include "http/entry.hpp"
 #include "http/problem.hpp"
 
+#include <skald/errors.hpp>
+
 #include <pqxx/except>
 
 #include <variant>
@@ -91,16 +93,25 @@ http::response web::answer(http::request& r, std::size_t number)
     auto& match = std::get<http::route_match>(found);
     r.parameters = std::move(match.parameters);
     auto& on = *lanes_.at(number);
-    if (match.route == saga_route_) return show_saga(r, on);
     if (match.route == ready_route_) return ready(on);
+
+    std::string scope;
+    try {
+        if (scope_of_) scope = scope_of_(r);
+    }
+    catch (data_error const& error) {
+        return http::problem(400, "scope", {}, error.what());
+    }
+    if (!core::is_scope(scope)) return http::problem(400, "scope", {}, "the scope is longer than 64 bytes, or no UTF-8");
+
+    if (match.route == saga_route_) return show_saga({scope, r.parameters.at("key")}, on);
     auto const& route = routes_.at(match.route);
-    return on.entry.answer(r, route.pattern, scope_of_, route.handler);
+    return on.entry.answer(r, route.pattern, scope, route.handler);
 }
 
-http::response web::show_saga(http::request const& r, lane& on)
+http::response web::show_saga(core::saga_id const& id, lane& on)
 try {
-    core::saga_id const id{scope_of_ ? scope_of_(r) : std::string{}, r.parameters.at("key")};
-    if (!core::is_key(id.key) || !core::is_scope(id.scope)) return http::problem(404, "there is no such saga");
+    if (!core::is_key(id.key)) return http::problem(404, "there is no such saga");
     auto const saga = read(on, [&](postgres::connection& c) { return admin::show_saga(c, id); });
     return saga ? http::json_response(200, *saga) : http::problem(404, "there is no such saga");
 }

@@ -1,6 +1,7 @@
 // A service's HTTP side: its entry routes, the state of its sagas, and health.
 #pragma once
 
+#include "core/identity.hpp"
 #include "core/log.hpp"
 #include "http/router.hpp"
 #include "http/server.hpp"
@@ -39,7 +40,7 @@ private:
     struct lane;
 
     http::response answer(http::request& r, std::size_t number);
-    http::response show_saga(http::request const& r, lane& on);
+    http::response show_saga(core::saga_id const& id, lane& on);
     http::response ready(lane& on) const;
 
     std::vector<entry_route> routes_;

@@ -41,8 +41,8 @@ worker::worker(config settings)
 
 worker::~worker() = default;
 
-worker& worker::add(std::string_view definition, std::span<planned_step const> plan, std::string_view step, retry policy,
-                    std::unique_ptr<detail::hosted_step> hosted)
+worker& worker::add(std::string_view definition, int version, std::span<planned_step const> plan, std::string_view step,
+                    retry policy, std::unique_ptr<detail::hosted_step> hosted)
 {
     auto const it = std::ranges::find(plan, step, &planned_step::name);
     if (it == plan.end())
@@ -53,7 +53,7 @@ worker& worker::add(std::string_view definition, std::span<planned_step const> p
     if (policy.attempts_max < 1 || policy.first.count() < 0 || policy.longest < policy.first)
         throw configuration_error{"step " + std::string{step} + ": a retry policy has at least one attempt, and its "
                                                                 "longest wait is not below its first"};
-    implementation_->steps.add(definition, step, {std::move(hosted), policy});
+    implementation_->steps.add(definition, step, {std::move(hosted), policy, it->kind, version});
     return *this;
 }
 
