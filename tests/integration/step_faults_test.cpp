@@ -414,7 +414,7 @@ TEST_CASE("published messages leave with the commit, under keys derived from the
     std::string ids;
     for (auto const& m : d.transport().captured())
         if (m.type == "weighed") ids += m.id + ' ';
-    CHECK(ids == "k:weigh.weighed k:weigh.weighed.2 ");
+    CHECK(ids == "k:weigh.1.weighed k:weigh.2.weighed ");
 }
 
 TEST_CASE("F18: a message that the wire could not carry fails the step, by the name of its constraint")

@@ -123,7 +123,8 @@ TEST_CASE("reading a written message gives the same envelope")
 
 TEST_CASE("every header that is needed is asked for by name")
 {
-    for (auto const name : {header::idempotency_key, header::definition, header::itinerary, header::home}) {
+    for (auto const name :
+         {header::idempotency_key, header::scope, header::definition, header::itinerary, header::home}) {
         CAPTURE(name);
         CHECK(names(why(without(name)), name));
     }
@@ -162,10 +163,10 @@ TEST_CASE("a malformed header is refused by name")
         {header::snoozes, "x"},
         {header::snoozes, "1000001"},
     };
-    for (auto const& [header, value] : table) {
-        CAPTURE(header);
-        CAPTURE(value);
-        CHECK(names(why(with(header, value)), header));
+    for (auto const& bad : table) {
+        CAPTURE(bad.header);
+        CAPTURE(bad.value);
+        CHECK(names(why(with(bad.header, bad.value)), bad.header));
     }
 }
 
@@ -174,7 +175,11 @@ TEST_CASE("what was left out counts from the beginning")
     CHECK(accepted(without(header::version)).version == 1);
     CHECK(accepted(without(header::attempt)).attempt == 1);
     CHECK(accepted(without(header::snoozes)).snoozes == 0);
-    CHECK(accepted(without(header::scope)).saga.scope == "");
+}
+
+TEST_CASE("an empty scope is a scope")
+{
+    CHECK(accepted(with(header::scope, "")).saga.scope == "");
 }
 
 TEST_CASE("a key of another step than the itinerary's is refused")
@@ -225,11 +230,24 @@ TEST_CASE("a reason that can't be stored is made storable, and a long one is cut
     CHECK(accepted(m).reason.size() == 1000);
 }
 
-TEST_CASE("the first of two headers with one name counts")
+// The next reader could take the other one.
+TEST_CASE("one of our headers that is given twice is refused by name, even where both say the same")
+{
+    for (auto const name : {header::idempotency_key, header::scope, header::definition, header::version, header::itinerary,
+                            header::home, header::attempt, header::snoozes}) {
+        CAPTURE(name);
+        auto m = written();
+        m.headers.emplace_back(name, *find_header(m.headers, name));
+        CHECK(names(why(m), name));
+        CHECK(why(m).ends_with("twice"));
+    }
+}
+
+TEST_CASE("of a header that is not ours the first counts")
 {
     auto m = written();
-    m.headers.emplace_back(header::home, "elsewhere");
-    CHECK(accepted(m).home == "orders");
+    m.headers.emplace_back(header::traceparent, "another");
+    CHECK(accepted(m).traceparent == charge_payment().traceparent);
 }
 
 TEST_CASE("the envelope of another step begins at its first attempt")

@@ -57,11 +57,11 @@ TEST_CASE("malformed UTF-8 and NUL are not storable")
         {"a\xff", "after good text"},
         {"\xff" "a", "before good text"},
     };
-    for (auto const& [text, why] : table) {
-        CAPTURE(why);
-        CHECK_FALSE(is_storable_text(text));
-        CHECK(is_storable_text(storable_text(text)));
-        CHECK(storable_text(text) != text);
+    for (auto const& bad : table) {
+        CAPTURE(bad.why);
+        CHECK_FALSE(is_storable_text(bad.text));
+        CHECK(is_storable_text(storable_text(bad.text)));
+        CHECK(storable_text(bad.text) != bad.text);
     }
 }
 

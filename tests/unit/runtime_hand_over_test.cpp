@@ -88,7 +88,7 @@ TEST_CASE("a published message has a key derived from the step's, and goes where
     auto const messages = published({{"mails", "order-paid", R"({"a":1})"}});
     REQUIRE(messages.size() == 1);
     auto const& m = messages[0];
-    CHECK(m.id == "order-1:charge-payment.order-paid");
+    CHECK(m.id == "order-1:charge-payment.1.order-paid");
     CHECK(find_header(m.headers, header::idempotency_key) == m.id);
     CHECK(find_header(m.headers, header::scope) == "tenant-1");
     CHECK(find_header(m.headers, header::definition) == "place-order");
@@ -97,28 +97,28 @@ TEST_CASE("a published message has a key derived from the step's, and goes where
     CHECK(m.body == R"({"a":1})");
 }
 
-TEST_CASE("the second message of a type has a number in its key, the same in every run of the step")
+TEST_CASE("published messages are numbered in their keys, the same in every run of the step")
 {
     std::vector<detail::published_message> const all{
         {"mails", "paid", "1"}, {"books", "booked", "2"}, {"mails", "paid", "3"}, {"books", "paid", "4"}};
     auto const messages = published(all);
     REQUIRE(messages.size() == 4);
-    CHECK(messages[0].id == "order-1:charge-payment.paid");
-    CHECK(messages[1].id == "order-1:charge-payment.booked");
-    CHECK(messages[2].id == "order-1:charge-payment.paid.2");
-    CHECK(messages[3].id == "order-1:charge-payment.paid.3");
+    CHECK(messages[0].id == "order-1:charge-payment.1.paid");
+    CHECK(messages[1].id == "order-1:charge-payment.2.booked");
+    CHECK(messages[2].id == "order-1:charge-payment.3.paid");
+    CHECK(messages[3].id == "order-1:charge-payment.4.paid");
     for (std::size_t i = 0; i < all.size(); ++i) CHECK(published(all)[i].id == messages[i].id);
 }
 
-TEST_CASE("no two messages of one step have the same key, whatever their types are called" * doctest::should_fail())
+TEST_CASE("no two messages of one step have the same key, whatever their types are called")
 {
     std::set<std::string> ids;
-    auto const messages = published({{"mails", "paid", ""}, {"mails", "paid", ""}, {"mails", "paid.2", ""}});
+    auto const messages = published({{"mails", "paid", ""}, {"mails", "paid", ""}, {"mails", "2.paid", ""}});
     for (auto const& m : messages) ids.insert(m.id);
     CHECK(ids.size() == 3);
 }
 
-TEST_CASE("no message of one's own has the key of a step" * doctest::should_fail())
+TEST_CASE("no message of one's own has the key of a step")
 {
     for (auto const& m : published({{"mails", "paid", ""}, {"mails", "compensate", ""}})) {
         CAPTURE(m.id);
@@ -182,6 +182,13 @@ TEST_CASE("a report without news of the saga does not speak of the saga")
     CHECK(member.at("status") == "retrying");
     CHECK(member.at("error") == "no \\xff");
     CHECK(reported(e, "orders", retrying).saga_changes.empty());
+}
+
+TEST_CASE("a reason that is no UTF-8 is told in a form that is")
+{
+    auto e = charge_payment();
+    e.reason = "no \xff";
+    CHECK(member_of(reported(e, "payments", completed())).at("reason") == "no \\xff");
 }
 
 TEST_CASE("in the home's own database the saga's row changes and no message is sent")

@@ -76,7 +76,7 @@ public:
 
     /// Sends a message of yours when this transaction commits, at least once. `destination` is a routing key that a queue
     /// of yours is bound with to the exchange `skald`; not a Skald service's, which runs steps and parks everything else.
-    /// Its key is `<derived key>.<type>`, with a number from the second one of that type on: at most 255 bytes in all. The
+    /// Its key is `<derived key>.<n>.<type>`, n counting the messages of this step from 1: at most 255 bytes in all. The
     /// body is at most 1 MiB. What is larger fails the step when it commits.
     void publish(std::string_view destination, std::string_view type, nlohmann::json const& body)
     {

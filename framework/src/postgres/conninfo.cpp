@@ -55,7 +55,10 @@ std::string with_defaults(std::string_view url, std::string_view application_nam
     for (auto const& [name, value] : defaults) ours.append(separator).append(name).append("=").append(value);
     if (!is_url) return ours + ' ' + std::string{url};
 
-    auto const question = url.find('?');
+    // Behind the user and password, which may hold anything but @ and /.
+    auto const authority = url.find("://") + 3;
+    auto const at = url.substr(authority, url.find('/', authority) - authority).find('@');
+    auto const question = url.find('?', at == std::string_view::npos ? authority : authority + at);
     auto const theirs = question == std::string_view::npos ? std::string_view{} : url.substr(question + 1);
     return std::string{url.substr(0, question)} + '?' + ours + (theirs.empty() ? "" : "&") + std::string{theirs};
 }

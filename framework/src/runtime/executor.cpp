@@ -110,19 +110,23 @@ void executor::settle_step(step_delivery const& work)
 
 void executor::run(step_delivery const& work, ports::claim_answer const& claimed)
 {
+    std::unique_ptr<detail::step_run> step;
+    try {
+        step = work.hosted->step->read(work.delivery.message.body);
+    }
+    catch (data_error const& error) {
+        store_.rollback();
+        return give_up(work, "malformed", error.what());
+    }
+
     auto const& e = work.envelope;
     std::optional<outcome> ended;
     std::string data;
     step_context ctx{store_.unit(), e.saga.scope, e.saga.key, work.key().text(), claimed.attempts};
     try {
-        auto const step = work.hosted->step->read(work.delivery.message.body);
         if (e.itinerary.position.direction == core::direction::forward) ended = step->execute(ctx);
         else step->compensate(ctx);
         data = step->data();
-    }
-    catch (data_error const& error) {
-        if (!roll_back(work)) return;
-        return give_up(work, "malformed", error.what());
     }
     catch (...) {
         auto const met = store_.classify_current();

@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <map>
 
 namespace skald::runtime {
 namespace {
@@ -36,13 +35,13 @@ ports::enqueued to_enqueue(core::envelope const& e, std::string body, std::chron
 void add_published(ports::changes& changes, core::saga_id const& saga, std::string_view definition, std::string const& key,
                    std::vector<detail::published_message> const& published)
 {
-    std::map<std::string_view, int> seen;
+    // Numbered, so that no two share a key whatever their types are called, and none has the key of a step.
+    int number = 0;
     for (auto const& p : published) {
-        int const number = ++seen[p.type];
         core::message m;
         m.destination = p.destination;
         m.type = p.type;
-        m.id = key + '.' + p.type + (number > 1 ? '.' + std::to_string(number) : std::string{});
+        m.id = key + '.' + std::to_string(++number) + '.' + p.type;
         m.body = p.body;
         m.headers = {{std::string{core::header::idempotency_key}, m.id},
                      {std::string{core::header::scope}, saga.scope},

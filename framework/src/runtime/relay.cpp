@@ -31,6 +31,7 @@ try {
     return moved;
 }
 catch (std::exception const& error) {
+    outbox_.release();
     ++failures_in_a_row_;
     tell_trouble(error.what());
     return 0;

@@ -1,12 +1,9 @@
 #include <skald/config.hpp>
 
 #include "core/identity.hpp"
-#include "core/log.hpp"
 #include "worker/settings.hpp"
 
 #include <skald/errors.hpp>
-
-#include <stdexcept>
 
 #include <fmt/format.h>
 
@@ -39,12 +36,7 @@ void config::check() const
     if (!core::is_name(service))
         throw configuration_error{"'" + service + "' is no name for a service: a lower-case letter, then lower-case "
                                                   "letters, digits and dashes, 48 at most"};
-    try {
-        core::parse_severity(log_level);
-    }
-    catch (std::invalid_argument const& right) {
-        throw configuration_error{"SKALD_LOG_LEVEL: '" + log_level + "' is not " + right.what()};
-    }
+    worker_detail::check(*this);
     if (prefetch < lanes)
         throw configuration_error{fmt::format("SKALD_PREFETCH ({}) must be at least SKALD_LANES ({}): a lane without a "
                                               "delivery is idle", prefetch, lanes)};

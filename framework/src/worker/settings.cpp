@@ -7,8 +7,8 @@
 #include <array>
 #include <charconv>
 #include <fstream>
-#include <iterator>
 #include <limits>
+#include <sstream>
 #include <stdexcept>
 
 #include <unistd.h>
@@ -95,9 +95,11 @@ catch (std::invalid_argument const& right) {
 
 std::string read_secret(std::string const& variable, std::string const& path)
 {
-    std::ifstream file{path};
-    std::string text{std::istreambuf_iterator<char>{file}, {}};
-    if (!file) throw configuration_error{variable + ": can't read " + path};
+    std::ifstream const file{path};
+    std::ostringstream read;
+    read << file.rdbuf();  // bad() where it can't be read, as a folder can't
+    if (!file.is_open() || read.bad()) throw configuration_error{variable + ": can't read " + path};
+    std::string text = read.str();
     while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
     return text;
 }
@@ -159,6 +161,13 @@ environment read_environment()
         if (equals != std::string_view::npos) variables.emplace(text.substr(0, equals), text.substr(equals + 1));
     }
     return variables;
+}
+
+void check(config const& c)
+{
+    config copy;
+    for (auto const& s : table)
+        if (auto const value = s.show(c); !s.flag.empty() && !value.empty()) set(copy, s, value, s.variable);
 }
 
 config from(std::string service, environment const& variables, std::vector<std::string> const& arguments)

@@ -28,6 +28,9 @@ using environment = std::map<std::string, std::string>;
 /// This process's variables.
 environment read_environment();
 
+/// Throws configuration_error where a value is one that the environment could not have given.
+void check(config const& c);
+
 /// Throws configuration_error.
 config from(std::string service, environment const& variables, std::vector<std::string> const& arguments);
 

@@ -31,16 +31,17 @@ Data read_data(std::string_view body)
     }
 }
 
-/// Throws data_error where `data` holds text that is not UTF-8.
+/// Throws data_error where the next step could not read what is written: text that is not UTF-8 or holds a NUL, a number
+/// that is none. Better here, where it came from, than in the service that gets it.
 template <class Data>
 std::string write_data(Data const& data)
-{
-    try {
-        return nlohmann::json(data).dump();
-    }
-    catch (nlohmann::json::exception const& error) {
-        throw data_error{std::string{"the saga's data can't be written as JSON: "} + error.what()};
-    }
+try {
+    auto text = nlohmann::json(data).dump();
+    read_data<Data>(text);
+    return text;
+}
+catch (std::exception const& error) {
+    throw data_error{std::string{"the saga's data can't be written as JSON: "} + error.what()};
 }
 
 }  // namespace skald::detail
