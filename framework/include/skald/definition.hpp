@@ -105,6 +105,7 @@ consteval auto define(std::string_view name, First first, Rest... rest)
 {
     static_assert((std::is_same_v<typename First::data, typename Rest::data> && ...),
                   "every step of a definition works on the same data type");
+    static_assert(sizeof...(Rest) < 64, "a definition has at most 64 steps");
     static_assert(detail::in_order<First::kind, Rest::kind...>(),
                   "steps come in this order: compensatable steps, at most one pivot, retriable steps");
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <cmath>
 #include <set>
 #include <vector>
 
@@ -25,9 +26,12 @@ public:
     bool number_integer(number_integer_t) override { return true; }
     bool number_unsigned(number_unsigned_t) override { return true; }
 
-    bool number_float(number_float_t, string_t const& text) override
+    bool number_float(number_float_t number, string_t const& text) override
     {
-        return text.find_first_of(".eE") != string_t::npos || refuse("a whole number beyond 64 bits: " + text);
+        if (text.find_first_of(".eE") == string_t::npos) return refuse("a whole number beyond 64 bits: " + text);
+        // Written out in digits, it means every one of them; from 2^53 on a double has not all.
+        bool const written_out = text.find_first_of("eE") == string_t::npos;
+        return !written_out || std::abs(number) < 9007199254740992.0 || refuse("more digits than a double holds: " + text);
     }
 
     bool string(string_t& text) override

@@ -215,6 +215,8 @@ response problem_response(int status, std::string_view detail)
 
 std::string saga_path(std::string_view key)
 {
+    // Clients take "." and ".." for folders, and leave them out.
+    if (key == "." || key == "..") return key == "." ? "/sagas/%2E" : "/sagas/%2E%2E";
     return "/sagas/" + percent_encode_segment(key);
 }
 

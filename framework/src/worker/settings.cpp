@@ -95,10 +95,11 @@ catch (std::invalid_argument const& right) {
 
 std::string read_secret(std::string const& variable, std::string const& path)
 {
-    std::ifstream const file{path};
+    std::ifstream file{path};
+    file.peek();  // opening a folder works; reading it does not
+    if (!file.is_open() || file.bad()) throw configuration_error{variable + ": can't read " + path};
     std::ostringstream read;
-    read << file.rdbuf();  // bad() where it can't be read, as a folder can't
-    if (!file.is_open() || read.bad()) throw configuration_error{variable + ": can't read " + path};
+    read << file.rdbuf();
     std::string text = read.str();
     while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
     return text;
@@ -167,7 +168,8 @@ void check(config const& c)
 {
     config copy;
     for (auto const& s : table)
-        if (auto const value = s.show(c); !s.flag.empty() && !value.empty()) set(copy, s, value, s.variable);
+        if (auto const value = s.show(c); !s.flag.empty() && !(value.empty() && s.flag == "--listen"))
+            set(copy, s, value, s.variable);
 }
 
 config from(std::string service, environment const& variables, std::vector<std::string> const& arguments)
