@@ -20,6 +20,10 @@ set(sql_in_postgres/connection.cpp 2)      # the session's settings, and whether
 set(sql_in_postgres/postgres_store.cpp 1)  # is_still_claimed(): must work where nothing can be prepared any more
 set(sql_in_worker/web.cpp 1)               # /readyz: `SELECT 1`
 
+# The only files that ask the process's clock: for a log line, a key's first digits, the Date of an HTTP answer. No decision
+# may: two machines' clocks differ (trap G24).
+set(asks_the_clock core/log.cpp core/uuid.cpp http/session.cpp http/response_head.cpp http/response_head.hpp)
+
 # The lines of `file` that match, as "<number>: <line>", without the characters that mean something in a CMake list.
 function(lines_with regex file out)
     file(READ ${file} text)
@@ -77,6 +81,22 @@ function(check_sql root file)
     endif()
 endfunction()
 
+function(check_clock root file)
+    lines_with("system_clock|gettimeofday|[^_a-z]time\\(" ${root}/${file} asking)
+    if(asking AND NOT file IN_LIST asks_the_clock)
+        list(JOIN asking "\n    " shown)
+        offence(${file} "${shown}" "the server's clock decides, never the process's (trap G24)")
+    endif()
+endfunction()
+
+# now() is when the transaction began (G24); NOTIFY serialises all commits of a database (R16).
+function(check_statements root file)
+    lines_with("^[^-]*([^a-z_]now\\(\\)|CURRENT_TIMESTAMP|NOTIFY|pg_notify)" ${root}/${file} statements)
+    foreach(statement IN LISTS statements)
+        offence(${file} "${statement}" "clock_timestamp() tells the time (trap G24), and nothing notifies (R16)")
+    endforeach()
+endfunction()
+
 function(check_public_header root file)
     lines_with("^[ \t]*#[ \t]*include" ${root}/${file} includes)
     foreach(include IN LISTS includes)
@@ -96,6 +116,10 @@ function(check_tree root)
     set(public ${root}/framework/include)
     file(GLOB_RECURSE sources RELATIVE ${src} ${src}/*.hpp ${src}/*.cpp)
     file(GLOB_RECURSE headers RELATIVE ${public} ${public}/*.hpp)
+    file(GLOB_RECURSE statements RELATIVE ${root}/sql ${root}/sql/*.sql)
+    foreach(file IN LISTS statements)
+        check_statements(${root}/sql ${file})
+    endforeach()
     list(LENGTH sources source_count)
     list(LENGTH headers header_count)
     if(source_count EQUAL 0 AND header_count EQUAL 0)
@@ -104,6 +128,7 @@ function(check_tree root)
     foreach(file IN LISTS sources)
         check_source(${src} ${file})
         check_sql(${src} ${file})
+        check_clock(${src} ${file})
     endforeach()
     foreach(file IN LISTS headers)
         check_public_header(${public} ${file})
@@ -150,6 +175,10 @@ function(self_test folder)
     tree(include/skald/a.hpp "#include <string>\n#include <boost/asio.hpp>\n" "skald/a.hpp:2: #include <boost/asio.hpp>")
     tree(include/skald/a.hpp "#include <amqp.h>\n" "skald/a.hpp:1: #include <amqp.h>")
     tree(include/skald/a.hpp "#include \"core/text.hpp\"\n" "skald/a.hpp:1: #include \"core/text.hpp\"")
+    tree(src/runtime/a.cpp "auto t = std::chrono::system_clock::now()\;\n" "runtime/a.cpp:1: auto t = std::chrono::system_clock")
+    tree(src/core/log.cpp "auto t = std::chrono::system_clock::now()\;\n" "")
+    tree(../sql/a.sql "-- now() is old\nSELECT now()\;\n" "a.sql:2: SELECT now()")
+    tree(../sql/a.sql "NOTIFY relay\;\n" "a.sql:1: NOTIFY relay")
     tree(README.md "" "nothing to look at")
     file(REMOVE_RECURSE ${folder})
     message(STATUS "${number} trees looked at")

@@ -1,55 +1,14 @@
 // The guard: skald.claim() on a real PostgreSQL, trap by trap.
-#include "support/database.hpp"
+#include "support/session.hpp"
 
 #include <doctest/doctest.h>
 
 #include <future>
-#include <thread>
 
+using skald::test::claim_sql;
 using skald::test::database;
-
-namespace {
-
-std::string claim_sql(std::string const& scope, std::string const& key, std::string const& step,
-                      std::string const& body = "{}", std::string const& more = "")
-{
-    return "SELECT verdict || ' ' || attempts || ' ' || held FROM skald.claim(ARRAY['" + scope + "'], ARRAY['" + key +
-           "'], ARRAY['" + step + "'], ARRAY[sha256('" + body + "')]" + more + ")";
-}
-
-// One session that stays open, with its transaction in the test's hands.
-class session
-{
-public:
-    explicit session(database const& db) : c_{db.url()} {}
-
-    std::string run(std::string const& sql)
-    {
-        auto const result = pqxx::nontransaction{c_}.exec(sql);
-        return result.empty() || result[0][0].is_null() ? "" : result[0][0].c_str();
-    }
-
-    std::string claim(std::string const& key, std::string const& step, std::string const& body = "{}",
-                      std::string const& more = "")
-    {
-        return run(claim_sql("", key, step, body, more));
-    }
-
-    int pid() { return c_.backendpid(); }
-
-private:
-    pqxx::connection c_;
-};
-
-// Waits until another session is blocked by `holder`: the server says so, no time is guessed.
-void wait_until_blocked_by(database const& db, int holder)
-{
-    while (db.one("SELECT count(*) FROM pg_stat_activity WHERE " + std::to_string(holder) +
-                  " = ANY (pg_blocking_pids(pid))") == "0")
-        std::this_thread::yield();
-}
-
-}  // namespace
+using skald::test::session;
+using skald::test::wait_until_blocked_by;
 
 TEST_CASE("the first claim of a key is fresh and the second a duplicate")
 {
@@ -58,7 +17,7 @@ TEST_CASE("the first claim of a key is fresh and the second a duplicate")
     CHECK(db.one(claim_sql("", "k", "step")) == "duplicate 1 false");
 }
 
-TEST_CASE("the same key in another scope, or for another step, is another record")
+TEST_CASE("G15: the same key in another scope, or for another step, is another record")
 {
     database const db;
     CHECK(db.one(claim_sql("a", "k", "step")) == "fresh 1 true");
@@ -95,7 +54,8 @@ TEST_CASE("G2, G13: a key that another transaction has is in flight, never a dup
     CHECK_MESSAGE(second.run("SELECT 1") == "1", "and the second transaction can go on");
     second.run("ROLLBACK");
     first.run("ROLLBACK");
-    CHECK_MESSAGE(second.claim("k", "step") == "fresh 1 true", "the first one rolled back, so nothing has happened yet");
+    CHECK_MESSAGE(second.claim("k", "step") == "fresh 1 true",
+                  "the first one rolled back, so nothing has happened yet");
 }
 
 TEST_CASE("a claim leaves the session's lock_timeout as it was")
@@ -197,7 +157,7 @@ TEST_CASE("two batches that claim the same keys in opposite order do not deadloc
     CHECK(batch.get() == "duplicate duplicate");
 }
 
-TEST_CASE("a failed step may be tried again, by its next turn and not by an old one")
+TEST_CASE("S9: a failed step may be tried again, by its next turn and not by an old one")
 {
     database const db;
     db.run(claim_sql("", "k", "step"));

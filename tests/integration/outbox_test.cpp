@@ -50,6 +50,59 @@ TEST_CASE("R1: a row that commits after one with a higher id is taken all the sa
     CHECK(keys(relay.take(10)) == "low ");
 }
 
+TEST_CASE("R3: a transaction that stays open for long holds no message back")
+{
+    database const db;
+    pqxx::connection slow{db.url()};
+    pqxx::work tx{slow};
+    tx.exec("SELECT pg_current_xact_id()");
+    db.run(enqueue("k"));
+    skald::postgres::postgres_outbox relay{options(db)};
+    CHECK(keys(relay.take(10)) == "k ");
+}
+
+TEST_CASE("R5: a message that is enqueued in a savepoint leaves with its transaction, or goes with its savepoint")
+{
+    database const db;
+    db.run("BEGIN; SAVEPOINT a; " + enqueue("kept") + "; RELEASE a; SAVEPOINT b; " + enqueue("undone") +
+           "; ROLLBACK TO b; COMMIT");
+    skald::postgres::postgres_outbox relay{options(db)};
+    CHECK(keys(relay.take(10)) == "kept ");
+}
+
+TEST_CASE("R14: no message is too old or has been tried too often to be sent")
+{
+    database const db;
+    db.run(enqueue("k"));
+    db.run("UPDATE skald.outbox SET created_at = '2001-01-01', due_at = '2001-01-01', attempts = 1000000");
+    skald::postgres::postgres_outbox relay{options(db)};
+    auto const rows = relay.take(10);
+    CHECK(keys(rows) == "k ");
+    relay.settle({}, {{rows[0].id, "no queue is bound", 0ms}});
+    CHECK(keys(relay.take(10)) == "k ");
+}
+
+TEST_CASE("R17: a message leaves though the delivery that made it never comes again, through any relay of the database")
+{
+    skald::test::world w{{"orders", "shipping"}};
+    auto& orders = w.at("orders");
+    orders.db.run(enqueue("k"));  // committed by a process that is no more
+    CHECK(orders.relay_due() == 1);
+    CHECK(w.transport().waiting("shipping") == 1);
+}
+
+TEST_CASE("R19: a message that commits while a batch is in hand is not deleted with it")
+{
+    database const db;
+    db.run(enqueue("a"));
+    skald::postgres::postgres_outbox relay{options(db)};
+    CHECK(keys(relay.take(10)) == "a ");
+    db.run("INSERT INTO skald.outbox (id, aggregatetype, aggregateid, type, payload, idempotency_key, destination) "
+           "OVERRIDING SYSTEM VALUE VALUES (-1, 't', 'i', 's', '', 'older-id', 'shipping')");
+    relay.settle_all();
+    CHECK(keys(relay.take(10)) == "older-id ");
+}
+
 TEST_CASE("no ghost: what is not committed is never taken, and what is rolled back never comes")
 {
     database const db;
@@ -82,7 +135,7 @@ TEST_CASE("R13: never more rows are taken than asked for, oldest first")
     CHECK(db.one("SELECT count(*) FROM (SELECT 1 FROM skald.outbox FOR UPDATE SKIP LOCKED) AS free") == "1");
 }
 
-TEST_CASE("two relays never have the same row at once")
+TEST_CASE("R9, R10, R15: two relays never have the same row at once")
 {
     database const db;
     for (int i = 0; i < 20; ++i) db.run(enqueue("k" + std::to_string(i)));
@@ -121,7 +174,7 @@ TEST_CASE("what was not sent stays with its reason, comes later, and counts; wha
     CHECK(keys(relay.take(10)) == "unknown ");
 }
 
-TEST_CASE("rows of the outbox are inserted and deleted, never updated")
+TEST_CASE("R12: rows of the outbox are inserted and deleted, never updated")
 {
     database const db;
     auto const updates = [&] {
@@ -142,7 +195,8 @@ TEST_CASE("rows of the outbox are inserted and deleted, never updated")
 TEST_CASE("bytes of a payload and text of headers come out as they went in")
 {
     database const db;
-    db.run(R"(SELECT skald.enqueue('shipping', 'a-step', 'k', '\x00ff0a'::bytea, headers => '{"x-a": "é\"\\", "n": 7}'))");
+    db.run(
+        R"(SELECT skald.enqueue('shipping', 'a-step', 'k', '\x00ff0a'::bytea, headers => '{"x-a": "é\"\\", "n": 7}'))");
     skald::postgres::postgres_outbox relay{options(db)};
     auto const m = relay.take(1).at(0).message;
     CHECK(m.body == std::string("\x00\xff\x0a", 3));
@@ -162,7 +216,7 @@ TEST_CASE("F18: what does not fit the wire is refused when it is enqueued, by a 
     CHECK_NOTHROW(db.run("SELECT skald.enqueue('d', 's', 'k', convert_to(repeat('x', 1048576), 'UTF8'))"));
 }
 
-TEST_CASE("an unroutable message stays in the outbox with its reason, and its neighbours go")
+TEST_CASE("R7: an unroutable message stays in the outbox with its reason, and its neighbours go")
 {
     skald::test::world w{{"orders", "shipping"}};
     auto& orders = w.at("orders");

@@ -32,8 +32,10 @@ TEST_CASE("out of stock: the charge is refunded and the order cancelled, in reve
     CHECK(s.effects() == "o-1|cancelled / 1000 o-1|charge|1\no-1|refund|1 / 5 ");
     CHECK(s.saga_status("1") == "compensated");
     CHECK(s.at("orders").db.one("SELECT reason FROM skald.saga") == "out of stock");
-    auto const refund = s.at("payments").db.one("SELECT created_at FROM skald.idempotency WHERE step = 'charge-payment.compensate'");
-    CHECK(s.at("orders").db.one("SELECT created_at > '" + refund + "' FROM skald.idempotency WHERE step = 'create-order.compensate'") == "t");
+    auto const refund =
+        s.at("payments").db.one("SELECT created_at FROM skald.idempotency WHERE step = 'charge-payment.compensate'");
+    CHECK(s.at("orders").db.one("SELECT created_at > '" + refund +
+                                "' FROM skald.idempotency WHERE step = 'create-order.compensate'") == "t");
 }
 
 TEST_CASE("insufficient funds: the order is cancelled and nothing else happened")
@@ -131,11 +133,12 @@ TEST_CASE("the home shows where a saga is while other services run it")
     s.at("payments").settle_one();
     s.at("payments").relay_due();
     while (s.at("orders").settle_one()) continue;
-    CHECK(s.at("orders").db.rows("SELECT step, service, status FROM skald.progress") == "charge-payment|payments|completed");
+    CHECK(s.at("orders").db.rows("SELECT step, service, status FROM skald.progress") ==
+          "charge-payment|payments|completed");
     CHECK(s.saga_status("1") == "running");
 }
 
-TEST_CASE("a late report does not undo a later one, and nothing leaves a final state")
+TEST_CASE("S1: a late report does not undo a later one, and nothing leaves a final state")
 {
     stepped_shop s;
     s.order("1");
@@ -147,6 +150,47 @@ TEST_CASE("a late report does not undo a later one, and nothing leaves a final s
     s.run();
     CHECK(s.at("orders").db.one("SELECT status FROM skald.progress WHERE step = 'arrange-shipping'") == "completed");
     CHECK(s.saga_status("1") == "completed");
+}
+
+TEST_CASE("R21: a report that names a step twice is taken in, and the later one counts")
+{
+    stepped_shop s;
+    s.order("1");
+    s.run();
+    auto report = s.last_sent("skald.progress");
+    auto const member = [](char const* at, char const* attempts) {
+        return std::string{
+                   R"({"scope":"","key":"1","step":"charge-payment","service":"payments","status":"completed",)"} +
+               R"("attempts":)" + attempts + R"(,"at":")" + at + R"("})";
+    };
+    report.body = '[' + member("2100-01-02T00:00:00Z", "3") + ',' + member("2100-01-01T00:00:00Z", "2") + ']';
+    s.transport().inject(report);
+    s.run();
+    CHECK(s.parked().empty());
+    CHECK(s.at("orders").db.one("SELECT attempts FROM skald.progress WHERE step = 'charge-payment'") == "3");
+}
+
+TEST_CASE("S12: what is sent and stored names things as the definition does, and no C++ type")
+{
+    stepped_shop s;
+    s.order("1");
+    CHECK(s.at("orders").db.one("SELECT definition || ' | ' || itinerary FROM skald.saga") ==
+          "place-order | forward 1/4 create-order@orders=compensatable charge-payment@payments=compensatable "
+          "arrange-shipping@shipping=pivot confirm-order@orders=retriable");
+    s.run();
+    auto const sent = s.last_sent("charge-payment");
+    std::string text = sent.id + ' ' + sent.type + ' ' + sent.content_type;
+    for (auto const& [name, value] : sent.headers) text += "\n" + name + ": " + value;
+    CHECK(text ==
+          "1:charge-payment charge-payment application/json\n"
+          "x-attempt: 1\n"
+          "x-idempotency-key: 1:charge-payment\n"
+          "x-saga: place-order\n"
+          "x-saga-home: orders\n"
+          "x-saga-itinerary: forward 2/4 create-order@orders=compensatable charge-payment@payments=compensatable "
+          "arrange-shipping@shipping=pivot confirm-order@orders=retriable\n"
+          "x-saga-scope: \n"
+          "x-saga-version: 1");
 }
 
 TEST_CASE("a paused saga waits, and goes on when it may")
@@ -163,7 +207,7 @@ TEST_CASE("a paused saga waits, and goes on when it may")
     CHECK(s.effects() == completed);
 }
 
-TEST_CASE("a cancelled saga walks back from where the cancel met it")
+TEST_CASE("S5: a cancelled saga walks back from where the cancel met it")
 {
     stepped_shop s;
     s.at("shipping").db.run("INSERT INTO skald.control (scope, key, action) VALUES ('', '1', 'cancel')");
@@ -190,5 +234,6 @@ TEST_CASE("S2: a step that comes after its compensation does not run")
         if (m.id == "1:charge-payment") fresh.transport().inject(m);
     fresh.run();
     CHECK(fresh.at("payments").db.rows("SELECT * FROM charge").empty());
-    CHECK(fresh.at("payments").db.one("SELECT status FROM skald.idempotency WHERE step = 'charge-payment'") == "cancelled");
+    CHECK(fresh.at("payments").db.one("SELECT status FROM skald.idempotency WHERE step = 'charge-payment'") ==
+          "cancelled");
 }

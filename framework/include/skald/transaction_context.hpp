@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -72,27 +73,42 @@ public:
     }
 
     /// The transaction itself, for what sql() has no form for. It can't be committed through this object.
-    pqxx::transaction_base& tx() { return unit_.tx(); }
+    pqxx::transaction_base& tx()
+    {
+        return unit_.tx();
+    }
 
     /// Sends a message of yours when this transaction commits, at least once. `destination` is a routing key that a queue
     /// of yours is bound with to the exchange `skald`; not a Skald service's, which runs steps and parks everything else.
     /// Its key is `<derived key>.<n>.<type>`, n counting the messages of this step from 1: at most 255 bytes in all. The
     /// body is at most 1 MiB. What is larger fails the step when it commits.
+    /// Throws: std::invalid_argument for a type that is empty or has a ':', which would make that key read as a step's.
     void publish(std::string_view destination, std::string_view type, nlohmann::json const& body)
     {
+        if (type.empty() || type.find(':') != std::string_view::npos)
+            throw std::invalid_argument{"the type of a published message must not be empty or have a ':'"};
         published_.push_back({std::string{destination}, std::string{type}, body.dump()});
     }
 
     /// The tenant, user or organisation that the key belongs to; '' if unused.
-    std::string const& scope() const { return scope_; }
+    std::string const& scope() const
+    {
+        return scope_;
+    }
 
-    std::vector<detail::published_message> const& published() const { return published_; }
+    std::vector<detail::published_message> const& published() const
+    {
+        return published_;
+    }
 
 protected:
     transaction_context(detail::unit_of_work& unit, std::string scope) : unit_{unit}, scope_{std::move(scope)} {}
     ~transaction_context() = default;
 
-    detail::unit_of_work& unit() { return unit_; }
+    detail::unit_of_work& unit()
+    {
+        return unit_;
+    }
 
 private:
     detail::unit_of_work& unit_;

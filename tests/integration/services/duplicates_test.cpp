@@ -91,7 +91,7 @@ TEST_CASE("every delivery eight times at once changes nothing")
     t.check_nothing_changed(before);
 }
 
-TEST_CASE("every delivery in reverse order, last first, changes nothing")
+TEST_CASE("B7: every delivery in reverse order, last first, changes nothing")
 {
     three_sagas t;
     t.place();

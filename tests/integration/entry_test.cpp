@@ -1,0 +1,325 @@
+// The guard at the HTTP entry, without HTTP: one request, one transaction, one answer for each key.
+#include "http/entry.hpp"
+#include "support/database.hpp"
+#include "support/doubtful_store.hpp"
+
+#include "examples/order_saga/order_saga.hpp"
+
+#include <skald/errors.hpp>
+
+#include <doctest/doctest.h>
+
+#include <future>
+#include <latch>
+
+using namespace skald;
+using namespace std::chrono_literals;
+
+namespace {
+
+http::request post(std::string const& key, std::string const& body = "{}", std::string const& target = "/orders")
+{
+    http::request r;
+    r.method = "POST";
+    r.target = target;
+    r.path = target.substr(0, target.find('?'));
+    r.query = target.find('?') == std::string::npos ? "" : target.substr(target.find('?') + 1);
+    r.headers = {{"Idempotency-Key", key}};
+    r.body = body;
+    return r;
+}
+
+// The entry of one service over a store that can lose its connection at COMMIT.
+class front_door
+{
+public:
+    front_door() { db.run("CREATE TABLE effect (n int)"); }
+
+    http::response answer(http::request const& r, http::entry_handler const& handle, std::string const& scope = "")
+    {
+        http::entry lane{"orders", store, wake_, log_};
+        return lane.answer(r, "/orders", scope, handle);
+    }
+
+    /// Answered by another lane, with a connection of its own.
+    http::response answer_apart(http::request const& r, http::entry_handler const& handle)
+    {
+        test::doubtful_store other{db.url()};
+        return http::entry{"orders", other, wake_, log_}.answer(r, "/orders", "", handle);
+    }
+
+    /// A handler that leaves an effect and gives this answer.
+    http::entry_handler giving(http::response given)
+    {
+        return [this, given](http::request_context& ctx) {
+            ++runs;
+            ctx.sql("INSERT INTO effect VALUES (1)");
+            return given;
+        };
+    }
+
+    std::string effects() const { return db.one("SELECT count(*) FROM effect"); }
+    std::string records() const
+    {
+        return db.rows("SELECT (SELECT count(*) FROM skald.idempotency), (SELECT count(*) FROM skald.response), "
+                       "(SELECT count(*) FROM skald.saga), (SELECT count(*) FROM skald.outbox)");
+    }
+
+    test::database const db;
+    test::doubtful_store store{db.url()};
+    int runs{};
+
+private:
+    runtime::wakeup wake_;
+    core::silent_logger log_;
+};
+
+std::string value_of(http::response const& answer, std::string const& name)
+{
+    for (auto const& [header, value] : answer.headers)
+        if (header == name) return value;
+    return "";
+}
+
+// Everything that goes back to the client, but for the mark of a replay.
+std::string text_of(http::response answer)
+{
+    std::erase_if(answer.headers, [](auto const& h) { return h.first == "Idempotency-Replayed"; });
+    std::string text = std::to_string(answer.status) + ' ' + answer.content_type + '\n';
+    for (auto const& [name, value] : answer.headers) text += name + ": " + value + '\n';
+    return text + '\n' + answer.body;
+}
+
+void check_replayed_as_given(http::response const& given)
+{
+    front_door door;
+    auto const first = door.answer(post("k"), door.giving(given));
+    auto const again = door.answer(post("k"), door.giving(given));
+    CHECK(text_of(first) == text_of(given));
+    CHECK(text_of(again) == text_of(first));
+    CHECK(value_of(again, "Idempotency-Replayed") == "true");
+    CHECK(door.runs == 1);
+    CHECK(door.effects() == "1");
+}
+
+}  // namespace
+
+TEST_CASE("G17: an answer without a body is stored and replayed")
+{
+    check_replayed_as_given({204, "", {}, ""});
+    check_replayed_as_given({202, "", {{"Location", "/sagas/k"}}, ""});
+}
+
+TEST_CASE("G17: a body of any bytes is stored and replayed byte for byte")
+{
+    std::string every_byte;
+    for (int i = 0; i < 256; ++i) every_byte += static_cast<char>(i);
+    check_replayed_as_given({200, "application/octet-stream", {}, every_byte});
+    check_replayed_as_given({200, "text/plain; charset=utf-8", {}, "caf\xc3\xa9 \xff"});
+    check_replayed_as_given({200, "application/json", {}, "{\"b\": 1, \"a\": 1.0}"});
+}
+
+TEST_CASE("a 4xx is an outcome: what the handler wrote stays, and the answer is replayed")
+{
+    check_replayed_as_given({404, "application/problem+json", {}, "{\"status\":404}"});
+}
+
+TEST_CASE("headers that belong to one connection are neither sent nor stored, those of the outcome are")
+{
+    front_door door;
+    auto const handle =
+        door.giving({201, "", {{"Location", "/x"}, {"ETag", "\"1\""}, {"Set-Cookie", "session=1"}}, ""});
+    auto const first = door.answer(post("k"), handle);
+    CHECK(value_of(first, "Location") == "/x");
+    CHECK(value_of(first, "ETag") == "\"1\"");
+    CHECK(value_of(first, "Set-Cookie").empty());
+    CHECK(door.db.one("SELECT headers::text FROM skald.response").find("session") == std::string::npos);
+}
+
+TEST_CASE("a 5xx and an exception leave nothing behind, and the same key may be used again")
+{
+    front_door door;
+    CHECK(door.answer(post("k"), door.giving({503, "", {}, ""})).status == 503);
+    CHECK(door.answer(post("k"),
+                      [&](http::request_context& ctx) -> http::response {
+                          ctx.sql("INSERT INTO effect VALUES (1)");
+                          throw std::runtime_error{"password=hidden"};
+                      })
+              .body.find("hidden") == std::string::npos);
+    CHECK(door.records() == "0|0|0|0");
+    CHECK(door.effects() == "0");
+    CHECK(door.answer(post("k"), door.giving({200, "", {}, ""})).status == 200);
+    CHECK(door.effects() == "1");
+}
+
+TEST_CASE("G7: a handler whose SQL failed leaves nothing, is answered with 500, and the lane goes on")
+{
+    front_door door;
+    CHECK(door.answer(post("k"),
+                      [](http::request_context& ctx) -> http::response {
+                          ctx.sql("INSERT INTO effect VALUES (1)");
+                          ctx.sql("SELECT 1/0");
+                          return {};
+                      })
+              .status == 500);
+    CHECK(door.answer(post("k"),
+                      [](http::request_context& ctx) -> http::response {
+                          try {
+                              ctx.sql("SELECT 1/0");
+                          }
+                          catch (std::exception const&) {
+                          }
+                          return {200, "", {}, ""};
+                      })
+              .status == 500);
+    CHECK(door.records() == "0|0|0|0");
+    CHECK(door.answer(post("k"), door.giving({200, "", {}, ""})).status == 200);
+}
+
+TEST_CASE("a body that does not fit its type is answered with 400 and stores nothing")
+{
+    front_door door;
+    auto const handle = [](http::request_context& ctx) -> http::response {
+        ctx.json<order_saga::order>();
+        return {200, "", {}, ""};
+    };
+    for (auto const* body : {"", "nonsense", "[]", "{\"id\":7}", "{\"id\":\"1\",\"id\":\"2\"}"}) {
+        CAPTURE(body);
+        auto const refused = door.answer(post("k", body), handle);
+        CHECK(refused.status == 400);
+        CHECK(refused.content_type == "application/problem+json");
+    }
+    CHECK(door.records() == "0|0|0|0");
+}
+
+TEST_CASE("an answer that could not be sent is not stored either, and nothing happened")
+{
+    front_door door;
+    CHECK(door.answer(post("k"), door.giving({200, "", {{"Location", "/a\r\nSet-Cookie: x=1"}}, ""})).status == 500);
+    CHECK(door.records() == "0|0|0|0");
+    CHECK(door.effects() == "0");
+}
+
+TEST_CASE("another method, route, query, spelling of the path or body under the same key is 422, whatever comes of it")
+{
+    front_door door;
+    auto const handle = door.giving({200, "", {}, ""});
+    door.answer(post("k", "{}", "/orders?a=1"), handle);
+    auto other_method = post("k", "{}", "/orders?a=1");
+    other_method.method = "PUT";
+    for (auto const& other : {post("k", "{ }", "/orders?a=1"), post("k", "{}", "/orders?a=2"),
+                              post("k", "{}", "/orders"), post("k", "{}", "/order%73?a=1"), other_method}) {
+        CAPTURE(other.target);
+        CHECK(door.answer(other, handle).status == 422);
+    }
+    CHECK(door.runs == 1);
+    CHECK(door.answer(post("\"k\"", "{}", "/orders?a=1"), handle).status == 200);
+    CHECK_MESSAGE(door.runs == 1, "quoted or bare, it is the same key");
+}
+
+TEST_CASE("the same key in two scopes is two requests")
+{
+    front_door door;
+    auto const handle = door.giving({200, "", {}, ""});
+    door.answer(post("k"), handle, "a");
+    door.answer(post("k"), handle, "b");
+    CHECK(door.runs == 2);
+}
+
+TEST_CASE("G4: a request whose key is being served is answered with 409 from the lock, before the first one ends")
+{
+    front_door door;
+    std::latch inside{1}, may_end{1};
+    auto first = std::async(std::launch::async, [&] {
+        return door.answer(post("k"), [&](http::request_context&) -> http::response {
+            inside.count_down();
+            may_end.wait();
+            return {200, "text/plain", {}, "done"};
+        });
+    });
+    inside.wait();
+    auto const meanwhile = door.answer_apart(post("k"), door.giving({200, "", {}, ""}));
+    CHECK(meanwhile.status == 409);
+    CHECK(!value_of(meanwhile, "Retry-After").empty());
+    CHECK(door.records() == "0|0|0|0");
+    may_end.count_down();
+    CHECK(first.get().status == 200);
+    CHECK(door.runs == 0);
+    CHECK(door.answer_apart(post("k"), door.giving({200, "", {}, ""})).body == "done");
+}
+
+TEST_CASE("G18: no answer is given before its COMMIT: where that fails, the client hears 500 and never the answer")
+{
+    front_door door;
+    door.db.run("CREATE TABLE parent (id int PRIMARY KEY); CREATE TABLE child (id int REFERENCES parent DEFERRABLE "
+                "INITIALLY DEFERRED)");
+    auto const refused = door.answer(post("k"), [](http::request_context& ctx) -> http::response {
+        ctx.sql("INSERT INTO child VALUES (1)");
+        return {202, "text/plain", {}, "accepted"};
+    });
+    CHECK(refused.status == 500);
+    CHECK(refused.body.find("accepted") == std::string::npos);
+    CHECK(door.records() == "0|0|0|0");
+}
+
+TEST_CASE("G10, G18: a COMMIT in doubt is asked for through the guard: one effect, and the client hears what is true")
+{
+    for (auto const loss : {test::doubtful_store::loses::the_answer, test::doubtful_store::loses::the_commit}) {
+        front_door door;
+        door.store.next = loss;
+        auto const handle = door.giving({202, "text/plain", {}, "accepted"});
+        auto const heard = door.answer(post("k"), handle);
+        CHECK(heard.status == 202);
+        CHECK(heard.body == "accepted");
+        CHECK(door.effects() == "1");
+        CHECK(text_of(door.answer(post("k"), handle)) == text_of(heard));
+        CHECK(door.effects() == "1");
+    }
+}
+
+TEST_CASE("a saga that a handler starts exists with its first step, its answer and its next message, or not at all")
+{
+    struct create final : compensatable_step<order_saga::order>
+    {
+        outcome execute(step_context& ctx, order_saga::order& o) const override
+        {
+            ctx.sql("INSERT INTO effect VALUES (1)");
+            if (o.quantity > 5) return reject("too many");
+            o.cents *= 2;
+            return done();
+        }
+        void compensate(step_context&, order_saga::order&) const override {}
+    };
+    front_door door;
+    auto const start = [](http::request_context& ctx) {
+        auto const ended = ctx.start(order_saga::place_order, create{}, ctx.json<order_saga::order>());
+        return ended.is_done() ? http::response{202, "", {}, ""}
+                               : http::problem_response(422, ended.rejected()->reason);
+    };
+    auto const order = [](int quantity) {
+        return nlohmann::json(order_saga::order{"o", "ann", "pen", quantity, 100}).dump();
+    };
+    CHECK(door.answer(post("good", order(1)), start).status == 202);
+    CHECK(door.effects() == "1");
+    CHECK(door.records() == "2|1|1|1");
+    CHECK(door.db.one("SELECT convert_from(payload, 'UTF8')::jsonb->>'cents' FROM skald.outbox") == "200");
+
+    auto const refused = door.answer(post("bad", order(6)), start);
+    CHECK(refused.status == 422);
+    CHECK(text_of(door.answer(post("bad", order(6)), start)) == text_of(refused));
+    CHECK_MESSAGE(door.effects() == "1", "nothing of a refused first step remains");
+    CHECK_MESSAGE(door.records() == "3|2|1|1", "but the refusal is the outcome, and is stored");
+}
+
+TEST_CASE("a handler that starts two sagas under one key is told so, and nothing happens")
+{
+    front_door door;
+    CHECK(door.answer(post("k"),
+                      [](http::request_context& ctx) -> http::response {
+                          ctx.start(order_saga::place_order, order_saga::order{});
+                          ctx.start(order_saga::place_order, order_saga::order{});
+                          return {202, "", {}, ""};
+                      })
+              .status == 500);
+    CHECK(door.records() == "0|0|0|0");
+}

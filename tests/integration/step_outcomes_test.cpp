@@ -1,0 +1,223 @@
+// What follows when a step says no or not yet, or throws: attempts, the way back, parked, stuck.
+#include "support/depot.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace std::chrono_literals;
+using skald::test::depot;
+using skald::test::note;
+using skald::test::parcel;
+
+TEST_CASE("G8: nothing that a rejecting step wrote remains, and it is not tried again")
+{
+    depot d;
+    int runs = 0;
+    d.load = [&](skald::step_context& ctx, parcel&) -> skald::outcome {
+        ++runs;
+        note(ctx, "half a load");
+        return skald::reject("too heavy");
+    };
+    d.go();
+    CHECK(d.effects() == "pack, weigh, undo weigh, undo pack");
+    CHECK(runs == 1);
+    CHECK(d.record("load") == "rejected|1|0");
+    CHECK(d.saga_status("k") == "compensated");
+    CHECK(d.db().one("SELECT error FROM skald.idempotency WHERE step = 'load'") == "too heavy");
+}
+
+TEST_CASE("G7: a step whose SQL fails is recorded with its attempt and its error, and nothing else of it remains")
+{
+    depot d;
+    d.weigh = [](skald::step_context& ctx, parcel&) -> skald::outcome {
+        note(ctx, "half a weigh");
+        ctx.sql("SELECT 1/0");
+        return skald::done();
+    };
+    d.host();
+    d.start(skald::test::send, parcel{"p", 7}, "k");
+    while (d.record("weigh").empty()) {
+        d.at("depot").relay_due();
+        d.at("depot").settle_one();
+    }
+    CHECK(d.record("weigh") == "retrying|1|0");
+    CHECK(d.db().one("SELECT error FROM skald.idempotency WHERE step = 'weigh'").find("division by zero") !=
+          std::string::npos);
+    CHECK(d.effects() == "pack");
+}
+
+TEST_CASE("a step that throws is tried again, and only the run that succeeds has an effect")
+{
+    depot d;
+    std::string attempts;
+    d.weigh = [&](skald::step_context& ctx, parcel&) -> skald::outcome {
+        note(ctx, "weigh");
+        attempts += std::to_string(ctx.attempt());
+        if (ctx.attempt() < 3) throw std::runtime_error{"the scales are broken"};
+        return skald::done();
+    };
+    d.go();
+    CHECK(attempts == "123");
+    CHECK(d.effects() == "pack, weigh, load, sign");
+    CHECK(d.record("weigh") == "completed|3|0");
+    CHECK(d.saga_status("k") == "completed");
+}
+
+TEST_CASE("every attempt has the same derived key and says its number in the message")
+{
+    depot d;
+    std::string keys;
+    d.weigh = [&](skald::step_context& ctx, parcel&) -> skald::outcome {
+        keys += ctx.key() + ' ';
+        if (ctx.attempt() < 2) throw std::runtime_error{"once"};
+        return skald::done();
+    };
+    d.go();
+    CHECK(keys == "k:weigh k:weigh ");
+    CHECK(skald::core::find_header(d.last_sent("weigh").headers, "x-attempt") == "2");
+}
+
+TEST_CASE("a step that never succeeds is bounded: before the pivot, what was done is undone")
+{
+    depot d;
+    d.load = [](skald::step_context&, parcel&) -> skald::outcome { throw std::runtime_error{"no truck"}; };
+    d.go();
+    CHECK(d.record("load") == "rejected|3|0");
+    CHECK(d.effects() == "pack, weigh, undo weigh, undo pack");
+    CHECK(d.saga_status("k") == "compensated");
+    CHECK(d.db().one("SELECT reason FROM skald.saga") == "no truck");
+}
+
+TEST_CASE("behind the pivot there is no way back: a step that never succeeds is parked, and the saga is stuck")
+{
+    depot d;
+    d.sign = [](skald::step_context&, parcel&) -> skald::outcome { throw std::runtime_error{"no pen"}; };
+    d.go();
+    CHECK(d.record("sign") == "parked|3|0");
+    CHECK(d.effects() == "pack, weigh, load");
+    CHECK(d.saga_status("k") == "stuck");
+    CHECK(d.parked() == "depot|attempts_exhausted|1");
+}
+
+TEST_CASE("S3: a compensation that can't succeed leaves the saga stuck and visible, never in a loop")
+{
+    depot d;
+    d.load = [](skald::step_context&, parcel&) -> skald::outcome { return skald::reject("no"); };
+    d.undo_weigh = [](skald::step_context&, parcel&) { throw std::runtime_error{"sealed"}; };
+    d.go();
+    CHECK(d.record("weigh.compensate") == "parked|3|0");
+    CHECK(d.effects() == "pack, weigh");
+    CHECK(d.saga_status("k") == "stuck");
+}
+
+TEST_CASE("a parked step that is replayed as its next turn goes on, and the saga is no longer stuck")
+{
+    depot d;
+    bool broken = true;
+    d.sign = [&](skald::step_context& ctx, parcel&) -> skald::outcome {
+        if (broken) throw std::runtime_error{"no pen"};
+        note(ctx, "sign");
+        return skald::done();
+    };
+    d.go();
+    REQUIRE(d.saga_status("k") == "stuck");
+    broken = false;
+    auto again = d.last_sent("sign");
+    for (auto& [name, value] : again.headers)
+        if (name == "x-attempt") value = "4";
+    d.transport().inject(again);
+    d.run();
+    CHECK(d.record("sign") == "completed|4|0");
+    CHECK(d.saga_status("k") == "completed");
+    CHECK(d.db().one("SELECT reason FROM skald.saga").empty());
+}
+
+TEST_CASE("a snoozed step leaves nothing, costs no attempt, and its old message is a duplicate")
+{
+    depot d;
+    int runs = 0;
+    d.weigh = [&](skald::step_context& ctx, parcel&) -> skald::outcome {
+        note(ctx, "weigh");
+        if (++runs <= 5) return skald::snooze(1ms);
+        CHECK(ctx.attempt() == 1);
+        return skald::done();
+    };
+    d.go();
+    while (d.db().one("SELECT count(*) FROM skald.outbox") != "0") {
+        auto const old = d.last_sent("weigh");
+        d.transport().inject(old);
+        d.at("depot").make_due();
+        d.run();
+    }
+    CHECK(runs == 6);
+    CHECK(d.record("weigh") == "completed|1|5");
+    CHECK(d.effects() == "pack, weigh, load, sign");
+}
+
+TEST_CASE("what a step changes in the data travels on, and the retry of a step sees it unchanged")
+{
+    depot d;
+    std::string seen;
+    d.pack = [](skald::step_context&, parcel& p) -> skald::outcome {
+        p.weight = 8;
+        return skald::done();
+    };
+    d.weigh = [&](skald::step_context& ctx, parcel& p) -> skald::outcome {
+        seen += std::to_string(p.weight) + ' ';
+        p.weight = 100;
+        if (ctx.attempt() == 1) throw std::runtime_error{"once"};
+        return skald::done();
+    };
+    d.load = [&](skald::step_context&, parcel& p) -> skald::outcome {
+        seen += std::to_string(p.weight);
+        return skald::done();
+    };
+    d.go();
+    CHECK(seen == "8 8 100");
+}
+
+TEST_CASE("published messages leave with the commit, under keys derived from the step's")
+{
+    depot d;
+    d.weigh = [](skald::step_context& ctx, parcel&) -> skald::outcome {
+        ctx.publish("depot-audit", "weighed", {{"kg", 7}});
+        ctx.publish("depot-audit", "weighed", {{"kg", 8}});
+        if (ctx.attempt() == 1) throw std::runtime_error{"once"};
+        return skald::done();
+    };
+    d.transport().declare("depot-audit");
+    d.go();
+    std::string ids;
+    for (auto const& m : d.transport().captured())
+        if (m.type == "weighed") ids += m.id + ' ';
+    CHECK(ids == "k:weigh.1.weighed k:weigh.2.weighed ");
+}
+
+TEST_CASE("a published message can't have a type that makes its key read as another step's")
+{
+    depot d;
+    d.weigh = [](skald::step_context& ctx, parcel&) -> skald::outcome {
+        CHECK_THROWS_AS(ctx.publish("depot-audit", "x:sign", {}), std::invalid_argument);
+        CHECK_THROWS_AS(ctx.publish("depot-audit", "", {}), std::invalid_argument);
+        return skald::done();
+    };
+    d.go();
+    CHECK(d.effects() == "pack, load, sign");
+}
+
+TEST_CASE("S7: data of any length up to the cap travels whole, and beyond it the saga is refused where it starts")
+{
+    depot d;
+    std::size_t seen = 0;
+    d.sign = [&](skald::step_context&, parcel& p) -> skald::outcome {
+        seen = p.id.size();
+        return skald::done();
+    };
+    d.host();
+    d.start(skald::test::send, parcel{std::string(1'000'000, 'p'), 7}, "k");
+    d.run();
+    CHECK(seen == 1'000'000);
+    CHECK(d.saga_status("k") == "completed");
+    CHECK_THROWS_WITH(d.start(skald::test::send, parcel{std::string(1'100'000, 'p'), 7}, "too-long"),
+                      doctest::Contains("payload_is_at_most_1_mib"));
+    CHECK(d.db().one("SELECT count(*) FROM skald.saga") == "1");
+}

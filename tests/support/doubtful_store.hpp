@@ -1,0 +1,48 @@
+// A real store that loses its connection at COMMIT, before the server has it or behind it: what a client can't tell apart.
+#pragma once
+
+#include "postgres/postgres_store.hpp"
+
+#include <utility>
+
+namespace skald::test {
+
+class doubtful_store final : public ports::store
+{
+public:
+    enum class loses { nothing, the_answer, the_commit };
+
+    explicit doubtful_store(std::string const& url) : inner_{{.url = url}} {}
+
+    void connect() override { inner_.connect(); }
+    std::vector<ports::claim_answer> begin(std::span<ports::claim_item const> items,
+                                           std::optional<std::chrono::milliseconds> wait) override
+    {
+        return inner_.begin(items, wait);
+    }
+    detail::unit_of_work& unit() override { return inner_.unit(); }
+    std::string const& claimed_at() const override { return inner_.claimed_at(); }
+    void write(ports::changes const& what) override { inner_.write(what); }
+    bool is_still_claimed() noexcept override { return inner_.is_still_claimed(); }
+    void rollback() noexcept override { inner_.rollback(); }
+    std::optional<ports::stored_response> find_response(core::saga_id const& saga) override
+    {
+        return inner_.find_response(saga);
+    }
+    ports::fault classify_current() override { return inner_.classify_current(); }
+
+    void commit(ports::changes const& what) override
+    {
+        auto const loss = std::exchange(next, loses::nothing);
+        if (loss == loses::the_commit) inner_.rollback();
+        else inner_.commit(what);
+        if (loss != loses::nothing) throw ports::fault{ports::fault_kind::in_doubt, "the connection was lost"};
+    }
+
+    loses next{loses::nothing};
+
+private:
+    postgres::postgres_store inner_;
+};
+
+}  // namespace skald::test

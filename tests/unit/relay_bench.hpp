@@ -1,0 +1,164 @@
+// A relay between an outbox and a publisher that do as the test says.
+#pragma once
+
+#include "memory/memory_transport.hpp"
+#include "runtime/relay.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace skald::test {
+
+using namespace std::chrono_literals;
+using ports::publish_status;
+
+inline core::message message_to(std::string destination, std::string id)
+{
+    core::message m;
+    m.destination = std::move(destination);
+    m.type = "charge";
+    m.id = std::move(id);
+    return m;
+}
+
+/// A table in memory. As in PostgreSQL's, what is taken is in one open transaction until it is settled or released.
+class table final : public ports::outbox
+{
+public:
+    std::map<std::int64_t, row> rows;
+    std::vector<put_off> put_offs;
+    int takes{};
+    int releases{};
+    bool in_transaction{};
+    std::function<void()> on_take = [] {};
+
+    void add(std::int64_t id, int attempts = 0, std::string destination = "payments")
+    {
+        rows[id] = {id, attempts, message_to(std::move(destination), "order-" + std::to_string(id) + ":charge")};
+    }
+
+    std::vector<std::int64_t> ids() const
+    {
+        std::vector<std::int64_t> left;
+        for (auto const& [id, waiting] : rows) left.push_back(id);
+        return left;
+    }
+
+    std::vector<row> take(std::size_t max) override
+    {
+        ++takes;
+        on_take();
+        std::vector<row> due;
+        for (auto const& [id, waiting] : rows) {
+            if (due.size() == max) break;
+            due.push_back(waiting);
+            taken_.push_back(id);
+        }
+        in_transaction = !due.empty();
+        return due;
+    }
+
+    void settle_all() override
+    {
+        for (auto const id : std::exchange(taken_, {})) rows.erase(id);
+        in_transaction = false;
+    }
+
+    void settle(std::vector<std::int64_t> const& confirmed, std::vector<put_off> const& failed) override
+    {
+        release();
+        for (auto const id : confirmed) rows.erase(id);
+        put_offs.insert(put_offs.end(), failed.begin(), failed.end());
+    }
+
+    void release() noexcept override
+    {
+        ++releases;
+        taken_.clear();
+        in_transaction = false;
+    }
+
+private:
+    std::vector<std::int64_t> taken_;
+};
+
+/// Says of each message what the test wants; `confirmed` where it says nothing.
+class scripted_publisher final : public ports::publisher
+{
+public:
+    std::map<std::int64_t, publish_status> says;
+    std::vector<std::int64_t> sent;
+    std::string why_not;  // empty: available
+    int tended{};
+    std::function<void()> on_tend = [] {};
+    std::function<void()> on_publish = [] {};
+
+    bool available() override { return why_not.empty(); }
+    std::string trouble() const override { return why_not; }
+
+    void tend() override
+    {
+        ++tended;
+        on_tend();
+    }
+
+    std::vector<ports::receipt> publish(std::span<ports::outgoing const> messages, std::chrono::milliseconds) override
+    {
+        on_publish();
+        std::vector<ports::receipt> receipts;
+        for (auto const& m : messages) {
+            sent.push_back(m.row);
+            auto const it = says.find(m.row);
+            auto const status = it == says.end() ? publish_status::confirmed : it->second;
+            receipts.push_back(
+                {m.row, status, status == publish_status::confirmed ? "" : "because of " + std::to_string(m.row)});
+        }
+        return receipts;
+    }
+};
+
+class event_log final : public core::logger
+{
+public:
+    std::vector<std::string> events;
+
+    void write(core::severity, std::string_view event, std::initializer_list<core::log_field>) noexcept override
+    {
+        events.emplace_back(event);
+    }
+
+    auto count(std::string_view event) const { return std::ranges::count(events, event); }
+};
+
+/// A relay with everything around it.
+struct bench
+{
+    runtime::relay_options options{.batch_max = 10, .poll = 1ms, .put_off = {1'000ms, 3'600'000ms}};
+    table outbox;
+    scripted_publisher publisher;
+    runtime::wakeup wake;
+    runtime::stop_flag stop;
+    event_log log;
+
+    runtime::relay relay(ports::publisher& to) { return {options, outbox, to, wake, stop, log, std::mt19937_64{11}}; }
+    runtime::relay relay() { return relay(publisher); }
+
+    /// Runs until it has looked `times` times at its publisher, and the once more that every relay does at its end.
+    void run(int times)
+    {
+        int looked = 0;
+        publisher.on_tend = [&, times] {
+            if (++looked == times) stop.stop();
+        };
+        relay().run();
+    }
+};
+
+using ids = std::vector<std::int64_t>;
+
+}  // namespace skald::test

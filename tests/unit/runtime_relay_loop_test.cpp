@@ -1,0 +1,97 @@
+// The relay from batch to batch: when it looks, when it waits, and what it tells.
+#include "unit/relay_bench.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace skald;
+using namespace skald::test;
+using namespace std::chrono_literals;
+using ports::publish_status;
+
+TEST_CASE("rows are taken only while the publisher is available")
+{
+    bench b;
+    b.outbox.add(1);
+    b.publisher.why_not = "connection refused";
+    b.run(4);
+    CHECK(b.outbox.takes == 0);
+    CHECK(b.publisher.tended >= 4);
+    CHECK(b.outbox.ids() == ids{1});
+}
+
+TEST_CASE("why the publisher is not available is told once and not once for each look")
+{
+    bench b;
+    b.publisher.why_not = "connection refused";
+    b.run(4);
+    CHECK(b.log.count("relay.waiting") == 1);
+}
+
+TEST_CASE("a publisher that comes back gets what has waited, and that is told")
+{
+    bench b;
+    b.outbox.add(1);
+    b.publisher.why_not = "connection refused";
+    int looked = 0;
+    b.publisher.on_tend = [&] {
+        ++looked;
+        if (looked == 2) b.publisher.why_not.clear();
+        if (looked == 3) b.stop.stop();
+    };
+    b.relay().run();
+    CHECK(b.outbox.rows.empty());
+    CHECK(b.log.events == std::vector<std::string>{"relay.waiting", "relay.available"});
+}
+
+TEST_CASE("a full batch is followed by the next one at once, until the outbox is empty")
+{
+    bench b;
+    b.options.batch_max = 2;
+    b.options.poll = 1h;  // to wait once would be to wait for ever
+    for (int id = 1; id <= 5; ++id) b.outbox.add(id);
+    b.outbox.on_take = [&] {
+        if (b.outbox.takes == 3) b.stop.stop();
+        if (b.outbox.takes == 3) b.wake.notify();
+    };
+    b.relay().run();
+    CHECK(b.outbox.rows.empty());
+    CHECK(b.publisher.sent.size() == 5);
+}
+
+TEST_CASE("what was committed before the relay was stopped still leaves")
+{
+    bench b;
+    b.outbox.add(1);
+    b.stop.stop();
+    b.relay().run();
+    CHECK(b.outbox.rows.empty());
+}
+
+TEST_CASE("a wake-up ends the wait for the next look")
+{
+    bench b;
+    b.options.poll = 1h;
+    b.outbox.on_take = [&] {
+        if (b.outbox.takes == 1) b.wake.notify();  // before the wait begins: it must not be lost
+        if (b.outbox.takes == 2) {
+            b.stop.stop();
+            b.wake.notify();
+        }
+    };
+    b.relay().run();
+    CHECK(b.outbox.takes == 3);
+}
+
+TEST_CASE("an outbox that throws is tried again")
+{
+    bench b;
+    b.outbox.add(1);
+    b.outbox.on_take = [&] {
+        if (b.outbox.takes == 1) throw ports::fault{ports::fault_kind::connection_lost, "the server went away"};
+    };
+    b.run(2);
+    CHECK(b.outbox.rows.empty());
+    CHECK(b.log.count("relay.waiting") == 1);
+}
+
+// Taking deletes, within a transaction: were it left open, the next batch's commit would make the rows go unsent.
