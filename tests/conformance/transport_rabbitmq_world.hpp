@@ -3,7 +3,7 @@
 #pragma once
 
 #include "transport_helpers.hpp"
-#include "transport_proxy.hpp"
+#include "support/tcp_proxy.hpp"
 
 #include "core/log.hpp"
 #include "rabbitmq/connection.hpp"

@@ -8,10 +8,14 @@ namespace {
 // A request that is to be repeated soon waits until its client has placed so many further orders.
 constexpr std::size_t orders_between = 3;
 
+constexpr std::chrono::milliseconds look_again{5};
+
 }  // namespace
 
-order_load::order_load(order_plan const& plan, std::uint16_t port, int clients, std::uint64_t seed)
-    : plan_{plan}, port_{port}, clients_{clients}, seed_{seed}, records_(plan.orders.size())
+order_load::order_load(order_plan const& plan, std::uint16_t port, int clients, std::uint64_t seed,
+                       double orders_per_second)
+    : plan_{plan}, port_{port}, clients_{clients}, seed_{seed}, orders_per_second_{orders_per_second},
+      records_(plan.orders.size())
 {}
 
 void order_load::start_orders()
@@ -27,6 +31,7 @@ void order_load::start_epilogue()
 void order_load::start(client_work work)
 {
     threads_.clear();
+    started_ = std::chrono::steady_clock::now();
     next_ = 0;
     clients_at_work_ = clients_;
     for (int i = 0; i < clients_; ++i)
@@ -37,6 +42,18 @@ void order_load::start(client_work work)
         });
 }
 
+/// False if the client is to stop instead.
+bool order_load::wait_for_turn(std::size_t order, order_client const& client) const
+{
+    std::chrono::duration<double> const after{orders_per_second_ > 0 ? static_cast<double>(order) / orders_per_second_
+                                                                     : 0};
+    while (held_ || std::chrono::steady_clock::now() < started_ + after) {
+        if (client.stopped()) return false;
+        std::this_thread::sleep_for(look_again);
+    }
+    return !client.stopped();
+}
+
 void order_load::place_orders(order_client& client)
 {
     std::deque<std::size_t> soon;
@@ -44,7 +61,7 @@ void order_load::place_orders(order_client& client)
         for (; soon.size() > left; soon.pop_front())
             client.place_again(plan_.orders[soon.front()], records_[soon.front()]);
     };
-    for (auto i = next_++; i < plan_.orders.size() && !client.stopped(); i = next_++) {
+    for (auto i = next_++; i < plan_.orders.size() && wait_for_turn(i, client); i = next_++) {
         auto const& order = plan_.orders[i];
         if (order.sent_again == again::at_once) client.place_twice_at_once(order, records_[i]);
         else client.place(order, records_[i]);

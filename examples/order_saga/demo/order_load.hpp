@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <thread>
@@ -16,10 +17,15 @@ namespace order_demo {
 class order_load
 {
 public:
-    order_load(order_plan const& plan, std::uint16_t port, int clients, std::uint64_t seed);
+    /// `orders_per_second`: no order is placed earlier than that allows; 0: all as fast as they are answered.
+    order_load(order_plan const& plan, std::uint16_t port, int clients, std::uint64_t seed,
+               double orders_per_second = 0);
 
     /// Places all orders, and repeats those that are to be repeated at once or soon.
     void start_orders();
+
+    /// While held, no further order is begun.
+    void hold(bool held) { held_ = held; }
 
     /// Repeats those that are to be repeated after the end, and looks up what became of each order. The first run must
     /// have finished.
@@ -37,6 +43,7 @@ private:
     using client_work = void (order_load::*)(order_client&);
 
     void start(client_work work);
+    bool wait_for_turn(std::size_t order, order_client const& client) const;
     void place_orders(order_client& client);
     void repeat_and_look_up(order_client& client);
 
@@ -44,6 +51,9 @@ private:
     std::uint16_t port_;
     int clients_;
     std::uint64_t seed_;
+    double orders_per_second_;
+    std::chrono::steady_clock::time_point started_;
+    std::atomic<bool> held_{};
     load_counters counters_;
     std::vector<order_record> records_;
     std::atomic<std::size_t> next_{};

@@ -1,4 +1,4 @@
-// A TCP proxy between a test and the broker, to break what is between them: cut it, or let bytes pass in one direction
+// A TCP proxy between a program and a server, to break what is between them: cut it, or let bytes pass in one direction
 // only. One thread, one poll loop.
 #pragma once
 
@@ -57,7 +57,7 @@ public:
     void cut() { set(cut_, true); }
     void restore() { set(cut_, false); }
 
-    /// Nothing passes towards the broker, or away from it. The connections stay.
+    /// Nothing passes towards the server, or away from it. The connections stay.
     void hold_requests(bool hold) { set(hold_requests_, hold); }
     void hold_answers(bool hold) { set(hold_answers_, hold); }
 
@@ -69,7 +69,7 @@ public:
 private:
     struct link
     {
-        std::array<int, 2> ends{-1, -1};          // client, broker
+        std::array<int, 2> ends{-1, -1};          // client, server
         std::array<std::string, 2> pending;       // what came from one end and the other does not take yet
         ~link()
         {

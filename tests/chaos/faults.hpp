@@ -1,0 +1,63 @@
+// What breaks in the storm, and what it takes with it.
+#pragma once
+
+#include "order_plan.hpp"
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace order_storm {
+
+using order_demo::random_source;
+using std::chrono::milliseconds;
+
+enum class fault_kind {
+    service_killed,
+    service_halted,
+    sessions_terminated,
+    postgres_killed,
+    postgres_restarted,
+    broker_killed,
+    broker_restarted,
+    broker_alarm,
+    broker_connections_closed,
+    queue_deleted,
+    database_cut,
+    database_stalled,
+    broker_cut,
+    broker_stalled,
+};
+inline constexpr std::size_t fault_kind_count = 14;
+
+/// What a fault holds while it lasts. Two that hold the same never strike at once: of a server that is down nobody can
+/// say any more what a second fault did to it.
+enum class target { orders, payments, shipping, postgres, broker, database_link, broker_link, everything };
+
+struct fault
+{
+    fault_kind kind{};
+    target on{};
+    std::size_t service{};  // where it is one service's
+    milliseconds lasts{};
+};
+
+std::string_view name_of(fault_kind kind);
+
+/// What happens there, for --help and the report.
+std::string_view description_of(fault_kind kind);
+
+/// Nothing where no kind has that name.
+std::optional<fault_kind> kind_named(std::string_view name);
+
+/// Draws the next fault; the same source draws the same sequence.
+fault draw_fault(random_source& random);
+fault draw_fault(fault_kind kind, random_source& random);
+
+/// How long it stays quiet before the next one.
+milliseconds draw_pause(random_source& random);
+
+}  // namespace order_storm

@@ -1,0 +1,69 @@
+#include "operator.hpp"
+
+#include <chrono>
+#include <cstdio>
+#include <stdexcept>
+#include <thread>
+
+#include <fmt/format.h>
+#include <pqxx/pqxx>
+
+namespace order_storm {
+namespace {
+
+constexpr int start_tries = 5;
+
+std::string output_of(std::string const& command)
+{
+    std::string output;
+    std::FILE* const pipe = ::popen((command + " 2>&1 </dev/null").c_str(), "r");
+    if (pipe == nullptr) throw std::runtime_error{"can't run " + command};
+    char buffer[4096];
+    for (std::size_t size = 0; (size = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) output.append(buffer, size);
+    if (::pclose(pipe) != 0) throw std::runtime_error{command + " failed: " + output};
+    return output;
+}
+
+}  // namespace
+
+server_operator::server_operator(std::filesystem::path script, std::filesystem::path stack)
+    : script_{std::move(script)}, stack_{std::move(stack)}
+{}
+
+std::string server_operator::stack(std::string const& verb, std::string const& words) const
+{
+    return output_of(fmt::format("'{}' {} '{}' {}", script_.string(), verb, stack_.string(), words));
+}
+
+void server_operator::start(std::string const& server) const
+{
+    for (int tries = 1;; ++tries) {
+        try {
+            stack("start", server);
+            return;
+        }
+        catch (std::runtime_error const&) {
+            if (tries == start_tries) throw;
+            std::this_thread::sleep_for(std::chrono::seconds{1});
+        }
+    }
+}
+
+void server_operator::flush_queue_directory() const
+{
+    rabbitmqctl("eval 'mnesia:sync_log().'");
+}
+
+void terminate_sessions(std::string const& database_url, int one_in)
+try {
+    pqxx::connection connection{database_url};
+    pqxx::nontransaction{connection}.exec(
+        fmt::format("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+                    "AND pid <> pg_backend_pid() AND random() < 1.0 / {}",
+                    one_in));
+}
+catch (pqxx::failure const&) {
+    // The server lies down: no session to end.
+}
+
+}  // namespace order_storm

@@ -1,0 +1,41 @@
+// An operator's hands on the servers: whole ones through scripts/stack.sh, sessions of PostgreSQL, rabbitmqctl.
+//
+// Nothing here expects the server to be there: in a storm it often is not, and then nothing happens.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace order_storm {
+
+/// Threads: any.
+class server_operator
+{
+public:
+    server_operator(std::filesystem::path script, std::filesystem::path stack);
+
+    /// `stack.sh VERB DIR WORDS`: its output. Throws std::runtime_error where it fails.
+    std::string stack(std::string const& verb, std::string const& words) const;
+
+    void kill(std::string const& server) const { stack("kill", server); }
+    void stop(std::string const& server) const { stack("stop", server); }
+
+    /// Until it runs again; tries more than once.
+    void start(std::string const& server) const;
+
+    std::string rabbitmqctl(std::string const& words) const { return stack("ctl", words); }
+
+    /// Asks RabbitMQ to write its directory of queues to the disk. By itself it does so a while after a queue was made,
+    /// and one that is killed before that has lost the queue with all that was in it: that is RabbitMQ's own promise,
+    /// and none of what is tested here.
+    void flush_queue_directory() const;
+
+private:
+    std::filesystem::path script_;
+    std::filesystem::path stack_;
+};
+
+/// Ends about one in `one_in` sessions of that database, as an operator or a failing network would.
+void terminate_sessions(std::string const& database_url, int one_in);
+
+}  // namespace order_storm

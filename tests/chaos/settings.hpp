@@ -1,0 +1,36 @@
+// The settings of the storm: the command line, and the addresses that `scripts/stack.sh up` prints.
+#pragma once
+
+#include "options.hpp"  // order_demo's: databases and broker
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace order_storm {
+
+struct settings
+{
+    double minutes{1};
+    double orders_per_second{20};
+    int clients{16};
+    std::uint64_t seed{};
+    std::chrono::seconds calm_max{120};  // how long the shop may take to come to rest once the faults have ended
+    std::string only;                    // one kind of fault, to look at it alone
+    std::filesystem::path services;
+    std::filesystem::path logs;
+    std::filesystem::path json;
+    std::filesystem::path stack_script;  // scripts/stack.sh
+    std::filesystem::path stack;         // the folder of the stack
+    std::string commit;                  // what is tested, for the report
+
+    order_demo::options shop;  // the databases and the broker, as they are without a proxy
+};
+
+extern char const usage_text[];
+
+/// Throws order_demo::usage_error.
+settings parse_settings(int argument_count, char const* const* arguments);
+
+}  // namespace order_storm

@@ -1,0 +1,416 @@
+#include "storm.hpp"
+
+#include "http_client.hpp"
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <fstream>
+#include <random>
+#include <thread>
+
+#include <fmt/format.h>
+
+namespace order_storm {
+namespace {
+
+using namespace std::chrono_literals;
+using order_demo::service_count;
+using order_demo::service_names;
+
+constexpr std::size_t orders = 0;  // in service_names
+constexpr std::array<char const*, service_count> program_names{"order_service", "payment_service", "shipping_service"};
+
+constexpr std::size_t faults_at_once_max = 2;
+constexpr auto tick_length = 10ms;
+constexpr auto between_refreshes = 500ms;
+constexpr auto start_patience = 60s;
+constexpr auto quiet_patience = 10s;
+constexpr auto drain_patience = 25s;
+constexpr int unfinished_shown = 10;
+
+struct address
+{
+    std::string before, host, after;  // of a URL, around "host:port"
+    int port{};
+};
+
+address parse_address(std::string const& url)
+{
+    auto const credentials = url.find('@');
+    auto const host = (credentials == std::string::npos ? url.find("://") + 2 : credentials) + 1;
+    auto const colon = url.find(':', host);
+    if (colon == std::string::npos) throw storm_failure{"an address without a port"};
+    auto const end = url.find_first_not_of("0123456789", colon + 1);
+    auto const after = end == std::string::npos ? "" : url.substr(end);
+    return {url.substr(0, host), url.substr(host, colon - host), after, std::stoi(url.substr(colon + 1, end))};
+}
+
+std::string through(skald::test::tcp_proxy const& link, std::string const& url)
+{
+    auto const a = parse_address(url);
+    return fmt::format("{}127.0.0.1:{}{}", a.before, link.port(), a.after);
+}
+
+std::string queue_of(std::size_t service)
+{
+    return fmt::format("skald.{}", service_names[service]);
+}
+
+int order_count(settings const& chosen)
+{
+    return std::max(1, static_cast<int>(chosen.minutes * 60 * chosen.orders_per_second));
+}
+
+}  // namespace
+
+storm::storm(settings const& chosen, order_demo::signals const& interruptions)
+    : chosen_{chosen}, interruptions_{interruptions}, operator_{chosen.stack_script, chosen.stack},
+      plan_{order_demo::make_plan(order_count(chosen), chosen.seed)},
+      database_link_{parse_address(chosen.shop.orders_database).host, parse_address(chosen.shop.orders_database).port},
+      broker_link_{parse_address(chosen.shop.broker).host, parse_address(chosen.shop.broker).port},
+      port_{order_demo::find_free_port()}, load_{plan_, port_, chosen.clients, chosen.seed, chosen.orders_per_second}
+{
+    std::array const databases{chosen.shop.orders_database, chosen.shop.payments_database,
+                               chosen.shop.shipping_database};
+    for (std::size_t i = 0; i < service_count; ++i) {
+        order_demo::service_settings made;
+        made.name = service_names[i];
+        made.program = chosen.services / program_names[i];
+        if (i == orders) made.arguments = {"--listen", fmt::format("127.0.0.1:{}", port_)};
+        made.environment = {"DATABASE_URL=" + through(database_link_, databases[i]),
+                            "AMQP_URL=" + through(broker_link_, chosen.shop.broker), "SKALD_LOG_LEVEL=debug"};
+        made.log = chosen.logs / fmt::format("{}.log", program_names[i]);
+        services_.push_back(std::make_unique<order_demo::service_process>(std::move(made)));
+    }
+    figures_.orders = order_count(chosen);
+}
+
+storm_summary storm::run()
+{
+    start_services();
+    rage();
+    calm_down();
+    repeat_late();
+    end_services();
+    return conclude();
+}
+
+// --- The acts -------------------------------------------------------------------------------------------------------
+
+void storm::start_services()
+{
+    figures_.phase = "starting the services";
+    for (auto const& service : services_) service->start();
+    auto const until = clock::now() + start_patience;
+    auto const is_ready = [&] {
+        try {
+            return order_demo::http_client{port_, 2s}.ask({"GET", "/readyz", {}, ""}).status == 200;
+        }
+        catch (order_demo::http_error const&) {
+            return false;
+        }
+    };
+    databases_.emplace(chosen_.shop);
+    for (std::size_t i = 0; i < service_count; ++i)
+        while (!databases_->has_tables(i) || !is_ready()) {
+            if (clock::now() > until)
+                throw storm_failure{"the services were not ready in time:\n" + services_[i]->log_tail()};
+            tick();
+        }
+    databases_->fill(plan_);
+    operator_.flush_queue_directory();
+}
+
+void storm::rage()
+{
+    figures_.phase = "storm";
+    load_.start_orders();
+    random_source random{chosen_.seed};
+    auto const only = kind_named(chosen_.only);
+    if (!only && !chosen_.only.empty()) throw storm_failure{"there is no kind of fault called " + chosen_.only};
+    auto const began = clock::now();
+    auto const end =
+        began + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>{chosen_.minutes * 60});
+    auto next = only ? draw_fault(*only, random) : draw_fault(random);
+    for (auto due = clock::now() + draw_pause(random); clock::now() < end;) {
+        tick();
+        if (clock::now() < due || !may_strike(next)) continue;
+        strike(next);
+        next = only ? draw_fault(*only, random) : draw_fault(random);
+        due = clock::now() + draw_pause(random);
+    }
+    summary_.stormed = std::chrono::duration_cast<milliseconds>(clock::now() - began);
+}
+
+/// The faults end, and from then on it may take only so long.
+void storm::calm_down()
+{
+    figures_.phase = "the faults have ended";
+    auto const patience = clock::now() + 60s;
+    while (!striking_.empty()) {
+        tick();
+        if (clock::now() > patience) throw storm_failure{"a fault did not end; is there a server that does not start?"};
+    }
+    auto const began = clock::now();
+    while (!has_come_to_rest() && clock::now() - began < chosen_.calm_max) tick();
+    summary_.recovered = std::chrono::duration_cast<milliseconds>(clock::now() - began);
+    if (has_come_to_rest()) return;
+    progress_.note(fmt::format("not at rest after {} s; sagas that have not ended:", chosen_.calm_max.count()));
+    if (databases_)
+        for (auto const& line : databases_->describe_unfinished(unfinished_shown)) progress_.note("  " + line);
+    find("not at rest in time", {fmt::format("{} s were not enough", chosen_.calm_max.count())});
+}
+
+void storm::repeat_late()
+{
+    figures_.phase = "late duplicates";
+    load_.start_epilogue();
+    auto const until = clock::now() + chosen_.calm_max;
+    while (!load_.finished() && clock::now() < until) tick();
+    while (!is_quiet() && clock::now() < until) tick();
+}
+
+void storm::end_services()
+{
+    figures_.phase = "ending the services";
+    for (auto const& service : services_) service->ask_to_end();
+    std::vector<std::string> offenders;
+    auto const until = clock::now() + drain_patience;
+    for (auto const& service : services_) {
+        auto how = service->ended();
+        for (; !how && clock::now() < until; how = service->ended()) interruptions_.wait_for(tick_length);
+        if (how != "exit code 0")
+            offenders.push_back(fmt::format("{}: {}", service->name(), how.value_or("still there")));
+        service->kill();
+    }
+    find("services that did not end in order", offenders);
+    find("services that ended by themselves", ended_by_themselves_);
+}
+
+storm_summary storm::conclude()
+{
+    progress_.finish();
+    find_by_record();
+    databases_.emplace(chosen_.shop);
+    auto const& counters = load_.counters();
+    auto run = summary_;
+    run.seed = chosen_.seed;
+    run.commit = chosen_.commit.empty() ? "unknown" : chosen_.commit;
+    run.postgres_version = pqxx::nontransaction{databases_->at(0)}.exec("SHOW server_version")[0][0].c_str();
+    run.broker_version = operator_.rabbitmqctl("eval 'io:format(\"~s\", [rabbit_misc:version()]).' | head -n 1");
+    run.broker_version.erase(run.broker_version.find_first_not_of("0123456789."));
+    run.orders = figures_.orders;
+    run.sent_twice = counters.sent_twice;
+    run.told_in_flight = counters.told_in_flight;
+    run.asked_again = counters.asked_again;
+    count_deliveries(run);
+    run.outcome = order_demo::judge(*databases_, plan_, load_.records());
+    run.outcome.findings.insert(run.outcome.findings.end(), findings_.begin(), findings_.end());
+    return run;
+}
+
+// --- Faults ---------------------------------------------------------------------------------------------------------
+
+bool storm::may_strike(fault const& what) const
+{
+    if (what.on == target::everything) return striking_.empty();
+    if (striking_.size() >= faults_at_once_max) return false;
+    return std::ranges::none_of(
+        striking_, [&](auto const& one) { return one.what.on == what.on || one.what.on == target::everything; });
+}
+
+void storm::strike(fault const& what)
+{
+    auto const where = what.on <= target::shipping ? fmt::format(" ({})", service_names[what.service]) : "";
+    progress_.note(
+        fmt::format("{}{}, {:.1f} s", name_of(what.kind), where, static_cast<double>(what.lasts.count()) / 1'000));
+    striking_.push_back(begin(what));
+    summary_.struck[static_cast<std::size_t>(what.kind)]++;
+    figures_.kills++;
+}
+
+storm::striking_fault storm::begin(fault const& what)
+{
+    auto const until = clock::now() + what.lasts;
+    switch (what.kind) {
+    case fault_kind::service_killed:
+    case fault_kind::service_halted: return begin_at_service(what);
+    case fault_kind::database_cut: database_link_.cut(); return {what, until, [this] { database_link_.restore(); }, {}};
+    case fault_kind::broker_cut: broker_link_.cut(); return {what, until, [this] { broker_link_.restore(); }, {}};
+    case fault_kind::database_stalled:
+        database_link_.hold_answers(true);
+        return {what, until, [this] { database_link_.hold_answers(false); }, {}};
+    case fault_kind::broker_stalled:
+        broker_link_.hold_answers(true);
+        return {what, until, [this] { broker_link_.hold_answers(false); }, {}};
+    default: return {what, until, [] {}, begin_at_server(what)};
+    }
+}
+
+storm::striking_fault storm::begin_at_service(fault const& what)
+{
+    auto& service = *services_[what.service];
+    auto const until = clock::now() + what.lasts;
+    if (what.kind == fault_kind::service_killed) {
+        service.kill();
+        return {what, until, [&service] { service.start(); }, {}};
+    }
+    ::kill(service.pid(), SIGSTOP);
+    return {what, until, [&service] { ::kill(service.pid(), SIGCONT); }, {}};
+}
+
+std::future<void> storm::begin_at_server(fault const& what)
+{
+    return std::async(std::launch::async, [this, what] {
+        auto const& databases =
+            std::array{chosen_.shop.orders_database, chosen_.shop.payments_database, chosen_.shop.shipping_database};
+        auto const down = [&](char const* server, bool in_order) {
+            if (in_order) operator_.stop(server);
+            else operator_.kill(server);
+            std::this_thread::sleep_for(what.lasts);
+            operator_.start(server);
+        };
+        switch (what.kind) {
+        case fault_kind::sessions_terminated: return terminate_sessions(databases[what.service], 2);
+        case fault_kind::postgres_killed: return down("postgres", false);
+        case fault_kind::postgres_restarted: return down("postgres", true);
+        case fault_kind::broker_killed: return down("rabbitmq", false);
+        case fault_kind::broker_restarted: return down("rabbitmq", true);
+        case fault_kind::broker_alarm:
+            operator_.rabbitmqctl("set_vm_memory_high_watermark 0.0000001");
+            std::this_thread::sleep_for(what.lasts);
+            operator_.rabbitmqctl("set_vm_memory_high_watermark 0.4");
+            return;
+        case fault_kind::broker_connections_closed: operator_.rabbitmqctl("close_all_connections storm"); return;
+        case fault_kind::queue_deleted: return delete_queue(what.service);
+        default: return;
+        }
+    });
+}
+
+/// Only an empty queue: what an operator deletes with its messages is gone, and no outbox has it any more. What is
+/// shown is that the services go on, and that what is published meanwhile is not lost.
+void storm::delete_queue(std::size_t service)
+{
+    load_.hold(true);
+    auto const until = clock::now() + quiet_patience;
+    order_demo::shop_databases databases{chosen_.shop};
+    auto const is_idle = [&] {
+        return databases.count_unsent() == 0 && databases.count_sagas().running == 0 &&
+               operator_.rabbitmqctl("-q list_queues --no-table-headers messages").find_first_of("123456789") ==
+                   std::string::npos;
+    };
+    while (!is_idle() && clock::now() < until) std::this_thread::sleep_for(tick_length);
+    if (is_idle()) operator_.rabbitmqctl("delete_queue " + queue_of(service));
+    load_.hold(false);
+    std::this_thread::sleep_for(2s);  // until it is declared again
+    operator_.flush_queue_directory();
+}
+
+void storm::end_faults_that_are_over()
+{
+    std::erase_if(striking_, [](striking_fault& one) {
+        if (one.work.valid()) {
+            if (one.work.wait_for(0s) != std::future_status::ready) return false;
+            one.work.get();
+            return true;
+        }
+        if (clock::now() < one.until) return false;
+        one.end();
+        return true;
+    });
+}
+
+// --- What goes on during all acts -----------------------------------------------------------------------------------
+
+void storm::tick()
+{
+    interruptions_.wait_for(tick_length);
+    look_after_services();
+    end_faults_that_are_over();
+    if (clock::now() - refreshed_ >= between_refreshes) refresh();
+    progress_.show(figures_);
+}
+
+/// A service must never end by itself, whatever happens around it.
+void storm::look_after_services()
+{
+    for (auto const& service : services_)
+        if (auto const how = service->ended()) {
+            ended_by_themselves_.push_back(fmt::format("{}: {}", service->name(), *how));
+            progress_.note(fmt::format("{} ended by itself with {}", service->name(), *how));
+            service->start();
+        }
+}
+
+void storm::refresh()
+try {
+    refreshed_ = clock::now();
+    if (!databases_) databases_.emplace(chosen_.shop);
+    census_ = databases_->count_sagas();
+    auto const& counters = load_.counters();
+    figures_.accepted = counters.accepted;
+    figures_.completed = census_.completed;
+    figures_.compensated = census_.compensated;
+    figures_.running = census_.running;
+    figures_.sent_twice = counters.sent_twice;
+    figures_.asked_again = counters.asked_again;
+}
+catch (pqxx::failure const&) {
+    databases_.reset();
+}
+
+bool storm::has_come_to_rest()
+{
+    return databases_ && load_.finished() && census_.running == 0 &&
+           census_.ended() + census_.stuck >= load_.counters().accepted && is_quiet();
+}
+
+bool storm::is_quiet()
+try {
+    return databases_ && databases_->count_unsent() == 0;
+}
+catch (pqxx::failure const&) {
+    databases_.reset();
+    return false;
+}
+
+void storm::find(std::string name, std::vector<std::string> const& offenders)
+{
+    auto const shown = std::min<std::size_t>(offenders.size(), order_demo::examples_max);
+    findings_.push_back({std::move(name),
+                         static_cast<std::int64_t>(offenders.size()),
+                         {offenders.begin(), offenders.begin() + static_cast<std::ptrdiff_t>(shown)}});
+}
+
+void storm::find_by_record()
+{
+    std::vector<std::string> never_accepted;
+    std::vector<std::string> answered_wrongly;
+    auto const& records = load_.records();
+    for (std::size_t i = 0; i < records.size(); ++i) {
+        auto const& key = plan_.orders[i].key;
+        if (!records[i].accepted) never_accepted.push_back(fmt::format("{}: {}", key, records[i].last_refusal));
+        if (!records[i].wrong.empty()) answered_wrongly.push_back(fmt::format("{}: {}", key, records[i].wrong));
+    }
+    find("orders never accepted", never_accepted);
+    find("wrong answers", answered_wrongly);
+}
+
+void storm::count_deliveries(storm_summary& run) const
+{
+    for (auto const* program : program_names) {
+        std::ifstream log{chosen_.logs / fmt::format("{}.log", program)};
+        for (std::string line; std::getline(log, line);) {
+            bool const duplicate = line.find(" step.duplicate ") != std::string::npos;
+            bool const settled = line.find(" step.completed ") != std::string::npos ||
+                                 line.find(" step.rejected ") != std::string::npos ||
+                                 line.find(" step.cancelled ") != std::string::npos;
+            run.duplicates += duplicate;
+            run.deliveries += duplicate || settled;
+        }
+    }
+}
+
+}  // namespace order_storm

@@ -1,0 +1,99 @@
+// The storm from the first process to the verdict: load goes on, faults strike one over the other, then they end, and
+// everything has to come to rest.
+#pragma once
+
+#include "faults.hpp"
+#include "operator.hpp"
+#include "settings.hpp"
+#include "storm_report.hpp"
+
+#include "order_load.hpp"
+#include "order_plan.hpp"
+#include "progress.hpp"
+#include "service_process.hpp"
+#include "shop_databases.hpp"
+#include "signals.hpp"
+#include "support/tcp_proxy.hpp"
+
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace order_storm {
+
+/// The storm can't go on: what happened, and where to look.
+class storm_failure : public std::runtime_error
+{
+    using std::runtime_error::runtime_error;
+};
+
+/// Threads: the one that made it, which also starts the services. Faults of the servers have a thread each.
+class storm
+{
+public:
+    storm(settings const& chosen, order_demo::signals const& interruptions);
+
+    /// Throws storm_failure, pqxx's exceptions, order_demo::interrupted.
+    storm_summary run();
+
+private:
+    using clock = std::chrono::steady_clock;
+
+    struct striking_fault
+    {
+        fault what;
+        clock::time_point until;
+        std::function<void()> end;  // on the main thread, when its time is over
+        std::future<void> work;     // of a fault that strikes and ends on a thread of its own
+    };
+
+    // The acts, in order.
+    void start_services();
+    void rage();
+    void calm_down();
+    void repeat_late();
+    void end_services();
+    storm_summary conclude();
+
+    void strike(fault const& what);
+    striking_fault begin(fault const& what);
+    striking_fault begin_at_service(fault const& what);
+    std::future<void> begin_at_server(fault const& what);
+    void delete_queue(std::size_t service);
+    bool may_strike(fault const& what) const;
+    void end_faults_that_are_over();
+
+    void tick();
+    void look_after_services();
+    void refresh();
+    bool has_come_to_rest();
+    bool is_quiet();
+    void find(std::string name, std::vector<std::string> const& offenders);
+    void find_by_record();
+    void count_deliveries(storm_summary& run) const;
+
+    settings const& chosen_;
+    order_demo::signals const& interruptions_;
+    server_operator const operator_;
+    order_demo::order_plan const plan_;
+    skald::test::tcp_proxy database_link_;
+    skald::test::tcp_proxy broker_link_;
+    std::uint16_t const port_;
+    order_demo::order_load load_;
+    order_demo::progress progress_;
+    order_demo::progress_figures figures_;
+    order_demo::saga_census census_;
+    std::optional<order_demo::shop_databases> databases_;  // away while PostgreSQL is
+    clock::time_point refreshed_{};
+    storm_summary summary_;
+    std::vector<order_demo::finding> findings_;
+    std::vector<std::string> ended_by_themselves_;
+    std::vector<std::unique_ptr<order_demo::service_process>> services_;
+    std::vector<striking_fault> striking_;  // last: they end before what they touch goes away
+};
+
+}  // namespace order_storm
