@@ -57,6 +57,25 @@ std::string queue_of(std::size_t service)
     return fmt::format("skald.{}", service_names[service]);
 }
 
+/// Of all three databases; a session that is between two statements just now does not count.
+std::vector<std::string> open_transactions(std::string const& database_url)
+{
+    std::vector<std::string> lines;
+    pqxx::connection connection{database_url};
+    pqxx::nontransaction tx{connection};
+    for (auto const& row : tx.exec("SELECT format('%s: %s, %s', pid, application_name, query) FROM pg_stat_activity "
+                                   "WHERE state LIKE 'idle in transaction%' AND state_change < clock_timestamp() - "
+                                   "interval '2 s'"))
+        lines.emplace_back(row[0].c_str());
+    return lines;
+}
+
+std::string digits_and_dots(std::string text)
+{
+    std::erase_if(text, [](char c) { return (c < '0' || c > '9') && c != '.'; });
+    return text;
+}
+
 int order_count(settings const& chosen)
 {
     return std::max(1, static_cast<int>(chosen.minutes * 60 * chosen.orders_per_second));
@@ -111,14 +130,14 @@ void storm::start_services()
             return false;
         }
     };
-    databases_.emplace(chosen_.shop);
+    order_demo::shop_databases databases{chosen_.shop};
     for (std::size_t i = 0; i < service_count; ++i)
-        while (!databases_->has_tables(i) || !is_ready()) {
+        while (!databases.has_tables(i) || !is_ready()) {
             if (clock::now() > until)
                 throw storm_failure{"the services were not ready in time:\n" + services_[i]->log_tail()};
             tick();
         }
-    databases_->fill(plan_);
+    databases.fill(plan_);
     operator_.flush_queue_directory();
 }
 
@@ -169,6 +188,7 @@ void storm::repeat_late()
     auto const until = clock::now() + chosen_.calm_max;
     while (!load_.finished() && clock::now() < until) tick();
     while (!is_quiet() && clock::now() < until) tick();
+    find("sessions that hold a transaction open", open_transactions(chosen_.shop.orders_database));
 }
 
 void storm::end_services()
@@ -198,8 +218,7 @@ storm_summary storm::conclude()
     run.seed = chosen_.seed;
     run.commit = chosen_.commit.empty() ? "unknown" : chosen_.commit;
     run.postgres_version = pqxx::nontransaction{databases_->at(0)}.exec("SHOW server_version")[0][0].c_str();
-    run.broker_version = operator_.rabbitmqctl("eval 'io:format(\"~s\", [rabbit_misc:version()]).' | head -n 1");
-    run.broker_version.erase(run.broker_version.find_first_not_of("0123456789."));
+    run.broker_version = digits_and_dots(operator_.rabbitmqctl("eval 'rabbit_misc:version().'"));
     run.orders = figures_.orders;
     run.sent_twice = counters.sent_twice;
     run.told_in_flight = counters.told_in_flight;
