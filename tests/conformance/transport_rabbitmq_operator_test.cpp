@@ -163,3 +163,18 @@ TEST_CASE("an exchange that is deleted under a publisher leaves its messages unr
     auto const subscription = world.transport().subscribe(service, 1);
     CHECK(all_confirmed(publish(*publisher, numbered(service, 3))));
 }
+
+TEST_CASE("of the nodes in the URL whichever answers is taken")
+{
+    rabbitmq_world world;
+    auto options = world.options();
+    // Nobody listens on port 1.
+    options.url.insert(options.url.find('@') + 1, "127.0.0.1:1,localhost:1,");
+    skald::rabbitmq::rabbitmq_transport transport{options, world.log()};
+    auto const service = world.service();
+    auto const subscription = transport.subscribe(service, 1);
+    auto const publisher = transport.open_publisher();
+    REQUIRE(eventually([&] { return publisher->available(); }));
+    CHECK(all_confirmed(publish(*publisher, numbered(service, 1))));
+    CHECK(collect(*subscription, 1).size() == 1);
+}

@@ -2,8 +2,8 @@
 // hands on the queues. What a test made on the broker is deleted when its world ends.
 #pragma once
 
-#include "transport_helpers.hpp"
 #include "support/tcp_proxy.hpp"
+#include "transport_helpers.hpp"
 
 #include "core/log.hpp"
 #include "rabbitmq/connection.hpp"
@@ -27,7 +27,7 @@ inline rabbitmq::address test_broker()
 inline std::string url_of(rabbitmq::address const& where)
 {
     auto const vhost = where.vhost == "/" ? "" : "/" + where.vhost;
-    return "amqp://" + where.user + ":" + where.password + "@" + where.host + ":" + std::to_string(where.port) + vhost;
+    return "amqp://" + where.user + ":" + where.password + "@" + describe(where.endpoints.front()) + vhost;
 }
 
 inline std::string random_name(std::string const& prefix)
@@ -64,8 +64,7 @@ class operator_hands
 public:
     explicit operator_hands(rabbitmq::address const& where = test_broker())
         : connection_{{where, "skald-test/operator", 0, patience}, breaker_}
-    {
-    }
+    {}
 
     amqp_connection_state_t raw() { return connection_.raw(); }
 
@@ -124,7 +123,8 @@ public:
         try {
             operator_hands hands{broker_};
             for (auto const& one : services_) hands.delete_service(one);
-        } catch (std::exception const& error) {
+        }
+        catch (std::exception const& error) {
             MESSAGE("queues of a test are left on the broker: ", error.what());
         }
     }
@@ -141,8 +141,7 @@ public:
     rabbitmq::options options() const
     {
         auto where = broker_;
-        where.host = "127.0.0.1";
-        where.port = proxy_.port();
+        where.endpoints = {{"127.0.0.1", proxy_.port()}};
         rabbitmq::options made;
         made.url = url_of(where);
         made.connection_name = "skald-test";
@@ -165,7 +164,7 @@ public:
 
 private:
     rabbitmq::address broker_;
-    tcp_proxy proxy_{broker_.host, broker_.port};
+    tcp_proxy proxy_{broker_.endpoints.front().host, broker_.endpoints.front().port};
     recording_logger log_;
     std::vector<std::string> services_;
     std::unique_ptr<rabbitmq::rabbitmq_transport> transport_;

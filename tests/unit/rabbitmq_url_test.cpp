@@ -13,7 +13,8 @@ std::string refusal_of(std::string const& url)
 {
     try {
         parse_url(url);
-    } catch (std::invalid_argument const& error) {
+    }
+    catch (std::invalid_argument const& error) {
         return error.what();
     }
     return "";
@@ -25,8 +26,8 @@ TEST_CASE("a URL's parts are found")
 {
     auto const where = parse_url("amqp://alice:secret@broker.example:5673/shop");
     CHECK_FALSE(where.tls);
-    CHECK(where.host == "broker.example");
-    CHECK(where.port == 5673);
+    CHECK(where.endpoints.front().host == "broker.example");
+    CHECK(where.endpoints.front().port == 5673);
     CHECK(where.user == "alice");
     CHECK(where.password == "secret");
     CHECK(where.vhost == "shop");
@@ -35,12 +36,12 @@ TEST_CASE("a URL's parts are found")
 TEST_CASE("what is left out has AMQP's defaults")
 {
     auto const where = parse_url("amqp://broker");
-    CHECK(where.host == "broker");
-    CHECK(where.port == 5672);
+    CHECK(where.endpoints.front().host == "broker");
+    CHECK(where.endpoints.front().port == 5672);
     CHECK(where.user == "guest");
     CHECK(where.password == "guest");
     CHECK(where.vhost == "/");
-    CHECK(parse_url("amqps://broker").port == 5671);
+    CHECK(parse_url("amqps://broker").endpoints.front().port == 5671);
     CHECK(parse_url("amqps://broker").tls);
     CHECK(parse_url("amqp://alice@broker").password == "guest");
     CHECK(parse_url("amqp://alice:@broker").password == "");
@@ -53,22 +54,32 @@ TEST_CASE("an empty path and a slash both mean the vhost /")
     CHECK(parse_url("amqp://broker/%2fa%2fb").vhost == "/a/b");
 }
 
+TEST_CASE("the nodes of a cluster stand one after the other, each with its port or the usual one")
+{
+    auto const where = parse_url("amqp://u:p@one:5673,two,[::1]:5674/shop");
+    CHECK(where.endpoints == std::vector<skald::rabbitmq::endpoint>{{"one", 5673}, {"two", 5672}, {"::1", 5674}});
+    CHECK(where.vhost == "shop");
+    CHECK(describe(where) == "one:5673,two:5672,[::1]:5674/shop");
+    CHECK(refusal_of("amqp://one,,two").find("there is no host") != std::string::npos);
+    CHECK(refusal_of("amqp://one,").find("there is no host") != std::string::npos);
+}
+
 TEST_CASE("user, password, host and vhost are percent-decoded, to any byte but zero")
 {
     auto const where = parse_url("amqp://a%40b:p%3A%2F%40%25%C3%A4@host%2Dname/v%20h%FF");
     CHECK(where.user == "a@b");
     CHECK(where.password == "p:/@%\xC3\xA4");
-    CHECK(where.host == "host-name");
+    CHECK(where.endpoints.front().host == "host-name");
     CHECK(where.vhost == "v h\xFF");
 }
 
 TEST_CASE("an IPv6 address stands in brackets")
 {
     auto const where = parse_url("amqp://[::1]:5673/shop");
-    CHECK(where.host == "::1");
-    CHECK(where.port == 5673);
+    CHECK(where.endpoints.front().host == "::1");
+    CHECK(where.endpoints.front().port == 5673);
     CHECK(describe(where) == "[::1]:5673/shop");
-    CHECK(parse_url("amqp://[::1]").port == 5672);
+    CHECK(parse_url("amqp://[::1]").endpoints.front().port == 5672);
 }
 
 TEST_CASE("certificates are parameters of amqps")
@@ -125,7 +136,7 @@ TEST_CASE("a bad URL is refused, and the reason says what is wrong and shows no 
 
 TEST_CASE("a password with an @ or a slash that nobody encoded does not become part of a host that is shown")
 {
-    CHECK(parse_url("amqp://u:hunter@2@broker").host == "broker");
+    CHECK(parse_url("amqp://u:hunter@2@broker").endpoints.front().host == "broker");
     CHECK(describe(parse_url("amqp://u:hunter@2@broker")).find("hunter") == std::string::npos);
     CHECK(refusal_of("amqp://u:hun/ter2@broker").find("ter2") == std::string::npos);
     CHECK(refusal_of("amqp://u:hun/ter2@broker") != "");

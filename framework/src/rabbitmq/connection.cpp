@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <random>
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -86,7 +88,8 @@ connection::connection(connection_settings const& settings, socket_breaker& brea
         log_in(settings);
         amqp_channel_open(raw(), the_channel);
         check_last("opening a channel");
-    } catch (...) {
+    }
+    catch (...) {
         breaker_.release();
         throw;
     }
@@ -97,15 +100,23 @@ connection::~connection()
     breaker_.release();
 }
 
+// Of several nodes one after the other, in an order of chance, so that clients spread over a cluster and none waits for
+// a node that is away longer than its share of the time.
 void connection::open_socket(connection_settings const& settings)
 {
     auto const& where = settings.where;
     auto* const socket = where.tls ? new_tls_socket(raw(), where) : amqp_tcp_socket_new(raw());
     if (!socket) throw std::bad_alloc{};
-    auto const timeout = to_timeval(settings.connect_timeout);
-    auto const status = amqp_socket_open_noblock(socket, where.host.c_str(), where.port, &timeout);
-    if (status != AMQP_STATUS_OK)
-        throw connection_lost{fmt::format("no connection to {}: {}", describe(where), amqp_error_string2(status))};
+    auto nodes = where.endpoints;
+    std::shuffle(nodes.begin(), nodes.end(), std::random_device{});
+    auto const timeout = to_timeval(settings.connect_timeout / static_cast<int>(nodes.size()));
+    std::string tried;
+    for (auto const& node : nodes) {
+        auto const status = amqp_socket_open_noblock(socket, node.host.c_str(), node.port, &timeout);
+        if (status == AMQP_STATUS_OK) return;
+        tried += fmt::format("{}{}: {}", tried.empty() ? "" : "; ", describe(node), amqp_error_string2(status));
+    }
+    throw connection_lost{"no connection to " + tried};
 }
 
 void connection::log_in(connection_settings const& settings)
@@ -159,7 +170,8 @@ void connection::answer_close(amqp_frame_t const& frame)
     if (frame.payload.method.id == AMQP_CHANNEL_CLOSE_METHOD) {
         amqp_channel_close_ok_t answer{};
         amqp_send_method(raw(), frame.channel, AMQP_CHANNEL_CLOSE_OK_METHOD, &answer);
-    } else {
+    }
+    else {
         amqp_connection_close_ok_t answer{};
         amqp_send_method(raw(), 0, AMQP_CONNECTION_CLOSE_OK_METHOD, &answer);
     }
@@ -202,10 +214,10 @@ void connection::check(int status, char const* doing) const
 void connection::check(amqp_rpc_reply_t const& reply, char const* doing) const
 {
     switch (reply.reply_type) {
-        case AMQP_RESPONSE_NORMAL: return;
-        case AMQP_RESPONSE_SERVER_EXCEPTION: throw_close(reply.reply);
-        case AMQP_RESPONSE_LIBRARY_EXCEPTION: check(reply.library_error, doing); [[fallthrough]];
-        default: throw connection_lost{fmt::format("{}: no reply", doing)};
+    case AMQP_RESPONSE_NORMAL: return;
+    case AMQP_RESPONSE_SERVER_EXCEPTION: throw_close(reply.reply);
+    case AMQP_RESPONSE_LIBRARY_EXCEPTION: check(reply.library_error, doing); [[fallthrough]];
+    default: throw connection_lost{fmt::format("{}: no reply", doing)};
     }
 }
 

@@ -64,19 +64,32 @@ void read_user_info(std::string_view info, address& where)
     if (colon != std::string_view::npos) where.password = percent_decoded(info.substr(colon + 1), "password");
 }
 
-void read_host_and_port(std::string_view authority, address& where)
+endpoint read_endpoint(std::string_view text, int default_port)
 {
-    if (authority.starts_with('[')) {
-        auto const end = authority.find(']');
+    endpoint node{{}, default_port};
+    if (text.starts_with('[')) {
+        auto const end = text.find(']');
         if (end == std::string_view::npos) refuse("the host has a [ without its ]");
-        where.host = authority.substr(1, end - 1);
-        authority.remove_prefix(end + 1);
-        if (!authority.empty() && authority.front() != ':') refuse("the host goes on after its ]");
-    } else {
-        where.host = percent_decoded(take_until(authority, ":"), "host");
+        node.host = text.substr(1, end - 1);
+        text.remove_prefix(end + 1);
+        if (!text.empty() && text.front() != ':') refuse("the host goes on after its ]");
     }
-    if (where.host.empty()) refuse("there is no host");
-    if (!authority.empty()) where.port = to_port(authority.substr(1));
+    else {
+        node.host = percent_decoded(take_until(text, ":"), "host");
+    }
+    if (node.host.empty()) refuse("there is no host");
+    if (!text.empty()) node.port = to_port(text.substr(1));
+    return node;
+}
+
+void read_endpoints(std::string_view authority, address& where)
+{
+    int const default_port = where.tls ? 5671 : 5672;
+    for (;;) {
+        where.endpoints.push_back(read_endpoint(take_until(authority, ","), default_port));
+        if (authority.empty()) return;
+        authority.remove_prefix(1);
+    }
 }
 
 void read_query(std::string_view query, address& where)
@@ -108,11 +121,12 @@ address parse_url(std::string_view url)
     address where;
     if (url.starts_with("amqps://")) {
         where.tls = true;
-        where.port = 5671;
         url.remove_prefix(8);
-    } else if (url.starts_with("amqp://")) {
+    }
+    else if (url.starts_with("amqp://")) {
         url.remove_prefix(7);
-    } else {
+    }
+    else {
         refuse("it does not begin with amqp:// or amqps://");
     }
     auto authority = take_until(url, "/?#");
@@ -121,7 +135,7 @@ address parse_url(std::string_view url)
         read_user_info(authority.substr(0, at), where);
         authority.remove_prefix(at + 1);
     }
-    read_host_and_port(authority, where);
+    read_endpoints(authority, where);
     auto path = take_until(url, "?#");
     if (path.size() > 1) where.vhost = percent_decoded(path.substr(1), "vhost");
     if (url.starts_with('#')) refuse("it has a # (write %23)");
@@ -132,10 +146,17 @@ address parse_url(std::string_view url)
     return where;
 }
 
+std::string describe(endpoint const& node)
+{
+    std::string const host = node.host.find(':') == std::string::npos ? node.host : "[" + node.host + "]";
+    return host + ":" + std::to_string(node.port);
+}
+
 std::string describe(address const& where)
 {
-    std::string const host = where.host.find(':') == std::string::npos ? where.host : "[" + where.host + "]";
-    return host + ":" + std::to_string(where.port) + (where.vhost.starts_with('/') ? "" : "/") + where.vhost;
+    std::string text;
+    for (auto const& node : where.endpoints) text += (text.empty() ? "" : ",") + describe(node);
+    return text + (where.vhost.starts_with('/') ? "" : "/") + where.vhost;
 }
 
 }  // namespace skald::rabbitmq

@@ -5,14 +5,21 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace skald::rabbitmq {
+
+struct endpoint
+{
+    std::string host{"localhost"};
+    int port{5672};
+    bool operator==(endpoint const&) const = default;
+};
 
 struct address
 {
     bool tls{};
-    std::string host{"localhost"};
-    int port{5672};
+    std::vector<endpoint> endpoints;  // the nodes of one cluster, at least one
     std::string user{"guest"};
     std::string password{"guest"};
     std::string vhost{"/"};
@@ -21,12 +28,15 @@ struct address
     std::string keyfile;
 };
 
-/// `amqp[s]://[user[:password]@]host[:port][/vhost][?cacertfile=..&certfile=..&keyfile=..]`, each part percent-encoded.
-/// An empty path means the vhost `/`, with or without its slash.
+/// `amqp[s]://[user[:password]@]host[:port][,host[:port]...][/vhost][?cacertfile=..&certfile=..&keyfile=..]`, each part
+/// percent-encoded. An empty path means the vhost `/`, with or without its slash.
 /// Throws: std::invalid_argument, whose text never quotes the URL, since that may hold a password.
 address parse_url(std::string_view url);
 
-/// `host:port/vhost`, for logs: neither user nor password.
+/// `host:port[,host:port...]/vhost`, for logs: neither user nor password.
 std::string describe(address const& where);
+
+/// `host:port`.
+std::string describe(endpoint const& node);
 
 }  // namespace skald::rabbitmq

@@ -48,7 +48,7 @@ std::string shown(bool flag)
 constexpr std::array table{
     setting{"DATABASE_URL", "", "the service's database (a URL or keywords; without it libpq's PG* variables count)",
             [](config& c, std::string_view v) { c.database_url = v; }, [](config const&) { return std::string{}; }},
-    setting{"AMQP_URL", "", "the broker: amqp[s]://user:password@host:port/vhost",
+    setting{"AMQP_URL", "", "the broker: amqp[s]://user:password@host:port[,host:port...]/vhost",
             [](config& c, std::string_view v) { c.amqp_url = v; }, [](config const&) { return std::string{"localhost"}; }},
     setting{"SKALD_HTTP_LISTEN", "--listen", "HOST:PORT to serve HTTP on; port 0 picks a free one",
             [](config& c, std::string_view v) { c.http_listen = v; }, [](config const& c) { return c.http_listen; }},
