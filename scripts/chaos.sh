@@ -18,6 +18,7 @@ every saga must end within a bound, and three databases say whether anything was
   --minutes N   how long the storm lasts (default 1)
   --seed N      the same orders and faults again (default: random, printed)
   --rate N      orders per second (default 20)
+  --cluster     a RabbitMQ of three nodes, which fail one at a time
   --only KIND   only faults of that kind (the report lists them)
   --calm S      how many seconds everything may take to come to rest afterwards (default 120)
   --json FILE   write the figures to FILE (default build/chaos.json)
@@ -29,6 +30,7 @@ USAGE
 }
 
 json=$build/chaos.json
+cluster=
 arguments=()
 while (($# > 0)); do
   flag=$1 value=${2-}
@@ -38,6 +40,11 @@ while (($# > 0)); do
   fi
   case $flag in
     -h | --help) usage && exit 0 ;;
+    --cluster)
+      cluster=1
+      shift
+      continue
+      ;;
     --minutes | --seed | --rate | --only | --calm) arguments+=("$flag" "$value") ;;
     --json) json=$(realpath -m -- "$value") ;;
     *)
@@ -58,6 +65,7 @@ clean_up() {
   trap - EXIT
   set +e
   if [[ $driver ]]; then kill -TERM "$driver" 2>/dev/null && wait "$driver"; fi
+  if [[ $cluster ]]; then "$root/scripts/broker_cluster.sh" down "$folder/cluster" >"$folder/logs/cluster-down.log" 2>&1; fi
   "$root/scripts/stack.sh" down --purge "$folder/stack" >"$folder/logs/stack-down.log" 2>&1
   if ((code == 1)); then
     rm -rf -- "$build/chaos-failed-logs"
@@ -90,6 +98,16 @@ exports=$("$root/scripts/stack.sh" up "$folder/stack" 2>"$folder/logs/stack-up.l
   exit 1
 }
 eval "$exports"
+if [[ $cluster ]]; then
+  say 'starting three RabbitMQ nodes'
+  "$root/scripts/stack.sh" stop "$folder/stack" rabbitmq 2>/dev/null
+  exports=$("$root/scripts/broker_cluster.sh" up "$folder/cluster" 2>"$folder/logs/cluster-up.log") || {
+    cat "$folder/logs/cluster-up.log" >&2
+    exit 1
+  }
+  eval "$exports"
+  arguments+=(--cluster-script "$root/scripts/broker_cluster.sh" --cluster "$folder/cluster")
+fi
 
 commit=$(git -C "$root" describe --always --dirty 2>/dev/null || echo unknown)
 code=0

@@ -26,20 +26,20 @@ std::string output_of(std::string const& command)
 
 }  // namespace
 
-server_operator::server_operator(std::filesystem::path script, std::filesystem::path stack)
-    : script_{std::move(script)}, stack_{std::move(stack)}
+server_operator::server_operator(std::filesystem::path script, std::filesystem::path folder)
+    : script_{std::move(script)}, folder_{std::move(folder)}
 {}
 
-std::string server_operator::stack(std::string const& verb, std::string const& words) const
+std::string server_operator::run(std::string const& verb, std::string const& words) const
 {
-    return output_of(fmt::format("'{}' {} '{}' {}", script_.string(), verb, stack_.string(), words));
+    return output_of(fmt::format("'{}' {} '{}' {}", script_.string(), verb, folder_.string(), words));
 }
 
 void server_operator::start(std::string const& server) const
 {
     for (int tries = 1;; ++tries) {
         try {
-            stack("start", server);
+            run("start", server);
             return;
         }
         catch (std::runtime_error const&) {

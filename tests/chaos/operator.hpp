@@ -1,4 +1,4 @@
-// An operator's hands on the servers: whole ones through scripts/stack.sh, sessions of PostgreSQL, rabbitmqctl.
+// An operator's hands on the servers: whole ones through their script, sessions of PostgreSQL, rabbitmqctl.
 //
 // Nothing here expects the server to be there: in a storm it often is not, and then nothing happens.
 #pragma once
@@ -12,18 +12,16 @@ namespace order_storm {
 class server_operator
 {
 public:
-    server_operator(std::filesystem::path script, std::filesystem::path stack);
+    /// A script that knows `kill`, `stop`, `start` and `ctl`, and the folder of the servers that it started.
+    server_operator(std::filesystem::path script, std::filesystem::path folder);
 
-    /// `stack.sh VERB DIR WORDS`: its output. Throws std::runtime_error where it fails.
-    std::string stack(std::string const& verb, std::string const& words) const;
-
-    void kill(std::string const& server) const { stack("kill", server); }
-    void stop(std::string const& server) const { stack("stop", server); }
+    void kill(std::string const& server) const { run("kill", server); }
+    void stop(std::string const& server) const { run("stop", server); }
 
     /// Until it runs again; tries more than once.
     void start(std::string const& server) const;
 
-    std::string rabbitmqctl(std::string const& words) const { return stack("ctl", words); }
+    std::string rabbitmqctl(std::string const& words) const { return run("ctl", words); }
 
     /// Asks RabbitMQ to write its directory of queues to the disk. By itself it does so a while after a queue was made,
     /// and one that is killed before that has lost the queue with all that was in it: that is RabbitMQ's own promise,
@@ -31,8 +29,11 @@ public:
     void flush_queue_directory() const;
 
 private:
+    /// `SCRIPT VERB FOLDER WORDS`: its output. Throws std::runtime_error where it fails.
+    std::string run(std::string const& verb, std::string const& words) const;
+
     std::filesystem::path script_;
-    std::filesystem::path stack_;
+    std::filesystem::path folder_;
 };
 
 /// Ends about one in `one_in` sessions of that database, as an operator or a failing network would.

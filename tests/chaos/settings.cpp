@@ -43,6 +43,8 @@ void apply(settings& chosen, std::string_view flag, std::string const& value)
     else if (flag == "--json") chosen.json = value;
     else if (flag == "--stack-script") chosen.stack_script = value;
     else if (flag == "--stack") chosen.stack = value;
+    else if (flag == "--cluster-script") chosen.cluster_script = value;
+    else if (flag == "--cluster") chosen.cluster = value;
     else if (flag == "--commit") chosen.commit = value;
     else throw usage_error(fmt::format("unknown argument '{}'; --help lists what there is", flag));
 }
@@ -58,6 +60,8 @@ outcome by SQL. scripts/chaos.sh builds what this needs, starts a private Postgr
   --logs DIR            the folder for the services' logs
   --stack-script FILE   scripts/stack.sh, to kill and start the servers with
   --stack DIR           the stack that it started
+  --cluster-script FILE scripts/broker_cluster.sh, where AMQP_URL is one of its clusters: then single nodes fail
+  --cluster DIR         its folder
   --minutes N           how long the storm lasts (default 1)
   --seed N              the same orders and the same sequence of faults again (default: random, printed)
   --rate N              orders per second (default 20)

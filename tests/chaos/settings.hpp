@@ -21,9 +21,11 @@ struct settings
     std::filesystem::path services;
     std::filesystem::path logs;
     std::filesystem::path json;
-    std::filesystem::path stack_script;  // scripts/stack.sh
-    std::filesystem::path stack;         // the folder of the stack
-    std::string commit;                  // what is tested, for the report
+    std::filesystem::path stack_script;    // scripts/stack.sh
+    std::filesystem::path stack;           // the folder of the stack
+    std::filesystem::path cluster_script;  // scripts/broker_cluster.sh, where AMQP_URL is a cluster of it
+    std::filesystem::path cluster;         // its folder; empty: the broker is the stack's
+    std::string commit;                    // what is tested, for the report
 
     order_demo::options shop;  // the databases and the broker, as they are without a proxy
 };

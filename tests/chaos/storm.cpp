@@ -29,29 +29,6 @@ constexpr auto quiet_patience = 10s;
 constexpr auto drain_patience = 25s;
 constexpr int unfinished_shown = 10;
 
-struct address
-{
-    std::string before, host, after;  // of a URL, around "host:port"
-    int port{};
-};
-
-address parse_address(std::string const& url)
-{
-    auto const credentials = url.find('@');
-    auto const host = (credentials == std::string::npos ? url.find("://") + 2 : credentials) + 1;
-    auto const colon = url.find(':', host);
-    if (colon == std::string::npos) throw storm_failure{"an address without a port"};
-    auto const end = url.find_first_not_of("0123456789", colon + 1);
-    auto const after = end == std::string::npos ? "" : url.substr(end);
-    return {url.substr(0, host), url.substr(host, colon - host), after, std::stoi(url.substr(colon + 1, end))};
-}
-
-std::string through(skald::test::tcp_proxy const& link, std::string const& url)
-{
-    auto const a = parse_address(url);
-    return fmt::format("{}127.0.0.1:{}{}", a.before, link.port(), a.after);
-}
-
 std::string queue_of(std::size_t service)
 {
     return fmt::format("skald.{}", service_names[service]);
@@ -84,11 +61,13 @@ int order_count(settings const& chosen)
 }  // namespace
 
 storm::storm(settings const& chosen, order_demo::signals const& interruptions)
-    : chosen_{chosen}, interruptions_{interruptions}, operator_{chosen.stack_script, chosen.stack},
-      plan_{order_demo::make_plan(order_count(chosen), chosen.seed)},
-      database_link_{parse_address(chosen.shop.orders_database).host, parse_address(chosen.shop.orders_database).port},
-      broker_link_{parse_address(chosen.shop.broker).host, parse_address(chosen.shop.broker).port},
-      port_{order_demo::find_free_port()}, load_{plan_, port_, chosen.clients, chosen.seed, chosen.orders_per_second}
+    : chosen_{chosen}, interruptions_{interruptions}, database_operator_{chosen.stack_script, chosen.stack},
+      broker_operator_{chosen.cluster.empty() ? database_operator_
+                                              : server_operator{chosen.cluster_script, chosen.cluster}},
+      plan_{order_demo::make_plan(order_count(chosen), chosen.seed)}, database_network_{chosen.shop.orders_database},
+      broker_network_{chosen.shop.broker}, port_{order_demo::find_free_port()}, load_{plan_, port_, chosen.clients,
+                                                                                      chosen.seed,
+                                                                                      chosen.orders_per_second}
 {
     std::array const databases{chosen.shop.orders_database, chosen.shop.payments_database,
                                chosen.shop.shipping_database};
@@ -97,8 +76,8 @@ storm::storm(settings const& chosen, order_demo::signals const& interruptions)
         made.name = service_names[i];
         made.program = chosen.services / program_names[i];
         if (i == orders) made.arguments = {"--listen", fmt::format("127.0.0.1:{}", port_)};
-        made.environment = {"DATABASE_URL=" + through(database_link_, databases[i]),
-                            "AMQP_URL=" + through(broker_link_, chosen.shop.broker), "SKALD_LOG_LEVEL=debug"};
+        made.environment = {"DATABASE_URL=" + database_network_.through(databases[i]),
+                            "AMQP_URL=" + broker_network_.through(chosen.shop.broker), "SKALD_LOG_LEVEL=debug"};
         made.log = chosen.logs / fmt::format("{}.log", program_names[i]);
         services_.push_back(std::make_unique<order_demo::service_process>(std::move(made)));
     }
@@ -138,7 +117,7 @@ void storm::start_services()
             tick();
         }
     databases.fill(plan_);
-    operator_.flush_queue_directory();
+    broker_operator_.flush_queue_directory();
 }
 
 void storm::rage()
@@ -218,7 +197,7 @@ storm_summary storm::conclude()
     run.seed = chosen_.seed;
     run.commit = chosen_.commit.empty() ? "unknown" : chosen_.commit;
     run.postgres_version = pqxx::nontransaction{databases_->at(0)}.exec("SHOW server_version")[0][0].c_str();
-    run.broker_version = digits_and_dots(operator_.rabbitmqctl("eval 'rabbit_misc:version().'"));
+    run.broker_version = digits_and_dots(broker_operator_.rabbitmqctl("eval 'rabbit_misc:version().'"));
     run.orders = figures_.orders;
     run.sent_twice = counters.sent_twice;
     run.told_in_flight = counters.told_in_flight;
@@ -255,14 +234,18 @@ storm::striking_fault storm::begin(fault const& what)
     switch (what.kind) {
     case fault_kind::service_killed:
     case fault_kind::service_halted: return begin_at_service(what);
-    case fault_kind::database_cut: database_link_.cut(); return {what, until, [this] { database_link_.restore(); }, {}};
-    case fault_kind::broker_cut: broker_link_.cut(); return {what, until, [this] { broker_link_.restore(); }, {}};
+    case fault_kind::database_cut:
+        database_network_.cut(true);
+        return {what, until, [this] { database_network_.cut(false); }, {}};
+    case fault_kind::broker_cut:
+        broker_network_.cut(true);
+        return {what, until, [this] { broker_network_.cut(false); }, {}};
     case fault_kind::database_stalled:
-        database_link_.hold_answers(true);
-        return {what, until, [this] { database_link_.hold_answers(false); }, {}};
+        database_network_.stall(true);
+        return {what, until, [this] { database_network_.stall(false); }, {}};
     case fault_kind::broker_stalled:
-        broker_link_.hold_answers(true);
-        return {what, until, [this] { broker_link_.hold_answers(false); }, {}};
+        broker_network_.stall(true);
+        return {what, until, [this] { broker_network_.stall(false); }, {}};
     default: return {what, until, [] {}, begin_at_server(what)};
     }
 }
@@ -284,28 +267,32 @@ std::future<void> storm::begin_at_server(fault const& what)
     return std::async(std::launch::async, [this, what] {
         auto const& databases =
             std::array{chosen_.shop.orders_database, chosen_.shop.payments_database, chosen_.shop.shipping_database};
-        auto const down = [&](char const* server, bool in_order) {
-            if (in_order) operator_.stop(server);
-            else operator_.kill(server);
-            std::this_thread::sleep_for(what.lasts);
-            operator_.start(server);
-        };
+        // Of a cluster it is one node, and the others go on.
+        auto const broker = chosen_.cluster.empty() ? "rabbitmq" : std::to_string(what.service + 1);
         switch (what.kind) {
         case fault_kind::sessions_terminated: return terminate_sessions(databases[what.service], 2);
-        case fault_kind::postgres_killed: return down("postgres", false);
-        case fault_kind::postgres_restarted: return down("postgres", true);
-        case fault_kind::broker_killed: return down("rabbitmq", false);
-        case fault_kind::broker_restarted: return down("rabbitmq", true);
+        case fault_kind::postgres_killed: return take_down(database_operator_, "postgres", false, what.lasts);
+        case fault_kind::postgres_restarted: return take_down(database_operator_, "postgres", true, what.lasts);
+        case fault_kind::broker_killed: return take_down(broker_operator_, broker, false, what.lasts);
+        case fault_kind::broker_restarted: return take_down(broker_operator_, broker, true, what.lasts);
         case fault_kind::broker_alarm:
-            operator_.rabbitmqctl("set_vm_memory_high_watermark 0.0000001");
+            broker_operator_.rabbitmqctl("set_vm_memory_high_watermark 0.0000001");
             std::this_thread::sleep_for(what.lasts);
-            operator_.rabbitmqctl("set_vm_memory_high_watermark 0.4");
+            broker_operator_.rabbitmqctl("set_vm_memory_high_watermark 0.4");
             return;
-        case fault_kind::broker_connections_closed: operator_.rabbitmqctl("close_all_connections storm"); return;
+        case fault_kind::broker_connections_closed: broker_operator_.rabbitmqctl("close_all_connections storm"); return;
         case fault_kind::queue_deleted: return delete_queue(what.service);
         default: return;
         }
     });
+}
+
+void storm::take_down(server_operator const& who, std::string const& server, bool in_order, milliseconds lasts) const
+{
+    if (in_order) who.stop(server);
+    else who.kill(server);
+    std::this_thread::sleep_for(lasts);
+    who.start(server);
 }
 
 /// Only an empty queue: what an operator deletes with its messages is gone, and no outbox has it any more. What is
@@ -317,14 +304,14 @@ void storm::delete_queue(std::size_t service)
     order_demo::shop_databases databases{chosen_.shop};
     auto const is_idle = [&] {
         return databases.count_unsent() == 0 && databases.count_sagas().running == 0 &&
-               operator_.rabbitmqctl("-q list_queues --no-table-headers messages").find_first_of("123456789") ==
+               broker_operator_.rabbitmqctl("-q list_queues --no-table-headers messages").find_first_of("123456789") ==
                    std::string::npos;
     };
     while (!is_idle() && clock::now() < until) std::this_thread::sleep_for(tick_length);
-    if (is_idle()) operator_.rabbitmqctl("delete_queue " + queue_of(service));
+    if (is_idle()) broker_operator_.rabbitmqctl("delete_queue " + queue_of(service));
     load_.hold(false);
     std::this_thread::sleep_for(2s);  // until it is declared again
-    operator_.flush_queue_directory();
+    broker_operator_.flush_queue_directory();
 }
 
 void storm::end_faults_that_are_over()

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "faults.hpp"
+#include "network.hpp"
 #include "operator.hpp"
 #include "settings.hpp"
 #include "storm_report.hpp"
@@ -13,7 +14,6 @@
 #include "service_process.hpp"
 #include "shop_databases.hpp"
 #include "signals.hpp"
-#include "support/tcp_proxy.hpp"
 
 #include <functional>
 #include <future>
@@ -63,6 +63,7 @@ private:
     striking_fault begin(fault const& what);
     striking_fault begin_at_service(fault const& what);
     std::future<void> begin_at_server(fault const& what);
+    void take_down(server_operator const& who, std::string const& server, bool in_order, milliseconds lasts) const;
     void delete_queue(std::size_t service);
     bool may_strike(fault const& what) const;
     void end_faults_that_are_over();
@@ -78,10 +79,11 @@ private:
 
     settings const& chosen_;
     order_demo::signals const& interruptions_;
-    server_operator const operator_;
+    server_operator const database_operator_;
+    server_operator const broker_operator_;
     order_demo::order_plan const plan_;
-    skald::test::tcp_proxy database_link_;
-    skald::test::tcp_proxy broker_link_;
+    network database_network_;
+    network broker_network_;
     std::uint16_t const port_;
     order_demo::order_load load_;
     order_demo::progress progress_;
