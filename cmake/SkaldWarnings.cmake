@@ -6,6 +6,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
     # Sees overlaps in std::string where there are none: gcc bug 105651, mended in 13.
     target_compile_options(skald_build_flags INTERFACE -Wno-restrict)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+    # Sees uninitialized members of the std::variant behind pqxx::params where a number is passed to libpqxx 7.10.
+    target_compile_options(skald_build_flags INTERFACE -Wno-maybe-uninitialized)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND SKALD_SANITIZE MATCHES "thread")
     # Asio has fences, which gcc's ThreadSanitizer does not follow, and says so.
     target_compile_options(skald_build_flags INTERFACE -Wno-tsan)
