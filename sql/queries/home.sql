@@ -1,6 +1,6 @@
 -- name: insert_saga
-INSERT INTO skald.saga (scope, key, definition, version, data, itinerary)
-VALUES ($1::text, $2::text, $3::text, $4::integer, $5::jsonb, $6::text)
+INSERT INTO skald.saga (scope, key, definition, version, data, itinerary, deadline_at)
+VALUES ($1::text, $2::text, $3::text, $4::integer, $5::jsonb, $6::text, $7::timestamptz)
 
 -- name: advance
 SELECT skald.advance($1::text, $2::text, $3::text, $4::text)
@@ -10,7 +10,7 @@ SELECT skald.note_progress($1::jsonb)
 
 -- name: start
 SELECT skald.start($1::text, $2::text, $3::text, $4::integer, $5::jsonb, $6::text, $7::bytea, $8::text, $9::text,
-                   $10::bytea, $11::jsonb)
+                   $10::bytea, $11::jsonb, nullif($12::bigint, 0) * interval '1 millisecond')
 
 -- name: show_saga
 SELECT definition, status::text, reason, itinerary,
