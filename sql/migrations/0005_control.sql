@@ -396,20 +396,20 @@ DECLARE
     noted  bigint;
     effect text := 'taken';
 BEGIN
-    SELECT * INTO o FROM jsonb_to_record(ordered)
-        AS r(id uuid, scope text, key text, action text, step text, reason text, by text, requested_at timestamptz);
+    SELECT r.*, ordered->>'by' AS giver INTO o FROM jsonb_to_record(ordered)
+        AS r(id uuid, scope text, key text, action text, step text, reason text, requested_at timestamptz);
     PERFORM FROM skald.idempotency i
       WHERE (i.scope, i.key) = (o.scope, o.key) AND i.status = 'parked' ORDER BY i.step FOR UPDATE;
 
     INSERT INTO skald.audit (actor, verb, scope, key, detail, order_id)
-    VALUES (o.by, 'saga ' || o.action, o.scope, o.key, ordered, o.id)
+    VALUES (o.giver, 'saga ' || o.action, o.scope, o.key, ordered, o.id)
     ON CONFLICT DO NOTHING
     RETURNING id INTO noted;
     IF noted IS NULL THEN RETURN 'duplicate'; END IF;
 
     IF o.action <> 'retry' THEN
         INSERT INTO skald.control AS c (scope, key, action, reason, requested_at, requested_by)
-        VALUES (o.scope, o.key, o.action, o.reason, o.requested_at, o.by)
+        VALUES (o.scope, o.key, o.action, o.reason, o.requested_at, o.giver)
         ON CONFLICT ON CONSTRAINT control_once DO UPDATE
            SET action = excluded.action, reason = excluded.reason, requested_at = excluded.requested_at,
                requested_by = excluded.requested_by

@@ -35,6 +35,9 @@ SELECT p.id, p.scope, p.key, p.step, p.reason, p.error, p.type, p.attempts, skal
  ORDER BY p.id
  LIMIT $6::integer
 
+-- name: newest_parked
+SELECT max(id) FROM skald.parked
+
 -- name: show_parked
 SELECT p.id, p.scope, p.key, p.step, p.reason, p.error, p.message_id, p.type, p.content_type, p.attempts,
        skald.instant(p.parked_at) AS parked_at, encode(p.body, 'hex') AS body, p.headers::text AS headers,
