@@ -157,7 +157,10 @@ std::string about_order(saga_facts const& saga)
     if (order.action == "pause" && !has_ended(saga))
         return fmt::format(" It is paused {}. Let it go on with {}.", asked, command("resume", saga.id));
     if (order.action != "cancel") return {};
-    if (auto const* pivot = passed_pivot(saga))
+    auto const* const pivot = passed_pivot(saga);
+    if (pivot != nullptr && pivot->kind == step_kind::retriable)
+        return fmt::format(" A cancel was asked for {}; in vain: no step of it can be undone.", asked);
+    if (pivot != nullptr)
         return fmt::format(" A cancel was asked for {}; too late: {} had completed, and behind it a saga can only go "
                            "forward.",
                            asked, named(*pivot));

@@ -13,10 +13,10 @@ namespace skald::admin {
 
 struct parked_filter
 {
-    std::optional<std::string> reason;
-    std::optional<std::string> scope;
-    std::optional<std::string> key;
-    std::optional<std::string> step;
+    std::optional<std::string> reason{};
+    std::optional<std::string> scope{};
+    std::optional<std::string> key{};
+    std::optional<std::string> step{};
     std::int64_t after{};  // the last id of the page before
     int limit{50};
 };

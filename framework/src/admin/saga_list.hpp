@@ -13,11 +13,11 @@ namespace skald::admin {
 
 struct saga_filter
 {
-    std::optional<std::string> status;
-    std::optional<std::string> definition;
-    std::optional<std::string> scope;
-    std::optional<std::chrono::seconds> older_than;
-    std::optional<std::string> after;  // `next` of the page before
+    std::optional<std::string> status{};
+    std::optional<std::string> definition{};
+    std::optional<std::string> scope{};
+    std::optional<std::chrono::seconds> older_than{};
+    std::optional<std::string> after{};  // `next` of the page before
     int limit{50};
 };
 
