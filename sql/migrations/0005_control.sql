@@ -2,7 +2,7 @@
 --
 -- An order is given at the saga's home, in one transaction: skald.request_control(). It is taken there and, as a message
 -- `skald.control`, in the database of every other service of the itinerary: skald.take_control(). Neither stops a step that
--- runs; the next claim finds it. See docs/protocol.md, "Orders", and docs/adr/0010-orders-and-deadlines.md.
+-- runs; the next claim finds it. See docs/repair.md, "Orders", and docs/adr/0010-orders-and-deadlines.md.
 
 ALTER TABLE skald.saga ADD COLUMN deadline_at timestamptz;
 
@@ -40,7 +40,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$ SELECT to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') $$;
 
 -- The steps of an itinerary, from 1.
-CREATE FUNCTION skald.plan_of(itinerary text) RETURNS TABLE (place integer, step text, service text, kind text)
+CREATE FUNCTION skald.itinerary_steps(itinerary text) RETURNS TABLE (place integer, step text, service text, kind text)
 LANGUAGE sql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -279,12 +279,12 @@ SET search_path = pg_catalog, pg_temp
 AS $$
     -- Without a pivot, the last compensatable step is the last that can be undone before what can't.
     WITH turning AS (
-        SELECT p.step, p.place FROM skald.plan_of(itinerary) p WHERE p.kind <> 'retriable' ORDER BY p.place DESC LIMIT 1)
+        SELECT p.step, p.place FROM skald.itinerary_steps(itinerary) p WHERE p.kind <> 'retriable' ORDER BY p.place DESC LIMIT 1)
     SELECT k.step, k.at
-      FROM skald.known_steps(of_scope, of_key) k JOIN skald.plan_of(itinerary) p ON p.step = k.step
+      FROM skald.known_steps(of_scope, of_key) k JOIN skald.itinerary_steps(itinerary) p ON p.step = k.step
      WHERE (p.kind = 'retriable' OR (k.status = 'completed' AND p.step = (SELECT t.step FROM turning t)))
     UNION ALL
-    SELECT p.step, NULL FROM skald.plan_of(itinerary) p WHERE p.place = 1 AND p.kind = 'retriable'
+    SELECT p.step, NULL FROM skald.itinerary_steps(itinerary) p WHERE p.place = 1 AND p.kind = 'retriable'
      ORDER BY at NULLS LAST LIMIT 1
 $$;
 
@@ -362,7 +362,7 @@ BEGIN
         SELECT k.step, ARRAY[k.service] INTO named, told
           FROM skald.known_steps(scope, key) k WHERE k.status = 'parked' ORDER BY k.at DESC LIMIT 1;
     ELSE
-        told := ARRAY(SELECT DISTINCT p.service FROM skald.plan_of(was.itinerary) p ORDER BY p.service);
+        told := ARRAY(SELECT DISTINCT p.service FROM skald.itinerary_steps(was.itinerary) p ORDER BY p.service);
     END IF;
 
     -- The latest order wins wherever they meet, whatever the order of arrival: so it is later than the one before, even

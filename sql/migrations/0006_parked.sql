@@ -108,7 +108,7 @@ BEGIN
          WHERE (q.scope, q.key) = (of_scope, of_key) AND i.status = 'parked' AND q.reason <> 'mismatch'
            AND (   (action = 'retry' AND q.step = named)
                 OR (action = 'cancel'
-                    AND EXISTS (SELECT FROM skald.plan_of(q.headers->>'x-saga-itinerary') AS l
+                    AND EXISTS (SELECT FROM skald.itinerary_steps(q.headers->>'x-saga-itinerary') AS l
                                  WHERE l.step = q.step AND l.kind <> 'retriable')))
          ORDER BY q.step, q.id DESC
     LOOP

@@ -332,7 +332,7 @@ void executor::take_order(ports::delivery const& d)
     changes.orders.push_back(std::get<core::control_order>(std::move(order)));
     store_.write(changes);
     relay_.notify();
-    log_.info("order.taken", {{"id", d.message.id}});
+    log_.info("saga.order_taken", {{"id", d.message.id}});
 }
 
 void executor::park(ports::delivery const& d, std::string_view reason, std::string const& why)
