@@ -55,18 +55,19 @@ std::vector<std::string> step_row(std::string const& name, json const& step, std
 int show(core::saga_id const& id, output const& out)
 {
     auto c = connect();
-    auto const saga = admin::show_saga(c, id);
-    if (!saga) return out.refuse("no saga " + id.key + " was started here: ask the database of its home");
+    auto const found = admin::find_saga(c, id);
+    if (!found) return out.refuse("no saga " + id.key + " was started here: ask the database of its home");
+    auto const saga = admin::to_operator_json(*found);
     std::vector<std::vector<std::string>> rows{{"STEP", "SERVICE", "STATUS", "ATTEMPTS", "AT", "ERROR"}};
-    for (auto const& step : (*saga)["steps"]) {
+    for (auto const& step : saga["steps"]) {
         auto const name = text_of(step["name"]), service = text_of(step["service"]);
         rows.push_back(step_row(name, step, service));
         if (step.contains("compensation"))
             rows.push_back(step_row(name + ".compensate", step["compensation"], service));
     }
-    out.tell(fmt::format("saga {} of {}, started at {}\n{}\n\n{}", id.key, text_of((*saga)["definition"]),
-                         text_of((*saga)["created_at"]), text_of((*saga)["explanation"]), table(rows)),
-             *saga);
+    out.tell(fmt::format("saga {} of {}, started at {}\n{}\n\n{}", id.key, text_of(saga["definition"]),
+                         text_of(saga["created_at"]), text_of(saga["explanation"]), table(rows)),
+             saga);
     return 0;
 }
 

@@ -122,13 +122,19 @@ json to_json(saga_facts const& saga)
               {"created_at", shown(saga.created_at)},
               {"finished_at", shown(saga.finished_at)},
               {"deadline_at", shown(saga.deadline)},
-              {"explanation", explain(saga)},
-              {"order", nullptr},
               {"steps", json::array()}};
+    for (auto const& step : saga.steps) view["steps"].push_back(to_json(step));
+    return view;
+}
+
+json to_operator_json(saga_facts const& saga)
+{
+    auto view = to_json(saga);
+    view["explanation"] = explain(saga);
+    view["order"] = nullptr;
     if (auto const& order = saga.order)
         view["order"] = {
             {"action", order->action}, {"by", order->by}, {"at", shown(order->at)}, {"reason", or_null(order->reason)}};
-    for (auto const& step : saga.steps) view["steps"].push_back(to_json(step));
     return view;
 }
 

@@ -85,17 +85,22 @@ TEST_CASE("skald saga cancel against running pivots: each saga completes or goes
     operated_shop s;
     s.open();
     int refused = 0;
-    for (int i = 0; i < 16; ++i) {
+    for (int i = 0; i < 18; ++i) {
         auto const key = "race-" + std::to_string(i);
+        // Held back while the order is given: nobody; the pivot, which then meets it in the same instant; the step before.
+        auto* const held = i % 3 == 0 ? nullptr : i % 3 == 1 ? &s.shipping : &s.payments;
+        if (held != nullptr) held->kill(SIGSTOP);
         REQUIRE(s.order(key).status == 202);
-        // From "at once" to "when the pivot is about to run".
-        if (i % 2 == 1) eventually([&] { return s.payments_db.count("charge WHERE kind = 'charge'") > i; });
         auto const cancelled = s.at_home({"saga", "cancel", key, "--json"});
+        if (held == &s.payments)
+            CHECK(eventually([&] { return s.shipping_db.count("skald.control WHERE key = '" + key + "'") == 1; }));
+        if (held != nullptr) held->kill(SIGCONT);
         CHECK_MESSAGE((cancelled.code == 0) != cancelled.object().contains("refused"), cancelled.text);
         refused += cancelled.code;
     }
     REQUIRE(s.all_end());
-    MESSAGE(refused << " of 16 refused, " << s.orders_db.count("skald.saga WHERE status = 'completed'") << " completed");
+    MESSAGE(refused << " of 18 refused, " << s.orders_db.count("skald.saga WHERE status = 'completed'") << " completed");
+    CHECK(s.orders_db.count("skald.saga WHERE status = 'compensated'") >= 6);
     REQUIRE(s.outboxes_empty());
     s.check_books(100001, 1000);
     CHECK(s.parked_in_all() == 0);
@@ -123,7 +128,7 @@ TEST_CASE("skald saga pause, show, list and resume")
     CHECK_MESSAGE(shown.has("running: waiting for payments to take charge-payment since "), shown.text);
     CHECK(shown.has("It is paused by "));
     CHECK(s.at_home({"saga", "show", "k", "--json"}).object()["order"]["reason"] == "looking");
-    CHECK(s.saga("k")["explanation"].get<std::string>().find("It is paused by ") != std::string::npos);
+    CHECK_MESSAGE(!s.saga("k").contains("order"), "customers are not told who the operators are");
 
     CHECK(s.at_home({"saga", "resume", "k"}).code == 0);
     CHECK(s.ends("k", "completed"));
@@ -180,7 +185,7 @@ TEST_CASE("skald parked list, show and replay: once, whatever is replayed twice"
     CHECK(again.has("it was replayed or dropped already"));
     CHECK(s.ends("k", "completed"));
     CHECK(s.orders_db.ask("SELECT verb, key FROM skald.audit") == table{{"parked replay", "k"}});
-    CHECK(s.orders_db.value("SELECT status || attempts FROM skald.idempotency WHERE step = 'confirm-order'") == "completed1");
+    CHECK(s.orders_db.value("SELECT status::text || attempts FROM skald.idempotency WHERE step = 'confirm-order'") == "completed1");
     s.check_books(100001, 1000);
     s.close_in_order();
 }
