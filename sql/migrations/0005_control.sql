@@ -328,7 +328,8 @@ END $$;
 
 -- Gives an order for one saga, at its home: `pause`, `resume`, `cancel`, or `retry` of the step that is parked. One
 -- transaction: the order is taken here, sent to every service that it concerns, and noted in skald.audit.
--- Returns {"id", "action", "told": [services], "step" of a retry}, or {"refused": why}, and then nothing was done.
+-- Returns {"id", "action", "told": [services], "step" of a retry, "left": why a parked step was not put back}, or
+-- {"refused": why}, and then nothing was done.
 CREATE FUNCTION skald.request_control(action text, scope text, key text, reason text DEFAULT NULL, by text DEFAULT NULL)
 RETURNS jsonb
 LANGUAGE plpgsql
@@ -342,6 +343,7 @@ DECLARE
     ordered jsonb;
     told    text[];
     named   text;  -- the step of a retry
+    kept    text;
 BEGIN
     IF action IS NULL OR action NOT IN ('pause', 'resume', 'cancel', 'retry') THEN
         RAISE EXCEPTION 'an order is pause, resume, cancel or retry, and not %', action
@@ -372,8 +374,9 @@ BEGIN
         'step', named, 'by', skald.actor(by),
         'requested_at', skald.instant(greatest(clock_timestamp(), (
             SELECT c.requested_at + interval '1 microsecond' FROM skald.control c WHERE (c.scope, c.key) = (scope, key))))));
-    refused := substring(skald.take_control(ordered) FROM '^refused: (.*)$');
-    IF refused IS NOT NULL THEN RETURN jsonb_build_object('refused', refused); END IF;
+    -- A retry that has left the step parked did nothing else either; a cancel stands, and meets the step when that is sent.
+    kept := substring(skald.take_control(ordered) FROM '^left parked: (.*)$');
+    IF action = 'retry' AND kept IS NOT NULL THEN RETURN jsonb_build_object('refused', kept); END IF;
     PERFORM skald.enqueue(t.service, 'skald.control', key || '.control.' || (ordered->>'id'),
                           convert_to(ordered::text, 'UTF8'),
                           jsonb_build_object('x-idempotency-key', key || '.control.' || (ordered->>'id'),
@@ -381,12 +384,12 @@ BEGIN
                           scope, aggregatetype => was.definition, aggregateid => key)
        FROM unnest(told) AS t(service) WHERE t.service <> home;
     RETURN jsonb_strip_nulls(jsonb_build_object('id', ordered->'id', 'action', action, 'told', to_jsonb(told),
-                                                'step', ordered->'step'));
+                                                'step', ordered->'step', 'left', kept));
 END $$;
 
 -- Takes an order in this database: once, however often it comes. Of two orders the one that was requested later counts.
 -- What of the saga waits here is woken, so that the order meets it now. Returns `taken`, `outdated`, `duplicate`,
--- or `refused: ` and why a parked step was not put back.
+-- or `left parked: ` and why a parked step was not put back.
 CREATE FUNCTION skald.take_control(ordered jsonb) RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -417,9 +420,9 @@ BEGIN
         IF NOT FOUND THEN effect := 'outdated'; END IF;
     END IF;
 
-    IF effect = 'taken' AND o.action <> 'pause' THEN
-        PERFORM skald.wake(o.scope, o.key);
-        effect := coalesce('refused: ' || skald.put_back_open(o.scope, o.key, o.action, o.step), effect);
+    IF effect = 'taken' AND o.action IN ('resume', 'cancel') THEN PERFORM skald.wake(o.scope, o.key); END IF;
+    IF effect = 'taken' AND o.action IN ('cancel', 'retry') THEN
+        effect := coalesce('left parked: ' || skald.put_back_open(o.scope, o.key, o.action, o.step), effect);
     END IF;
     UPDATE skald.audit SET detail = detail || jsonb_build_object('effect', effect) WHERE id = noted;
     RETURN effect;

@@ -363,3 +363,25 @@ TEST_CASE("a retry at the home goes on where the saga was stuck")
     CHECK(s.effects() == completed);
     CHECK(s.audit("orders") == "saga retry|taken");
 }
+
+TEST_CASE("a cancel stands where a step that committed by itself has to be looked at first")
+{
+    ordered_shop s;
+    s.begin();
+    auto given_up = skald::test::world::delivery_of(s.last_sent("create-order"));
+    given_up.given_up = true;
+    s.at("orders").settle(given_up);
+    auto const& home = s.at("orders").db;
+    home.run("UPDATE skald.parked SET reason = 'transaction_ended'");
+    CHECK(s.give("retry").find("committed by itself") != std::string::npos);
+    CHECK(s.saga_status("1") == "stuck");
+    CHECK(s.give("cancel", "enough").empty());
+    s.run();
+    CHECK(s.saga_status("1") == "stuck");
+    CHECK(s.explanation().find("A cancel was asked for by eve") != std::string::npos);
+    CHECK(s.audit("shipping") == "saga cancel|taken");
+    CHECK(home.one("SELECT skald.replay_parked(id, 'eve', true) FROM skald.parked").empty());
+    s.run();
+    CHECK(s.saga_status("1") == "compensated");
+    CHECK(home.one("SELECT reason FROM skald.saga") == "enough");
+}

@@ -78,8 +78,9 @@ int order(admin::order const& what, output const& out)
     if (done.contains("refused")) return out.refuse(done["refused"].get<std::string>());
     std::string told;
     for (auto const& service : done["told"]) told += (told.empty() ? "" : ", ") + text_of(service);
-    out.tell(fmt::format("saga {}: {}{}; {} told", what.saga.key, what.action,
-                         done.contains("step") ? " of " + text_of(done["step"]) : "", told),
+    out.tell(fmt::format("saga {}: {}{}; {} told{}", what.saga.key, what.action,
+                         done.contains("step") ? " of " + text_of(done["step"]) : "", told,
+                         done.contains("left") ? "; left parked: " + text_of(done["left"]) : ""),
              done);
     return 0;
 }

@@ -164,7 +164,7 @@ std::string about_order(saga_facts const& saga)
         return fmt::format(" A cancel was asked for {}; too late: {} had completed, and behind it a saga can only go "
                            "forward.",
                            asked, named(*pivot));
-    if (saga.status == saga_state::running)
+    if (saga.status == saga_state::running || saga.status == saga_state::stuck)
         return fmt::format(" A cancel was asked for {}; no step has met it yet.", asked);
     return {};
 }
