@@ -1,9 +1,10 @@
 -- The statements of one step, prepared by name on every lane's connection. A block ends where the next begins.
 
 -- name: claim
-SELECT c.ord, c.verdict, c.attempts, c.held,
-       pg_current_xact_id_if_assigned()::text AS transaction, clock_timestamp()::text AS at
-  FROM skald.claim($1::text[], $2::text[], $3::text[], $4::bytea[], $5::integer[], $6::boolean[], $7::integer) AS c
+SELECT c.ord, c.verdict, c.attempts, c.held, c.cause, c.reason,
+       pg_current_xact_id_if_assigned()::text AS transaction, skald.instant(clock_timestamp()) AS at
+  FROM skald.claim($1::text[], $2::text[], $3::text[], $4::bytea[], $5::integer[], $6::boolean[], $7::integer,
+                   $8::text[]::timestamptz[]) AS c
 
 -- name: assert_transaction
 SELECT skald.assert_transaction($1::text::xid8)

@@ -1,6 +1,6 @@
 -- name: insert_saga
-INSERT INTO skald.saga (scope, key, definition, version, data, itinerary)
-VALUES ($1::text, $2::text, $3::text, $4::integer, $5::jsonb, $6::text)
+INSERT INTO skald.saga (scope, key, definition, version, data, itinerary, deadline_at)
+VALUES ($1::text, $2::text, $3::text, $4::integer, $5::jsonb, $6::text, $7::timestamptz)
 
 -- name: advance
 SELECT skald.advance($1::text, $2::text, $3::text, $4::text)
@@ -10,25 +10,16 @@ SELECT skald.note_progress($1::jsonb)
 
 -- name: start
 SELECT skald.start($1::text, $2::text, $3::text, $4::integer, $5::jsonb, $6::text, $7::bytea, $8::text, $9::text,
-                   $10::bytea, $11::jsonb)
+                   $10::bytea, $11::jsonb, nullif($12::bigint, 0) * interval '1 millisecond')
 
 -- name: show_saga
-SELECT definition, status::text, reason, itinerary,
-       to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS created_at,
-       to_char(finished_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS finished_at
-  FROM skald.saga
- WHERE (scope, key) = ($1::text, $2::text)
+SELECT s.definition, s.status::text, s.reason, s.itinerary, skald.instant(s.created_at) AS created_at,
+       skald.instant(s.finished_at) AS finished_at, skald.instant(s.deadline_at) AS deadline_at,
+       skald.instant(clock_timestamp()) AS now, c.action, c.requested_by AS ordered_by, c.reason AS ordered_reason,
+       skald.instant(c.requested_at) AS ordered_at
+  FROM skald.saga s LEFT JOIN skald.control c ON (c.scope, c.key) = (s.scope, s.key)
+ WHERE (s.scope, s.key) = ($1::text, $2::text)
 
 -- Every step that is known of: those of this database, and what other services told of theirs.
 -- name: show_steps
-SELECT step::text, NULL AS service, status::text, attempts, error,
-       to_char(updated_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS at
-  FROM skald.idempotency
- WHERE (scope, key) = ($1::text, $2::text) AND step <> ''
-UNION ALL
-SELECT p.step::text, p.service, p.status::text, p.attempts, p.error,
-       to_char(p.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
-  FROM skald.progress p
- WHERE (p.scope, p.key) = ($1::text, $2::text)
-   AND NOT EXISTS (SELECT FROM skald.idempotency i WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step))
- ORDER BY at
+SELECT step, status, attempts, error, skald.instant(at) AS at FROM skald.known_steps($1::text, $2::text)

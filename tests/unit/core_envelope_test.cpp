@@ -270,3 +270,48 @@ TEST_CASE("a failed attempt and a snooze each move the turn on")
     e.snoozes += 1;
     CHECK(e.turn() == turn + 2);
 }
+
+TEST_CASE("deadlines are carried by a saga's messages, and a step's ends with the step")
+{
+    auto e = charge_payment();
+    e.saga_deadline = parse_instant("2026-01-31T12:00:00.000000Z");
+    e.step_deadline = parse_instant("2026-01-31T11:00:00.500000Z");
+    auto m = write_message(e, "{}");
+    CHECK(find_header(m.headers, header::saga_deadline) == "2026-01-31T12:00:00.000000Z");
+    CHECK(find_header(m.headers, header::step_deadline) == "2026-01-31T11:00:00.500000Z");
+    auto const read = accepted(m);
+    CHECK(read.saga_deadline == e.saga_deadline);
+    CHECK(read.step_deadline == e.step_deadline);
+    CHECK(read.at({direction::forward, 2}).saga_deadline == e.saga_deadline);
+    CHECK(!read.at({direction::forward, 2}).step_deadline);
+}
+
+TEST_CASE("the earlier deadline counts, up to the pivot and on the way forward only")
+{
+    auto e = charge_payment();
+    CHECK(!e.deadline());
+    auto const noon = parse_instant("2026-01-31T12:00:00.000000Z"), one = parse_instant("2026-01-31T13:00:00.000000Z");
+    e.saga_deadline = one;
+    CHECK(e.deadline() == one);
+    e.step_deadline = noon;
+    CHECK(e.deadline() == noon);
+    std::swap(e.saga_deadline, e.step_deadline);
+    CHECK(e.deadline() == noon);
+    e.saga_deadline.reset();
+    CHECK(e.deadline() == one);
+    e.itinerary.position.direction = direction::back;
+    CHECK(!e.deadline());
+    e.itinerary.position = {direction::forward, e.itinerary.steps.size() - 1};
+    e.itinerary.steps.back().kind = skald::step_kind::retriable;
+    CHECK(!e.deadline());
+}
+
+TEST_CASE("a deadline that is no time of that form is malformed, never ignored")
+{
+    for (auto const name : {header::saga_deadline, header::step_deadline})
+        for (auto const* text : {"", "soon", "2026-01-31T12:00:00Z"}) {
+            auto m = written();
+            m.headers.emplace_back(name, text);
+            CHECK(names(why(m), name));
+        }
+}

@@ -3,7 +3,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include <functional>
 #include <string>
+
+namespace CLI {
+class App;
+}
 
 namespace skald::tools {
 
@@ -12,7 +17,19 @@ struct output
 {
     bool json{};
     void tell(std::string const& sentence, nlohmann::json const& object) const;
+
+    /// Tells why nothing was done, {"refused": why}, and returns the exit code for that.
+    int refuse(std::string const& why) const;
+
+    /// --json, on a command.
+    void add_flag(CLI::App& command);
 };
+
+/// What was chosen on the command line, to be run when all of it was read; it returns the exit code.
+using choice = std::function<int()>;
+
+void add_saga_commands(CLI::App& app, output& out, choice& chosen);
+void add_parked_commands(CLI::App& app, output& out, choice& chosen);
 
 /// Throws configuration_error, and what pqxx throws.
 int migrate(std::string const& service, output const& out);

@@ -1,4 +1,4 @@
-// `skald`: the operator's command line. Exit codes: 0 done, 1 it failed, 2 wrong usage or settings.
+// `skald`: the operator's command line. Exit codes: 0 done, 1 refused or failed, 2 wrong usage or settings.
 #include "commands.hpp"
 
 #include <skald/errors.hpp>
@@ -16,7 +16,10 @@ int main(int argc, char** argv)
     app.set_version_flag("--version", SKALD_VERSION);
 
     skald::tools::output out;
-    auto const add_json = [&out](CLI::App& command) { command.add_flag("--json", out.json, "print one JSON object"); };
+    auto const add_json = [&out](CLI::App& command) { out.add_flag(command); };
+    skald::tools::choice chosen;
+    skald::tools::add_saga_commands(app, out, chosen);
+    skald::tools::add_parked_commands(app, out, chosen);
 
     std::string service;
     auto* const migrate = app.add_subcommand("migrate", "bring the database's schema `skald` up to date");
@@ -35,6 +38,7 @@ int main(int argc, char** argv)
         return app.exit(error) == 0 ? 0 : 2;
     }
     try {
+        if (chosen) return chosen();
         if (migrate->parsed()) return skald::tools::migrate(service, out);
         return skald::tools::relay(until_empty, out);
     }

@@ -19,8 +19,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include <chrono>
 #include <functional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -38,6 +40,7 @@ struct started_saga
     std::string first_ran;   // the name of the first step if it ran in the request's own transaction, else empty
     std::string data_after;  // as the first step left it
     std::vector<skald::detail::published_message> published;
+    std::chrono::milliseconds deadline{};  // from when the request was claimed; 0: none
 };
 
 }  // namespace detail
@@ -63,11 +66,13 @@ public:
     }
 
     /// Starts a saga that runs its first step here and now, in the request's own transaction. Where the step rejects or
-    /// snoozes, no saga is started, and nothing that this handler wrote remains; the outcome tells.
+    /// snoozes, no saga is started, and nothing that this handler wrote remains; the outcome tells. `deadline`: as in
+    /// start_options, from when the request was taken.
     template <class Data, step_kind... Kinds, class Step>
-    outcome start(definition<Data, Kinds...> const& saga, Step const& first_step, Data data)
+    outcome start(definition<Data, Kinds...> const& saga, Step const& first_step, Data data,
+                  std::chrono::milliseconds deadline = {})
     {
-        auto entry = begin(saga, skald::detail::write_data(data));
+        auto entry = begin(saga, skald::detail::write_data(data), deadline);
         step_context ctx{unit(), scope(), key_, key_ + ':' + std::string{saga.steps[0].name}, 1};
         outcome const ended = base_of<Data, definition<Data, Kinds...>::kinds[0]>(first_step).execute(ctx, data);
         if (ended.is_done()) {
@@ -84,9 +89,9 @@ public:
 
     /// Starts a saga whose first step is sent to its service.
     template <class Data, step_kind... Kinds>
-    void start(definition<Data, Kinds...> const& saga, Data const& data)
+    void start(definition<Data, Kinds...> const& saga, Data const& data, std::chrono::milliseconds deadline = {})
     {
-        started_.push_back(begin(saga, skald::detail::write_data(data)));
+        started_.push_back(begin(saga, skald::detail::write_data(data), deadline));
     }
 
     std::vector<detail::started_saga> const& started() const { return started_; }
@@ -102,10 +107,11 @@ private:
     }
 
     template <class Definition>
-    detail::started_saga begin(Definition const& saga, std::string data)
+    detail::started_saga begin(Definition const& saga, std::string data, std::chrono::milliseconds deadline)
     {
         if (!started_.empty()) throw std::logic_error{"a request starts one saga: its key names it"};
-        return {std::string{saga.name}, saga.version, saga.steps, std::move(data), {}, {}, {}};
+        if (deadline.count() < 0) throw std::invalid_argument{"a deadline is later than now"};
+        return {std::string{saga.name}, saga.version, saga.steps, std::move(data), {}, {}, {}, deadline};
     }
 
     http::request const& request_;

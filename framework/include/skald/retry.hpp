@@ -1,4 +1,4 @@
-// How often, and how far apart, a step that throws is tried.
+// How often, how far apart, and how long a step that throws is tried.
 #pragma once
 
 #include <chrono>
@@ -12,6 +12,11 @@ struct retry
     int attempts_max{8};                     // from 1; then compensation, or parked where there is no way back
     std::chrono::milliseconds first{200};    // the ceiling of the first wait
     std::chrono::milliseconds longest{30'000};
+
+    /// The longest time from the step's first try to its outcome, retries and snoozes included, by the server's clock; 0:
+    /// none. A step that has no outcome by then does not begin another try, and the saga goes back. Only for a step that
+    /// may say no: a compensatable step or a pivot. A compensation has no deadline.
+    std::chrono::milliseconds deadline{0};
 };
 
 }  // namespace skald

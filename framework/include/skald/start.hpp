@@ -4,6 +4,7 @@
 #include <skald/definition.hpp>
 #include <skald/detail/data.hpp>
 
+#include <chrono>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,6 +22,10 @@ struct start_options
 {
     std::string key{};    // 1..180 bytes of printable ASCII; empty: Skald makes one (UUIDv7)
     std::string scope{};  // at most 64 bytes
+
+    /// How long from now, by this database's clock, steps up to the pivot may begin; after that the saga goes back. 0: for
+    /// ever. A saga that is past its pivot by then completes.
+    std::chrono::milliseconds deadline{};
 };
 
 struct started
@@ -47,7 +52,8 @@ started start_saga(pqxx::transaction_base& tx, std::string_view definition, int 
 ///              COMMITTED is what it is written for.
 /// Threads:     as `tx`: one.
 /// Throws:      key_reused where the key started something else; key_in_flight where another transaction is starting it
-///              now; std::invalid_argument for a malformed key; data_error; what pqxx throws. `data` is written before any
+///              now; std::invalid_argument for a malformed key or a
+///              deadline below 0; data_error; what pqxx throws. `data` is written before any
 ///              SQL runs.
 template <class Data, step_kind... Kinds>
 started start(pqxx::transaction_base& tx, definition<Data, Kinds...> const& saga, Data const& data,

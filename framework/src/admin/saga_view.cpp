@@ -5,63 +5,144 @@
 
 #include <pqxx/pqxx>
 
+#include <algorithm>
 #include <array>
 #include <map>
+#include <stdexcept>
 
 namespace skald::admin {
 namespace {
 
 using nlohmann::json;
 
-json or_null(pqxx::field const& field)
+// The enum's value of that name; the database's enums have the same names.
+template <class Enum>
+Enum parse(std::string_view text, int count)
 {
-    return field.is_null() ? json(nullptr) : json(field.c_str());
+    for (int i = 0; i < count; ++i)
+        if (core::name_of(static_cast<Enum>(i)) == text) return static_cast<Enum>(i);
+    throw std::logic_error{"the database has the unknown status " + std::string{text}};
 }
 
-json record(pqxx::row const& row)
+core::instant instant_of(pqxx::field const& field)
 {
-    json r{{"status", row["status"].c_str()}, {"attempts", row["attempts"].as<int>()}, {"at", row["at"].c_str()}};
-    if (!row["error"].is_null() && *row["error"].c_str() != '\0') r["error"] = row["error"].c_str();
+    return core::parse_instant(field.c_str()).value();
+}
+
+std::optional<core::instant> maybe_instant_of(pqxx::field const& field)
+{
+    return field.is_null() ? std::nullopt : core::parse_instant(field.c_str());
+}
+
+// Milliseconds are what a reader wants.
+json shown(std::optional<core::instant> at)
+{
+    return at ? json(core::write_instant(*at).erase(23, 3)) : json(nullptr);
+}
+
+json or_null(std::string const& text)
+{
+    return text.empty() ? json(nullptr) : json(text);
+}
+
+json to_json(step_record const& record)
+{
+    json r{{"status", core::name_of(record.status)}, {"attempts", record.attempts}, {"at", shown(record.at)}};
+    if (!record.error.empty()) r["error"] = record.error;
     return r;
 }
 
-json step_of(core::itinerary_step const& planned, std::map<std::string, json> const& records)
+json to_json(step_facts const& step)
 {
     constexpr std::array<std::string_view, 3> kinds{"compensatable", "pivot", "retriable"};
-    json step{{"name", planned.name},
-              {"service", planned.service},
-              {"kind", kinds[static_cast<std::size_t>(planned.kind)]},
-              {"status", "pending"},
-              {"attempts", 0}};
-    if (auto const it = records.find(planned.name); it != records.end()) step.update(it->second);
-    auto const undo = records.find(planned.name + std::string{core::compensate_suffix});
-    if (undo != records.end()) step["compensation"] = undo->second;
-    return step;
+    json s{{"name", step.name},
+           {"service", step.service},
+           {"kind", kinds[static_cast<std::size_t>(step.kind)]},
+           {"status", "pending"},
+           {"attempts", 0}};
+    if (step.record) s.update(to_json(*step.record));
+    if (step.undo) s["compensation"] = to_json(*step.undo);
+    return s;
+}
+
+step_record record_of(pqxx::row const& row)
+{
+    return {parse<core::step_status>(row["status"].c_str(), 6), row["attempts"].as<int>(), row["error"].c_str(),
+            instant_of(row["at"])};
+}
+
+std::vector<step_facts> steps_of(std::string_view itinerary, pqxx::result const& rows)
+{
+    std::map<std::string, step_record> records;
+    for (auto const& row : rows) records.emplace(row["step"].c_str(), record_of(row));
+    auto const find = [&](std::string const& step) {
+        auto const it = records.find(step);
+        return it == records.end() ? std::nullopt : std::optional{it->second};
+    };
+    std::vector<step_facts> steps;
+    if (auto const plan = core::parse_itinerary(itinerary))
+        for (auto const& s : plan->steps)
+            steps.push_back(
+                {s.name, s.service, s.kind, find(s.name), find(s.name + std::string{core::compensate_suffix})});
+    return steps;
 }
 
 }  // namespace
 
-std::optional<json> show_saga(postgres::connection& c, core::saga_id const& id)
+std::optional<saga_facts> find_saga(postgres::connection& c, core::saga_id const& id)
 {
     auto const identity = {postgres::literal(id.scope), postgres::literal(id.key)};
-    auto const sagas = c.run(postgres::execute("show_saga", identity));
-    if (sagas.empty()) return std::nullopt;
+    auto const rows = c.run(postgres::execute("show_saga", identity));
+    if (rows.empty()) return std::nullopt;
+    auto const& row = rows[0];
 
-    std::map<std::string, json> records;
-    for (auto const& row : c.run(postgres::execute("show_steps", identity))) records[row["step"].c_str()] = record(row);
+    saga_facts saga;
+    saga.id = id;
+    saga.definition = row["definition"].c_str();
+    saga.status = parse<core::saga_state>(row["status"].c_str(), 5);
+    saga.reason = row["reason"].c_str();
+    saga.created_at = instant_of(row["created_at"]);
+    saga.now = instant_of(row["now"]);
+    saga.finished_at = maybe_instant_of(row["finished_at"]);
+    saga.deadline = maybe_instant_of(row["deadline_at"]);
+    if (!row["action"].is_null())
+        saga.order = order_facts{row["action"].c_str(), row["ordered_by"].c_str(), row["ordered_reason"].c_str(),
+                                 instant_of(row["ordered_at"])};
+    saga.steps = steps_of(row["itinerary"].c_str(), c.run(postgres::execute("show_steps", identity)));
+    return saga;
+}
 
-    auto const& saga = sagas[0];
-    json view{{"key", id.key},
-              {"scope", id.scope},
-              {"definition", saga["definition"].c_str()},
-              {"status", saga["status"].c_str()},
-              {"reason", or_null(saga["reason"])},
-              {"created_at", saga["created_at"].c_str()},
-              {"finished_at", or_null(saga["finished_at"])},
+json to_json(saga_facts const& saga)
+{
+    json view{{"key", saga.id.key},
+              {"scope", saga.id.scope},
+              {"definition", saga.definition},
+              {"status", core::name_of(saga.status)},
+              {"reason", or_null(saga.reason)},
+              {"created_at", shown(saga.created_at)},
+              {"finished_at", shown(saga.finished_at)},
+              {"deadline_at", shown(saga.deadline)},
               {"steps", json::array()}};
-    if (auto const plan = core::parse_itinerary(saga["itinerary"].c_str()))
-        for (auto const& step : plan->steps) view["steps"].push_back(step_of(step, records));
+    for (auto const& step : saga.steps) view["steps"].push_back(to_json(step));
     return view;
+}
+
+json to_operator_json(saga_facts const& saga)
+{
+    auto view = to_json(saga);
+    view["explanation"] = explain(saga);
+    view["order"] = nullptr;
+    if (auto const& order = saga.order)
+        view["order"] = {
+            {"action", order->action}, {"by", order->by}, {"at", shown(order->at)}, {"reason", or_null(order->reason)}};
+    return view;
+}
+
+std::optional<json> show_saga(postgres::connection& c, core::saga_id const& id)
+{
+    auto const saga = find_saga(c, id);
+    if (!saga) return std::nullopt;
+    return to_json(*saga);
 }
 
 }  // namespace skald::admin

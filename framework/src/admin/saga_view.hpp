@@ -1,6 +1,7 @@
 // A saga as its home's database shows it.
 #pragma once
 
+#include "admin/explanation.hpp"
 #include "core/identity.hpp"
 #include "postgres/connection.hpp"
 
@@ -10,9 +11,17 @@
 
 namespace skald::admin {
 
-/// {"key","scope","definition","status","reason","created_at","finished_at","steps":[{"name","service","kind","status",
-/// "attempts","at","error","compensation":{...}}]}. A step that nothing is known of yet has the status `pending`.
-/// Nothing where there is no such saga. Throws what pqxx throws.
+/// Everything that the home knows of a saga. Nothing where there is no such saga. Throws what pqxx throws.
+std::optional<saga_facts> find_saga(postgres::connection& c, core::saga_id const& id);
+
+/// {"key","scope","definition","status","reason","created_at","finished_at","deadline_at","steps":[{"name","service","kind",
+/// "status","attempts","at","error","compensation":{...}}]}. A step that nothing is known of yet has the status `pending`.
+nlohmann::json to_json(saga_facts const& saga);
+
+/// The same with "explanation" and "order": {"action","by","at","reason"}. For operators: it names people and commands.
+nlohmann::json to_operator_json(saga_facts const& saga);
+
+/// find_saga() and to_json(). Throws what pqxx throws.
 std::optional<nlohmann::json> show_saga(postgres::connection& c, core::saga_id const& id);
 
 }  // namespace skald::admin

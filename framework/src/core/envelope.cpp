@@ -2,6 +2,7 @@
 
 #include "core/text.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <set>
@@ -25,6 +26,14 @@ std::optional<int> number_of(message const& m, std::string_view name, int least,
     if (error != std::errc{} || end != text->data() + text->size() || number < least || number > count_max)
         return std::nullopt;
     return number;
+}
+
+// False where the header is there and no time.
+bool read_instant(message const& m, std::string_view name, std::optional<instant>& into)
+{
+    auto const text = find_header(m.headers, name);
+    if (text) into = parse_instant(*text);
+    return !text || into;
 }
 
 refusal missing_or_malformed(std::string_view name)
@@ -57,7 +66,15 @@ envelope envelope::at(position there) const
     other.itinerary.position = there;
     other.attempt = 1;
     other.snoozes = 0;
+    other.step_deadline.reset();
     return other;
+}
+
+std::optional<instant> envelope::deadline() const
+{
+    if (itinerary.position.direction == direction::back || itinerary.past_pivot()) return std::nullopt;
+    if (!saga_deadline || !step_deadline) return saga_deadline ? saga_deadline : step_deadline;
+    return std::min(saga_deadline, step_deadline);
 }
 
 std::variant<envelope, refusal> read_envelope(message const& received)
@@ -91,6 +108,9 @@ std::variant<envelope, refusal> read_envelope(message const& received)
     e.attempt = *attempt;
     e.snoozes = *snoozes;
 
+    if (!read_instant(received, header::saga_deadline, e.saga_deadline)) return missing_or_malformed(header::saga_deadline);
+    if (!read_instant(received, header::step_deadline, e.step_deadline)) return missing_or_malformed(header::step_deadline);
+
     if (e.key() != *key || received.type != key->step)
         return refusal{"the key, the type and the itinerary do not speak of the same step"};
 
@@ -121,6 +141,8 @@ message write_message(envelope const& e, std::string body)
     };
     add(header::reason, e.reason);
     add(header::snoozes, e.snoozes > 0 ? std::to_string(e.snoozes) : "");
+    add(header::saga_deadline, e.saga_deadline ? write_instant(*e.saga_deadline) : "");
+    add(header::step_deadline, e.step_deadline ? write_instant(*e.step_deadline) : "");
     add(header::traceparent, e.traceparent);
     add(header::tracestate, e.tracestate);
     m.body = std::move(body);

@@ -3,9 +3,11 @@
 #pragma once
 
 #include "core/identity.hpp"
+#include "core/instant.hpp"
 #include "core/itinerary.hpp"
 #include "core/message.hpp"
 
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -23,6 +25,8 @@ inline constexpr std::string_view home = "x-saga-home";
 inline constexpr std::string_view reason = "x-saga-reason";
 inline constexpr std::string_view attempt = "x-attempt";
 inline constexpr std::string_view snoozes = "x-snoozes";
+inline constexpr std::string_view saga_deadline = "x-saga-deadline";
+inline constexpr std::string_view step_deadline = "x-step-deadline";
 inline constexpr std::string_view traceparent = "traceparent";
 inline constexpr std::string_view tracestate = "tracestate";
 }  // namespace header
@@ -37,6 +41,8 @@ struct envelope
     std::string reason;  // why the saga is going back; empty going forward
     int attempt{1};
     int snoozes{0};
+    std::optional<instant> saga_deadline;
+    std::optional<instant> step_deadline;  // from the first turn that did not end the step
     std::string traceparent;
     std::string tracestate;
 
@@ -45,6 +51,9 @@ struct envelope
     /// Which turn of this step it is: attempts that failed and snoozes both move it on. A turn that is recorded already
     /// is a duplicate.
     int turn() const { return attempt + snoozes; }
+
+    /// When the step must not begin any more: the earlier deadline, up to the pivot. Behind it, and on the way back, none.
+    std::optional<instant> deadline() const;
 
     /// The envelope of another step of the same saga.
     envelope at(position there) const;

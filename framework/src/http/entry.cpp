@@ -177,7 +177,9 @@ void entry::commit(call const& c, request_context const& ctx, response const& an
         first.itinerary = core::make_itinerary(saga.plan);
         first.home = service_;
         first.traceparent = c.received.header("traceparent").substr(0, 128);
-        changes.sagas.push_back({c.id, saga.definition, saga.version, saga.data, first.itinerary.text()});
+        if (saga.deadline.count() > 0) first.saga_deadline = claimed_at() + saga.deadline;
+        changes.sagas.push_back(
+            {c.id, saga.definition, saga.version, saga.data, first.itinerary.text(), first.saga_deadline});
 
         if (saga.first_ran.empty()) {
             changes.messages.push_back(runtime::to_enqueue(first, saga.data));
@@ -192,6 +194,11 @@ void entry::commit(call const& c, request_context const& ctx, response const& an
     runtime::add_published(changes, c.id, "entry", c.id.key + ":entry", ctx.published());
     store_.commit(changes);
     if (!changes.messages.empty()) relay_.notify();
+}
+
+core::instant entry::claimed_at() const
+{
+    return core::parse_instant(store_.claimed_at()).value();
 }
 
 scope_function scope_from_header(std::string name)

@@ -4,8 +4,10 @@
 // honestly PostgreSQL's transaction. The statements behind each function are in sql/queries/guard.sql.
 #pragma once
 
+#include "core/control_order.hpp"
 #include "core/envelope.hpp"
 #include "core/fingerprint.hpp"
+#include "core/instant.hpp"
 #include "core/transition.hpp"
 #include "ports/fault.hpp"
 
@@ -28,16 +30,22 @@ struct claim_item
     core::fingerprint fingerprint;
     int turn{1};
     bool past_pivot{};
+    std::optional<core::instant> deadline{};  // from then on the step must not run
 };
 
-/// See sql/migrations/0002_guard.sql for what each means and what to do with it.
+/// See sql/migrations/0005_control.sql for what each means and what to do with it.
 enum class verdict { fresh, retry, duplicate, in_flight, mismatch, cancelled, paused };
+
+/// Why a step that is held must not run.
+enum class cancel_cause { none, order, deadline, nothing_to_undo };
 
 struct claim_answer
 {
     ports::verdict verdict{};
     int attempts{};  // held: the number of this attempt; else how many were made
     bool held{};
+    cancel_cause cause{};
+    std::string reason;  // the cause, for people
 };
 
 /// A message for the outbox.
@@ -76,6 +84,7 @@ struct new_saga
     int version{1};
     std::string data;
     std::string itinerary;
+    std::optional<core::instant> deadline{};
 };
 
 struct saga_change
@@ -111,6 +120,7 @@ struct changes
     std::vector<new_record> new_records;
     std::vector<step_record> records;
     std::vector<std::string> progress;  // JSON arrays of other services' reports, as received
+    std::vector<core::control_order> orders;
     std::vector<saga_change> saga_changes;
     std::vector<enqueued> messages;
     std::vector<parked_delivery> parked;
@@ -132,7 +142,7 @@ public:
     /// The transaction that begin() opened, for the step.
     virtual detail::unit_of_work& unit() = 0;
 
-    /// The server's clock when begin() claimed, as text that the server reads back.
+    /// The server's clock when begin() claimed, as core::write_instant() writes it.
     virtual std::string const& claimed_at() const = 0;
 
     /// Writes `what` and commits, in one round trip, after making sure that it is still the transaction that claimed.

@@ -15,7 +15,8 @@ std::string text_literal(std::string_view text)
 std::string write(ports::new_saga const& s)
 {
     return execute("insert_saga", {literal(s.saga.scope), literal(s.saga.key), literal(s.definition),
-                                   literal(std::int64_t{s.version}), literal(s.data), literal(s.itinerary)});
+                                   literal(std::int64_t{s.version}), literal(s.data), literal(s.itinerary),
+                                   s.deadline ? literal(core::write_instant(*s.deadline)) : "NULL"});
 }
 
 std::string write(ports::new_record const& r)
@@ -36,6 +37,11 @@ std::string write(ports::step_record const& r)
 std::string write(std::string const& progress)
 {
     return execute("note_progress", {literal(progress)});
+}
+
+std::string write(core::control_order const& order)
+{
+    return execute("take_control", {literal(order.text)});
 }
 
 std::string write(ports::saga_change const& c)
@@ -85,7 +91,7 @@ std::string write_each(Values const& values)
 std::string changes_text(ports::changes const& what)
 {
     return write_each(what.new_records) + write_each(what.records) + write_each(what.sagas) + write_each(what.progress) +
-           write_each(what.saga_changes) + (what.response ? write(*what.response) : std::string{}) +
+           write_each(what.orders) + write_each(what.saga_changes) + (what.response ? write(*what.response) : std::string{}) +
            write_each(what.parked) + write_each(what.messages);
 }
 

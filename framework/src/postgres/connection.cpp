@@ -50,7 +50,7 @@ connection::connection(connection_options const& options)
 {
     forbid_reconnecting(connection_);
     run(session_settings(options));
-    if (run("SELECT to_regprocedure('skald.note_progress(jsonb)') IS NOT NULL")[0][0].as<bool>())
+    if (run("SELECT to_regprocedure('skald.take_control(jsonb)') IS NOT NULL")[0][0].as<bool>())
         run(prepare_everything());
     else
         throw configuration_error{"the database has no schema `skald`, or an old one: run `skald migrate`"};

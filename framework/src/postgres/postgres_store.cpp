@@ -23,11 +23,25 @@ ports::verdict parse_verdict(std::string_view text)
     return static_cast<ports::verdict>(it - names.begin());
 }
 
+ports::cancel_cause parse_cause(std::string_view text)
+{
+    constexpr std::array<std::string_view, 4> names{"", "operator", "deadline", "nothing to undo"};
+    auto const it = std::find(names.begin(), names.end(), text);
+    if (it == names.end()) throw std::logic_error{"skald.claim gave the unknown cause " + std::string{text}};
+    return static_cast<ports::cancel_cause>(it - names.begin());
+}
+
+bool any_deadline(std::span<ports::claim_item const> items)
+{
+    return std::ranges::any_of(items, [](ports::claim_item const& item) { return item.deadline.has_value(); });
+}
+
 std::string claim_text(std::span<ports::claim_item const> items, std::optional<std::chrono::milliseconds> wait)
 {
     std::vector<std::string> scopes, keys, steps, fingerprints;
     std::vector<std::int64_t> turns;
     std::vector<bool> past_pivot;
+    std::vector<std::string> deadlines;
     for (auto const& item : items) {
         scopes.push_back(item.saga.scope);
         keys.push_back(item.saga.key);
@@ -35,10 +49,12 @@ std::string claim_text(std::span<ports::claim_item const> items, std::optional<s
         fingerprints.push_back(item.fingerprint);
         turns.push_back(item.turn);
         past_pivot.push_back(item.past_pivot);
+        deadlines.push_back(item.deadline ? core::write_instant(*item.deadline) : "infinity");
     }
     return execute("claim", {array_literal(scopes), array_literal(keys), array_literal(steps),
                              bytes_array_literal(fingerprints), array_literal(turns, "integer"),
-                             array_literal(past_pivot), wait ? literal(wait->count()) : "NULL"});
+                             array_literal(past_pivot), wait ? literal(wait->count()) : "NULL",
+                             any_deadline(items) ? array_literal(deadlines) : "NULL"});
 }
 
 }  // namespace
@@ -75,9 +91,10 @@ try {
 
     std::vector<ports::claim_answer> answers(items.size());
     for (auto const& row : rows)
-        answers.at(row[0].as<std::size_t>() - 1) = {parse_verdict(row[1].c_str()), row[2].as<int>(), row[3].as<bool>()};
-    transaction_id_ = rows[0][4].is_null() ? "" : rows[0][4].c_str();
-    claimed_at_ = rows[0][5].c_str();
+        answers.at(row[0].as<std::size_t>() - 1) = {parse_verdict(row[1].c_str()), row[2].as<int>(), row[3].as<bool>(),
+                                                      parse_cause(row[4].c_str()), row[5].c_str()};
+    transaction_id_ = rows[0][6].is_null() ? "" : rows[0][6].c_str();
+    claimed_at_ = rows[0][7].c_str();
     transaction_.emplace(connection_->raw());
     return answers;
 }

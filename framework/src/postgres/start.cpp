@@ -22,6 +22,7 @@ started start_saga(pqxx::transaction_base& tx, std::string_view definition, int 
     first.saga = {options.scope, options.key.empty() ? core::make_uuid_v7() : options.key};
     if (!core::is_key(first.saga.key)) throw std::invalid_argument{"a key is 1 to 180 bytes of printable ASCII"};
     if (!core::is_scope(first.saga.scope)) throw std::invalid_argument{"a scope is at most 64 bytes of UTF-8"};
+    if (options.deadline.count() < 0) throw std::invalid_argument{"a deadline is later than now"};
     first.definition = definition;
     first.version = version;
     first.itinerary = core::make_itinerary(plan);
@@ -36,7 +37,7 @@ started start_saga(pqxx::transaction_base& tx, std::string_view definition, int 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // exec_params: the one form that libpqxx 6 and 7 share
     auto const rows = tx.exec_params(std::string{queries::start}, first.saga.scope, first.saga.key, first.definition,
                                      version, data, first.itinerary.text(), "\\x" + fingerprint, message.destination,
-                                     message.type, "\\x" + core::to_hex(data), headers.dump());
+                                     message.type, "\\x" + core::to_hex(data), headers.dump(), options.deadline.count());
 #pragma GCC diagnostic pop
 
     std::string const verdict = rows[0][0].c_str();

@@ -1,5 +1,7 @@
 #include "runtime/executor.hpp"
 
+#include "core/control_order.hpp"
+#include "core/deadline.hpp"
 #include "core/text.hpp"
 #include "runtime/hand_over.hpp"
 
@@ -29,12 +31,14 @@ struct executor::step_delivery
     core::envelope envelope;
     registered_step const* hosted{};
     core::fingerprint fingerprint;
+    core::instant first_tried{};  // by the server's clock
 
     core::derived_key key() const { return envelope.key(); }
 
     ports::claim_item item() const
     {
-        return {envelope.saga, key().guarded_step(), fingerprint, envelope.turn(), envelope.itinerary.past_pivot()};
+        return {envelope.saga, key().guarded_step(), fingerprint, envelope.turn(), envelope.itinerary.past_pivot(),
+                envelope.deadline()};
     }
 };
 
@@ -57,6 +61,7 @@ void executor::read_and_settle(ports::delivery const& d)
 {
     if (!d.problem.empty()) return park(d, "malformed", d.problem);
     if (d.message.type == core::progress_type) return note_progress(d);
+    if (d.message.type == core::control_type) return take_order(d);
 
     auto read = core::read_envelope(d.message);
     if (auto const* refused = std::get_if<core::refusal>(&read)) return park(d, "malformed", refused->why);
@@ -84,9 +89,10 @@ std::string executor::not_hosted(step_delivery const& work) const
     return {};
 }
 
-void executor::settle_step(step_delivery const& work)
+void executor::settle_step(step_delivery& work)
 {
     auto const claimed = store_.begin(std::array{work.item()}).front();
+    work.first_tried = now();
     switch (claimed.verdict) {
     case ports::verdict::fresh:
     case ports::verdict::retry:
@@ -103,7 +109,7 @@ void executor::settle_step(step_delivery const& work)
         return park(work.delivery, "mismatch", "the key was used before with another body");
     case ports::verdict::cancelled:
         store_.rollback();
-        if (claimed.held) decide(work, core::event::cancelled, "cancelled");
+        if (claimed.held) decide(work, core::event::cancelled, claimed.reason);
         return;
     }
 }
@@ -182,7 +188,12 @@ void executor::finish(step_delivery const& work, ports::claim_answer const& clai
 void executor::decide(step_delivery const& work, core::event what, std::string const& why)
 {
     ports::claim_answer claimed;
-    if (!claim_again(work, claimed)) return;
+    if (claim_again(work, claimed)) write_no(work, claimed, what, why);
+}
+
+void executor::write_no(step_delivery const& work, ports::claim_answer const& claimed, core::event what,
+                        std::string const& why)
+{
     ports::changes changes;
     add_transition(changes, work, claimed, what, why, work.delivery.message.body);
     commit(changes);
@@ -195,6 +206,8 @@ void executor::fail(step_delivery const& work, std::string const& why)
 {
     ports::claim_answer claimed;
     if (!claim_again(work, claimed)) return;
+    if (claimed.verdict == ports::verdict::cancelled)
+        return write_no(work, claimed, core::event::cancelled, claimed.reason);
     auto const& policy = work.hosted->policy;
     bool const exhausted = claimed.attempts >= policy.attempts_max;
     log_.warning(exhausted ? "step.attempts_exhausted" : "step.failed",
@@ -211,9 +224,11 @@ void executor::fail(step_delivery const& work, std::string const& why)
     auto again = work.envelope;
     again.attempt = claimed.attempts + 1;
     again.snoozes = work.envelope.turn() + 1 - again.attempt;
+    set_step_deadline(work, again);
     core::backoff const backoff{policy.first, policy.longest};
+    auto const wait = core::wait_within(again.deadline(), now(), backoff.wait(claimed.attempts, random_));
     changes.records.push_back({again.saga, work.key().guarded_step(), core::step_status::retrying, claimed.attempts, 0, why});
-    changes.messages.push_back(to_enqueue(again, work.delivery.message.body, backoff.wait(claimed.attempts, random_)));
+    changes.messages.push_back(to_enqueue(again, work.delivery.message.body, wait));
     add_report(changes, work.envelope, service_,
                {core::step_status::retrying, claimed.attempts, core::saga_state::running, false, why, store_.claimed_at()});
     commit(changes);
@@ -223,17 +238,32 @@ void executor::snooze(step_delivery const& work, std::chrono::milliseconds wait)
 {
     ports::claim_answer claimed;
     if (!claim_again(work, claimed)) return;
+    if (claimed.verdict == ports::verdict::cancelled) return write_no(work, claimed, core::event::cancelled, claimed.reason);
     auto again = work.envelope;
     again.attempt = claimed.attempts;
     again.snoozes = work.envelope.turn() + 1 - again.attempt;
+    set_step_deadline(work, again);
     ports::changes changes;
     changes.records.push_back(
         {again.saga, work.key().guarded_step(), core::step_status::retrying, claimed.attempts - 1, 1, "snoozed"});
     add_report(changes, work.envelope, service_,
                {core::step_status::retrying, claimed.attempts - 1, core::saga_state::running, false, "snoozed",
                 store_.claimed_at()});
-    changes.messages.push_back(to_enqueue(again, work.delivery.message.body, std::max(wait, 1ms)));
+    changes.messages.push_back(to_enqueue(again, work.delivery.message.body, core::wait_within(again.deadline(), now(), std::max(wait, 1ms))));
     commit(changes);
+}
+
+// The step's deadline counts from its first try here. Whoever sent the message does not know this service's policy, so it
+// is the first message that tries again which carries it.
+void executor::set_step_deadline(step_delivery const& work, core::envelope& again) const
+{
+    auto const longest = work.hosted->policy.deadline;
+    if (longest.count() > 0 && !again.step_deadline) again.step_deadline = work.first_tried + longest;
+}
+
+core::instant executor::now() const
+{
+    return core::parse_instant(store_.claimed_at()).value();
 }
 
 // Busy is not done: a copy of the message comes back, and this delivery can be acked.
@@ -258,6 +288,11 @@ void executor::give_up(step_delivery const& work, std::string_view reason, std::
         store_.rollback();
         return park(work.delivery, reason, why);
     }
+
+    // One that an operator or its deadline stops need not be run, and so not be kept: the saga goes back from here. But what
+    // a step did by itself somebody has to look at first.
+    bool const stopped = claimed.cause == ports::cancel_cause::order || claimed.cause == ports::cancel_cause::deadline;
+    if (stopped && reason != "transaction_ended") return write_no(work, claimed, core::event::cancelled, claimed.reason);
 
     // A delivery that was wrong has made no attempt: the right one, if it comes, finds its first still to be made.
     bool const was_wrong = reason == "malformed" || reason == "unknown_step";
@@ -286,6 +321,18 @@ catch (data_error const& error) {
 catch (ports::fault const& met) {
     if (met.kind != ports::fault_kind::broken) throw;
     park(d, "malformed", met.what());
+}
+
+// An order for one saga, from its home. Whatever waits here for it is awake afterwards.
+void executor::take_order(ports::delivery const& d)
+{
+    auto order = core::read_control_order(d.message.body);
+    if (auto const* bad = std::get_if<core::bad_order>(&order)) return park(d, "malformed", bad->why);
+    ports::changes changes;
+    changes.orders.push_back(std::get<core::control_order>(std::move(order)));
+    store_.write(changes);
+    relay_.notify();
+    log_.info("saga.order_taken", {{"id", d.message.id}});
 }
 
 void executor::park(ports::delivery const& d, std::string_view reason, std::string const& why)

@@ -36,17 +36,21 @@ private:
 
     void read_and_settle(ports::delivery const& d);
     std::string not_hosted(step_delivery const& work) const;
-    void settle_step(step_delivery const& work);
+    void settle_step(step_delivery& work);
     void run(step_delivery const& work, ports::claim_answer const& claimed);
     bool roll_back(step_delivery const& work);
     void fail_or_throw(step_delivery const& work, ports::fault const& met);
     void finish(step_delivery const& work, ports::claim_answer const& claimed, step_context const& ctx, std::string data);
     void decide(step_delivery const& work, core::event what, std::string const& why);
+    void write_no(step_delivery const& work, ports::claim_answer const& claimed, core::event what, std::string const& why);
     void fail(step_delivery const& work, std::string const& why);
     void snooze(step_delivery const& work, std::chrono::milliseconds wait);
     void come_back_later(step_delivery const& work, std::chrono::milliseconds wait);
     void give_up(step_delivery const& work, std::string_view reason, std::string const& why);
     void note_progress(ports::delivery const& d);
+    void take_order(ports::delivery const& d);
+    void set_step_deadline(step_delivery const& work, core::envelope& again) const;
+    core::instant now() const;
 
     ports::parked_delivery to_park(step_delivery const& work, std::string_view reason, std::string const& why) const;
     void add_transition(ports::changes& changes, step_delivery const& work, ports::claim_answer const& claimed,

@@ -53,6 +53,9 @@ worker& worker::add(std::string_view definition, int version, std::span<planned_
     if (policy.attempts_max < 1 || policy.first.count() < 0 || policy.longest < policy.first)
         throw configuration_error{"step " + std::string{step} + ": a retry policy has at least one attempt, and its "
                                                                 "longest wait is not below its first"};
+    if (policy.deadline.count() < 0 || (policy.deadline.count() > 0 && it->kind == step_kind::retriable))
+        throw configuration_error{"step " + std::string{step} + ": a deadline is not below 0, and a retriable step has none: "
+                                                                "behind the pivot there is no way back"};
     implementation_->steps.add(definition, step, {std::move(hosted), policy, it->kind, version});
     return *this;
 }

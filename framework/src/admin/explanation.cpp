@@ -1,0 +1,205 @@
+#include "admin/explanation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace skald::admin {
+namespace {
+
+using core::saga_state;
+using core::step_status;
+
+std::string when(core::instant at, core::instant now)
+{
+    auto const text = core::write_instant(at);
+    return fmt::format("{} {}Z ({} ago)", text.substr(0, 10), text.substr(11, 8), in_words(now - at));
+}
+
+std::string because(std::string const& why)
+{
+    return why.empty() ? std::string{} : ": " + why;
+}
+
+std::string command(std::string_view verb, core::saga_id const& id)
+{
+    // Quoted where a shell would not take it for one word.
+    auto const word = [](std::string const& text) {
+        bool const plain =
+            text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:@/+=") ==
+            std::string::npos;
+        if (plain) return text;
+        std::string quoted{"'"};
+        for (char const c : text) quoted += c == '\'' ? std::string{"'\\''"} : std::string{c};
+        return quoted + "'";
+    };
+    return fmt::format("`skald saga {} {}{}`", verb, word(id.key),
+                       id.scope.empty() ? "" : " --scope " + word(id.scope));
+}
+
+bool is(std::optional<step_record> const& record, step_status status)
+{
+    return record && record->status == status;
+}
+
+// The step behind which there is only forward, if it has been passed.
+step_facts const* passed_pivot(saga_facts const& saga)
+{
+    step_facts const* turning = nullptr;
+    for (auto const& step : saga.steps) {
+        if (step.kind != step_kind::retriable) turning = &step;
+        else if (turning == nullptr || step.record) return turning == nullptr ? &step : turning;
+    }
+    return turning != nullptr && is(turning->record, step_status::completed) ? turning : nullptr;
+}
+
+std::string named(step_facts const& pivot)
+{
+    return pivot.kind == step_kind::pivot ? pivot.name + ", the pivot," : pivot.name;
+}
+
+core::instant last_news(saga_facts const& saga)
+{
+    auto latest = saga.created_at;
+    for (auto const& step : saga.steps)
+        for (auto const* record : {&step.record, &step.undo})
+            if (*record) latest = std::max(latest, (*record)->at);
+    return latest;
+}
+
+// What keeps a step that is tried again: "failed 2 times ...".
+std::string trouble(step_record const& record, std::string const& service, core::instant now)
+{
+    if (record.error == "snoozed") return fmt::format("put itself off at {} since {}", service, when(record.at, now));
+    if (record.error == "put back")
+        return fmt::format("was put back by an operator at {}, and waits for {} to take it", when(record.at, now),
+                           service);
+    return fmt::format("failed {} at {}, last at {}{}; it is tried again by itself",
+                       record.attempts == 1 ? "once" : std::to_string(record.attempts) + " times", service,
+                       when(record.at, now), because(record.error));
+}
+
+std::string running(saga_facts const& saga)
+{
+    auto const next =
+        std::ranges::find_if(saga.steps, [](auto const& s) { return !is(s.record, step_status::completed); });
+    if (next == saga.steps.end()) return "running: every step has run, and its end is being noted.";
+    if (is(next->record, step_status::retrying))
+        return fmt::format("running: {} {}.", next->name, trouble(*next->record, next->service, saga.now));
+    return fmt::format("running: waiting for {} to take {} since {}.", next->service, next->name,
+                       when(last_news(saga), saga.now));
+}
+
+std::string compensating(saga_facts const& saga)
+{
+    std::string said = "compensating" + because(saga.reason);
+    for (auto step = saga.steps.rbegin(); step != saga.steps.rend(); ++step) {
+        if (!is(step->record, step_status::completed)) continue;
+        if (is(step->undo, step_status::completed) || is(step->undo, step_status::cancelled)) continue;
+        if (is(step->undo, step_status::retrying))
+            return fmt::format("{}; the undo of {} {}.", said, step->name,
+                               trouble(*step->undo, step->service, saga.now));
+        return fmt::format("{}; waiting for {} to undo {} since {}.", said, step->service, step->name,
+                           when(last_news(saga), saga.now));
+    }
+    return said + "; what had run is being undone.";
+}
+
+std::string stuck(saga_facts const& saga)
+{
+    for (auto const& step : saga.steps) {
+        bool const undo = is(step.undo, step_status::parked);
+        if (!undo && !is(step.record, step_status::parked)) continue;
+        auto const& record = undo ? *step.undo : *step.record;
+        auto const after = record.attempts == 0   ? std::string{}
+                           : record.attempts == 1 ? " after 1 attempt"
+                                                  : fmt::format(" after {} attempts", record.attempts);
+        bool const can_cancel = !undo && step.kind != step_kind::retriable;
+        return fmt::format("stuck: {}{} was parked at {}{}, {}{}. Mend the cause, then {}{}.", step.name,
+                           undo ? core::compensate_suffix : "", step.service, after, when(record.at, saga.now),
+                           because(record.error), command("retry", saga.id),
+                           can_cancel ? ", or give it up with " + command("cancel", saga.id) : "");
+    }
+    return "stuck" + because(saga.reason) +
+           ". The step that is parked was not told here: look into the other databases with "
+           "`skald parked list`.";
+}
+
+std::string ended(saga_facts const& saga)
+{
+    auto const at = saga.finished_at ? " at " + when(*saga.finished_at, saga.now) : std::string{};
+    if (saga.status == saga_state::completed) return fmt::format("completed{}: every step has run.", at);
+    return fmt::format("compensated{}{}. What had run was undone.", at, because(saga.reason));
+}
+
+std::string where(saga_facts const& saga)
+{
+    switch (saga.status) {
+    case saga_state::running: return running(saga);
+    case saga_state::compensating: return compensating(saga);
+    case saga_state::stuck: return stuck(saga);
+    case saga_state::completed:
+    case saga_state::compensated: return ended(saga);
+    }
+    return {};
+}
+
+bool has_ended(saga_facts const& saga)
+{
+    return saga.status == saga_state::completed || saga.status == saga_state::compensated;
+}
+
+std::string about_order(saga_facts const& saga)
+{
+    if (!saga.order) return {};
+    auto const& order = *saga.order;
+    auto const asked = fmt::format("by {} at {}{}", order.by, when(order.at, saga.now), because(order.reason));
+    if (order.action == "pause" && !has_ended(saga))
+        return fmt::format(" It is paused {}. Let it go on with {}.", asked, command("resume", saga.id));
+    if (order.action != "cancel") return {};
+    auto const* const pivot = passed_pivot(saga);
+    if (pivot != nullptr && pivot->kind == step_kind::retriable)
+        return fmt::format(" A cancel was asked for {}; in vain: no step of it can be undone.", asked);
+    if (pivot != nullptr)
+        return fmt::format(" A cancel was asked for {}; too late: {} had completed, and behind it a saga can only go "
+                           "forward.",
+                           asked, named(*pivot));
+    if (saga.status == saga_state::running || saga.status == saga_state::stuck)
+        return fmt::format(" A cancel was asked for {}; no step has met it yet.", asked);
+    return {};
+}
+
+std::string about_deadline(saga_facts const& saga)
+{
+    if (!saga.deadline || (saga.status != saga_state::running && saga.status != saga_state::stuck)) return {};
+    auto const* pivot = passed_pivot(saga);
+    if (*saga.deadline > saga.now)
+        return pivot != nullptr ? std::string{}
+                                : fmt::format(" Its deadline is in {}.", in_words(*saga.deadline - saga.now));
+    auto const passed = fmt::format(" Its deadline passed {} ago", in_words(saga.now - *saga.deadline));
+    if (pivot != nullptr)
+        return fmt::format("{}, but {} had completed: it can only go forward.", passed, named(*pivot));
+    auto const next =
+        std::ranges::find_if(saga.steps, [](auto const& s) { return !is(s.record, step_status::completed); });
+    if (saga.status == saga_state::stuck) return passed + ": put back, it goes back.";
+    return next == saga.steps.end() ? passed + "." : fmt::format("{}; {} has not taken it yet.", passed, next->service);
+}
+
+}  // namespace
+
+std::string in_words(std::chrono::microseconds time)
+{
+    using namespace std::chrono;
+    auto const s = std::max(floor<seconds>(time), seconds{0});
+    if (s < minutes{2}) return fmt::format("{} s", s.count());
+    if (s < hours{2}) return fmt::format("{} min", floor<minutes>(s).count());
+    if (s < hours{48}) return fmt::format("{} h", floor<hours>(s).count());
+    return fmt::format("{} days", floor<days>(s).count());
+}
+
+std::string explain(saga_facts const& saga)
+{
+    return where(saga) + about_order(saga) + about_deadline(saga);
+}
+
+}  // namespace skald::admin

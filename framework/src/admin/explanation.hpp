@@ -1,0 +1,63 @@
+// Why a saga is where it is, in words, worked out from what its home knows. Pure: tested case by case without a database.
+#pragma once
+
+#include "core/identity.hpp"
+#include "core/instant.hpp"
+#include "core/transition.hpp"
+
+#include <skald/definition.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace skald::admin {
+
+/// What the home knows of a step, or of its compensation.
+struct step_record
+{
+    core::step_status status{};
+    int attempts{};
+    std::string error;
+    core::instant at{};
+};
+
+struct step_facts
+{
+    std::string name;
+    std::string service;
+    step_kind kind{};
+    std::optional<step_record> record;  // nothing: nobody has told of it yet
+    std::optional<step_record> undo;
+};
+
+/// The latest order that was given for the saga.
+struct order_facts
+{
+    std::string action;
+    std::string by;
+    std::string reason;
+    core::instant at{};
+};
+
+struct saga_facts
+{
+    core::saga_id id;
+    std::string definition;
+    core::saga_state status{};
+    std::string reason;
+    core::instant created_at{};
+    core::instant now{};  // the home's clock
+    std::optional<core::instant> finished_at;
+    std::optional<core::instant> deadline;
+    std::optional<order_facts> order;
+    std::vector<step_facts> steps;  // in the itinerary's order
+};
+
+/// One to three sentences: where the saga is and why, and what to do where somebody has to.
+std::string explain(saga_facts const& saga);
+
+/// "3 min", "2 h", "40 s": for people.
+std::string in_words(std::chrono::microseconds time);
+
+}  // namespace skald::admin

@@ -1,0 +1,18 @@
+#include "admin/orders.hpp"
+
+#include "postgres/literal.hpp"
+
+#include <pqxx/pqxx>
+
+namespace skald::admin {
+
+nlohmann::json give(postgres::connection& c, order const& what)
+{
+    using postgres::literal;
+    auto const rows =
+        c.run(postgres::execute("request_control", {literal(what.action), literal(what.saga.scope),
+                                                    literal(what.saga.key), literal(what.reason), literal(what.by)}));
+    return nlohmann::json::parse(rows[0][0].c_str());
+}
+
+}  // namespace skald::admin

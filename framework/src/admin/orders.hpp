@@ -1,0 +1,25 @@
+// Orders for one saga, given at its home. See sql/migrations/0005_control.sql, skald.request_control().
+#pragma once
+
+#include "core/identity.hpp"
+#include "postgres/connection.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+namespace skald::admin {
+
+struct order
+{
+    std::string action;  // pause, resume, cancel, retry
+    core::saga_id saga;
+    std::string reason;
+    std::string by;  // the person, beside the database's user
+};
+
+/// {"id", "action", "told": [services], "step", "left"}; or {"refused": why}, and then nothing was done. One transaction.
+/// Throws what pqxx throws.
+nlohmann::json give(postgres::connection& c, order const& what);
+
+}  // namespace skald::admin

@@ -1,0 +1,110 @@
+#include "admin/parked_deliveries.hpp"
+
+#include "core/text.hpp"
+#include "postgres/literal.hpp"
+
+#include <pqxx/pqxx>
+
+#include <fmt/format.h>
+
+namespace skald::admin {
+namespace {
+
+using nlohmann::json;
+using postgres::execute;
+using postgres::literal;
+
+std::string or_null(std::optional<std::string> const& text)
+{
+    return text ? literal(*text) : "NULL";
+}
+
+json common(pqxx::row const& row)
+{
+    json parked{{"id", row["id"].as<std::int64_t>()}, {"attempts", row["attempts"].as<int>()}};
+    for (auto const* name : {"scope", "key", "step", "reason", "error", "type", "parked_at"})
+        parked[name] = row[name].c_str();
+    return parked;
+}
+
+std::optional<std::string> refusal(pqxx::result const& rows)
+{
+    return rows[0][0].is_null() ? std::nullopt : std::optional<std::string>{rows[0][0].c_str()};
+}
+
+}  // namespace
+
+json list_parked(postgres::connection& c, parked_filter const& filter)
+{
+    auto const rows = c.run(
+        execute("list_parked", {or_null(filter.reason), or_null(filter.scope), or_null(filter.key),
+                                or_null(filter.step), literal(filter.after), literal(std::int64_t{filter.limit} + 1)}));
+    json page{{"parked", json::array()}, {"next", nullptr}};
+    for (auto const& row : rows) {
+        if (page["parked"].size() == static_cast<std::size_t>(filter.limit)) {
+            page["next"] = page["parked"].back()["id"];
+            break;
+        }
+        page["parked"].push_back(common(row));
+        page["parked"].back()["body_bytes"] = row["body_bytes"].as<int>();
+    }
+    return page;
+}
+
+std::optional<std::int64_t> newest_parked(postgres::connection& c)
+{
+    auto const rows = c.run("EXECUTE newest_parked");
+    return rows[0][0].is_null() ? std::nullopt : std::optional{rows[0][0].as<std::int64_t>()};
+}
+
+std::optional<json> show_parked(postgres::connection& c, std::int64_t id)
+{
+    auto const rows = c.run(execute("show_parked", {literal(id)}));
+    if (rows.empty()) return std::nullopt;
+    auto const& row = rows[0];
+    auto parked = common(row);
+    parked["message_id"] = row["message_id"].c_str();
+    parked["content_type"] = row["content_type"].c_str();
+    parked["headers"] = json::parse(row["headers"].c_str());
+    auto const body = core::from_hex(row["body"].c_str());
+    if (core::is_storable_text(body)) parked["body"] = body;
+    else parked["body_hex"] = row["body"].c_str();
+    parked["record"] = row["record"].is_null() ? json(nullptr) : json(row["record"].c_str());
+    parked["advice"] = advice(parked["reason"], row["record"].c_str(), row["replayable"].as<bool>(), id);
+    return parked;
+}
+
+std::string advice(std::string const& reason, std::string const& record, bool replayable, std::int64_t id)
+{
+    auto const replay = fmt::format("`skald parked replay {}`", id);
+    auto const drop = fmt::format("`skald parked drop {} --reason TEXT`", id);
+    if (record == "completed" || record == "rejected" || record == "cancelled")
+        return fmt::format("Its step is {} meanwhile: there is nothing to replay. {}.", record, drop);
+    if (!replayable)
+        return fmt::format("It is older than records are kept: its step may have run meanwhile. {}.", drop);
+    if (reason == "mismatch") return fmt::format("Its key came before with another body: mend the sender. {}.", drop);
+    if (reason == "malformed" && record.empty()) return fmt::format("Mend the sender, which sends it anew. {}.", drop);
+    if (reason == "transaction_ended")
+        return fmt::format(
+            "Its step ran COMMIT or ROLLBACK itself: look at what it wrote, repair that, and take it out of "
+            "the step; then {} --yes`.",
+            replay.substr(0, replay.size() - 1));
+    if (reason == "delivery_limit")
+        return fmt::format("It came back too often: find out whether it kills its worker, and mend that; then {}.",
+                           replay);
+    if (reason == "unknown_step") return fmt::format("Deploy the service that hosts this step; then {}.", replay);
+    return fmt::format("Mend what the error says; then {}.", replay);
+}
+
+std::optional<std::string> replay_parked(postgres::connection& c, std::int64_t id, std::string const& by, bool forced)
+{
+    return refusal(c.run(execute("replay_parked", {literal(id), literal(by), forced ? "true" : "false"})));
+}
+
+std::optional<std::string> drop_parked(postgres::connection& c, std::int64_t id, std::string const& why,
+                                       std::string const& by, bool forced)
+{
+    return refusal(c.run(execute("drop_parked", {literal(id), literal(why), literal(by), forced ? "true" : "false"})));
+}
+
+}  // namespace skald::admin

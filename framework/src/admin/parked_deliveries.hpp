@@ -1,0 +1,43 @@
+// Parked deliveries, in the database where they were parked: listed, shown, put back and dropped.
+#pragma once
+
+#include "postgres/connection.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace skald::admin {
+
+struct parked_filter
+{
+    std::optional<std::string> reason{};
+    std::optional<std::string> scope{};
+    std::optional<std::string> key{};
+    std::optional<std::string> step{};
+    std::int64_t after{};  // the last id of the page before
+    int limit{50};
+};
+
+/// {"parked": [{"id", "scope", "key", "step", "reason", "error", "type", "attempts", "parked_at", "body_bytes"}],
+/// "next": id or null}, by id, which is by age.
+nlohmann::json list_parked(postgres::connection& c, parked_filter const& filter);
+
+/// The highest id there is; nothing where nothing is parked.
+std::optional<std::int64_t> newest_parked(postgres::connection& c);
+
+/// All of it, with "headers", the body as text ("body") or, where it is none, in hexadecimal ("body_hex"), and "advice".
+/// Nothing where there is no such row.
+std::optional<nlohmann::json> show_parked(postgres::connection& c, std::int64_t id);
+
+/// What to do about a parked delivery, in a sentence. `record`: the status of its step, empty where there is none.
+std::string advice(std::string const& reason, std::string const& record, bool replayable, std::int64_t id);
+
+/// Why not; nothing where it is done. One transaction, with its row in skald.audit.
+std::optional<std::string> replay_parked(postgres::connection& c, std::int64_t id, std::string const& by, bool forced);
+std::optional<std::string> drop_parked(postgres::connection& c, std::int64_t id, std::string const& why,
+                                       std::string const& by, bool forced);
+
+}  // namespace skald::admin

@@ -1,0 +1,88 @@
+#include "core/control_order.hpp"
+
+#include "core/identity.hpp"
+#include "core/instant.hpp"
+#include "core/text.hpp"
+
+#include <skald/detail/data.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+namespace skald::core {
+namespace {
+
+using nlohmann::json;
+
+bool is_uuid(std::string const& text)
+{
+    if (text.size() != 36) return false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        bool const dash = i == 8 || i == 13 || i == 18 || i == 23;
+        if (dash ? text[i] != '-' : std::isxdigit(static_cast<unsigned char>(text[i])) == 0) return false;
+    }
+    return true;
+}
+
+bool is_action(std::string const& text)
+{
+    constexpr std::array<std::string_view, 4> actions{"pause", "resume", "cancel", "retry"};
+    return std::ranges::find(actions, text) != actions.end();
+}
+
+// With its ".compensate", as the guard's record has it.
+bool is_guarded_step(std::string const& text)
+{
+    auto const key = parse_derived_key("k:" + text);
+    return key && key->guarded_step() == text;
+}
+
+bool is_short_text(std::string const& text)
+{
+    return text.size() <= 4'000 && is_storable_text(text);
+}
+
+struct member
+{
+    std::string_view name;
+    bool (*is_good)(std::string const&);
+    bool required;
+};
+
+constexpr std::array<member, 8> members{{
+    {"id", is_uuid, true},
+    {"scope", [](std::string const& s) { return is_scope(s); }, true},
+    {"key", [](std::string const& s) { return is_key(s); }, true},
+    {"action", is_action, true},
+    {"by", is_short_text, true},
+    {"requested_at", [](std::string const& s) { return parse_instant(s).has_value(); }, true},
+    {"reason", is_short_text, false},
+    {"step", is_guarded_step, false},
+}};
+
+}  // namespace
+
+std::variant<control_order, bad_order> read_control_order(std::string_view body)
+try {
+    json const received = skald::detail::parse_checked(body);
+    if (!received.is_object()) return bad_order{"an order is a JSON object"};
+    auto order = json::object();
+    for (auto const& [name, is_good, required] : members) {
+        auto const it = received.find(name);
+        if (it == received.end() && !required) continue;
+        if (it == received.end() || !it->is_string() || !is_good(it->get_ref<std::string const&>()))
+            return bad_order{"the order's " + std::string{name} + " is missing or malformed"};
+        order[std::string{name}] = *it;
+    }
+    if ((order["action"] == "retry") != order.contains("step"))
+        return bad_order{"an order to retry names its step, and no other order does"};
+    return control_order{order.dump()};
+}
+catch (data_error const& error) {
+    return bad_order{error.what()};
+}
+
+}  // namespace skald::core

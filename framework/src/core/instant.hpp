@@ -1,0 +1,20 @@
+// A point in time as headers and answers of the database carry it: UTC, RFC 3339, always to the microsecond.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace skald::core {
+
+/// By the clock of whichever server it came from; Skald compares deadlines with the database's clock and no other.
+using instant = std::chrono::sys_time<std::chrono::microseconds>;
+
+/// "2026-01-31T12:00:00.000000Z" and no other form: 27 characters, a date that exists, no leap second.
+std::optional<instant> parse_instant(std::string_view text);
+
+/// The one form. Years 0001 to 9999.
+std::string write_instant(instant at);
+
+}  // namespace skald::core

@@ -1,0 +1,178 @@
+-- What becomes of a parked delivery: it is put back, under the same derived key and through the same guard, or dropped.
+
+-- Whether a delivery that was parked then may still be sent again: not where the guard's record of its step may have been
+-- deleted since, for then it would run a second time (traps G19). The one place that knows.
+CREATE FUNCTION skald.is_replayable(parked_at timestamptz) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$ SELECT parked_at > clock_timestamp() - interval '30 days' $$;
+
+-- Why a parked delivery is not sent again; NULL where it may be. `was` is the status of its step's record.
+CREATE FUNCTION skald.refusal(p skald.parked, was skald.step_status, forced boolean) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT format('parked delivery %s: ', p.id) || CASE
+        WHEN NOT skald.is_replayable(p.parked_at)
+            THEN format('parked at %s, longer ago than records are kept: its step may have run meanwhile. Drop it',
+                        skald.instant(p.parked_at))
+        WHEN p.type IN ('skald.progress', 'skald.control') AND p.step = '' THEN NULL
+        WHEN p.step = '' THEN 'its headers name no step of a saga: mend the sender, and drop it'
+        WHEN p.reason = 'mismatch' THEN 'its key was used before with another body, and that one counts: drop it'
+        WHEN was IN ('completed', 'rejected', 'cancelled')
+            THEN format('%s of saga %s is %s meanwhile: there is nothing to replay. Drop it', p.step, p.key, was)
+        WHEN was = 'started' THEN format('%s of saga %s is under way', p.step, p.key)
+        WHEN p.reason = 'transaction_ended' AND NOT forced
+            THEN format('%s committed by itself, and what it wrote would be written again: look at its rows, and repair '
+                        'them. `skald parked replay %s --yes` then sends it', p.step, p.id) END
+$$;
+
+-- Puts a parked delivery back into this service's outbox: the next turn of its step, with its attempts counted anew, and the
+-- parked row gone in the same transaction. Returns NULL; or why not, and then nothing was done.
+CREATE FUNCTION skald.put_back(wanted bigint, forced boolean) RETURNS text
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    gone    text := format('there is no parked delivery %s: it was replayed or dropped already', wanted);
+    p       skald.parked;
+    was     skald.idempotency;
+    refused text;
+    sent    jsonb;
+BEGIN
+    SELECT * INTO p FROM skald.parked WHERE id = wanted;
+    IF NOT FOUND THEN RETURN gone; END IF;
+    -- The guard's record before the parked row, as whoever parks takes them.
+    SELECT * INTO was FROM skald.idempotency i WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step) FOR UPDATE;
+    PERFORM FROM skald.parked WHERE id = wanted FOR UPDATE;
+    IF NOT FOUND THEN RETURN gone; END IF;
+    refused := skald.refusal(p, was.status, forced);
+    IF refused IS NOT NULL THEN RETURN refused; END IF;
+
+    sent := p.headers - 'x-step-deadline';
+    IF was.status IN ('retrying', 'parked') THEN
+        -- The turn goes on, or the claim would take the message for an old copy; the budget of attempts is new.
+        sent := sent || jsonb_build_object('x-attempt', '1', 'x-snoozes', (was.attempts + was.snoozes)::text);
+        UPDATE skald.idempotency i
+           SET status = 'retrying', snoozes = i.attempts + i.snoozes, attempts = 0, updated_at = clock_timestamp()
+         WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step);
+    END IF;
+    PERFORM skald.enqueue((SELECT s.name FROM skald.service s), p.type,
+                          coalesce(nullif(p.message_id, ''), p.key || ':' || p.step), p.body, sent, p.scope,
+                          aggregatetype => coalesce(p.headers->>'x-saga', 'message'), aggregateid => p.key,
+                          content_type => p.content_type);
+    DELETE FROM skald.parked WHERE id = wanted;
+    IF was.status = 'parked' THEN PERFORM skald.tell_home(p, 'retrying', 'put back'); END IF;
+    RETURN NULL;
+END $$;
+
+-- Tells the saga's home what became of a parked delivery's step, as a step's own commit would have.
+CREATE FUNCTION skald.tell_home(p skald.parked, status text, error text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    home   text := p.headers->>'x-saga-home';
+    own    text := (SELECT s.name FROM skald.service s);
+    report jsonb := jsonb_strip_nulls(jsonb_build_object(
+        'scope', p.scope, 'key', p.key, 'step', p.step, 'service', own, 'status', status, 'attempts', 0, 'error', error,
+        'at', skald.instant(clock_timestamp()), 'saga', 'running', 'reason', p.headers->'x-saga-reason'));
+    id     text := p.key || ':' || p.step || '.progress';
+BEGIN
+    IF home = own THEN
+        PERFORM skald.advance(p.scope, p.key, 'running', p.headers->>'x-saga-reason');
+    ELSIF home IS NOT NULL THEN
+        PERFORM skald.enqueue(home, 'skald.progress', id, convert_to(jsonb_build_array(report)::text, 'UTF8'),
+                              jsonb_strip_nulls(jsonb_build_object(
+                                  'x-idempotency-key', id, 'x-saga-scope', p.scope, 'x-saga', p.headers->'x-saga',
+                                  'x-saga-version', p.headers->'x-saga-version')),
+                              p.scope, aggregatetype => coalesce(p.headers->>'x-saga', 'message'), aggregateid => p.key);
+    END IF;
+END $$;
+
+-- What an order does to a saga's parked steps here. A cancel puts back what is still open up to the pivot, so that its claim
+-- meets the cancel and the way back begins; a retry puts back the step that it names. What must not be put back unseen
+-- stays, and the home hears why. Returns that reason, or NULL.
+CREATE FUNCTION skald.put_back_open(of_scope text, of_key text, action text, named text) RETURNS text
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    p       skald.parked;
+    refused text;
+BEGIN
+    FOR p IN
+        SELECT DISTINCT ON (q.step) q.*
+          FROM skald.parked q
+          JOIN skald.idempotency i ON (i.scope, i.key, i.step) = (q.scope, q.key, q.step)
+         WHERE (q.scope, q.key) = (of_scope, of_key) AND i.status = 'parked' AND q.reason <> 'mismatch'
+           AND (   (action = 'retry' AND q.step = named)
+                OR (action = 'cancel'
+                    AND EXISTS (SELECT FROM skald.itinerary_steps(q.headers->>'x-saga-itinerary') AS l
+                                 WHERE l.step = q.step AND l.kind <> 'retriable')))
+         ORDER BY q.step, q.id DESC
+    LOOP
+        refused := skald.put_back(p.id, false);
+        IF refused IS NOT NULL THEN PERFORM skald.tell_home(p, 'parked', refused); END IF;
+    END LOOP;
+    RETURN refused;
+END $$;
+
+-- Sends a parked delivery again, in one transaction with its row in skald.audit. `forced`: also one whose step committed by
+-- itself. Returns NULL; or why not, and then nothing was done.
+CREATE FUNCTION skald.replay_parked(wanted bigint, by text DEFAULT NULL, forced boolean DEFAULT false) RETURNS text
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    p       skald.parked;
+    refused text;
+BEGIN
+    SELECT * INTO p FROM skald.parked WHERE id = wanted;
+    refused := skald.put_back(wanted, forced);
+    IF refused IS NULL THEN
+        INSERT INTO skald.audit (actor, verb, scope, key, detail)
+        VALUES (skald.actor(by), 'parked replay', p.scope, p.key, skald.summary(p));
+    END IF;
+    RETURN refused;
+END $$;
+
+-- Drops a parked delivery for good, in one transaction with its row in skald.audit. `forced`: also one that a saga waits
+-- for. Returns NULL; or why not, and then nothing was done.
+CREATE FUNCTION skald.drop_parked(wanted bigint, why text, by text DEFAULT NULL, forced boolean DEFAULT false)
+RETURNS text
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    p skald.parked;
+BEGIN
+    IF coalesce(why, '') = '' THEN RETURN 'say why it is dropped'; END IF;
+    SELECT * INTO p FROM skald.parked WHERE id = wanted FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN format('there is no parked delivery %s: it was replayed or dropped already', wanted);
+    END IF;
+    IF NOT forced AND p.reason <> 'mismatch'
+       AND EXISTS (SELECT FROM skald.idempotency i
+                    WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step) AND i.status = 'parked')
+       AND NOT EXISTS (SELECT FROM skald.parked q
+                        WHERE (q.scope, q.key, q.step) = (p.scope, p.key, p.step)
+                          AND q.reason <> 'mismatch' AND q.id <> p.id) THEN
+        RETURN format('parked delivery %s: saga %s is stuck on it, and could never go on without it. Replay it, or drop it '
+                      'with --yes', wanted, p.key);
+    END IF;
+    DELETE FROM skald.parked WHERE id = wanted;
+    INSERT INTO skald.audit (actor, verb, scope, key, detail)
+    VALUES (skald.actor(by), 'parked drop', p.scope, p.key, skald.summary(p) || jsonb_build_object('why', why));
+    RETURN NULL;
+END $$;
+
+-- What the audit keeps of a parked delivery that is gone: enough to know which it was, and not its contents.
+CREATE FUNCTION skald.summary(p skald.parked) RETURNS jsonb
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT jsonb_build_object('id', p.id, 'step', p.step, 'reason', p.reason, 'error', p.error, 'type', p.type,
+                              'message_id', p.message_id, 'parked_at', skald.instant(p.parked_at),
+                              'body_sha256', encode(sha256(p.body), 'hex'))
+$$;

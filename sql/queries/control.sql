@@ -1,0 +1,53 @@
+-- What an operator does: orders for one saga, and parked deliveries.
+
+-- name: take_control
+SELECT skald.take_control($1::jsonb)
+
+-- name: request_control
+SELECT skald.request_control($1::text, $2::text, $3::text, $4::text, $5::text)::text
+
+-- Not ended ones first, each part by age. $6..$9: behind this one (ended, created_at, scope, key); NULL: from the start.
+-- name: list_sagas
+SELECT s.scope, s.key, s.definition, s.status::text, s.reason, s.finished_at IS NOT NULL AS ended,
+       skald.instant(s.created_at) AS created_at, skald.instant(s.updated_at) AS updated_at,
+       skald.instant(s.finished_at) AS finished_at, skald.instant(s.deadline_at) AS deadline_at,
+       extract(epoch FROM clock_timestamp() - s.created_at)::bigint AS age_seconds
+  FROM skald.saga s
+ WHERE ($1::text IS NULL OR s.status = $1::text::skald.saga_status)
+   AND ($2::text IS NULL OR s.definition = $2::text)
+   AND ($3::text IS NULL OR s.scope = $3::text)
+   AND ($4::bigint IS NULL OR s.created_at <= clock_timestamp() - $4::bigint * interval '1 second')
+   AND ($6::boolean IS NULL
+        OR (s.finished_at IS NOT NULL, s.created_at, s.scope::text COLLATE "C", s.key::text COLLATE "C")
+           > ($6::boolean, $7::timestamptz, $8::text COLLATE "C", $9::text COLLATE "C"))
+ ORDER BY s.finished_at IS NOT NULL, s.created_at, s.scope, s.key
+ LIMIT $5::integer
+
+-- name: list_parked
+SELECT p.id, p.scope, p.key, p.step, p.reason, p.error, p.type, p.attempts, skald.instant(p.parked_at) AS parked_at,
+       octet_length(p.body) AS body_bytes
+  FROM skald.parked p
+ WHERE ($1::text IS NULL OR p.reason = $1::text)
+   AND ($2::text IS NULL OR p.scope = $2::text)
+   AND ($3::text IS NULL OR p.key = $3::text)
+   AND ($4::text IS NULL OR p.step = $4::text)
+   AND p.id > $5::bigint
+ ORDER BY p.id
+ LIMIT $6::integer
+
+-- name: newest_parked
+SELECT max(id) FROM skald.parked
+
+-- name: show_parked
+SELECT p.id, p.scope, p.key, p.step, p.reason, p.error, p.message_id, p.type, p.content_type, p.attempts,
+       skald.instant(p.parked_at) AS parked_at, encode(p.body, 'hex') AS body, p.headers::text AS headers,
+       i.status::text AS record, coalesce(i.attempts, 0) AS record_attempts, skald.is_replayable(p.parked_at) AS replayable
+  FROM skald.parked p
+  LEFT JOIN skald.idempotency i ON (i.scope, i.key, i.step) = (p.scope, p.key, p.step)
+ WHERE p.id = $1::bigint
+
+-- name: replay_parked
+SELECT skald.replay_parked($1::bigint, $2::text, $3::boolean)
+
+-- name: drop_parked
+SELECT skald.drop_parked($1::bigint, $2::text, $3::text, $4::boolean)

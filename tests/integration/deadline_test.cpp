@@ -1,0 +1,322 @@
+// Deadlines of sagas and steps over real databases. Time passes by moving a deadline, and never by waiting for it, but for
+// one that is milliseconds away.
+#include "http/entry.hpp"
+#include "postgres/postgres_store.hpp"
+#include "support/eventually.hpp"
+#include "support/stepped_shop.hpp"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <future>
+#include <set>
+#include <thread>
+
+using skald::test::database;
+using skald::test::stepped_shop;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto long_ago = "2020-01-01T00:00:00.000000Z";
+constexpr auto refunded = "o-1|cancelled / 1000 o-1|charge|1\no-1|refund|1 / 5 ";
+
+class timed_shop : public stepped_shop
+{
+public:
+    void begin(std::chrono::milliseconds deadline, int quantity = 1)
+    {
+        pqxx::connection c{at("orders").db.url()};
+        pqxx::work tx{c};
+        skald::start(tx, order_saga::place_order, order_saga::order{"o-1", "ann", "pen", quantity, 100},
+                     {.key = "1", .scope = "", .deadline = deadline});
+        tx.commit();
+    }
+
+    /// The saga until `step` is in the outbox of `service`, with a deadline that has passed.
+    void pass_deadline_before(std::string const& service, std::string const& step)
+    {
+        auto const waiting = "type = '" + step + "'";
+        for (int i = 0; i < 20 && at(service).db.one("SELECT count(*) FROM skald.outbox WHERE " + waiting) == "0"; ++i)
+            for (auto const* name : {"orders", "payments", "shipping"}) {
+                if (at(service).db.one("SELECT count(*) FROM skald.outbox WHERE " + waiting) != "0") break;
+                at(name).relay_due();
+                at(name).settle_one();
+            }
+        REQUIRE(at(service).db.one("SELECT count(*) FROM skald.outbox WHERE " + waiting) == "1");
+        at(service).db.run("UPDATE skald.outbox SET headers = headers || jsonb_build_object('x-saga-deadline', '" +
+                           std::string{long_ago} + "') WHERE " + waiting);
+    }
+};
+
+std::string claim(database const& db, std::string const& step, std::string const& deadline, std::string const& more = "")
+{
+    return db.one("SELECT verdict || ' ' || held || ' ' || coalesce(cause, '-') || ' ' || coalesce(reason, '-') FROM "
+                  "skald.claim(ARRAY[''], ARRAY['k'], ARRAY['" + step + "'], ARRAY[sha256('{}')], deadlines => "
+                  "ARRAY[" + deadline + "]::timestamptz[]" + more + ")");
+}
+
+constexpr auto passed = "'2020-01-01'", far_away = "clock_timestamp() + interval '1 hour'";
+
+}  // namespace
+
+TEST_CASE("a saga's deadline counts from its start at home, and every message carries it unchanged")
+{
+    timed_shop s;
+    s.begin(10min);
+    auto const at = s.at("orders").db.one("SELECT skald.instant(deadline_at) FROM skald.saga");
+    CHECK(s.at("orders").db.one("SELECT deadline_at - created_at BETWEEN '9 min' AND '11 min' FROM skald.saga") == "t");
+    s.run();
+    for (auto const* step : {"create-order", "charge-payment", "arrange-shipping", "confirm-order"})
+        CHECK(skald::core::find_header(s.last_sent(step).headers, "x-saga-deadline") == at);
+    CHECK(s.saga_status("1") == "completed");
+}
+
+TEST_CASE("a saga without a deadline has none, and one that is not in the future is refused")
+{
+    timed_shop s;
+    CHECK_THROWS_AS(s.begin(-1ms), std::invalid_argument);
+    s.begin(0ms);
+    CHECK(s.at("orders").db.one("SELECT deadline_at IS NULL FROM skald.saga") == "t");
+    s.run();
+    CHECK(!skald::core::find_header(s.last_sent("charge-payment").headers, "x-saga-deadline"));
+    CHECK_THROWS(s.at("orders").db.run("SELECT skald.start('', '2', 'd', 1, '{}', 'forward 1/1 a@orders=pivot', sha256('x'), "
+                                       "'orders', 'a', 'x', '{}', deadline => '0')"));
+}
+
+TEST_CASE("a deadline that passes before a step up to the pivot sends the saga back with that reason")
+{
+    timed_shop s;
+    s.begin(10min);
+    s.pass_deadline_before("payments", "arrange-shipping");
+    s.run();
+    CHECK(s.effects() == refunded);
+    CHECK(s.saga_status("1") == "compensated");
+    CHECK(s.at("orders").db.one("SELECT reason FROM skald.saga") == "deadline passed");
+    CHECK(s.parked().empty());
+}
+
+TEST_CASE("a deadline that passes before the first step ends the saga with nothing done")
+{
+    timed_shop s;
+    s.begin(10min);
+    s.pass_deadline_before("orders", "create-order");
+    s.run();
+    CHECK(s.effects() == " / 1000  / 5 ");
+    CHECK(s.saga_status("1") == "compensated");
+}
+
+TEST_CASE("a deadline that passes behind the pivot, or on the way back, changes nothing")
+{
+    timed_shop ahead;
+    ahead.begin(10min);
+    ahead.pass_deadline_before("shipping", "confirm-order");
+    ahead.run();
+    CHECK(ahead.saga_status("1") == "completed");
+
+    timed_shop back;
+    back.begin(10min, 6);
+    back.run();
+    auto undo = back.last_sent("charge-payment");
+    REQUIRE(undo.id == "1:charge-payment.compensate");
+    CHECK(back.saga_status("1") == "compensated");
+    auto read = skald::core::read_envelope(undo);
+    REQUIRE(std::holds_alternative<skald::core::envelope>(read));
+    CHECK(!std::get<skald::core::envelope>(read).deadline());
+}
+
+TEST_CASE("S01: what has its result before its deadline keeps it, however often it comes after")
+{
+    database const db;
+    CHECK(claim(db, "pay", far_away) == "fresh true - -");
+    CHECK(claim(db, "pay", passed) == "duplicate false - -");
+}
+
+TEST_CASE("S01: what met its deadline first never runs, also where a copy knows no deadline")
+{
+    database const db;
+    CHECK(claim(db, "pay", passed) == "cancelled true deadline deadline passed");
+    db.run("UPDATE skald.idempotency SET status = 'cancelled'");
+    CHECK(claim(db, "pay", "NULL") == "cancelled false - -");
+}
+
+TEST_CASE("S01: who waits for a running step when the deadline passes learns what that step came to")
+{
+    for (bool const commits : {true, false}) {
+        CAPTURE(commits);
+        database const db;
+        pqxx::connection c{db.url()};
+        pqxx::work running{c};
+        running.exec("SELECT * FROM skald.claim(ARRAY[''], ARRAY['k'], ARRAY['pay'], ARRAY[sha256('{}')])");
+        auto late = std::async(std::launch::async, [&] { return claim(db, "pay", passed); });
+        while (db.one("SELECT count(*) FROM pg_stat_activity WHERE " + std::to_string(c.backendpid()) +
+                      " = ANY (pg_blocking_pids(pid))") == "0")
+            std::this_thread::yield();
+        if (commits) running.commit();
+        else running.abort();
+        CHECK(late.get() == (commits ? "duplicate false - -" : "cancelled true deadline deadline passed"));
+    }
+}
+
+TEST_CASE("a deadline that passes while the claim waits counts: it is read behind the wait")
+{
+    database const db;
+    pqxx::connection c{db.url()};
+    pqxx::work running{c};
+    running.exec("SELECT * FROM skald.claim(ARRAY[''], ARRAY['k'], ARRAY['pay'], ARRAY[sha256('{}')])");
+    auto const soon = db.one("SELECT clock_timestamp() + interval '50 ms'");
+    auto waiting = std::async(std::launch::async, [&] { return claim(db, "pay", "'" + soon + "'"); });
+    REQUIRE(skald::testing::eventually([&] { return db.one("SELECT clock_timestamp() > '" + soon + "'") == "t"; }));
+    running.abort();
+    CHECK(waiting.get() == "cancelled true deadline deadline passed");
+}
+
+TEST_CASE("deadlines do not apply past the pivot, to a compensation, or to a request; an operator's reason comes first")
+{
+    database const db;
+    CHECK(claim(db, "ship", passed, ", past_pivot => ARRAY[true]") == "fresh true - -");
+    CHECK(claim(db, "", passed) == "fresh true - -");
+    CHECK(claim(db, "ship.compensate", passed) == "fresh true - -");
+    CHECK(claim(db, "other.compensate", passed) == "cancelled true nothing to undo nothing to undo");
+    db.run("INSERT INTO skald.control (scope, key, action, reason) VALUES ('', 'k', 'cancel', 'I said so')");
+    CHECK(claim(db, "pay", passed) == "cancelled true operator I said so");
+    db.run("UPDATE skald.control SET action = 'pause'");
+    CHECK(claim(db, "third", passed) == "paused false - -");
+}
+
+TEST_CASE("each item of a call has its own deadline")
+{
+    database const db;
+    CHECK(db.rows("SELECT ord, verdict FROM skald.claim(ARRAY['','',''], ARRAY['a','b','c'], ARRAY['s','s','s'], "
+                  "ARRAY[sha256('x'),sha256('x'),sha256('x')], deadlines => ARRAY['infinity', '2020-01-01', NULL]::timestamptz[])"
+                  " ORDER BY ord") == "1|fresh\n2|cancelled\n3|fresh");
+}
+
+namespace {
+
+struct errand
+{
+    std::string id;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(errand, id)
+
+inline constexpr skald::compensatable<errand> leave{"leave", "orders"};
+inline constexpr skald::pivot<errand> arrive{"arrive", "orders"};
+inline constexpr auto run_errand = skald::define("run-errand", leave, arrive);
+
+struct leaving final : skald::compensatable_step<errand>
+{
+    skald::outcome execute(skald::step_context&, errand&) const override { return skald::done(); }
+    void compensate(skald::step_context&, errand&) const override {}
+};
+
+struct arriving final : skald::pivot_step<errand>
+{
+    explicit arriving(std::function<skald::outcome()> w) : what{std::move(w)} {}
+    skald::outcome execute(skald::step_context&, errand&) const override { return what(); }
+    std::function<skald::outcome()> what;
+};
+
+/// A saga whose pivot does not get done, under a policy that would wait for hours.
+class errands : public skald::test::world
+{
+public:
+    errands(skald::retry policy, std::function<skald::outcome()> what) : world{{"orders"}}
+    {
+        at("orders").host(run_errand, leave, leaving{});
+        at("orders").host_with(run_errand, arrive, arriving{std::move(what)}, policy);
+        start(run_errand, errand{"e"}, "k");
+        run();
+    }
+    std::string waiting(std::string const& what) { return at("orders").db.one("SELECT " + what + " FROM skald.outbox"); }
+};
+
+skald::outcome breaks()
+{
+    throw std::runtime_error{"no bridge"};
+}
+
+constexpr auto due_at_deadline = "due_at BETWEEN (headers->>'x-step-deadline')::timestamptz AND "
+                                 "(headers->>'x-step-deadline')::timestamptz + interval '10 s'";
+
+}  // namespace
+
+TEST_CASE("a step's deadline travels with its retries from the first one on, and stays what it was")
+{
+    errands e{{.attempts_max = 100, .first = 0ms, .longest = 0ms, .deadline = 1h}, breaks};
+    // Attempts without a wait run one after the other: the hundred are used up long before the hour.
+    CHECK(e.saga_status("k") == "compensated");
+    std::set<std::string> deadlines;
+    int retries = 0;
+    for (auto const& m : e.transport().captured()) {
+        if (m.id != "k:arrive" || skald::core::find_header(m.headers, "x-attempt") == "1") continue;
+        ++retries;
+        deadlines.emplace(skald::core::find_header(m.headers, "x-step-deadline").value_or("none"));
+    }
+    CHECK(retries == 99);
+    CHECK(deadlines.size() == 1);
+    CHECK(deadlines.begin()->size() == 27);
+    CHECK(!skald::core::find_header(e.last_sent("leave").headers, "x-step-deadline"));
+}
+
+TEST_CASE("a step whose deadline comes during its backoff is tried at the deadline, and goes back then")
+{
+    errands e{{.attempts_max = 100, .first = 2h, .longest = 2h, .deadline = 50ms}, breaks};
+    REQUIRE(e.saga_status("k") == "running");
+    CHECK(e.waiting(due_at_deadline) == "t");
+    REQUIRE(skald::testing::eventually([&] {
+        e.run();
+        return e.saga_status("k") == "compensated";
+    }));
+    CHECK(e.at("orders").db.one("SELECT reason FROM skald.saga") == "deadline passed");
+    CHECK(e.at("orders").db.one("SELECT status FROM skald.idempotency WHERE step = 'arrive'") == "cancelled");
+}
+
+TEST_CASE("a snooze is cut short by the deadline as well")
+{
+    errands e{{.deadline = 50ms}, [] { return skald::snooze(2h); }};
+    CHECK(e.waiting(due_at_deadline) == "t");
+    REQUIRE(skald::testing::eventually([&] {
+        e.run();
+        return e.saga_status("k") == "compensated";
+    }));
+}
+
+TEST_CASE("a step that breaks, and whose deadline has passed while it ran, goes back at once")
+{
+    std::function<void()> wait;
+    errands e{{.attempts_max = 100, .first = 2h, .longest = 2h, .deadline = 24h}, [&] {
+                  if (wait) wait();
+                  return breaks();
+              }};
+    auto const& db = e.at("orders").db;
+    db.run("UPDATE skald.outbox SET due_at = now(), headers = headers || "
+           "jsonb_build_object('x-step-deadline', skald.instant(clock_timestamp() + interval '2 s'))");
+    auto const deadline = e.waiting("headers->>'x-step-deadline'");
+    wait = [&] {
+        REQUIRE(skald::testing::eventually([&] { return db.one("SELECT clock_timestamp() > '" + deadline + "'") == "t"; }));
+    };
+    e.run();
+    CHECK(e.saga_status("k") == "compensated");
+    CHECK(db.one("SELECT status FROM skald.idempotency WHERE step = 'arrive'") == "cancelled");
+}
+
+TEST_CASE("a saga that a request starts has its deadline from the server's clock")
+{
+    database const db;
+    skald::postgres::postgres_store store{{.url = db.url()}};
+    skald::runtime::wakeup wake;
+    skald::core::silent_logger log;
+    skald::http::entry entry{"orders", store, wake, log};
+    skald::http::request r;
+    r.method = "POST";
+    r.headers = {{"Idempotency-Key", "k"}};
+    auto const answer = entry.answer(r, "/errands", "", [](skald::http::request_context& ctx) {
+        ctx.start(run_errand, leaving{}, errand{"e"}, 1h);
+        return skald::http::json_response(202, {});
+    });
+    CHECK(answer.status == 202);
+    CHECK(db.one("SELECT deadline_at - created_at BETWEEN '59 min' AND '61 min' FROM skald.saga") == "t");
+    CHECK(db.one("SELECT headers->>'x-saga-deadline' = (SELECT skald.instant(deadline_at) FROM skald.saga) FROM "
+                 "skald.outbox") == "t");
+}

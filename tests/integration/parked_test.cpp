@@ -1,0 +1,222 @@
+// Parked deliveries: put back once, dropped on the record, and never run twice.
+#include "admin/parked_deliveries.hpp"
+#include "support/stepped_shop.hpp"
+
+#include <doctest/doctest.h>
+
+#include <latch>
+#include <thread>
+
+using skald::test::stepped_shop;
+
+namespace {
+
+constexpr auto completed = "o-1|confirmed / 900 o-1|charge|1 / 4 o-1|1";
+
+class parking_shop : public stepped_shop
+{
+public:
+    /// A saga whose charge the broker gave up on: parked at payments, and stuck.
+    void park_charge()
+    {
+        order("1");
+        at("orders").relay_due();
+        at("orders").settle_one();
+        at("orders").relay_due();
+        auto given_up = delivery_of(last_sent("charge-payment"));
+        given_up.given_up = true;
+        at("payments").settle(given_up);
+        run();
+        REQUIRE(saga_status("1") == "stuck");
+        REQUIRE(parked() == "payments|delivery_limit|1");
+    }
+
+    std::int64_t id() { return std::stoll(at("payments").db.one("SELECT max(id) FROM skald.parked")); }
+
+    /// The refusal, or nothing.
+    std::string replay(std::int64_t which, bool forced = false)
+    {
+        skald::postgres::connection c{{.url = at("payments").db.url()}};
+        return skald::admin::replay_parked(c, which, "eve", forced).value_or("");
+    }
+
+    std::string drop(std::int64_t which, bool forced = false, std::string const& why = "a test")
+    {
+        skald::postgres::connection c{{.url = at("payments").db.url()}};
+        return skald::admin::drop_parked(c, which, why, "eve", forced).value_or("");
+    }
+
+    std::string record()
+    {
+        return at("payments").db.rows("SELECT status, attempts, snoozes FROM skald.idempotency WHERE step = 'charge-payment'");
+    }
+
+    std::string audit() { return at("payments").db.rows("SELECT verb, key, detail->>'reason' FROM skald.audit ORDER BY id"); }
+
+    static bool contains(std::string const& text, std::string const& part) { return text.find(part) != std::string::npos; }
+};
+
+}  // namespace
+
+TEST_CASE("a replayed step runs once, though it is replayed twice and delivered twice")
+{
+    parking_shop s;
+    s.park_charge();
+    auto const id = s.id();
+    CHECK(s.replay(id).empty());
+    CHECK(s.contains(s.replay(id), "it was replayed or dropped already"));
+    s.at("payments").relay_due();
+    s.transport().inject(s.last_sent("charge-payment"));
+    s.run();
+    CHECK(s.effects() == completed);
+    CHECK(s.saga_status("1") == "completed");
+    CHECK(s.audit() == "parked replay|1|delivery_limit");
+    CHECK(s.at("payments").db.one("SELECT actor FROM skald.audit").starts_with("eve as "));
+}
+
+TEST_CASE("two operators who replay the same delivery at once put it back once")
+{
+    parking_shop s;
+    s.park_charge();
+    auto const id = s.id();
+    std::latch both{2};
+    std::array<std::string, 2> said;
+    auto const press = [&](std::string& answer) {
+        both.arrive_and_wait();
+        answer = s.replay(id);
+    };
+    std::jthread{[&] { press(said[0]); }}, press(said[1]);
+    CHECK(said[0].empty() != said[1].empty());
+    CHECK(s.at("payments").db.one("SELECT count(*) FROM skald.outbox WHERE type = 'charge-payment'") == "1");
+    s.run();
+    CHECK(s.effects() == completed);
+}
+
+TEST_CASE("a replay keeps the derived key, moves the turn on and counts the attempts anew")
+{
+    parking_shop s;
+    s.park_charge();
+    s.at("payments").db.run("UPDATE skald.idempotency SET attempts = 5, snoozes = 2 WHERE step = 'charge-payment'");
+    CHECK(s.replay(s.id()).empty());
+    CHECK(s.record() == "retrying|0|7");
+    CHECK(s.at("payments").db.rows("SELECT idempotency_key, destination, headers->>'x-attempt', headers->>'x-snoozes', "
+                                   "headers->>'x-idempotency-key' FROM skald.outbox WHERE type = 'charge-payment'") ==
+          "1:charge-payment|payments|1|7|1:charge-payment");
+    s.at("payments").relay_due();
+    while (s.at("orders").settle_one()) continue;
+    CHECK(s.saga_status("1") == "running");
+    s.run();
+    CHECK(s.record() == "completed|1|7");
+}
+
+TEST_CASE("what became of the step meanwhile is told, and nothing is put back")
+{
+    parking_shop s;
+    s.park_charge();
+    for (auto const* status : {"completed", "rejected", "cancelled"}) {
+        s.at("payments").db.run("UPDATE skald.idempotency SET status = '" + std::string{status} + "' WHERE step = 'charge-payment'");
+        CHECK(s.contains(s.replay(s.id()), "charge-payment of saga 1 is " + std::string{status} + " meanwhile"));
+    }
+    CHECK(s.at("payments").db.one("SELECT count(*) FROM skald.outbox") == "0");
+    CHECK(s.audit().empty());
+}
+
+TEST_CASE("what is older than records are kept is not replayed")
+{
+    parking_shop s;
+    s.park_charge();
+    s.at("payments").db.run("UPDATE skald.parked SET parked_at = now() - interval '31 days'");
+    CHECK(s.contains(s.replay(s.id()), "longer ago than records are kept"));
+    s.at("payments").db.run("UPDATE skald.parked SET parked_at = now() - interval '29 days'");
+    CHECK(s.replay(s.id()).empty());
+}
+
+TEST_CASE("a step that committed by itself is put back only by whoever says that he has looked")
+{
+    parking_shop s;
+    s.park_charge();
+    s.at("payments").db.run("UPDATE skald.parked SET reason = 'transaction_ended'");
+    CHECK(s.contains(s.replay(s.id()), "committed by itself"));
+    s.at("orders").db.run("SELECT skald.request_control('retry', '', '1')");
+    s.run();
+    CHECK_MESSAGE(s.saga_status("1") == "stuck", "a retry from home does not put it back unseen either");
+    CHECK(s.contains(s.at("orders").db.one("SELECT error FROM skald.progress WHERE status = 'parked'"), "--yes"));
+    CHECK(s.replay(s.id(), true).empty());
+    s.run();
+    CHECK(s.effects() == completed);
+}
+
+TEST_CASE("another body under a used key, and headers that name no step, are nothing to replay")
+{
+    parking_shop s;
+    s.order("1");
+    s.run();
+    auto forged = s.last_sent("charge-payment");
+    forged.body = R"({"id":"o-1","customer":"ann","sku":"pen","quantity":1,"cents":999})";
+    s.transport().inject(forged);
+    s.run();
+    CHECK(s.contains(s.replay(s.id()), "used before with another body"));
+    forged.headers.clear();
+    s.transport().inject(forged);
+    s.run();
+    CHECK(s.contains(s.replay(s.id()), "its headers name no step"));
+    CHECK(s.drop(s.id()).empty());
+}
+
+TEST_CASE("a delivery that no record knows is put back as it came")
+{
+    parking_shop s;
+    s.order("1");
+    s.at("orders").relay_due();
+    s.at("orders").settle_one();
+    s.at("orders").relay_due();
+    auto const& db = s.at("payments").db;
+    auto const d = s.delivery_of(s.last_sent("charge-payment"));
+    skald::postgres::postgres_store store{{.url = db.url()}};
+    skald::ports::changes changes;
+    changes.parked.push_back({{"", "1"}, "charge-payment", "unsettled", "the disk was full", d.message, 0});
+    store.write(changes);
+    CHECK(s.replay(s.id()).empty());
+    CHECK(db.one("SELECT headers->>'x-attempt' FROM skald.outbox") == "1");
+    s.run();
+    CHECK(s.effects() == completed);
+}
+
+TEST_CASE("a dropped delivery is gone, and who dropped which one and why is kept")
+{
+    parking_shop s;
+    s.park_charge();
+    CHECK(s.contains(s.drop(s.id()), "saga 1 is stuck on it"));
+    CHECK(s.drop(s.id(), true, "").starts_with("say why"));
+    CHECK(s.parked() == "payments|delivery_limit|1");
+    auto const id = s.id();
+    CHECK(s.drop(id, true).empty());
+    CHECK(s.parked().empty());
+    CHECK(s.contains(s.drop(id), "it was replayed or dropped already"));
+    CHECK(s.at("payments").db.rows("SELECT verb, key, detail->>'why', detail->>'step', length(detail->>'body_sha256') FROM "
+                                   "skald.audit") == "parked drop|1|a test|charge-payment|64");
+}
+
+TEST_CASE("lists go page by page and filter by what an operator knows")
+{
+    parking_shop s;
+    s.park_charge();
+    skald::postgres::connection c{{.url = s.at("payments").db.url()}};
+    s.at("payments").db.run("INSERT INTO skald.parked (key, step, reason, body, fingerprint) SELECT 'k' || n, 's', 'malformed', "
+                            "'\\xff', sha256(n::text::bytea) FROM generate_series(1, 4) n");
+    skald::admin::parked_filter filter{.limit = 2};
+    std::string seen;
+    for (nlohmann::json page;;) {
+        page = skald::admin::list_parked(c, filter);
+        for (auto const& p : page["parked"]) seen += p["key"].get<std::string>() + ' ';
+        if (page["next"].is_null()) break;
+        filter.after = page["next"];
+    }
+    CHECK(seen == "1 k1 k2 k3 k4 ");
+    CHECK(skald::admin::list_parked(c, {.reason = "delivery_limit"})["parked"].size() == 1);
+    CHECK(skald::admin::list_parked(c, {.key = "k2"})["parked"].size() == 1);
+    CHECK(skald::admin::list_parked(c, {.step = "s"})["parked"].size() == 4);
+    CHECK(skald::admin::list_parked(c, {.scope = "other"})["parked"].empty());
+    CHECK(skald::admin::show_parked(c, s.id())->at("body_hex") == "ff");
+    CHECK(!skald::admin::show_parked(c, s.id() + 1));
+}

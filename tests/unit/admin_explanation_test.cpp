@@ -1,0 +1,173 @@
+// Why a saga is where it is: case by case, the sentence that an operator reads.
+#include <doctest/doctest.h>
+
+#include "admin/explanation.hpp"
+
+using namespace skald::admin;
+using skald::step_kind;
+using skald::core::instant;
+using skald::core::saga_state;
+using skald::core::step_status;
+using namespace std::chrono_literals;
+
+namespace {
+
+instant const noon = skald::core::parse_instant("2026-01-31T12:00:00.000000Z").value();
+
+/// The order saga at noon, of which nothing has run; the tests say what has.
+saga_facts saga(saga_state status = saga_state::running)
+{
+    saga_facts s;
+    s.id = {"", "k"};
+    s.definition = "place-order";
+    s.status = status;
+    s.created_at = noon - 10min;
+    s.now = noon;
+    s.steps = {{"create-order", "orders", step_kind::compensatable, {}, {}},
+               {"charge-payment", "payments", step_kind::compensatable, {}, {}},
+               {"arrange-shipping", "shipping", step_kind::pivot, {}, {}},
+               {"confirm-order", "orders", step_kind::retriable, {}, {}}};
+    return s;
+}
+
+step_record was(step_status status, std::chrono::seconds ago = 3min, int attempts = 1, std::string error = "")
+{
+    return {status, attempts, std::move(error), noon - ago};
+}
+
+saga_facts with_steps_done(std::size_t count, saga_state status = saga_state::running)
+{
+    auto s = saga(status);
+    for (std::size_t i = 0; i < count; ++i) s.steps[i].record = was(step_status::completed, 9min - std::chrono::minutes{i});
+    return s;
+}
+
+}  // namespace
+
+TEST_CASE("running: who has to take which step, and since when")
+{
+    CHECK(explain(saga()) == "running: waiting for orders to take create-order since 2026-01-31 11:50:00Z (10 min ago).");
+    CHECK(explain(with_steps_done(2)) ==
+          "running: waiting for shipping to take arrange-shipping since 2026-01-31 11:52:00Z (8 min ago).");
+    CHECK(explain(with_steps_done(4)) == "running: every step has run, and its end is being noted.");
+}
+
+TEST_CASE("running: a step that is tried again says how often it failed, and with what")
+{
+    auto s = with_steps_done(2);
+    s.steps[2].record = was(step_status::retrying, 40s, 2, "no bridge");
+    CHECK(explain(s) == "running: arrange-shipping failed 2 times at shipping, last at 2026-01-31 11:59:20Z (40 s ago): no "
+                        "bridge; it is tried again by itself.");
+    s.steps[2].record = was(step_status::retrying, 40s, 1, "no bridge");
+    CHECK(explain(s).find("failed once at shipping") != std::string::npos);
+    s.steps[2].record = was(step_status::retrying, 40s, 0, "snoozed");
+    CHECK(explain(s) == "running: arrange-shipping put itself off at shipping since 2026-01-31 11:59:20Z (40 s ago).");
+    s.steps[2].record = was(step_status::retrying, 40s, 0, "put back");
+    CHECK(explain(s).find("was put back by an operator at 2026-01-31 11:59:20Z") != std::string::npos);
+}
+
+TEST_CASE("compensating: why, and whose undo is next")
+{
+    auto s = with_steps_done(2, saga_state::compensating);
+    s.reason = "out of stock";
+    s.steps[2].record = was(step_status::rejected, 2min, 1, "out of stock");
+    CHECK(explain(s) == "compensating: out of stock; waiting for payments to undo charge-payment since 2026-01-31 11:58:00Z "
+                        "(2 min ago).");
+    s.steps[1].undo = was(step_status::retrying, 1min, 3, "deadlock");
+    CHECK(explain(s).find("the undo of charge-payment failed 3 times at payments") != std::string::npos);
+    s.steps[1].undo = was(step_status::completed, 1min);
+    CHECK(explain(s).find("waiting for orders to undo create-order since 2026-01-31 11:59:00Z") != std::string::npos);
+    s.steps[0].undo = was(step_status::completed, 0s);
+    CHECK(explain(s) == "compensating: out of stock; what had run is being undone.");
+}
+
+TEST_CASE("stuck: what was parked where, after how many attempts, and the command that goes on")
+{
+    auto s = with_steps_done(2, saga_state::stuck);
+    s.steps[1].undo = was(step_status::parked, 3min, 5, "no wallet");
+    CHECK(explain(s) == "stuck: charge-payment.compensate was parked at payments after 5 attempts, 2026-01-31 11:57:00Z (3 min "
+                        "ago): no wallet. Mend the cause, then `skald saga retry k`.");
+    s.steps[1].undo.reset();
+    s.steps[2].record = was(step_status::parked, 3min, 0, "too often");
+    CHECK(explain(s) == "stuck: arrange-shipping was parked at shipping, 2026-01-31 11:57:00Z (3 min ago): too often. Mend the "
+                        "cause, then `skald saga retry k`, or give it up with `skald saga cancel k`.");
+    s = with_steps_done(3, saga_state::stuck);
+    s.steps[3].record = was(step_status::parked, 3min, 1, "no row");
+    CHECK(explain(s).find("after 1 attempt, ") != std::string::npos);
+    CHECK_MESSAGE(explain(s).find("saga cancel") == std::string::npos, "behind the pivot there is nothing to give up");
+    CHECK(explain(with_steps_done(3, saga_state::stuck)).find("`skald parked list`") != std::string::npos);
+}
+
+TEST_CASE("commands can be copied into a shell, whatever the key and the scope")
+{
+    auto s = with_steps_done(3, saga_state::stuck);
+    s.id = {"a b", "it's"};
+    s.steps[3].record = was(step_status::parked);
+    CHECK(explain(s).find("`skald saga retry 'it'\\''s' --scope 'a b'`") != std::string::npos);
+}
+
+TEST_CASE("ended: when, and why")
+{
+    auto s = with_steps_done(4, saga_state::completed);
+    s.finished_at = noon - 5h;
+    CHECK(explain(s) == "completed at 2026-01-31 07:00:00Z (5 h ago): every step has run.");
+    s = with_steps_done(1, saga_state::compensated);
+    s.finished_at = noon - 72h;
+    s.reason = "insufficient funds";
+    CHECK(explain(s) == "compensated at 2026-01-28 12:00:00Z (3 days ago): insufficient funds. What had run was undone.");
+}
+
+TEST_CASE("an order is told as long as it means something")
+{
+    auto s = with_steps_done(1);
+    s.order = order_facts{"pause", "eve", "looking", noon - 1min};
+    CHECK(explain(s).ends_with(" It is paused by eve at 2026-01-31 11:59:00Z (60 s ago): looking. Let it go on with `skald saga "
+                               "resume k`."));
+    s.order->action = "resume";
+    CHECK(explain(s) == explain(with_steps_done(1)));
+    s.order->action = "cancel";
+    CHECK(explain(s).ends_with("A cancel was asked for by eve at 2026-01-31 11:59:00Z (60 s ago): looking; no step has met it yet."));
+    s.status = saga_state::compensating;
+    CHECK(explain(s).find("A cancel") == std::string::npos);
+}
+
+TEST_CASE("a cancel that came behind the pivot is told as too late, also when the saga has ended")
+{
+    for (auto const status : {saga_state::running, saga_state::completed}) {
+        auto s = with_steps_done(3, status);
+        s.order = order_facts{"cancel", "eve", "", noon - 1min};
+        CHECK(explain(s).ends_with("too late: arrange-shipping, the pivot, had completed, and behind it a saga can only go "
+                                   "forward."));
+    }
+}
+
+TEST_CASE("where there is no pivot, the last step that can be undone is the turning point")
+{
+    auto s = with_steps_done(2);
+    s.steps.erase(s.steps.begin() + 2);
+    s.order = order_facts{"cancel", "eve", "", noon - 1min};
+    CHECK(explain(s).find("too late: charge-payment had completed") != std::string::npos);
+    s.steps.erase(s.steps.begin(), s.steps.begin() + 2);
+    CHECK(explain(s).ends_with("in vain: no step of it can be undone."));
+}
+
+TEST_CASE("a deadline: when it comes, or who has not met it yet")
+{
+    auto s = with_steps_done(1);
+    s.deadline = noon + 4min;
+    CHECK(explain(s).ends_with(" Its deadline is in 4 min."));
+    s.deadline = noon - 3min;
+    CHECK(explain(s).ends_with(" Its deadline passed 3 min ago; payments has not taken it yet."));
+    auto past = with_steps_done(3);
+    past.deadline = noon - 3min;
+    CHECK(explain(past).ends_with(" Its deadline passed 3 min ago, but arrange-shipping, the pivot, had completed: it can only "
+                                  "go forward."));
+    past.deadline = noon + 3min;
+    CHECK(explain(past).find("deadline") == std::string::npos);
+    s.status = saga_state::compensating;
+    CHECK(explain(s).find("deadline") == std::string::npos);
+    s = with_steps_done(1, saga_state::stuck);
+    s.steps[1].record = was(step_status::parked);
+    s.deadline = noon - 3min;
+    CHECK(explain(s).ends_with("Its deadline passed 3 min ago: put back, it goes back."));
+}

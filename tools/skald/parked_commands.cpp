@@ -1,0 +1,196 @@
+// `skald parked ...`: what becomes of the deliveries that a service gave up on, in that service's database.
+#include "commands.hpp"
+
+#include "admin/parked_deliveries.hpp"
+#include "database.hpp"
+#include "table.hpp"
+
+#include <skald/errors.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <memory>
+#include <vector>
+
+namespace skald::tools {
+namespace {
+
+using nlohmann::json;
+
+struct choice_of_parked
+{
+    admin::parked_filter filter;
+    std::vector<std::int64_t> ids;
+    std::string why;
+    std::string by;
+    bool all{};
+    bool yes{};
+};
+
+int list(admin::parked_filter const& filter, output const& out)
+{
+    auto c = connect();
+    auto const page = admin::list_parked(c, filter);
+    std::vector<std::vector<std::string>> rows{{"ID", "PARKED AT", "REASON", "KEY", "SCOPE", "STEP", "ERROR"}};
+    for (auto const& p : page["parked"])
+        rows.push_back({p["id"].dump(), p["parked_at"], p["reason"], p["key"], p["scope"], p["step"], p["error"]});
+    auto text = rows.size() > 1 ? table(rows) : "nothing here is parked like that";
+    if (!page["next"].is_null()) text += "\nmore: --after " + page["next"].dump();
+    out.tell(text, page);
+    return 0;
+}
+
+int show(std::int64_t id, output const& out)
+{
+    auto c = connect();
+    auto const p = admin::show_parked(c, id);
+    if (!p) return out.refuse(fmt::format("there is no parked delivery {} here", id));
+    auto text = fmt::format(
+        "parked delivery {} ({}) at {}\nsaga {}{}, step {}, attempts {}\nerror: {}\n{}\n\n", id,
+        p->at("reason").get<std::string>(), p->at("parked_at").get<std::string>(), p->at("key").get<std::string>(),
+        p->at("scope") == "" ? "" : " of scope " + p->at("scope").get<std::string>(), p->at("step").get<std::string>(),
+        p->at("attempts").get<int>(), p->at("error").get<std::string>(), p->at("advice").get<std::string>());
+    for (auto const& [name, value] : p->at("headers").items())
+        text += fmt::format("{}: {}\n", name, value.is_string() ? value.get<std::string>() : value.dump());
+    text += '\n' + (p->contains("body") ? p->at("body").get<std::string>() : p->at("body_hex").get<std::string>());
+    out.tell(text, *p);
+    return 0;
+}
+
+// Each in a transaction of its own: what is refused holds nothing up.
+class tally
+{
+public:
+    tally(std::string_view did, output const& out) : did_{did}, out_{out} {}
+
+    void note(std::int64_t id, std::optional<std::string> const& refused)
+    {
+        if (!refused) return done_.push_back(id);
+        refused_.push_back({{"id", id}, {"why", *refused}});
+        if (!out_.json) std::fprintf(stderr, "skald: %s\n", refused->c_str());
+    }
+
+    int tell() const
+    {
+        out_.tell(refused_.empty() ? fmt::format("{} {}", done_.size(), did_)
+                                   : fmt::format("{} {}, {} refused", done_.size(), did_, refused_.size()),
+                  {{std::string{did_}, done_}, {"refused", refused_}});
+        return refused_.empty() ? 0 : 1;
+    }
+
+private:
+    std::string_view did_;
+    output const& out_;
+    std::vector<std::int64_t> done_;
+    json refused_ = json::array();
+};
+
+int replay(choice_of_parked what, output const& out)
+{
+    auto const& f = what.filter;
+    bool const filtered = f.reason || f.scope || f.key || f.step;
+    if (int{what.all} + int{filtered} + int{!what.ids.empty()} != 1)
+        throw configuration_error{"say which: one or more IDs, or --key and other filters, or --all"};
+    auto c = connect();
+    tally counted{"replayed", out};
+    for (auto const id : what.ids) counted.note(id, admin::replay_parked(c, id, what.by, what.yes));
+    // Page by page, by id: what is parked again meanwhile has a higher one, and would be met for ever but for the bound.
+    std::int64_t last = 0;
+    if (what.ids.empty())
+        if (auto const newest = admin::newest_parked(c)) last = *newest;
+    for (bool more = last > 0; more;) {
+        auto const page = admin::list_parked(c, what.filter);
+        for (auto const& p : page["parked"]) {
+            what.filter.after = p["id"].get<std::int64_t>();
+            if (what.filter.after > last) return counted.tell();
+            counted.note(what.filter.after, admin::replay_parked(c, what.filter.after, what.by, what.yes));
+        }
+        more = !page["next"].is_null();
+    }
+    return counted.tell();
+}
+
+int drop(choice_of_parked const& what, output const& out)
+{
+    if (what.ids.size() > 1 && !what.yes)
+        throw configuration_error{fmt::format("{} deliveries would be gone for good: say --yes too", what.ids.size())};
+    auto c = connect();
+    tally counted{"dropped", out};
+    for (auto const id : what.ids) counted.note(id, admin::drop_parked(c, id, what.why, what.by, what.yes));
+    return counted.tell();
+}
+
+void add_filters(CLI::App& command, admin::parked_filter& filter)
+{
+    command.add_option("--reason", filter.reason, "only those parked for that reason")
+        ->check(CLI::IsMember({"malformed", "unknown_step", "mismatch", "attempts_exhausted", "delivery_limit",
+                               "transaction_ended", "unsettled"}));
+    command.add_option("--scope", filter.scope, "only those of that scope");
+    command.add_option("--key", filter.key, "only those of the saga with that key");
+    command.add_option("--step", filter.step, "only those of that step: NAME or NAME.compensate");
+}
+
+void add_list(CLI::App& parked, output& out, choice& chosen)
+{
+    auto* const command = parked.add_subcommand("list", "what is parked, the oldest first");
+    auto const filter = std::make_shared<admin::parked_filter>();
+    add_filters(*command, *filter);
+    command->add_option("--after", filter->after, "the page behind: what the last one called `next`");
+    command->add_option("--limit", filter->limit, "how many at most")
+        ->check(CLI::Range(1, 10'000))
+        ->capture_default_str();
+    out.add_flag(*command);
+    command->callback([=, &out, &chosen] { chosen = [filter, &out] { return list(*filter, out); }; });
+}
+
+void add_show(CLI::App& parked, output& out, choice& chosen)
+{
+    auto* const command = parked.add_subcommand("show", "one of them: error, headers, body, and what to do");
+    auto const id = std::make_shared<std::int64_t>();
+    command->add_option("id", *id, "its number")->required();
+    out.add_flag(*command);
+    command->callback([=, &out, &chosen] { chosen = [id, &out] { return show(*id, out); }; });
+}
+
+void add_replay(CLI::App& parked, output& out, choice& chosen)
+{
+    auto* const command = parked.add_subcommand(
+        "replay", "put them back: the same key, the same guard, the next turn, with the attempts counted anew");
+    auto const what = std::make_shared<choice_of_parked>();
+    command->add_option("id", what->ids, "their numbers");
+    add_filters(*command, what->filter);
+    command->add_flag("--all", what->all, "all that are parked here");
+    command->add_flag("--yes", what->yes,
+                      "also those whose step committed by itself: you have looked at what it wrote");
+    command->add_option("--by", what->by, "who you are, for the audit; the database's user is noted anyway");
+    out.add_flag(*command);
+    command->callback([=, &out, &chosen] { chosen = [what, &out] { return replay(*what, out); }; });
+}
+
+void add_drop(CLI::App& parked, output& out, choice& chosen)
+{
+    auto* const command = parked.add_subcommand("drop", "remove them for good");
+    auto const what = std::make_shared<choice_of_parked>();
+    command->add_option("id", what->ids, "their numbers")->required();
+    command->add_option("--reason", what->why, "why, for the audit")->required();
+    command->add_flag("--yes", what->yes, "more than one, or one that a saga is stuck on");
+    command->add_option("--by", what->by, "who you are, for the audit; the database's user is noted anyway");
+    out.add_flag(*command);
+    command->callback([=, &out, &chosen] { chosen = [what, &out] { return drop(*what, out); }; });
+}
+
+}  // namespace
+
+void add_parked_commands(CLI::App& app, output& out, choice& chosen)
+{
+    auto* const parked = app.add_subcommand(
+        "parked", "deliveries that a service gave up on: DATABASE_URL is the database of that service");
+    parked->require_subcommand(1);
+    add_list(*parked, out, chosen);
+    add_show(*parked, out, chosen);
+    add_replay(*parked, out, chosen);
+    add_drop(*parked, out, chosen);
+}
+
+}  // namespace skald::tools

@@ -1,0 +1,150 @@
+// `skald saga ...`: what an operator asks and orders at a saga's home.
+#include "commands.hpp"
+
+#include "admin/orders.hpp"
+#include "admin/saga_list.hpp"
+#include "admin/saga_view.hpp"
+#include "database.hpp"
+#include "table.hpp"
+
+#include <skald/errors.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <memory>
+
+namespace skald::tools {
+namespace {
+
+using nlohmann::json;
+
+std::string text_of(json const& value)
+{
+    return value.is_null() ? std::string{} : value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+int list(admin::saga_filter const& filter, output const& out)
+try {
+    auto c = connect();
+    auto const page = admin::list_sagas(c, filter);
+    std::vector<std::vector<std::string>> rows{{"KEY", "SCOPE", "DEFINITION", "STATUS", "AGE", "REASON"}};
+    for (auto const& saga : page["sagas"])
+        rows.push_back(
+            {text_of(saga["key"]), text_of(saga["scope"]), text_of(saga["definition"]), text_of(saga["status"]),
+             admin::in_words(std::chrono::seconds{saga["age_seconds"].get<std::int64_t>()}), text_of(saga["reason"])});
+    auto text = rows.size() > 1 ? table(rows) : "no saga here is like that";
+    if (!page["next"].is_null()) text += "\nmore: --after " + text_of(page["next"]);
+    out.tell(text, page);
+    return 0;
+}
+catch (std::invalid_argument const& error) {
+    throw configuration_error{error.what()};
+}
+
+std::vector<std::string> step_row(std::string const& name, json const& step, std::string const& service)
+{
+    return {name,
+            service,
+            text_of(step["status"]),
+            text_of(step["attempts"]),
+            text_of(step.value("at", json(nullptr))),
+            step.value("error", "")};
+}
+
+int show(core::saga_id const& id, output const& out)
+{
+    auto c = connect();
+    auto const found = admin::find_saga(c, id);
+    if (!found) return out.refuse("no saga " + id.key + " was started here: ask the database of its home");
+    auto const saga = admin::to_operator_json(*found);
+    std::vector<std::vector<std::string>> rows{{"STEP", "SERVICE", "STATUS", "ATTEMPTS", "AT", "ERROR"}};
+    for (auto const& step : saga["steps"]) {
+        auto const name = text_of(step["name"]), service = text_of(step["service"]);
+        rows.push_back(step_row(name, step, service));
+        if (step.contains("compensation"))
+            rows.push_back(step_row(name + ".compensate", step["compensation"], service));
+    }
+    out.tell(fmt::format("saga {} of {}, started at {}\n{}\n\n{}", id.key, text_of(saga["definition"]),
+                         text_of(saga["created_at"]), text_of(saga["explanation"]), table(rows)),
+             saga);
+    return 0;
+}
+
+int order(admin::order const& what, output const& out)
+{
+    auto c = connect();
+    auto const done = admin::give(c, what);
+    if (done.contains("refused")) return out.refuse(done["refused"].get<std::string>());
+    std::string told;
+    for (auto const& service : done["told"]) told += (told.empty() ? "" : ", ") + text_of(service);
+    out.tell(fmt::format("saga {}: {}{}; {} told{}", what.saga.key, what.action,
+                         done.contains("step") ? " of " + text_of(done["step"]) : "", told,
+                         done.contains("left") ? "; left parked: " + text_of(done["left"]) : ""),
+             done);
+    return 0;
+}
+
+void add_identity(CLI::App& command, core::saga_id& id)
+{
+    command.add_option("key", id.key, "the saga's key")->required();
+    command.add_option("--scope", id.scope, "the scope of the key, if it has one");
+}
+
+void add_list(CLI::App& saga, output& out, choice& chosen)
+{
+    auto* const command =
+        saga.add_subcommand("list", "the sagas that were started here, those that have not ended first");
+    auto const filter = std::make_shared<admin::saga_filter>();
+    command->add_option("--status", filter->status, "only those")
+        ->check(CLI::IsMember({"running", "compensating", "completed", "compensated", "stuck"}));
+    command->add_option("--definition", filter->definition, "only those of that definition");
+    command->add_option("--scope", filter->scope, "only those of that scope");
+    auto const age = std::make_shared<std::int64_t>(-1);
+    command->add_option("--older-than", *age, "only those that were started longer ago: 90s, 15m, 2h, 7d")
+        ->transform(CLI::AsNumberWithUnit(
+            std::map<std::string, std::int64_t>{{"s", 1}, {"m", 60}, {"h", 3'600}, {"d", 86'400}}));
+    command->add_option("--after", filter->after, "the page behind: what the last one called `next`");
+    command->add_option("--limit", filter->limit, "how many at most")
+        ->check(CLI::Range(1, 10'000))
+        ->capture_default_str();
+    out.add_flag(*command);
+    command->callback([=, &out, &chosen] {
+        if (*age >= 0) filter->older_than = std::chrono::seconds{*age};
+        chosen = [filter, &out] { return list(*filter, out); };
+    });
+}
+
+void add_order(CLI::App& saga, std::string const& action, std::string const& help, output& out, choice& chosen)
+{
+    auto* const command = saga.add_subcommand(action, help);
+    auto const what = std::make_shared<admin::order>();
+    what->action = action;
+    add_identity(*command, what->saga);
+    command->add_option("--reason", what->reason, "why: it is kept and shown with the saga");
+    command->add_option("--by", what->by, "who you are, for the audit; the database's user is noted anyway");
+    out.add_flag(*command);
+    command->callback([=, &out, &chosen] { chosen = [what, &out] { return order(*what, out); }; });
+}
+
+}  // namespace
+
+void add_saga_commands(CLI::App& app, output& out, choice& chosen)
+{
+    auto* const saga = app.add_subcommand("saga", "sagas, at their home: DATABASE_URL is the one they were started in");
+    saga->require_subcommand(1);
+    add_list(*saga, out, chosen);
+
+    auto* const show_command = saga->add_subcommand("show", "where a saga is, and why");
+    auto const id = std::make_shared<core::saga_id>();
+    add_identity(*show_command, *id);
+    out.add_flag(*show_command);
+    show_command->callback([=, &out, &chosen] { chosen = [id, &out] { return show(*id, out); }; });
+
+    add_order(*saga, "cancel", "stop a saga that is not past its pivot, and undo what has run", out, chosen);
+    add_order(*saga, "pause", "let no further step of a saga begin, in any service", out, chosen);
+    add_order(*saga, "resume", "let a paused saga go on", out, chosen);
+    add_order(*saga, "retry", "put the parked step of a stuck saga back, with its attempts counted anew", out, chosen);
+}
+
+}  // namespace skald::tools

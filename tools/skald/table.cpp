@@ -1,0 +1,44 @@
+#include "table.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace skald::tools {
+namespace {
+
+// Characters, not bytes, for text in UTF-8.
+std::size_t width_of(std::string const& text)
+{
+    return static_cast<std::size_t>(
+        std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0u) != 0x80u; }));
+}
+
+std::string one_line(std::string text)
+{
+    std::ranges::replace_if(
+        text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
+    return text;
+}
+
+}  // namespace
+
+std::string table(std::vector<std::vector<std::string>> const& rows)
+{
+    std::vector<std::size_t> widths;
+    for (auto const& row : rows) {
+        widths.resize(std::max(widths.size(), row.size()));
+        for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
+    }
+    std::string out;
+    for (auto const& row : rows) {
+        std::string line;
+        for (std::size_t i = 0; i < row.size(); ++i)
+            line += one_line(row[i]) + std::string(widths[i] - width_of(row[i]) + 2, ' ');
+        line.erase(line.find_last_not_of(' ') + 1);
+        out += line + '\n';
+    }
+    if (!out.empty()) out.pop_back();
+    return out;
+}
+
+}  // namespace skald::tools

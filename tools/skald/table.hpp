@@ -1,0 +1,12 @@
+// Rows for people: columns as wide as what is in them, two spaces apart.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace skald::tools {
+
+/// The first row is the heading. Control characters in cells are written as spaces, so that a row stays a line.
+std::string table(std::vector<std::vector<std::string>> const& rows);
+
+}  // namespace skald::tools
