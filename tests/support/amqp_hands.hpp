@@ -148,6 +148,11 @@ public:
         amqp_queue_bind(connection_, 1, bytes(queue), bytes(exchange), bytes(key), amqp_empty_table);
         check_last("binding");
     }
+    void unbind(std::string const& queue, std::string const& exchange, std::string const& key)
+    {
+        amqp_queue_unbind(connection_, 1, bytes(queue), bytes(exchange), bytes(key), amqp_empty_table);
+        check_last("unbinding");
+    }
     /// How many messages wait in it; those that a consumer has are not counted.
     std::uint32_t waiting_in(std::string const& queue)
     {
