@@ -17,7 +17,8 @@ bool is_final(int status)
 }  // namespace
 
 customer::customer(shop_world const& shop, std::string key, std::string body)
-    : shop_{shop}, key_{std::move(key)}, body_{std::move(body)}, thread_{[this](std::stop_token const& stop) { run(stop); }}
+    : shop_{shop}, key_{std::move(key)}, body_{std::move(body)}, thread_{
+                                                                     [this](std::stop_token const& stop) { run(stop); }}
 {}
 
 void customer::run(std::stop_token const& stop)
@@ -42,8 +43,9 @@ try {
     testing::raw_client client{port};
     timeval const patience{.tv_sec = 1, .tv_usec = 500'000};
     ::setsockopt(client.handle(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    auto const answer = client.ask("POST /orders HTTP/1.1\r\nHost: shop\r\nContent-Type: application/json\r\nIdempotency-Key: " +
-                                   key_ + "\r\nContent-Length: " + std::to_string(body_.size()) + "\r\n\r\n" + body_);
+    auto const answer =
+        client.ask("POST /orders HTTP/1.1\r\nHost: shop\r\nContent-Type: application/json\r\nIdempotency-Key: " + key_ +
+                   "\r\nContent-Length: " + std::to_string(body_.size()) + "\r\n\r\n" + body_);
     return {answer.status, answer.body};
 }
 catch (std::exception const& error) {

@@ -9,7 +9,8 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <set>
+#include <fstream>
+#include <sstream>
 #include <thread>
 
 #include <fmt/format.h>
@@ -88,6 +89,7 @@ private:
         for (std::size_t i = next++; i < plans.size(); i = next++) {
             results[i] = run{shop, plans[i], ++number, patience}.execute();
             tell(results[i]);
+            if (auto const now = ++done_; now % 100 == 0) say(fmt::format("... {} of {} runs", now, plans.size()));
         }
         judge_all(shop);
     }
@@ -95,20 +97,24 @@ private:
     // What came late, after its run was judged, must not have changed anything.
     void judge_all(shop_world& shop)
     {
-        bool const acked = testing::eventually([&] {
-            auto const queues = testing::rabbitmqctl("-q list_queues --no-table-headers -p " + shop.vhost() + " messages name");
-            std::istringstream lines{queues};
-            for (std::string line; std::getline(lines, line);)
-                if (line.find("\tskald.") != std::string::npos && !line.starts_with("0\t")) return false;
-            return true;
-        }, patience);
+        bool const acked = testing::eventually(
+            [&] {
+                auto const queues =
+                    testing::rabbitmqctl("-q list_queues --no-table-headers -p " + shop.vhost() + " messages name");
+                std::istringstream lines{queues};
+                for (std::string line; std::getline(lines, line);)
+                    if (line.find("\tskald.") != std::string::npos && !line.starts_with("0\t")) return false;
+                return true;
+            },
+            patience);
         auto const none = [&](std::size_t service, std::string const& what, std::string const& from) {
             auto const count = shop.database(service).count(from);
             if (count > 0) complain(fmt::format("{} in {}: {}", what, services[service], count));
         };
         if (!acked) complain("deliveries are left that nobody acked");
         none(orders, "sagas that have not ended", "skald.saga WHERE status NOT IN ('completed', 'compensated')");
-        none(payments, "charges or refunds made twice", "(SELECT FROM charge GROUP BY customer, kind HAVING count(*) > 1) AS twice");
+        none(payments, "charges or refunds made twice",
+             "(SELECT FROM charge GROUP BY customer, kind HAVING count(*) > 1) AS twice");
         none(shipping, "shipments made twice", "(SELECT FROM shipment GROUP BY sku HAVING count(*) > 1) AS twice");
         for (std::size_t i = 0; i < services.size(); ++i) none(i, "messages left in the outbox", "skald.outbox");
     }
@@ -120,6 +126,7 @@ private:
     }
 
     std::size_t worlds_;
+    std::atomic<std::size_t> done_{0};
 };
 
 // --- The matrix -----------------------------------------------------------------------------------------------------
@@ -155,6 +162,29 @@ bool tell_points(std::vector<result> const& results)
     return all;
 }
 
+/// The runs that docs/guarantees.md names for the points did happen, and hold.
+bool check_page(std::vector<result> const& results)
+{
+    bool good = true;
+    std::ifstream page{SKALD_GUARANTEES};
+    int rows = 0;
+    for (std::string line; std::getline(page, line);)
+        for (auto const& point : core::failpoints) {
+            if (!line.starts_with(fmt::format("| `{}` |", point.name))) continue;
+            ++rows;
+            auto const begin = line.find(fmt::format("`{}=", point.name)) + 1;
+            auto const name = line.substr(begin, line.find('`', begin) - begin);
+            if (std::ranges::any_of(
+                    results, [&](auto const& r) { return r.what.name() == name && r.sprang && r.broken.empty(); }))
+                continue;
+            good = false;
+            say(fmt::format("FAILED  docs/guarantees.md names {}, which did not happen or does not hold", name));
+        }
+    if (rows != static_cast<int>(core::failpoints.size()))
+        good = false, say("FAILED  docs/guarantees.md: a point has no row");
+    return good;
+}
+
 bool run_matrix(options const& chosen)
 {
     auto const began = clock::now();
@@ -169,14 +199,16 @@ bool run_matrix(options const& chosen)
     auto const results = all.run_all(plans);
 
     auto const broken = std::ranges::count_if(results, [](auto const& r) { return !r.broken.empty(); });
-    auto const missed = std::ranges::count_if(results, [](auto const& r) { return !r.what.point.empty() && !r.sprang; });
+    auto const missed =
+        std::ranges::count_if(results, [](auto const& r) { return !r.what.point.empty() && !r.sprang; });
     bool const every_point = !chosen.only.empty() || tell_points(results);
+    bool const page_holds = !chosen.only.empty() || check_page(results);
     if (!every_point) say("FAILED  a point (!) whose fault never happened in any run");
     say(fmt::format("\n{} runs, {} failed, {} in which the fault did not happen, {} s", results.size(), broken, missed,
                     std::chrono::duration_cast<std::chrono::seconds>(clock::now() - began).count()));
     for (auto const& one : results)
         if (!one.what.point.empty() && !one.sprang) say("no fault happened in " + one.what.name());
-    return broken == 0 && all.accidents == 0 && every_point && !failed;
+    return broken == 0 && all.accidents == 0 && every_point && page_holds && !failed;
 }
 
 // --- The mutants ----------------------------------------------------------------------------------------------------
@@ -230,7 +262,9 @@ bool run_mutants(options const& chosen)
 
 [[noreturn]] void refuse(std::string const& why)
 {
-    std::fputs((why + "\nusage: crash_matrix [--only RUN]... [--mutants [NAME]] [--matrix] [--list] [--worlds N]\n").c_str(), stderr);
+    std::fputs(
+        (why + "\nusage: crash_matrix [--only RUN]... [--mutants [NAME]] [--matrix] [--list] [--worlds N]\n").c_str(),
+        stderr);
     std::exit(2);
 }
 

@@ -11,8 +11,9 @@ std::string guard_by_select(std::string claim)
     std::string const insert = "FROM want w ORDER BY w.s, w.k, w.t";
     auto const at = claim.find(insert);
     if (at == std::string::npos) throw std::runtime_error{"skald.claim has changed: adapt the mutant guard_by_select"};
-    claim.insert(at + std::string{"FROM want w"}.size(),
-                 " WHERE NOT EXISTS (SELECT FROM skald.idempotency e WHERE (e.scope, e.key, e.step) = (w.s, w.k, w.t))");
+    claim.insert(
+        at + std::string{"FROM want w"}.size(),
+        " WHERE NOT EXISTS (SELECT FROM skald.idempotency e WHERE (e.scope, e.key, e.step) = (w.s, w.k, w.t))");
     return claim;
 }
 

@@ -62,7 +62,8 @@ std::vector<plan> make_matrix(std::map<std::string_view, hit_counts> const& seen
         for (std::size_t service = 0; service < services.size(); ++service)
             for (auto const& [point, count] : counts->second[service])
                 for (auto hit = covered(seen, goes, service, point) + 1; hit <= std::min(count, hits_max); ++hit)
-                    for (auto const action : actions) matrix.push_back({point, std::string{action}, hit, &goes, service});
+                    for (auto const action : actions)
+                        matrix.push_back({point, std::string{action}, hit, &goes, service});
     }
     return matrix;
 }

@@ -35,10 +35,11 @@ private:
     using clock = std::chrono::steady_clock;
 
     void prepare();
+    void send_malformed();
     void disturb();
     void repeat_captured();
     void overtake();
-    void send_made_up(std::string const& type, std::string const& direction);
+    void send_made_up(std::string const& step, std::string const& direction);
     void watch_answers();
     bool wait_for(bool (run::*condition)(), std::chrono::milliseconds longest);
     bool is_ended();
@@ -53,7 +54,8 @@ private:
     void judge_orders();
     void judge_payments();
     void judge_shipping();
-    void expect(std::string_view invariant, std::string const& what, std::string const& found, std::string const& expected);
+    void expect(std::string_view invariant, std::string const& what, std::string const& found,
+                std::string const& expected);
 
     std::string value(std::size_t service, std::string const& sql) { return shop_.database(service).value(sql); }
 

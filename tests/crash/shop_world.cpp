@@ -20,8 +20,8 @@ using namespace std::chrono_literals;
 // How long what was stopped stays so.
 constexpr auto stop_for = 3s;
 
-constexpr std::array<char const*, services.size()> programs{
-    SKALD_SERVICES_DIR "/order_service", SKALD_SABOTEUR, SKALD_SERVICES_DIR "/shipping_service"};
+constexpr std::array<char const*, services.size()> programs{SKALD_SERVICES_DIR "/order_service", SKALD_SABOTEUR,
+                                                            SKALD_SERVICES_DIR "/shipping_service"};
 
 std::string new_file()
 {
@@ -122,13 +122,14 @@ shop_world::shop_world(std::string const& mutant)
     for (std::size_t i = 0; i < services.size(); ++i) {
         databases_[i] = std::make_unique<testing::fresh_database>("crash_" + std::string{services[i]});
         arms_[i] = std::make_unique<armament>();
-        processes_[i] = std::make_unique<testing::service_process>(programs[i], arguments(i, port_),
-                                                                   variables(i, mutant, true));
+        processes_[i] =
+            std::make_unique<testing::service_process>(programs[i], arguments(i, port_), variables(i, mutant, true));
         standins_[i] = std::make_unique<testing::service_process>(programs[i], arguments(i, standin_port_),
                                                                   variables(i, mutant, false));
         processes_[i]->start();
     }
-    if (!testing::eventually([&] { return look_after(); })) throw std::runtime_error{"the shop does not open:\n" + logs()};
+    if (!testing::eventually([&] { return look_after(); }))
+        throw std::runtime_error{"the shop does not open:\n" + logs()};
 }
 
 shop_world::~shop_world()
@@ -175,9 +176,10 @@ void shop_world::look_after(std::size_t i)
     auto& process = *processes_[i];
     if (!process.is_running()) {
         auto const how = process.wait();
-        happened_ += std::string{services[i]} + " ended with " +
-                     (how.signal ? "signal " + std::to_string(*how.signal) : "code " + std::to_string(how.code.value_or(-1))) +
-                     "; ";
+        happened_ +=
+            std::string{services[i]} + " ended with " +
+            (how.signal ? "signal " + std::to_string(*how.signal) : "code " + std::to_string(how.code.value_or(-1))) +
+            "; ";
         arms_[i]->disarm();
         is_up_[i] = false;
         process.start();

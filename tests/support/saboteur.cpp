@@ -24,7 +24,8 @@ class saboteur final : public skald::compensatable_step<order>
         if (habit == "deadly") die();
         if (habit == "sleepy" && nap(ctx)) return skald::snooze(10ms);
         auto const ended = genuine().execute(ctx, o);
-        if (habit == "broken" || (habit == "flaky" && ctx.attempt() == 1)) throw std::runtime_error{"the till is jammed"};
+        if (habit == "broken" || (habit == "flaky" && ctx.attempt() == 1))
+            throw std::runtime_error{"the till is jammed"};
         if (habit == "careless") swallow_an_error(ctx);
         return ended;
     }
@@ -41,7 +42,10 @@ class saboteur final : public skald::compensatable_step<order>
         return one;
     }
 
-    static std::string_view habit_of(order const& o) { return std::string_view{o.customer}.substr(0, o.customer.find('-')); }
+    static std::string_view habit_of(order const& o)
+    {
+        return std::string_view{o.customer}.substr(0, o.customer.find('-'));
+    }
 
     // Every time, in every process: the worst message there is.
     static void die()
