@@ -112,7 +112,7 @@ private:
             if (count > 0) complain(fmt::format("{} in {}: {}", what, services[service], count));
         };
         if (!acked) complain("deliveries are left that nobody acked");
-        none(orders, "sagas that have not ended", "skald.saga WHERE status NOT IN ('completed', 'compensated')");
+        none(orders, "sagas that have not ended", "skald.saga WHERE status IN ('running', 'compensating')");
         none(payments, "charges or refunds made twice",
              "(SELECT FROM charge GROUP BY customer, kind HAVING count(*) > 1) AS twice");
         none(shipping, "shipments made twice", "(SELECT FROM shipment GROUP BY sku HAVING count(*) > 1) AS twice");

@@ -198,7 +198,8 @@ bool run::is_ended()
 {
     if (customer_ && !customer_->answer()) return false;
     auto const status = shop_.database(orders).ask("SELECT status::text FROM skald.saga WHERE key = " + sql_text(key_));
-    if (status.empty() || (status[0][0] != "completed" && status[0][0] != "compensated")) return false;
+    if (status.empty() || (status[0][0] != "completed" && status[0][0] != "compensated" && status[0][0] != goes_.ends))
+        return false;
     if (goes_.besides == disturbance::overtaken) {
         // The compensation and the charge are two acks; of the last, one of the two lines may be missing after a kill.
         auto hits = shop_.arms(payments).hits();
@@ -318,7 +319,9 @@ void run::judge_orders()
            "1");
     expect("I2", "the order",
            value(orders, "SELECT string_agg(status, ' ') FROM customer_order WHERE customer = " + id),
-           goes_.ends == "completed" ? "confirmed" : "cancelled");
+           goes_.ends == "completed" ? "confirmed"
+           : goes_.ends == "stuck"   ? "pending"
+                                     : "cancelled");
 }
 
 void run::judge_payments()
@@ -334,7 +337,7 @@ void run::judge_payments()
     expect("I13", "parked deliveries",
            value(payments, "SELECT count(*) FROM skald.parked WHERE key = " + sql_text(key_) +
                                " OR message_id = " + sql_text("malformed " + key_)),
-           goes_.besides == disturbance::malformed ? "1" : "0");
+           goes_.besides == disturbance::malformed || goes_.ends == "stuck" ? "1" : "0");
 }
 
 void run::judge_shipping()

@@ -22,7 +22,7 @@ struct way
     std::string_view habit;  // of the customer: tests/support/saboteur.cpp
     int money;               // in the wallet before; an order costs `price`
     int stock;               // before; an order takes 1
-    std::string_view base;   // the way whose points are those of this one, too; empty: run all of its points
+    std::string_view base;   // the way whose hits this one has, too: only the others are run; empty: all are run
     disturbance besides;
 
     std::string_view ends;  // the saga's status
@@ -41,6 +41,7 @@ inline constexpr std::array ways{
     way{"sleepy", "sleepy", 1000, 10, "forward", disturbance::none, "completed", 1, 0, 1},
     way{"broken", "broken", 1000, 10, "flaky", disturbance::none, "compensated", 0, 0, 0},
     way{"careless", "careless", 1000, 10, "broken", disturbance::none, "compensated", 0, 0, 0},
+    way{"headstrong", "headstrong", 1000, 10, "headstrong", disturbance::none, "stuck", 1, 0, 0},
     way{"sorry", "sorry", 1000, 0, "back", disturbance::none, "compensated", 1, 1, 0},
     way{"twice", "ann", 1000, 10, "forward", disturbance::twice, "completed", 1, 0, 1},
     way{"twice-back", "ann", 1000, 0, "back", disturbance::twice, "compensated", 1, 1, 0},

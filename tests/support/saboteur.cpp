@@ -27,6 +27,7 @@ class saboteur final : public skald::compensatable_step<order>
         if (habit == "broken" || (habit == "flaky" && ctx.attempt() == 1))
             throw std::runtime_error{"the till is jammed"};
         if (habit == "careless") swallow_an_error(ctx);
+        if (habit == "headstrong") ctx.sql("COMMIT");
         return ended;
     }
 

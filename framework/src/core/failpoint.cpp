@@ -25,6 +25,8 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -188,11 +190,31 @@ thread_local int own_client = -1;
 std::atomic<int> publisher{-1};
 std::atomic<int> consumer{-1};
 
+/// How many segments of data went out of a socket, as far as the kernel tells.
+std::uint32_t segments_sent(int descriptor)
+{
+    tcp_info info{};
+    socklen_t size = sizeof info;
+    return ::getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_data_segs_out : 0;
+}
+
+/// Lets what is sent next arrive, and shuts the socket for reading before the answer can. libpqxx looks for the end of the
+/// connection before it sends anything, so that it can't be shut at once.
+void lose_reply(int descriptor)
+{
+    std::thread{[own = ::dup(descriptor), before = segments_sent(descriptor)] {
+        auto const until = std::chrono::steady_clock::now() + std::chrono::seconds{1};
+        while (segments_sent(own) == before && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+        ::shutdown(own, SHUT_RD);
+        ::close(own);
+    }}.detach();
+}
+
 void shut_down(fault_socket which)
 {
     switch (which) {
     case fault_socket::postgres: ::shutdown(own_postgres, SHUT_RDWR); break;
-    case fault_socket::reply: ::shutdown(own_postgres, SHUT_RD); break;
+    case fault_socket::reply: lose_reply(own_postgres); break;
     case fault_socket::publisher: ::shutdown(publisher, SHUT_RDWR); break;
     case fault_socket::consumer: ::shutdown(consumer, SHUT_RDWR); break;
     case fault_socket::client: ::shutdown(own_client, SHUT_RDWR); break;
