@@ -67,7 +67,12 @@ std::vector<heard> customer::history() const
 
 heard customer::ask_again() const
 {
-    return ask(shop_.port());
+    auto told = ask(shop_.port());
+    for (int tries = 1; tries < 10 && !is_final(told.status); ++tries) {
+        std::this_thread::sleep_for(50ms);
+        told = ask(shop_.port());
+    }
+    return told;
 }
 
 }  // namespace skald::crash

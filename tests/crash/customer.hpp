@@ -37,7 +37,7 @@ public:
     /// Lets it ask again after an answer that promised that nothing happened.
     void go_on() { looked_at_ = history().size(); }
 
-    /// One request more, with the same key.
+    /// One request more, with the same key; where there is no answer yet, some more.
     heard ask_again() const;
 
 private:

@@ -218,11 +218,12 @@ std::string noticed_by(mutant const& one)
 {
     shop_world shop{one.in_sql ? "" : std::string{one.name}};
     if (one.in_sql) mutate_guard(shop, one.name);
-    for (int number = 1; number <= tries_per_mutant; ++number)
+    int number = 0;
+    for (int tries = 0; tries < tries_per_mutant; ++tries)
         for (auto const name : one.runs) {
             auto const what = parse_plan(name);
             if (!what) throw std::logic_error{"no run has the name " + std::string{name}};
-            auto const ended = run{shop, *what, number, patience_with_mutants}.execute();
+            auto const ended = run{shop, *what, ++number, patience_with_mutants}.execute();
             if (ended.broken.empty()) continue;
             auto const& why = ended.broken.front();
             return std::string{name} + ": " + why.substr(0, std::min(why.find('\n'), std::size_t{100}));

@@ -13,6 +13,12 @@
 
 namespace skald::crash {
 
+/// A literal in SQL; for the harness's own keys and names.
+inline std::string sql_text(std::string_view text)
+{
+    return '\'' + std::string{text} + '\'';
+}
+
 struct result
 {
     plan what;
@@ -45,6 +51,7 @@ private:
     bool is_ended();
     bool is_about_to_show();
     bool is_settled();
+    bool are_copies_settled();
     bool has_sprung();
     bool is_quiet();
     std::string where_it_is();
@@ -67,6 +74,7 @@ private:
     std::unique_ptr<pqxx::connection> blocker_connection_;
     std::unique_ptr<pqxx::work> blocker_;
     std::map<std::string, std::size_t> seen_messages_;
+    std::array<unsigned, services.size()> copies_{};  // of messages to steps, sent to each service
     std::size_t answers_looked_at_{};
     bool was_disturbed_{};
     bool is_bound_{true};

@@ -157,7 +157,6 @@ testing::environment shop_world::variables(std::size_t service, std::string cons
 void shop_world::arm(std::size_t service, std::string const& program)
 {
     happened_.clear();
-    was_stopped_ = {};
     for (std::size_t i = 0; i < services.size(); ++i) arms_[i]->arm(i == service ? program : "");
 }
 

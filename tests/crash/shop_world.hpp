@@ -94,7 +94,7 @@ private:
     std::array<std::unique_ptr<armament>, services.size()> arms_;
     std::array<std::unique_ptr<testing::service_process>, services.size()> processes_, standins_;
     std::array<std::optional<clock::time_point>, services.size()> stopped_;
-    std::array<bool, services.size()> is_up_{}, was_stopped_{};
+    std::array<bool, services.size()> is_up_{};
     std::unique_ptr<testing::amqp_hands> hands_;
     std::uint16_t port_{}, standin_port_{};
     std::string happened_;

@@ -113,8 +113,8 @@ consteval bool is_mutant(std::string_view name)
 
 inline constexpr bool has_failpoints = true;
 
-/// A failpoint was told to throw.
-/// Threads: every function may be called from any thread.
+/// Does what is armed for this hit of the point, if anything is. Throws std::runtime_error where it is told to.
+/// Threads: this, and every function below, may be called from any thread.
 void pass_failpoint(std::size_t number);
 void note_socket(fault_socket which, int descriptor) noexcept;
 bool runs_mutant(std::string_view name) noexcept;
