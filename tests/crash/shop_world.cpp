@@ -133,9 +133,14 @@ shop_world::shop_world(std::string const& mutant)
 }
 
 shop_world::~shop_world()
-try {
-    for (auto& process : processes_) process->kill(SIGKILL);
-    testing::rabbitmqctl("delete_vhost " + broker_.vhost);
+{
+    try {
+        for (auto& process : processes_) process->kill(SIGKILL);
+        testing::rabbitmqctl("delete_vhost " + broker_.vhost);
+    }
+    catch (std::exception const& error) {
+        std::fprintf(stderr, "the virtual host %s stays behind: %s\n", broker_.vhost.c_str(), error.what());
+    }
 }
 catch (std::exception const& error) {
     std::fprintf(stderr, "the virtual host %s stays behind: %s\n", broker_.vhost.c_str(), error.what());

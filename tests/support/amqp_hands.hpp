@@ -5,6 +5,7 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -25,7 +26,9 @@ inline std::string_view view(amqp_bytes_t bytes)
 /// The bytes live as long as the process: properties only point at them.
 inline amqp_bytes_t keep(std::string text)
 {
+    static std::mutex mutex;
     static std::deque<std::string> kept;
+    std::lock_guard const lock{mutex};
     auto& stored = kept.emplace_back(std::move(text));
     return {stored.size(), stored.data()};
 }

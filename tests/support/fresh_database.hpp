@@ -34,12 +34,14 @@ public:
     fresh_database(fresh_database const&) = delete;
     fresh_database& operator=(fresh_database const&) = delete;
     ~fresh_database()
-    try {
-        connection_.reset();
-        server("DROP DATABASE " + name_ + " WITH (FORCE)");
-    }
-    catch (std::exception const& error) {
-        std::fprintf(stderr, "the database %s stays behind: %s\n", name_.c_str(), error.what());
+    {
+        try {
+            connection_.reset();
+            server("DROP DATABASE " + name_ + " WITH (FORCE)");
+        }
+        catch (std::exception const& error) {
+            std::fprintf(stderr, "the database %s stays behind: %s\n", name_.c_str(), error.what());
+        }
     }
 
     std::string const& name() const { return name_; }
