@@ -142,9 +142,6 @@ shop_world::~shop_world()
         std::fprintf(stderr, "the virtual host %s stays behind: %s\n", broker_.vhost.c_str(), error.what());
     }
 }
-catch (std::exception const& error) {
-    std::fprintf(stderr, "the virtual host %s stays behind: %s\n", broker_.vhost.c_str(), error.what());
-}
 
 testing::environment shop_world::variables(std::size_t service, std::string const& mutant, bool armed) const
 {

@@ -17,7 +17,7 @@ using table = std::vector<std::vector<std::string>>;  // rows of text; NULL is "
 
 inline std::string random_word()
 {
-    static std::random_device device;
+    std::random_device device;
     std::string word;
     for (int i = 0; i < 12; ++i) word += static_cast<char>('a' + device() % 26);
     return word;
