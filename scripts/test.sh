@@ -44,7 +44,7 @@ if [[ $preset != default ]]; then
 fi
 if [[ $preset = failpoints ]]; then
   targets=(crash_matrix)
-  only=(--label-regex '^crash$')
+  only=(--label-regex '^crash$' --verbose)
 fi
 cmake --build --preset "$preset" --parallel "$(nproc)" --target "${targets[@]}"
 

@@ -130,23 +130,18 @@ std::string refuse_failpoint_setting(std::string_view variable, std::string_view
 /// Which socket is in use now: for the action `reset`.
 #define SKALD_FAILPOINT_SOCKET(which, descriptor)                                                                      \
     ::skald::core::note_socket(::skald::core::fault_socket::which, descriptor)
-#define SKALD_MUTANT(name) (::skald::core::checked_mutant<::skald::core::is_mutant(name)>(name))
-
-template <bool known>
-bool checked_mutant(std::string_view name) noexcept
-{
-    static_assert(known, "no such mutant: core/failpoint.hpp lists them all");
-    return runs_mutant(name);
-}
+/// What runs only under that mutant: a statement without its semicolon.
+#define SKALD_MUTANT(name, ...)                                                                                        \
+    do {                                                                                                               \
+        static_assert(::skald::core::is_mutant(name), "no such mutant: core/failpoint.hpp lists them all");            \
+        if (::skald::core::runs_mutant(name)) {                                                                        \
+            __VA_ARGS__;                                                                                               \
+        }                                                                                                              \
+    } while (false)
 
 #else
 
 inline constexpr bool has_failpoints = false;
-
-consteval bool never(bool known)
-{
-    return known ? false : throw "no such mutant: core/failpoint.hpp lists them all";
-}
 
 inline std::string refuse_failpoint_setting(std::string_view, std::string_view)
 {
@@ -156,7 +151,8 @@ inline std::string refuse_failpoint_setting(std::string_view, std::string_view)
 #define SKALD_FAILPOINT(name)                                                                                          \
     static_assert(::skald::core::is_failpoint(name), "no such failpoint: core/failpoint.hpp lists them all")
 #define SKALD_FAILPOINT_SOCKET(which, descriptor) static_assert(true)
-#define SKALD_MUTANT(name) (::skald::core::never(::skald::core::is_mutant(name)))
+#define SKALD_MUTANT(name, ...)                                                                                        \
+    static_assert(::skald::core::is_mutant(name), "no such mutant: core/failpoint.hpp lists them all")
 
 #endif
 

@@ -108,7 +108,7 @@ try {
     return try_again_later(409, "in-flight", "a request with this Idempotency-Key is being served; ask again");
 }
 catch (ports::fault const& met) {
-    if (SKALD_MUTANT("in_doubt_as_failed") && met.kind == ports::fault_kind::in_doubt) throw;
+    SKALD_MUTANT("in_doubt_as_failed", if (met.kind == ports::fault_kind::in_doubt) throw);
     // The connection may be an old one, from before a restart of the server: worth a new one, if there is one to be had.
     if (met.kind == ports::fault_kind::connection_lost) store_.connect();
     else if (met.kind != ports::fault_kind::in_doubt && met.kind != ports::fault_kind::retry_at_once) throw;
@@ -196,7 +196,7 @@ void entry::commit(call const& c, request_context const& ctx, response const& an
         else changes.saga_changes.push_back({c.id, then.saga, {}});
     }
     runtime::add_published(changes, c.id, "entry", c.id.key + ":entry", ctx.published());
-    if (SKALD_MUTANT("answer_not_stored")) changes.response.reset();
+    SKALD_MUTANT("answer_not_stored", changes.response.reset());
     SKALD_FAILPOINT("entry.before_commit");
     store_.commit(changes);
     committed_ = true;  // from here on nobody is told that it had no effect

@@ -94,8 +94,8 @@ try {
     // The check runs in the same query before COMMIT: an aborted transaction, whose COMMIT would be a silent ROLLBACK,
     // or one that the step ended, fails here (traps F1, G9).
     auto check = transaction_id_.empty() ? std::string{} : execute("assert_transaction", {literal(transaction_id_)});
-    if (SKALD_MUTANT("no_transaction_check")) check.clear();
-    if (SKALD_MUTANT("partial_commit")) check.clear(), connection_->run("COMMIT; BEGIN");
+    SKALD_MUTANT("no_transaction_check", check.clear());
+    SKALD_MUTANT("partial_commit", check.clear(), connection_->run("COMMIT; BEGIN"));
     SKALD_FAILPOINT("store.committing");
     SKALD_FAILPOINT("store.commit_sent");
     connection_->run(check + changes_text(what) + "COMMIT");

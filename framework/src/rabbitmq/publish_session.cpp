@@ -29,7 +29,7 @@ void publish_session::send(std::size_t position, core::message const& message)
     window_.sent(position);
     SKALD_FAILPOINT_SOCKET(publisher, broker_.socket());
     amqp_boolean_t mandatory = 1;
-    if (SKALD_MUTANT("no_mandatory")) mandatory = 0;
+    SKALD_MUTANT("no_mandatory", mandatory = 0);
     auto const status =
         amqp_basic_publish(broker_.raw(), the_channel, amqp_cstring_bytes(exchange_name), bytes(message.destination),
                            mandatory, /*immediate*/ 0, properties.get(), bytes(message.body));

@@ -99,7 +99,7 @@ void executor::settle_step(step_delivery const& work)
         log_.debug("step.duplicate", {{"key", work.key().text()}, {"scope", work.envelope.saga.scope}});
         return store_.rollback();
     case ports::verdict::in_flight:
-        if (SKALD_MUTANT("busy_is_duplicate")) return store_.rollback();
+        SKALD_MUTANT("busy_is_duplicate", return store_.rollback());
         return come_back_later(work, in_flight_wait);
     case ports::verdict::paused:
         return come_back_later(work, paused_wait);
@@ -179,7 +179,7 @@ void executor::finish(step_delivery const& work, ports::claim_answer const& clai
         commit(changes);
     }
     catch (ports::fault const& met) {
-        if (SKALD_MUTANT("in_doubt_as_committed") && met.kind == ports::fault_kind::in_doubt) return;
+        SKALD_MUTANT("in_doubt_as_committed", if (met.kind == ports::fault_kind::in_doubt) return);
         return fail_or_throw(work, met);
     }
     rolled_back_in_a_row_ = 0;
@@ -201,7 +201,7 @@ void executor::decide(step_delivery const& work, core::event what, std::string c
 // The record of the failed attempt and the message that will try again commit together.
 void executor::fail(step_delivery const& work, std::string const& why)
 {
-    if (SKALD_MUTANT("retry_in_broker_only")) throw ports::fault{ports::fault_kind::connection_lost, why};
+    SKALD_MUTANT("retry_in_broker_only", throw ports::fault(ports::fault_kind::connection_lost, why));
     ports::claim_answer claimed;
     if (!claim_again(work, claimed)) return;
     auto const& policy = work.hosted->policy;

@@ -50,7 +50,7 @@ std::size_t relay::move_batch()
     std::vector<ports::outgoing> messages;
     messages.reserve(rows.size());
     for (auto const& row : rows) messages.push_back({row.id, row.message});
-    if (SKALD_MUTANT("delete_before_confirm")) outbox_.settle_all();
+    SKALD_MUTANT("delete_before_confirm", outbox_.settle_all());
 
     auto const receipts = publisher_.publish(messages, options_.deadline);
     SKALD_FAILPOINT("relay.confirmed");

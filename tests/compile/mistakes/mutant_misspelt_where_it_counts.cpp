@@ -2,11 +2,11 @@
 #define SKALD_FAILPOINTS 1
 #include "../../../framework/src/core/failpoint.hpp"
 
-bool is_faulty()
+void publish([[maybe_unused]] int mandatory)
 {
 #ifdef MISTAKE
-    return SKALD_MUTANT("no_mandate");
+    SKALD_MUTANT("no_mandate", mandatory = 0);
 #else
-    return SKALD_MUTANT("no_mandatory");
+    SKALD_MUTANT("no_mandatory", mandatory = 0);
 #endif
 }
