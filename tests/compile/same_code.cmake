@@ -1,6 +1,6 @@
 # A build without failpoints has none: each of its files that marks points or mutants is compiled once more with those
 # lines left out, and the objects are the same; and the library has no symbol of theirs.
-# cmake -DBUILD=<build folder> -DLIBRARY=<libskald.a> -DNM= -DOBJCOPY= -DWORK=<folder> -P same_code.cmake
+# cmake -DBUILD=<build folder> -DLIBRARY=<libskald.a> -DNM= -DOBJCOPY= -DWORK=<folder> -DGNU=<compiler is gcc> -P same_code.cmake
 file(READ ${BUILD}/compile_commands.json commands)
 string(JSON count LENGTH "${commands}")
 math(EXPR last "${count} - 1")
@@ -14,6 +14,15 @@ function(run what)
         message(FATAL_ERROR "${what} failed:\n${said}")
     endif()
     set(said "${said}" PARENT_SCOPE)
+endfunction()
+
+# Sets `differs`: whether the objects are other than debug information apart.
+function(compare name one other)
+    run("objcopy" ${OBJCOPY} --strip-debug ${one} ${WORK}/${name}.with.stripped.o)
+    run("objcopy" ${OBJCOPY} --strip-debug ${other} ${WORK}/${name}.without.stripped.o)
+    execute_process(COMMAND ${CMAKE_COMMAND} -E compare_files ${WORK}/${name}.with.stripped.o ${WORK}/${name}.without.stripped.o
+                    RESULT_VARIABLE result)
+    set(differs ${result} PARENT_SCOPE)
 endfunction()
 
 foreach(i RANGE ${last})
@@ -36,14 +45,19 @@ foreach(i RANGE ${last})
     file(WRITE ${WORK}/${name} "${text}")
     string(REGEX MATCH " -o ([^ ]+)" object "${command}")
     set(object ${CMAKE_MATCH_1})
-    string(REPLACE "${source}" "${WORK}/${name}" command "${command}")
-    string(REPLACE " -o ${object}" " -o ${WORK}/${name}.without.o" command "${command}")
-    separate_arguments(command UNIX_COMMAND "${command}")
-    run("compiling ${name}" ${command})
-    run("objcopy" ${OBJCOPY} --strip-debug ${object} ${WORK}/${name}.with.stripped.o)
-    run("objcopy" ${OBJCOPY} --strip-debug ${WORK}/${name}.without.o ${WORK}/${name}.without.stripped.o)
-    execute_process(COMMAND ${CMAKE_COMMAND} -E compare_files ${WORK}/${name}.with.stripped.o ${WORK}/${name}.without.stripped.o
-                    RESULT_VARIABLE differs)
+    string(REPLACE " -o ${object}" " -o ${WORK}/${name}.with.o" with "${command}")
+    string(REPLACE "${source}" "${WORK}/${name}" without "${command}")
+    string(REPLACE " -o ${object}" " -o ${WORK}/${name}.without.o" without "${without}")
+    separate_arguments(with UNIX_COMMAND "${with}")
+    separate_arguments(without UNIX_COMMAND "${without}")
+    run("compiling ${name}" ${without})
+    compare(${name} ${object} ${WORK}/${name}.without.o)
+    if(NOT differs STREQUAL "0" AND GNU)
+        # Of two functions that are the same gcc keeps one, and which one is by chance: once more, with both.
+        run("compiling ${name}" ${with} -fno-ipa-icf)
+        run("compiling ${name}" ${without} -fno-ipa-icf)
+        compare(${name} ${WORK}/${name}.with.o ${WORK}/${name}.without.o)
+    endif()
     if(NOT differs STREQUAL "0")
         message(SEND_ERROR "${name}: its failpoints make code in a build that should have none")
     endif()
