@@ -91,7 +91,8 @@ catch (ports::fault const& met) {
 catch (std::exception const& error) {
     store_.rollback();
     log_.error("entry.failed", {{"error", error.what()}});
-    if (committed_) return try_again_later(503, "outcome-unknown", "send the request again with the same key to learn what became of it");
+    if (committed_)
+        return try_again_later(503, "outcome-unknown", "send the request again with the same key to learn its outcome");
     return problem(500, "the request could not be served; it had no effect");
 }
 
