@@ -4,6 +4,9 @@ include(CMakePackageConfigHelpers)
 set(skald_package ${CMAKE_INSTALL_LIBDIR}/cmake/skald)
 set(skald_package_made ${PROJECT_BINARY_DIR}/skald-package)
 
+if(SKALD_FAILPOINTS)
+    install(CODE "message(FATAL_ERROR \"A build with failpoints is for tests: configure with -DSKALD_FAILPOINTS=OFF to install\")")
+endif()
 install(TARGETS skald EXPORT skaldTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT skaldTargets NAMESPACE skald:: DESTINATION ${skald_package})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/framework/include/skald DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}

@@ -1,4 +1,4 @@
-# Warnings and sanitizers, in one place. Link skald_build_flags PRIVATE.
+# Warnings, sanitizers and failpoints, in one place. Link skald_build_flags PRIVATE.
 add_library(skald_build_flags INTERFACE)
 target_compile_options(skald_build_flags INTERFACE
     -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual -Wimplicit-fallthrough)
@@ -16,6 +16,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND SKALD_SANITIZE MATCHES "thread")
 endif()
 if(SKALD_WARNINGS_AS_ERRORS)
     target_compile_options(skald_build_flags INTERFACE -Werror)
+endif()
+if(SKALD_FAILPOINTS)
+    target_compile_definitions(skald_build_flags INTERFACE SKALD_FAILPOINTS=1)
 endif()
 if(SKALD_SANITIZE)
     target_compile_options(skald_build_flags INTERFACE -fsanitize=${SKALD_SANITIZE} -fno-omit-frame-pointer

@@ -4,7 +4,8 @@
 #   scripts/test.sh [PRESET] [ctest arguments...]
 #
 # PRESET is one of CMakePresets.json (default: `default`, which builds in build/ and runs everything). With any other, such
-# as `asan` and `tsan`, the unit tests and the conformance tests of both transports run.
+# as `asan` and `tsan`, the unit tests and the conformance tests of both transports run. `crash` builds with failpoints and
+# runs the crash matrix and its mutants alone.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
@@ -12,10 +13,14 @@ cd "$root"
 
 case ${1:-} in
   -h | --help)
-    sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+    sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
     exit 0
     ;;
   '' | -*) preset=default ;;
+  crash)
+    preset=failpoints
+    shift
+    ;;
   *)
     preset=$1
     shift
@@ -36,6 +41,10 @@ if [[ $preset != default ]]; then
   build=$root/build-$preset
   targets=(unit_tests http_server_tests conformance_memory conformance_rabbitmq)
   only=(--tests-regex '^(unit|http_server|conformance)_')
+fi
+if [[ $preset = failpoints ]]; then
+  targets=(crash_matrix)
+  only=(--label-regex '^crash$' --verbose)
 fi
 cmake --build --preset "$preset" --parallel "$(nproc)" --target "${targets[@]}"
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -25,7 +26,9 @@ inline std::string_view view(amqp_bytes_t bytes)
 /// The bytes live as long as the process: properties only point at them.
 inline amqp_bytes_t keep(std::string text)
 {
+    static std::mutex mutex;
     static std::deque<std::string> kept;
+    std::lock_guard const lock{mutex};
     auto& stored = kept.emplace_back(std::move(text));
     return {stored.size(), stored.data()};
 }
@@ -147,6 +150,11 @@ public:
     {
         amqp_queue_bind(connection_, 1, bytes(queue), bytes(exchange), bytes(key), amqp_empty_table);
         check_last("binding");
+    }
+    void unbind(std::string const& queue, std::string const& exchange, std::string const& key)
+    {
+        amqp_queue_unbind(connection_, 1, bytes(queue), bytes(exchange), bytes(key), amqp_empty_table);
+        check_last("unbinding");
     }
     /// How many messages wait in it; those that a consumer has are not counted.
     std::uint32_t waiting_in(std::string const& queue)

@@ -17,6 +17,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -73,7 +74,8 @@ public:
         pid_ = ::fork();
         if (pid_ < 0) throw std::runtime_error{"fork failed"};
         if (pid_ > 0) return;
-        // The child: only async-signal-safe calls from here on.
+        // The child: only async-signal-safe calls from here on. It does not outlive the thread that started it.
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         int const log = ::open(log_path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
         ::dup2(log, STDOUT_FILENO);
         ::dup2(log, STDERR_FILENO);

@@ -2,6 +2,7 @@
 // named.
 #include <doctest/doctest.h>
 
+#include "core/failpoint.hpp"
 #include "worker/settings.hpp"
 
 #include <skald/errors.hpp>
@@ -179,6 +180,20 @@ TEST_CASE("an unknown SKALD_ variable is an error that names it")
         CAPTURE(name);
         CHECK(contains(complaint({{name, "1"}}), name + " is no setting"));
     }
+}
+
+TEST_CASE("failpoints are refused by a build that has none, and what is wrong with them is told by one that has")
+{
+    for (std::string const name : {"SKALD_FAILPOINTS", "SKALD_FAILPOINT_TRACE", "SKALD_MUTANT"}) {
+        CAPTURE(name);
+        CHECK(contains(complaint({{name, "odd"}}), name + ": works only in a build for tests") == !core::has_failpoints);
+    }
+    if (!core::has_failpoints) return;
+    CHECK(complaint({{"SKALD_FAILPOINTS", "step.committed=kill@2;entry.claimed=sleep:10"}}) == "");
+    CHECK(contains(complaint({{"SKALD_FAILPOINTS", "step.comitted=kill"}}), "names no failpoint"));
+    CHECK(contains(complaint({{"SKALD_FAILPOINTS", "step.committed=kil"}}), "the actions are"));
+    CHECK(contains(complaint({{"SKALD_FAILPOINTS", "step.committed=kill@0"}}), "which hit"));
+    CHECK(contains(complaint({{"SKALD_MUTANT", "no_mandate"}}), "no such mutant"));
 }
 
 TEST_CASE("variables that are not ours are nobody's business")

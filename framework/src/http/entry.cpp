@@ -1,5 +1,6 @@
 #include "http/entry.hpp"
 
+#include "core/failpoint.hpp"
 #include "core/text.hpp"
 #include "http/idempotency_key.hpp"
 #include "http/problem.hpp"
@@ -68,6 +69,7 @@ try {
     auto const key = parse_idempotency_key(r.header("Idempotency-Key"));
     if (!key) return problem(400, "idempotency-key", {}, key.refusal);
     call const c{r, handle, {scope, key.value}, fingerprint_of(r, route)};
+    committed_ = false;
     for (int tries = 0; tries < tries_max; ++tries)
         if (auto done = try_to_answer(c)) return *std::move(done);
     return try_again_later(503, "outcome-unknown", "the database did not say whether the request took effect; send it "
@@ -89,6 +91,8 @@ catch (ports::fault const& met) {
 catch (std::exception const& error) {
     store_.rollback();
     log_.error("entry.failed", {{"error", error.what()}});
+    if (committed_)
+        return try_again_later(503, "outcome-unknown", "send the request again with the same key to learn its outcome");
     return problem(500, "the request could not be served; it had no effect");
 }
 
@@ -105,6 +109,7 @@ try {
     return try_again_later(409, "in-flight", "a request with this Idempotency-Key is being served; ask again");
 }
 catch (ports::fault const& met) {
+    SKALD_MUTANT("in_doubt_as_failed", if (met.kind == ports::fault_kind::in_doubt) throw);
     // The connection may be an old one, from before a restart of the server: worth a new one, if there is one to be had.
     if (met.kind == ports::fault_kind::connection_lost) store_.connect();
     else if (met.kind != ports::fault_kind::in_doubt && met.kind != ports::fault_kind::retry_at_once) throw;
@@ -116,8 +121,10 @@ response entry::run(call const& c)
 {
     request_context ctx{store_.unit(), c.received, c.id.scope, c.id.key};
     response answer;
+    SKALD_FAILPOINT("entry.claimed");
     try {
         answer = c.handle(ctx);
+        SKALD_FAILPOINT("entry.handler_ran");
     }
     catch (data_error const&) {
         throw;
@@ -192,7 +199,11 @@ void entry::commit(call const& c, request_context const& ctx, response const& an
         else changes.saga_changes.push_back({c.id, then.saga, {}});
     }
     runtime::add_published(changes, c.id, "entry", c.id.key + ":entry", ctx.published());
+    SKALD_MUTANT("answer_not_stored", changes.response.reset());
+    SKALD_FAILPOINT("entry.before_commit");
     store_.commit(changes);
+    committed_ = true;  // from here on nobody is told that it had no effect
+    SKALD_FAILPOINT("entry.committed");
     if (!changes.messages.empty()) relay_.notify();
 }
 

@@ -35,6 +35,7 @@ private:
     ports::store& store_;
     runtime::wakeup& relay_;
     core::logger& log_;
+    bool committed_{};  // the request that is being answered has committed
 };
 
 }  // namespace skald::http

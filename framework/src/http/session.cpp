@@ -7,6 +7,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 
+#include "core/failpoint.hpp"
 #include "http/problem.hpp"
 
 namespace skald::http {
@@ -170,6 +171,8 @@ void session::write(response answer)
 
     phase_ = phase::answering;
     set_deadline(hub_.options.write_time);
+    SKALD_FAILPOINT_SOCKET(client, socket_.native_handle());
+    SKALD_FAILPOINT("http.answering");
     std::array<asio::const_buffer, 2> const bytes{asio::buffer(answer_head_), asio::buffer(answer_body_)};
     asio::async_write(socket_, bytes,
                       [self = shared_from_this()](error_code error, std::size_t) { self->on_written(error); });
@@ -181,6 +184,8 @@ void session::on_written(error_code error)
     owes_answer_ = false;
     clear_deadline();
     if (error) return close();
+    SKALD_FAILPOINT_SOCKET(client, socket_.native_handle());
+    SKALD_FAILPOINT("http.answered");
     if (closes_after_) return close_gently();
     answer_head_ = {};
     answer_body_ = {};

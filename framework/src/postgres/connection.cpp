@@ -1,5 +1,6 @@
 #include "postgres/connection.hpp"
 
+#include "core/failpoint.hpp"
 #include "postgres/conninfo.hpp"
 #include "skald_queries.hpp"
 
@@ -58,6 +59,7 @@ connection::connection(connection_options const& options)
 
 pqxx::result connection::run(std::string const& text)
 {
+    SKALD_FAILPOINT_SOCKET(postgres, connection_.sock());
     return pqxx::nontransaction{connection_}.exec(text);
 }
 

@@ -1,5 +1,6 @@
 #include "postgres/postgres_outbox.hpp"
 
+#include "core/failpoint.hpp"
 #include "core/text.hpp"
 #include "postgres/faults.hpp"
 #include "postgres/header_json.hpp"
@@ -70,6 +71,7 @@ std::vector<ports::outbox::row> postgres_outbox::take(std::size_t max)
 void postgres_outbox::settle_all()
 {
     guarded([&](connection& c) {
+        SKALD_FAILPOINT("relay.deleting");
         c.run("COMMIT");
         in_transaction_ = false;
     });

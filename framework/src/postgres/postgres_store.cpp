@@ -1,5 +1,6 @@
 #include "postgres/postgres_store.hpp"
 
+#include "core/failpoint.hpp"
 #include "core/text.hpp"
 #include "postgres/changes_text.hpp"
 #include "postgres/faults.hpp"
@@ -109,7 +110,11 @@ try {
     transaction_.reset();
     // The check runs in the same query before COMMIT: an aborted transaction, whose COMMIT would be a silent ROLLBACK,
     // or one that the step ended, fails here (traps F1, G9).
-    auto const check = transaction_id_.empty() ? std::string{} : execute("assert_transaction", {literal(transaction_id_)});
+    auto check = transaction_id_.empty() ? std::string{} : execute("assert_transaction", {literal(transaction_id_)});
+    SKALD_MUTANT("no_transaction_check", check.clear());
+    SKALD_MUTANT("partial_commit", check.clear(), connection_->run("COMMIT; BEGIN"));
+    SKALD_FAILPOINT("store.committing");
+    SKALD_FAILPOINT("store.commit_sent");
     connection_->run(check + changes_text(what) + "COMMIT");
     in_transaction_ = false;
 }
@@ -125,6 +130,8 @@ void postgres_store::write(ports::changes const& what)
     in_transaction_ = true;
     transaction_id_.clear();
     try {
+        SKALD_FAILPOINT("store.committing");
+        SKALD_FAILPOINT("store.commit_sent");
         connection_->run("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;" + changes_text(what) + "COMMIT");
         in_transaction_ = false;
     }

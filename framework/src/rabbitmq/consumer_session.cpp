@@ -1,5 +1,6 @@
 #include "rabbitmq/consumer_session.hpp"
 
+#include "core/failpoint.hpp"
 #include "rabbitmq/topology.hpp"
 
 #include <utility>
@@ -29,6 +30,7 @@ consumer_session::consumer_session(connection_settings const& settings, socket_b
                                    consumer_settings const& consumer, std::uint64_t generation)
     : consumer_{consumer}, generation_{generation}, broker_{settings, breaker}
 {
+    SKALD_FAILPOINT_SOCKET(consumer, broker_.socket());
     broker_.expect_larger_frames();
     declare_queues(broker_, consumer_.service);
     if (consumer_.with_parked) consume(parked_queue_name(consumer_.service), parked_prefetch);
@@ -101,6 +103,7 @@ void consumer_session::handle(amqp_method_t const& method)
 void consumer_session::hand_over(content arrived, mailbox& box)
 {
     if (arrived.returned) return;  // nothing is published here
+    SKALD_FAILPOINT("consumer.delivered");
     ledger_.delivered(arrived.delivery_tag);
     ports::delivery delivery;
     delivery.tag = {generation_, arrived.delivery_tag, the_channel};
@@ -121,6 +124,7 @@ void consumer_session::settle(orders const& asked)
     for (auto const& [tag, multiple] : frames)
         broker_.check(amqp_basic_ack(broker_.raw(), the_channel, tag, multiple), "acking");
     count_acks(frames.size());
+    if (!frames.empty()) SKALD_FAILPOINT("consumer.acked");
     for (auto const& tag : asked.requeues)
         if (tag.generation == generation_) give_back(tag.number);
 }

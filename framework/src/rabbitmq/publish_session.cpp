@@ -1,5 +1,6 @@
 #include "rabbitmq/publish_session.hpp"
 
+#include "core/failpoint.hpp"
 #include "rabbitmq/encode.hpp"
 #include "rabbitmq/topology.hpp"
 
@@ -26,9 +27,12 @@ void publish_session::send(std::size_t position, core::message const& message)
     auto const tag = std::to_string(window_.next_tag());
     encoded_properties const properties{message, tag};
     window_.sent(position);
+    SKALD_FAILPOINT_SOCKET(publisher, broker_.socket());
+    amqp_boolean_t mandatory = 1;
+    SKALD_MUTANT("no_mandatory", mandatory = 0);
     auto const status =
         amqp_basic_publish(broker_.raw(), the_channel, amqp_cstring_bytes(exchange_name), bytes(message.destination),
-                           /*mandatory*/ 1, /*immediate*/ 0, properties.get(), bytes(message.body));
+                           mandatory, /*immediate*/ 0, properties.get(), bytes(message.body));
     // After a failure part of a frame may be on the wire: the connection is of no use, whatever the failure was.
     broker_.check(status, "publishing");
 }
@@ -81,6 +85,7 @@ void publish_session::handle_return(content const& returned)
     // Without the tag the ack that follows would make it "confirmed", which would lose the message.
     if (error != std::errc{} || end != text.data() + text.size())
         throw connection_lost{"the broker returned a message that can't be told from others"};
+    SKALD_FAILPOINT("relay.returned");
     window_.returned(tag, returned.reason);
 }
 

@@ -1,5 +1,6 @@
 #include "rabbitmq/rabbitmq_publisher.hpp"
 
+#include "core/failpoint.hpp"
 #include "rabbitmq/encode.hpp"
 
 #include <fmt/format.h>
@@ -153,12 +154,18 @@ std::vector<ports::receipt> rabbitmq_publisher::publish(batch messages, millisec
         watched const guard{watchdog_, until + watchdog_grace};
         try {
             send_all(messages, receipts, until);
+            SKALD_FAILPOINT("relay.sent");
             await_answers(until);
             settle(messages, receipts);
             note_blocking();
         } catch (connection_lost const& lost) {
             settle(messages, receipts);  // what was answered before still holds
             lose(lost.what());
+        } catch (std::exception const& error) {
+            // Answers to what was sent would be taken for answers to the next batch, which has other messages in the
+            // same positions: on another connection they never come.
+            lose(error.what());
+            throw;
         }
     }
     auto const why = trouble();
@@ -183,6 +190,7 @@ void rabbitmq_publisher::send_all(batch messages, std::vector<ports::receipt> co
         if (receipts[i].status == ports::publish_status::refused) continue;
         if (!make_room(until)) return;
         session_->send(i, messages[i].message);
+        SKALD_FAILPOINT("relay.sending");
         unread += message_overhead + messages[i].message.body.size();
         if (unread < unread_bytes_max) continue;
         session_->drain();

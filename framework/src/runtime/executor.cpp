@@ -2,6 +2,7 @@
 
 #include "core/control_order.hpp"
 #include "core/deadline.hpp"
+#include "core/failpoint.hpp"
 #include "core/text.hpp"
 #include "runtime/hand_over.hpp"
 
@@ -66,6 +67,7 @@ void executor::read_and_settle(ports::delivery const& d)
     auto read = core::read_envelope(d.message);
     if (auto const* refused = std::get_if<core::refusal>(&read)) return park(d, "malformed", refused->why);
 
+    SKALD_FAILPOINT("consumer.parsed");
     step_delivery work{d, std::get<core::envelope>(std::move(read)), nullptr, core::fingerprint_of(d.message.body)};
     auto const& step = work.envelope.itinerary.current();
     if (d.given_up) return give_up(work, "delivery_limit", "the broker stopped delivering it: it came back too often");
@@ -96,11 +98,14 @@ void executor::settle_step(step_delivery& work)
     switch (claimed.verdict) {
     case ports::verdict::fresh:
     case ports::verdict::retry:
+        SKALD_FAILPOINT("step.claimed");
         return run(work, claimed);
     case ports::verdict::duplicate:
+        SKALD_FAILPOINT("step.duplicate");
         log_.debug("step.duplicate", {{"key", work.key().text()}, {"scope", work.envelope.saga.scope}});
         return store_.rollback();
     case ports::verdict::in_flight:
+        SKALD_MUTANT("busy_is_duplicate", return store_.rollback());
         return come_back_later(work, in_flight_wait);
     case ports::verdict::paused:
         return come_back_later(work, paused_wait);
@@ -133,6 +138,7 @@ void executor::run(step_delivery const& work, ports::claim_answer const& claimed
         if (e.itinerary.position.direction == core::direction::forward) ended = step->execute(ctx);
         else step->compensate(ctx);
         data = step->data();
+        SKALD_FAILPOINT("step.ran");
     }
     catch (...) {
         auto const met = store_.classify_current();
@@ -152,6 +158,7 @@ bool executor::roll_back(step_delivery const& work)
 {
     bool const ours = store_.is_still_claimed();
     store_.rollback();
+    SKALD_FAILPOINT("step.rolled_back");
     if (!ours) give_up(work, "transaction_ended", "the step ran COMMIT or ROLLBACK itself; look at what it wrote");
     return ours;
 }
@@ -178,6 +185,7 @@ void executor::finish(step_delivery const& work, ports::claim_answer const& clai
         commit(changes);
     }
     catch (ports::fault const& met) {
+        SKALD_MUTANT("in_doubt_as_committed", if (met.kind == ports::fault_kind::in_doubt) return);
         return fail_or_throw(work, met);
     }
     rolled_back_in_a_row_ = 0;
@@ -204,6 +212,7 @@ void executor::write_no(step_delivery const& work, ports::claim_answer const& cl
 // The record of the failed attempt and the message that will try again commit together.
 void executor::fail(step_delivery const& work, std::string const& why)
 {
+    SKALD_MUTANT("retry_in_broker_only", throw ports::fault(ports::fault_kind::connection_lost, why));
     ports::claim_answer claimed;
     if (!claim_again(work, claimed)) return;
     if (claimed.verdict == ports::verdict::cancelled)
@@ -273,6 +282,7 @@ void executor::come_back_later(step_delivery const& work, std::chrono::milliseco
     ports::changes changes;
     changes.messages.push_back(to_enqueue(work.envelope, work.delivery.message.body, wait));
     store_.write(changes);
+    SKALD_FAILPOINT("step.put_back");
 }
 
 // A delivery that can't be run any more: parked, with its record, so that the saga shows as stuck and not as running.
@@ -314,6 +324,7 @@ try {
     ports::changes changes;
     changes.progress.push_back(detail::parse_checked(d.message.body).dump());
     store_.write(changes);
+    SKALD_FAILPOINT("progress.noted");
 }
 catch (data_error const& error) {
     park(d, "malformed", error.what());
@@ -347,6 +358,7 @@ void executor::park(ports::delivery const& d, std::string_view reason, std::stri
     ports::changes changes;
     changes.parked.push_back(std::move(parked));
     store_.write(changes);
+    SKALD_FAILPOINT("delivery.parked");
     log_.error("delivery.parked", {{"key", text}, {"type", d.message.type}, {"reason", reason}, {"error", why}});
 }
 
@@ -379,6 +391,7 @@ void executor::add_transition(ports::changes& changes, step_delivery const& work
 bool executor::claim_again(step_delivery const& work, ports::claim_answer& claimed)
 {
     claimed = store_.begin(std::array{work.item()}).front();
+    SKALD_FAILPOINT("step.reclaimed");
     if (claimed.held) return true;
     if (claimed.verdict == ports::verdict::in_flight || claimed.verdict == ports::verdict::paused)
         come_back_later(work, in_flight_wait);
@@ -389,7 +402,9 @@ bool executor::claim_again(step_delivery const& work, ports::claim_answer& claim
 
 void executor::commit(ports::changes const& changes)
 {
+    SKALD_FAILPOINT("step.before_commit");
     store_.commit(changes);
+    SKALD_FAILPOINT("step.committed");
     // After COMMIT, and only then.
     if (!changes.messages.empty()) relay_.notify();
 }

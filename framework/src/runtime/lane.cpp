@@ -1,5 +1,7 @@
 #include "runtime/lane.hpp"
 
+#include "core/failpoint.hpp"
+
 namespace skald::runtime {
 namespace {
 
@@ -33,11 +35,14 @@ void lane::settle(ports::delivery const& d)
 
 bool lane::try_to_settle(ports::delivery const& d, int tries)
 try {
+    SKALD_MUTANT("ack_before_commit", deliveries_.ack(d.tag));
     executor_.settle(d);
     deliveries_.ack(d.tag);  // after COMMIT, and only then
+    SKALD_FAILPOINT("step.acked");
     return true;
 }
 catch (ports::fault const& met) {
+    SKALD_MUTANT("retry_in_broker_only", return deliveries_.requeue(d.tag), true);
     bool const waiting_helps = met.kind != ports::fault_kind::broken && met.kind != ports::fault_kind::transaction_ended;
     return keep_aside(d, waiting_helps ? 0 : tries, met.what());
 }

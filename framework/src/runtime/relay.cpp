@@ -1,5 +1,7 @@
 #include "runtime/relay.hpp"
 
+#include "core/failpoint.hpp"
+
 #include <algorithm>
 
 namespace skald::runtime {
@@ -44,15 +46,19 @@ std::size_t relay::move_batch()
         failures_in_a_row_ = 0;
         return 0;
     }
+    SKALD_FAILPOINT("relay.taken");
     std::vector<ports::outgoing> messages;
     messages.reserve(rows.size());
     for (auto const& row : rows) messages.push_back({row.id, row.message});
+    SKALD_MUTANT("delete_before_confirm", outbox_.settle_all());
 
     auto const receipts = publisher_.publish(messages, options_.deadline);
+    SKALD_FAILPOINT("relay.confirmed");
     bool const all_confirmed =
         std::ranges::all_of(receipts, [](auto const& r) { return r.status == ports::publish_status::confirmed; });
     if (all_confirmed) outbox_.settle_all();
     else settle(rows, receipts);
+    SKALD_FAILPOINT("relay.deleted");
     failures_in_a_row_ = all_confirmed ? 0 : failures_in_a_row_;
     if (all_confirmed) tell_trouble({});
     return all_confirmed ? rows.size() : 0;
@@ -79,6 +85,7 @@ void relay::settle(std::vector<ports::outbox::row> const& rows, std::vector<port
         }
     }
     outbox_.settle(confirmed, failed);
+    SKALD_FAILPOINT("relay.put_off");
     failures_in_a_row_ = unresolved ? failures_in_a_row_ + 1 : 0;
 }
 

@@ -1,5 +1,6 @@
 #include "worker/settings.hpp"
 
+#include "core/failpoint.hpp"
 #include "core/log.hpp"
 
 #include <skald/errors.hpp>
@@ -121,6 +122,13 @@ setting const* find_flag(std::string_view name)
 
 constexpr std::string_view file_suffix = "_FILE";
 
+// Read by the failpoints themselves, where there are any.
+void check_failpoint_setting(std::string const& name, std::string const& value)
+{
+    if (auto const why = core::refuse_failpoint_setting(name, value); !why.empty())
+        throw configuration_error{name + ": " + why};
+}
+
 // DATABASE_URL, or DATABASE_URL_FILE naming a file that holds it, so that a secret need not stand in the environment.
 void apply_variable(config& c, std::string const& name, std::string const& value)
 {
@@ -128,6 +136,7 @@ void apply_variable(config& c, std::string const& name, std::string const& value
     if (name.ends_with(file_suffix))
         if (auto const* s = find_variable(std::string_view{name}.substr(0, name.size() - file_suffix.size())))
             return set(c, *s, read_secret(name, value), name);
+    if (core::is_failpoint_setting(name)) return check_failpoint_setting(name, value);
     if (name.starts_with("SKALD_"))
         throw configuration_error{name + " is no setting of Skald's; --help lists them all"};
 }

@@ -1,0 +1,165 @@
+// Named places in the protocol at which a test may kill, stop or disturb the process.
+//
+// SKALD_FAILPOINT("step.committed"); marks one. Its name is checked when it is compiled, in every build; code comes from it
+// only in a build with -DSKALD_FAILPOINTS=ON, which is for tests and can't be installed. What happens at a point there is
+// said by the environment variable SKALD_FAILPOINTS (failpoint.cpp). Each use is one whole line, so that it can be taken out
+// by a script: tests/crash/same_code.cmake shows that nothing else changes then.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace skald::core {
+
+/// Which socket the action `reset` shuts down at a point.
+enum class fault_socket {
+    postgres,   // the thread's database connection, both ways: what is sent next does not arrive
+    reply,      // the same, for reading only: what is sent next arrives, and its answer is lost
+    publisher,  // the broker connection that the relay publishes on
+    consumer,   // the broker connection that deliveries come from
+    client,     // the HTTP connection that is being answered
+};
+
+struct failpoint
+{
+    std::string_view name;
+    fault_socket socket;
+    std::string_view stands_for;  // the protocol's own numbers: entry H, relay R, consumer C, saga S
+    std::string_view afterwards;  // what may be seen after a crash here
+};
+
+/// Every point there is. docs/guarantees.md has a row for each, and the crash matrix a run.
+inline constexpr std::array failpoints{
+    failpoint{"entry.claimed", fault_socket::postgres, "H05 H06",
+              "nothing of the request remains; the client has no answer, and asks again"},
+    failpoint{"entry.handler_ran", fault_socket::postgres, "H07",
+              "nothing of the request remains; the client has no answer, and asks again"},
+    failpoint{"entry.before_commit", fault_socket::postgres, "H08 H09",
+              "nothing of the request remains; the client has no answer, and asks again"},
+    failpoint{"entry.committed", fault_socket::postgres, "H12 H14",
+              "the saga is accepted; the client has no answer, asks again and gets the stored one"},
+    failpoint{"http.answering", fault_socket::client, "H15",
+              "the saga is accepted; the client has no answer, or a part of it, asks again and gets the stored one"},
+    failpoint{"http.answered", fault_socket::client, "H16", "the client has its answer, and the outbox the message"},
+    failpoint{"store.committing", fault_socket::postgres, "H10 C09",
+              "in doubt on this side; nothing was committed, and the next try finds that out"},
+    failpoint{"store.commit_sent", fault_socket::reply, "H11 H12 H13 C10 C11",
+              "in doubt on this side; committed or not, and the next try finds out which"},
+    failpoint{"relay.taken", fault_socket::publisher, "R01", "the rows are free again, for any relay"},
+    failpoint{"relay.sending", fault_socket::publisher, "R02 R03",
+              "a part of the batch is at the broker, and the whole batch is sent again"},
+    failpoint{"relay.sent", fault_socket::publisher, "R04 R05 R06 R07",
+              "the batch may be at the broker, and is sent again"},
+    failpoint{"relay.returned", fault_socket::publisher, "R08",
+              "the message is still in the outbox, and is sent again"},
+    failpoint{"relay.confirmed", fault_socket::postgres, "R09", "the batch is at the broker, and is sent again"},
+    failpoint{"relay.deleting", fault_socket::reply, "R10",
+              "the batch is at the broker; its rows are gone, or sent again"},
+    failpoint{"relay.deleted", fault_socket::postgres, "R11", "the batch is at the broker, and out of the outbox"},
+    failpoint{"relay.put_off", fault_socket::postgres, "R08", "the row stays with its reason, and is sent later"},
+    failpoint{"consumer.delivered", fault_socket::consumer, "C01", "the broker delivers it again"},
+    failpoint{"consumer.parsed", fault_socket::postgres, "C02 C04", "the broker delivers it again"},
+    failpoint{"consumer.acked", fault_socket::consumer, "C13 C14",
+              "acked; or delivered again, and found done by the guard"},
+    failpoint{"step.claimed", fault_socket::postgres, "C05", "nothing of the step remains; delivered again"},
+    failpoint{"step.ran", fault_socket::postgres, "C06", "nothing of the step remains; delivered again"},
+    failpoint{"step.before_commit", fault_socket::postgres, "C07 C08 S03 S04",
+              "nothing of the step remains; delivered again"},
+    failpoint{"step.committed", fault_socket::consumer, "C12",
+              "the step, its record and its messages are there; delivered again, and found done by the guard"},
+    failpoint{"step.acked", fault_socket::postgres, "C12 C13",
+              "the step is done; acked, or delivered again and found done by the guard"},
+    failpoint{"step.duplicate", fault_socket::consumer, "C12", "delivered again, and found done again"},
+    failpoint{"step.rolled_back", fault_socket::postgres, "S01",
+              "nothing of the attempt remains, nor a record of it; delivered again, and made again"},
+    failpoint{"step.reclaimed", fault_socket::postgres, "S01 S03",
+              "nothing of the attempt remains, nor a record of it; delivered again, and made again"},
+    failpoint{"step.put_back", fault_socket::consumer, "C12",
+              "a copy of the delivery comes later; the delivery itself comes again too"},
+    failpoint{"delivery.parked", fault_socket::consumer, "C03", "parked once; delivered again, and still parked once"},
+    failpoint{"progress.noted", fault_socket::consumer, "S04", "noted; delivered again, and nothing changes"},
+};
+
+/// Deliberate faults of the protocol, by which the crash matrix shows that it would notice them.
+inline constexpr std::array<std::string_view, 10> mutants{
+    "ack_before_commit", "delete_before_confirm", "no_mandatory",          "partial_commit",     "retry_in_broker_only",
+    "busy_is_duplicate", "no_transaction_check",  "in_doubt_as_committed", "in_doubt_as_failed", "answer_not_stored",
+};
+
+consteval bool is_failpoint(std::string_view name)
+{
+    for (auto const& one : failpoints)
+        if (one.name == name) return true;
+    return false;
+}
+
+consteval std::size_t number_of_failpoint(std::string_view name)
+{
+    std::size_t number = 0;
+    while (failpoints[number].name != name) ++number;
+    return number;
+}
+
+consteval bool is_mutant(std::string_view name)
+{
+    for (auto const one : mutants)
+        if (one == name) return true;
+    return false;
+}
+
+#if SKALD_FAILPOINTS
+
+inline constexpr bool has_failpoints = true;
+
+/// Does what is armed for this hit of the point, if anything is. Throws std::runtime_error where it is told to.
+/// Threads: this, and every function below, may be called from any thread.
+void pass_failpoint(std::size_t number);
+void note_socket(fault_socket which, int descriptor) noexcept;
+bool runs_mutant(std::string_view name) noexcept;
+
+/// Why it is no program for SKALD_FAILPOINTS, or no mutant; empty if it is one.
+std::string refuse_failpoint_setting(std::string_view variable, std::string_view value);
+
+#define SKALD_FAILPOINT(name)                                                                                          \
+    do {                                                                                                               \
+        static_assert(::skald::core::is_failpoint(name), "no such failpoint: core/failpoint.hpp lists them all");      \
+        ::skald::core::pass_failpoint(::skald::core::number_of_failpoint(name));                                       \
+    } while (false)
+/// Which socket is in use now: for the action `reset`.
+#define SKALD_FAILPOINT_SOCKET(which, descriptor)                                                                      \
+    ::skald::core::note_socket(::skald::core::fault_socket::which, descriptor)
+/// What runs only under that mutant: a statement without its semicolon.
+#define SKALD_MUTANT(name, ...)                                                                                        \
+    do {                                                                                                               \
+        static_assert(::skald::core::is_mutant(name), "no such mutant: core/failpoint.hpp lists them all");            \
+        if (::skald::core::runs_mutant(name)) {                                                                        \
+            __VA_ARGS__;                                                                                               \
+        }                                                                                                              \
+    } while (false)
+
+#else
+
+inline constexpr bool has_failpoints = false;
+
+inline std::string refuse_failpoint_setting(std::string_view, std::string_view)
+{
+    return "works only in a build for tests, made with -DSKALD_FAILPOINTS=ON";
+}
+
+#define SKALD_FAILPOINT(name)                                                                                          \
+    static_assert(::skald::core::is_failpoint(name), "no such failpoint: core/failpoint.hpp lists them all")
+#define SKALD_FAILPOINT_SOCKET(which, descriptor) static_assert(true)
+#define SKALD_MUTANT(name, ...)                                                                                        \
+    static_assert(::skald::core::is_mutant(name), "no such mutant: core/failpoint.hpp lists them all")
+
+#endif
+
+/// The environment variables that only a build with failpoints takes.
+constexpr bool is_failpoint_setting(std::string_view variable)
+{
+    return variable == "SKALD_FAILPOINTS" || variable == "SKALD_FAILPOINT_TRACE" || variable == "SKALD_MUTANT";
+}
+
+}  // namespace skald::core

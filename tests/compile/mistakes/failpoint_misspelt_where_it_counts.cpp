@@ -1,0 +1,12 @@
+// expected: no such failpoint: core/failpoint.hpp lists them all
+#define SKALD_FAILPOINTS 1
+#include "../../../framework/src/core/failpoint.hpp"
+
+void commit()
+{
+#ifdef MISTAKE
+    SKALD_FAILPOINT("step.comitted");
+#else
+    SKALD_FAILPOINT("step.committed");
+#endif
+}

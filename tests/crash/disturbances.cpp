@@ -1,0 +1,128 @@
+// What a run does to its order besides the fault under test.
+#include "run.hpp"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+namespace skald::crash {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string const steps = "create-order@orders=compensatable charge-payment@payments=compensatable "
+                          "arrange-shipping@shipping=pivot confirm-order@orders=retriable";
+
+}  // namespace
+
+void run::send_malformed()
+{
+    testing::raw_message odd;
+    odd.destination = "payments";
+    odd.set_type("charge-payment");
+    odd.set_id("malformed " + key_);
+    odd.body = "not JSON: " + key_;
+    shop_.hands().send(odd);
+}
+
+/// Whatever the way does besides, once its moment has come.
+void run::disturb()
+{
+    repeat_captured();
+    if (was_disturbed_) return;
+    if (goes_.besides == disturbance::busy &&
+        value(
+            payments,
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") !=
+            "0") {
+        // The claim waits for this transaction, and must give up waiting before it ends.
+        was_disturbed_ = testing::eventually(
+            [&] {
+                shop_.look_after();
+                return value(payments, "SELECT count(*) FROM skald.outbox WHERE idempotency_key = '" + key_ +
+                                           ":charge-payment'") != "0" ||
+                       value(payments, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "
+                                       "wait_event_type = 'Lock'") == "0";
+            },
+            5s);
+        blocker_->abort();
+        blocker_.reset();
+    }
+    if (goes_.besides == disturbance::overtaken &&
+        value(
+            payments,
+            "SELECT count(*) FROM skald.idempotency WHERE status <> 'started' AND step LIKE '%.compensate' AND key = " +
+                sql_text(key_)) != "0") {
+        send_made_up("charge-payment", "forward");
+        was_disturbed_ = true;
+    }
+    // payments binds its queue itself when it starts.
+    if (goes_.besides == disturbance::unrouted &&
+        value(orders, "SELECT (SELECT count(*) FROM skald.outbox WHERE attempts > 0 AND idempotency_key = '" + key_ +
+                          ":charge-payment') + (SELECT count(*) FROM skald.progress WHERE key = " + sql_text(key_) +
+                          ')') != "0") {
+        shop_.hands().bind("skald.payments", "skald", "payments");
+        shop_.hands().bind("e2e.capture", "skald", "payments");
+        was_disturbed_ = is_bound_ = true;
+    }
+}
+
+/// What the broker carried is looked at: whose transaction did not commit is a ghost. And where the way says so, it is
+/// carried a second time, at once.
+void run::repeat_captured()
+{
+    auto const number_of_service = [](std::string const& name) {
+        return static_cast<std::size_t>(std::ranges::find(services, name) - services.begin());
+    };
+    for (auto& message : shop_.hands().take_captured()) {
+        if (!message.id().starts_with(key_ + ':')) continue;
+        bool const is_new = ++seen_messages_[message.id() + message.destination + message.body] == 1;
+        auto const type = message.type();
+        auto const parent = [&](std::size_t service, std::string const& step) {
+            if (value(service, "SELECT count(*) FROM skald.idempotency WHERE key = " + sql_text(key_) +
+                                   " AND step = " + sql_text(step)) == "0")
+                result_.broken.push_back("I9 a ghost: " + message.id() + " was sent, and " + step +
+                                         " has not committed");
+        };
+        if (type == "charge-payment") parent(orders, "create-order");
+        if (type == "arrange-shipping") parent(payments, "charge-payment");
+        if (type == "confirm-order") parent(shipping, "arrange-shipping");
+        if (!is_new || goes_.besides != disturbance::twice) continue;
+        shop_.hands().send(message);
+        if (type != "skald.progress") ++copies_[number_of_service(message.destination)];
+    }
+}
+
+/// The charge is undone before it arrives: it must stay undone.
+void run::overtake()
+{
+    shop_.database(orders).ask(
+        "INSERT INTO customer_order VALUES (" + sql_text(key_) +
+        ", 'x', 'x', 1, 100);"
+        "INSERT INTO skald.idempotency (scope, key, step) VALUES ('', " +
+        sql_text(key_) +
+        ", 'create-order');"
+        "INSERT INTO skald.saga (scope, key, definition, version, data, itinerary) VALUES ('', " +
+        sql_text(key_) + ", 'place-order', 1, '{}', 'forward 2/4 " + steps + "')");
+    send_made_up("charge-payment.compensate", "back");
+}
+
+void run::send_made_up(std::string const& step, std::string const& direction)
+{
+    testing::raw_message message;
+    message.destination = "payments";
+    message.set_type("charge-payment");
+    message.set_id(key_ + ':' + step);
+    message.set("x-idempotency-key", key_ + ':' + step);
+    message.set("x-saga-scope", "");
+    message.set("x-saga", "place-order");
+    message.set("x-saga-version", "1");
+    message.set("x-saga-home", "orders");
+    message.set("x-attempt", "1");
+    message.set("x-saga-itinerary", direction + " 2/4 " + steps);
+    message.body =
+        nlohmann::json{{"id", key_}, {"customer", person_}, {"sku", item_}, {"quantity", 1}, {"cents", price}}.dump();
+    shop_.hands().send(message);
+}
+
+}  // namespace skald::crash

@@ -1,0 +1,309 @@
+// The crash matrix: every failpoint, every way, every action. Needs a build with failpoints, and a stack of its own.
+//
+//     crash_matrix                                             everything: the matrix, then the mutants
+//     crash_matrix --only 'step.committed=kill@2/back/payments'    one run; may be given several times
+//     crash_matrix --mutants [NAME]                            the mutants alone, or one of them
+//     crash_matrix --list                                      the names of the runs, without running them
+//     --worlds N                                               how many shops run side by side (4)
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "core/failpoint.hpp"
+#include "mutants.hpp"
+#include "run.hpp"
+
+namespace skald::crash {
+namespace {
+
+using namespace std::chrono_literals;
+using clock = std::chrono::steady_clock;
+
+constexpr auto patience = 30s;
+constexpr auto patience_with_mutants = 6s;
+constexpr int tries_per_mutant = 3;
+
+struct options
+{
+    std::vector<plan> only;
+    std::string mutant;
+    bool with_matrix{true}, with_mutants{true}, list{};
+    std::size_t worlds{4};
+};
+
+std::mutex printing;
+
+void say(std::string const& line)
+{
+    std::lock_guard const lock{printing};
+    std::fputs((line + '\n').c_str(), stdout);
+    std::fflush(stdout);
+}
+
+void tell(result const& one)
+{
+    if (one.broken.empty()) return;
+    std::string line = fmt::format("FAILED  crash_matrix --only '{}'", one.what.name());
+    for (auto const& why : one.broken) line += "\n    " + why;
+    say(line);
+}
+
+/// Runs plans one after the other in shops side by side; each shop takes the next plan that is left.
+class yard
+{
+public:
+    explicit yard(std::size_t worlds) : worlds_{worlds} {}
+
+    std::vector<result> run_all(std::vector<plan> const& plans)
+    {
+        std::vector<result> results(plans.size());
+        std::atomic<std::size_t> next{0};
+        std::vector<std::jthread> threads;
+        for (std::size_t i = 0; i < std::min(worlds_, plans.size()); ++i)
+            threads.emplace_back([&] {
+                try {
+                    work(plans, results, next);
+                }
+                catch (std::exception const& error) {
+                    ++accidents;
+                    say(fmt::format("FAILED  a shop broke down: {}", error.what()));
+                }
+            });
+        threads.clear();
+        return results;
+    }
+
+    std::atomic<int> accidents{0};
+
+private:
+    void work(std::vector<plan> const& plans, std::vector<result>& results, std::atomic<std::size_t>& next)
+    {
+        shop_world shop{""};
+        int number = 0;
+        for (std::size_t i = next++; i < plans.size(); i = next++) {
+            results[i] = run{shop, plans[i], ++number, patience}.execute();
+            tell(results[i]);
+            if (auto const now = ++done_; now % 100 == 0) say(fmt::format("... {} of {} runs", now, plans.size()));
+        }
+        judge_all(shop);
+    }
+
+    // What came late, after its run was judged, must not have changed anything.
+    void judge_all(shop_world& shop)
+    {
+        bool const acked = testing::eventually(
+            [&] {
+                auto const queues =
+                    testing::rabbitmqctl("-q list_queues --no-table-headers -p " + shop.vhost() + " messages name");
+                std::istringstream lines{queues};
+                for (std::string line; std::getline(lines, line);)
+                    if (line.find("\tskald.") != std::string::npos && !line.starts_with("0\t")) return false;
+                return true;
+            },
+            patience);
+        auto const none = [&](std::size_t service, std::string const& what, std::string const& from) {
+            auto const count = shop.database(service).count(from);
+            if (count > 0) complain(fmt::format("{} in {}: {}", what, services[service], count));
+        };
+        if (!acked) complain("deliveries are left that nobody acked");
+        none(orders, "sagas that have not ended", "skald.saga WHERE status IN ('running', 'compensating')");
+        none(payments, "charges or refunds made twice",
+             "(SELECT FROM charge GROUP BY customer, kind HAVING count(*) > 1) AS twice");
+        none(shipping, "shipments made twice", "(SELECT FROM shipment GROUP BY sku HAVING count(*) > 1) AS twice");
+        for (std::size_t i = 0; i < services.size(); ++i) none(i, "messages left in the outbox", "skald.outbox");
+    }
+
+    void complain(std::string const& what)
+    {
+        ++accidents;
+        say("FAILED  at the end: " + what);
+    }
+
+    std::size_t worlds_;
+    std::atomic<std::size_t> done_{0};
+};
+
+// --- The matrix -----------------------------------------------------------------------------------------------------
+
+std::map<std::string_view, hit_counts> discover(yard& all, bool& failed)
+{
+    std::vector<plan> plans;
+    for (auto const& goes : ways) plans.push_back({"", "", 1, &goes, 0});
+    std::map<std::string_view, hit_counts> seen;
+    for (auto const& one : all.run_all(plans)) {
+        failed = failed || !one.broken.empty();
+        if (one.what.goes != nullptr) seen[one.what.goes->name] = one.hits;
+    }
+    return seen;
+}
+
+/// For each point how many runs its fault happened in, by action; false if there is a point where it never did.
+bool tell_points(std::vector<result> const& results)
+{
+    bool all = true;
+    say(fmt::format("\n{:<22}{:>6}{:>7}{:>7}{:>6}", "point", "kill", "throw", "reset", "stop"));
+    for (auto const& point : core::failpoints) {
+        std::string line = fmt::format("{:<22}", point.name);
+        for (auto const action : actions) {
+            auto const count = std::ranges::count_if(results, [&](auto const& r) {
+                return r.sprang && r.what.point == point.name && r.what.action == action;
+            });
+            all = all && count > 0;
+            line += fmt::format("{:>6}{}", count, count == 0 ? "!" : " ");
+        }
+        say(line);
+    }
+    return all;
+}
+
+/// The runs that docs/guarantees.md names for the points did happen, and hold.
+bool check_page(std::vector<result> const& results)
+{
+    bool good = true;
+    std::ifstream page{SKALD_GUARANTEES};
+    int rows = 0;
+    for (std::string line; std::getline(page, line);)
+        for (auto const& point : core::failpoints) {
+            if (!line.starts_with(fmt::format("| `{}` |", point.name))) continue;
+            ++rows;
+            auto const begin = line.find(fmt::format("`{}=", point.name)) + 1;
+            auto const name = line.substr(begin, line.find('`', begin) - begin);
+            if (std::ranges::any_of(
+                    results, [&](auto const& r) { return r.what.name() == name && r.sprang && r.broken.empty(); }))
+                continue;
+            good = false;
+            say(fmt::format("FAILED  docs/guarantees.md names {}, which did not happen or does not hold", name));
+        }
+    if (rows != static_cast<int>(core::failpoints.size()))
+        good = false, say("FAILED  docs/guarantees.md: a point has no row");
+    return good;
+}
+
+bool run_matrix(options const& chosen)
+{
+    auto const began = clock::now();
+    yard all{chosen.worlds};
+    bool failed = false;
+    auto const plans = chosen.only.empty() ? make_matrix(discover(all, failed)) : chosen.only;
+    if (chosen.list) {
+        for (auto const& one : plans) say(one.name());
+        return true;
+    }
+    say(fmt::format("{} runs in {} shops", plans.size(), std::min(chosen.worlds, plans.size())));
+    auto const results = all.run_all(plans);
+
+    auto const broken = std::ranges::count_if(results, [](auto const& r) { return !r.broken.empty(); });
+    auto const missed =
+        std::ranges::count_if(results, [](auto const& r) { return !r.what.point.empty() && !r.sprang; });
+    bool const every_point = !chosen.only.empty() || tell_points(results);
+    bool const page_holds = !chosen.only.empty() || check_page(results);
+    if (!every_point) say("FAILED  a point (!) whose fault never happened in any run");
+    say(fmt::format("\n{} runs, {} failed, {} in which the fault did not happen, {} s", results.size(), broken, missed,
+                    std::chrono::duration_cast<std::chrono::seconds>(clock::now() - began).count()));
+    for (auto const& one : results)
+        if (!one.what.point.empty() && !one.sprang) say("no fault happened in " + one.what.name());
+    return broken == 0 && all.accidents == 0 && every_point && page_holds && !failed;
+}
+
+// --- The mutants ----------------------------------------------------------------------------------------------------
+
+/// What noticed it; empty if nothing did.
+std::string noticed_by(mutant const& one)
+{
+    shop_world shop{one.in_sql ? "" : std::string{one.name}};
+    if (one.in_sql) mutate_guard(shop, one.name);
+    int number = 0;
+    for (int tries = 0; tries < tries_per_mutant; ++tries)
+        for (auto const name : one.runs) {
+            auto const what = parse_plan(name);
+            if (!what) throw std::logic_error{"no run has the name " + std::string{name}};
+            auto const ended = run{shop, *what, ++number, patience_with_mutants}.execute();
+            if (ended.broken.empty()) continue;
+            auto const& why = ended.broken.front();
+            return std::string{name} + ": " + why.substr(0, std::min(why.find('\n'), std::size_t{100}));
+        }
+    return {};
+}
+
+bool run_mutants(options const& chosen)
+{
+    auto const began = clock::now();
+    auto const& known = all_mutants();
+    for (auto const name : core::mutants)
+        if (std::ranges::find(known, name, &mutant::name) == known.end())
+            return say(fmt::format("FAILED  no run is named for the mutant {}", name)), false;
+    std::atomic<std::size_t> next{0}, survived{0};
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < chosen.worlds; ++i)
+        threads.emplace_back([&] {
+            for (auto n = next++; n < known.size(); n = next++) {
+                if (!chosen.mutant.empty() && known[n].name != chosen.mutant) continue;
+                std::string by;
+                try {
+                    by = noticed_by(known[n]);
+                }
+                catch (std::exception const& error) {
+                    say(fmt::format("FAILED  {}: {}", known[n].name, error.what()));
+                }
+                if (by.empty()) ++survived;
+                say(fmt::format("{:<24}{}", known[n].name, by.empty() ? "FAILED: it survived" : by));
+            }
+        });
+    threads.clear();
+    say(fmt::format("{} mutants, {} survived, {} s", known.size(), survived.load(),
+                    std::chrono::duration_cast<std::chrono::seconds>(clock::now() - began).count()));
+    return survived == 0;
+}
+
+[[noreturn]] void refuse(std::string const& why)
+{
+    std::fputs(
+        (why + "\nusage: crash_matrix [--only RUN]... [--mutants [NAME]] [--matrix] [--list] [--worlds N]\n").c_str(),
+        stderr);
+    std::exit(2);
+}
+
+options read(int argc, char** argv)
+{
+    options chosen;
+    for (int i = 1; i < argc; ++i) {
+        std::string_view const word{argv[i]};
+        bool const has_value = i + 1 < argc && argv[i + 1][0] != '-';
+        if (word == "--list") chosen.list = true, chosen.with_mutants = false;
+        else if (word == "--matrix") chosen.with_mutants = false;
+        else if (word == "--mutants") chosen.with_matrix = false, chosen.mutant = has_value ? argv[++i] : "";
+        else if (word == "--worlds" && has_value) chosen.worlds = std::strtoul(argv[++i], nullptr, 10);
+        else if (word == "--only" && has_value) {
+            auto const what = parse_plan(argv[++i]);
+            if (!what) refuse(fmt::format("'{}' is no name of a run: --list has them all", argv[i]));
+            chosen.only.push_back(*what);
+            chosen.with_mutants = false;
+        }
+        else refuse(fmt::format("what is '{}'?", word));
+    }
+    if (chosen.worlds == 0) refuse("--worlds is a number from 1");
+    return chosen;
+}
+
+}  // namespace
+}  // namespace skald::crash
+
+int main(int argc, char** argv)
+try {
+    using namespace skald::crash;
+    auto const chosen = read(argc, argv);
+    bool good = true;
+    if (chosen.with_matrix) good = run_matrix(chosen) && good;
+    if (chosen.with_mutants) good = run_mutants(chosen) && good;
+    return good ? 0 : 1;
+}
+catch (std::exception const& error) {
+    std::fprintf(stderr, "crash_matrix: %s\n", error.what());
+    return 2;
+}

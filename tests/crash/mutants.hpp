@@ -1,0 +1,24 @@
+// The mutants, and the runs that must notice them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shop_world.hpp"
+
+namespace skald::crash {
+
+struct mutant
+{
+    std::string_view name;
+    std::vector<std::string_view> runs;  // by name; one of them must fail
+    bool in_sql{};                       // it is a change of the guard's functions, and not of the services
+};
+
+std::vector<mutant> const& all_mutants();
+
+/// Makes the guard of every database what the mutant says.
+void mutate_guard(shop_world& shop, std::string_view name);
+
+}  // namespace skald::crash

@@ -1,0 +1,71 @@
+#include "plan.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace skald::crash {
+namespace {
+
+unsigned count_in(hit_counts const& counts, std::size_t service, std::string const& point)
+{
+    auto const found = counts[service].find(point);
+    return found == counts[service].end() ? 0 : found->second;
+}
+
+/// How many hits of a point the base of a way is run with already.
+unsigned covered(std::map<std::string_view, hit_counts> const& seen, way const& goes, std::size_t service,
+                 std::string const& point)
+{
+    auto const base = seen.find(goes.base);
+    return base == seen.end() ? 0 : count_in(base->second, service, point);
+}
+
+}  // namespace
+
+std::string plan::name() const
+{
+    if (point.empty()) return std::string{goes->name};
+    return program() + '/' + std::string{goes->name} + '/' + std::string{services[service]};
+}
+
+way const* find_way(std::string_view name)
+{
+    auto const found = std::ranges::find(ways, name, &way::name);
+    return found == ways.end() ? nullptr : &*found;
+}
+
+std::optional<plan> parse_plan(std::string_view name)
+{
+    plan read;
+    if ((read.goes = find_way(name)) != nullptr) return read;
+    auto const equals = name.find('='), at = name.find('@'), first = name.find('/'), last = name.rfind('/');
+    if (equals > at || at > first || first >= last || last == name.npos) return std::nullopt;
+    read.point = name.substr(0, equals);
+    read.action = name.substr(equals + 1, at - equals - 1);
+    auto const hit = name.substr(at + 1, first - at - 1);
+    auto const [end, error] = std::from_chars(hit.data(), hit.data() + hit.size(), read.hit);
+    read.goes = find_way(name.substr(first + 1, last - first - 1));
+    auto const service = std::ranges::find(services, name.substr(last + 1));
+    if (error != std::errc{} || end != hit.data() + hit.size() || read.goes == nullptr || service == services.end())
+        return std::nullopt;
+    read.service = static_cast<std::size_t>(service - services.begin());
+    return read;
+}
+
+std::vector<plan> make_matrix(std::map<std::string_view, hit_counts> const& seen)
+{
+    constexpr unsigned hits_max = 2;
+    std::vector<plan> matrix;
+    for (auto const& goes : ways) {
+        auto const counts = seen.find(goes.name);
+        if (counts == seen.end()) continue;
+        for (std::size_t service = 0; service < services.size(); ++service)
+            for (auto const& [point, count] : counts->second[service])
+                for (auto hit = covered(seen, goes, service, point) + 1; hit <= std::min(count, hits_max); ++hit)
+                    for (auto const action : actions)
+                        matrix.push_back({point, std::string{action}, hit, &goes, service});
+    }
+    return matrix;
+}
+
+}  // namespace skald::crash

@@ -1,0 +1,41 @@
+// What the matrix runs: every failpoint that a way passes, with every action, at its first and its second hit.
+#pragma once
+
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ways.hpp"
+
+namespace skald::crash {
+
+inline constexpr std::array<std::string_view, 3> services{"orders", "payments", "shipping"};
+inline constexpr std::array<std::string_view, 4> actions{"kill", "throw", "reset", "stop"};
+
+/// One run. Its name says all of it: "step.committed=kill@2/back/payments".
+struct plan
+{
+    std::string point;   // empty: no fault
+    std::string action;  // one of `actions`, or sleep:MS
+    unsigned hit{1};
+    way const* goes{};
+    std::size_t service{};
+
+    std::string program() const { return point.empty() ? "" : point + '=' + action + '@' + std::to_string(hit); }
+    std::string name() const;
+};
+
+/// Nothing where it is no name of a run.
+std::optional<plan> parse_plan(std::string_view name);
+way const* find_way(std::string_view name);
+
+/// How often each point was hit in each service, on one way without a fault.
+using hit_counts = std::array<std::map<std::string, unsigned>, services.size()>;
+
+/// All runs that follow from what was hit: on a way with a base only what the base does not pass as often.
+std::vector<plan> make_matrix(std::map<std::string_view, hit_counts> const& seen);
+
+}  // namespace skald::crash

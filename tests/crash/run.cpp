@@ -1,0 +1,167 @@
+#include "run.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <sstream>
+
+namespace skald::crash {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto tick = 10ms;
+
+// How long a fault is waited for that should have struck by the time its order has ended: acks and reports come later.
+constexpr auto late_hit = 400ms;
+
+// The same for copies of its messages. A copy that a stand-in or a dying process took is in no trace.
+constexpr auto late_copy = 1s;
+
+}  // namespace
+
+run::run(shop_world& shop, plan what, int number, std::chrono::milliseconds patience)
+    : shop_{shop}, goes_{*what.goes}, patience_{patience}, key_{"order-" + std::to_string(number)},
+      person_{std::string{goes_.habit} + "-" + std::to_string(number)}, item_{"lamp-" + std::to_string(number)},
+      result_{std::move(what), {}, {}, {}, {}}
+{}
+
+result run::execute()
+{
+    auto const began = clock::now();
+    prepare();
+    shop_.arm(result_.what.service, result_.what.program());
+    if (goes_.besides == disturbance::malformed) send_malformed();
+    if (goes_.besides == disturbance::overtaken) overtake();
+    else
+        customer_ = std::make_unique<customer>(
+            shop_, key_,
+            nlohmann::json{{"customer", person_}, {"sku", item_}, {"quantity", 1}, {"cents", price}}.dump());
+
+    bool ended = wait_for(&run::is_settled, patience_);
+    if (ended && !result_.what.point.empty() && wait_for(&run::has_sprung, late_hit))
+        ended = wait_for(&run::is_settled, patience_);
+    if (ended && goes_.besides == disturbance::twice) wait_for(&run::are_copies_settled, late_copy);
+    result_.sprang = has_sprung();
+    for (std::size_t i = 0; i < services.size(); ++i) {
+        result_.hits[i] = shop_.arms(i).hits();
+        shop_.arms(i).disarm();
+    }
+    if (!ended) result_.broken.push_back("I6 it does not end: " + where_it_is());
+    else judge();
+    shop_.send_standins_home();
+    result_.took = std::chrono::duration_cast<std::chrono::milliseconds>(clock::now() - began);
+    return std::move(result_);
+}
+
+void run::prepare()
+{
+    shop_.database(payments).ask("INSERT INTO wallet VALUES (" + sql_text(person_) + ", " +
+                                 std::to_string(goes_.money) + ')');
+    shop_.database(shipping).ask("INSERT INTO stock VALUES (" + sql_text(item_) + ", " + std::to_string(goes_.stock) +
+                                 ')');
+    if (goes_.besides == disturbance::unrouted) {
+        shop_.hands().unbind("skald.payments", "skald", "payments");
+        shop_.hands().unbind("e2e.capture", "skald", "payments");
+        is_bound_ = false;
+    }
+    if (goes_.besides == disturbance::busy) {
+        blocker_connection_ = std::make_unique<pqxx::connection>(shop_.database(payments).url());
+        blocker_ = std::make_unique<pqxx::work>(*blocker_connection_);
+        blocker_->exec("INSERT INTO skald.idempotency (scope, key, step) VALUES ('', " + sql_text(key_) +
+                       ", 'charge-payment')");
+    }
+}
+
+bool run::wait_for(bool (run::*condition)(), std::chrono::milliseconds longest)
+{
+    for (auto const until = clock::now() + longest; clock::now() < until; std::this_thread::sleep_for(tick)) {
+        shop_.look_after();
+        disturb();
+        watch_answers();
+        if ((this->*condition)()) return true;
+    }
+    return false;
+}
+
+bool run::are_copies_settled()
+{
+    for (std::size_t i = 0; i < services.size(); ++i)
+        if (shop_.arms(i).hits()["step.acked"] < 2 * copies_[i]) return false;
+    return is_settled();
+}
+
+bool run::has_sprung()
+{
+    return shop_.arms(result_.what.service).sprang();
+}
+
+/// The fault is written down a moment before it can be seen.
+bool run::is_about_to_show()
+{
+    auto const& action = result_.what.action;
+    if ((action != "kill" && action != "stop") || !has_sprung()) return false;
+    return shop_.what_happened().find(action == "kill" ? "ended" : "stopped") == std::string::npos;
+}
+
+bool run::is_settled()
+{
+    return shop_.look_after() && !is_about_to_show() && is_ended() && is_quiet();
+}
+
+bool run::is_ended()
+{
+    if (customer_ && !customer_->answer()) return false;
+    auto const status = shop_.database(orders).ask("SELECT status::text FROM skald.saga WHERE key = " + sql_text(key_));
+    if (status.empty() || (status[0][0] != "completed" && status[0][0] != "compensated" && status[0][0] != goes_.ends))
+        return false;
+    if (goes_.besides == disturbance::overtaken) {
+        // The compensation and the charge are two acks; of the last, one of the two lines may be missing after a kill.
+        auto hits = shop_.arms(payments).hits();
+        return was_disturbed_ && hits["step.acked"] + hits["consumer.acked"] >= 3;
+    }
+    return goes_.besides != disturbance::malformed ||
+           value(payments, "SELECT count(*) FROM skald.parked WHERE message_id = " + sql_text("malformed " + key_)) !=
+               "0";
+}
+
+/// Nothing is on its way any more, and no transaction was left open.
+bool run::is_quiet()
+{
+    if (!is_bound_) return false;
+    for (std::size_t i = 0; i < services.size(); ++i)
+        if (value(i,
+                  "SELECT (SELECT count(*) FROM skald.outbox) + (SELECT count(*) FROM pg_stat_activity WHERE datname = "
+                  "current_database() AND state LIKE 'idle in transaction%')") != "0")
+            return false;
+    return true;
+}
+
+std::string run::where_it_is()
+{
+    std::string text = shop_.what_happened();
+    auto const add = [&](std::size_t service, std::string const& sql) {
+        for (auto const& row : shop_.database(service).ask(sql)) {
+            text += "\n        " + std::string{services[service]} + ':';
+            for (auto const& cell : row) text += ' ' + cell;
+        }
+    };
+    add(orders, "SELECT 'saga', status, reason FROM skald.saga WHERE key = " + sql_text(key_));
+    for (std::size_t i = 0; i < services.size(); ++i) {
+        add(i, "SELECT 'record', step, status, attempts, snoozes, error FROM skald.idempotency WHERE key = " +
+                   sql_text(key_));
+        add(i, "SELECT 'outbox', idempotency_key, attempts, error FROM skald.outbox");
+        add(i, "SELECT 'parked', step, reason, error FROM skald.parked WHERE key = " + sql_text(key_));
+        add(i, "SELECT 'open', application_name, state, query FROM pg_stat_activity WHERE datname = current_database() "
+               "AND "
+               "state LIKE 'idle in transaction%'");
+        text += "\n        " + std::string{services[i]} + ": " +
+                std::to_string(shop_.hands().waiting_in("skald." + std::string{services[i]})) + " deliveries wait";
+    }
+    std::istringstream log{shop_.logs()};
+    for (std::string line; std::getline(log, line);)
+        if (line.find(key_) != line.npos || line.find("not_settled") != line.npos || line.find(" started") != line.npos)
+            text += "\n        " + line;
+    return text;
+}
+
+}  // namespace skald::crash

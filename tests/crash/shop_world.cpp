@@ -1,0 +1,223 @@
+#include "shop_world.hpp"
+
+#include <array>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace skald::crash {
+namespace {
+
+using namespace std::chrono_literals;
+
+// How long what was stopped stays so.
+constexpr auto stop_for = 3s;
+
+constexpr std::array<char const*, services.size()> programs{SKALD_SERVICES_DIR "/order_service", SKALD_SABOTEUR,
+                                                            SKALD_SERVICES_DIR "/shipping_service"};
+
+std::string new_file()
+{
+    char name[] = "/tmp/skald-crash-XXXXXX";
+    int const file = ::mkstemp(name);
+    if (file < 0) throw std::runtime_error{"no temporary file"};
+    ::close(file);
+    return name;
+}
+
+/// A port on which nobody listens, below those that the system gives to outgoing connections: while a service is dead
+/// its port must not be taken by a client that happens to connect.
+std::uint16_t find_free_port()
+{
+    std::random_device random;
+    for (int tries = 0; tries < 1'000; ++tries) {
+        auto const port = std::uniform_int_distribution<std::uint16_t>{11'000, 31'000}(random);
+        int const socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        sockaddr_in address{};
+        address.sin_family = AF_INET;
+        address.sin_port = htons(port);
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        bool const is_free = ::bind(socket, reinterpret_cast<sockaddr const*>(&address), sizeof address) == 0;
+        ::close(socket);
+        if (is_free) return port;
+    }
+    throw std::runtime_error{"no free port on 127.0.0.1"};
+}
+
+/// Whether every thread of it is stopped.
+bool is_stopped(pid_t pid)
+{
+    std::ifstream file{"/proc/" + std::to_string(pid) + "/stat"};
+    std::string text{std::istreambuf_iterator<char>{file}, {}};
+    auto const end = text.rfind(") ");
+    return end != std::string::npos && text.size() > end + 2 && text[end + 2] == 'T';
+}
+
+std::vector<std::string> arguments(std::size_t service, std::uint16_t port)
+{
+    if (service != orders) return {};
+    return {"--listen", "127.0.0.1:" + std::to_string(port)};
+}
+
+}  // namespace
+
+armament::armament() : program_{new_file()}, trace_{new_file()} {}
+
+armament::~armament()
+{
+    ::unlink(program_.c_str());
+    ::unlink(trace_.c_str());
+}
+
+void armament::write(std::string const& text)
+{
+    // Newlines at its end say nothing but make it another text, so that the counts start anew; one write, so that it is
+    // read whole.
+    std::string record = text + std::string(1 + generation_++ % 64, '\n');
+    int const file = ::open(program_.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
+    if (file < 0 || ::write(file, record.data(), record.size()) != static_cast<ssize_t>(record.size()))
+        throw std::runtime_error{"can't write " + program_};
+    ::close(file);
+}
+
+void armament::arm(std::string const& text)
+{
+    if (::truncate(trace_.c_str(), 0) != 0) throw std::runtime_error{"can't empty " + trace_};
+    write(text);
+}
+
+std::map<std::string, unsigned> armament::hits() const
+{
+    std::map<std::string, unsigned> counts;
+    std::ifstream file{trace_};
+    std::string point, count, action;
+    while (file >> point >> count >> action) ++counts[point];
+    return counts;
+}
+
+bool armament::sprang() const
+{
+    std::ifstream file{trace_};
+    std::string point, count, action;
+    while (file >> point >> count >> action)
+        if (action != "-") return true;
+    return false;
+}
+
+shop_world::shop_world(std::string const& mutant)
+    : broker_{testing::required("AMQP_URL")}, port_{find_free_port()}, standin_port_{find_free_port()}
+{
+    broker_.vhost = "crash-" + testing::random_word();
+    testing::rabbitmqctl("add_vhost " + broker_.vhost);
+    testing::rabbitmqctl("set_permissions -p " + broker_.vhost + ' ' + broker_.user + " '.*' '.*' '.*'");
+    hands_ = std::make_unique<testing::amqp_hands>(broker_);
+    hands_->capture_everything();
+    for (std::size_t i = 0; i < services.size(); ++i) {
+        databases_[i] = std::make_unique<testing::fresh_database>("crash_" + std::string{services[i]});
+        arms_[i] = std::make_unique<armament>();
+        processes_[i] =
+            std::make_unique<testing::service_process>(programs[i], arguments(i, port_), variables(i, mutant, true));
+        standins_[i] = std::make_unique<testing::service_process>(programs[i], arguments(i, standin_port_),
+                                                                  variables(i, mutant, false));
+        processes_[i]->start();
+    }
+    if (!testing::eventually([&] { return look_after(); }))
+        throw std::runtime_error{"the shop does not open:\n" + logs()};
+}
+
+shop_world::~shop_world()
+{
+    try {
+        for (auto& process : processes_) process->kill(SIGKILL);
+        testing::rabbitmqctl("delete_vhost " + broker_.vhost);
+    }
+    catch (std::exception const& error) {
+        std::fprintf(stderr, "the virtual host %s stays behind: %s\n", broker_.vhost.c_str(), error.what());
+    }
+}
+
+testing::environment shop_world::variables(std::size_t service, std::string const& mutant, bool armed) const
+{
+    testing::environment made{{"DATABASE_URL", databases_[service]->url()},
+                              {"AMQP_URL", broker_.url()},
+                              {"PATH", "/usr/bin:/bin"},
+                              {"SKALD_LOCK_TIMEOUT_MS", "1000"}};
+    if (!mutant.empty()) made["SKALD_MUTANT"] = mutant;
+    if (!armed) return made;
+    made["SKALD_FAILPOINTS"] = '@' + arms_[service]->program();
+    made["SKALD_FAILPOINT_TRACE"] = arms_[service]->trace();
+    return made;
+}
+
+void shop_world::arm(std::size_t service, std::string const& program)
+{
+    happened_.clear();
+    for (std::size_t i = 0; i < services.size(); ++i) arms_[i]->arm(i == service ? program : "");
+}
+
+bool shop_world::look_after()
+{
+    bool all_up = true;
+    for (std::size_t i = 0; i < services.size(); ++i) {
+        look_after(i);
+        all_up = all_up && is_up_[i] && !stopped_[i];
+    }
+    return all_up;
+}
+
+void shop_world::look_after(std::size_t i)
+{
+    auto& process = *processes_[i];
+    if (!process.is_running()) {
+        auto const how = process.wait();
+        happened_ +=
+            std::string{services[i]} + " ended with " +
+            (how.signal ? "signal " + std::to_string(*how.signal) : "code " + std::to_string(how.code.value_or(-1))) +
+            "; ";
+        arms_[i]->disarm();
+        is_up_[i] = false;
+        process.start();
+    }
+    if (!is_up_[i]) is_up_[i] = process.has_logged(" worker.started ");
+    if (!stopped_[i] && is_stopped(process.pid())) {
+        stopped_[i] = clock::now();
+        happened_ += std::string{services[i]} + " stopped; ";
+        start_standin(i);
+    }
+    if (stopped_[i] && clock::now() - *stopped_[i] >= stop_for) {
+        process.kill(SIGCONT);
+        stopped_[i].reset();
+    }
+}
+
+// What is stopped still has its connections, its deliveries and its locks; the work goes on elsewhere meanwhile, and when
+// it wakes up it must not do it again.
+void shop_world::start_standin(std::size_t i)
+{
+    if (!standins_[i]->is_running()) standins_[i]->start();
+}
+
+void shop_world::send_standins_home()
+{
+    for (auto& one : standins_) one->kill(SIGKILL);
+    for (auto& one : standins_) one->wait();
+}
+
+std::string shop_world::logs() const
+{
+    std::string all;
+    for (std::size_t i = 0; i < services.size(); ++i) {
+        all += "--- log of " + std::string{services[i]} + '\n' + processes_[i]->log();
+        if (auto const other = standins_[i]->log(); !other.empty()) all += "--- its stand-in\n" + other;
+    }
+    return all;
+}
+
+}  // namespace skald::crash

@@ -1,0 +1,103 @@
+// One shop of three service processes with databases and a broker of its own, in which faults are armed and healed.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan.hpp"
+#include "support/amqp_hands.hpp"
+#include "support/fresh_database.hpp"
+#include "support/service_process.hpp"
+
+namespace skald::crash {
+
+inline constexpr std::size_t orders = 0;
+inline constexpr std::size_t payments = 1;
+inline constexpr std::size_t shipping = 2;
+
+/// The file that a service reads its failpoints from, and the one it writes its hits to.
+class armament
+{
+public:
+    armament();
+    ~armament();
+    armament(armament const&) = delete;
+    armament& operator=(armament const&) = delete;
+
+    std::string const& program() const { return program_; }
+    std::string const& trace() const { return trace_; }
+
+    /// A new program, new counts, an empty trace.
+    void arm(std::string const& text);
+
+    /// No fault from here on; the trace stays.
+    void disarm() { write(""); }
+
+    /// How often each point was hit since the last arm().
+    std::map<std::string, unsigned> hits() const;
+
+    /// Whether the armed fault happened.
+    bool sprang() const;
+
+private:
+    void write(std::string const& text);
+
+    std::string program_, trace_;
+    unsigned generation_{};
+};
+
+/// Threads: one; ports may be read by others.
+class shop_world
+{
+public:
+    /// `mutant`: a deliberate fault of the services; empty for none.
+    explicit shop_world(std::string const& mutant);
+    ~shop_world();
+    shop_world(shop_world const&) = delete;
+    shop_world& operator=(shop_world const&) = delete;
+
+    testing::fresh_database& database(std::size_t service) { return *databases_[service]; }
+    testing::amqp_hands& hands() { return *hands_; }
+    std::uint16_t port() const { return port_; }
+    std::uint16_t standin_port() const { return standin_port_; }
+    std::string const& vhost() const { return broker_.vhost; }
+
+    void arm(std::size_t service, std::string const& program);
+    armament& arms(std::size_t service) { return *arms_[service]; }
+
+    /// Starts what died, without its fault, and continues what stopped, after `stop_for`. True if all is up and well.
+    bool look_after();
+
+    /// What was continued and killed since arm(), in words.
+    std::string what_happened() const { return happened_; }
+
+    /// Ends the stand-ins, which took over from what was stopped.
+    void send_standins_home();
+
+    /// The services' logs since they were last started.
+    std::string logs() const;
+
+private:
+    using clock = std::chrono::steady_clock;
+
+    void look_after(std::size_t service);
+    void start_standin(std::size_t service);
+    testing::environment variables(std::size_t service, std::string const& mutant, bool armed) const;
+
+    testing::amqp_place broker_;
+    std::array<std::unique_ptr<testing::fresh_database>, services.size()> databases_;
+    std::array<std::unique_ptr<armament>, services.size()> arms_;
+    std::array<std::unique_ptr<testing::service_process>, services.size()> processes_, standins_;
+    std::array<std::optional<clock::time_point>, services.size()> stopped_;
+    std::array<bool, services.size()> is_up_{};
+    std::unique_ptr<testing::amqp_hands> hands_;
+    std::uint16_t port_{}, standin_port_{};
+    std::string happened_;
+};
+
+}  // namespace skald::crash

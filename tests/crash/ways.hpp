@@ -1,0 +1,54 @@
+// The ways that an order can go while something breaks, and what must be true at its end.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace skald::crash {
+
+/// What the harness does to an order besides the fault under test.
+enum class disturbance {
+    none,
+    twice,      // every message of it is sent a second time, at once
+    busy,       // another transaction has the charge's key for a while, and rolls back
+    unrouted,   // nothing is bound for payments until the first message has come back
+    malformed,  // a delivery that can't be read comes to payments as well
+    overtaken,  // the charge's compensation arrives before the charge
+};
+
+struct way
+{
+    std::string_view name;
+    std::string_view habit;  // of the customer: tests/support/saboteur.cpp
+    int money;               // in the wallet before; an order costs `price`
+    int stock;               // before; an order takes 1
+    std::string_view base;   // the way whose hits this one has, too: only the others are run; empty: all are run
+    disturbance besides;
+
+    std::string_view ends;  // the saga's status
+    int charges;
+    int refunds;
+    int shipments;
+};
+
+inline constexpr int price = 100;
+
+inline constexpr std::array ways{
+    way{"forward", "ann", 1000, 10, "", disturbance::none, "completed", 1, 0, 1},
+    way{"back", "ann", 1000, 0, "", disturbance::none, "compensated", 1, 1, 0},
+    way{"declined", "ann", 0, 10, "back", disturbance::none, "compensated", 0, 0, 0},
+    way{"flaky", "flaky", 1000, 10, "forward", disturbance::none, "completed", 1, 0, 1},
+    way{"sleepy", "sleepy", 1000, 10, "forward", disturbance::none, "completed", 1, 0, 1},
+    way{"broken", "broken", 1000, 10, "flaky", disturbance::none, "compensated", 0, 0, 0},
+    way{"careless", "careless", 1000, 10, "broken", disturbance::none, "compensated", 0, 0, 0},
+    way{"headstrong", "headstrong", 1000, 10, "headstrong", disturbance::none, "stuck", 1, 0, 0},
+    way{"sorry", "sorry", 1000, 0, "back", disturbance::none, "compensated", 1, 1, 0},
+    way{"twice", "ann", 1000, 10, "forward", disturbance::twice, "completed", 1, 0, 1},
+    way{"twice-back", "ann", 1000, 0, "back", disturbance::twice, "compensated", 1, 1, 0},
+    way{"busy", "ann", 1000, 10, "forward", disturbance::busy, "completed", 1, 0, 1},
+    way{"unrouted", "ann", 1000, 10, "forward", disturbance::unrouted, "completed", 1, 0, 1},
+    way{"malformed", "ann", 1000, 10, "forward", disturbance::malformed, "completed", 1, 0, 1},
+    way{"overtaken", "ann", 1000, 10, "", disturbance::overtaken, "compensated", 0, 0, 0},
+};
+
+}  // namespace skald::crash

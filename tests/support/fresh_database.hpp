@@ -1,0 +1,96 @@
+// A database of a test's own on the server of DATABASE_URL, gone when the test is.
+#pragma once
+
+#include <cstdio>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <pqxx/pqxx>
+
+#include "support/stack_control.hpp"
+
+namespace skald::testing {
+
+using table = std::vector<std::vector<std::string>>;  // rows of text; NULL is "<null>"
+
+inline std::string random_word()
+{
+    std::random_device device;
+    std::string word;
+    for (int i = 0; i < 12; ++i) word += static_cast<char>('a' + device() % 26);
+    return word;
+}
+
+/// Threads: one at a time.
+class fresh_database
+{
+public:
+    explicit fresh_database(std::string const& prefix) : name_{"e2e_" + prefix + '_' + random_word()}
+    {
+        server("CREATE DATABASE " + name_);
+    }
+    fresh_database(fresh_database const&) = delete;
+    fresh_database& operator=(fresh_database const&) = delete;
+    ~fresh_database()
+    {
+        try {
+            connection_.reset();
+            server("DROP DATABASE " + name_ + " WITH (FORCE)");
+        }
+        catch (std::exception const& error) {
+            std::fprintf(stderr, "the database %s stays behind: %s\n", name_.c_str(), error.what());
+        }
+    }
+
+    std::string const& name() const { return name_; }
+    std::string url() const
+    {
+        auto const server = required("DATABASE_URL");
+        auto const path = server.find('/', server.find("://") + 3);
+        return server.substr(0, path) + '/' + name_;
+    }
+
+    /// Each call in a transaction of its own, on a connection that is made anew where the server was away since.
+    table ask(std::string const& sql)
+    {
+        for (int tries = 1;; ++tries) {
+            bool began = false;
+            try {
+                if (!connection_ || !connection_->is_open()) connection_ = std::make_unique<pqxx::connection>(url());
+                pqxx::work tx{*connection_};
+                began = true;
+                auto const rows = tx.exec(sql);
+                tx.commit();
+                return text_of(rows);
+            }
+            catch (pqxx::failure const&) {
+                connection_.reset();
+                if (began || tries == 2) throw;
+            }
+        }
+    }
+    std::string value(std::string const& sql) { return ask(sql).at(0).at(0); }
+    long count(std::string const& from) { return std::stol(value("SELECT count(*) FROM " + from)); }
+
+private:
+    static table text_of(pqxx::result const& rows)
+    {
+        table out;
+        for (auto const& row : rows) {
+            auto& cells = out.emplace_back();
+            for (auto const& cell : row) cells.emplace_back(cell.is_null() ? "<null>" : cell.c_str());
+        }
+        return out;
+    }
+    static void server(std::string const& sql)
+    {
+        pqxx::connection connection{required("DATABASE_URL")};
+        pqxx::nontransaction{connection}.exec(sql);
+    }
+    std::string name_;
+    std::unique_ptr<pqxx::connection> connection_;
+};
+
+}  // namespace skald::testing

@@ -1,0 +1,82 @@
+// The service `payments` of the order example, whose step misbehaves for customers whose name says so: what stands
+// before the first dash of it. Everybody else is served as the example does.
+#include "examples/order_saga/payment_steps.hpp"
+#include "order_tables.hpp"
+
+#include <pqxx/except>
+
+#include <csignal>
+#include <stdexcept>
+#include <string_view>
+
+#include <sys/resource.h>
+
+namespace {
+
+using namespace order_saga;
+using namespace std::chrono_literals;
+
+class saboteur final : public skald::compensatable_step<order>
+{
+    skald::outcome execute(skald::step_context& ctx, order& o) const override
+    {
+        auto const habit = habit_of(o);
+        if (habit == "deadly") die();
+        if (habit == "sleepy" && nap(ctx)) return skald::snooze(10ms);
+        auto const ended = genuine().execute(ctx, o);
+        if (habit == "broken" || (habit == "flaky" && ctx.attempt() == 1))
+            throw std::runtime_error{"the till is jammed"};
+        if (habit == "careless") swallow_an_error(ctx);
+        if (habit == "headstrong") ctx.sql("COMMIT");
+        return ended;
+    }
+
+    void compensate(skald::step_context& ctx, order& o) const override
+    {
+        genuine().compensate(ctx, o);
+        if (habit_of(o) == "sorry" && ctx.attempt() == 1) throw std::runtime_error{"the till is jammed"};
+    }
+
+    static skald::compensatable_step<order> const& genuine()
+    {
+        static charge_payment const one;
+        return one;
+    }
+
+    static std::string_view habit_of(order const& o)
+    {
+        return std::string_view{o.customer}.substr(0, o.customer.find('-'));
+    }
+
+    // Every time, in every process: the worst message there is.
+    static void die()
+    {
+        rlimit const no_core{};
+        ::setrlimit(RLIMIT_CORE, &no_core);
+        std::raise(SIGSEGV);
+    }
+
+    // A sequence is not rolled back: every second call of all is a nap.
+    static bool nap(skald::step_context& ctx) { return ctx.sql("SELECT nextval('naps')")[0][0].as<long>() % 2 == 1; }
+
+    // From here on the transaction is aborted, and its COMMIT would be a silent ROLLBACK.
+    static void swallow_an_error(skald::step_context& ctx)
+    {
+        try {
+            ctx.sql("SELECT 1 / $1::integer", 0);
+        }
+        catch (pqxx::sql_error const&) {
+        }
+    }
+};
+
+}  // namespace
+
+int main(int argc, char** argv)
+{
+    return skald::run_service("payments", argc, argv, [](skald::worker& worker) {
+        worker.migrate("0001_payments", tables::payments)
+            .migrate("0002_naps", "CREATE SEQUENCE naps")
+            .host(place_order, steps::charge_payment, saboteur{}, {.attempts_max = 3, .first = 20ms, .longest = 40ms});
+    });
+}
