@@ -59,6 +59,17 @@ catch (...) {
     return {fault_kind::broken, "an exception that is no std::exception"};
 }
 
+bool says_read_only()
+try {
+    throw;
+}
+catch (pqxx::sql_error const& error) {
+    return error.sqlstate() == "25006";
+}
+catch (...) {
+    return false;
+}
+
 fault classify_current_at_commit()
 {
     auto met = classify_current();

@@ -46,7 +46,7 @@ private:
     void snooze(step_delivery const& work, std::chrono::milliseconds wait);
     void come_back_later(step_delivery const& work, std::chrono::milliseconds wait);
     void give_up(step_delivery const& work, std::string_view reason, std::string const& why);
-    void note_progress(ports::delivery const& d);
+    void note(ports::delivery const& d, std::vector<std::string> ports::changes::*told);
 
     ports::parked_delivery to_park(step_delivery const& work, std::string_view reason, std::string const& why) const;
     void add_transition(ports::changes& changes, step_delivery const& work, ports::claim_answer const& claimed,
