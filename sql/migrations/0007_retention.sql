@@ -161,7 +161,7 @@ BEGIN
         UPDATE skald.saga s
            SET asked_at = clock_timestamp(),
                forgetting = ARRAY(SELECT DISTINCT p.service FROM skald.plan_of(s.itinerary) p
-                                   WHERE p.service <> (SELECT name FROM skald.service))
+                                   WHERE p.service <> (SELECT name FROM skald.service) ORDER BY 1)
           FROM locked l WHERE s.scope = l.scope AND s.key = l.key
         RETURNING s)
     SELECT array_agg(c.s) INTO met FROM changed c;

@@ -9,6 +9,9 @@ namespace skald::postgres {
 /// To be called in a catch block.
 ports::fault classify_current();
 
+/// The same for Skald's own statements, before and without a step's: what took too long there was slow, and not wrong.
+ports::fault classify_current_of_ours();
+
 /// Whether the exception that is being handled says that the server takes no writes. To be called in a catch block.
 bool says_read_only();
 

@@ -88,7 +88,7 @@ try {
     return answers;
 }
 catch (pqxx::failure const&) {
-    auto const met = noted(postgres::classify_current());
+    auto const met = noted(classify_current_of_ours());
     rollback();
     throw met;
 }
@@ -161,7 +161,8 @@ void postgres_store::write(ports::changes const& what)
         run_commit("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;" + changes_text(what) + "COMMIT");
     }
     catch (pqxx::failure const&) {
-        auto const met = noted(classify_current_at_commit());
+        auto met = noted(classify_current_at_commit());
+        if (met.kind == ports::fault_kind::broken) met = classify_current_of_ours();
         rollback();
         throw met;
     }

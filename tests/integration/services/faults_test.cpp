@@ -99,6 +99,40 @@ TEST_CASE("while the broker is away orders are accepted, kept in the outbox, and
     s.close_in_order();
 }
 
+TEST_CASE("a full outbox turns new requests away, and no others, until the broker is back")
+{
+    shop s;
+    s.orders.set_arguments({"--listen", "127.0.0.1:0", "--outbox-max", "3"});
+    s.open();
+    REQUIRE(s.order("first").status == 202);
+    REQUIRE(s.ends("first", "completed"));
+    server_away rabbitmq{"rabbitmq"};
+    for (int i = 0; i < 4; ++i) REQUIRE(s.order("k" + std::to_string(i)).status == 202);
+    REQUIRE(eventually([&] { return s.orders.has_logged("outbox.over"); }));
+    auto const refused = s.order("more");
+    CHECK(refused.status == 503);
+    CHECK(refused.value_of("Retry-After") == "5");
+    CHECK(refused.value_of("Content-Type") == "application/problem+json");
+    CHECK(refused.body.find("/problems/backlog") != std::string::npos);
+    CHECK(s.orders_db.count("skald.idempotency WHERE key = 'more'") == 0);
+    CHECK(s.orders_db.count("skald.outbox") == 4);
+    CHECK(s.order("k0").value_of("Idempotency-Replayed") == "true");
+    CHECK(s.order("first").status == 202);
+    CHECK(s.order("k0", {.sku = "other"}).status == 422);
+    CHECK(s.status("k0") == "running");
+    // Nobody holds a transaction open while there is nothing to be done.
+    CHECK(eventually([&] {
+        return s.orders_db.count("pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'skald/%'"
+                                 " AND state = 'idle in transaction'") == 0;
+    }));
+    rabbitmq.come_back();
+    CHECK(eventually([&] { return s.order("more").status == 202; }, 60s));
+    CHECK(s.orders.has_logged("outbox.below"));
+    CHECK(s.all_end(60s));
+    s.check_books(100001, 1000);
+    s.close_in_order();
+}
+
 TEST_CASE("services that start while the broker is away work as soon as it is there")
 {
     shop s;
