@@ -20,6 +20,14 @@ std::string_view name_of(health level)
     return level_names[static_cast<std::size_t>(level)];
 }
 
+// What libraries say may have several lines; a check has one.
+std::string on_one_line(std::string text)
+{
+    std::ranges::replace_if(text, [](char c) { return c == '\n' || c == '\t'; }, ' ');
+    while (text.ends_with(' ')) text.pop_back();
+    return text;
+}
+
 }  // namespace
 
 int doctor(output const& out)
@@ -32,6 +40,7 @@ int doctor(output const& out)
     else
         found.push_back({"broker", health::warning, "not looked at: AMQP_URL is not set", "set AMQP_URL to the services' broker"});
 
+    for (auto& one : found) one.means = on_one_line(std::move(one.means));
     auto const count = [&](health level) { return std::ranges::count(found, level, &finding::level); };
     nlohmann::json object{{"service", service}, {"problems", count(health::problem)}, {"warnings", count(health::warning)},
                           {"checks", nlohmann::json::array()}};

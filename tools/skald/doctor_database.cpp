@@ -31,8 +31,8 @@ void examine_settings(pqxx::row const& server, findings& found)
 {
     std::string const sync = server[3].c_str();
     add(found, "synchronous_commit", sync == "on" || sync == "remote_apply", health::warning,
-        "synchronous_commit is " + sync + ": Skald's own sessions raise it to on, others lose commits in a crash",
-        "set it to on for everything that writes to this database");
+        "synchronous_commit is " + sync,
+        "Skald's own sessions raise it to on; set it for everything else that writes here, or a crash loses commits");
     std::string const fsync = server[4].c_str(), pages = server[5].c_str();
     add(found, "fsync", fsync == "on", health::problem, "fsync is " + fsync, "turn it on: a crash may corrupt everything");
     add(found, "full_page_writes", pages == "on", health::warning, "full_page_writes is " + pages,
