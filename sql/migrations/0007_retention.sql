@@ -96,12 +96,14 @@ $$;
 -- What a purge with that retention would find now.
 CREATE FUNCTION skald.purgeable(older_than interval)
 RETURNS TABLE (asked bigint, sagas bigint, answers bigint, forgotten bigint)
-LANGUAGE sql STABLE
+LANGUAGE sql
 AS $$
-    SELECT (SELECT count(*) FROM skald.sagas_to_ask_about(now() - older_than)),
+    WITH t AS (SELECT clock_timestamp() - older_than AS before)
+    SELECT (SELECT count(*) FROM skald.sagas_to_ask_about(t.before)),
            (SELECT count(*) FROM skald.sagas_to_collect()),
-           (SELECT count(*) FROM skald.answers_to_collect(now() - older_than)),
-           (SELECT count(*) FROM skald.ended_to_collect(now() - older_than))
+           (SELECT count(*) FROM skald.answers_to_collect(t.before)),
+           (SELECT count(*) FROM skald.ended_to_collect(t.before))
+      FROM t
 $$;
 
 -- Tells the services on the sagas' plans, in messages of a bounded size.

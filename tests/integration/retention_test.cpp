@@ -115,7 +115,7 @@ TEST_CASE("a saga that ended within the retention stays, however long ago it beg
     CHECK(s.records() == before);
 }
 
-TEST_CASE("a saga that has not ended is never touched, whatever its age")
+TEST_CASE("G19: a saga that has not ended is never touched, whatever its age")
 {
     old_shop s;
     for (std::string const status : {"running", "compensating", "stuck"}) {
