@@ -24,9 +24,10 @@ public:
     old_record()
     {
         db.run(std::string{claim} + ";"
-               "UPDATE skald.idempotency SET created_at = now() - interval '40 days', updated_at = now() - interval '40 days';"
-               "INSERT INTO skald.ended (scope, key, home, steps, ended_at)"
-               " VALUES ('', 'k', 'orders', '{charge}', now() - interval '40 days')");
+                                    "UPDATE skald.idempotency SET created_at = now() - interval '40 days', updated_at "
+                                    "= now() - interval '40 days';"
+                                    "INSERT INTO skald.ended (scope, key, home, steps, ended_at)"
+                                    " VALUES ('', 'k', 'orders', '{charge}', now() - interval '40 days')");
     }
 
     /// Deletes the record, and leaves the transaction open.

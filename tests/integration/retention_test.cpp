@@ -42,8 +42,8 @@ public:
     /// One batch at one service: "asked|sagas|answers|forgotten".
     std::string purge(std::string const& name, int days = 30, int batch = 500)
     {
-        return at(name).db.rows("SELECT asked, sagas, answers, forgotten FROM skald.purge(interval '" + std::to_string(days) +
-                                " days', " + std::to_string(batch) + ")");
+        return at(name).db.rows("SELECT asked, sagas, answers, forgotten FROM skald.purge(interval '" +
+                                std::to_string(days) + " days', " + std::to_string(batch) + ")");
     }
 
     /// Everywhere and often enough for everything that can go.
@@ -159,8 +159,10 @@ TEST_CASE("a message in the outbox holds the records of its saga back, under wha
     s.run_orders(1, 31);
     for (std::string const aggregate : {"'1'", "NULL"}) {
         CAPTURE(aggregate);
-        s.at("orders").db.run("SELECT skald.enqueue('payments', 'charge-payment', '1:charge-payment', '{}', delay => '1 h',"
-                              " aggregateid => " + aggregate + ")");
+        s.at("orders").db.run(
+            "SELECT skald.enqueue('payments', 'charge-payment', '1:charge-payment', '{}', delay => '1 h',"
+            " aggregateid => " +
+            aggregate + ")");
         CHECK(s.purge("orders") == "0|0|0|0");
         s.at("orders").db.run("DELETE FROM skald.outbox");
     }
@@ -282,9 +284,10 @@ TEST_CASE("messages that ask to forget stay within a message's size")
                           " SELECT '', repeat('\"', 170) || n, definition, status, data, itinerary, finished_at"
                           "   FROM skald.saga, generate_series(1, 1000) n");
     CHECK(s.purge("orders", 30, 1000) == "1000|0|0|0");
-    CHECK(s.at("orders").db.one("SELECT max(octet_length(payload)) < 100000 AND count(*) < 30 FROM skald.outbox") == "t");
-    CHECK(s.at("orders").db.one("SELECT sum(jsonb_array_length(convert_from(payload, 'UTF8')::jsonb)) FROM skald.outbox") ==
-          "2000");
+    CHECK(s.at("orders").db.one("SELECT max(octet_length(payload)) < 100000 AND count(*) < 30 FROM skald.outbox") ==
+          "t");
+    CHECK(s.at("orders").db.one(
+              "SELECT sum(jsonb_array_length(convert_from(payload, 'UTF8')::jsonb)) FROM skald.outbox") == "2000");
 }
 
 TEST_CASE("answers to requests that started no saga go by their age")
@@ -323,7 +326,8 @@ TEST_CASE("an order to forget, or its answer, that lacks something is parked")
 {
     test::stepped_shop s;
     for (std::string const type : {"skald.forget", "skald.forgotten"})
-        for (std::string const body : {"{}", "[{\"key\": \"1\"}]", "[{\"scope\": \"\", \"key\": \"1\", \"ended_at\": 7}]", "x"}) {
+        for (std::string const body :
+             {"{}", "[{\"key\": \"1\"}]", "[{\"scope\": \"\", \"key\": \"1\", \"ended_at\": 7}]", "x"}) {
             CAPTURE(body);
             core::message m;
             m.type = type;
@@ -347,7 +351,8 @@ TEST_CASE("the housekeeper purges what is old, batch after batch, and says what 
     options.outbox_max = 0;
     admin::housekeeper keeper{options, {.url = s.at("orders").db.url()}, backlog, stop, log, std::mt19937_64{1}};
     std::jthread const thread{[&] { keeper.run(); }};
-    CHECK(testing::eventually([&] { return s.at("orders").db.one("SELECT count(*) FROM skald.saga WHERE forgetting IS NULL") == "0"; }));
+    CHECK(testing::eventually(
+        [&] { return s.at("orders").db.one("SELECT count(*) FROM skald.saga WHERE forgetting IS NULL") == "0"; }));
     stop.stop();
 }
 

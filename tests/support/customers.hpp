@@ -38,18 +38,20 @@ private:
     void place(std::string const& key)
     {
         std::string const sku = ++placed_ % 4 == 0 ? "rare" : "lamp";
-        bool const done = eventually([&] {
-            try {
-                auto const answer = shop_.order(key, {.sku = sku, .cents = 10});
-                if (answer.status == 202) return true;
-                if (answer.status != 0 && answer.status != 409 && answer.status != 503)
-                    wrong_.push_back(std::to_string(answer.status) + ' ' + answer.body);
-            }
-            catch (std::exception const&) {
-                // The service is being restarted.
-            }
-            return false;
-        }, std::chrono::seconds{60});
+        bool const done = eventually(
+            [&] {
+                try {
+                    auto const answer = shop_.order(key, {.sku = sku, .cents = 10});
+                    if (answer.status == 202) return true;
+                    if (answer.status != 0 && answer.status != 409 && answer.status != 503)
+                        wrong_.push_back(std::to_string(answer.status) + ' ' + answer.body);
+                }
+                catch (std::exception const&) {
+                    // The service is being restarted.
+                }
+                return false;
+            },
+            std::chrono::seconds{60});
         if (done) ++accepted_;
         else wrong_.push_back(key + " was never accepted");
     }
@@ -76,7 +78,8 @@ inline void check_all_well(shop& s, customers& load)
 
 inline bool reaches(customers const& load, int count)
 {
-    return eventually([&] { return load.accepted() >= std::min(count, customers::orders_max); }, std::chrono::seconds{60});
+    return eventually([&] { return load.accepted() >= std::min(count, customers::orders_max); },
+                      std::chrono::seconds{60});
 }
 
 }  // namespace skald::testing

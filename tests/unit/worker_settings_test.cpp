@@ -46,15 +46,24 @@ bool contains(std::string const& text, std::string_view part)
 
 /// A value that differs from the default, for each setting.
 std::map<std::string, std::string> const other_values{
-    {"DATABASE_URL", "postgresql://db/shop"}, {"AMQP_URL", "amqp://broker"},
-    {"SKALD_HTTP_LISTEN", "127.0.0.1:0"},     {"SKALD_LANES", "7"},
-    {"SKALD_HTTP_LANES", "9"},                {"SKALD_PREFETCH", "77"},
-    {"SKALD_RELAY", "off"},                   {"SKALD_RELAY_BATCH_MAX", "11"},
-    {"SKALD_RELAY_POLL_MS", "13"},            {"SKALD_MIGRATE", "off"},
-    {"SKALD_LOCK_TIMEOUT_MS", "1500"},        {"SKALD_STATEMENT_TIMEOUT_MS", "2500"},
-    {"SKALD_DRAIN_SECONDS", "3"},             {"SKALD_LOG_LEVEL", "debug"},
-    {"SKALD_COMMIT_TIMEOUT_MS", "3500"},      {"SKALD_OUTBOX_MAX", "17"},
-    {"SKALD_SWEEP", "off"},                   {"SKALD_SWEEP_SECONDS", "19"},
+    {"DATABASE_URL", "postgresql://db/shop"},
+    {"AMQP_URL", "amqp://broker"},
+    {"SKALD_HTTP_LISTEN", "127.0.0.1:0"},
+    {"SKALD_LANES", "7"},
+    {"SKALD_HTTP_LANES", "9"},
+    {"SKALD_PREFETCH", "77"},
+    {"SKALD_RELAY", "off"},
+    {"SKALD_RELAY_BATCH_MAX", "11"},
+    {"SKALD_RELAY_POLL_MS", "13"},
+    {"SKALD_MIGRATE", "off"},
+    {"SKALD_LOCK_TIMEOUT_MS", "1500"},
+    {"SKALD_STATEMENT_TIMEOUT_MS", "2500"},
+    {"SKALD_DRAIN_SECONDS", "3"},
+    {"SKALD_LOG_LEVEL", "debug"},
+    {"SKALD_COMMIT_TIMEOUT_MS", "3500"},
+    {"SKALD_OUTBOX_MAX", "17"},
+    {"SKALD_SWEEP", "off"},
+    {"SKALD_SWEEP_SECONDS", "19"},
     {"SKALD_RETENTION_DAYS", "23"},
 };
 

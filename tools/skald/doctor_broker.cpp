@@ -13,19 +13,23 @@ void examine_queues(rabbitmq::inspection const& seen, std::string const& service
 {
     auto const queue = "skald." + service;
     if (!seen.queue || !seen.parked)
-        found.push_back({"queue", health::problem, (seen.queue ? queue + ".parked" : queue) + " does not exist: what is sent to " +
-                         service + " stays in the senders' outboxes", "start the service once: it declares its queues"});
-    else if (!seen.mismatch.empty())
-        found.push_back({"queue", health::problem, seen.mismatch, ""});
+        found.push_back({"queue", health::problem,
+                         (seen.queue ? queue + ".parked" : queue) + " does not exist: what is sent to " + service +
+                             " stays in the senders' outboxes",
+                         "start the service once: it declares its queues"});
+    else if (!seen.mismatch.empty()) found.push_back({"queue", health::problem, seen.mismatch, ""});
     else
-        found.push_back({"queue", seen.queue->consumers > 0 ? health::ok : health::warning,
-                         fmt::format("{} is a quorum queue with a delivery limit and a parked queue; {} wait, {} consumers", queue,
-                                     seen.queue->messages, seen.queue->consumers),
-                         seen.queue->consumers > 0 ? "" : "nobody takes from it: start the service"});
+        found.push_back(
+            {"queue", seen.queue->consumers > 0 ? health::ok : health::warning,
+             fmt::format("{} is a quorum queue with a delivery limit and a parked queue; {} wait, {} consumers", queue,
+                         seen.queue->messages, seen.queue->consumers),
+             seen.queue->consumers > 0 ? "" : "nobody takes from it: start the service"});
     if (seen.parked && seen.parked->messages > 0)
-        found.push_back({"parked queue", health::warning,
-                         fmt::format("{} deliveries that the broker gave up on wait for the service to park them", seen.parked->messages),
-                         "start the service; if they stay, look at them with the broker's tools: they can't be decoded"});
+        found.push_back(
+            {"parked queue", health::warning,
+             fmt::format("{} deliveries that the broker gave up on wait for the service to park them",
+                         seen.parked->messages),
+             "start the service; if they stay, look at them with the broker's tools: they can't be decoded"});
 }
 
 }  // namespace
@@ -37,13 +41,13 @@ try {
     if (seen.missing_exchange)
         found.push_back({"exchange", health::problem, "the exchange " + *seen.missing_exchange + " does not exist",
                          "start a service once: it declares the exchanges"});
-    else
-        found.push_back({"exchange", health::ok, "both exchanges exist", ""});
+    else found.push_back({"exchange", health::ok, "both exchanges exist", ""});
     if (!service.empty()) examine_queues(seen, service, found);
 }
 catch (std::exception const& error) {
-    found.push_back({"broker", health::problem, std::string{"can't be asked: "} + error.what(),
-                     "see that it runs and that AMQP_URL names it; until then requests are accepted and messages wait"});
+    found.push_back(
+        {"broker", health::problem, std::string{"can't be asked: "} + error.what(),
+         "see that it runs and that AMQP_URL names it; until then requests are accepted and messages wait"});
 }
 
 }  // namespace skald::tools

@@ -23,7 +23,8 @@ std::string_view name_of(health level)
 // What libraries say may have several lines; a check has one.
 std::string on_one_line(std::string text)
 {
-    std::ranges::replace_if(text, [](char c) { return c == '\n' || c == '\t'; }, ' ');
+    std::ranges::replace_if(
+        text, [](char c) { return c == '\n' || c == '\t'; }, ' ');
     while (text.ends_with(' ')) text.pop_back();
     return text;
 }
@@ -38,17 +39,21 @@ int doctor(output const& out)
     if (std::getenv("AMQP_URL") != nullptr || std::getenv("AMQP_URL_FILE") != nullptr)
         examine_broker(settings.amqp_url, service, found);
     else
-        found.push_back({"broker", health::warning, "not looked at: AMQP_URL is not set", "set AMQP_URL to the services' broker"});
+        found.push_back(
+            {"broker", health::warning, "not looked at: AMQP_URL is not set", "set AMQP_URL to the services' broker"});
 
     for (auto& one : found) one.means = on_one_line(std::move(one.means));
     auto const count = [&](health level) { return std::ranges::count(found, level, &finding::level); };
-    nlohmann::json object{{"service", service}, {"problems", count(health::problem)}, {"warnings", count(health::warning)},
+    nlohmann::json object{{"service", service},
+                          {"problems", count(health::problem)},
+                          {"warnings", count(health::warning)},
                           {"checks", nlohmann::json::array()}};
     std::string text;
     for (auto const& one : found) {
-        object["checks"].push_back({{"check", one.check}, {"level", name_of(one.level)}, {"means", one.means}, {"remedy", one.remedy}});
-        text += fmt::format("{:<8} {:<22} {}{}{}\n", name_of(one.level), one.check, one.means, one.remedy.empty() ? "" : "; ",
-                            one.remedy);
+        object["checks"].push_back(
+            {{"check", one.check}, {"level", name_of(one.level)}, {"means", one.means}, {"remedy", one.remedy}});
+        text += fmt::format("{:<8} {:<22} {}{}{}\n", name_of(one.level), one.check, one.means,
+                            one.remedy.empty() ? "" : "; ", one.remedy);
     }
     out.tell(text + fmt::format("{} problems, {} warnings", count(health::problem), count(health::warning)), object);
     return count(health::problem) > 0 ? 1 : 0;

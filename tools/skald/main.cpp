@@ -40,7 +40,8 @@ int main(int argc, char** argv)
     outbox->require_subcommand(1);
     auto* const outbox_status = outbox->add_subcommand("status", "how many, for how long, for whom, and why");
     outbox_status->add_option("--warn-rows", limits.rows, "exit with 1 where more than that wait");
-    outbox_status->add_option("--warn-age", limits.age_seconds, "exit with 1 where one waits for more than that many seconds");
+    outbox_status->add_option("--warn-age", limits.age_seconds,
+                              "exit with 1 where one waits for more than that many seconds");
     add_json(*outbox_status);
 
     auto* const doctor = app.add_subcommand("doctor", "examine the database and the broker; exit with 1 for a problem");

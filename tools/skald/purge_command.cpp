@@ -26,10 +26,11 @@ nlohmann::json as_json(admin::purged const& p)
 
 std::string in_words(admin::purged const& p, bool is_done)
 {
-    return fmt::format("{} {} sagas with all their records, {} answers without a saga, {} sagas of other homes; {} sagas {} "
-                       "the other services",
-                       is_done ? "purged" : "to purge now:", p.sagas, p.answers, p.forgotten, p.asked,
-                       is_done ? "asked of" : "to ask of");
+    return fmt::format(
+        "{} {} sagas with all their records, {} answers without a saga, {} sagas of other homes; {} sagas {} "
+        "the other services",
+        is_done ? "purged" : "to purge now:", p.sagas, p.answers, p.forgotten, p.asked,
+        is_done ? "asked of" : "to ask of");
 }
 
 /// Sagas that wait for other services to forget them, by service.
@@ -37,8 +38,10 @@ nlohmann::json waiting(postgres::connection& c, std::string& sentence)
 {
     auto by_service = nlohmann::json::array();
     for (auto const& row : c.run(postgres::execute("forgetting", {}))) {
-        by_service.push_back({{"service", row[0].c_str()}, {"sagas", row[1].as<std::int64_t>()}, {"since", row[2].c_str()}});
-        sentence += fmt::format("\nwaiting for {} to forget {} sagas, since {}", row[0].c_str(), row[1].c_str(), row[2].c_str());
+        by_service.push_back(
+            {{"service", row[0].c_str()}, {"sagas", row[1].as<std::int64_t>()}, {"since", row[2].c_str()}});
+        sentence += fmt::format("\nwaiting for {} to forget {} sagas, since {}", row[0].c_str(), row[1].c_str(),
+                                row[2].c_str());
     }
     return by_service;
 }
@@ -66,8 +69,9 @@ int purge(purge_options const& options, output const& out)
     auto const settings = config::from_environment("purge");
     int const days = options.older_than.value_or(settings.retention_days);
     if (days < 1)
-        throw configuration_error{"--older-than: records are kept for a day at least, for a message that comes again must "
-                                  "still meet them"};
+        throw configuration_error{
+            "--older-than: records are kept for a day at least, for a message that comes again must "
+            "still meet them"};
     postgres::connection_options database;
     database.url = settings.database_url;
     database.application_name = "skald/purge";
@@ -78,7 +82,8 @@ int purge(purge_options const& options, output const& out)
     if (options.dry_run) return preview(c, days, out);
 
     admin::purged all;
-    for (auto done = admin::purge_batch(c, days, options.batch_max); ; done = admin::purge_batch(c, days, options.batch_max)) {
+    for (auto done = admin::purge_batch(c, days, options.batch_max);;
+         done = admin::purge_batch(c, days, options.batch_max)) {
         all += done;
         if (!done.did_something()) break;
         std::this_thread::sleep_for(rest);

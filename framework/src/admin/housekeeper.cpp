@@ -33,8 +33,8 @@ purged& purged::operator+=(purged const& more)
 
 purged purge_batch(postgres::connection& c, int retention_days, int batch_max)
 {
-    auto const rows =
-        c.run(postgres::execute("purge", {postgres::literal(std::int64_t{retention_days}), postgres::literal(std::int64_t{batch_max})}));
+    auto const rows = c.run(postgres::execute(
+        "purge", {postgres::literal(std::int64_t{retention_days}), postgres::literal(std::int64_t{batch_max})}));
     auto const& row = rows[0];
     return {row[0].as<std::int64_t>(), row[1].as<std::int64_t>(), row[2].as<std::int64_t>(),
             row[3].as<std::int64_t>(), row[4].as<std::int64_t>(), row[5].as<bool>()};
@@ -115,8 +115,11 @@ void housekeeper::sweep_one_batch()
 void housekeeper::end_sweep()
 {
     if (swept_.did_something())
-        log_.info("sweep.done", {{"asked", swept_.asked}, {"sagas", swept_.sagas}, {"answers", swept_.answers},
-                                 {"forgotten", swept_.forgotten}, {"records", swept_.records}});
+        log_.info("sweep.done", {{"asked", swept_.asked},
+                                 {"sagas", swept_.sagas},
+                                 {"answers", swept_.answers},
+                                 {"forgotten", swept_.forgotten},
+                                 {"records", swept_.records}});
     swept_ = {};
     sweep_at_ = clock::now() + options_.sweep_every;
 }

@@ -58,8 +58,9 @@ response try_again_later(int status, std::string_view type, std::string_view det
 // Never "failed": it may have committed, or yet commit.
 response outcome_unknown()
 {
-    return try_again_later(503, "outcome-unknown", "the database did not say whether the request took effect; send it "
-                                                   "again with the same key to learn it");
+    return try_again_later(503, "outcome-unknown",
+                           "the database did not say whether the request took effect; send it "
+                           "again with the same key to learn it");
 }
 
 }  // namespace
@@ -134,8 +135,9 @@ catch (ports::fault const& met) {
 // What is accepted must be sent one day: with this much waiting already, a new saga is better not begun.
 response entry::refuse_for_now() const
 {
-    return with_retry_after(problem(503, "backlog", {}, "too many messages wait for the broker; nothing was done, send the "
-                                                        "request again later"),
+    return with_retry_after(problem(503, "backlog", {},
+                                    "too many messages wait for the broker; nothing was done, send the "
+                                    "request again later"),
                             backlog_wait);
 }
 

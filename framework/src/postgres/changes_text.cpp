@@ -89,8 +89,9 @@ std::string changes_text(ports::changes const& what)
 {
     return write_each(what.new_records) + write_each(what.records) + write_each(what.sagas) +
            note_each("note_progress", what.progress) + note_each("note_ended", what.ended) +
-           note_each("note_forgotten", what.forgotten) + write_each(what.saga_changes) + (what.response ? write(*what.response) : std::string{}) +
-           write_each(what.parked) + write_each(what.messages);
+           note_each("note_forgotten", what.forgotten) + write_each(what.saga_changes) +
+           (what.response ? write(*what.response) : std::string{}) + write_each(what.parked) +
+           write_each(what.messages);
 }
 
 }  // namespace skald::postgres

@@ -74,8 +74,8 @@ std::string prepare_everything()
 
 connection::connection(connection_options const& options)
     : server_{options.server}, node_{server_->node}, connection_{with_defaults(options.url, options.application_name)},
-      answer_within_{options.statement_timeout + options.commit_timeout},
-      listens_{std::make_unique<warning_keeper>(connection_, warning_)}
+      answer_within_{options.statement_timeout + options.commit_timeout}, listens_{std::make_unique<warning_keeper>(
+                                                                              connection_, warning_)}
 {
     forbid_reconnecting(connection_);
     breaker_.hold(connection_.sock());

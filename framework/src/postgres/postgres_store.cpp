@@ -134,7 +134,8 @@ void postgres_store::refuse_read_only_node(bool is_read_only)
     if (!is_read_only) return;
     ++options_.server->node;
     disconnect();
-    throw ports::fault{ports::fault_kind::connection_lost, "the database has become read-only; its connections are dropped"};
+    throw ports::fault{ports::fault_kind::connection_lost,
+                       "the database has become read-only; its connections are dropped"};
 }
 
 // A record may be visible here and be missing on the standby that takes over next. Once a commit in this process was in
@@ -148,7 +149,8 @@ void postgres_store::settle_doubts(ports::verdict met)
     in_transaction_ = false;
     connection_->run(execute("wait_for_standbys", {}));
     if (!connection_->warning().empty())
-        throw ports::fault{ports::fault_kind::in_doubt, "decided, though maybe not for good: " + connection_->warning()};
+        throw ports::fault{ports::fault_kind::in_doubt,
+                           "decided, though maybe not for good: " + connection_->warning()};
     doubts_settled_ = doubts;
 }
 

@@ -5,8 +5,8 @@
 
 #include "rabbitmq/amqp.hpp"
 #include "rabbitmq/errors.hpp"
-#include "sockets/socket_breaker.hpp"
 #include "rabbitmq/url.hpp"
+#include "sockets/socket_breaker.hpp"
 
 #include <chrono>
 #include <optional>

@@ -37,7 +37,8 @@ std::string text_of(amqp_table_t const& table, std::string_view name)
 {
     for (int i = 0; i < table.num_entries; ++i) {
         auto const& entry = table.entries[i];
-        if (view(entry.key) == name && entry.value.kind == AMQP_FIELD_KIND_UTF8) return std::string{view(entry.value.value.bytes)};
+        if (view(entry.key) == name && entry.value.kind == AMQP_FIELD_KIND_UTF8)
+            return std::string{view(entry.value.value.bytes)};
     }
     return {};
 }
@@ -61,8 +62,9 @@ std::optional<queue_depth> look_at(address const& where, std::string const& queu
 {
     queue_depth depth;
     bool const there = exists(where, [&](connection& broker) {
-        auto const* const found = amqp_queue_declare(broker.raw(), the_channel, bytes(queue), /*passive*/ 1, /*durable*/ 1,
-                                                     /*exclusive*/ 0, /*auto_delete*/ 0, amqp_empty_table);
+        auto const* const found =
+            amqp_queue_declare(broker.raw(), the_channel, bytes(queue), /*passive*/ 1, /*durable*/ 1,
+                               /*exclusive*/ 0, /*auto_delete*/ 0, amqp_empty_table);
         broker.check_last("looking for a queue");
         depth = {found->message_count, found->consumer_count};
     });

@@ -10,7 +10,7 @@ namespace skald::rabbitmq {
 
 struct queue_depth
 {
-    std::uint32_t messages{};   // ready: not those that a worker has and has not acked
+    std::uint32_t messages{};  // ready: not those that a worker has and has not acked
     std::uint32_t consumers{};
 };
 
@@ -18,9 +18,10 @@ struct inspection
 {
     std::string broker;  // "RabbitMQ 3.10.8"
     std::optional<std::string> missing_exchange;
-    std::optional<queue_depth> queue;   // of the service; nothing where there is none
+    std::optional<queue_depth> queue;  // of the service; nothing where there is none
     std::optional<queue_depth> parked;
-    std::string mismatch;  // what exists with other properties than Skald needs, and the remedy; empty where all is well
+    std::string
+        mismatch;  // what exists with other properties than Skald needs, and the remedy; empty where all is well
 };
 
 /// An empty service: only the broker and the exchanges are looked at.

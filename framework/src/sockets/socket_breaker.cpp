@@ -84,7 +84,8 @@ void watchdog::run()
         looks_at_ = deadline_.value_or(clock::time_point::max());
         if (!deadline_) {
             changed_.wait(lock);
-        } else {
+        }
+        else {
             auto const until = *deadline_;  // a copy: done() resets it while we wait
             changed_.wait_until(lock, until);
         }

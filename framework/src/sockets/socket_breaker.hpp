@@ -6,8 +6,8 @@
 // can't be reused meanwhile.
 #pragma once
 
-#include <condition_variable>
 #include <chrono>
+#include <condition_variable>
 #include <mutex>
 #include <optional>
 #include <thread>

@@ -94,7 +94,10 @@ void process::start(std::vector<entry_route> routes, http::scope_function scope_
         threads_.emplace_back([this] { run_relay(); --relays_running_; });
     }
     ++lanes_running_;
-    threads_.emplace_back([this] { run_housekeeper(); --lanes_running_; });
+    threads_.emplace_back([this] {
+        run_housekeeper();
+        --lanes_running_;
+    });
     for (std::size_t i = 0; i < settings_.lanes; ++i) {
         ++lanes_running_;
         threads_.emplace_back([this] { run_lane(); --lanes_running_; });
@@ -126,7 +129,8 @@ void process::run_housekeeper()
     options.retention_days = settings_.retention_days;
     options.sweep_every = settings_.sweep_every;
     options.outbox_max = web_ ? settings_.outbox_max : 0;
-    admin::housekeeper{options, database("housekeeper"), backlog_, stop_, log_, std::mt19937_64{std::random_device{}()}}.run();
+    admin::housekeeper{options, database("housekeeper"), backlog_, stop_, log_, std::mt19937_64{std::random_device{}()}}
+        .run();
 }
 
 bool process::drain(signals const& signals)

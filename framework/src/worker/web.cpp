@@ -61,8 +61,8 @@ web::web(config const& settings, postgres::connection_options database, std::vec
          http::scope_function scope_of, ports::subscription const& deliveries, runtime::backlog const& backlog,
          runtime::wakeup& relay, core::logger& log)
     : routes_{std::move(routes)}, scope_of_{std::move(scope_of)}, deliveries_{deliveries}, log_{log},
-      server_{server_options_of(settings), [this](http::request& r, std::size_t number) { return answer(r, number); }, log,
-              alive}
+      server_{server_options_of(settings), [this](http::request& r, std::size_t number) { return answer(r, number); },
+              log, alive}
 {
     for (auto const& route : routes_) router_.add("POST", route.pattern);
     saga_route_ = router_.add("GET", "/sagas/{key}");

@@ -36,7 +36,8 @@ TEST_CASE("skald purge empties every service of sagas that ended long ago, and s
 {
     shop s;
     s.open();
-    for (int i = 0; i < 5; ++i) REQUIRE(s.order("k" + std::to_string(i), {.sku = i == 0 ? "rare" : "lamp"}).status == 202);
+    for (int i = 0; i < 5; ++i)
+        REQUIRE(s.order("k" + std::to_string(i), {.sku = i == 0 ? "rare" : "lamp"}).status == 202);
     REQUIRE(s.all_end());
     REQUIRE(s.outboxes_empty());
     s.check_books(100001, 1000);
@@ -55,7 +56,8 @@ TEST_CASE("skald purge empties every service of sagas that ended long ago, and s
     CHECK(asked.code == 0);
     CHECK(asked.object()["asked"] == 5);
     CHECK(asked.object()["waiting"][0]["sagas"] == 5);
-    CHECK(eventually([&] { return s.payments_db.count("skald.ended") == 5 && s.shipping_db.count("skald.ended") == 5; }));
+    CHECK(
+        eventually([&] { return s.payments_db.count("skald.ended") == 5 && s.shipping_db.count("skald.ended") == 5; }));
     CHECK(run_skald(s.payments_db, {"purge", "--json"}).object()["forgotten"] == 5);
     CHECK(run_skald(s.shipping_db, {"purge", "--json"}).object()["forgotten"] == 5);
     CHECK(eventually([&] { return s.orders_db.count("skald.saga WHERE forgetting = '{}'") == 5; }));
@@ -119,7 +121,8 @@ TEST_CASE("skald outbox status counts by destination and reason, and its exit co
     CHECK(status["oldest_seconds"] >= 100);
     CHECK(status["destinations"][0]["destination"] == "mail");
     CHECK(status["destinations"][0]["rows"] == 3);
-    CHECK(status["reasons"] == json::parse(R"([{"destination": "mail", "reason": "NO_ROUTE", "rows": 2, "tries_max": 7}])"));
+    CHECK(status["reasons"] ==
+          json::parse(R"([{"destination": "mail", "reason": "NO_ROUTE", "rows": 2, "tries_max": 7}])"));
     CHECK(run_skald(s.orders_db, {"outbox", "status", "--warn-rows", "4"}).code == 0);
     CHECK(run_skald(s.orders_db, {"outbox", "status", "--warn-rows", "3"}).code == 1);
     CHECK(run_skald(s.orders_db, {"outbox", "status", "--warn-age", "3600"}).code == 0);
@@ -150,7 +153,8 @@ TEST_CASE("skald doctor finds nothing wrong with a healthy service, and names wh
     amqp_hands{broker()}.delete_queue("skald.orders.parked");
     auto const ill = run_skald(s.orders_db, {"doctor", "--json"});
     CHECK(ill.code == 1);
-    for (std::string const check : {"migrations", "queue"}) CHECK_MESSAGE(level(ill.object(), check) == "problem", check);
+    for (std::string const check : {"migrations", "queue"})
+        CHECK_MESSAGE(level(ill.object(), check) == "problem", check);
     for (std::string const check : {"parked", "outbox"}) CHECK_MESSAGE(level(ill.object(), check) == "warning", check);
     CHECK(ill.text.find("skald.orders.parked does not exist") != std::string::npos);
 }

@@ -14,7 +14,10 @@ namespace {
 class server_setting
 {
 public:
-    server_setting(std::string name, std::string const& value) : name_{std::move(name)} { set("SET " + name_ + " = '" + value + "'", value); }
+    server_setting(std::string name, std::string const& value) : name_{std::move(name)}
+    {
+        set("SET " + name_ + " = '" + value + "'", value);
+    }
     server_setting(server_setting const&) = delete;
     server_setting& operator=(server_setting const&) = delete;
     ~server_setting()
@@ -61,8 +64,8 @@ std::string waiting_for_standbys(fresh_database& database)
 
 std::string unacked(std::string const& queue)
 {
-    std::istringstream lines{rabbitmqctl("-q list_queues --no-table-headers -p " + broker().vhost +
-                                         " name messages_unacknowledged")};
+    std::istringstream lines{
+        rabbitmqctl("-q list_queues --no-table-headers -p " + broker().vhost + " name messages_unacknowledged")};
     for (std::string line; std::getline(lines, line);)
         if (line.starts_with(queue + '\t')) return line.substr(queue.size() + 1);
     return {};
@@ -70,7 +73,8 @@ std::string unacked(std::string const& queue)
 
 void be_impatient(service_process& service, std::vector<std::string> arguments = {})
 {
-    for (std::string const word : {"--statement-timeout-ms", "500", "--commit-timeout-ms", "500"}) arguments.push_back(word);
+    for (std::string const word : {"--statement-timeout-ms", "500", "--commit-timeout-ms", "500"})
+        arguments.push_back(word);
     service.set_arguments(std::move(arguments));
 }
 
@@ -111,7 +115,8 @@ TEST_CASE("a COMMIT that waits for a standby for ever is cut off, and what it wa
     s.close_in_order();
 }
 
-TEST_CASE("a request whose COMMIT was made to stop waiting for the standby is not answered before a standby could have it")
+TEST_CASE(
+    "a request whose COMMIT was made to stop waiting for the standby is not answered before a standby could have it")
 {
     shop s;
     s.open();

@@ -46,8 +46,9 @@ TEST_CASE("a full outbox turns new requests away, and no others, until the broke
     CHECK(s.status("k0") == "running");
     // Nobody holds a transaction open while there is nothing to be done.
     CHECK(eventually([&] {
-        return s.orders_db.count("pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'skald/%'"
-                                 " AND state = 'idle in transaction'") == 0;
+        return s.orders_db.count(
+                   "pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'skald/%'"
+                   " AND state = 'idle in transaction'") == 0;
     }));
     rabbitmq.come_back();
     CHECK(eventually([&] { return s.order("more").status == 202; }, 60s));
