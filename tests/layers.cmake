@@ -6,6 +6,7 @@ cmake_minimum_required(VERSION 3.25)
 
 set(rank_core 0)
 set(rank_ports 1)
+set(rank_sockets 1)
 foreach(folder postgres rabbitmq runtime memory)
     set(rank_${folder} 2)
 endforeach()

@@ -2,9 +2,14 @@
 
 -- name: claim
 SELECT c.ord, c.verdict, c.attempts, c.held, c.cause, c.reason,
-       pg_current_xact_id_if_assigned()::text AS transaction, skald.instant(clock_timestamp()) AS at
+       pg_current_xact_id_if_assigned()::text AS transaction, skald.instant(clock_timestamp()) AS at,
+       current_setting('default_transaction_read_only')
   FROM skald.claim($1::text[], $2::text[], $3::text[], $4::bytea[], $5::integer[], $6::boolean[], $7::integer,
                    $8::text[]::timestamptz[]) AS c
+
+-- A commit that waits for the standbys, as all before it in the log then have: to settle one whose own wait was cut short.
+-- name: wait_for_standbys
+SELECT pg_logical_emit_message(true, 'skald', '')
 
 -- name: assert_transaction
 SELECT skald.assert_transaction($1::text::xid8)

@@ -8,6 +8,12 @@ SELECT skald.advance($1::text, $2::text, $3::text, $4::text)
 -- name: note_progress
 SELECT skald.note_progress($1::jsonb)
 
+-- name: note_ended
+SELECT skald.note_ended($1::jsonb)
+
+-- name: note_forgotten
+SELECT skald.note_forgotten($1::jsonb)
+
 -- name: start
 SELECT skald.start($1::text, $2::text, $3::text, $4::integer, $5::jsonb, $6::text, $7::bytea, $8::text, $9::text,
                    $10::bytea, $11::jsonb, nullif($12::bigint, 0) * interval '1 millisecond')

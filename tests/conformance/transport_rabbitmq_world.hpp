@@ -109,7 +109,7 @@ public:
     }
 
 private:
-    rabbitmq::socket_breaker breaker_;
+    sockets::socket_breaker breaker_;
     rabbitmq::connection connection_;
 };
 

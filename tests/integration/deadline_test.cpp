@@ -307,7 +307,8 @@ TEST_CASE("a saga that a request starts has its deadline from the server's clock
     skald::postgres::postgres_store store{{.url = db.url()}};
     skald::runtime::wakeup wake;
     skald::core::silent_logger log;
-    skald::http::entry entry{"orders", store, wake, log};
+    skald::runtime::backlog const backlog;
+    skald::http::entry entry{"orders", store, backlog, wake, log};
     skald::http::request r;
     r.method = "POST";
     r.headers = {{"Idempotency-Key", "k"}};

@@ -37,7 +37,7 @@ public:
 
     http::response answer(http::request const& r, http::entry_handler const& handle, std::string const& scope = "")
     {
-        http::entry lane{"orders", store, wake_, log_};
+        http::entry lane{"orders", store, backlog_, wake_, log_};
         return lane.answer(r, "/orders", scope, handle);
     }
 
@@ -45,7 +45,7 @@ public:
     http::response answer_apart(http::request const& r, http::entry_handler const& handle)
     {
         test::doubtful_store other{db.url()};
-        return http::entry{"orders", other, wake_, log_}.answer(r, "/orders", "", handle);
+        return http::entry{"orders", other, backlog_, wake_, log_}.answer(r, "/orders", "", handle);
     }
 
     /// A handler that leaves an effect and gives this answer.
@@ -70,6 +70,7 @@ public:
     int runs{};
 
 private:
+    runtime::backlog backlog_;
     runtime::wakeup wake_;
     core::silent_logger log_;
 };

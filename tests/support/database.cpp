@@ -82,6 +82,7 @@ private:
             " WHERE datname = current_database() AND pid <> pg_backend_pid();"
             "DELETE FROM skald.idempotency; DELETE FROM skald.response; DELETE FROM skald.saga; DELETE FROM skald.outbox;"
             "DELETE FROM skald.progress; DELETE FROM skald.control; DELETE FROM skald.parked; DELETE FROM skald.audit;"
+            "DELETE FROM skald.ended;"
             "DROP SCHEMA public CASCADE; CREATE SCHEMA public;");
     }
 

@@ -107,6 +107,6 @@ TEST_CASE("arrays have a type, also where they are empty")
 
 TEST_CASE("a prepared statement is executed with its literals in order")
 {
-    CHECK(execute("claim", {}) == "EXECUTE claim();");
+    CHECK(execute("claim", {}) == "EXECUTE claim;");
     CHECK(execute("claim", {literal("it's"), literal(std::int64_t{1}), "NULL"}) == "EXECUTE claim('it''s',1,NULL);");
 }

@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "rabbitmq/reconnect_schedule.hpp"
-#include "rabbitmq/socket_breaker.hpp"
+#include "sockets/socket_breaker.hpp"
 
 #include <algorithm>
 #include <array>
@@ -14,8 +14,8 @@ namespace {
 
 using namespace std::chrono_literals;
 using skald::rabbitmq::reconnect_schedule;
-using skald::rabbitmq::socket_breaker;
-using skald::rabbitmq::watchdog;
+using skald::sockets::socket_breaker;
+using skald::sockets::watchdog;
 
 struct socket_pair
 {

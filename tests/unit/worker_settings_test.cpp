@@ -47,13 +47,25 @@ bool contains(std::string const& text, std::string_view part)
 
 /// A value that differs from the default, for each setting.
 std::map<std::string, std::string> const other_values{
-    {"DATABASE_URL", "postgresql://db/shop"}, {"AMQP_URL", "amqp://broker"},
-    {"SKALD_HTTP_LISTEN", "127.0.0.1:0"},     {"SKALD_LANES", "7"},
-    {"SKALD_HTTP_LANES", "9"},                {"SKALD_PREFETCH", "77"},
-    {"SKALD_RELAY", "off"},                   {"SKALD_RELAY_BATCH_MAX", "11"},
-    {"SKALD_RELAY_POLL_MS", "13"},            {"SKALD_MIGRATE", "off"},
-    {"SKALD_LOCK_TIMEOUT_MS", "1500"},        {"SKALD_STATEMENT_TIMEOUT_MS", "2500"},
-    {"SKALD_DRAIN_SECONDS", "3"},             {"SKALD_LOG_LEVEL", "debug"},
+    {"DATABASE_URL", "postgresql://db/shop"},
+    {"AMQP_URL", "amqp://broker"},
+    {"SKALD_HTTP_LISTEN", "127.0.0.1:0"},
+    {"SKALD_LANES", "7"},
+    {"SKALD_HTTP_LANES", "9"},
+    {"SKALD_PREFETCH", "77"},
+    {"SKALD_RELAY", "off"},
+    {"SKALD_RELAY_BATCH_MAX", "11"},
+    {"SKALD_RELAY_POLL_MS", "13"},
+    {"SKALD_MIGRATE", "off"},
+    {"SKALD_LOCK_TIMEOUT_MS", "1500"},
+    {"SKALD_STATEMENT_TIMEOUT_MS", "2500"},
+    {"SKALD_DRAIN_SECONDS", "3"},
+    {"SKALD_LOG_LEVEL", "debug"},
+    {"SKALD_COMMIT_TIMEOUT_MS", "3500"},
+    {"SKALD_OUTBOX_MAX", "17"},
+    {"SKALD_SWEEP", "off"},
+    {"SKALD_SWEEP_SECONDS", "19"},
+    {"SKALD_RETENTION_DAYS", "23"},
 };
 
 bool same(config const& a, config const& b)
@@ -62,7 +74,9 @@ bool same(config const& a, config const& b)
            a.http_listen == b.http_listen && a.lanes == b.lanes && a.http_lanes == b.http_lanes &&
            a.prefetch == b.prefetch && a.relay == b.relay && a.migrate == b.migrate &&
            a.relay_batch_max == b.relay_batch_max && a.relay_poll == b.relay_poll && a.lock_timeout == b.lock_timeout &&
-           a.statement_timeout == b.statement_timeout && a.drain == b.drain && a.log_level == b.log_level;
+           a.statement_timeout == b.statement_timeout && a.drain == b.drain && a.log_level == b.log_level &&
+           a.commit_timeout == b.commit_timeout && a.outbox_max == b.outbox_max && a.sweep == b.sweep &&
+           a.sweep_every == b.sweep_every && a.retention_days == b.retention_days;
 }
 
 /// A file for the length of a test.
@@ -137,6 +151,17 @@ TEST_CASE("variables reach the field of their name")
     CHECK(c.statement_timeout == 2500ms);
     CHECK(c.drain == 3s);
     CHECK(c.log_level == "debug");
+    CHECK(c.commit_timeout == 3500ms);
+    CHECK(c.outbox_max == 17);
+    CHECK_FALSE(c.sweep);
+    CHECK(c.sweep_every == 19s);
+    CHECK(c.retention_days == 23);
+}
+
+TEST_CASE("a retention of less than a day is refused")
+{
+    CHECK(contains(complaint({{"SKALD_RETENTION_DAYS", "0"}}), "'0' is not a whole number from 1 to "));
+    CHECK(contains(complaint({}, {"--retention-days", "0.5"}), "--retention-days"));
 }
 
 TEST_CASE("a flag means what its variable means, in both of its forms")

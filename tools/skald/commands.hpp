@@ -3,7 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace CLI {
@@ -34,5 +36,23 @@ void add_parked_commands(CLI::App& app, output& out, choice& chosen);
 /// Throws configuration_error, and what pqxx throws.
 int migrate(std::string const& service, output const& out);
 int relay(bool until_empty, output const& out);
+
+struct purge_options
+{
+    std::optional<int> older_than;  // days; without it SKALD_RETENTION_DAYS
+    bool dry_run{};
+    int batch_max{500};
+};
+int purge(purge_options const& options, output const& out);
+
+/// What is too much: then the exit code is 1.
+struct outbox_limits
+{
+    std::optional<std::int64_t> rows;
+    std::optional<std::int64_t> age_seconds;
+};
+int outbox_status(outbox_limits const& limits, output const& out);
+
+int doctor(output const& out);
 
 }  // namespace skald::tools

@@ -31,6 +31,25 @@ int main(int argc, char** argv)
     relay->add_flag("--until-empty", until_empty, "stop when nothing is due any more");
     add_json(*relay);
 
+    skald::tools::purge_options to_purge;
+    auto* const purge = app.add_subcommand("purge", "delete the records of sagas that ended long ago");
+    purge->add_option("--older-than", to_purge.older_than, "days since their end [SKALD_RETENTION_DAYS, or 30]");
+    purge->add_flag("--dry-run", to_purge.dry_run, "only say what there is");
+    purge->add_option("--batch", to_purge.batch_max, "sagas in one transaction [500]")->check(CLI::Range(1, 1000));
+    add_json(*purge);
+
+    skald::tools::outbox_limits limits;
+    auto* const outbox = app.add_subcommand("outbox", "the messages that wait for the broker");
+    outbox->require_subcommand(1);
+    auto* const outbox_status = outbox->add_subcommand("status", "how many, for how long, for whom, and why");
+    outbox_status->add_option("--warn-rows", limits.rows, "exit with 1 where more than that wait");
+    outbox_status->add_option("--warn-age", limits.age_seconds,
+                              "exit with 1 where one waits for more than that many seconds");
+    add_json(*outbox_status);
+
+    auto* const doctor = app.add_subcommand("doctor", "examine the database and the broker; exit with 1 for a problem");
+    add_json(*doctor);
+
     try {
         app.parse(argc, argv);
     }
@@ -40,6 +59,9 @@ int main(int argc, char** argv)
     try {
         if (chosen) return chosen();
         if (migrate->parsed()) return skald::tools::migrate(service, out);
+        if (purge->parsed()) return skald::tools::purge(to_purge, out);
+        if (outbox_status->parsed()) return skald::tools::outbox_status(limits, out);
+        if (doctor->parsed()) return skald::tools::doctor(out);
         return skald::tools::relay(until_empty, out);
     }
     catch (skald::configuration_error const& error) {

@@ -26,7 +26,13 @@ struct config
 
     std::chrono::milliseconds lock_timeout{5'000};
     std::chrono::milliseconds statement_timeout{30'000};
+    std::chrono::milliseconds commit_timeout{10'000};  // beyond statement_timeout: then a silent database is cut off
+    std::int64_t outbox_max{100'000};  // messages waiting, above which a request with a new key gets 503; 0: never
     std::chrono::seconds drain{20};  // from SIGTERM to exit
+
+    bool sweep{true};        // delete records of sagas that ended long ago, a few at a time
+    int retention_days{30};  // how long ago: a day at least
+    std::chrono::seconds sweep_every{60};
 
     std::string log_level{"info"};  // debug, info, warning, error
 

@@ -14,6 +14,8 @@
 namespace skald::core {
 
 inline constexpr std::string_view progress_type = "skald.progress";
+inline constexpr std::string_view forget_type = "skald.forget";
+inline constexpr std::string_view forgotten_type = "skald.forgotten";
 
 namespace header {
 inline constexpr std::string_view idempotency_key = "x-idempotency-key";

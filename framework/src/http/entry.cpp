@@ -24,6 +24,12 @@ constexpr auto in_flight_wait = 10ms;
 // A transaction that lost its connection while it committed is settled by going through the guard again.
 constexpr int tries_max = 3;
 
+// How long a client waits for that. It asks again with the same key, and the guard knows by then, or still says so.
+constexpr auto settle_longest = 10s;
+
+// A broker that was away long enough to fill the outbox needs longer than a moment to empty it.
+constexpr auto backlog_wait = 5s;
+
 // What a stored answer keeps of its headers. Cookies and the like belong to one connection, not to the outcome.
 constexpr std::array<std::string_view, 6> kept_headers{"location", "link", "etag", "content-language", "last-modified",
                                                        "retry-after"};
@@ -50,6 +56,14 @@ response try_again_later(int status, std::string_view type, std::string_view det
     return with_retry_after(problem(status, type, {}, detail), 1s);
 }
 
+// Never "failed": it may have committed, or yet commit.
+response outcome_unknown()
+{
+    return try_again_later(503, "outcome-unknown",
+                           "the database did not say whether the request took effect; send it "
+                           "again with the same key to learn it");
+}
+
 }  // namespace
 
 struct entry::call
@@ -58,22 +72,24 @@ struct entry::call
     entry_handler const& handle;
     core::saga_id id;
     core::fingerprint fingerprint;
+    bool in_doubt{};  // an earlier try may have committed
 };
 
-entry::entry(std::string service, ports::store& store, runtime::wakeup& relay, core::logger& log)
-    : service_{std::move(service)}, store_{store}, relay_{relay}, log_{log}
+entry::entry(std::string service, ports::store& store, runtime::backlog const& backlog, runtime::wakeup& relay,
+             core::logger& log)
+    : service_{std::move(service)}, store_{store}, backlog_{backlog}, relay_{relay}, log_{log}
 {}
 
 response entry::answer(request const& r, std::string_view route, std::string const& scope, entry_handler const& handle)
 try {
     auto const key = parse_idempotency_key(r.header("Idempotency-Key"));
     if (!key) return problem(400, "idempotency-key", {}, key.refusal);
-    call const c{r, handle, {scope, key.value}, fingerprint_of(r, route)};
+    call c{r, handle, {scope, key.value}, fingerprint_of(r, route)};
     committed_ = false;
-    for (int tries = 0; tries < tries_max; ++tries)
+    auto const until = std::chrono::steady_clock::now() + settle_longest;
+    for (int tries = 0; tries < tries_max && (tries == 0 || std::chrono::steady_clock::now() < until); ++tries)
         if (auto done = try_to_answer(c)) return *std::move(done);
-    return try_again_later(503, "outcome-unknown", "the database did not say whether the request took effect; send it "
-                                                   "again with the same key to learn it");
+    return outcome_unknown();
 }
 catch (data_error const& error) {
     store_.rollback();
@@ -97,24 +113,37 @@ catch (std::exception const& error) {
 }
 
 // Nothing: it is not known whether the transaction committed, or it was rolled back for no fault of the request's.
-std::optional<response> entry::try_to_answer(call const& c)
+std::optional<response> entry::try_to_answer(call& c)
 try {
     ports::claim_item const item{c.id, "", c.fingerprint, 1, false};
     auto const claimed = store_.begin(std::array{item}, in_flight_wait).front();
-    if (claimed.verdict == ports::verdict::fresh) return run(c);
+    if (claimed.verdict == ports::verdict::fresh && !backlog_.is_over()) return run(c);
     store_.rollback();
+    if (claimed.verdict == ports::verdict::fresh) return refuse_for_now();
     if (claimed.verdict == ports::verdict::duplicate) return replay(c);
     if (claimed.verdict == ports::verdict::mismatch)
         return problem(422, "key-reused", {}, "the Idempotency-Key was used before with another request");
+    // The transaction in the way may well be this request's own.
+    if (c.in_doubt) return outcome_unknown();
     return try_again_later(409, "in-flight", "a request with this Idempotency-Key is being served; ask again");
 }
 catch (ports::fault const& met) {
     SKALD_MUTANT("in_doubt_as_failed", if (met.kind == ports::fault_kind::in_doubt) throw);
+    c.in_doubt = c.in_doubt || met.kind == ports::fault_kind::in_doubt;
     // The connection may be an old one, from before a restart of the server: worth a new one, if there is one to be had.
     if (met.kind == ports::fault_kind::connection_lost) store_.connect();
     else if (met.kind != ports::fault_kind::in_doubt && met.kind != ports::fault_kind::retry_at_once) throw;
     log_.warning("entry.tried_again", {{"key", c.id.key}, {"error", met.what()}});
     return std::nullopt;
+}
+
+// What is accepted must be sent one day: with this much waiting already, a new saga is better not begun.
+response entry::refuse_for_now() const
+{
+    return with_retry_after(problem(503, "backlog", {},
+                                    "too many messages wait for the broker; nothing was done, send the "
+                                    "request again later"),
+                            backlog_wait);
 }
 
 response entry::run(call const& c)

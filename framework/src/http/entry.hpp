@@ -3,6 +3,7 @@
 
 #include "core/log.hpp"
 #include "ports/store.hpp"
+#include "runtime/backlog.hpp"
 #include "runtime/wakeup.hpp"
 
 #include <skald/http_handler.hpp>
@@ -16,7 +17,8 @@ namespace skald::http {
 class entry
 {
 public:
-    entry(std::string service, ports::store& store, runtime::wakeup& relay, core::logger& log);
+    entry(std::string service, ports::store& store, runtime::backlog const& backlog, runtime::wakeup& relay,
+          core::logger& log);
 
     /// Never throws: what breaks is answered with 500 or 503, and leaves nothing behind.
     response answer(request const& r, std::string_view route, std::string const& scope, entry_handler const& handle);
@@ -24,7 +26,8 @@ public:
 private:
     struct call;
 
-    std::optional<response> try_to_answer(call const& c);
+    std::optional<response> try_to_answer(call& c);
+    response refuse_for_now() const;
     response run(call const& c);
     std::optional<response> refuse(call const& c, response const& answer);
     response replay(call const& c);
@@ -33,6 +36,7 @@ private:
 
     std::string service_;
     ports::store& store_;
+    runtime::backlog const& backlog_;
     runtime::wakeup& relay_;
     core::logger& log_;
     bool committed_{};  // the request that is being answered has committed

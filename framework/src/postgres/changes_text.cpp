@@ -34,11 +34,6 @@ std::string write(ports::step_record const& r)
                                    r.forget_fingerprint ? "true" : "false"});
 }
 
-std::string write(std::string const& progress)
-{
-    return execute("note_progress", {literal(progress)});
-}
-
 std::string write(core::control_order const& order)
 {
     return execute("take_control", {literal(order.text)});
@@ -85,14 +80,23 @@ std::string write_each(Values const& values)
     return text;
 }
 
+// JSON arrays that another service sent, each for the function that takes it in.
+std::string note_each(std::string_view function, std::vector<std::string> const& arrays)
+{
+    std::string text;
+    for (auto const& array : arrays) text += execute(function, {literal(array)});
+    return text;
+}
+
 }  // namespace
 
 // Always in this order, guard before saga before outbox, so that two transactions can't deadlock (traps G22).
 std::string changes_text(ports::changes const& what)
 {
-    return write_each(what.new_records) + write_each(what.records) + write_each(what.sagas) + write_each(what.progress) +
-           write_each(what.orders) + write_each(what.saga_changes) + (what.response ? write(*what.response) : std::string{}) +
-           write_each(what.parked) + write_each(what.messages);
+    return write_each(what.new_records) + write_each(what.records) + write_each(what.sagas) +
+           note_each("note_progress", what.progress) + note_each("note_ended", what.ended) +
+           note_each("note_forgotten", what.forgotten) + write_each(what.orders) + write_each(what.saga_changes) +
+           (what.response ? write(*what.response) : std::string{}) + write_each(what.parked) + write_each(what.messages);
 }
 
 }  // namespace skald::postgres

@@ -24,11 +24,38 @@ void forbid_reconnecting(Connection& c)
 #pragma GCC diagnostic pop
 }
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // errorhandler: the one form that libpqxx 6 and 7 share
+
+// Keeps the first warning instead of printing it.
+class warning_keeper final : public pqxx::errorhandler
+{
+public:
+    warning_keeper(pqxx::connection& c, std::shared_ptr<std::string> kept) : errorhandler{c}, kept_{std::move(kept)} {}
+
+    bool operator()(char const* text) noexcept override
+    try {
+        if (kept_->empty()) *kept_ = text;
+        while (kept_->ends_with('\n')) kept_->pop_back();
+        return false;
+    }
+    catch (...) {
+        return false;
+    }
+
+private:
+    std::shared_ptr<std::string> kept_;
+};
+
+#pragma GCC diagnostic pop
+
 std::string session_settings(connection_options const& o)
 {
     // A weaker synchronous_commit would make ghosts: a message published whose step is gone after a crash.
     return fmt::format(
         "SET standard_conforming_strings = on; SET client_encoding = 'UTF8'; SET datestyle = 'ISO';"
+        // Warnings come in the server's language, so that any of them counts: notices must not come at all.
+        "SET client_min_messages = warning;"
         "SET default_transaction_isolation = 'read committed'; SET lock_timeout = {}; SET statement_timeout = {};"
         "SET idle_in_transaction_session_timeout = {}; SET client_connection_check_interval = '1s';"
         "SELECT set_config('synchronous_commit', 'on', false)"
@@ -47,11 +74,14 @@ std::string prepare_everything()
 }  // namespace
 
 connection::connection(connection_options const& options)
-    : connection_{with_defaults(options.url, options.application_name)}
+    : server_{options.server}, node_{server_->node}, connection_{with_defaults(options.url, options.application_name)},
+      answer_within_{options.statement_timeout + options.commit_timeout}, listens_{std::make_unique<warning_keeper>(
+                                                                              connection_, warning_)}
 {
     forbid_reconnecting(connection_);
+    breaker_.hold(connection_.sock());
     run(session_settings(options));
-    if (run("SELECT to_regprocedure('skald.take_control(jsonb)') IS NOT NULL")[0][0].as<bool>())
+    if (run("SELECT to_regprocedure('skald.note_forgotten(jsonb)') IS NOT NULL")[0][0].as<bool>())
         run(prepare_everything());
     else
         throw configuration_error{"the database has no schema `skald`, or an old one: run `skald migrate`"};
@@ -60,7 +90,18 @@ connection::connection(connection_options const& options)
 pqxx::result connection::run(std::string const& text)
 {
     SKALD_FAILPOINT_SOCKET(postgres, connection_.sock());
-    return pqxx::nontransaction{connection_}.exec(text);
+    warning_->clear();
+    watchdog_.watch(sockets::watchdog::clock::now() + answer_within_);
+    try {
+        auto result = pqxx::nontransaction{connection_}.exec(text);
+        watchdog_.done();
+        return result;
+    }
+    catch (...) {
+        if (watchdog_.done()) throw;
+        throw pqxx::broken_connection{
+            fmt::format("the database gave no answer within {} ms; the connection was cut", answer_within_.count())};
+    }
 }
 
 std::string const& connection::prepared(std::string_view text)

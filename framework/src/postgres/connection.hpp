@@ -1,7 +1,11 @@
 // A connection with everything that Skald relies on: session settings, and the framework's statements prepared by name.
 #pragma once
 
+#include "postgres/server_state.hpp"
+#include "sockets/socket_breaker.hpp"
+
 #include <pqxx/connection>
+#include <pqxx/errorhandler>
 #include <pqxx/nontransaction>
 #include <pqxx/result>
 
@@ -21,6 +25,11 @@ struct connection_options
     std::chrono::milliseconds lock_timeout{5'000};
     std::chrono::milliseconds statement_timeout{30'000};
     std::chrono::milliseconds idle_in_transaction_timeout{30'000};
+    // How much longer than statement_timeout an answer may take before the connection is cut: no setting of the server's
+    // bounds COMMIT, nor a server that hangs.
+    std::chrono::milliseconds commit_timeout{10'000};
+    // Copied with the options: what one connection of a process learns of its server, the others know.
+    std::shared_ptr<server_state> server{std::make_shared<server_state>()};
 };
 
 /// Threads: one. Never reconnects by itself: one that broke is thrown away, since what was set on it is gone too.
@@ -30,8 +39,13 @@ public:
     /// Throws what pqxx throws; configuration_error where the database has not been migrated.
     explicit connection(connection_options const& options);
 
-    /// Runs text of ours: one or several statements. The result is that of the last.
+    /// Runs text of ours: one or several statements. The result is that of the last. Ends within statement_timeout and
+    /// commit_timeout, whatever the server does: then the connection is cut, and pqxx::broken_connection is thrown.
     pqxx::result run(std::string const& text);
+
+    /// What the server warned of during the last run(); empty if it did not. Behind a COMMIT that is word of one whose
+    /// wait for the standbys was cut short: it says "committed", and may be gone after a failover (reliability F3).
+    std::string const& warning() const { return *warning_; }
 
     /// The name under which a user's statement is prepared here; prepares it the first time.
     std::string const& prepared(std::string_view text);
@@ -39,9 +53,19 @@ public:
     pqxx::connection& raw() { return connection_; }
     bool is_open() const { return connection_.is_open(); }
 
+    /// Open, and not to a node that has turned out to be read-only since.
+    bool is_usable() const { return is_open() && node_ == server_->node; }
+
 private:
+    std::shared_ptr<server_state> server_;
+    std::uint64_t node_;  // server_state::node from before it was made
     pqxx::connection connection_;
     std::unordered_map<std::string, std::string> names_;  // by text
+    std::chrono::milliseconds answer_within_;
+    std::shared_ptr<std::string> warning_{std::make_shared<std::string>()};
+    std::unique_ptr<pqxx::errorhandler> listens_;
+    sockets::socket_breaker breaker_;
+    sockets::watchdog watchdog_{breaker_};
 };
 
 }  // namespace skald::postgres

@@ -12,15 +12,13 @@ namespace skald::postgres {
 namespace {
 
 // A peer that is gone is noticed within about ten seconds: unsent data by tcp_user_timeout, silence by keepalives.
-// read-write: after a failover, the old primary is not talked to.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 7> defaults{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 6> defaults{{
     {"connect_timeout", "5"},
     {"tcp_user_timeout", "8000"},
     {"keepalives", "1"},
     {"keepalives_idle", "5"},
     {"keepalives_interval", "2"},
     {"keepalives_count", "3"},
-    {"target_session_attrs", "read-write"},
 }};
 
 // libpq finds out only when it connects, and then it looks like a server that is away.
@@ -45,7 +43,7 @@ void check(std::string const& conninfo)
 
 }  // namespace
 
-std::string with_defaults(std::string_view url, std::string_view application_name)
+std::string with_defaults(std::string_view url, std::string_view application_name, std::string_view session_attrs)
 {
     check(std::string{url});
     bool const is_url = url.starts_with("postgresql://") || url.starts_with("postgres://");
@@ -53,6 +51,8 @@ std::string with_defaults(std::string_view url, std::string_view application_nam
 
     std::string ours = "application_name=" + std::string{application_name};
     for (auto const& [name, value] : defaults) ours.append(separator).append(name).append("=").append(value);
+    // read-write: after a failover, the old primary is not talked to.
+    ours.append(separator).append("target_session_attrs=").append(session_attrs);
     if (!is_url) return ours + ' ' + std::string{url};
 
     // Behind the user and password, which may hold anything but @ and /.

@@ -8,6 +8,8 @@ namespace skald::postgres {
 
 /// `url` is a URL, a keyword string, or empty (then libpq's own variables, PGHOST and so on, count).
 /// Throws configuration_error where libpq can't read it; the message does not repeat it, since it may hold a password.
-std::string with_defaults(std::string_view url, std::string_view application_name);
+/// `session_attrs`: which servers will do, as libpq's target_session_attrs says.
+std::string with_defaults(std::string_view url, std::string_view application_name,
+                          std::string_view session_attrs = "read-write");
 
 }  // namespace skald::postgres

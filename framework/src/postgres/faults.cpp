@@ -30,6 +30,18 @@ fault classify_state(std::string_view state, std::string const& what)
     return {fault_kind::broken, what};
 }
 
+// Of the exception that is being handled; empty where it has none.
+std::string current_state()
+try {
+    throw;
+}
+catch (pqxx::sql_error const& error) {
+    return error.sqlstate();
+}
+catch (...) {
+    return {};
+}
+
 }  // namespace
 
 fault classify_current()
@@ -57,6 +69,18 @@ catch (std::exception const& error) {
 }
 catch (...) {
     return {fault_kind::broken, "an exception that is no std::exception"};
+}
+
+fault classify_current_of_ours()
+{
+    auto met = classify_current();
+    if (current_state() == "57014") met.kind = fault_kind::retry_at_once;
+    return met;
+}
+
+bool says_read_only()
+{
+    return current_state() == "25006";
 }
 
 fault classify_current_at_commit()

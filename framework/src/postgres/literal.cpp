@@ -65,7 +65,9 @@ std::string array_literal(std::vector<bool> const& flags)
 std::string execute(std::string_view name, std::initializer_list<std::string> literals)
 {
     std::string out{"EXECUTE "};
-    out.append(name).append("(");
+    out.append(name);
+    if (literals.size() == 0) return out += ';';
+    out += '(';
     for (bool first = true; auto const& value : literals) {
         if (!first) out += ',';
         out += value;

@@ -30,7 +30,7 @@ std::string bytes_array_literal(std::vector<std::string> const& values);
 std::string array_literal(std::vector<std::int64_t> const& numbers, std::string_view type);
 std::string array_literal(std::vector<bool> const& flags);
 
-/// `EXECUTE name(a, b);`
+/// `EXECUTE name(a, b);`, or `EXECUTE name;`
 std::string execute(std::string_view name, std::initializer_list<std::string> literals);
 
 }  // namespace skald::postgres

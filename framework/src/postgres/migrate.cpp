@@ -92,6 +92,28 @@ std::vector<std::string> migrate(std::string const& url, std::string const& serv
     return done;
 }
 
+migration_state compare_migrations(pqxx::result const& applied)
+{
+    std::map<std::string, std::string> before;
+    for (auto const& row : applied) before.emplace(row[0].c_str(), row[1].c_str());
+    migration_state state;
+    auto const add = [](std::string& names, std::string const& name) { names += (names.empty() ? "" : ", ") + name; };
+    for (auto const& m : own_migrations()) {
+        auto const it = before.find(m.name);
+        if (it == before.end()) add(state.missing, m.name);
+        else if (it->second != core::to_hex(core::fingerprint_of(m.sql))) add(state.changed, m.name);
+        before.erase(m.name);
+    }
+    for (auto const& [name, checksum] : before) add(state.newer, name);
+    return state;
+}
+
+std::string owner_of(pqxx::connection& c)
+{
+    auto const rows = pqxx::nontransaction{c}.exec(std::string{migrate_queries::owner_of_database});
+    return rows.empty() ? "" : rows[0][0].c_str();
+}
+
 void own_database(std::string const& url, std::string const& service)
 {
     pqxx::connection c{with_defaults(url, "skald/migrate")};

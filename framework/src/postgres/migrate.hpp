@@ -1,6 +1,9 @@
 // Numbered, checksummed migrations, forward only, applied by one process at a time.
 #pragma once
 
+#include <pqxx/connection>
+#include <pqxx/result>
+
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,6 +24,20 @@ struct migration
 /// belongs to another service: then nothing of this one's is applied.
 std::vector<std::string> migrate(std::string const& url, std::string const& service = {},
                                  std::vector<migration> const& migrations = {});
+
+/// How the applied migrations of Skald's own compare with those of this build: names, joined by commas.
+struct migration_state
+{
+    std::string missing;
+    std::string changed;
+    std::string newer;  // unknown here
+};
+
+/// `applied`: rows of name and checksum.
+migration_state compare_migrations(pqxx::result const& applied);
+
+/// The service that owns the database; empty where none does.
+std::string owner_of(pqxx::connection& c);
 
 /// Notes that `service` owns the database. Throws configuration_error where another one does, or where the database has
 /// not been migrated.

@@ -45,12 +45,18 @@ postgres_outbox::~postgres_outbox()
 template <class Work>
 auto postgres_outbox::guarded(Work work)
 try {
-    if (!connection_ || !connection_->is_open()) connection_ = std::make_unique<connection>(options_);
+    // In the middle of a batch too: what was taken on a node that takes no writes can't be settled there.
+    if (!connection_ || !connection_->is_usable()) {
+        connection_.reset();
+        connection_ = std::make_unique<connection>(options_);
+    }
     return work(*connection_);
 }
 catch (pqxx::failure const&) {
     auto const met = classify_current();
+    if (says_read_only()) ++options_.server->node;
     release();
+    if (met.connection_is_suspect) connection_.reset();
     throw met;
 }
 

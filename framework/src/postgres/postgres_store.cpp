@@ -69,11 +69,15 @@ postgres_store::~postgres_store()
 
 void postgres_store::connect()
 try {
-    if (connection_ && connection_->is_open()) return;
+    if (connection_ && connection_->is_usable()) return;
     disconnect();
+    if (!gate_.is_open(reconnect_gate::clock::now()))
+        throw ports::fault{ports::fault_kind::connection_lost, "the database was away a moment ago; tried again soon"};
     connection_ = std::make_unique<connection>(options_);
+    gate_.note_success();
 }
 catch (pqxx::failure const& error) {
+    gate_.note_failure(reconnect_gate::clock::now());
     throw ports::fault{ports::fault_kind::connection_lost, error.what()};
 }
 
@@ -96,11 +100,13 @@ try {
                                                       parse_cause(row[4].c_str()), row[5].c_str()};
     transaction_id_ = rows[0][6].is_null() ? "" : rows[0][6].c_str();
     claimed_at_ = rows[0][7].c_str();
+    refuse_read_only_node(rows[0][8].c_str() == std::string_view{"on"});
+    if (!answers.front().held) settle_doubts(answers.front().verdict);
     transaction_.emplace(connection_->raw());
     return answers;
 }
 catch (pqxx::failure const&) {
-    auto const met = noted(postgres::classify_current());
+    auto const met = noted(classify_current_of_ours());
     rollback();
     throw met;
 }
@@ -115,13 +121,59 @@ try {
     SKALD_MUTANT("partial_commit", check.clear(), connection_->run("COMMIT; BEGIN"));
     SKALD_FAILPOINT("store.committing");
     SKALD_FAILPOINT("store.commit_sent");
-    connection_->run(check + changes_text(what) + "COMMIT");
-    in_transaction_ = false;
+    run_commit(check + changes_text(what) + "COMMIT");
 }
 catch (pqxx::failure const&) {
     auto const met = noted(classify_current_at_commit());
     rollback();
     throw met;
+}
+
+void postgres_store::run_commit(std::string const& text)
+{
+    auto& doubts = options_.server->doubts;
+    auto const before = doubts.load();
+    try {
+        connection_->run(text);
+    }
+    catch (pqxx::failure const&) {
+        if (classify_current_at_commit().kind == ports::fault_kind::in_doubt) ++doubts;
+        throw;
+    }
+    in_transaction_ = false;
+    if (connection_->warning().empty()) {
+        doubts_settled_ = before;  // it has waited for the standbys, and what came before it in the log has too
+        return;
+    }
+    ++doubts;
+    throw ports::fault{ports::fault_kind::in_doubt, "committed, though maybe not for good: " + connection_->warning()};
+}
+
+// What default_transaction_read_only forbids, the claim's READ WRITE permits: an operator who has fenced a node off by
+// that setting means the connections too that were there before. Every other one of this process is dropped as well.
+void postgres_store::refuse_read_only_node(bool is_read_only)
+{
+    if (!is_read_only) return;
+    ++options_.server->node;
+    disconnect();
+    throw ports::fault{ports::fault_kind::connection_lost,
+                       "the database has become read-only; its connections are dropped"};
+}
+
+// A record may be visible here and be missing on the standby that takes over next. Once a commit in this process was in
+// doubt, a record that was met is believed only after a commit that has waited for the standbys.
+void postgres_store::settle_doubts(ports::verdict met)
+{
+    auto const doubts = options_.server->doubts.load();
+    if (doubts == doubts_settled_) return;
+    if (met != ports::verdict::duplicate && met != ports::verdict::cancelled) return;
+    connection_->run("ROLLBACK");
+    in_transaction_ = false;
+    connection_->run(execute("wait_for_standbys", {}));
+    if (!connection_->warning().empty())
+        throw ports::fault{ports::fault_kind::in_doubt,
+                           "decided, though maybe not for good: " + connection_->warning()};
+    doubts_settled_ = doubts;
 }
 
 void postgres_store::write(ports::changes const& what)
@@ -132,11 +184,11 @@ void postgres_store::write(ports::changes const& what)
     try {
         SKALD_FAILPOINT("store.committing");
         SKALD_FAILPOINT("store.commit_sent");
-        connection_->run("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;" + changes_text(what) + "COMMIT");
-        in_transaction_ = false;
+        run_commit("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;" + changes_text(what) + "COMMIT");
     }
     catch (pqxx::failure const&) {
-        auto const met = noted(classify_current_at_commit());
+        auto met = noted(classify_current_at_commit());
+        if (met.kind == ports::fault_kind::broken) met = classify_current_of_ours();
         rollback();
         throw met;
     }

@@ -3,6 +3,7 @@
 
 #include "ports/store.hpp"
 #include "postgres/connection.hpp"
+#include "postgres/reconnect_gate.hpp"
 
 #include <memory>
 #include <optional>
@@ -34,6 +35,9 @@ private:
     pqxx::transaction_base& tx() override { return *transaction_; }
     std::string const& prepared(std::string_view text) override { return connection_->prepared(text); }
 
+    void run_commit(std::string const& text);
+    void refuse_read_only_node(bool is_read_only);
+    void settle_doubts(ports::verdict met);
     ports::fault noted(ports::fault met);
     void disconnect() noexcept;
 
@@ -45,6 +49,8 @@ private:
     std::string claimed_at_;
     bool in_transaction_{};
     bool connection_is_suspect_{};
+    std::uint64_t doubts_settled_{};  // server_state::doubts that a commit of ours came after
+    reconnect_gate gate_;
 };
 
 }  // namespace skald::postgres

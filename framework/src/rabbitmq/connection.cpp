@@ -78,7 +78,7 @@ bool is_close(amqp_frame_t const& frame)
 
 }  // namespace
 
-connection::connection(connection_settings const& settings, socket_breaker& breaker)
+connection::connection(connection_settings const& settings, sockets::socket_breaker& breaker)
     : state_{amqp_new_connection()}, breaker_{breaker}
 {
     if (!state_) throw std::bad_alloc{};

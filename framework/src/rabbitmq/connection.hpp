@@ -5,8 +5,8 @@
 
 #include "rabbitmq/amqp.hpp"
 #include "rabbitmq/errors.hpp"
-#include "rabbitmq/socket_breaker.hpp"
 #include "rabbitmq/url.hpp"
+#include "sockets/socket_breaker.hpp"
 
 #include <chrono>
 #include <optional>
@@ -28,7 +28,7 @@ class connection
 public:
     /// Connects, logs in and opens the channel. The breaker holds the socket for as long as this lives.
     /// Throws: connection_lost.
-    connection(connection_settings const& settings, socket_breaker& breaker);
+    connection(connection_settings const& settings, sockets::socket_breaker& breaker);
     ~connection();
     connection(connection const&) = delete;
     connection& operator=(connection const&) = delete;
@@ -72,7 +72,7 @@ private:
     [[noreturn]] void answer_close(amqp_frame_t const& frame);
 
     connection_handle state_;
-    socket_breaker& breaker_;
+    sockets::socket_breaker& breaker_;
     int heartbeat_seconds_{};
 };
 

@@ -26,7 +26,7 @@ constexpr std::uint16_t parked_prefetch = 1;
 
 }  // namespace
 
-consumer_session::consumer_session(connection_settings const& settings, socket_breaker& breaker,
+consumer_session::consumer_session(connection_settings const& settings, sockets::socket_breaker& breaker,
                                    consumer_settings const& consumer, std::uint64_t generation)
     : consumer_{consumer}, generation_{generation}, broker_{settings, breaker}
 {

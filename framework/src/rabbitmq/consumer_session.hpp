@@ -33,8 +33,8 @@ class consumer_session
 public:
     /// Connects, declares the queues and asks for their deliveries. `generation` marks them as this connection's.
     /// Throws: topology_mismatch too.
-    consumer_session(connection_settings const& settings, socket_breaker& breaker, consumer_settings const& consumer,
-                     std::uint64_t generation);
+    consumer_session(connection_settings const& settings, sockets::socket_breaker& breaker,
+                     consumer_settings const& consumer, std::uint64_t generation);
 
     /// Deals with some of what has arrived, and serves heartbeats. True if there may be more.
     /// Throws: parked_undecodable too.

@@ -13,7 +13,7 @@ constexpr std::chrono::milliseconds goodbye{500};
 
 }  // namespace
 
-publish_session::publish_session(connection_settings const& settings, socket_breaker& breaker)
+publish_session::publish_session(connection_settings const& settings, sockets::socket_breaker& breaker)
     : broker_{settings, breaker}
 {
     declare_exchanges(broker_);

@@ -15,7 +15,7 @@ class publish_session
 {
 public:
     /// Connects, declares the exchanges and asks for confirms. Throws: topology_mismatch too.
-    publish_session(connection_settings const& settings, socket_breaker& breaker);
+    publish_session(connection_settings const& settings, sockets::socket_breaker& breaker);
 
     /// Sends without waiting for an answer, but for as long as the socket takes no more bytes.
     void send(std::size_t position, core::message const& message);

@@ -57,7 +57,7 @@ rabbitmq_publisher::rabbitmq_publisher(publisher_settings settings, core::logger
 rabbitmq_publisher::~rabbitmq_publisher()
 {
     if (!session_) return;
-    watched const guard{watchdog_, clock::now() + 1s};
+    sockets::watched const guard{watchdog_, clock::now() + 1s};
     session_->close();
     session_.reset();
 }
@@ -75,7 +75,7 @@ void rabbitmq_publisher::connect(milliseconds patience)
 
 void rabbitmq_publisher::try_to_connect(milliseconds patience)
 {
-    watched const guard{watchdog_, clock::now() + patience + watchdog_grace};
+    sockets::watched const guard{watchdog_, clock::now() + patience + watchdog_grace};
     try {
         connect(patience);
     } catch (connection_lost const& lost) {
@@ -101,7 +101,7 @@ void rabbitmq_publisher::lose(std::string const& why)
 void rabbitmq_publisher::listen()
 {
     if (!session_) return;
-    watched const guard{watchdog_, clock::now() + 1s};
+    sockets::watched const guard{watchdog_, clock::now() + 1s};
     try {
         session_->drain();
         note_blocking();
@@ -151,7 +151,7 @@ std::vector<ports::receipt> rabbitmq_publisher::publish(batch messages, millisec
     bool const can_send = ready(until);
     auto receipts = refuse_the_impossible(messages, session_ ? session_->frame_max() : AMQP_DEFAULT_FRAME_SIZE);
     if (can_send) {
-        watched const guard{watchdog_, until + watchdog_grace};
+        sockets::watched const guard{watchdog_, until + watchdog_grace};
         try {
             send_all(messages, receipts, until);
             SKALD_FAILPOINT("relay.sent");

@@ -6,7 +6,7 @@
 #include "ports/transport.hpp"
 #include "rabbitmq/publish_session.hpp"
 #include "rabbitmq/reconnect_schedule.hpp"
-#include "rabbitmq/socket_breaker.hpp"
+#include "sockets/socket_breaker.hpp"
 
 #include <optional>
 #include <string>
@@ -53,8 +53,8 @@ private:
     publisher_settings settings_;
     core::logger& log_;
     reconnect_schedule schedule_;
-    socket_breaker breaker_;
-    watchdog watchdog_{breaker_};
+    sockets::socket_breaker breaker_;
+    sockets::watchdog watchdog_{breaker_};
     std::optional<publish_session> session_;
     std::string trouble_{"not connected yet"};
     bool blocked_{};  // as it was last logged

@@ -8,7 +8,7 @@
 #include "rabbitmq/io_thread.hpp"
 #include "rabbitmq/mailbox.hpp"
 #include "rabbitmq/reconnect_schedule.hpp"
-#include "rabbitmq/socket_breaker.hpp"
+#include "sockets/socket_breaker.hpp"
 
 #include <cstdint>
 #include <future>
@@ -63,7 +63,7 @@ private:
     reconnect_schedule schedule_;
     std::uint64_t generation_{};
     mailbox mailbox_;
-    socket_breaker breaker_;
+    sockets::socket_breaker breaker_;
     std::promise<void> first_attempt_;
     bool first_told_{};
     bool consuming_{};

@@ -61,7 +61,9 @@ catch (...) {
 void executor::read_and_settle(ports::delivery const& d)
 {
     if (!d.problem.empty()) return park(d, "malformed", d.problem);
-    if (d.message.type == core::progress_type) return note_progress(d);
+    if (d.message.type == core::progress_type) return note(d, &ports::changes::progress);
+    if (d.message.type == core::forget_type) return note(d, &ports::changes::ended);
+    if (d.message.type == core::forgotten_type) return note(d, &ports::changes::forgotten);
     if (d.message.type == core::control_type) return take_order(d);
 
     auto read = core::read_envelope(d.message);
@@ -319,10 +321,11 @@ void executor::give_up(step_delivery const& work, std::string_view reason, std::
     log_.error("step.parked", {{"key", work.key().text()}, {"reason", reason}, {"error", why}});
 }
 
-void executor::note_progress(ports::delivery const& d)
+// What another service tells of sagas, as one array: taken in whole, or parked.
+void executor::note(ports::delivery const& d, std::vector<std::string> ports::changes::*told)
 try {
     ports::changes changes;
-    changes.progress.push_back(detail::parse_checked(d.message.body).dump());
+    (changes.*told).push_back(detail::parse_checked(d.message.body).dump());
     store_.write(changes);
     SKALD_FAILPOINT("progress.noted");
 }

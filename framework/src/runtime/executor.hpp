@@ -47,7 +47,7 @@ private:
     void snooze(step_delivery const& work, std::chrono::milliseconds wait);
     void come_back_later(step_delivery const& work, std::chrono::milliseconds wait);
     void give_up(step_delivery const& work, std::string_view reason, std::string const& why);
-    void note_progress(ports::delivery const& d);
+    void note(ports::delivery const& d, std::vector<std::string> ports::changes::*told);
     void take_order(ports::delivery const& d);
     void set_step_deadline(step_delivery const& work, core::envelope& again) const;
     core::instant now() const;

@@ -1,5 +1,6 @@
 #include "worker/process.hpp"
 
+#include "admin/housekeeper.hpp"
 #include "core/backoff.hpp"
 #include "postgres/postgres_outbox.hpp"
 #include "postgres/postgres_store.hpp"
@@ -55,6 +56,8 @@ postgres::connection_options process::database(std::string_view role) const
     options.application_name = name_of(role);
     options.lock_timeout = settings_.lock_timeout;
     options.statement_timeout = settings_.statement_timeout;
+    options.commit_timeout = settings_.commit_timeout;
+    options.server = server_;
     return options;
 }
 
@@ -84,12 +87,17 @@ void process::start(std::vector<entry_route> routes, http::scope_function scope_
     deliveries_ = transport_.subscribe(settings_.service, settings_.prefetch);
     if (!settings_.http_listen.empty())
         web_ = std::make_unique<web>(settings_, database("http"), std::move(routes), std::move(scope_of), *deliveries_,
-                                     relay_wake_, log_);
+                                     backlog_, relay_wake_, log_);
     if (settings_.relay) {
         publisher_ = transport_.open_publisher();
         ++relays_running_;
         threads_.emplace_back([this] { run_relay(); --relays_running_; });
     }
+    ++lanes_running_;
+    threads_.emplace_back([this] {
+        run_housekeeper();
+        --lanes_running_;
+    });
     for (std::size_t i = 0; i < settings_.lanes; ++i) {
         ++lanes_running_;
         threads_.emplace_back([this] { run_lane(); --lanes_running_; });
@@ -112,6 +120,17 @@ void process::run_relay()
     options.batch_max = settings_.relay_batch_max;
     options.poll = settings_.relay_poll;
     runtime::relay{options, outbox, *publisher_, relay_wake_, relay_stop_, log_, std::mt19937_64{std::random_device{}()}}.run();
+}
+
+void process::run_housekeeper()
+{
+    admin::housekeeping_options options;
+    options.sweep = settings_.sweep;
+    options.retention_days = settings_.retention_days;
+    options.sweep_every = settings_.sweep_every;
+    options.outbox_max = web_ ? settings_.outbox_max : 0;
+    admin::housekeeper{options, database("housekeeper"), backlog_, stop_, log_, std::mt19937_64{std::random_device{}()}}
+        .run();
 }
 
 bool process::drain(signals const& signals)

@@ -7,6 +7,7 @@
 #include "postgres/connection.hpp"
 #include "postgres/migrate.hpp"
 #include "rabbitmq/rabbitmq_transport.hpp"
+#include "runtime/backlog.hpp"
 #include "runtime/registry.hpp"
 #include "runtime/stop_flag.hpp"
 #include "runtime/wakeup.hpp"
@@ -45,6 +46,7 @@ private:
     postgres::connection_options database(std::string_view role) const;
     void run_lane();
     void run_relay();
+    void run_housekeeper();
     bool wait_for_threads(signals const& signals, std::chrono::steady_clock::time_point deadline);
 
     config const& settings_;
@@ -52,13 +54,15 @@ private:
     runtime::stop_flag& stop_;
     core::logger& log_;
     std::random_device seed_;
+    std::shared_ptr<postgres::server_state> server_{std::make_shared<postgres::server_state>()};
+    runtime::backlog backlog_;
     runtime::wakeup relay_wake_;
     rabbitmq::rabbitmq_transport transport_;
     std::unique_ptr<ports::subscription> deliveries_;
     std::unique_ptr<ports::publisher> publisher_;
     std::unique_ptr<web> web_;
     runtime::stop_flag relay_stop_;  // stopped last: the lanes' final messages should leave
-    std::atomic<int> lanes_running_{};
+    std::atomic<int> lanes_running_{};  // and the housekeeper, which stops with them
     std::atomic<int> relays_running_{};
     std::vector<std::jthread> threads_;
 };

@@ -34,8 +34,9 @@ std::optional<http::response> alive(http::request const& r)
 
 struct web::lane
 {
-    lane(config const& settings, postgres::connection_options const& database, runtime::wakeup& relay, core::logger& log)
-        : store{database}, entry{settings.service, store, relay, log}
+    lane(config const& settings, postgres::connection_options const& database, runtime::backlog const& backlog,
+         runtime::wakeup& relay, core::logger& log)
+        : store{database}, entry{settings.service, store, backlog, relay, log}
     {}
 
     postgres::postgres_store store;
@@ -57,16 +58,17 @@ catch (pqxx::broken_connection const&) {
 }  // namespace
 
 web::web(config const& settings, postgres::connection_options database, std::vector<entry_route> routes,
-         http::scope_function scope_of, ports::subscription const& deliveries, runtime::wakeup& relay, core::logger& log)
+         http::scope_function scope_of, ports::subscription const& deliveries, runtime::backlog const& backlog,
+         runtime::wakeup& relay, core::logger& log)
     : routes_{std::move(routes)}, scope_of_{std::move(scope_of)}, deliveries_{deliveries}, log_{log},
-      server_{server_options_of(settings), [this](http::request& r, std::size_t number) { return answer(r, number); }, log,
-              alive}
+      server_{server_options_of(settings), [this](http::request& r, std::size_t number) { return answer(r, number); },
+              log, alive}
 {
     for (auto const& route : routes_) router_.add("POST", route.pattern);
     saga_route_ = router_.add("GET", "/sagas/{key}");
     ready_route_ = router_.add("GET", "/readyz");
     for (std::size_t i = 0; i < settings.http_lanes; ++i)
-        lanes_.push_back(std::make_unique<lane>(settings, database, relay, log));
+        lanes_.push_back(std::make_unique<lane>(settings, database, backlog, relay, log));
 }
 
 web::~web() = default;

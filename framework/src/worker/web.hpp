@@ -7,6 +7,7 @@
 #include "http/server.hpp"
 #include "ports/transport.hpp"
 #include "postgres/postgres_store.hpp"
+#include "runtime/backlog.hpp"
 #include "runtime/wakeup.hpp"
 
 #include <skald/config.hpp>
@@ -29,7 +30,8 @@ class web
 public:
     /// Listens. Throws std::runtime_error for an address that can't be listened on.
     web(config const& settings, postgres::connection_options database, std::vector<entry_route> routes,
-        http::scope_function scope_of, ports::subscription const& deliveries, runtime::wakeup& relay, core::logger& log);
+        http::scope_function scope_of, ports::subscription const& deliveries, runtime::backlog const& backlog,
+        runtime::wakeup& relay, core::logger& log);
     ~web();
 
     void start();

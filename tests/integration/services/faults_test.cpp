@@ -1,84 +1,8 @@
 // The broker and the database go away and come back, in every order: nothing lost, nothing twice, no wrong answer.
-#include <algorithm>
-#include <atomic>
-#include <thread>
-
-#include "support/shop.hpp"
+#include "support/customers.hpp"
 
 using namespace skald::testing;
 using namespace std::chrono_literals;
-
-namespace {
-
-/// Orders from a thread of its own until it is stopped; what was not accepted is sent again with the same key.
-class customers
-{
-public:
-    explicit customers(shop& s, std::string prefix = "load") : shop_{s}, prefix_{std::move(prefix)}
-    {
-        thread_ = std::jthread{[this](std::stop_token const& stop) {
-            for (int i = 0; !stop.stop_requested() && i < orders_max; ++i) place(prefix_ + '-' + std::to_string(i));
-        }};
-    }
-    /// Finishes the order in hand. Every order counted was accepted.
-    int stop()
-    {
-        thread_.request_stop();
-        thread_.join();
-        return accepted_;
-    }
-    int accepted() const { return accepted_; }
-    static constexpr int orders_max = 500;
-
-    /// Answers that no fault excuses.
-    std::vector<std::string> wrong() const { return wrong_; }
-
-private:
-    void place(std::string const& key)
-    {
-        std::string const sku = ++placed_ % 4 == 0 ? "rare" : "lamp";
-        bool const done = eventually([&] {
-            try {
-                auto const answer = shop_.order(key, {.sku = sku, .cents = 10});
-                if (answer.status == 202) return true;
-                if (answer.status != 0 && answer.status != 409 && answer.status != 503)
-                    wrong_.push_back(std::to_string(answer.status) + ' ' + answer.body);
-            }
-            catch (std::exception const&) {
-                // The service is being restarted.
-            }
-            return false;
-        }, 60s);
-        if (done) ++accepted_;
-        else wrong_.push_back(key + " was never accepted");
-    }
-
-    shop& shop_;
-    std::string prefix_;
-    int placed_{0};
-    std::atomic<int> accepted_{0};
-    std::vector<std::string> wrong_;
-    std::jthread thread_;
-};
-
-void check_all_well(shop& s, customers& load)
-{
-    int const accepted = load.stop();
-    CHECK(load.wrong().empty());
-    for (auto const& wrong : load.wrong()) MESSAGE(wrong);
-    CHECK(s.all_end(90s));
-    CHECK(s.outboxes_empty());
-    CHECK(s.orders_db.count("customer_order") == accepted);
-    CHECK(s.parked_in_all() == 0);
-    s.check_books(100001, 1000);
-}
-
-bool reaches(customers const& load, int count)
-{
-    return eventually([&] { return load.accepted() >= std::min(count, customers::orders_max); }, 60s);
-}
-
-}  // namespace
 
 TEST_CASE("while the broker is away orders are accepted, kept in the outbox, and delivered when it is back")
 {
@@ -96,6 +20,41 @@ TEST_CASE("while the broker is away orders are accepted, kept in the outbox, and
     CHECK(s.outboxes_empty());
     s.check_books(100001, 1000);
     CHECK(s.get("/readyz").status == 200);
+    s.close_in_order();
+}
+
+TEST_CASE("a full outbox turns new requests away, and no others, until the broker is back")
+{
+    shop s;
+    s.orders.set_arguments({"--listen", "127.0.0.1:0", "--outbox-max", "3"});
+    s.open();
+    REQUIRE(s.order("first").status == 202);
+    REQUIRE(s.ends("first", "completed"));
+    server_away rabbitmq{"rabbitmq"};
+    for (int i = 0; i < 4; ++i) REQUIRE(s.order("k" + std::to_string(i)).status == 202);
+    REQUIRE(eventually([&] { return s.orders.has_logged("outbox.over"); }));
+    auto const refused = s.order("more");
+    CHECK(refused.status == 503);
+    CHECK(refused.value_of("Retry-After") == "5");
+    CHECK(refused.value_of("Content-Type") == "application/problem+json");
+    CHECK(refused.body.find("/problems/backlog") != std::string::npos);
+    CHECK(s.orders_db.count("skald.idempotency WHERE key = 'more'") == 0);
+    CHECK(s.orders_db.count("skald.outbox") == 4);
+    CHECK(s.order("k0").value_of("Idempotency-Replayed") == "true");
+    CHECK(s.order("first").status == 202);
+    CHECK(s.order("k0", {.sku = "other"}).status == 422);
+    CHECK(s.status("k0") == "running");
+    // Nobody holds a transaction open while there is nothing to be done.
+    CHECK(eventually([&] {
+        return s.orders_db.count(
+                   "pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'skald/%'"
+                   " AND state = 'idle in transaction'") == 0;
+    }));
+    rabbitmq.come_back();
+    CHECK(eventually([&] { return s.order("more").status == 202; }, 60s));
+    CHECK(s.orders.has_logged("outbox.below"));
+    CHECK(s.all_end(60s));
+    s.check_books(100001, 1000);
     s.close_in_order();
 }
 

@@ -1,10 +1,10 @@
-#include "rabbitmq/socket_breaker.hpp"
+#include "sockets/socket_breaker.hpp"
 
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-namespace skald::rabbitmq {
+namespace skald::sockets {
 
 void socket_breaker::hold(int socket)
 {
@@ -53,35 +53,43 @@ watchdog::~watchdog()
 
 void watchdog::watch(clock::time_point deadline)
 {
+    bool sleeps_too_long{};
     {
         std::lock_guard lock{mutex_};
         deadline_ = deadline;
+        bit_ = false;
+        sleeps_too_long = deadline < looks_at_;
     }
-    changed_.notify_one();
+    if (sleeps_too_long) changed_.notify_one();
 }
 
-void watchdog::done()
+bool watchdog::done()
 {
     // The thread needs no wake-up: at the old deadline it finds nothing to do.
     std::lock_guard lock{mutex_};
     deadline_.reset();
+    return !bit_;
 }
 
 void watchdog::run()
 {
     std::unique_lock lock{mutex_};
     while (!ending_) {
-        if (!deadline_) {
-            changed_.wait(lock);
-        } else if (clock::now() < *deadline_) {
-            auto const until = *deadline_;  // a copy: done() resets it while we wait
-            changed_.wait_until(lock, until);
-        } else {
+        if (deadline_ && clock::now() >= *deadline_) {
             // Under the lock, so that done() can't return while the socket is about to be broken.
             breaker_.break_now();
+            bit_ = true;
             deadline_.reset();
+        }
+        looks_at_ = deadline_.value_or(clock::time_point::max());
+        if (!deadline_) {
+            changed_.wait(lock);
+        }
+        else {
+            auto const until = *deadline_;  // a copy: done() resets it while we wait
+            changed_.wait_until(lock, until);
         }
     }
 }
 
-}  // namespace skald::rabbitmq
+}  // namespace skald::sockets

@@ -1,17 +1,18 @@
-// Ends a blocking call of rabbitmq-c from another thread.
+// Ends a blocking call of a client library from another thread.
 //
-// amqp_basic_publish has no timeout and hangs as long as a broker's alarm lasts. shutdown(2) on the socket ends it;
-// close(2) would free the number for somebody else's file. rabbitmq-c itself may close the socket at any time, so the
-// breaker works on a duplicate of its own, which can't be reused meanwhile.
+// amqp_basic_publish has no timeout and hangs as long as a broker's alarm lasts; a COMMIT that waits for a standby is bounded
+// by none of PostgreSQL's timeouts. shutdown(2) on the socket ends either; close(2) would free the number for somebody
+// else's file. The library itself may close the socket at any time, so the breaker works on a duplicate of its own, which
+// can't be reused meanwhile.
 #pragma once
 
-#include <condition_variable>
 #include <chrono>
+#include <condition_variable>
 #include <mutex>
 #include <optional>
 #include <thread>
 
-namespace skald::rabbitmq {
+namespace skald::sockets {
 
 /// Threads: every function may be called from any thread.
 class socket_breaker
@@ -42,6 +43,8 @@ private:
 
 /// Breaks a socket when a deadline passes before the work under it is done.
 /// Threads: watch() and done() by one thread; the breaker's socket may be in use by that thread.
+/// Cheap enough for every query: its thread sleeps to the deadline it knew last and looks again there, so that work which
+/// is done in time wakes it up no more than once for each such wait.
 class watchdog
 {
 public:
@@ -53,7 +56,9 @@ public:
     watchdog& operator=(watchdog const&) = delete;
 
     void watch(clock::time_point deadline);
-    void done();
+
+    /// Returns whether the socket was left alone.
+    bool done();
 
 private:
     void run();
@@ -62,6 +67,8 @@ private:
     std::mutex mutex_;
     std::condition_variable changed_;
     std::optional<clock::time_point> deadline_;
+    clock::time_point looks_at_{clock::time_point::max()};  // when the thread wakes up by itself
+    bool bit_{};
     bool ending_{};
     std::thread thread_;  // last: it uses the rest
 };
@@ -79,4 +86,4 @@ private:
     watchdog& dog_;
 };
 
-}  // namespace skald::rabbitmq
+}  // namespace skald::sockets

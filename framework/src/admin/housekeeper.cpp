@@ -1,0 +1,127 @@
+#include "admin/housekeeper.hpp"
+
+#include "core/backoff.hpp"
+#include "postgres/faults.hpp"
+#include "postgres/literal.hpp"
+
+#include <pqxx/pqxx>
+
+#include <algorithm>
+
+namespace skald::admin {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Between two batches it rests this many times as long as the last one took, so that a sweep never takes more than a fifth
+// of one connection, however large the table and however slow the disk.
+constexpr int rest_factor = 4;
+constexpr std::chrono::milliseconds rest_least = 50ms;
+
+}  // namespace
+
+purged& purged::operator+=(purged const& more)
+{
+    asked += more.asked;
+    sagas += more.sagas;
+    answers += more.answers;
+    forgotten += more.forgotten;
+    records += more.records;
+    postponed = more.postponed;
+    return *this;
+}
+
+purged purge_batch(postgres::connection& c, int retention_days, int batch_max)
+{
+    auto const rows = c.run(postgres::execute(
+        "purge", {postgres::literal(std::int64_t{retention_days}), postgres::literal(std::int64_t{batch_max})}));
+    auto const& row = rows[0];
+    return {row[0].as<std::int64_t>(), row[1].as<std::int64_t>(), row[2].as<std::int64_t>(),
+            row[3].as<std::int64_t>(), row[4].as<std::int64_t>(), row[5].as<bool>()};
+}
+
+housekeeper::housekeeper(housekeeping_options options, postgres::connection_options database, runtime::backlog& backlog,
+                         runtime::stop_flag const& stop, core::logger& log, std::mt19937_64 random)
+    : options_{options}, database_{std::move(database)}, backlog_{backlog}, stop_{stop}, log_{log}, random_{random}
+{
+    // Not all processes of a service at once, and none while it is still starting.
+    sweep_at_ = clock::now() + core::backoff{options_.sweep_every, options_.sweep_every}.wait(1, random_);
+}
+
+void housekeeper::run()
+{
+    if (!options_.sweep && options_.outbox_max == 0) return;
+    core::backoff const backoff{1s, 30s};
+    for (auto pause = 0ms; !stop_.wait(pause);) {
+        if (!try_to_work()) {
+            pause = backoff.wait(++failures_in_a_row_, random_);
+            continue;
+        }
+        failures_in_a_row_ = 0;
+        auto next = clock::time_point::max();
+        if (options_.sweep) next = sweep_at_;
+        if (options_.outbox_max > 0) next = std::min(next, measure_at_);
+        pause = std::max(std::chrono::ceil<std::chrono::milliseconds>(next - clock::now()), 0ms);
+    }
+}
+
+bool housekeeper::try_to_work()
+try {
+    auto const now = clock::now();
+    bool const measures = options_.outbox_max > 0 && now >= measure_at_;
+    bool const sweeps = options_.sweep && now >= sweep_at_;
+    if (!measures && !sweeps) return true;
+    if (!connection_ || !connection_->is_usable()) {
+        connection_.reset();
+        connection_ = std::make_unique<postgres::connection>(database_);
+    }
+    if (measures) measure();
+    if (sweeps) sweep_one_batch();
+    return true;
+}
+catch (std::exception const& error) {
+    // Whatever it was, a new connection is never wrong: the database may have become read-only, or another one.
+    if (connection_ && connection_->is_open()) log_.warning("sweep.failed", {{"error", error.what()}});
+    connection_.reset();
+    return false;
+}
+
+void housekeeper::measure()
+{
+    auto const rows = connection_->run(postgres::execute("outbox_is_over", {postgres::literal(options_.outbox_max)}));
+    tell_backlog(rows[0][0].as<bool>());
+    measure_at_ = clock::now() + options_.measure_every;
+}
+
+// Once for each change.
+void housekeeper::tell_backlog(bool over)
+{
+    if (over == backlog_.is_over()) return;
+    backlog_.set(over);
+    if (over) log_.warning("outbox.over", {{"rows_max", options_.outbox_max}});
+    else log_.info("outbox.below", {{"rows_max", options_.outbox_max}});
+}
+
+void housekeeper::sweep_one_batch()
+{
+    auto const began = clock::now();
+    auto const done = purge_batch(*connection_, options_.retention_days, options_.batch_max);
+    swept_ += done;
+    if (!done.did_something()) return end_sweep();
+    auto const took = std::chrono::duration_cast<std::chrono::milliseconds>(clock::now() - began);
+    sweep_at_ = clock::now() + std::max(took * rest_factor, rest_least);
+}
+
+void housekeeper::end_sweep()
+{
+    if (swept_.did_something())
+        log_.info("sweep.done", {{"asked", swept_.asked},
+                                 {"sagas", swept_.sagas},
+                                 {"answers", swept_.answers},
+                                 {"forgotten", swept_.forgotten},
+                                 {"records", swept_.records}});
+    swept_ = {};
+    sweep_at_ = clock::now() + options_.sweep_every;
+}
+
+}  // namespace skald::admin

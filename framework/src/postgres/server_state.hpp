@@ -1,0 +1,20 @@
+// What the connections of one process have learned of their server, and tell each other.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace skald::postgres {
+
+/// Threads: any.
+struct server_state
+{
+    /// Counts on when a node turns out to be read-only: every connection that is older is dropped at its next use.
+    std::atomic<std::uint64_t> node{1};
+
+    /// Counts the commits of which nobody could say whether they are durable. A record that was met after one is taken for
+    /// decided only when a later commit has waited for the standbys.
+    std::atomic<std::uint64_t> doubts{0};
+};
+
+}  // namespace skald::postgres

@@ -1,0 +1,101 @@
+#include "rabbitmq/inspect.hpp"
+
+#include "rabbitmq/connection.hpp"
+#include "rabbitmq/topology.hpp"
+
+#include <array>
+
+namespace skald::rabbitmq {
+namespace {
+
+// A connection for each question: the broker closes the channel to say that something is not there.
+template <class Question>
+auto ask(address const& where, Question question)
+{
+    sockets::socket_breaker breaker;
+    sockets::watchdog dog{breaker};
+    sockets::watched const guard{dog, sockets::watchdog::clock::now() + std::chrono::seconds{15}};
+    connection broker{{where, "skald/doctor"}, breaker};
+    return question(broker);
+}
+
+template <class Question>
+bool exists(address const& where, Question question)
+try {
+    ask(where, [&](connection& broker) {
+        question(broker);
+        return true;
+    });
+    return true;
+}
+catch (refused_by_broker const& refusal) {
+    if (refusal.code() != AMQP_NOT_FOUND) throw;
+    return false;
+}
+
+std::string text_of(amqp_table_t const& table, std::string_view name)
+{
+    for (int i = 0; i < table.num_entries; ++i) {
+        auto const& entry = table.entries[i];
+        if (view(entry.key) == name && entry.value.kind == AMQP_FIELD_KIND_UTF8)
+            return std::string{view(entry.value.value.bytes)};
+    }
+    return {};
+}
+
+std::string product_of(connection& broker)
+{
+    auto const* const properties = amqp_get_server_properties(broker.raw());
+    return properties == nullptr ? "" : text_of(*properties, "product") + ' ' + text_of(*properties, "version");
+}
+
+bool has_exchange(address const& where, char const* name)
+{
+    return exists(where, [&](connection& broker) {
+        amqp_exchange_declare(broker.raw(), the_channel, amqp_cstring_bytes(name), amqp_cstring_bytes("direct"),
+                              /*passive*/ 1, /*durable*/ 1, /*auto_delete*/ 0, /*internal*/ 0, amqp_empty_table);
+        broker.check_last("looking for an exchange");
+    });
+}
+
+std::optional<queue_depth> look_at(address const& where, std::string const& queue)
+{
+    queue_depth depth;
+    bool const there = exists(where, [&](connection& broker) {
+        auto const* const found =
+            amqp_queue_declare(broker.raw(), the_channel, bytes(queue), /*passive*/ 1, /*durable*/ 1,
+                               /*exclusive*/ 0, /*auto_delete*/ 0, amqp_empty_table);
+        broker.check_last("looking for a queue");
+        depth = {found->message_count, found->consumer_count};
+    });
+    return there ? std::optional{depth} : std::nullopt;
+}
+
+}  // namespace
+
+inspection inspect(std::string const& url, std::string const& service)
+{
+    auto const where = parse_url(url);
+    inspection seen;
+    seen.broker = ask(where, product_of);
+    for (auto const* name : {exchange_name, parked_exchange_name})
+        if (!has_exchange(where, name)) seen.missing_exchange = name;
+    if (service.empty()) return seen;
+
+    seen.queue = look_at(where, queue_name(service));
+    seen.parked = look_at(where, parked_queue_name(service));
+    if (seen.missing_exchange || !seen.queue || !seen.parked) return seen;
+    try {
+        // All of it is there: declaring it again changes nothing, and says what differs.
+        ask(where, [&](connection& broker) {
+            declare_queues(broker, service);
+            return true;
+        });
+    }
+    catch (topology_mismatch const& mismatch) {
+        seen.mismatch = mismatch.what();
+    }
+    return seen;
+}
+
+}  // namespace skald::rabbitmq

@@ -1,0 +1,275 @@
+-- Retention: how records of ended sagas go, without anything being forgotten too early. docs/retention.md, and
+-- docs/adr/0011-forgetting-is-asked-for.md for why it is done so.
+--
+--   home                                              every other service on the plan
+--   saga ended longer ago than the retention
+--     --- skald.forget {scope, key, steps, ...} --->  noted in skald.ended; collected when nothing holds it back
+--     <-- skald.forgotten ---------------------------  its records are gone
+--   when all have answered: its own records, together
+--
+-- The home goes last: until then the key is taken, so that a new saga under it can't meet records of the old one.
+
+-- `forgetting`: NULL before the other services were asked; then those that have not answered yet.
+ALTER TABLE skald.saga ADD COLUMN forgetting text[], ADD COLUMN asked_at timestamptz,
+    ADD CONSTRAINT only_what_has_ended_is_forgotten CHECK (forgetting IS NULL OR finished_at IS NOT NULL);
+CREATE INDEX saga_ended ON skald.saga (finished_at) WHERE finished_at IS NOT NULL AND forgetting IS NULL;
+CREATE INDEX saga_forgetting ON skald.saga (asked_at) WHERE forgetting <> '{}';
+CREATE INDEX saga_forgotten ON skald.saga (finished_at) WHERE forgetting = '{}';
+-- Answers are written in the order of time: a summary of each range of pages is enough, and costs an insert nothing.
+CREATE INDEX response_by_age ON skald.response USING brin (created_at) WITH (pages_per_range = 32, autosummarize = on);
+
+-- A saga that its home has declared ended, and of whose steps this service may have records.
+CREATE TABLE skald.ended (
+    scope    skald.scope NOT NULL,
+    key      skald.key   NOT NULL,
+    home     text        NOT NULL,
+    steps    text[]      NOT NULL,
+    ended_at timestamptz NOT NULL,
+    noted_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT ended_once PRIMARY KEY (scope, key, home)
+);
+CREATE INDEX ended_in_order ON skald.ended (noted_at);
+
+-- The steps and services of an itinerary (docs/protocol.md, "Messages").
+CREATE FUNCTION skald.plan_of(itinerary text) RETURNS TABLE (step text, service text)
+LANGUAGE sql IMMUTABLE
+AS $$
+    SELECT split_part(p.word, '@', 1), split_part(split_part(p.word, '@', 2), '=', 1)
+      FROM regexp_split_to_table(itinerary, ' ') WITH ORDINALITY AS p(word, n)
+     WHERE p.n > 2
+$$;
+
+-- What holds records back, whatever their age: a message that has not left, a delivery that waits for an operator. The
+-- key is read from the derived key too, for messages that other languages enqueue.
+CREATE VIEW skald.busy AS
+    SELECT scope::text COLLATE "C" AS scope, aggregateid COLLATE "C" AS key FROM skald.outbox
+     UNION
+    SELECT scope::text COLLATE "C", regexp_replace(idempotency_key, ':[^:]*$', '') COLLATE "C" FROM skald.outbox
+     UNION
+    SELECT scope COLLATE "C", key COLLATE "C" FROM skald.parked;
+
+-- The home's sagas that ended before `before`, and that the other services have not been asked about.
+CREATE FUNCTION skald.sagas_to_ask_about(before timestamptz) RETURNS SETOF skald.saga
+LANGUAGE sql STABLE
+AS $$
+    SELECT s.* FROM skald.saga s
+     WHERE s.finished_at < before AND s.finished_at IS NOT NULL AND s.forgetting IS NULL
+       AND NOT EXISTS (SELECT FROM skald.busy b WHERE b.scope = s.scope AND b.key = s.key)
+       -- Of an ended saga all records are final. One that is not may be claimed yet.
+       AND NOT EXISTS (SELECT FROM skald.idempotency i
+                        WHERE i.scope = s.scope AND i.key = s.key AND i.status IN ('started', 'retrying', 'parked'))
+$$;
+
+-- The home's sagas that every service has forgotten.
+CREATE FUNCTION skald.sagas_to_collect() RETURNS SETOF skald.saga
+LANGUAGE sql STABLE
+AS $$
+    SELECT s.* FROM skald.saga s
+     WHERE s.forgetting = '{}'
+       AND NOT EXISTS (SELECT FROM skald.busy b WHERE b.scope = s.scope AND b.key = s.key)
+$$;
+
+-- Requests that were answered without starting a saga: they ended when they were answered.
+CREATE FUNCTION skald.answers_to_collect(before timestamptz) RETURNS SETOF skald.response
+LANGUAGE sql STABLE
+AS $$
+    SELECT r.* FROM skald.response r
+     WHERE r.created_at < before
+       AND NOT EXISTS (SELECT FROM skald.saga s WHERE s.scope = r.scope AND s.key = r.key)
+       AND NOT EXISTS (SELECT FROM skald.busy b WHERE b.scope = r.scope AND b.key = r.key)
+$$;
+
+-- What homes have declared ended and nothing here holds back. A record that is younger than the saga's end by half of
+-- the shortest retention belongs to a later saga of the same key: the clocks of two servers are not half a day apart.
+CREATE FUNCTION skald.ended_to_collect(before timestamptz) RETURNS SETOF skald.ended
+LANGUAGE sql STABLE
+AS $$
+    SELECT e.* FROM skald.ended e
+     WHERE NOT EXISTS (SELECT FROM skald.busy b WHERE b.scope = e.scope AND b.key = e.key)
+       AND NOT EXISTS (SELECT FROM skald.idempotency i
+                        WHERE i.scope = e.scope AND i.key = e.key
+                          AND replace(i.step, '.compensate', '') = ANY (e.steps)
+                          AND i.created_at < e.ended_at + interval '12 hours'
+                          AND (i.updated_at >= before OR i.status IN ('started', 'retrying', 'parked')))
+$$;
+
+-- What a purge with that retention would find now.
+CREATE FUNCTION skald.purgeable(older_than interval)
+RETURNS TABLE (asked bigint, sagas bigint, answers bigint, forgotten bigint)
+LANGUAGE sql
+AS $$
+    WITH t AS (SELECT clock_timestamp() - older_than AS before)
+    SELECT (SELECT count(*) FROM skald.sagas_to_ask_about(t.before)),
+           (SELECT count(*) FROM skald.sagas_to_collect()),
+           (SELECT count(*) FROM skald.answers_to_collect(t.before)),
+           (SELECT count(*) FROM skald.ended_to_collect(t.before))
+      FROM t
+$$;
+
+-- Tells the services on the sagas' plans, in messages of a bounded size.
+CREATE FUNCTION skald.ask_to_forget(sagas skald.saga[]) RETURNS void
+LANGUAGE sql
+AS $$
+    SELECT skald.enqueue(m.service, 'skald.forget', m.id, convert_to(m.members::text, 'UTF8'),
+                         jsonb_build_object('x-idempotency-key', m.id), aggregatetype => 'skald.forget')
+      FROM (SELECT n.service, 'skald.forget.' || gen_random_uuid() AS id, jsonb_agg(n.member) AS members
+              FROM (SELECT p.service,
+                           jsonb_build_object('scope', s.scope, 'key', s.key, 'ended_at', s.finished_at,
+                                              'home', (SELECT name FROM skald.service),
+                                              'steps', jsonb_agg(p.step)) AS member,
+                           row_number() OVER (PARTITION BY p.service) / 100 AS part
+                      FROM unnest(sagas) AS s, skald.plan_of(s.itinerary) AS p
+                     WHERE p.service = ANY (s.forgetting)
+                     GROUP BY s.scope, s.key, s.finished_at, p.service) n
+             GROUP BY n.service, n.part) m
+$$;
+
+-- One batch of work, in the caller's transaction: at most `batch_max` of each kind, and what others have locked is left
+-- for the next. All zero: nothing is left to do now. `postponed`: the relay is far behind, and a message in the outbox
+-- outranks the age of any record.
+CREATE FUNCTION skald.purge(
+    older_than interval, batch_max integer,
+    OUT asked integer, OUT sagas integer, OUT answers integer, OUT forgotten integer, OUT records integer,
+    OUT postponed boolean)
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    before timestamptz := clock_timestamp() - older_than;
+    gone   integer;
+    met    skald.saga[];
+    again  skald.saga[];
+BEGIN
+    IF older_than < interval '1 day' OR older_than IS NULL THEN
+        RAISE EXCEPTION 'a retention of % is too short', older_than
+              USING ERRCODE = 'invalid_parameter_value',
+                    HINT = 'Records are kept for a day at least: a message that comes again must still meet them.';
+    END IF;
+    IF batch_max NOT BETWEEN 1 AND 1000 THEN
+        RAISE EXCEPTION 'a batch is 1 to 1000 sagas, and not %', batch_max USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    asked := 0; sagas := 0; answers := 0; forgotten := 0; records := 0;
+    postponed := (SELECT count(*) > 10000 FROM (SELECT FROM skald.outbox LIMIT 10001) AS o);
+    IF postponed THEN RETURN; END IF;
+
+    -- The home asks. A saga that only ran here waits for nobody.
+    WITH found AS MATERIALIZED (
+        SELECT f.scope, f.key FROM skald.sagas_to_ask_about(before) f ORDER BY f.finished_at LIMIT batch_max),
+    locked AS MATERIALIZED (
+        SELECT s.scope, s.key FROM skald.saga s JOIN found f ON f.scope = s.scope AND f.key = s.key
+         WHERE s.forgetting IS NULL
+           FOR UPDATE OF s SKIP LOCKED),
+    changed AS (
+        UPDATE skald.saga s
+           SET asked_at = clock_timestamp(),
+               forgetting = ARRAY(SELECT DISTINCT p.service FROM skald.plan_of(s.itinerary) p
+                                   WHERE p.service <> (SELECT name FROM skald.service) ORDER BY 1)
+          FROM locked l WHERE s.scope = l.scope AND s.key = l.key
+        RETURNING s)
+    SELECT array_agg(c.s) INTO met FROM changed c;
+
+    -- A service that has not answered for a week is asked again: its message may have been parked, or dropped.
+    WITH locked AS MATERIALIZED (
+        SELECT s.scope, s.key FROM skald.saga s
+         WHERE s.forgetting <> '{}' AND s.asked_at < clock_timestamp() - interval '7 days'
+         ORDER BY s.asked_at LIMIT batch_max
+           FOR UPDATE OF s SKIP LOCKED),
+    changed AS (
+        UPDATE skald.saga s SET asked_at = clock_timestamp()
+          FROM locked l WHERE s.scope = l.scope AND s.key = l.key
+        RETURNING s)
+    SELECT array_agg(c.s) INTO again FROM changed c;
+    asked := coalesce(cardinality(met), 0) + coalesce(cardinality(again), 0);
+    IF asked > 0 THEN PERFORM skald.ask_to_forget(coalesce(met, '{}') || coalesce(again, '{}')); END IF;
+
+    -- The home collects what every service has forgotten.
+    WITH found AS MATERIALIZED (
+        SELECT f.scope, f.key FROM skald.sagas_to_collect() f ORDER BY f.finished_at LIMIT batch_max),
+    locked AS MATERIALIZED (
+        SELECT s.scope, s.key FROM skald.saga s JOIN found f ON f.scope = s.scope AND f.key = s.key
+         WHERE s.forgetting = '{}'
+           FOR UPDATE OF s SKIP LOCKED),
+    s AS (DELETE FROM skald.saga s USING locked l WHERE s.scope = l.scope AND s.key = l.key
+          RETURNING s.scope, s.key, s.itinerary),
+    i AS (DELETE FROM skald.idempotency i USING s
+           WHERE i.scope = s.scope AND i.key = s.key
+             AND (i.step = '' OR replace(i.step, '.compensate', '') IN (SELECT p.step FROM skald.plan_of(s.itinerary) p))
+          RETURNING 1),
+    r AS (DELETE FROM skald.response r USING s WHERE r.scope = s.scope AND r.key = s.key RETURNING 1),
+    p AS (DELETE FROM skald.progress p USING s WHERE p.scope = s.scope AND p.key = s.key RETURNING 1),
+    c AS (DELETE FROM skald.control c USING s WHERE c.scope = s.scope AND c.key = s.key RETURNING 1)
+    SELECT (SELECT count(*) FROM s), (SELECT count(*) FROM s) + (SELECT count(*) FROM i) + (SELECT count(*) FROM r) +
+           (SELECT count(*) FROM p) + (SELECT count(*) FROM c)
+      INTO sagas, records;
+
+    WITH found AS MATERIALIZED (
+        SELECT f.scope, f.key FROM skald.answers_to_collect(before) f ORDER BY f.created_at LIMIT batch_max),
+    r AS (DELETE FROM skald.response r USING found f WHERE r.scope = f.scope AND r.key = f.key
+          RETURNING r.scope, r.key),
+    i AS (DELETE FROM skald.idempotency i USING r WHERE i.scope = r.scope AND i.key = r.key AND i.step = '' RETURNING 1)
+    SELECT (SELECT count(*) FROM r), (SELECT count(*) FROM r) + (SELECT count(*) FROM i) INTO answers, gone;
+    records := records + gone;
+
+    -- Another service's sagas: its records of them, and the answer to their home.
+    WITH found AS MATERIALIZED (
+        SELECT f.scope, f.key, f.home FROM skald.ended_to_collect(before) f ORDER BY f.noted_at LIMIT batch_max),
+    locked AS MATERIALIZED (
+        SELECT e.scope, e.key, e.home FROM skald.ended e
+          JOIN found f ON f.scope = e.scope AND f.key = e.key AND f.home = e.home
+           FOR UPDATE OF e SKIP LOCKED),
+    e AS (DELETE FROM skald.ended e USING locked l WHERE e.scope = l.scope AND e.key = l.key AND e.home = l.home
+          RETURNING e.*),
+    i AS (DELETE FROM skald.idempotency i USING e
+           WHERE i.scope = e.scope AND i.key = e.key AND replace(i.step, '.compensate', '') = ANY (e.steps)
+             AND i.created_at < e.ended_at + interval '12 hours'
+          RETURNING 1),
+    c AS (DELETE FROM skald.control c USING e
+           WHERE c.scope = e.scope AND c.key = e.key AND c.requested_at < e.ended_at + interval '12 hours'
+             AND NOT EXISTS (SELECT FROM skald.saga s WHERE s.scope = e.scope AND s.key = e.key)
+          RETURNING 1),
+    answer AS (
+        SELECT n.home, 'skald.forgotten.' || gen_random_uuid() AS id, jsonb_agg(n.member) AS members
+          FROM (SELECT e.home, row_number() OVER (PARTITION BY e.home) / 100 AS part,
+                       jsonb_build_object('scope', e.scope, 'key', e.key, 'ended_at', e.ended_at,
+                                          'service', (SELECT name FROM skald.service)) AS member
+                  FROM e) n
+         GROUP BY n.home, n.part),
+    told AS (
+        SELECT skald.enqueue(a.home, 'skald.forgotten', a.id, convert_to(a.members::text, 'UTF8'),
+                             jsonb_build_object('x-idempotency-key', a.id), aggregatetype => 'skald.forget')
+          FROM answer a)
+    SELECT (SELECT count(*) FROM e), (SELECT count(*) FROM i) + (SELECT count(*) FROM c) + 0 * (SELECT count(*) FROM told)
+      INTO forgotten, gone;
+    records := records + gone;
+END $$;
+
+-- Takes in that sagas of another home have ended: members as {scope, key, home, steps, ended_at}.
+CREATE FUNCTION skald.note_ended(members jsonb) RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, pg_temp
+AS $$
+    INSERT INTO skald.ended (scope, key, home, steps, ended_at)
+    SELECT DISTINCT ON (m.scope, m.key, m.home) m.scope, m.key, m.home, m.steps, m.ended_at
+      FROM jsonb_to_recordset(members) AS m(scope text, key text, home text, steps text[], ended_at timestamptz)
+     ORDER BY m.scope, m.key, m.home, m.ended_at DESC
+    ON CONFLICT ON CONSTRAINT ended_once DO UPDATE
+       SET steps = excluded.steps, ended_at = excluded.ended_at
+     WHERE excluded.ended_at > ended.ended_at;
+$$;
+
+-- Takes in that a service has forgotten sagas of this home: members as {scope, key, service, ended_at}. The time tells an
+-- answer about this saga from a late one about an earlier saga of the same key.
+CREATE FUNCTION skald.note_forgotten(members jsonb) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF EXISTS (SELECT FROM jsonb_to_recordset(members) AS m(scope text, key text, service text, ended_at timestamptz)
+                WHERE m.scope IS NULL OR m.key IS NULL OR m.service IS NULL OR m.ended_at IS NULL) THEN
+        RAISE EXCEPTION 'a member of skald.forgotten has scope, key, service and ended_at'
+              USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    UPDATE skald.saga s SET forgetting = array_remove(s.forgetting, m.service)
+      FROM jsonb_to_recordset(members) AS m(scope text, key text, service text, ended_at timestamptz)
+     WHERE s.scope = m.scope AND s.key = m.key AND s.finished_at = m.ended_at AND m.service = ANY (s.forgetting);
+END $$;

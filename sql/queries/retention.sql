@@ -1,0 +1,18 @@
+-- One batch; the connection commits by itself. ($1 days, $2 sagas)
+-- name: purge
+SELECT asked, sagas, answers, forgotten, records, postponed
+  FROM skald.purge($1::integer * interval '1 day', $2::integer)
+
+-- name: purgeable
+SELECT asked, sagas, answers, forgotten FROM skald.purgeable($1::integer * interval '1 day')
+
+-- Sagas that wait for services to forget them, by service.
+-- name: forgetting
+SELECT w.service, count(*), to_char(min(s.asked_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+  FROM skald.saga s, unnest(s.forgetting) AS w(service)
+ WHERE s.forgetting <> '{}'
+ GROUP BY 1 ORDER BY 2 DESC
+
+-- Whether more than $1 rows wait, without counting beyond.
+-- name: outbox_is_over
+SELECT count(*) > $1::bigint FROM (SELECT FROM skald.outbox LIMIT $1::bigint + 1) AS o

@@ -1,0 +1,119 @@
+// G5: a claim meets a record while a purge deletes it. Never `duplicate` for a run that is not there any more, and never
+// two that run.
+#include "support/database.hpp"
+
+#include <doctest/doctest.h>
+
+#include <future>
+#include <thread>
+
+using skald::test::database;
+
+namespace {
+
+constexpr auto claim = "SELECT verdict || ' ' || held FROM skald.claim(ARRAY[''], ARRAY['k'], ARRAY['charge'],"
+                       " ARRAY[sha256('{}')], wait_ms => 10000)";
+
+/// A database with one old record of another home's saga, which a purge may collect.
+class old_record
+{
+public:
+    database const db{"payments"};
+    pqxx::connection purging{db.url()};
+
+    old_record()
+    {
+        db.run(std::string{claim} + ";"
+                                    "UPDATE skald.idempotency SET created_at = now() - interval '40 days', updated_at "
+                                    "= now() - interval '40 days';"
+                                    "INSERT INTO skald.ended (scope, key, home, steps, ended_at)"
+                                    " VALUES ('', 'k', 'orders', '{charge}', now() - interval '40 days')");
+    }
+
+    /// Deletes the record, and leaves the transaction open.
+    void purge()
+    {
+        on_purging("BEGIN");
+        auto const gone = pqxx::nontransaction{purging}.exec("SELECT forgotten FROM skald.purge('30 days', 10)");
+        REQUIRE(gone[0][0].as<int>() == 1);
+    }
+
+    void on_purging(std::string const& sql) { pqxx::nontransaction{purging}.exec(sql); }
+
+    std::future<std::string> claim_apart() const
+    {
+        return std::async(std::launch::async, [url = db.url()] {
+            pqxx::connection c{url};
+            return std::string{pqxx::nontransaction{c}.exec(claim)[0][0].c_str()};
+        });
+    }
+
+    void wait_until_blocked(std::string const& by) const
+    {
+        while (db.one("SELECT count(*) FROM pg_stat_activity WHERE " + by + " = ANY (pg_blocking_pids(pid))") == "0")
+            std::this_thread::yield();
+    }
+    void wait_until_blocked() { wait_until_blocked(std::to_string(purging.backendpid())); }
+};
+
+}  // namespace
+
+TEST_CASE("a claim that meets a record which is being purged waits, and is fresh when it has gone")
+{
+    old_record r;
+    r.purge();
+    auto first = r.claim_apart(), second = r.claim_apart();
+    r.wait_until_blocked();
+    r.on_purging("COMMIT");
+    auto const verdicts = first.get() + ", " + second.get();
+    CHECK((verdicts == "fresh true, duplicate false" || verdicts == "duplicate false, fresh true"));
+    CHECK(r.db.one("SELECT count(*) FROM skald.idempotency") == "1");
+}
+
+TEST_CASE("a claim that meets a record whose purge is rolled back is a duplicate")
+{
+    old_record r;
+    r.purge();
+    auto met = r.claim_apart();
+    r.wait_until_blocked();
+    r.on_purging("ROLLBACK");
+    CHECK(met.get() == "duplicate false");
+}
+
+TEST_CASE("a claim that can't wait for a purge is in flight, and not a duplicate")
+{
+    old_record r;
+    r.purge();
+    CHECK(r.db.one("SELECT verdict FROM skald.claim(ARRAY[''], ARRAY['k'], ARRAY['charge'], ARRAY[sha256('{}')],"
+                   " wait_ms => 10)") == "in_flight");
+    r.on_purging("COMMIT");
+    CHECK(r.db.one(claim) == "fresh true");
+}
+
+TEST_CASE("a claim whose record is purged between its insert and its look is in flight, and not a duplicate")
+{
+    old_record r;
+    // Between the two: the trigger of a statement runs where no row was inserted, too.
+    r.db.run("CREATE FUNCTION skald.test_wait() RETURNS trigger LANGUAGE plpgsql AS"
+             " 'BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NULL; END';"
+             "CREATE TRIGGER test_wait AFTER INSERT ON skald.idempotency EXECUTE FUNCTION skald.test_wait()");
+    r.on_purging("SELECT pg_advisory_lock(7)");
+    auto met = r.claim_apart();
+    r.wait_until_blocked();
+    r.purge();
+    r.on_purging("COMMIT");
+    r.on_purging("SELECT pg_advisory_unlock(7)");
+    CHECK(met.get() == "in_flight false");
+    r.db.run("DROP FUNCTION skald.test_wait CASCADE");
+    CHECK(r.db.one(claim) == "fresh true");
+}
+
+TEST_CASE("a purge does not collect a record that a transaction has claimed again")
+{
+    old_record r;
+    r.db.run("UPDATE skald.idempotency SET status = 'retrying'");
+    r.on_purging("BEGIN");
+    r.on_purging(claim);
+    CHECK(r.db.one("SELECT forgotten FROM skald.purge('30 days', 10)") == "0");
+    r.on_purging("ROLLBACK");
+}

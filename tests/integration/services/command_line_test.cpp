@@ -1,0 +1,168 @@
+// `skald purge`, `skald outbox status` and `skald doctor`, as an operator runs them.
+#include "support/shop.hpp"
+
+using namespace skald::testing;
+
+namespace {
+
+struct told
+{
+    int code{};
+    std::string text;
+    json object() const { return json::parse(text.substr(text.find('{'))); }
+};
+
+told run_skald(fresh_database const& database, std::vector<std::string> const& words, bool with_broker = true)
+{
+    auto variables = shop::variables(database);
+    if (!with_broker) variables.erase("AMQP_URL");
+    service_process command{SKALD_TOOL, words, variables};
+    command.start();
+    auto const end = command.wait();
+    return {end.code.value_or(-1), command.log()};
+}
+
+std::string level(json const& doctor, std::string const& check)
+{
+    std::string worst = "none";
+    for (auto const& one : doctor["checks"])
+        if (one["check"] == check) worst = one["level"];
+    return worst;
+}
+
+}  // namespace
+
+TEST_CASE("skald purge empties every service of sagas that ended long ago, and says what it waits for")
+{
+    shop s;
+    s.open();
+    for (int i = 0; i < 5; ++i)
+        REQUIRE(s.order("k" + std::to_string(i), {.sku = i == 0 ? "rare" : "lamp"}).status == 202);
+    REQUIRE(s.all_end());
+    REQUIRE(s.outboxes_empty());
+    s.check_books(100001, 1000);
+    for (auto* database : s.databases())
+        database->ask("UPDATE skald.idempotency SET created_at = created_at - interval '40 days',"
+                      " updated_at = updated_at - interval '40 days';"
+                      "UPDATE skald.saga SET finished_at = finished_at - interval '40 days'");
+    CHECK(run_skald(s.orders_db, {"purge", "--older-than", "50"}).text.find("purged 0 sagas") == 0);
+
+    auto const preview = run_skald(s.orders_db, {"purge", "--dry-run", "--json"});
+    CHECK(preview.object()["asked"] == 5);
+    CHECK(preview.object()["dry_run"] == true);
+    CHECK(s.orders_db.count("skald.saga WHERE forgetting IS NOT NULL") == 0);
+
+    auto const asked = run_skald(s.orders_db, {"purge", "--batch", "2", "--json"});
+    CHECK(asked.code == 0);
+    CHECK(asked.object()["asked"] == 5);
+    CHECK(asked.object()["waiting"][0]["sagas"] == 5);
+    CHECK(
+        eventually([&] { return s.payments_db.count("skald.ended") == 5 && s.shipping_db.count("skald.ended") == 5; }));
+    CHECK(run_skald(s.payments_db, {"purge", "--json"}).object()["forgotten"] == 5);
+    CHECK(run_skald(s.shipping_db, {"purge", "--json"}).object()["forgotten"] == 5);
+    CHECK(eventually([&] { return s.orders_db.count("skald.saga WHERE forgetting = '{}'") == 5; }));
+    CHECK(s.order("k1").value_of("Idempotency-Replayed") == "true");
+
+    CHECK(run_skald(s.orders_db, {"purge"}).text.find("purged 5 sagas with all their records") == 0);
+    for (auto* database : s.databases())
+        for (std::string const table : {"idempotency", "saga", "response", "progress", "ended", "parked"})
+            CHECK_MESSAGE(database->count("skald." + table) == 0, table);
+    CHECK(s.get("/sagas/k1").status == 404);
+    CHECK(s.orders_db.count("customer_order") == 5);
+    s.close_in_order();
+}
+
+TEST_CASE("the services sweep by themselves, without an operator")
+{
+    shop s;
+    s.orders.set_arguments({"--listen", "127.0.0.1:0", "--sweep-seconds", "1"});
+    for (auto* service : {&s.payments, &s.shipping}) service->set_arguments({"--sweep-seconds", "1"});
+    s.open();
+    REQUIRE(s.order("old").status == 202);
+    REQUIRE(s.order("new").status == 202);
+    REQUIRE(s.all_end());
+    for (auto* database : s.databases())
+        database->ask("UPDATE skald.idempotency SET created_at = created_at - interval '40 days',"
+                      " updated_at = updated_at - interval '40 days' WHERE key = 'old';"
+                      "UPDATE skald.saga SET finished_at = finished_at - interval '40 days' WHERE key = 'old'");
+    CHECK(eventually([&] { return s.orders_db.count("skald.idempotency WHERE key = 'old'") == 0; }));
+    for (auto* database : s.databases()) {
+        CHECK(database->count("skald.idempotency WHERE key = 'old'") == 0);
+        CHECK(database->count("skald.idempotency WHERE key = 'new'") > 0);
+    }
+    CHECK(s.status("new") == "completed");
+    CHECK(s.orders.has_logged("sweep.done"));
+    s.close_in_order();
+}
+
+TEST_CASE("a retention below a day is refused by every program that takes one")
+{
+    fresh_database database{"orders"};
+    auto const answer = run_skald(database, {"purge", "--older-than", "0"});
+    CHECK(answer.code == 2);
+    CHECK(answer.text.find("a day at least") != std::string::npos);
+    CHECK(run_skald(database, {"purge", "--batch", "0"}).code == 2);
+}
+
+TEST_CASE("skald outbox status counts by destination and reason, and its exit code says whether that is too much")
+{
+    shop s;
+    s.orders.start();
+    s.wait_until_started(s.orders);
+    CHECK(s.orders.terminate().code == 0);
+    CHECK(run_skald(s.orders_db, {"outbox", "status"}).text.find("the outbox is empty") == 0);
+    s.orders_db.ask("SELECT skald.enqueue('mail', 'x', 'k:x', '') FROM generate_series(1, 3);"
+                    "SELECT skald.enqueue('bill', 'x', 'k:x', '');"
+                    "UPDATE skald.outbox SET error = 'NO_ROUTE', attempts = 7 WHERE id <= 2;"
+                    "UPDATE skald.outbox SET created_at = created_at - interval '100 s' WHERE id = 1");
+    auto const status = run_skald(s.orders_db, {"outbox", "status", "--json"}).object();
+    CHECK(status["rows"] == 4);
+    CHECK(status["put_off"] == 2);
+    CHECK(status["oldest_seconds"] >= 100);
+    CHECK(status["destinations"][0]["destination"] == "mail");
+    CHECK(status["destinations"][0]["rows"] == 3);
+    CHECK(status["reasons"] ==
+          json::parse(R"([{"destination": "mail", "reason": "NO_ROUTE", "rows": 2, "tries_max": 7}])"));
+    CHECK(run_skald(s.orders_db, {"outbox", "status", "--warn-rows", "4"}).code == 0);
+    CHECK(run_skald(s.orders_db, {"outbox", "status", "--warn-rows", "3"}).code == 1);
+    CHECK(run_skald(s.orders_db, {"outbox", "status", "--warn-age", "3600"}).code == 0);
+    CHECK(run_skald(s.orders_db, {"outbox", "status", "--warn-age", "50"}).code == 1);
+    CHECK(run_skald(s.orders_db, {"outbox"}).code == 2);
+}
+
+TEST_CASE("skald doctor finds nothing wrong with a healthy service, and names what is wrong with an ill one")
+{
+    shop s;
+    auto const bare = run_skald(s.orders_db, {"doctor", "--json"});
+    CHECK(bare.code == 1);
+    CHECK(level(bare.object(), "migrations") == "problem");
+
+    s.start_all();
+    auto const well = run_skald(s.orders_db, {"doctor", "--json"});
+    CHECK_MESSAGE(well.code == 0, well.text);
+    CHECK(well.object()["service"] == "orders");
+    CHECK(level(well.object(), "queue") == "ok");
+    CHECK(level(well.object(), "pooler") == "ok");
+    CHECK(level(run_skald(s.orders_db, {"doctor", "--json"}, false).object(), "broker") == "warning");
+
+    s.orders_db.ask("INSERT INTO skald.parked (reason, body, fingerprint) VALUES ('malformed', '', sha256(''));"
+                    "SELECT skald.enqueue('x', 'x', 'x', '', delay => '1 h');"
+                    "UPDATE skald.outbox SET created_at = created_at - interval '1 h';"
+                    "UPDATE skald.migration SET checksum = sha256('') WHERE name = '0002_guard'");
+    CHECK(s.orders.terminate().code == 0);
+    amqp_hands{broker()}.delete_queue("skald.orders.parked");
+    auto const ill = run_skald(s.orders_db, {"doctor", "--json"});
+    CHECK(ill.code == 1);
+    for (std::string const check : {"migrations", "queue"})
+        CHECK_MESSAGE(level(ill.object(), check) == "problem", check);
+    for (std::string const check : {"parked", "outbox"}) CHECK_MESSAGE(level(ill.object(), check) == "warning", check);
+    CHECK(ill.text.find("skald.orders.parked does not exist") != std::string::npos);
+}
+
+TEST_CASE("skald doctor tells of a database that it can't reach")
+{
+    service_process command{SKALD_TOOL, {"doctor"}, {{"DATABASE_URL", "postgresql://127.0.0.1:1/x"}}};
+    command.start();
+    CHECK(command.wait().code == 1);
+    CHECK(command.has_logged("problem  database"));
+}

@@ -1,0 +1,53 @@
+#include "doctor.hpp"
+
+#include "rabbitmq/inspect.hpp"
+
+#include <fmt/format.h>
+
+#include <exception>
+
+namespace skald::tools {
+namespace {
+
+void examine_queues(rabbitmq::inspection const& seen, std::string const& service, findings& found)
+{
+    auto const queue = "skald." + service;
+    if (!seen.queue || !seen.parked)
+        found.push_back({"queue", health::problem,
+                         (seen.queue ? queue + ".parked" : queue) + " does not exist: what is sent to " + service +
+                             " stays in the senders' outboxes",
+                         "start the service once: it declares its queues"});
+    else if (!seen.mismatch.empty()) found.push_back({"queue", health::problem, seen.mismatch, ""});
+    else
+        found.push_back(
+            {"queue", seen.queue->consumers > 0 ? health::ok : health::warning,
+             fmt::format("{} is a quorum queue with a delivery limit and a parked queue; {} wait, {} consumers", queue,
+                         seen.queue->messages, seen.queue->consumers),
+             seen.queue->consumers > 0 ? "" : "nobody takes from it: start the service"});
+    if (seen.parked && seen.parked->messages > 0)
+        found.push_back(
+            {"parked queue", health::warning,
+             fmt::format("{} deliveries that the broker gave up on wait for the service to park them",
+                         seen.parked->messages),
+             "start the service; if they stay, look at them with the broker's tools: they can't be decoded"});
+}
+
+}  // namespace
+
+void examine_broker(std::string const& url, std::string const& service, findings& found)
+try {
+    auto const seen = rabbitmq::inspect(url, service);
+    found.push_back({"broker", health::ok, seen.broker + " is reachable", ""});
+    if (seen.missing_exchange)
+        found.push_back({"exchange", health::problem, "the exchange " + *seen.missing_exchange + " does not exist",
+                         "start a service once: it declares the exchanges"});
+    else found.push_back({"exchange", health::ok, "both exchanges exist", ""});
+    if (!service.empty()) examine_queues(seen, service, found);
+}
+catch (std::exception const& error) {
+    found.push_back(
+        {"broker", health::problem, std::string{"can't be asked: "} + error.what(),
+         "see that it runs and that AMQP_URL names it; until then requests are accepted and messages wait"});
+}
+
+}  // namespace skald::tools

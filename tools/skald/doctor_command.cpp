@@ -1,0 +1,62 @@
+// `skald doctor`: is this database, and this broker, what Skald relies on?
+#include "commands.hpp"
+#include "doctor.hpp"
+
+#include <skald/config.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+namespace skald::tools {
+namespace {
+
+constexpr std::array<std::string_view, 3> level_names{"ok", "warning", "problem"};
+
+std::string_view name_of(health level)
+{
+    return level_names[static_cast<std::size_t>(level)];
+}
+
+// What libraries say may have several lines; a check has one.
+std::string on_one_line(std::string text)
+{
+    std::ranges::replace_if(
+        text, [](char c) { return c == '\n' || c == '\t'; }, ' ');
+    while (text.ends_with(' ')) text.pop_back();
+    return text;
+}
+
+}  // namespace
+
+int doctor(output const& out)
+{
+    auto const settings = config::from_environment("doctor");
+    findings found;
+    auto const service = examine_database(settings.database_url, found);
+    if (std::getenv("AMQP_URL") != nullptr || std::getenv("AMQP_URL_FILE") != nullptr)
+        examine_broker(settings.amqp_url, service, found);
+    else
+        found.push_back(
+            {"broker", health::warning, "not looked at: AMQP_URL is not set", "set AMQP_URL to the services' broker"});
+
+    for (auto& one : found) one.means = on_one_line(std::move(one.means));
+    auto const count = [&](health level) { return std::ranges::count(found, level, &finding::level); };
+    nlohmann::json object{{"service", service},
+                          {"problems", count(health::problem)},
+                          {"warnings", count(health::warning)},
+                          {"checks", nlohmann::json::array()}};
+    std::string text;
+    for (auto const& one : found) {
+        object["checks"].push_back(
+            {{"check", one.check}, {"level", name_of(one.level)}, {"means", one.means}, {"remedy", one.remedy}});
+        text += fmt::format("{:<8} {:<22} {}{}{}\n", name_of(one.level), one.check, one.means,
+                            one.remedy.empty() ? "" : "; ", one.remedy);
+    }
+    out.tell(text + fmt::format("{} problems, {} warnings", count(health::problem), count(health::warning)), object);
+    return count(health::problem) > 0 ? 1 : 0;
+}
+
+}  // namespace skald::tools

@@ -1,0 +1,192 @@
+#include "doctor.hpp"
+
+#include "postgres/conninfo.hpp"
+#include "postgres/migrate.hpp"
+#include "skald_operator_queries.hpp"
+
+#include <pqxx/pqxx>
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+
+namespace skald::tools {
+namespace {
+
+namespace q = operator_queries;
+
+pqxx::result run(pqxx::connection& c, std::string_view text)
+{
+    return pqxx::nontransaction{c}.exec(std::string{text});
+}
+
+void add(findings& found, std::string check, bool well, health otherwise, std::string means, std::string remedy)
+{
+    found.push_back({std::move(check), well ? health::ok : otherwise, std::move(means), well ? "" : std::move(remedy)});
+}
+
+// A record that a crash forgets is a step that runs twice: these settings are the ground that everything stands on.
+void examine_settings(pqxx::row const& server, findings& found)
+{
+    std::string const sync = server[3].c_str();
+    add(found, "synchronous_commit", sync == "on" || sync == "remote_apply", health::warning,
+        "synchronous_commit is " + sync,
+        "Skald's own sessions raise it to on; set it for everything else that writes here, or a crash loses commits");
+    std::string const fsync = server[4].c_str(), pages = server[5].c_str();
+    add(found, "fsync", fsync == "on", health::problem, "fsync is " + fsync,
+        "turn it on: a crash may corrupt everything");
+    add(found, "full_page_writes", pages == "on", health::warning, "full_page_writes is " + pages,
+        "turn it on, unless the disks write 8 KiB whole or not at all");
+    std::string const isolation = server[6].c_str();
+    add(found, "isolation", isolation == "read committed", health::warning,
+        "default_transaction_isolation is " + isolation,
+        "Skald's own sessions use read committed; a program that calls skald.claim() must too");
+    auto const idle_ms = server[7].as<std::int64_t>();
+    add(found, "idle transactions", idle_ms > 0 && idle_ms <= 300'000, health::warning,
+        idle_ms == 0
+            ? std::string{"idle_in_transaction_session_timeout is off: Skald's own sessions set 30 s, others may hold "
+                          "keys and VACUUM up for ever"}
+            : fmt::format("idle_in_transaction_session_timeout is {} ms", idle_ms),
+        "set it for every role that writes to this database, 30 s for instance");
+}
+
+void examine_node(pqxx::row const& server, findings& found)
+{
+    bool const standby = server[1].as<bool>(), read_only = server[2].c_str() == std::string{"on"};
+    add(found, "server", !standby && !read_only, health::problem,
+        fmt::format("PostgreSQL {}{}", server[0].c_str(),
+                    standby     ? ", a standby"
+                    : read_only ? ", read-only"
+                                : ", takes writes"),
+        "name the primary in DATABASE_URL, or all nodes: host=a,b target_session_attrs=read-write");
+    auto const used = server[10].as<int>(), free = server[8].as<int>() - server[9].as<int>() - used;
+    add(found, "connections", free >= 20, free <= 3 ? health::problem : health::warning,
+        fmt::format("{} of {} connections are taken", used, server[8].c_str()),
+        "raise max_connections, or lower SKALD_LANES and SKALD_HTTP_LANES; each process takes lanes + HTTP lanes + 2");
+    std::string const standbys = server[11].c_str();
+    if (!standbys.empty())
+        add(found, "synchronous standbys", server[12].as<int>() > 0, health::problem,
+            fmt::format("synchronous_standby_names is '{}', and {} are connected", standbys, server[12].c_str()),
+            "every COMMIT waits for one: start it, or take it off the list");
+}
+
+void examine_clock(pqxx::connection& c, findings& found)
+{
+    using std::chrono::system_clock;
+    auto const seconds = [](system_clock::time_point t) {
+        return std::chrono::duration<double>(t.time_since_epoch()).count();
+    };
+    auto const before = seconds(system_clock::now());
+    auto const theirs = run(c, q::doctor_clock)[0][0].as<double>();
+    auto const apart = std::abs(theirs - (before + seconds(system_clock::now())) / 2);
+    add(found, "clock", apart < 2, health::warning,
+        fmt::format("this machine's clock and the server's are {:.3f} s apart", apart),
+        "Skald takes all times from the servers; see that every machine keeps time, for logs and for order between "
+        "servers");
+}
+
+// With a second session in its way, the next transaction of the first gets another backend where a pooler hands them out
+// one transaction at a time (reliability F16).
+void examine_pooler(pqxx::connection& c, std::string const& conninfo, findings& found)
+{
+    auto const backend = [](pqxx::connection& on) { return run(on, q::doctor_backend)[0][0].as<int>(); };
+    auto const first = backend(c);
+    pqxx::connection other{conninfo};
+    pqxx::work holds{other};
+    holds.exec(std::string{q::doctor_backend});
+    bool const moved = backend(c) != first;
+    bool const between = c.backendpid() != first;
+    if (moved)
+        found.push_back({"pooler", health::problem,
+                         "a pooler in transaction mode stands before the database: what Skald sets and "
+                         "prepares on a session is lost",
+                         "connect to the server itself, or in session mode"});
+    else
+        add(found, "pooler", !between, health::warning,
+            between ? "a pooler stands before the database; session mode, as far as can be seen"
+                    : "connected to the server itself",
+            "see that it pools sessions, and not transactions");
+}
+
+void examine_xmin(pqxx::connection& c, findings& found)
+{
+    auto const rows = run(c, q::doctor_xmin);
+    if (rows.empty()) found.push_back({"vacuum", health::ok, "nobody keeps VACUUM from its work", ""});
+    for (auto const& row : rows)
+        found.push_back({"vacuum", health::warning,
+                         fmt::format("{} holds dead rows back{}", row[0].c_str(),
+                                     row[1].is_null() ? "" : fmt::format(" for {} s", row[1].c_str())),
+                         "end it, or the outbox gets slower and slower: every poll walks over what is dead"});
+}
+
+bool examine_schema(pqxx::connection& c, findings& found)
+{
+    if (!run(c, q::doctor_schema)[0][0].as<bool>()) {
+        found.push_back({"migrations", health::problem, "there is no schema `skald`", "run `skald migrate`"});
+        return false;
+    }
+    auto const state = postgres::compare_migrations(run(c, q::doctor_migrations));
+    add(found, "migrations", state.changed.empty() && state.missing.empty(), health::problem,
+        !state.changed.empty()   ? "applied with another text: " + state.changed
+        : !state.missing.empty() ? "not applied: " + state.missing
+        : state.newer.empty()    ? "up to date"
+                                 : "up to date, and a newer Skald has added " + state.newer,
+        state.changed.empty() ? "run `skald migrate`"
+                              : "find out which build made this database: applied migrations never change");
+    return state.missing.empty();
+}
+
+void examine_sagas(pqxx::connection& c, findings& found)
+{
+    auto const outbox = run(c, q::outbox_totals)[0];
+    auto const age = outbox[1].as<std::int64_t>();
+    add(found, "outbox", age < 60, health::warning,
+        fmt::format("{} messages wait, the oldest for {} s", outbox[0].c_str(), age),
+        "`skald outbox status` says for whom and why");
+    auto const row = run(c, q::doctor_saga)[0];
+    auto const count = [&](int column) { return row[column].as<std::int64_t>(); };
+    add(found, "parked", count(0) == 0, health::warning, fmt::format("{} parked deliveries", count(0)),
+        "look at skald.parked");
+    add(found, "stuck sagas", count(1) == 0, health::warning, fmt::format("{} stuck sagas", count(1)),
+        "`skald saga list` shows them");
+    add(found, "old sagas", count(2) == 0, health::warning,
+        fmt::format("{} sagas have not ended within an hour", count(2)), "`skald saga show KEY` says where one is");
+    add(found, "forgetting", count(3) == 0, health::warning,
+        fmt::format("{} old sagas have waited over a day for services to forget them", count(3)),
+        "`skald purge --dry-run` says for which");
+}
+
+std::string examine(pqxx::connection& c, std::string const& conninfo, findings& found)
+{
+    auto const server = run(c, q::doctor_server);
+    examine_node(server[0], found);
+    examine_settings(server[0], found);
+    examine_pooler(c, conninfo, found);
+    examine_clock(c, found);
+    examine_xmin(c, found);
+    if (!examine_schema(c, found)) return {};
+    auto const owner = postgres::owner_of(c);
+    add(found, "owner", !owner.empty(), health::warning,
+        owner.empty() ? "no service owns the database" : "the service " + owner,
+        "start its worker once, or run `skald migrate --service NAME`");
+    examine_sagas(c, found);
+    return owner;
+}
+
+}  // namespace
+
+std::string examine_database(std::string const& url, findings& found)
+try {
+    // To any node: that it takes no writes is something to say, and no reason to say nothing.
+    auto const conninfo = postgres::with_defaults(url, "skald/doctor", "any");
+    pqxx::connection c{conninfo};
+    return examine(c, conninfo, found);
+}
+catch (pqxx::failure const& error) {
+    found.push_back({"database", health::problem, std::string{"can't be asked: "} + error.what(),
+                     "see that it runs, that DATABASE_URL names it, and that the role may read the schema skald"});
+    return {};
+}
+
+}  // namespace skald::tools

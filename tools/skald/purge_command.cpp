@@ -1,0 +1,103 @@
+// `skald purge`: what the sweep does, at once and with a word on what is left.
+#include "commands.hpp"
+
+#include "admin/housekeeper.hpp"
+#include "postgres/literal.hpp"
+
+#include <skald/config.hpp>
+#include <skald/errors.hpp>
+
+#include <pqxx/pqxx>
+
+#include <fmt/format.h>
+
+#include <thread>
+
+namespace skald::tools {
+namespace {
+
+// Between two batches: what runs meanwhile shall not notice.
+constexpr std::chrono::milliseconds rest{100};
+
+nlohmann::json as_json(admin::purged const& p)
+{
+    return {{"asked", p.asked}, {"sagas", p.sagas}, {"answers", p.answers}, {"forgotten", p.forgotten}};
+}
+
+std::string in_words(admin::purged const& p, bool is_done)
+{
+    return fmt::format(
+        "{} {} sagas with all their records, {} answers without a saga, {} sagas of other homes; {} sagas {} "
+        "the other services",
+        is_done ? "purged" : "to purge now:", p.sagas, p.answers, p.forgotten, p.asked,
+        is_done ? "asked of" : "to ask of");
+}
+
+/// Sagas that wait for other services to forget them, by service.
+nlohmann::json waiting(postgres::connection& c, std::string& sentence)
+{
+    auto by_service = nlohmann::json::array();
+    for (auto const& row : c.run(postgres::execute("forgetting", {}))) {
+        by_service.push_back(
+            {{"service", row[0].c_str()}, {"sagas", row[1].as<std::int64_t>()}, {"since", row[2].c_str()}});
+        sentence += fmt::format("\nwaiting for {} to forget {} sagas, since {}", row[0].c_str(), row[1].c_str(),
+                                row[2].c_str());
+    }
+    return by_service;
+}
+
+int preview(postgres::connection& c, int days, output const& out)
+{
+    auto const row = c.run(postgres::execute("purgeable", {postgres::literal(std::int64_t{days})}))[0];
+    admin::purged found;
+    found.asked = row[0].as<std::int64_t>();
+    found.sagas = row[1].as<std::int64_t>();
+    found.answers = row[2].as<std::int64_t>();
+    found.forgotten = row[3].as<std::int64_t>();
+    auto sentence = in_words(found, false);
+    auto object = as_json(found);
+    object["dry_run"] = true;
+    object["waiting"] = waiting(c, sentence);
+    out.tell(sentence, object);
+    return 0;
+}
+
+}  // namespace
+
+int purge(purge_options const& options, output const& out)
+{
+    auto const settings = config::from_environment("purge");
+    int const days = options.older_than.value_or(settings.retention_days);
+    if (days < 1)
+        throw configuration_error{
+            "--older-than: records are kept for a day at least, for a message that comes again must "
+            "still meet them"};
+    postgres::connection_options database;
+    database.url = settings.database_url;
+    database.application_name = "skald/purge";
+    database.lock_timeout = settings.lock_timeout;
+    database.statement_timeout = settings.statement_timeout;
+    database.commit_timeout = settings.commit_timeout;
+    postgres::connection c{database};
+    if (options.dry_run) return preview(c, days, out);
+
+    admin::purged all;
+    for (auto done = admin::purge_batch(c, days, options.batch_max);;
+         done = admin::purge_batch(c, days, options.batch_max)) {
+        all += done;
+        if (!done.did_something()) break;
+        std::this_thread::sleep_for(rest);
+    }
+    auto sentence = in_words(all, true);
+    if (all.postponed)
+        sentence += "\nstopped: over 10,000 messages wait in the outbox; purge again when the relay has caught up "
+                    "(`skald outbox status`)";
+    auto object = as_json(all);
+    object["records"] = all.records;
+    object["postponed"] = all.postponed;
+    object["waiting"] = waiting(c, sentence);
+    out.tell(sentence, object);
+    return all.postponed ? 1 : 0;
+}
+
+}  // namespace skald::tools
