@@ -30,15 +30,6 @@ CREATE TABLE skald.ended (
 );
 CREATE INDEX ended_in_order ON skald.ended (noted_at);
 
--- The steps and services of an itinerary (docs/protocol.md, "Messages").
-CREATE FUNCTION skald.plan_of(itinerary text) RETURNS TABLE (step text, service text)
-LANGUAGE sql IMMUTABLE
-AS $$
-    SELECT split_part(p.word, '@', 1), split_part(split_part(p.word, '@', 2), '=', 1)
-      FROM regexp_split_to_table(itinerary, ' ') WITH ORDINALITY AS p(word, n)
-     WHERE p.n > 2
-$$;
-
 -- What holds records back, whatever their age: a message that has not left, a delivery that waits for an operator. The
 -- key is read from the derived key too, for messages that other languages enqueue.
 CREATE VIEW skald.busy AS
@@ -118,7 +109,7 @@ AS $$
                                               'home', (SELECT name FROM skald.service),
                                               'steps', jsonb_agg(p.step)) AS member,
                            row_number() OVER (PARTITION BY p.service) / 100 AS part
-                      FROM unnest(sagas) AS s, skald.plan_of(s.itinerary) AS p
+                      FROM unnest(sagas) AS s, skald.itinerary_steps(s.itinerary) AS p
                      WHERE p.service = ANY (s.forgetting)
                      GROUP BY s.scope, s.key, s.finished_at, p.service) n
              GROUP BY n.service, n.part) m
@@ -162,7 +153,7 @@ BEGIN
     changed AS (
         UPDATE skald.saga s
            SET asked_at = clock_timestamp(),
-               forgetting = ARRAY(SELECT DISTINCT p.service FROM skald.plan_of(s.itinerary) p
+               forgetting = ARRAY(SELECT DISTINCT p.service FROM skald.itinerary_steps(s.itinerary) p
                                    WHERE p.service <> (SELECT name FROM skald.service) ORDER BY 1)
           FROM locked l WHERE s.scope = l.scope AND s.key = l.key
         RETURNING s)
@@ -193,7 +184,7 @@ BEGIN
           RETURNING s.scope, s.key, s.itinerary),
     i AS (DELETE FROM skald.idempotency i USING s
            WHERE i.scope = s.scope AND i.key = s.key
-             AND (i.step = '' OR replace(i.step, '.compensate', '') IN (SELECT p.step FROM skald.plan_of(s.itinerary) p))
+             AND (i.step = '' OR replace(i.step, '.compensate', '') IN (SELECT p.step FROM skald.itinerary_steps(s.itinerary) p))
           RETURNING 1),
     r AS (DELETE FROM skald.response r USING s WHERE r.scope = s.scope AND r.key = s.key RETURNING 1),
     p AS (DELETE FROM skald.progress p USING s WHERE p.scope = s.scope AND p.key = s.key RETURNING 1),
