@@ -1,5 +1,6 @@
 #include "storm.hpp"
 
+#include "findings.hpp"
 #include "http_client.hpp"
 
 #include <algorithm>
@@ -157,7 +158,8 @@ void storm::calm_down()
     progress_.note(fmt::format("not at rest after {} s; sagas that have not ended:", chosen_.calm_max.count()));
     if (databases_)
         for (auto const& line : databases_->describe_unfinished(unfinished_shown)) progress_.note("  " + line);
-    find("not at rest in time", {fmt::format("{} s were not enough", chosen_.calm_max.count())});
+    findings_.push_back(
+        order_demo::found("not at rest in time", {fmt::format("{} s were not enough", chosen_.calm_max.count())}));
 }
 
 void storm::repeat_late()
@@ -167,30 +169,22 @@ void storm::repeat_late()
     auto const until = clock::now() + chosen_.calm_max;
     while (!load_.finished() && clock::now() < until) tick();
     while (!is_quiet() && clock::now() < until) tick();
-    find("sessions that hold a transaction open", open_transactions(chosen_.shop.orders_database));
+    findings_.push_back(
+        order_demo::found("sessions that hold a transaction open", open_transactions(chosen_.shop.orders_database)));
 }
 
 void storm::end_services()
 {
     figures_.phase = "ending the services";
-    for (auto const& service : services_) service->ask_to_end();
-    std::vector<std::string> offenders;
-    auto const until = clock::now() + drain_patience;
-    for (auto const& service : services_) {
-        auto how = service->ended();
-        for (; !how && clock::now() < until; how = service->ended()) interruptions_.wait_for(tick_length);
-        if (how != "exit code 0")
-            offenders.push_back(fmt::format("{}: {}", service->name(), how.value_or("still there")));
-        service->kill();
-    }
-    find("services that did not end in order", offenders);
-    find("services that ended by themselves", ended_by_themselves_);
+    findings_.push_back(order_demo::end_in_order(services_, interruptions_, drain_patience));
+    findings_.push_back(order_demo::found("services that ended by themselves", ended_by_themselves_));
 }
 
 storm_summary storm::conclude()
 {
     progress_.finish();
-    find_by_record();
+    auto const told = order_demo::found_by_clients(plan_, load_.records());
+    findings_.insert(findings_.end(), told.begin(), told.end());
     databases_.emplace(chosen_.shop);
     auto const& counters = load_.counters();
     auto run = summary_;
@@ -380,28 +374,6 @@ try {
 catch (pqxx::failure const&) {
     databases_.reset();
     return false;
-}
-
-void storm::find(std::string name, std::vector<std::string> const& offenders)
-{
-    auto const shown = std::min<std::size_t>(offenders.size(), order_demo::examples_max);
-    findings_.push_back({std::move(name),
-                         static_cast<std::int64_t>(offenders.size()),
-                         {offenders.begin(), offenders.begin() + static_cast<std::ptrdiff_t>(shown)}});
-}
-
-void storm::find_by_record()
-{
-    std::vector<std::string> never_accepted;
-    std::vector<std::string> answered_wrongly;
-    auto const& records = load_.records();
-    for (std::size_t i = 0; i < records.size(); ++i) {
-        auto const& key = plan_.orders[i].key;
-        if (!records[i].accepted) never_accepted.push_back(fmt::format("{}: {}", key, records[i].last_refusal));
-        if (!records[i].wrong.empty()) answered_wrongly.push_back(fmt::format("{}: {}", key, records[i].wrong));
-    }
-    find("orders never accepted", never_accepted);
-    find("wrong answers", answered_wrongly);
 }
 
 void storm::count_deliveries(storm_summary& run) const

@@ -73,8 +73,6 @@ private:
     void refresh();
     bool has_come_to_rest();
     bool is_quiet();
-    void find(std::string name, std::vector<std::string> const& offenders);
-    void find_by_record();
     void count_deliveries(storm_summary& run) const;
 
     settings const& chosen_;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "findings.hpp"
 #include "http_client.hpp"
 #include "text.hpp"
 
@@ -122,34 +123,23 @@ void director::await_quiet()
 {
     figures_.phase = "waiting until all is quiet";
     if (wait_until([this] { return is_quiet(); })) return;
-    find("not quiet in the end",
-         {fmt::format("{} messages wait in queues, {} in outboxes", messages_ready(), databases_.count_unsent())});
+    findings_.push_back(found("not quiet in the end", {fmt::format("{} messages wait in queues, {} in outboxes",
+                                                                   messages_ready(), databases_.count_unsent())}));
 }
 
 void director::end_services()
 {
     figures_.phase = "ending the services";
     progress_.show(figures_);
-    for (auto const& service : services_) service->ask_to_end();
-    std::vector<std::string> offenders;
-    auto const until = clock::now() + drain_patience;
-    for (auto const& service : services_) {
-        auto how = service->ended();
-        for (; !how && clock::now() < until; how = service->ended()) interruptions_.wait_for(tick_length);
-        if (how != "exit code 0")
-            offenders.push_back(
-                fmt::format("{} service: {}", service->name(),
-                            how.value_or(fmt::format("still there after {} s", drain_patience.count()))));
-        service->kill();
-    }
-    find("services that did not end in order", offenders);
+    findings_.push_back(end_in_order(services_, interruptions_, drain_patience));
 }
 
 run_summary director::conclude()
 {
     refresh();
     progress_.finish();
-    find_by_record();
+    auto const told = found_by_clients(plan_, load_.records());
+    findings_.insert(findings_.end(), told.begin(), told.end());
     findings_.push_back({"messages left in queues", messages_ready(), {}});
     auto const& counters = load_.counters();
     run_summary run;
@@ -284,28 +274,6 @@ std::uint32_t director::messages_ready()
     for (std::size_t i = 0; i < service_count; ++i)
         if (auto const queue = observer_.look_at(queue_of(i))) ready += queue->ready;
     return ready;
-}
-
-void director::find(std::string name, std::vector<std::string> const& offenders)
-{
-    auto const shown = std::min<std::size_t>(offenders.size(), examples_max);
-    findings_.push_back({std::move(name),
-                         static_cast<std::int64_t>(offenders.size()),
-                         {offenders.begin(), offenders.begin() + static_cast<std::ptrdiff_t>(shown)}});
-}
-
-void director::find_by_record()
-{
-    std::vector<std::string> never_accepted;
-    std::vector<std::string> answered_wrongly;
-    auto const& records = load_.records();
-    for (std::size_t i = 0; i < records.size(); ++i) {
-        auto const& key = plan_.orders[i].key;
-        if (!records[i].accepted) never_accepted.push_back(fmt::format("{}: {}", key, records[i].last_refusal));
-        if (!records[i].wrong.empty()) answered_wrongly.push_back(fmt::format("{}: {}", key, records[i].wrong));
-    }
-    find("orders never accepted", never_accepted);
-    find("wrong answers", answered_wrongly);
 }
 
 }  // namespace order_demo

@@ -69,8 +69,6 @@ private:
     bool is_ready(std::size_t service);
     bool is_quiet();
     std::uint32_t messages_ready();
-    void find(std::string name, std::vector<std::string> const& offenders);
-    void find_by_record();
 
     options const& chosen_;
     signals const& interruptions_;
