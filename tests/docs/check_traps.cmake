@@ -40,9 +40,9 @@ foreach(row IN LISTS rows)
 endforeach()
 
 # The other way round: a test called after a trap needs that trap on the page.
-string(REGEX MATCHALL "TEST_CASE[A-Z_]*\\(\"[GRBSF][0-9]+[, GRBSF0-9]*:" titles "${sources}")
+string(REGEX MATCHALL "TEST_CASE[A-Z_]*\\(\"[GRBSF][1-9][0-9]*[, GRBSF0-9]*:" titles "${sources}")
 foreach(title IN LISTS titles)
-    string(REGEX MATCHALL "[GRBS][0-9]+" numbers "${title}")
+    string(REGEX MATCHALL "[GRBS][1-9][0-9]*" numbers "${title}")
     foreach(number IN LISTS numbers)
         if(NOT page MATCHES "\n[|] ([GRBS0-9, ]+, )?${number}[ ,]")
             message(SEND_ERROR "docs/traps.md has no row ${number}, and a test is called ${title}")
