@@ -4,21 +4,28 @@
 #   scripts/test.sh [PRESET] [ctest arguments...]
 #
 # PRESET is one of CMakePresets.json (default: `default`, which builds in build/ and runs everything). With any other, such
-# as `asan` and `tsan`, the unit tests and the conformance tests of both transports run. `crash` builds with failpoints and
-# runs the crash matrix and its mutants alone.
+# as `asan` and `tsan`, the unit tests and the conformance tests of both transports run. Two forms take longer and run alone:
+# `crash` builds with failpoints and runs the crash matrix and its mutants; `long` runs the failover, COMMITs that hang, a
+# step that kills its worker 51 times, and the proof that a build without failpoints has no code of them.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
 cd "$root"
 
+long=
 case ${1:-} in
   -h | --help)
-    sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+    sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
     exit 0
     ;;
   '' | -*) preset=default ;;
   crash)
     preset=failpoints
+    shift
+    ;;
+  long)
+    preset=default
+    long=1
     shift
     ;;
   *)
@@ -57,12 +64,14 @@ eval "$exports"
 export SKALD_TEST_STACK=$stack
 
 status=0
-if [[ $preset = default && $# = 0 ]]; then
+if [[ $long ]]; then
+  only=(--label-regex '^long$')
+elif [[ $preset = default && $# = 0 ]]; then
   say 'tests that stop and kill the servers'
   # Given a second chance: a RabbitMQ that is killed soon after a queue was declared can lose that queue (its own
   # directory of queues is not flushed yet), and then there is nothing to recover.
   ctest --test-dir "$build" --output-on-failure --label-regex server_faults --repeat until-pass:2 || status=$?
-  only=(--label-exclude server_faults)
+  only=(--label-exclude '^(server_faults|long)$')
 fi
 
 say 'tests'
