@@ -1,6 +1,6 @@
 # A build without failpoints has none: each of its files that marks points or mutants is compiled once more with those
-# lines left out, and the objects are the same; and the library has no symbol of theirs.
-# cmake -DBUILD=<build folder> -DLIBRARY=<libskald.a> -DNM= -DOBJCOPY= -DWORK=<folder> -DGNU=<compiler is gcc> -P same_code.cmake
+# lines left out, and the instructions are the same; and the library has no symbol of theirs.
+# cmake -DBUILD=<build folder> -DLIBRARY=<libskald.a> -DNM= -DOBJDUMP= -DWORK=<folder> -P same_code.cmake
 file(READ ${BUILD}/compile_commands.json commands)
 string(JSON count LENGTH "${commands}")
 math(EXPR last "${count} - 1")
@@ -16,13 +16,15 @@ function(run what)
     set(said "${said}" PARENT_SCOPE)
 endfunction()
 
-# Sets `differs`: whether the objects are other than debug information apart.
-function(compare name one other)
-    run("objcopy" ${OBJCOPY} --strip-debug ${one} ${WORK}/${name}.with.stripped.o)
-    run("objcopy" ${OBJCOPY} --strip-debug ${other} ${WORK}/${name}.without.stripped.o)
-    execute_process(COMMAND ${CMAKE_COMMAND} -E compare_files ${WORK}/${name}.with.stripped.o ${WORK}/${name}.without.stripped.o
-                    RESULT_VARIABLE result)
-    set(differs ${result} PARENT_SCOPE)
+# The instructions of an object, sorted: in which order the compiler writes functions hangs on what it has read before.
+function(instructions_of object out)
+    execute_process(COMMAND ${OBJDUMP} -d --no-show-raw-insn --no-addresses ${object}
+                    COMMAND grep -v "file format"
+                    COMMAND ${CMAKE_COMMAND} -E env LC_ALL=C sort
+                    OUTPUT_FILE ${out} RESULTS_VARIABLE results)
+    if(NOT results STREQUAL "0;0;0")
+        message(FATAL_ERROR "objdump of ${object} failed: ${results}")
+    endif()
 endfunction()
 
 foreach(i RANGE ${last})
@@ -50,14 +52,14 @@ foreach(i RANGE ${last})
     string(REPLACE " -o ${object}" " -o ${WORK}/${name}.without.o" without "${without}")
     separate_arguments(with UNIX_COMMAND "${with}")
     separate_arguments(without UNIX_COMMAND "${without}")
-    run("compiling ${name}" ${without})
-    compare(${name} ${object} ${WORK}/${name}.without.o)
-    if(NOT differs STREQUAL "0" AND GNU)
-        # In which order gcc writes functions hangs on the number of declarations before them: once more, in the source's.
-        run("compiling ${name}" ${with} -fno-toplevel-reorder)
-        run("compiling ${name}" ${without} -fno-toplevel-reorder)
-        compare(${name} ${WORK}/${name}.with.o ${WORK}/${name}.without.o)
-    endif()
+    # Not optimised: an optimiser's choices hang on the number of declarations before them, and here nothing must be left
+    # to be optimised away.
+    run("compiling ${name}" ${with} -O0 -g0)
+    run("compiling ${name}" ${without} -O0 -g0)
+    instructions_of(${WORK}/${name}.with.o ${WORK}/${name}.with)
+    instructions_of(${WORK}/${name}.without.o ${WORK}/${name}.without)
+    execute_process(COMMAND ${CMAKE_COMMAND} -E compare_files ${WORK}/${name}.with ${WORK}/${name}.without
+                    RESULT_VARIABLE differs)
     if(NOT differs STREQUAL "0")
         message(SEND_ERROR "${name}: its failpoints make code in a build that should have none")
     endif()
