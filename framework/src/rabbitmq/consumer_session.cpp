@@ -121,10 +121,11 @@ void consumer_session::settle(orders const& asked)
     for (auto const& tag : asked.acks)
         if (tag.generation == generation_) ledger_.ack(tag.number);
     auto const frames = ledger_.flush();
-    for (auto const& [tag, multiple] : frames)
+    for (auto const& [tag, multiple] : frames) {
         broker_.check(amqp_basic_ack(broker_.raw(), the_channel, tag, multiple), "acking");
+        SKALD_FAILPOINT("consumer.acked");
+    }
     count_acks(frames.size());
-    if (!frames.empty()) SKALD_FAILPOINT("consumer.acked");
     for (auto const& tag : asked.requeues)
         if (tag.generation == generation_) give_back(tag.number);
 }
