@@ -13,8 +13,13 @@
 #include <utility>
 #include <vector>
 
+#if __has_include(<rabbitmq-c/amqp.h>)
+#include <rabbitmq-c/amqp.h>
+#include <rabbitmq-c/tcp_socket.h>
+#else
 #include <amqp.h>
 #include <amqp_tcp_socket.h>
+#endif
 
 namespace skald::testing {
 
