@@ -107,7 +107,15 @@ pqxx::result connection::run(std::string const& text)
 std::string const& connection::prepared(std::string_view text)
 {
     auto const [it, is_new] = names_.try_emplace(std::string{text}, "user_" + std::to_string(names_.size() + 1));
-    if (is_new) connection_.prepare(it->second, it->first);
+    if (!is_new) return it->second;
+    try {
+        connection_.prepare(it->second, it->first);
+    }
+    catch (...) {
+        // libpqxx 7 prepares at once. What could not be prepared now, for want of a table say, may be the next time.
+        names_.erase(it);
+        throw;
+    }
     return it->second;
 }
 
