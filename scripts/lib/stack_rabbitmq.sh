@@ -33,6 +33,7 @@ distribution.listener.port_range.min = ${conf[dist_port]}
 distribution.listener.port_range.max = ${conf[dist_port]}
 disk_free_limit.absolute = 50MB
 vm_memory_high_watermark.absolute = 1GB
+max_message_size = 134217728
 CONF
 }
 
