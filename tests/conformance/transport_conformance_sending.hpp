@@ -121,7 +121,7 @@ TEST_CASE_TEMPLATE_DEFINE("id, type, content type, headers and body arrive byte 
     CHECK(received.id == sent.id);
     CHECK(received.type == sent.type);
     CHECK(received.content_type == sent.content_type);
-    CHECK(received.headers == sent.headers);
+    CHECK(in_order_of_name(received.headers) == in_order_of_name(sent.headers));  // RabbitMQ 4 keeps no order
     CHECK((received.body == sent.body));  // not printed if it fails: it may be large
     CHECK(deliveries[0].problem == "");
 }

@@ -69,6 +69,12 @@ inline bool all_confirmed(std::vector<ports::receipt> const& receipts)
     return true;
 }
 
+inline core::header_list in_order_of_name(core::header_list headers)
+{
+    std::ranges::sort(headers);
+    return headers;
+}
+
 /// Whether it becomes true within `bound`.
 inline bool eventually(std::function<bool()> const& is_true, std::chrono::milliseconds bound = patience)
 {

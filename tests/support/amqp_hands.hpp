@@ -196,6 +196,23 @@ public:
             AMQP_STATUS_OK)
             fail("publishing");
     }
+    /// The message as this broker delivers it from a quorum queue, such as the services' are: RabbitMQ 4 passes headers
+    /// on in another order than they came in, and one of two that have the same name.
+    raw_message as_delivered(raw_message message)
+    {
+        message.destination = "e2e.probe";
+        std::string const queue = "skald.e2e.probe";
+        amqp_table_entry_t kind{amqp_cstring_bytes("x-queue-type"), text_field("quorum")};
+        amqp_queue_declare(connection_, 1, bytes(queue), 0, 1, 0, 0, {1, &kind});
+        check_last("declaring a quorum queue");
+        send(message);
+        expect_accepted();
+        auto delivered = get(queue);
+        for (int left = 100; !delivered && left > 0; --left) delivered = get(queue);
+        delete_queue(queue);
+        if (!delivered) fail("getting a message back");
+        return *delivered;
+    }
     /// Whether the broker has taken everything so far and did not close the channel over it.
     void expect_accepted() { waiting_in("skald.orders"); }
 

@@ -226,7 +226,8 @@ TEST_CASE("a number beyond 64 signed bits in a delivery does not pay the custome
     s.close_in_order();
 }
 
-TEST_CASE("a header that is there twice is ambiguous, and parked")
+// A broker that passes on one of the two (RabbitMQ 4) leaves nothing to doubt: that one counts.
+TEST_CASE("a header that is delivered twice is ambiguous, and parked")
 {
     shop s;
     amqp_hands hands{broker()};
@@ -234,9 +235,16 @@ TEST_CASE("a header that is there twice is ambiguous, and parked")
     auto m = *std::ranges::find(genuine, "payments", &raw_message::destination);
     give_new_key(m, "twice");
     m.add("x-idempotency-key", text_field("other:charge-payment"));
+    auto const delivered = hands.as_delivered(m);
+    bool const ambiguous = std::ranges::count(delivered.headers, "x-idempotency-key", [](auto const& header) {
+                               return view(header.key);
+                           }) == 2;
     hands.send(m);
-    CHECK(eventually([&] { return s.payments_db.count("skald.parked") == 1; }, std::chrono::seconds{5}));
-    CHECK(s.payments_db.count("charge") == 1);
+    auto const parked = [&] { return s.payments_db.count("skald.parked"); };
+    auto const charged = [&] { return s.payments_db.count("charge"); };
+    CHECK(eventually([&] { return parked() + charged() == 2; }, std::chrono::seconds{5}));
+    CHECK(parked() == (ambiguous ? 1 : 0));
+    CHECK(charged() == (ambiguous ? 1 : 2));
     s.close_in_order();
 }
 
