@@ -192,6 +192,19 @@ TEST_CASE("published messages leave with the commit, under keys derived from the
     CHECK(ids == "k:weigh.1.weighed k:weigh.2.weighed ");
 }
 
+TEST_CASE("a statement that could not be prepared is prepared when it can be")
+{
+    depot d;
+    d.weigh = [&](skald::step_context& ctx, parcel&) -> skald::outcome {
+        if (ctx.attempt() == 2) d.db().run("CREATE TABLE came_late (n int)");
+        ctx.sql("INSERT INTO came_late VALUES (1)");
+        return skald::done();
+    };
+    d.go();
+    CHECK(d.record("weigh") == "completed|2|0");
+    CHECK(d.saga_status("k") == "completed");
+}
+
 TEST_CASE("a published message can't have a type that makes its key read as another step's")
 {
     depot d;
