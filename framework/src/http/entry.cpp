@@ -60,8 +60,7 @@ response try_again_later(int status, std::string_view type, std::string_view det
 response outcome_unknown()
 {
     return try_again_later(503, "outcome-unknown",
-                           "the database did not say whether the request took effect; send it "
-                           "again with the same key to learn it");
+                           "it is not known whether the request took effect; send it again with the same key to learn it");
 }
 
 }  // namespace
@@ -107,8 +106,7 @@ catch (ports::fault const& met) {
 catch (std::exception const& error) {
     store_.rollback();
     log_.error("entry.failed", {{"error", error.what()}});
-    if (committed_)
-        return try_again_later(503, "outcome-unknown", "send the request again with the same key to learn its outcome");
+    if (committed_) return outcome_unknown();
     return problem(500, "the request could not be served; it had no effect");
 }
 

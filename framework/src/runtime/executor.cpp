@@ -260,7 +260,8 @@ void executor::snooze(step_delivery const& work, std::chrono::milliseconds wait)
     add_report(changes, work.envelope, service_,
                {core::step_status::retrying, claimed.attempts - 1, core::saga_state::running, false, "snoozed",
                 store_.claimed_at()});
-    changes.messages.push_back(to_enqueue(again, work.delivery.message.body, core::wait_within(again.deadline(), now(), std::max(wait, 1ms))));
+    wait = core::wait_within(again.deadline(), now(), std::max(wait, 1ms));
+    changes.messages.push_back(to_enqueue(again, work.delivery.message.body, wait));
     commit(changes);
 }
 
