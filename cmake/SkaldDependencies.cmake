@@ -5,8 +5,8 @@ find_package(PkgConfig REQUIRED)
 find_package(OpenSSL 3 REQUIRED)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
-# Boost is used for its headers only (Asio, Beast), so its components are not asked for.
-find_package(Boost 1.81 REQUIRED)
+# Boost for its headers only (Asio, Beast), so no components. By its own package file: CMake has dropped its module.
+find_package(Boost 1.81 REQUIRED CONFIG)
 # libpqxx 6 has no CMake package; pkg-config knows both 6 and 7.
 pkg_check_modules(libpqxx REQUIRED IMPORTED_TARGET GLOBAL libpqxx>=6.4)
 pkg_check_modules(libpq REQUIRED IMPORTED_TARGET GLOBAL libpq>=14)
