@@ -8,7 +8,7 @@ readonly base_packages=(
   g++ cmake ninja-build pkg-config git ca-certificates curl
   libpqxx-dev librabbitmq-dev libssl-dev libfmt-dev
   nlohmann-json3-dev doctest-dev libcli11-dev librapidcheck-dev
-  postgresql postgresql-client rabbitmq-server
+  postgresql postgresql-client rabbitmq-server pgbouncer
   procps util-linux
 )
 readonly policy_file=/usr/sbin/policy-rc.d
@@ -158,8 +158,12 @@ install_missing() {
 }
 
 hint_next_boot() {
-  [[ -d /run/systemd/system && " $* " == *' rabbitmq-server '* ]] || return 0
-  say "no service was started; Debian's package starts rabbitmq-server at the next boot unless: systemctl disable rabbitmq-server"
+  local name
+  [[ -d /run/systemd/system ]] || return 0
+  for name in rabbitmq-server pgbouncer; do
+    [[ " $* " == *" $name "* ]] || continue
+    say "no service was started; Debian's package starts $name at the next boot unless: systemctl disable $name"
+  done
 }
 
 main() {

@@ -52,6 +52,3 @@ SELECT (SELECT count(*) FROM skald.parked), (SELECT count(*) FROM skald.saga WHE
        (SELECT count(*) FROM skald.saga
          WHERE status IN ('running', 'compensating') AND created_at < clock_timestamp() - interval '1 hour'),
        (SELECT count(*) FROM skald.saga WHERE forgetting <> '{}' AND asked_at < clock_timestamp() - interval '1 day')
-
--- name: doctor_backend
-SELECT pg_backend_pid()

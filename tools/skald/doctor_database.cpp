@@ -2,6 +2,7 @@
 
 #include "postgres/conninfo.hpp"
 #include "postgres/migrate.hpp"
+#include "postgres/pooler.hpp"
 #include "skald_operator_queries.hpp"
 
 #include <pqxx/pqxx>
@@ -86,27 +87,25 @@ void examine_clock(pqxx::connection& c, findings& found)
         "servers");
 }
 
-// With a second session in its way, the next transaction of the first gets another backend where a pooler hands them out
-// one transaction at a time (reliability F16).
 void examine_pooler(pqxx::connection& c, std::string const& conninfo, findings& found)
-{
-    auto const backend = [](pqxx::connection& on) { return run(on, q::doctor_backend)[0][0].as<int>(); };
-    auto const first = backend(c);
-    pqxx::connection other{conninfo};
-    pqxx::work holds{other};
-    holds.exec(std::string{q::doctor_backend});
-    bool const moved = backend(c) != first;
-    bool const between = c.backendpid() != first;
-    if (moved)
-        found.push_back({"pooler", health::problem,
-                         "a pooler in transaction mode stands before the database: what Skald sets and "
-                         "prepares on a session is lost",
-                         "connect to the server itself, or in session mode"});
+try {
+    auto const between = postgres::find_pooling(c, conninfo);
+    if (between == postgres::pooling::transactions)
+        found.push_back(
+            {"pooler", health::problem,
+             "a pooler in transaction mode stands before the database: what Skald sets, prepares and locks on a "
+             "session is lost; its workers refuse to start",
+             "connect to the server itself, or let the pooler work by session (pgbouncer: pool_mode = session)"});
     else
-        add(found, "pooler", !between, health::warning,
-            between ? "a pooler stands before the database; session mode, as far as can be seen"
-                    : "connected to the server itself",
-            "see that it pools sessions, and not transactions");
+        add(found, "pooler", between == postgres::pooling::none, health::warning,
+            between == postgres::pooling::none
+                ? "connected to the server itself"
+                : "a pooler stands before the database, in session mode as far as can be seen",
+            "see that it keeps pooling by session, with a pool of lanes + HTTP lanes + 2 for each process");
+}
+catch (pqxx::broken_connection const& error) {
+    found.push_back({"pooler", health::problem, error.what(),
+                     "give it a pool of lanes + HTTP lanes + 2 for each process, or connect to the server itself"});
 }
 
 void examine_xmin(pqxx::connection& c, findings& found)

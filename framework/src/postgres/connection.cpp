@@ -2,6 +2,7 @@
 
 #include "core/failpoint.hpp"
 #include "postgres/conninfo.hpp"
+#include "postgres/pooler.hpp"
 #include "skald_queries.hpp"
 
 #include <skald/errors.hpp>
@@ -80,11 +81,21 @@ connection::connection(connection_options const& options)
 {
     forbid_reconnecting(connection_);
     breaker_.hold(connection_.sock());
+    examine_pooler(options);
     run(session_settings(options));
     if (run("SELECT to_regprocedure('skald.note_forgotten(jsonb)') IS NOT NULL")[0][0].as<bool>())
         run(prepare_everything());
     else
         throw configuration_error{"the database has no schema `skald`, or an old one: run `skald migrate`"};
+}
+
+// Once in a process: before the first of its settings could land on somebody else's session.
+void connection::examine_pooler(connection_options const& options)
+{
+    if (server_->pooler_examined) return;
+    sockets::watched const bounded{watchdog_, sockets::watchdog::clock::now() + answer_within_};
+    refuse_transaction_pooler(connection_, with_defaults(options.url, options.application_name));
+    server_->pooler_examined = true;
 }
 
 pqxx::result connection::run(std::string const& text)

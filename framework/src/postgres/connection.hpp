@@ -36,7 +36,8 @@ struct connection_options
 class connection
 {
 public:
-    /// Throws what pqxx throws; configuration_error where the database has not been migrated.
+    /// Throws what pqxx throws; configuration_error where the database has not been migrated, or stands behind a pooler
+    /// that hands its sessions out by transaction.
     explicit connection(connection_options const& options);
 
     /// Runs text of ours: one or several statements. The result is that of the last. Ends within statement_timeout and
@@ -57,6 +58,8 @@ public:
     bool is_usable() const { return is_open() && node_ == server_->node; }
 
 private:
+    void examine_pooler(connection_options const& options);
+
     std::shared_ptr<server_state> server_;
     std::uint64_t node_;  // server_state::node from before it was made
     pqxx::connection connection_;

@@ -3,6 +3,7 @@
 #include "core/fingerprint.hpp"
 #include "core/text.hpp"
 #include "postgres/conninfo.hpp"
+#include "postgres/pooler.hpp"
 #include "skald_migrate_queries.hpp"
 #include "skald_migrations.hpp"
 
@@ -79,7 +80,9 @@ std::vector<migration> own_migrations()
 std::vector<std::string> migrate(std::string const& url, std::string const& service,
                                  std::vector<migration> const& migrations)
 {
-    pqxx::connection c{with_defaults(url, "skald/migrate")};
+    auto const conninfo = with_defaults(url, "skald/migrate");
+    pqxx::connection c{conninfo};
+    refuse_transaction_pooler(c, conninfo);  // or the lock would stay behind on somebody else's session
     // Several services and replicas may start at once. The lock goes with the connection.
     pqxx::nontransaction{c}.exec(std::string{migrate_queries::lock_migrations});
     pqxx::nontransaction{c}.exec(std::string{migrate_queries::create_migration_table});
@@ -116,7 +119,9 @@ std::string owner_of(pqxx::connection& c)
 
 void own_database(std::string const& url, std::string const& service)
 {
-    pqxx::connection c{with_defaults(url, "skald/migrate")};
+    auto const conninfo = with_defaults(url, "skald/migrate");
+    pqxx::connection c{conninfo};
+    refuse_transaction_pooler(c, conninfo);
     if (!pqxx::nontransaction{c}.exec(std::string{migrate_queries::is_migrated})[0][0].as<bool>())
         throw configuration_error{"the database has no schema `skald`, or an old one: run `skald migrate`"};
     own(c, service);

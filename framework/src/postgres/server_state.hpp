@@ -15,6 +15,9 @@ struct server_state
     /// Counts the commits of which nobody could say whether they are durable. A record that was met after one is taken for
     /// decided only when a later commit has waited for the standbys.
     std::atomic<std::uint64_t> doubts{0};
+
+    /// Whether somebody has looked that no pooler stands before it that hands out its sessions by transaction.
+    std::atomic<bool> pooler_examined{false};
 };
 
 }  // namespace skald::postgres

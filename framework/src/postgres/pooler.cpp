@@ -1,0 +1,71 @@
+#include "postgres/pooler.hpp"
+
+#include "skald_session_queries.hpp"
+#include "sockets/socket_breaker.hpp"
+
+#include <skald/errors.hpp>
+
+#include <pqxx/except>
+#include <pqxx/nontransaction>
+#include <pqxx/result>
+
+namespace skald::postgres {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto answer_within = 5s;
+
+// Other clients of the pooler may be in the way of one look, but hardly of so many.
+constexpr int looks = 8;
+
+int backend_of(pqxx::connection& c)
+{
+    return pqxx::nontransaction{c}.exec(std::string{session_queries::backend})[0][0].as<int>();
+}
+
+// Two clients never have one of the server's sessions in common, and neither ever changes it, unless somebody takes it away
+// from them between two transactions. We ask twice in a row because a pooler that goes round two servers would else show
+// each of us the same one every time.
+bool share_sessions(pqxx::connection& a, pqxx::connection& b)
+{
+    auto const ours = backend_of(a);
+    for (int look = 0; look < looks; ++look)
+        if (backend_of(b) == ours || backend_of(a) != ours || backend_of(a) != ours) return true;
+    return false;
+}
+
+}  // namespace
+
+pooling find_pooling(pqxx::connection& c, std::string const& conninfo)
+{
+    // A pooler makes up the number that a client gets at its start.
+    if (c.backendpid() == backend_of(c)) return pooling::none;
+
+    pqxx::connection other{conninfo};
+    sockets::socket_breaker breaker;
+    breaker.hold(other.sock());
+    sockets::watchdog watchdog{breaker};
+    watchdog.watch(sockets::watchdog::clock::now() + answer_within);
+    try {
+        auto const found = share_sessions(c, other) ? pooling::transactions : pooling::sessions;
+        watchdog.done();
+        return found;
+    }
+    catch (pqxx::failure const&) {
+        if (watchdog.done()) throw;
+        throw pqxx::broken_connection{"the pooler before the database gave a second connection no server within 5 s: "
+                                      "its pool is too small, or used up"};
+    }
+}
+
+void refuse_transaction_pooler(pqxx::connection& c, std::string const& conninfo)
+{
+    if (find_pooling(c, conninfo) != pooling::transactions) return;
+    throw configuration_error{
+        "DATABASE_URL leads to a pooler that hands out server connections for one transaction at a "
+        "time: what Skald sets, prepares and locks on a session would be lost. Connect to the server "
+        "itself, or let the pooler work by session (pgbouncer: pool_mode = session)"};
+}
+
+}  // namespace skald::postgres
