@@ -44,6 +44,7 @@ void server_operator::start(std::string const& server) const
         }
         catch (std::runtime_error const&) {
             if (tries == start_tries) throw;
+            // What was killed just now may still hold its port, its shared memory or its node's name for a moment.
             std::this_thread::sleep_for(std::chrono::seconds{1});
         }
     }

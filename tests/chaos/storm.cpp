@@ -271,7 +271,7 @@ std::future<void> storm::begin_at_server(fault const& what)
         case fault_kind::broker_restarted: return take_down(broker_operator_, broker, true, what.lasts);
         case fault_kind::broker_alarm:
             broker_operator_.rabbitmqctl("set_vm_memory_high_watermark 0.0000001");
-            std::this_thread::sleep_for(what.lasts);
+            std::this_thread::sleep_for(what.lasts);  // the fault itself
             broker_operator_.rabbitmqctl("set_vm_memory_high_watermark 0.4");
             return;
         case fault_kind::broker_connections_closed: broker_operator_.rabbitmqctl("close_all_connections storm"); return;
@@ -285,7 +285,7 @@ void storm::take_down(server_operator const& who, std::string const& server, boo
 {
     if (in_order) who.stop(server);
     else who.kill(server);
-    std::this_thread::sleep_for(lasts);
+    std::this_thread::sleep_for(lasts);  // the fault itself
     who.start(server);
 }
 

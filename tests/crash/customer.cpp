@@ -33,6 +33,7 @@ void customer::run(std::stop_token const& stop)
         }
         // Before another try could make it a lie, the harness looks whether it is one.
         while (is_promise && !stop.stop_requested() && looked_at_ < history().size()) std::this_thread::sleep_for(5ms);
+        // As a client would, and so that one that is refused at once does not fill the history while a process is away.
         if (!was_heard) std::this_thread::sleep_for(20ms);
         else if (!answer()) std::this_thread::sleep_for(100ms);
     }
@@ -69,7 +70,7 @@ heard customer::ask_again() const
 {
     auto told = ask(shop_.port());
     for (int tries = 1; tries < 10 && !is_final(told.status); ++tries) {
-        std::this_thread::sleep_for(50ms);
+        std::this_thread::sleep_for(50ms);  // a 409 or 503 asks for a pause
         told = ask(shop_.port());
     }
     return told;
