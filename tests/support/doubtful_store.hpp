@@ -21,7 +21,7 @@ public:
         return inner_.begin(items, wait);
     }
     detail::unit_of_work& unit() override { return inner_.unit(); }
-    std::string const& claimed_at() const override { return inner_.claimed_at(); }
+    core::instant claimed_at() const override { return inner_.claimed_at(); }
     void write(ports::changes const& what) override { inner_.write(what); }
     bool is_still_claimed() noexcept override { return inner_.is_still_claimed(); }
     void rollback() noexcept override { inner_.rollback(); }

@@ -211,7 +211,7 @@ void entry::commit(call const& c, request_context const& ctx, response const& an
         first.itinerary = core::make_itinerary(saga.plan);
         first.home = service_;
         first.traceparent = c.received.header("traceparent").substr(0, 128);
-        if (saga.deadline.count() > 0) first.saga_deadline = claimed_at() + saga.deadline;
+        if (saga.deadline.count() > 0) first.saga_deadline = store_.claimed_at() + saga.deadline;
         changes.sagas.push_back(
             {c.id, saga.definition, saga.version, saga.data, first.itinerary.text(), first.saga_deadline});
 
@@ -232,11 +232,6 @@ void entry::commit(call const& c, request_context const& ctx, response const& an
     committed_ = true;  // from here on nobody is told that it had no effect
     SKALD_FAILPOINT("entry.committed");
     if (!changes.messages.empty()) relay_.notify();
-}
-
-core::instant entry::claimed_at() const
-{
-    return core::parse_instant(store_.claimed_at()).value();
 }
 
 scope_function scope_from_header(std::string name)

@@ -31,7 +31,6 @@ private:
     response run(call const& c);
     std::optional<response> refuse(call const& c, response const& answer);
     response replay(call const& c);
-    core::instant claimed_at() const;
     void commit(call const& c, request_context const& ctx, response const& answer);
 
     std::string service_;

@@ -144,8 +144,8 @@ public:
     /// The transaction that begin() opened, for the step.
     virtual detail::unit_of_work& unit() = 0;
 
-    /// The server's clock when begin() claimed, as core::write_instant() writes it.
-    virtual std::string const& claimed_at() const = 0;
+    /// The server's clock when begin() claimed.
+    virtual core::instant claimed_at() const = 0;
 
     /// Writes `what` and commits, in one round trip, after making sure that it is still the transaction that claimed.
     /// Throws fault; after `in_doubt` nobody knows, and begin() with the same items finds out.

@@ -99,7 +99,7 @@ try {
         answers.at(row[0].as<std::size_t>() - 1) = {parse_verdict(row[1].c_str()), row[2].as<int>(), row[3].as<bool>(),
                                                       parse_cause(row[4].c_str()), row[5].c_str()};
     transaction_id_ = rows[0][6].is_null() ? "" : rows[0][6].c_str();
-    claimed_at_ = rows[0][7].c_str();
+    claimed_at_ = core::parse_instant(rows[0][7].c_str()).value();
     refuse_read_only_node(rows[0][8].c_str() == std::string_view{"on"});
     if (!answers.front().held) settle_doubts(answers.front().verdict);
     transaction_.emplace(connection_->raw());

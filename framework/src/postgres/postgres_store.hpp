@@ -20,7 +20,7 @@ public:
     std::vector<ports::claim_answer> begin(std::span<ports::claim_item const> items,
                                            std::optional<std::chrono::milliseconds> wait) override;
     detail::unit_of_work& unit() override { return *this; }
-    std::string const& claimed_at() const override { return claimed_at_; }
+    core::instant claimed_at() const override { return claimed_at_; }
     void commit(ports::changes const& what) override;
     void write(ports::changes const& what) override;
     bool is_still_claimed() noexcept override;
@@ -46,7 +46,7 @@ private:
     // What the step sees. It never sends BEGIN or COMMIT by itself, so a step that calls commit() on it commits nothing.
     std::optional<pqxx::nontransaction> transaction_;
     std::string transaction_id_;  // empty while nothing was written
-    std::string claimed_at_;
+    core::instant claimed_at_{};
     bool in_transaction_{};
     bool connection_is_suspect_{};
     std::uint64_t doubts_settled_{};  // server_state::doubts that a commit of ours came after

@@ -33,6 +33,7 @@ public:
 
 private:
     struct step_delivery;
+    struct next_try;
 
     void read_and_settle(ports::delivery const& d);
     std::string not_hosted(step_delivery const& work) const;
@@ -44,18 +45,22 @@ private:
     void decide(step_delivery const& work, core::event what, std::string const& why);
     void write_no(step_delivery const& work, ports::claim_answer const& claimed, core::event what, std::string const& why);
     void fail(step_delivery const& work, std::string const& why);
+    void exhaust(step_delivery const& work, ports::claim_answer const& claimed, std::string const& why);
     void snooze(step_delivery const& work, std::chrono::milliseconds wait);
+    void try_again(step_delivery const& work, next_try const& next);
     void come_back_later(step_delivery const& work, std::chrono::milliseconds wait);
     void give_up(step_delivery const& work, std::string_view reason, std::string const& why);
+    void write_parked(step_delivery const& work, ports::claim_answer const& claimed, std::string_view reason,
+                      std::string const& why);
     void note(ports::delivery const& d, std::vector<std::string> ports::changes::*told);
     void take_order(ports::delivery const& d);
     void set_step_deadline(step_delivery const& work, core::envelope& again) const;
-    core::instant now() const;
 
     ports::parked_delivery to_park(step_delivery const& work, std::string_view reason, std::string const& why) const;
     void add_transition(ports::changes& changes, step_delivery const& work, ports::claim_answer const& claimed,
                         core::event what, std::string const& why, std::string body);
     bool claim_again(step_delivery const& work, ports::claim_answer& claimed);
+    bool claim_to_try_again(step_delivery const& work, ports::claim_answer& claimed);
     void commit(ports::changes const& changes);
 
     std::string service_;

@@ -16,7 +16,7 @@ std::string progress_body(core::envelope const& e, std::string_view service, ste
                           {"service", service},
                           {"status", core::name_of(report.status)},
                           {"attempts", report.attempts},
-                          {"at", report.at}};
+                          {"at", core::write_instant(report.at)}};
     if (!report.error.empty()) member["error"] = core::storable_text(report.error);
     if (report.saga_may_have_changed) {
         member["saga"] = core::name_of(report.saga);

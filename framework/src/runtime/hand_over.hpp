@@ -30,7 +30,7 @@ struct step_report
     core::saga_state saga{};
     bool saga_may_have_changed{};
     std::string error;
-    std::string at;  // the server's clock
+    core::instant at;  // by the server's clock
 };
 
 /// In the home's own database the saga's row changes in the same transaction; elsewhere a progress message is sent home.
