@@ -42,10 +42,7 @@ public:
             << more << '\n';
         process_ =
             std::make_unique<service_process>(command().front(), arguments(), environment{{"PATH", "/usr/bin:/bin"}});
-        process_->start();
-        if (!eventually([&] { return process_->has_logged("process up") || !process_->is_running(); }) ||
-            !process_->is_running())
-            throw std::runtime_error{"pgbouncer did not start (scripts/setup.sh installs it): " + process_->log()};
+        start();
     }
     pooler(pooler const&) = delete;
     pooler& operator=(pooler const&) = delete;
@@ -62,9 +59,23 @@ public:
         return "postgresql://app@127.0.0.1:" + std::to_string(port_) + '/' + database.name();
     }
 
-    std::string log() const { return process_->log(); }
+    /// Every connection through it breaks at once, whatever it is at.
+    void kill_and_restart()
+    {
+        process_->kill(SIGKILL);
+        process_->wait();
+        start();
+    }
 
 private:
+    void start()
+    {
+        process_->start();
+        if (!eventually([&] { return process_->has_logged("process up") || !process_->is_running(); }) ||
+            !process_->is_running())
+            throw std::runtime_error{"pgbouncer did not start (scripts/setup.sh installs it): " + process_->log()};
+    }
+
     static std::string server()
     {
         pqxx::connection c{required("DATABASE_URL")};

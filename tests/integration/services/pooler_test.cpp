@@ -119,19 +119,23 @@ TEST_CASE("behind a pooler by transaction no command sets anything on somebody e
     CHECK(lock_timeout() == before);
 }
 
-TEST_CASE("behind a pooler by session sagas run as they do without")
+TEST_CASE("behind a pooler by session sagas run as they do without, also where it is killed under them")
 {
     shop s;
-    pooler const between{"session"};
+    pooler between{"session"};
     s.orders.set_variable("DATABASE_URL", between.url(s.orders_db));
     s.payments.set_variable("DATABASE_URL", between.url(s.payments_db));
     s.shipping.set_variable("DATABASE_URL", between.url(s.shipping_db));
     s.open();
-    for (int i = 0; i < 20; ++i)
-        REQUIRE(s.order("k" + std::to_string(i), {.sku = i % 4 == 0 ? "rare" : "lamp"}).status == 202);
+    for (int i = 0; i < 40; ++i) {
+        order_request const what{.sku = i % 4 == 0 ? "rare" : "lamp"};
+        if (i % 10 == 9) between.kill_and_restart();
+        REQUIRE(eventually([&] { return s.order("k" + std::to_string(i), what).status == 202; }));
+    }
     REQUIRE(s.all_end());
     REQUIRE(s.outboxes_empty());
     s.check_books(100001, 1000);
+    CHECK(s.orders_db.count("skald.saga") == 40);
     CHECK(s.parked_in_all() == 0);
     s.close_in_order();
 }
