@@ -23,6 +23,7 @@ struct order_record
     bool accepted{};      // a 202 was received
     int answers{};        // how many 202s
     int fresh_answers{};  // how many of them did not call themselves replayed: at most one may
+    std::chrono::microseconds answered_after{};  // from when the first request was due
     std::string order_id;
     std::string saga;
     std::string location;

@@ -1,5 +1,6 @@
 #include "order_load.hpp"
 
+#include <algorithm>
 #include <deque>
 
 namespace order_demo {
@@ -42,14 +43,22 @@ void order_load::start(client_work work)
         });
 }
 
+/// When the rate has its turn come; without a rate, now.
+std::chrono::steady_clock::time_point order_load::due(std::size_t order) const
+{
+    using clock = std::chrono::steady_clock;
+    if (orders_per_second_ <= 0) return clock::now();
+    std::chrono::duration<double> const after{static_cast<double>(order) / orders_per_second_};
+    return started_ + std::chrono::duration_cast<clock::duration>(after);
+}
+
 /// False if the client is to stop instead.
 bool order_load::wait_for_turn(std::size_t order, order_client const& client) const
 {
-    std::chrono::duration<double> const after{orders_per_second_ > 0 ? static_cast<double>(order) / orders_per_second_
-                                                                     : 0};
-    while (held_ || std::chrono::steady_clock::now() < started_ + after) {
+    auto const turn = due(order);
+    for (auto now = std::chrono::steady_clock::now(); held_ || now < turn; now = std::chrono::steady_clock::now()) {
         if (client.stopped()) return false;
-        std::this_thread::sleep_for(look_again);
+        std::this_thread::sleep_until(held_ ? now + look_again : std::min(turn, now + look_again));
     }
     return !client.stopped();
 }
@@ -63,8 +72,11 @@ void order_load::place_orders(order_client& client)
     };
     for (auto i = next_++; i < plan_.orders.size() && wait_for_turn(i, client); i = next_++) {
         auto const& order = plan_.orders[i];
+        auto const began = due(i);  // a client that comes late to an order does not make its answer any quicker
         if (order.sent_again == again::at_once) client.place_twice_at_once(order, records_[i]);
         else client.place(order, records_[i]);
+        records_[i].answered_after =
+            std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - began);
         if (order.sent_again == again::soon) soon.push_back(i);
         repeat_down_to(orders_between);
     }

@@ -43,6 +43,7 @@ private:
     using client_work = void (order_load::*)(order_client&);
 
     void start(client_work work);
+    std::chrono::steady_clock::time_point due(std::size_t order) const;
     bool wait_for_turn(std::size_t order, order_client const& client) const;
     void place_orders(order_client& client);
     void repeat_and_look_up(order_client& client);
