@@ -1,4 +1,4 @@
--- One batch; the connection commits by itself. ($1 days, $2 sagas)
+-- One batch, in the caller's transaction. ($1 days, $2 sagas)
 -- name: purge
 SELECT asked, sagas, answers, forgotten, records, postponed
   FROM skald.purge($1::integer * interval '1 day', $2::integer)

@@ -39,7 +39,7 @@ foreach(i RANGE ${last})
     endif()
 
     # The lines stay, empty, so that the others keep their numbers.
-    string(REGEX REPLACE "\n[^\n]*SKALD_(FAILPOINT|FAILPOINT_SOCKET|MUTANT)\\([^\n]*" "\n" text "${text}")
+    string(REGEX REPLACE "\n[^\n]*SKALD_(FAILPOINT|FAILPOINT_IF|FAILPOINT_SOCKET|MUTANT)\\([^\n]*" "\n" text "${text}")
     if(text MATCHES "SKALD_FAILPOINT|SKALD_MUTANT")
         message(SEND_ERROR "${source}: a failpoint or mutant must be one whole line")
     endif()

@@ -23,7 +23,6 @@ constexpr char const* undo_of_what_never_ran =
 
 }  // namespace
 
-// Retention that is too short joins them with the code that deletes old records.
 std::vector<mutant> const& all_mutants()
 {
     static std::vector<mutant> const all{
@@ -37,6 +36,7 @@ std::vector<mutant> const& all_mutants()
         {"in_doubt_as_committed", {"store.committing=reset@1/forward/payments"}},
         {"in_doubt_as_failed", {"store.commit_sent=reset@1/forward/orders"}},
         {"answer_not_stored", {"forward"}},
+        {"retention_too_short", {"purged"}},
         {"guard_by_select", {"step.ran=sleep:500@1/twice/payments"}, true},
         {"undo_of_what_never_ran", {"overtaken"}, true},
     };

@@ -1,6 +1,7 @@
 #include "admin/housekeeper.hpp"
 
 #include "core/backoff.hpp"
+#include "core/failpoint.hpp"
 #include "postgres/faults.hpp"
 #include "postgres/literal.hpp"
 
@@ -33,11 +34,19 @@ purged& purged::operator+=(purged const& more)
 
 purged purge_batch(postgres::connection& c, int retention_days, int batch_max)
 {
-    auto const rows = c.run(postgres::execute(
-        "purge", {postgres::literal(std::int64_t{retention_days}), postgres::literal(std::int64_t{batch_max})}));
+    SKALD_MUTANT("retention_too_short", retention_days = 1);
+    auto const rows = c.run("BEGIN;" + postgres::execute("purge", {postgres::literal(std::int64_t{retention_days}),
+                                                                  postgres::literal(std::int64_t{batch_max})}));
     auto const& row = rows[0];
-    return {row[0].as<std::int64_t>(), row[1].as<std::int64_t>(), row[2].as<std::int64_t>(),
-            row[3].as<std::int64_t>(), row[4].as<std::int64_t>(), row[5].as<bool>()};
+    purged const done{row[0].as<std::int64_t>(), row[1].as<std::int64_t>(), row[2].as<std::int64_t>(),
+                      row[3].as<std::int64_t>(), row[4].as<std::int64_t>(), row[5].as<bool>()};
+    SKALD_FAILPOINT_IF(done.asked > 0, "purge.asked");
+    SKALD_FAILPOINT_IF(done.forgotten > 0, "purge.forgotten");
+    SKALD_FAILPOINT_IF(done.sagas > 0, "purge.collected");
+    SKALD_FAILPOINT_IF(done.did_something(), "purge.committing");
+    c.run("COMMIT");
+    SKALD_FAILPOINT_IF(done.did_something(), "purge.committed");
+    return done;
 }
 
 housekeeper::housekeeper(housekeeping_options options, postgres::connection_options database, runtime::backlog& backlog,

@@ -31,7 +31,8 @@ struct purged
     purged& operator+=(purged const& more);
 };
 
-/// One batch of each kind, in a transaction of its own. Throws what pqxx throws.
+/// One batch of each kind, in a transaction of its own. Throws what pqxx throws; `c` may then have that transaction open,
+/// and is only good for being closed.
 purged purge_batch(postgres::connection& c, int retention_days, int batch_max);
 
 struct housekeeping_options

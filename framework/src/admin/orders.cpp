@@ -1,5 +1,6 @@
 #include "admin/orders.hpp"
 
+#include "core/failpoint.hpp"
 #include "postgres/literal.hpp"
 
 #include <pqxx/pqxx>
@@ -9,9 +10,11 @@ namespace skald::admin {
 nlohmann::json give(postgres::connection& c, order const& what)
 {
     using postgres::literal;
+    SKALD_FAILPOINT("order.giving");
     auto const rows =
         c.run(postgres::execute("request_control", {literal(what.action), literal(what.saga.scope),
                                                     literal(what.saga.key), literal(what.reason), literal(what.by)}));
+    SKALD_FAILPOINT("order.given");
     return nlohmann::json::parse(rows[0][0].c_str());
 }
 

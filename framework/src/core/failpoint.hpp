@@ -80,12 +80,32 @@ inline constexpr std::array failpoints{
               "a copy of the delivery comes later; the delivery itself comes again too"},
     failpoint{"delivery.parked", fault_socket::consumer, "C03", "parked once; delivered again, and still parked once"},
     failpoint{"progress.noted", fault_socket::consumer, "S04", "noted; delivered again, and nothing changes"},
+    failpoint{"order.giving", fault_socket::reply, "S01",
+              "given or not, and whoever gave it is not told; given again, it is taken or refused"},
+    failpoint{"order.given", fault_socket::postgres, "S01",
+              "the home has taken it, and its messages are in the outbox; given again, it is taken or refused"},
+    failpoint{"order.read", fault_socket::postgres, "S01", "nothing of the order remains here; delivered again"},
+    failpoint{"order.taking", fault_socket::reply, "S01", "taken or not; delivered again, and taken once"},
+    failpoint{"order.taken", fault_socket::consumer, "S01",
+              "taken, and what waited for it is awake; delivered again, and nothing changes"},
+    failpoint{"purge.asked", fault_socket::postgres, "S05", "nobody was asked to forget; the next batch asks"},
+    failpoint{"purge.forgotten", fault_socket::postgres, "S05",
+              "the service has its records still; the next batch deletes them"},
+    failpoint{"purge.collected", fault_socket::postgres, "S05",
+              "the home has the saga with all its records still; the next batch deletes them"},
+    failpoint{"purge.committing", fault_socket::reply, "S05",
+              "the batch is done, or nothing of it; the next one finds what is left"},
+    failpoint{"purge.committed", fault_socket::postgres, "S05",
+              "what the batch deleted is gone, and what it asks and answers is in the outbox"},
+    failpoint{"forget.noted", fault_socket::consumer, "S05", "noted; delivered again, and nothing changes"},
+    failpoint{"forgotten.noted", fault_socket::consumer, "S05", "noted; delivered again, and nothing changes"},
 };
 
 /// Deliberate faults of the protocol, by which the crash matrix shows that it would notice them.
-inline constexpr std::array<std::string_view, 10> mutants{
-    "ack_before_commit", "delete_before_confirm", "no_mandatory",          "partial_commit",     "retry_in_broker_only",
-    "busy_is_duplicate", "no_transaction_check",  "in_doubt_as_committed", "in_doubt_as_failed", "answer_not_stored",
+inline constexpr std::array<std::string_view, 11> mutants{
+    "ack_before_commit",    "delete_before_confirm", "no_mandatory",         "partial_commit",
+    "retry_in_broker_only", "busy_is_duplicate",     "no_transaction_check", "in_doubt_as_committed",
+    "in_doubt_as_failed",   "answer_not_stored",     "retention_too_short",
 };
 
 consteval bool is_failpoint(std::string_view name)
@@ -127,6 +147,11 @@ std::string refuse_failpoint_setting(std::string_view variable, std::string_view
         static_assert(::skald::core::is_failpoint(name), "no such failpoint: core/failpoint.hpp lists them all");      \
         ::skald::core::pass_failpoint(::skald::core::number_of_failpoint(name));                                       \
     } while (false)
+/// A point that is passed only where `condition` holds.
+#define SKALD_FAILPOINT_IF(condition, name)                                                                            \
+    do {                                                                                                               \
+        if (condition) SKALD_FAILPOINT(name);                                                                          \
+    } while (false)
 /// Which socket is in use now: for the action `reset`.
 #define SKALD_FAILPOINT_SOCKET(which, descriptor)                                                                      \
     ::skald::core::note_socket(::skald::core::fault_socket::which, descriptor)
@@ -150,6 +175,7 @@ inline std::string refuse_failpoint_setting(std::string_view, std::string_view)
 
 #define SKALD_FAILPOINT(name)                                                                                          \
     static_assert(::skald::core::is_failpoint(name), "no such failpoint: core/failpoint.hpp lists them all")
+#define SKALD_FAILPOINT_IF(condition, name) SKALD_FAILPOINT(name)
 #define SKALD_FAILPOINT_SOCKET(which, descriptor) static_assert(true)
 #define SKALD_MUTANT(name, ...)                                                                                        \
     static_assert(::skald::core::is_mutant(name), "no such mutant: core/failpoint.hpp lists them all")

@@ -14,7 +14,9 @@ try {
     ports::changes changes;
     (changes.*told).push_back(detail::parse_checked(d.message.body).dump());
     store_.write(changes);
-    SKALD_FAILPOINT("progress.noted");
+    SKALD_FAILPOINT_IF(d.message.type == core::progress_type, "progress.noted");
+    SKALD_FAILPOINT_IF(d.message.type == core::forget_type, "forget.noted");
+    SKALD_FAILPOINT_IF(d.message.type == core::forgotten_type, "forgotten.noted");
 }
 catch (data_error const& error) {
     park(d, "malformed", error.what());
@@ -31,7 +33,10 @@ void executor::take_order(ports::delivery const& d)
     if (auto const* bad = std::get_if<core::bad_order>(&order)) return park(d, "malformed", bad->why);
     ports::changes changes;
     changes.orders.push_back(std::get<core::control_order>(std::move(order)));
+    SKALD_FAILPOINT("order.read");
+    SKALD_FAILPOINT("order.taking");
     store_.write(changes);
+    SKALD_FAILPOINT("order.taken");
     relay_.notify();
     log_.info("saga.order_taken", {{"id", d.message.id}});
 }
