@@ -1,10 +1,5 @@
-// The crash matrix: every failpoint, every way, every action. Needs a build with failpoints, and a stack of its own.
-//
-//     crash_matrix                                             everything: the matrix, then the mutants
-//     crash_matrix --only 'step.committed=kill@2/back/payments'    one run; may be given several times
-//     crash_matrix --mutants [NAME]                            the mutants alone, or one of them
-//     crash_matrix --list                                      the names of the runs, without running them
-//     --worlds N                                               how many shops run side by side (4)
+// The crash matrix: every failpoint, every way, every action. Needs a build with failpoints, and a stack of its own; `usage`
+// says how it is called.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -28,6 +23,24 @@ using clock = std::chrono::steady_clock;
 constexpr auto patience = 30s;
 constexpr auto patience_with_mutants = 6s;
 constexpr int tries_per_mutant = 3;
+
+constexpr char const* usage =
+    R"(usage: crash_matrix [--only RUN]... [--matrix] [--mutants [NAME]] [--list] [--worlds N]
+
+Runs the order example's services with a fault at every failpoint, and looks whether the invariants hold. DATABASE_URL,
+AMQP_URL and SKALD_TEST_STACK say where (scripts/test.sh crash sets them).
+
+  (nothing)         everything: the matrix, then the mutants
+  --matrix          the matrix alone
+  --mutants [NAME]  the mutants alone, or one of them
+  --only RUN        one run, such as step.committed=kill@2/back/payments, or a way without a fault, such as back;
+                    may be given several times
+  --list            the names of the runs; goes each way once without a fault, to learn them
+  --worlds N        how many shops run side by side [4]
+  --help            this
+
+Exit codes: 0 all holds, 1 something does not, 2 wrong usage or no servers.
+)";
 
 struct options
 {
@@ -263,10 +276,28 @@ bool run_mutants(options const& chosen)
 
 [[noreturn]] void refuse(std::string const& why)
 {
-    std::fputs(
-        (why + "\nusage: crash_matrix [--only RUN]... [--mutants [NAME]] [--matrix] [--list] [--worlds N]\n").c_str(),
-        stderr);
+    std::fputs(("crash_matrix: " + why + "\n\n" + usage).c_str(), stderr);
     std::exit(2);
+}
+
+plan read_plan(std::string_view name)
+{
+    auto const what = parse_plan(name);
+    if (!what) refuse(fmt::format("'{}' is no name of a run: --list has them all", name));
+    if (!what->point.empty() &&
+        std::ranges::find(core::failpoints, what->point, &core::failpoint::name) == core::failpoints.end())
+        refuse(fmt::format("'{}': there is no failpoint {}", name, what->point));
+    if (!what->point.empty() && std::ranges::find(actions, what->action) == actions.end() &&
+        !what->action.starts_with("sleep:"))
+        refuse(fmt::format("'{}': the actions are kill, throw, reset, stop and sleep:MS", name));
+    return *what;
+}
+
+std::string read_mutant(std::string_view name)
+{
+    if (std::ranges::find(all_mutants(), name, &mutant::name) == all_mutants().end())
+        refuse(fmt::format("there is no mutant '{}': docs/guarantees.md has them all", name));
+    return std::string{name};
 }
 
 options read(int argc, char** argv)
@@ -275,19 +306,25 @@ options read(int argc, char** argv)
     for (int i = 1; i < argc; ++i) {
         std::string_view const word{argv[i]};
         bool const has_value = i + 1 < argc && argv[i + 1][0] != '-';
+        if (word == "--help" || word == "-h") {
+            std::fputs(usage, stdout);
+            std::exit(0);
+        }
         if (word == "--list") chosen.list = true, chosen.with_mutants = false;
         else if (word == "--matrix") chosen.with_mutants = false;
-        else if (word == "--mutants") chosen.with_matrix = false, chosen.mutant = has_value ? argv[++i] : "";
+        else if (word == "--mutants")
+            chosen.with_matrix = false, chosen.mutant = has_value ? read_mutant(argv[++i]) : "";
         else if (word == "--worlds" && has_value) chosen.worlds = std::strtoul(argv[++i], nullptr, 10);
         else if (word == "--only" && has_value) {
-            auto const what = parse_plan(argv[++i]);
-            if (!what) refuse(fmt::format("'{}' is no name of a run: --list has them all", argv[i]));
-            chosen.only.push_back(*what);
+            chosen.only.push_back(read_plan(argv[++i]));
             chosen.with_mutants = false;
         }
-        else refuse(fmt::format("what is '{}'?", word));
+        else if (word == "--worlds" || word == "--only") refuse(fmt::format("{} needs a value", word));
+        else refuse(fmt::format("'{}' is no argument", word));
     }
     if (chosen.worlds == 0) refuse("--worlds is a number from 1");
+    if (!chosen.with_matrix && (chosen.list || !chosen.only.empty()))
+        refuse("--mutants goes neither with --list nor with --only");
     return chosen;
 }
 
