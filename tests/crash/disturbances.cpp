@@ -6,14 +6,8 @@
 #include <nlohmann/json.hpp>
 
 namespace skald::crash {
-namespace {
 
 using namespace std::chrono_literals;
-
-std::string const steps = "create-order@orders=compensatable charge-payment@payments=compensatable "
-                          "arrange-shipping@shipping=pivot confirm-order@orders=retriable";
-
-}  // namespace
 
 void run::send_malformed()
 {
@@ -45,9 +39,10 @@ void run::disturb()
                                        "wait_event_type = 'Lock'") == "0";
             },
             5s);
-        blocker_->abort();
-        blocker_.reset();
+        unblock();
     }
+    give_orders();
+    if (is_forgotten(goes_.besides)) forget();
     if (goes_.besides == disturbance::overtaken &&
         value(
             payments,
@@ -79,22 +74,29 @@ void run::repeat_captured()
         bool const is_new = ++seen_messages_[message.id() + message.destination + message.body] == 1;
         auto const type = message.type();
         auto const parent = [&](std::size_t service, std::string const& step) {
-            if (value(service, "SELECT count(*) FROM skald.idempotency WHERE key = " + sql_text(key_) +
-                                   " AND step = " + sql_text(step)) == "0")
+            if (is_new && value(service, "SELECT count(*) FROM skald.idempotency WHERE key = " + sql_text(key_) +
+                                             " AND step = " + sql_text(step)) == "0")
                 result_.broken.push_back("I9 a ghost: " + message.id() + " was sent, and " + step +
                                          " has not committed");
         };
         if (type == "charge-payment") parent(orders, "create-order");
         if (type == "arrange-shipping") parent(payments, "charge-payment");
         if (type == "confirm-order") parent(shipping, "arrange-shipping");
+        if (is_new && !type.starts_with("skald.")) captured_.push_back(message);
         if (!is_new || goes_.besides != disturbance::twice) continue;
         shop_.hands().send(message);
-        if (type != "skald.progress") ++copies_[number_of_service(message.destination)];
+        if (type != "skald.progress") acks_expected_[number_of_service(message.destination)] += 2;
     }
 }
 
-/// The charge is undone before it arrives: it must stay undone.
-void run::overtake()
+void run::unblock()
+{
+    blocker_->abort();
+    blocker_.reset();
+}
+
+/// A saga that is at the charge, of nobody's making.
+void run::make_up_saga()
 {
     shop_.database(orders).ask(
         "INSERT INTO customer_order VALUES (" + sql_text(key_) +
@@ -103,11 +105,25 @@ void run::overtake()
         sql_text(key_) +
         ", 'create-order');"
         "INSERT INTO skald.saga (scope, key, definition, version, data, itinerary) VALUES ('', " +
-        sql_text(key_) + ", 'place-order', 1, '{}', 'forward 2/4 " + steps + "')");
+        sql_text(key_) + ", 'place-order', 1, '{}', 'forward 2/4 " + std::string{itinerary_steps} + "')");
+}
+
+/// The charge is undone before it arrives: it must stay undone.
+void run::overtake()
+{
+    make_up_saga();
     send_made_up("charge-payment.compensate", "back");
 }
 
-void run::send_made_up(std::string const& step, std::string const& direction)
+/// The charge arrives when it must not begin any more.
+void run::come_late()
+{
+    make_up_saga();
+    send_made_up("charge-payment", "forward", "2020-01-01T00:00:00.000000Z");
+    was_disturbed_ = true;
+}
+
+void run::send_made_up(std::string const& step, std::string const& direction, std::string const& deadline)
 {
     testing::raw_message message;
     message.destination = "payments";
@@ -119,7 +135,8 @@ void run::send_made_up(std::string const& step, std::string const& direction)
     message.set("x-saga-version", "1");
     message.set("x-saga-home", "orders");
     message.set("x-attempt", "1");
-    message.set("x-saga-itinerary", direction + " 2/4 " + steps);
+    message.set("x-saga-itinerary", direction + " 2/4 " + std::string{itinerary_steps});
+    if (!deadline.empty()) message.set("x-saga-deadline", deadline);
     message.body =
         nlohmann::json{{"id", key_}, {"customer", person_}, {"sku", item_}, {"quantity", 1}, {"cents", price}}.dump();
     shop_.hands().send(message);

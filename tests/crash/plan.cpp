@@ -6,18 +6,18 @@
 namespace skald::crash {
 namespace {
 
-unsigned count_in(hit_counts const& counts, std::size_t service, std::string const& point)
+unsigned count_in(hit_counts const& counts, std::size_t place, std::string const& point)
 {
-    auto const found = counts[service].find(point);
-    return found == counts[service].end() ? 0 : found->second;
+    auto const found = counts[place].find(point);
+    return found == counts[place].end() ? 0 : found->second;
 }
 
 /// How many hits of a point the base of a way is run with already.
-unsigned covered(std::map<std::string_view, hit_counts> const& seen, way const& goes, std::size_t service,
+unsigned covered(std::map<std::string_view, hit_counts> const& seen, way const& goes, std::size_t place,
                  std::string const& point)
 {
     auto const base = seen.find(goes.base);
-    return base == seen.end() ? 0 : count_in(base->second, service, point);
+    return base == seen.end() ? 0 : count_in(base->second, place, point);
 }
 
 }  // namespace
@@ -25,7 +25,7 @@ unsigned covered(std::map<std::string_view, hit_counts> const& seen, way const& 
 std::string plan::name() const
 {
     if (point.empty()) return std::string{goes->name};
-    return program() + '/' + std::string{goes->name} + '/' + std::string{services[service]};
+    return program() + '/' + std::string{goes->name} + '/' + std::string{places[place]};
 }
 
 way const* find_way(std::string_view name)
@@ -45,10 +45,10 @@ std::optional<plan> parse_plan(std::string_view name)
     auto const hit = name.substr(at + 1, first - at - 1);
     auto const [end, error] = std::from_chars(hit.data(), hit.data() + hit.size(), read.hit);
     read.goes = find_way(name.substr(first + 1, last - first - 1));
-    auto const service = std::ranges::find(services, name.substr(last + 1));
-    if (error != std::errc{} || end != hit.data() + hit.size() || read.goes == nullptr || service == services.end())
+    auto const place = std::ranges::find(places, name.substr(last + 1));
+    if (error != std::errc{} || end != hit.data() + hit.size() || read.goes == nullptr || place == places.end())
         return std::nullopt;
-    read.service = static_cast<std::size_t>(service - services.begin());
+    read.place = static_cast<std::size_t>(place - places.begin());
     return read;
 }
 
@@ -59,11 +59,10 @@ std::vector<plan> make_matrix(std::map<std::string_view, hit_counts> const& seen
     for (auto const& goes : ways) {
         auto const counts = seen.find(goes.name);
         if (counts == seen.end()) continue;
-        for (std::size_t service = 0; service < services.size(); ++service)
-            for (auto const& [point, count] : counts->second[service])
-                for (auto hit = covered(seen, goes, service, point) + 1; hit <= std::min(count, hits_max); ++hit)
-                    for (auto const action : actions)
-                        matrix.push_back({point, std::string{action}, hit, &goes, service});
+        for (std::size_t place = 0; place < places.size(); ++place)
+            for (auto const& [point, count] : counts->second[place])
+                for (auto hit = covered(seen, goes, place, point) + 1; hit <= std::min(count, hits_max); ++hit)
+                    for (auto const action : actions) matrix.push_back({point, std::string{action}, hit, &goes, place});
     }
     return matrix;
 }

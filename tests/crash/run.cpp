@@ -14,25 +14,25 @@ constexpr auto tick = 10ms;
 // How long a fault is waited for that should have struck by the time its order has ended: acks and reports come later.
 constexpr auto late_hit = 400ms;
 
-// The same for copies of its messages. A copy that a stand-in or a dying process took is in no trace.
-constexpr auto late_copy = 1s;
-
 }  // namespace
 
 run::run(shop_world& shop, plan what, int number, std::chrono::milliseconds patience)
     : shop_{shop}, goes_{*what.goes}, patience_{patience}, key_{"order-" + std::to_string(number)},
       person_{std::string{goes_.habit} + "-" + std::to_string(number)}, item_{"lamp-" + std::to_string(number)},
-      result_{std::move(what), {}, {}, {}, {}}
-{}
+      older_{"older-" + std::to_string(number)}, stuck_{"stuck-" + std::to_string(number)}
+{
+    result_.what = std::move(what);
+}
 
 result run::execute()
 {
     auto const began = clock::now();
     prepare();
-    shop_.arm(result_.what.service, result_.what.program());
+    shop_.arm(result_.what.place, result_.what.program());
     if (goes_.besides == disturbance::malformed) send_malformed();
     if (goes_.besides == disturbance::overtaken) overtake();
-    else
+    if (goes_.besides == disturbance::late) come_late();
+    if (!is_made_up(goes_.besides))
         customer_ = std::make_unique<customer>(
             shop_, key_,
             nlohmann::json{{"customer", person_}, {"sku", item_}, {"quantity", 1}, {"cents", price}}.dump());
@@ -42,7 +42,7 @@ result run::execute()
         ended = wait_for(&run::is_settled, patience_);
     if (ended && goes_.besides == disturbance::twice) wait_for(&run::are_copies_settled, late_copy);
     result_.sprang = has_sprung();
-    for (std::size_t i = 0; i < services.size(); ++i) {
+    for (std::size_t i = 0; i < places.size(); ++i) {
         result_.hits[i] = shop_.arms(i).hits();
         shop_.arms(i).disarm();
     }
@@ -64,7 +64,8 @@ void run::prepare()
         shop_.hands().unbind("e2e.capture", "skald", "payments");
         is_bound_ = false;
     }
-    if (goes_.besides == disturbance::busy) {
+    if (is_forgotten(goes_.besides)) prepare_others();
+    if (begins_blocked(goes_.besides)) {
         blocker_connection_ = std::make_unique<pqxx::connection>(shop_.database(payments).url());
         blocker_ = std::make_unique<pqxx::work>(*blocker_connection_);
         blocker_->exec("INSERT INTO skald.idempotency (scope, key, step) VALUES ('', " + sql_text(key_) +
@@ -85,14 +86,19 @@ bool run::wait_for(bool (run::*condition)(), std::chrono::milliseconds longest)
 
 bool run::are_copies_settled()
 {
+    return are_copies_acked() && is_settled();
+}
+
+bool run::are_copies_acked()
+{
     for (std::size_t i = 0; i < services.size(); ++i)
-        if (shop_.arms(i).hits()["step.acked"] < 2 * copies_[i]) return false;
-    return is_settled();
+        if (shop_.arms(i).hits()["step.acked"] < acks_expected_[i]) return false;
+    return true;
 }
 
 bool run::has_sprung()
 {
-    return shop_.arms(result_.what.service).sprang();
+    return shop_.arms(result_.what.place).sprang();
 }
 
 /// The fault is written down a moment before it can be seen.
@@ -111,6 +117,7 @@ bool run::is_settled()
 bool run::is_ended()
 {
     if (customer_ && !customer_->answer()) return false;
+    if (is_forgotten(goes_.besides)) return was_disturbed_;
     auto const status = shop_.database(orders).ask("SELECT status::text FROM skald.saga WHERE key = " + sql_text(key_));
     if (status.empty() || (status[0][0] != "completed" && status[0][0] != "compensated" && status[0][0] != goes_.ends))
         return false;
@@ -119,6 +126,9 @@ bool run::is_ended()
         auto hits = shop_.arms(payments).hits();
         return was_disturbed_ && hits["step.acked"] + hits["consumer.acked"] >= 3;
     }
+    if (goes_.besides == disturbance::paused || goes_.besides == disturbance::cancelled ||
+        goes_.besides == disturbance::retried)
+        return was_disturbed_ && are_orders_taken();
     return goes_.besides != disturbance::malformed ||
            value(payments, "SELECT count(*) FROM skald.parked WHERE message_id = " + sql_text("malformed " + key_)) !=
                "0";
@@ -145,10 +155,13 @@ std::string run::where_it_is()
             for (auto const& cell : row) text += ' ' + cell;
         }
     };
-    add(orders, "SELECT 'saga', status, reason FROM skald.saga WHERE key = " + sql_text(key_));
+    add(orders, "SELECT 'saga', key, status, reason, forgetting FROM skald.saga WHERE key IN (" + sql_text(key_) +
+                    ", " + sql_text(older_) + ')');
     for (std::size_t i = 0; i < services.size(); ++i) {
         add(i, "SELECT 'record', step, status, attempts, snoozes, error FROM skald.idempotency WHERE key = " +
                    sql_text(key_));
+        add(i, "SELECT 'order', verb, detail->>'effect' FROM skald.audit WHERE key = " + sql_text(key_));
+        add(i, "SELECT 'ended', key, home FROM skald.ended");
         add(i, "SELECT 'outbox', idempotency_key, attempts, error FROM skald.outbox");
         add(i, "SELECT 'parked', step, reason, error FROM skald.parked WHERE key = " + sql_text(key_));
         add(i, "SELECT 'open', application_name, state, query FROM pg_stat_activity WHERE datname = current_database() "

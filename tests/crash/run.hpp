@@ -19,6 +19,14 @@ inline std::string sql_text(std::string_view text)
     return '\'' + std::string{text} + '\'';
 }
 
+/// What an itinerary of the order example ends with.
+inline constexpr std::string_view itinerary_steps =
+    "create-order@orders=compensatable charge-payment@payments=compensatable "
+    "arrange-shipping@shipping=pivot confirm-order@orders=retriable";
+
+/// For copies of messages to be dealt with. One that a stand-in or a dying process took is in no trace.
+inline constexpr std::chrono::milliseconds late_copy{1'000};
+
 struct result
 {
     plan what;
@@ -44,14 +52,37 @@ private:
     void send_malformed();
     void disturb();
     void repeat_captured();
+    void make_up_saga();
     void overtake();
-    void send_made_up(std::string const& step, std::string const& direction);
+    void come_late();
+    void send_made_up(std::string const& step, std::string const& direction, std::string const& deadline = {});
+    void unblock();
+
+    // operator_orders.cpp
+    void give_orders();
+    void give(std::string const& order);
+    bool has_met(std::string const& order);
+    bool are_orders_taken();
+    void judge_operator();
+    void operate(std::size_t service, std::vector<std::string> const& words);
+
+    // forgetting.cpp
+    void prepare_others();
+    void forget();
+    void purge_everywhere();
+    void send_copies();
+    void age(int days);
+    std::string kept();
+    long remembered(std::string const& key);
+    void judge_forgetting();
+
     void watch_answers();
     bool wait_for(bool (run::*condition)(), std::chrono::milliseconds longest);
     bool is_ended();
     bool is_about_to_show();
     bool is_settled();
     bool are_copies_settled();
+    bool are_copies_acked();
     bool has_sprung();
     bool is_quiet();
     std::string where_it_is();
@@ -70,12 +101,18 @@ private:
     way const& goes_;
     std::chrono::milliseconds patience_;
     std::string key_, person_, item_;
+    std::string older_, stuck_;  // the keys of two other sagas
     std::unique_ptr<customer> customer_;
     std::unique_ptr<pqxx::connection> blocker_connection_;
     std::unique_ptr<pqxx::work> blocker_;
     std::map<std::string, std::size_t> seen_messages_;
-    std::array<unsigned, services.size()> copies_{};  // of messages to steps, sent to each service
+    std::array<unsigned, services.size()> acks_expected_{};  // once copies of messages to steps are dealt with
     std::size_t answers_looked_at_{};
+    std::vector<testing::raw_message> captured_;  // messages to steps, each once
+    int stage_{};                                 // of a disturbance that has several
+    clock::time_point copies_until_;
+    std::string found_kept_;  // when the older saga was gone
+    long stuck_remembered_{};
     bool was_disturbed_{};
     bool is_bound_{true};
     result result_;

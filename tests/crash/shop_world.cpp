@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
+#include <thread>
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -66,6 +67,18 @@ std::vector<std::string> arguments(std::size_t service, std::uint16_t port)
     return {"--listen", "127.0.0.1:" + std::to_string(port)};
 }
 
+void add_armament(testing::environment& variables, armament const& arms)
+{
+    variables["SKALD_FAILPOINTS"] = '@' + arms.program();
+    variables["SKALD_FAILPOINT_TRACE"] = arms.trace();
+}
+
+std::string words_for(testing::ending const& how)
+{
+    return "ended with " +
+           (how.signal ? "signal " + std::to_string(*how.signal) : "code " + std::to_string(how.code.value_or(-1)));
+}
+
 }  // namespace
 
 armament::armament() : program_{new_file()}, trace_{new_file()} {}
@@ -76,7 +89,7 @@ armament::~armament()
     ::unlink(trace_.c_str());
 }
 
-void armament::write(std::string const& text)
+void armament::rearm(std::string const& text)
 {
     // Newlines at its end say nothing but make it another text, so that the counts start anew; one write, so that it is
     // read whole.
@@ -90,7 +103,7 @@ void armament::write(std::string const& text)
 void armament::arm(std::string const& text)
 {
     if (::truncate(trace_.c_str(), 0) != 0) throw std::runtime_error{"can't empty " + trace_};
-    write(text);
+    rearm(text);
 }
 
 std::map<std::string, unsigned> armament::hits() const
@@ -112,20 +125,20 @@ bool armament::sprang() const
 }
 
 shop_world::shop_world(std::string const& mutant)
-    : broker_{testing::required("AMQP_URL")}, port_{find_free_port()}, standin_port_{find_free_port()}
+    : mutant_{mutant}, broker_{testing::required("AMQP_URL")}, port_{find_free_port()}, standin_port_{find_free_port()}
 {
     broker_.vhost = "crash-" + testing::random_word();
     testing::rabbitmqctl("add_vhost " + broker_.vhost);
     testing::rabbitmqctl("set_permissions -p " + broker_.vhost + ' ' + broker_.user + " '.*' '.*' '.*'");
     hands_ = std::make_unique<testing::amqp_hands>(broker_);
     hands_->capture_everything();
+    for (auto& one : arms_) one = std::make_unique<armament>();
     for (std::size_t i = 0; i < services.size(); ++i) {
         databases_[i] = std::make_unique<testing::fresh_database>("crash_" + std::string{services[i]});
-        arms_[i] = std::make_unique<armament>();
         processes_[i] =
-            std::make_unique<testing::service_process>(programs[i], arguments(i, port_), variables(i, mutant, true));
-        standins_[i] = std::make_unique<testing::service_process>(programs[i], arguments(i, standin_port_),
-                                                                  variables(i, mutant, false));
+            std::make_unique<testing::service_process>(programs[i], arguments(i, port_), variables(i, true));
+        standins_[i] =
+            std::make_unique<testing::service_process>(programs[i], arguments(i, standin_port_), variables(i, false));
         processes_[i]->start();
     }
     if (!testing::eventually([&] { return look_after(); }))
@@ -143,23 +156,30 @@ shop_world::~shop_world()
     }
 }
 
-testing::environment shop_world::variables(std::size_t service, std::string const& mutant, bool armed) const
+testing::environment shop_world::variables(std::size_t service, bool armed) const
 {
     testing::environment made{{"DATABASE_URL", databases_[service]->url()},
                               {"AMQP_URL", broker_.url()},
                               {"PATH", "/usr/bin:/bin"},
-                              {"SKALD_LOCK_TIMEOUT_MS", "1000"}};
-    if (!mutant.empty()) made["SKALD_MUTANT"] = mutant;
-    if (!armed) return made;
-    made["SKALD_FAILPOINTS"] = '@' + arms_[service]->program();
-    made["SKALD_FAILPOINT_TRACE"] = arms_[service]->trace();
+                              {"SKALD_LOCK_TIMEOUT_MS", "1000"},
+                              {"SKALD_SWEEP_SECONDS", "1"}};
+    if (!mutant_.empty()) made["SKALD_MUTANT"] = mutant_;
+    if (armed) add_armament(made, *arms_[service]);
     return made;
 }
 
-void shop_world::arm(std::size_t service, std::string const& program)
+testing::environment shop_world::operator_variables(std::size_t service, bool armed) const
+{
+    testing::environment made{{"DATABASE_URL", databases_[service]->url()}, {"PATH", "/usr/bin:/bin"}};
+    if (!mutant_.empty()) made["SKALD_MUTANT"] = mutant_;
+    if (armed) add_armament(made, *arms_[the_operator]);
+    return made;
+}
+
+void shop_world::arm(std::size_t place, std::string const& program)
 {
     happened_.clear();
-    for (std::size_t i = 0; i < services.size(); ++i) arms_[i]->arm(i == service ? program : "");
+    for (std::size_t i = 0; i < places.size(); ++i) arms_[i]->arm(i == place ? program : "");
 }
 
 bool shop_world::look_after()
@@ -176,11 +196,7 @@ void shop_world::look_after(std::size_t i)
 {
     auto& process = *processes_[i];
     if (!process.is_running()) {
-        auto const how = process.wait();
-        happened_ +=
-            std::string{services[i]} + " ended with " +
-            (how.signal ? "signal " + std::to_string(*how.signal) : "code " + std::to_string(how.code.value_or(-1))) +
-            "; ";
+        happened_ += std::string{services[i]} + ' ' + words_for(process.wait()) + "; ";
         arms_[i]->disarm();
         is_up_[i] = false;
         process.start();
@@ -202,6 +218,28 @@ void shop_world::look_after(std::size_t i)
 void shop_world::start_standin(std::size_t i)
 {
     if (!standins_[i]->is_running()) standins_[i]->start();
+}
+
+void shop_world::operate(std::size_t service, std::vector<std::string> const& words)
+{
+    constexpr int tries_max = 3;
+    testing::service_process tool{SKALD_TOOL, words, operator_variables(service, true)};
+    testing::service_process other{SKALD_TOOL, words, operator_variables(service, false)};
+    tool.start();
+    while (tool.is_running()) {
+        std::this_thread::sleep_for(2ms);
+        if (!is_stopped(tool.pid())) continue;
+        happened_ += "operator stopped; ";
+        auto const until = clock::now() + stop_for;
+        other.run();
+        std::this_thread::sleep_until(until);
+        tool.kill(SIGCONT);
+    }
+    auto how = tool.wait();
+    if (how.code == 0) return;
+    happened_ += "operator " + words_for(how) + "; ";
+    // A refusal ends with a code as a failure does: it is asked for in vain.
+    for (int tries = 1; how.code != 0 && tries < tries_max; ++tries) how = other.run();
 }
 
 void shop_world::send_standins_home()

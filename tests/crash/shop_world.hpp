@@ -19,8 +19,9 @@ namespace skald::crash {
 inline constexpr std::size_t orders = 0;
 inline constexpr std::size_t payments = 1;
 inline constexpr std::size_t shipping = 2;
+inline constexpr std::size_t the_operator = 3;  // of `places`
 
-/// The file that a service reads its failpoints from, and the one it writes its hits to.
+/// The file that the programs of a place read their failpoints from, and the one they write their hits to.
 class armament
 {
 public:
@@ -36,7 +37,10 @@ public:
     void arm(std::string const& text);
 
     /// No fault from here on; the trace stays.
-    void disarm() { write(""); }
+    void disarm() { rearm(""); }
+
+    /// A new program, and new counts; the trace stays.
+    void rearm(std::string const& text);
 
     /// How often each point was hit since the last arm().
     std::map<std::string, unsigned> hits() const;
@@ -45,8 +49,6 @@ public:
     bool sprang() const;
 
 private:
-    void write(std::string const& text);
-
     std::string program_, trace_;
     unsigned generation_{};
 };
@@ -67,8 +69,12 @@ public:
     std::uint16_t standin_port() const { return standin_port_; }
     std::string const& vhost() const { return broker_.vhost; }
 
-    void arm(std::size_t service, std::string const& program);
-    armament& arms(std::size_t service) { return *arms_[service]; }
+    void arm(std::size_t place, std::string const& program);
+    armament& arms(std::size_t place) { return *arms_[place]; }
+
+    /// Runs `skald` in a service's database, with the faults that the operator is armed with: one that breaks off is run
+    /// again without them, as its user would, and while one is stopped another does the same.
+    void operate(std::size_t service, std::vector<std::string> const& words);
 
     /// Starts what died, without its fault, and continues what stopped, after `stop_for`. True if all is up and well.
     bool look_after();
@@ -87,11 +93,13 @@ private:
 
     void look_after(std::size_t service);
     void start_standin(std::size_t service);
-    testing::environment variables(std::size_t service, std::string const& mutant, bool armed) const;
+    testing::environment variables(std::size_t service, bool armed) const;
+    testing::environment operator_variables(std::size_t service, bool armed) const;
 
+    std::string mutant_;
     testing::amqp_place broker_;
     std::array<std::unique_ptr<testing::fresh_database>, services.size()> databases_;
-    std::array<std::unique_ptr<armament>, services.size()> arms_;
+    std::array<std::unique_ptr<armament>, places.size()> arms_;
     std::array<std::unique_ptr<testing::service_process>, services.size()> processes_, standins_;
     std::array<std::optional<clock::time_point>, services.size()> stopped_;
     std::array<bool, services.size()> is_up_{};

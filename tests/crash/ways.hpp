@@ -14,7 +14,31 @@ enum class disturbance {
     unrouted,   // nothing is bound for payments until the first message has come back
     malformed,  // a delivery that can't be read comes to payments as well
     overtaken,  // the charge's compensation arrives before the charge
+    late,       // the charge arrives when the saga's deadline has passed
+    paused,     // an operator pauses it before the charge, and resumes it when the charge has met that
+    cancelled,  // an operator cancels it before the charge
+    retried,    // an operator puts the refund back that was parked
+    swept,      // the services' sweeps forget it when it is old enough
+    purged,     // an operator lets `skald purge` forget it; each message comes again just before that is permitted
 };
+
+/// Made-up messages are the whole of it: no customer ordered anything.
+constexpr bool is_made_up(disturbance besides)
+{
+    return besides == disturbance::overtaken || besides == disturbance::late;
+}
+
+/// The saga is gone at the end, with everything that is remembered of it.
+constexpr bool is_forgotten(disturbance besides)
+{
+    return besides == disturbance::swept || besides == disturbance::purged;
+}
+
+/// Another transaction has the charge's key from the start.
+constexpr bool begins_blocked(disturbance besides)
+{
+    return besides == disturbance::busy || besides == disturbance::paused || besides == disturbance::cancelled;
+}
 
 struct way
 {
@@ -49,6 +73,12 @@ inline constexpr std::array ways{
     way{"unrouted", "ann", 1000, 10, "forward", disturbance::unrouted, "completed", 1, 0, 1},
     way{"malformed", "ann", 1000, 10, "forward", disturbance::malformed, "completed", 1, 0, 1},
     way{"overtaken", "ann", 1000, 10, "", disturbance::overtaken, "compensated", 0, 0, 0},
+    way{"late", "ann", 1000, 10, "back", disturbance::late, "compensated", 0, 0, 0},
+    way{"paused", "ann", 1000, 10, "busy", disturbance::paused, "completed", 1, 0, 1},
+    way{"cancelled", "ann", 1000, 10, "back", disturbance::cancelled, "compensated", 0, 0, 0},
+    way{"retried", "stubborn", 1000, 0, "sorry", disturbance::retried, "compensated", 1, 1, 0},
+    way{"purged", "ann", 1000, 10, "swept", disturbance::purged, "completed", 1, 0, 1},
+    way{"swept", "ann", 1000, 10, "twice", disturbance::swept, "completed", 1, 0, 1},
 };
 
 }  // namespace skald::crash

@@ -34,7 +34,9 @@ class saboteur final : public skald::compensatable_step<order>
     void compensate(skald::step_context& ctx, order& o) const override
     {
         genuine().compensate(ctx, o);
-        if (habit_of(o) == "sorry" && ctx.attempt() == 1) throw std::runtime_error{"the till is jammed"};
+        auto const habit = habit_of(o);
+        if ((habit == "sorry" && ctx.attempt() == 1) || (habit == "stubborn" && !is_looked_after(ctx)))
+            throw std::runtime_error{"the till is jammed"};
     }
 
     static skald::compensatable_step<order> const& genuine()
@@ -58,6 +60,13 @@ class saboteur final : public skald::compensatable_step<order>
 
     // A sequence is not rolled back: every second call of all is a nap.
     static bool nap(skald::step_context& ctx) { return ctx.sql("SELECT nextval('naps')")[0][0].as<long>() % 2 == 1; }
+
+    // An operator has been there and ordered a retry.
+    static bool is_looked_after(skald::step_context& ctx)
+    {
+        return ctx.sql("SELECT count(*) FROM skald.audit WHERE key = $1 AND verb = 'saga retry'", ctx.saga_key())[0][0]
+                   .as<int>() > 0;
+    }
 
     // From here on the transaction is aborted, and its COMMIT would be a silent ROLLBACK.
     static void swallow_an_error(skald::step_context& ctx)
