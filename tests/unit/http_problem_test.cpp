@@ -9,11 +9,11 @@ using nlohmann::json;
 
 TEST_CASE("a problem says its type, title, status and detail")
 {
-    auto const answer = problem(422, "key-reused", "The key was used for another request", "See order-42.");
+    auto const answer = problem(problem_type::key_reused, "See order-42.");
     CHECK(answer.status == 422);
     CHECK(answer.content_type == "application/problem+json");
     CHECK(json::parse(answer.body) == json{{"type", "/problems/key-reused"},
-                                           {"title", "The key was used for another request"},
+                                           {"title", "The Idempotency-Key belongs to another request"},
                                            {"status", 422},
                                            {"detail", "See order-42."}});
 }

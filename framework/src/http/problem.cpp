@@ -9,12 +9,13 @@
 #include "http/status.hpp"
 
 namespace skald::http {
+namespace {
 
-response problem(int status, std::string_view type_suffix, std::string_view title, std::string_view detail)
+response problem(int status, std::string_view type, std::string_view title, std::string_view detail)
 {
     nlohmann::ordered_json body;
-    body["type"] = type_suffix.empty() ? std::string{"about:blank"} : "/problems/" + std::string{type_suffix};
-    body["title"] = title.empty() ? status_phrase(status) : title;
+    body["type"] = type;
+    body["title"] = title;
     body["status"] = status;
     if (!detail.empty()) body["detail"] = detail;
 
@@ -24,9 +25,17 @@ response problem(int status, std::string_view type_suffix, std::string_view titl
             .body = body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)};
 }
 
+}  // namespace
+
+response problem(problem_type type, std::string_view detail)
+{
+    auto const& kind = kind_of(type);
+    return problem(kind.status, "/problems/" + std::string{kind.name}, kind.title, detail);
+}
+
 response problem(int status, std::string_view detail)
 {
-    return problem(status, {}, {}, detail);
+    return problem(status, "about:blank", status_phrase(status), detail);
 }
 
 response with_retry_after(response answer, std::chrono::seconds wait)

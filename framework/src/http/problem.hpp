@@ -6,15 +6,14 @@
 
 #include <skald/http.hpp>
 
+#include "http/problem_types.hpp"
+
 namespace skald::http {
 
-/// `type_suffix` names the kind of problem: its type is the relative reference "/problems/<suffix>". Empty means that
-/// the status says it all: "about:blank". An empty `title` becomes the status's own words.
-///
-/// `title` and `detail` may be any bytes; those that aren't UTF-8 are replaced, so that the body is always JSON.
-response problem(int status, std::string_view type_suffix, std::string_view title, std::string_view detail);
+/// `detail` may be any bytes; those that aren't UTF-8 are replaced, so that the body is always JSON.
+response problem(problem_type type, std::string_view detail);
 
-/// A problem that its status explains.
+/// A problem that its status explains: the type "about:blank", and the status's own words.
 response problem(int status, std::string_view detail);
 
 /// `answer` with Retry-After, in whole seconds and at least one: a client must not come back at once.
