@@ -7,6 +7,11 @@ SELECT c.ord, c.verdict, c.attempts, c.held, c.cause, c.reason,
   FROM skald.claim($1::text[], $2::text[], $3::text[], $4::bytea[], $5::integer[], $6::boolean[], $7::integer,
                    $8::text[]::timestamptz[]) AS c
 
+-- The same columns where nothing is claimed. It asks for a transaction id, by which assert_transaction knows it again.
+-- name: claim_nothing
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, pg_current_xact_id()::text AS transaction, skald.instant(clock_timestamp()) AS at,
+       current_setting('default_transaction_read_only')
+
 -- A commit that waits for the standbys, as all before it in the log then have: to settle one whose own wait was cut short.
 -- name: wait_for_standbys
 SELECT pg_logical_emit_message(true, 'skald', '')

@@ -312,10 +312,10 @@ TEST_CASE("a saga that a request starts has its deadline from the server's clock
     skald::http::request r;
     r.method = "POST";
     r.headers = {{"Idempotency-Key", "k"}};
-    auto const answer = entry.answer(r, "/errands", "", [](skald::http::request_context& ctx) {
+    auto const answer = entry.answer(r, {"POST", "/errands", {}, [](skald::http::request_context& ctx) {
         ctx.start(run_errand, leaving{}, errand{"e"}, 1h);
         return skald::http::json_response(202, {});
-    });
+    }}, "");
     CHECK(answer.status == 202);
     CHECK(db.one("SELECT deadline_at - created_at BETWEEN '59 min' AND '61 min' FROM skald.saga") == "t");
     CHECK(db.one("SELECT headers->>'x-saga-deadline' = (SELECT skald.instant(deadline_at) FROM skald.saga) FROM "

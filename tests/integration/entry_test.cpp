@@ -38,14 +38,16 @@ public:
     http::response answer(http::request const& r, http::entry_handler const& handle, std::string const& scope = "")
     {
         http::entry lane{"orders", store, backlog_, wake_, log_};
-        return lane.answer(r, "/orders", scope, handle);
+        return lane.answer(r, route(handle), scope);
     }
+
+    http::entry_route route(http::entry_handler const& handle) const { return {"POST", "/orders", key, handle}; }
 
     /// Answered by another lane, with a connection of its own.
     http::response answer_apart(http::request const& r, http::entry_handler const& handle)
     {
         test::doubtful_store other{db.url()};
-        return http::entry{"orders", other, backlog_, wake_, log_}.answer(r, "/orders", "", handle);
+        return http::entry{"orders", other, backlog_, wake_, log_}.answer(r, route(handle), "");
     }
 
     /// A handler that leaves an effect and gives this answer.
@@ -68,6 +70,7 @@ public:
     test::database const db;
     test::doubtful_store store{db.url()};
     int runs{};
+    http::idempotency key{http::idempotency::required};
 
 private:
     runtime::backlog backlog_;
@@ -275,6 +278,27 @@ TEST_CASE("G10, G18: a COMMIT in doubt is asked for through the guard: one effec
         CHECK(door.effects() == "1");
         CHECK(text_of(door.answer(post("k"), handle)) == text_of(heard));
         CHECK(door.effects() == "1");
+    }
+}
+
+TEST_CASE("a COMMIT in doubt of a request without a key is settled by the key that Skald gave it, or told as unknown")
+{
+    for (auto const loss : {test::doubtful_store::loses::the_answer, test::doubtful_store::loses::the_commit}) {
+        front_door door;
+        auto keyless = post("");
+        keyless.headers.clear();
+        door.key = http::idempotency::optional;
+        door.store.next = loss;
+        CHECK(door.answer(keyless, door.giving({202, "", {}, ""})).status == 202);
+        CHECK(door.effects() == "1");
+
+        door.key = http::idempotency::off;
+        door.store.next = loss;
+        auto const unknown = door.answer(keyless, door.giving({202, "", {}, ""}));
+        CHECK(unknown.status == 503);
+        CHECK(unknown.body.find("/problems/outcome-unknown") != std::string::npos);
+        CHECK(unknown.body.find("same key") == std::string::npos);
+        CHECK_MESSAGE(door.effects() == (loss == test::doubtful_store::loses::the_answer ? "2" : "1"), "never twice");
     }
 }
 

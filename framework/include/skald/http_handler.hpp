@@ -21,9 +21,13 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace skald::http {
@@ -45,6 +49,13 @@ struct started_saga
 
 }  // namespace detail
 
+/// What an Idempotency-Key means to a route.
+enum class idempotency {
+    required,  // a request without one is answered with 400
+    optional,  // a request without one gets a key of its own: it is done once for each time that it is sent
+    off,       // the header is not looked at: what the handler does commits, and nothing is remembered of it
+};
+
 /// Lifetime, threads, transaction: as transaction_context.
 class request_context final : public transaction_context
 {
@@ -55,8 +66,12 @@ public:
 
     http::request const& request() const { return request_; }
 
-    /// The Idempotency-Key, unquoted. A saga that is started here has the same key.
+    /// The Idempotency-Key, unquoted, or the one that Skald made where the route and the client left it out. A saga that is
+    /// started here has the same key. Empty where the route's idempotency is off.
     std::string const& key() const { return key_; }
+
+    /// What stands in the path for `{name}` of the route's pattern, decoded. Throws std::out_of_range where it has none.
+    std::string const& parameter(std::string const& name) const { return request_.parameters.at(name); }
 
     /// The body as `T`. Throws data_error, which is answered with 400 and not stored.
     template <class T>
@@ -110,6 +125,8 @@ private:
     detail::started_saga begin(Definition const& saga, std::string data, std::chrono::milliseconds deadline)
     {
         if (!started_.empty()) throw std::logic_error{"a request starts one saga: its key names it"};
+        if (key_.empty())
+            throw std::logic_error{"a route without Idempotency-Key has no key for a saga: use skald::start(ctx.tx(), ...)"};
         if (deadline.count() < 0) throw std::invalid_argument{"a deadline is later than now"};
         return {std::string{saga.name}, saga.version, saga.steps, std::move(data), {}, {}, {}, deadline};
     }
@@ -122,13 +139,37 @@ private:
 
 using entry_handler = std::function<response(request_context&)>;
 
-/// Whose request it is: the scope of its key. A key means nothing in another scope. What it throws as data_error is
-/// answered with 400.
+/// Whose request it is: the scope of its key. A key means nothing in another scope, and nobody sees another scope's sagas.
+/// Called for every request, replays too, before anything is looked up; any lane calls it, so it is called at once from
+/// several threads. What it throws: `unauthorized` is answered with 401, data_error with 400, the rest with 500.
 using scope_function = std::function<std::string(request const&)>;
+
+/// The request does not show who it is from. `what()` is for the client.
+struct unauthorized : std::runtime_error
+{
+    explicit unauthorized(std::string const& what, std::string how = "Bearer")
+        : std::runtime_error{what}, challenge{std::move(how)}
+    {}
+    std::string challenge;  // how to show it: the WWW-Authenticate of the 401 (RFC 9110, 11.6.1)
+};
 
 /// The scope is in this header, which a proxy in front has set; requests from elsewhere must not reach the service. Given
 /// twice it is refused: a proxy that appends would let the client choose.
 scope_function scope_from_header(std::string name);
+
+/// Who has this token; nothing where nobody has. May ask another server: it holds up its lane alone. Where it compares
+/// tokens itself, is_same_secret() does so without telling by its time how much was right.
+using token_function = std::function<std::optional<std::string>(std::string const& token)>;
+
+/// The scope is that of the token in `Authorization: Bearer <token>` (RFC 6750); without a token that `scope_of` knows, 401.
+scope_function scope_from_bearer(token_function scope_of);
+
+/// A table of tokens, as from a file of secrets: {token, scope}. Several tokens may have one scope, so that one can be
+/// replaced while the other still works. Throws configuration_error for a token that no header can carry.
+scope_function scope_from_bearer(std::map<std::string, std::string> const& scope_of_token);
+
+/// Takes the same time wherever the two differ, and whatever their lengths.
+bool is_same_secret(std::string_view a, std::string_view b);
 
 response json_response(int status, nlohmann::json const& body, header_list headers = {});
 

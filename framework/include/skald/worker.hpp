@@ -58,8 +58,18 @@ public:
     /// A migration of the service's own tables, applied once, at start, in the order of names, after Skald's own.
     worker& migrate(std::string name, std::string_view sql);
 
-    /// Answers POST requests to `pattern` ("/orders", "/carts/{id}/checkout"), once for each Idempotency-Key.
+    /// Answers requests with this method to `pattern`: a path whose segments are literal or a {parameter} that stands for one
+    /// segment, "/carts/{id}/items/{sku}". A literal segment wins over a parameter, and HEAD is answered by the route of GET.
+    /// Each request runs in a transaction, which commits before the client hears; `key` says whether only once.
+    /// Throws configuration_error for a malformed method or pattern, and where a request would have two routes; "/sagas/{key}",
+    /// "/livez" and "/readyz" are Skald's.
+    worker& route(std::string method, std::string pattern, http::idempotency key, http::entry_handler handler);
+
+    /// A route for POST whose Idempotency-Key is required.
     worker& post(std::string pattern, http::entry_handler handler);
+
+    /// A route for GET, whose idempotency is off.
+    worker& get(std::string pattern, http::entry_handler handler);
 
     /// Whose key a request carries; without it every request has the scope ''.
     worker& scope(http::scope_function scope_of);

@@ -13,6 +13,14 @@
 
 namespace skald::http {
 
+struct entry_route
+{
+    std::string method;
+    std::string pattern;
+    idempotency key{};
+    entry_handler handler;
+};
+
 /// Threads: one entry for each lane.
 class entry
 {
@@ -21,24 +29,27 @@ public:
           core::logger& log);
 
     /// Never throws: what breaks is answered with 500 or 503, and leaves nothing behind.
-    response answer(request const& r, std::string_view route, std::string const& scope, entry_handler const& handle);
+    response answer(request const& r, entry_route const& route, std::string const& scope);
 
 private:
     struct call;
 
+    response answer(call& c);
     std::optional<response> try_to_answer(call& c);
-    response refuse_for_now() const;
-    response run(call const& c);
+    std::optional<response> claim_and_run(call& c);
+    response run(call& c);
+    response run_unguarded(call& c);
+    response handled(call const& c, request_context& ctx);
     std::optional<response> refuse(call const& c, response const& answer);
     response replay(call const& c);
-    void commit(call const& c, request_context const& ctx, response const& answer);
+    void add_sagas(ports::changes& changes, call const& c, request_context const& ctx) const;
+    void commit(call& c, request_context const& ctx, ports::changes changes);
 
     std::string service_;
     ports::store& store_;
     runtime::backlog const& backlog_;
     runtime::wakeup& relay_;
     core::logger& log_;
-    bool committed_{};  // the request that is being answered has committed
 };
 
 }  // namespace skald::http

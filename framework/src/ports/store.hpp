@@ -137,7 +137,8 @@ public:
     /// Connects if there is no connection. Throws fault{connection_lost}.
     virtual void connect() = 0;
 
-    /// BEGIN and claim, in one round trip. `wait`: how long to wait for a transaction that has one of the keys.
+    /// BEGIN and claim, in one round trip. `wait`: how long to wait for a transaction that has one of the keys. Without items
+    /// nothing is claimed; commit() finds out all the same whether it is still that transaction.
     virtual std::vector<claim_answer> begin(std::span<claim_item const> items,
                                             std::optional<std::chrono::milliseconds> wait = {}) = 0;
 

@@ -92,16 +92,17 @@ std::vector<ports::claim_answer> postgres_store::begin(std::span<ports::claim_it
 try {
     connect();
     in_transaction_ = true;
-    auto const rows = connection_->run("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;" + claim_text(items, wait));
+    auto const claim = items.empty() ? execute("claim_nothing", {}) : claim_text(items, wait);
+    auto const rows = connection_->run("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;" + claim);
 
     std::vector<ports::claim_answer> answers(items.size());
     for (auto const& row : rows)
-        answers.at(row[0].as<std::size_t>() - 1) = {parse_verdict(row[1].c_str()), row[2].as<int>(), row[3].as<bool>(),
+        if (!items.empty()) answers.at(row[0].as<std::size_t>() - 1) = {parse_verdict(row[1].c_str()), row[2].as<int>(), row[3].as<bool>(),
                                                       parse_cause(row[4].c_str()), row[5].c_str()};
     transaction_id_ = rows[0][6].is_null() ? "" : rows[0][6].c_str();
     claimed_at_ = core::parse_instant(rows[0][7].c_str()).value();
     refuse_read_only_node(rows[0][8].c_str() == std::string_view{"on"});
-    if (!answers.front().held) settle_doubts(answers.front().verdict);
+    if (!items.empty() && !answers.front().held) settle_doubts(answers.front().verdict);
     transaction_.emplace(connection_->raw());
     return answers;
 }

@@ -81,7 +81,7 @@ bool process::prepare_database(std::vector<postgres::migration> const& migration
     }
 }
 
-void process::start(std::vector<entry_route> routes, http::scope_function scope_of)
+void process::start(std::vector<http::entry_route> routes, http::scope_function scope_of)
 {
     // A service with no steps still takes what the other services report of its sagas.
     deliveries_ = transport_.subscribe(settings_.service, settings_.prefetch);

@@ -35,7 +35,7 @@ public:
     /// Migrates, waiting for a database that is away. False where it was told to stop meanwhile.
     bool prepare_database(std::vector<postgres::migration> const& migrations, signals const& signals);
 
-    void start(std::vector<entry_route> routes, http::scope_function scope_of);
+    void start(std::vector<http::entry_route> routes, http::scope_function scope_of);
 
     /// Stops taking, finishes, acks, ends the threads. False where that took longer than settings.drain, or another
     /// signal came: then the process must end at once, for threads may still run.

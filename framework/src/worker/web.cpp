@@ -1,7 +1,6 @@
 #include "worker/web.hpp"
 
 #include "admin/saga_view.hpp"
-#include "http/entry.hpp"
 #include "http/problem.hpp"
 
 #include <skald/errors.hpp>
@@ -57,16 +56,23 @@ catch (pqxx::broken_connection const&) {
 
 }  // namespace
 
-web::web(config const& settings, postgres::connection_options database, std::vector<entry_route> routes,
+own_routes::own_routes(http::router& router)
+    : saga{router.add("GET", "/sagas/{key}")}, ready{router.add("GET", "/readyz")}
+{
+    router.add("GET", "/livez");  // answered before the router is asked
+}
+
+web::web(config const& settings, postgres::connection_options database, std::vector<http::entry_route> routes,
          http::scope_function scope_of, ports::subscription const& deliveries, runtime::backlog const& backlog,
          runtime::wakeup& relay, core::logger& log)
     : routes_{std::move(routes)}, scope_of_{std::move(scope_of)}, deliveries_{deliveries}, log_{log},
       server_{server_options_of(settings), [this](http::request& r, std::size_t number) { return answer(r, number); },
               log, alive}
 {
-    for (auto const& route : routes_) router_.add("POST", route.pattern);
-    saga_route_ = router_.add("GET", "/sagas/{key}");
-    ready_route_ = router_.add("GET", "/readyz");
+    for (std::size_t i = 0; i < routes_.size(); ++i) {
+        auto const number = router_.add(routes_[i].method, routes_[i].pattern);
+        if (i == 0) first_route_ = number;
+    }
     for (std::size_t i = 0; i < settings.http_lanes; ++i)
         lanes_.push_back(std::make_unique<lane>(settings, database, backlog, relay, log));
 }
@@ -95,20 +101,28 @@ http::response web::answer(http::request& r, std::size_t number)
     auto& match = std::get<http::route_match>(found);
     r.parameters = std::move(match.parameters);
     auto& on = *lanes_.at(number);
-    if (match.route == ready_route_) return ready(on);
-
-    std::string scope;
+    if (match.route == own_.ready) return ready(on);
     try {
-        if (scope_of_) scope = scope_of_(r);
+        auto const scope = scope_of(r);
+        if (match.route == own_.saga) return show_saga({scope, r.parameters.at("key")}, on);
+        return on.entry.answer(r, routes_.at(match.route - first_route_), scope);
+    }
+    catch (http::unauthorized const& error) {
+        auto refusal = http::problem(http::problem_type::unauthorized, error.what());
+        refusal.headers.emplace_back("WWW-Authenticate", error.challenge);
+        return refusal;
     }
     catch (data_error const& error) {
-        return http::problem(400, "scope", {}, error.what());
+        return http::problem(http::problem_type::scope, error.what());
     }
-    if (!core::is_scope(scope)) return http::problem(400, "scope", {}, "the scope is longer than 64 bytes, or no UTF-8");
+}
 
-    if (match.route == saga_route_) return show_saga({scope, r.parameters.at("key")}, on);
-    auto const& route = routes_.at(match.route);
-    return on.entry.answer(r, route.pattern, scope, route.handler);
+// Asked for every request, also where the answer is stored: who may no longer ask hears nothing of it.
+std::string web::scope_of(http::request const& r) const
+{
+    auto scope = scope_of_ ? scope_of_(r) : std::string{};
+    if (!core::is_scope(scope)) throw data_error{"the scope is longer than 64 bytes, or no UTF-8"};
+    return scope;
 }
 
 http::response web::show_saga(core::saga_id const& id, lane& on)
@@ -119,7 +133,7 @@ try {
 }
 catch (std::exception const& error) {
     log_.warning("saga.not_shown", {{"error", error.what()}});
-    return http::with_retry_after(http::problem(503, "the database is away"), 1s);
+    return http::with_retry_after(http::problem(http::problem_type::unavailable, "the database is away"), 1s);
 }
 
 // Ready: the database answers, and the broker's connection is up.
@@ -127,11 +141,11 @@ http::response web::ready(lane& on) const
 try {
     read(on, [](postgres::connection& c) { return c.run("SELECT 1"); });
     if (deliveries_.available()) return {200, "text/plain", {}, "ready\n"};
-    return http::with_retry_after(http::problem(503, "not-ready", {}, "the broker is away"), 1s);
+    return http::with_retry_after(http::problem(http::problem_type::not_ready, "the broker is away"), 1s);
 }
 catch (std::exception const&) {
     on.store.rollback();
-    return http::with_retry_after(http::problem(503, "not-ready", {}, "the database is away"), 1s);
+    return http::with_retry_after(http::problem(http::problem_type::not_ready, "the database is away"), 1s);
 }
 
 }  // namespace skald::worker_detail

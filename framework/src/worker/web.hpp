@@ -3,6 +3,7 @@
 
 #include "core/identity.hpp"
 #include "core/log.hpp"
+#include "http/entry.hpp"
 #include "http/router.hpp"
 #include "http/server.hpp"
 #include "ports/transport.hpp"
@@ -19,17 +20,21 @@
 
 namespace skald::worker_detail {
 
-struct entry_route
+/// The routes that every service has.
+struct own_routes
 {
-    std::string pattern;
-    http::entry_handler handler;
+    /// Throws std::logic_error where `router` has one of them already.
+    explicit own_routes(http::router& router);
+
+    std::size_t saga;
+    std::size_t ready;
 };
 
 class web
 {
 public:
     /// Listens. Throws std::runtime_error for an address that can't be listened on.
-    web(config const& settings, postgres::connection_options database, std::vector<entry_route> routes,
+    web(config const& settings, postgres::connection_options database, std::vector<http::entry_route> routes,
         http::scope_function scope_of, ports::subscription const& deliveries, runtime::backlog const& backlog,
         runtime::wakeup& relay, core::logger& log);
     ~web();
@@ -42,16 +47,17 @@ private:
     struct lane;
 
     http::response answer(http::request& r, std::size_t number);
+    std::string scope_of(http::request const& r) const;
     http::response show_saga(core::saga_id const& id, lane& on);
     http::response ready(lane& on) const;
 
-    std::vector<entry_route> routes_;
+    std::vector<http::entry_route> routes_;
+    std::size_t first_route_{};  // the number that the router gave to routes_[0]
     http::scope_function scope_of_;
     ports::subscription const& deliveries_;
     core::logger& log_;
     http::router router_;
-    std::size_t saga_route_{};
-    std::size_t ready_route_{};
+    own_routes own_{router_};
     std::vector<std::unique_ptr<lane>> lanes_;
     http::server server_;  // last: its threads use everything above
 };

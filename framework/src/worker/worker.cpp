@@ -28,7 +28,9 @@ public:
     core::stderr_logger log;
     runtime::registry steps;
     std::vector<postgres::migration> migrations;
-    std::vector<worker_detail::entry_route> routes;
+    http::router known;  // finds out what the web would not take, where the user still has a stack to look at
+    worker_detail::own_routes own{known};
+    std::vector<http::entry_route> routes;
     http::scope_function scope_of;
     runtime::stop_flag stop;
 };
@@ -66,10 +68,27 @@ worker& worker::migrate(std::string name, std::string_view sql)
     return *this;
 }
 
+worker& worker::route(std::string method, std::string pattern, http::idempotency key, http::entry_handler handler)
+try {
+    if (method.empty() || !std::ranges::all_of(method, [](char c) { return (c >= 'A' && c <= 'Z') || c == '-'; }))
+        throw configuration_error{"a route's method is upper-case letters, and not '" + method + "'"};
+    if (!handler) throw configuration_error{"the route " + method + ' ' + pattern + " has no handler"};
+    implementation_->known.add(method, pattern);
+    implementation_->routes.push_back({std::move(method), std::move(pattern), key, std::move(handler)});
+    return *this;
+}
+catch (std::logic_error const& error) {
+    throw configuration_error{error.what()};
+}
+
 worker& worker::post(std::string pattern, http::entry_handler handler)
 {
-    implementation_->routes.push_back({std::move(pattern), std::move(handler)});
-    return *this;
+    return route("POST", std::move(pattern), http::idempotency::required, std::move(handler));
+}
+
+worker& worker::get(std::string pattern, http::entry_handler handler)
+{
+    return route("GET", std::move(pattern), http::idempotency::off, std::move(handler));
 }
 
 worker& worker::scope(http::scope_function scope_of)

@@ -1,0 +1,63 @@
+// Whose request it is, and which routes a worker takes: errors of the program come before anything runs.
+#include <skald/errors.hpp>
+#include <skald/worker.hpp>
+
+#include <doctest/doctest.h>
+
+using namespace skald;
+using http::idempotency;
+
+namespace {
+
+config some_config()
+{
+    config c;
+    c.service = "orders";
+    return c;
+}
+
+http::response nothing(http::request_context&)
+{
+    return {204, "", {}, ""};
+}
+
+}  // namespace
+
+TEST_CASE("a token that no header can carry is an error of the program, and is not told")
+{
+    for (std::string const token : {"", "=", "two words", "caf\xc3\xa9", "comma,token", "a=b"}) {
+        try {
+            http::scope_from_bearer({{token, "a"}, {"good", "b"}});
+            FAIL(token);
+        }
+        catch (configuration_error const& error) {
+            if (token.size() > 1) CHECK(std::string{error.what()}.find(token) == std::string::npos);
+        }
+    }
+}
+
+TEST_CASE("secrets are the same where every byte and the length are")
+{
+    CHECK(http::is_same_secret("", ""));
+    CHECK(http::is_same_secret("token", "token"));
+    for (std::string const other : {"", "tokeN", "Token", "token ", "toke"})
+        CHECK_FALSE(http::is_same_secret("token", other));
+    CHECK_FALSE(http::is_same_secret(std::string("a\0b", 3), std::string("a\0c", 3)));
+}
+
+TEST_CASE("a route that can't be served is refused where it is added")
+{
+    worker w{some_config()};
+    w.post("/orders/{id}", nothing).get("/orders/{id}", nothing);
+    CHECK_THROWS_AS(w.route("", "/x", idempotency::off, nothing), configuration_error);
+    CHECK_THROWS_AS(w.route("post", "/x", idempotency::off, nothing), configuration_error);
+    CHECK_THROWS_AS(w.route("PO ST", "/x", idempotency::off, nothing), configuration_error);
+    CHECK_THROWS_AS(w.route("POST", "x", idempotency::off, nothing), configuration_error);
+    CHECK_THROWS_AS(w.route("POST", "/a{b}", idempotency::off, nothing), configuration_error);
+    CHECK_THROWS_AS(w.route("POST", "/x", idempotency::off, {}), configuration_error);
+    CHECK_THROWS_AS(w.post("/orders/{other}", nothing), configuration_error);
+    for (auto const* own : {"/sagas/{id}", "/readyz", "/livez"})
+        CHECK_THROWS_AS(w.get(own, nothing), configuration_error);
+    CHECK_NOTHROW(w.post("/sagas/{id}", nothing));
+    CHECK_NOTHROW(w.get("/sagas", nothing));
+}
