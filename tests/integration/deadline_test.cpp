@@ -308,7 +308,8 @@ TEST_CASE("a saga that a request starts has its deadline from the server's clock
     skald::runtime::wakeup wake;
     skald::core::silent_logger log;
     skald::runtime::backlog const backlog;
-    skald::http::entry entry{"orders", store, backlog, wake, log};
+    skald::http::running_requests running;
+    skald::http::entry entry{"orders", store, running, backlog, wake, log};
     skald::http::request r;
     r.method = "POST";
     r.headers = {{"Idempotency-Key", "k"}};
@@ -316,7 +317,7 @@ TEST_CASE("a saga that a request starts has its deadline from the server's clock
         ctx.start(run_errand, leaving{}, errand{"e"}, 1h);
         return skald::http::json_response(202, {});
     }}, "");
-    CHECK(answer.status == 202);
+    CHECK(answer.answer.status == 202);
     CHECK(db.one("SELECT deadline_at - created_at BETWEEN '59 min' AND '61 min' FROM skald.saga") == "t");
     CHECK(db.one("SELECT headers->>'x-saga-deadline' = (SELECT skald.instant(deadline_at) FROM skald.saga) FROM "
                  "skald.outbox") == "t");

@@ -37,17 +37,18 @@ public:
 
     http::response answer(http::request const& r, http::entry_handler const& handle, std::string const& scope = "")
     {
-        http::entry lane{"orders", store, backlog_, wake_, log_};
-        return lane.answer(r, route(handle), scope);
+        http::entry lane{"orders", store, running_, backlog_, wake_, log_};
+        return lane.answer(r, route(handle), scope).answer;
     }
 
     http::entry_route route(http::entry_handler const& handle) const { return {"POST", "/orders", key, handle}; }
 
-    /// Answered by another lane, with a connection of its own.
+    /// Answered by another process, with a connection of its own.
     http::response answer_apart(http::request const& r, http::entry_handler const& handle)
     {
         test::doubtful_store other{db.url()};
-        return http::entry{"orders", other, backlog_, wake_, log_}.answer(r, route(handle), "");
+        http::running_requests apart;
+        return http::entry{"orders", other, apart, backlog_, wake_, log_}.answer(r, route(handle), "").answer;
     }
 
     /// A handler that leaves an effect and gives this answer.
@@ -73,6 +74,7 @@ public:
     http::idempotency key{http::idempotency::required};
 
 private:
+    http::running_requests running_;
     runtime::backlog backlog_;
     runtime::wakeup wake_;
     core::silent_logger log_;

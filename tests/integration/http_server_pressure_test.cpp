@@ -6,9 +6,11 @@
 #include <string>
 #include <thread>
 
+#include "support/eventually.hpp"
 #include "support/live_server.hpp"
 
 using namespace skald::http_test;
+using skald::testing::eventually;
 using skald::testing::first_with_answer;
 
 TEST_CASE("the limits hold at their value and refuse one beyond")
@@ -118,6 +120,47 @@ TEST_CASE("when the lanes and the queue are full the answer is 503 at once, and 
     CHECK(running.read_answer().body == "GET /hold ");
     CHECK(rivals[1 - turned_down].read_answer().body == "GET /rival ");
     CHECK(rivals[turned_down].ask(get("/again")).body == "GET /again ");
+}
+
+TEST_CASE("who waits for a better answer has no lane, and beyond the number of those a client hears how it stands")
+{
+    live_server on{{.lanes = 1, .waits_max = 2}};
+    auto first = on.connect();
+    auto second = on.connect();
+    first.send(get("/wait"));
+    second.send(get("/wait"));
+    REQUIRE(eventually([&] { return on.handled >= 2; }));
+    CHECK(on.connect().ask(get("/other")).body == "GET /other ");
+    CHECK(on.connect().ask(get("/wait")).body == "not yet");
+    on.ready = true;
+    CHECK(first.read_answer().body == "GET /wait ");
+    CHECK(second.read_answer().body == "GET /wait ");
+
+    on.ready = false;
+    auto third = on.connect();
+    third.send(get("/wait"));
+    auto const before = on.handled.load();
+    CHECK_MESSAGE(eventually([&] { return on.handled > before + 2; }), "there is room again, and it is looked at");
+    on.ready = true;
+    CHECK(third.read_answer().body == "GET /wait ");
+    CHECK(third.ask(get("/next")).body == "GET /next ");
+}
+
+TEST_CASE("a wait ends in time although every lane is taken, and the look that comes too late answers nobody")
+{
+    live_server on{{.lanes = 1, .wait_max = 1s}};
+    auto waiter = on.connect();
+    waiter.send(get("/wait"));
+    REQUIRE(eventually([&] { return on.handled >= 1; }));
+    auto holder = on.connect();
+    holder.send(get("/hold"));
+    on.held.wait_for(1);
+    CHECK(waiter.read_answer().body == "not yet");
+    waiter.send(get("/next"));
+    on.held.open();
+    CHECK(holder.read_answer().body == "GET /hold ");
+    CHECK(waiter.read_answer().body == "GET /next ");
+    CHECK(waiter.ask(get("/more")).body == "GET /more ");
 }
 
 TEST_CASE("beyond the number of connections a client is told 503 and closed")

@@ -95,6 +95,7 @@ struct live_server
     event_log log;
     gate held;
     std::atomic<int> handled{0};
+    std::atomic<bool> ready{false};  // until then, "/wait" is better waited for
     http::server service;
 
     explicit live_server(server_options options = {})
@@ -110,9 +111,10 @@ struct live_server
     // A test that failed half-way must not leave a handler waiting for a gate that nobody opens.
     ~live_server() { held.open(); }
 
-    response handle(request const& message)
+    http::reply handle(request const& message)
     {
         ++handled;
+        if (message.path == "/wait" && !ready) return {text("not yet"), 20s};
         if (message.path == "/hold") held.pass();
         if (message.path == "/throws") throw std::runtime_error{"password=secret"};
         if (message.path == "/splits") {
@@ -121,7 +123,7 @@ struct live_server
             return answer;
         }
         if (message.path == "/nothing")
-            return {.status = 204, .content_type = "x/y", .headers = {}, .body = "ignored"};
+            return response{.status = 204, .content_type = "x/y", .headers = {}, .body = "ignored"};
         if (message.path == "/large") return text(std::string(32 * 1024 * 1024, 'x'));
         return text(message.method + ' ' + message.path + ' ' + message.body);
     }

@@ -21,7 +21,8 @@ lane_pool::job job_named(std::string path, std::function<void(response)> answere
     request message;
     message.method = "GET";
     message.path = std::move(path);
-    return {.message = std::move(message), .answered = std::move(answered)};
+    return {.message = std::move(message),
+            .answered = [answered = std::move(answered)](request, reply made) { answered(std::move(made.answer)); }};
 }
 
 response ok(std::string body = {})

@@ -52,6 +52,7 @@ std::map<std::string, std::string> const other_values{
     {"SKALD_HTTP_LISTEN", "127.0.0.1:0"},
     {"SKALD_LANES", "7"},
     {"SKALD_HTTP_LANES", "9"},
+    {"SKALD_HTTP_WAIT_SECONDS", "11"},
     {"SKALD_PREFETCH", "77"},
     {"SKALD_RELAY", "off"},
     {"SKALD_RELAY_BATCH_MAX", "11"},
@@ -72,6 +73,7 @@ bool same(config const& a, config const& b)
 {
     return a.service == b.service && a.database_url == b.database_url && a.amqp_url == b.amqp_url &&
            a.http_listen == b.http_listen && a.lanes == b.lanes && a.http_lanes == b.http_lanes &&
+           a.http_wait_max == b.http_wait_max &&
            a.prefetch == b.prefetch && a.relay == b.relay && a.migrate == b.migrate &&
            a.relay_batch_max == b.relay_batch_max && a.relay_poll == b.relay_poll && a.lock_timeout == b.lock_timeout &&
            a.statement_timeout == b.statement_timeout && a.drain == b.drain && a.log_level == b.log_level &&
@@ -142,6 +144,7 @@ TEST_CASE("variables reach the field of their name")
     CHECK(c.http_listen == "127.0.0.1:0");
     CHECK(c.lanes == 7);
     CHECK(c.http_lanes == 9);
+    CHECK(c.http_wait_max == std::chrono::seconds{11});
     CHECK(c.prefetch == 77);
     CHECK_FALSE(c.relay);
     CHECK(c.relay_batch_max == 11);
@@ -261,6 +264,7 @@ TEST_CASE("a value out of range is an error that names the setting, the value an
         {"SKALD_LANES", "four", "from 1 to 256"},
         {"SKALD_LANES", "18446744073709551617", "from 1 to 256"},
         {"SKALD_HTTP_LANES", "0", "from 1 to 256"},
+        {"SKALD_HTTP_WAIT_SECONDS", "601", "from 0 to 600"},
         {"SKALD_PREFETCH", "0", "from 1 to 10000"},
         {"SKALD_PREFETCH", "10001", "from 1 to 10000"},
         {"SKALD_PREFETCH", "65600", "from 1 to 10000"},

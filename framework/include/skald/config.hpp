@@ -17,6 +17,7 @@ struct config
 
     std::size_t lanes{4};       // threads that run steps, each with a database connection
     std::size_t http_lanes{4};  // threads that run request handlers, likewise
+    std::chrono::seconds http_wait_max{30};  // how long a client may wait for what is not there yet; 0: not at all
     std::uint16_t prefetch{64};  // deliveries out and not yet acked; at least as many as there are lanes
 
     bool relay{true};    // move this database's outbox to the broker from within this process

@@ -5,6 +5,7 @@
 #include "http/chars.hpp"
 #include "http/idempotency_key.hpp"
 #include "http/kept_headers.hpp"
+#include "http/prefer.hpp"
 #include "http/problem.hpp"
 #include "http/response_head.hpp"
 #include "runtime/hand_over.hpp"
@@ -59,6 +60,8 @@ struct entry::call
     entry_route const& route;
     core::saga_id id;
     core::fingerprint fingerprint;
+    std::optional<running_requests::mark> running{};
+    bool in_flight{};  // the first with this key still runs
     bool in_doubt{};   // an earlier try may have committed
     bool committed{};  // from here on nobody is told that it had no effect
 
@@ -85,6 +88,11 @@ response database_away(bool client_has_key)
                                           : "the database is away; nothing was done, send the request again");
 }
 
+response key_reused()
+{
+    return problem(problem_type::key_reused, "the Idempotency-Key was used before with another request");
+}
+
 // What is accepted must be sent one day: with this much waiting already, a new saga is better not begun.
 response refuse_for_now()
 {
@@ -95,42 +103,47 @@ response refuse_for_now()
 
 }  // namespace
 
-entry::entry(std::string service, ports::store& store, runtime::backlog const& backlog, runtime::wakeup& relay,
-             core::logger& log)
-    : service_{std::move(service)}, store_{store}, backlog_{backlog}, relay_{relay}, log_{log}
+entry::entry(std::string service, ports::store& store, running_requests& running, runtime::backlog const& backlog,
+             runtime::wakeup& relay, core::logger& log)
+    : service_{std::move(service)}, store_{store}, running_{running}, backlog_{backlog}, relay_{relay}, log_{log}
 {}
 
-response entry::answer(request const& r, entry_route const& route, std::string const& scope)
+reply entry::answer(request const& r, entry_route const& route, std::string const& scope)
 {
     auto const key = key_of(r, route.key);
     if (!key) return problem(problem_type::idempotency_key, key.refusal);
     call c{r, route, {scope, key.value}, fingerprint_of(r, route.pattern)};
-    try {
-        return answer(c);
-    }
-    catch (data_error const& error) {
-        store_.rollback();
-        return problem(problem_type::body, error.what());
-    }
-    catch (ports::fault const& met) {
-        store_.rollback();
-        log_.warning("entry.failed", {{"error", met.what()}});
-        if (met.kind == ports::fault_kind::connection_lost)
-            return c.in_doubt && !c.client_has_key() ? outcome_unknown(false) : database_away(c.client_has_key());
-        if (met.kind == ports::fault_kind::transaction_ended)
-            return problem(500, "the service ended its own transaction; part of the request may have taken effect");
-        return problem(500, "the request could not be served; it had no effect");
-    }
-    catch (std::exception const& error) {
-        store_.rollback();
-        log_.error("entry.failed", {{"error", error.what()}});
-        if (c.committed) return outcome_unknown(c.client_has_key());
-        return problem(500, "the request could not be served; it had no effect");
-    }
+    auto answered = answer_whatever_breaks(c);
+    return {std::move(answered), c.in_flight ? wait_preference(r).value_or(0s) : 0s};
+}
+
+response entry::answer_whatever_breaks(call& c)
+try {
+    return answer(c);
+}
+catch (data_error const& error) {
+    store_.rollback();
+    return problem(problem_type::body, error.what());
+}
+catch (ports::fault const& met) {
+    store_.rollback();
+    log_.warning("entry.failed", {{"error", met.what()}});
+    if (met.kind == ports::fault_kind::connection_lost)
+        return c.in_doubt && !c.client_has_key() ? outcome_unknown(false) : database_away(c.client_has_key());
+    if (met.kind == ports::fault_kind::transaction_ended)
+        return problem(500, "the service ended its own transaction; part of the request may have taken effect");
+    return problem(500, "the request could not be served; it had no effect");
+}
+catch (std::exception const& error) {
+    store_.rollback();
+    log_.error("entry.failed", {{"error", error.what()}});
+    if (c.committed) return outcome_unknown(c.client_has_key());
+    return problem(500, "the request could not be served; it had no effect");
 }
 
 response entry::answer(call& c)
 {
+    if (auto const is_same = running_.find(c.id, c.fingerprint)) return *is_same ? in_flight(c) : key_reused();
     auto const until = std::chrono::steady_clock::now() + settle_longest;
     for (int tries = 0; tries < tries_max && (tries == 0 || std::chrono::steady_clock::now() < until); ++tries) {
         if (auto done = try_to_answer(c)) return *std::move(done);
@@ -158,14 +171,22 @@ std::optional<response> entry::claim_and_run(call& c)
 {
     ports::claim_item const item{c.id, "", c.fingerprint, 1, false};
     auto const claimed = store_.begin(std::array{item}, in_flight_wait).front();
-    if (claimed.verdict == ports::verdict::fresh && !backlog_.is_over()) return run(c);
+    if (claimed.verdict == ports::verdict::fresh && !backlog_.is_over()) {
+        c.running = running_.enter(c.id, c.fingerprint);
+        return run(c);
+    }
     store_.rollback();
     if (claimed.verdict == ports::verdict::fresh) return refuse_for_now();
     if (claimed.verdict == ports::verdict::duplicate) return replay(c);
-    if (claimed.verdict == ports::verdict::mismatch)
-        return problem(problem_type::key_reused, "the Idempotency-Key was used before with another request");
+    if (claimed.verdict == ports::verdict::mismatch) return key_reused();
     // The transaction in the way may well be this request's own.
     if (c.in_doubt) return outcome_unknown(c.client_has_key());
+    return in_flight(c);
+}
+
+response entry::in_flight(call& c)
+{
+    c.in_flight = true;
     return try_again_later(problem_type::in_flight, "a request with this Idempotency-Key is being served; ask again");
 }
 

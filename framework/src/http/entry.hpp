@@ -2,6 +2,8 @@
 #pragma once
 
 #include "core/log.hpp"
+#include "http/handler.hpp"
+#include "http/running_requests.hpp"
 #include "ports/store.hpp"
 #include "runtime/backlog.hpp"
 #include "runtime/wakeup.hpp"
@@ -25,15 +27,18 @@ struct entry_route
 class entry
 {
 public:
-    entry(std::string service, ports::store& store, runtime::backlog const& backlog, runtime::wakeup& relay,
-          core::logger& log);
+    /// `running` is one for all lanes.
+    entry(std::string service, ports::store& store, running_requests& running, runtime::backlog const& backlog,
+          runtime::wakeup& relay, core::logger& log);
 
-    /// Never throws: what breaks is answered with 500 or 503, and leaves nothing behind.
-    response answer(request const& r, entry_route const& route, std::string const& scope);
+    /// Never throws: what breaks is answered with 500 or 503, and leaves nothing behind. Where the first request with the key
+    /// still runs, a client that prefers to wait may.
+    reply answer(request const& r, entry_route const& route, std::string const& scope);
 
 private:
     struct call;
 
+    response answer_whatever_breaks(call& c);
     response answer(call& c);
     std::optional<response> try_to_answer(call& c);
     std::optional<response> claim_and_run(call& c);
@@ -41,12 +46,14 @@ private:
     response run_unguarded(call& c);
     response handled(call const& c, request_context& ctx);
     std::optional<response> refuse(call const& c, response const& answer);
+    response in_flight(call& c);
     response replay(call const& c);
     void add_sagas(ports::changes& changes, call const& c, request_context const& ctx) const;
     void commit(call& c, request_context const& ctx, ports::changes changes);
 
     std::string service_;
     ports::store& store_;
+    running_requests& running_;
     runtime::backlog const& backlog_;
     runtime::wakeup& relay_;
     core::logger& log_;

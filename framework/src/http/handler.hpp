@@ -1,10 +1,12 @@
 // What answers requests.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <exception>
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include <skald/http.hpp>
 
@@ -12,9 +14,19 @@
 
 namespace skald::http {
 
+/// An answer; or how it stands, where the client may wait up to `patience` for a better one. It is then asked for again, on
+/// any lane, until there is no more patience to be had or the time is over.
+struct reply
+{
+    reply(response a, std::chrono::seconds p = {}) : answer{std::move(a)}, patience{p} {}
+
+    response answer;
+    std::chrono::seconds patience;
+};
+
 /// Answers a request, blocking. Lane i is one thread for as long as the server runs, so what belongs to lane i (a
 /// database connection) is touched by one thread. The request is the handler's own: it may set its parameters.
-using handler = std::function<response(request& message, std::size_t lane)>;
+using handler = std::function<reply(request& message, std::size_t lane)>;
 
 /// Answers on the I/O thread, before the lanes are asked; nothing means that it is a request for the lanes. It must
 /// not block, because no connection moves while it runs: this is for what must be answered even if every lane is taken.

@@ -65,13 +65,13 @@ void lane_pool::run(std::size_t lane)
         lock.lock();
         --running_;
         lock.unlock();
-        work.answered(std::move(answer));
+        work.answered(std::move(work.message), std::move(answer));
         work = {};  // what it holds is destroyed without the lock
         lock.lock();
     }
 }
 
-response lane_pool::answer(request& message, std::size_t lane)
+reply lane_pool::answer(request& message, std::size_t lane)
 try {
     return on_request_(message, lane);
 }

@@ -23,7 +23,7 @@ public:
     struct job
     {
         request message;
-        std::function<void(response)> answered;  // called on the lane; must not throw
+        std::function<void(request, reply)> answered;  // called on the lane; must not throw
     };
 
     lane_pool(std::size_t lanes, std::size_t waiting_max, handler on_request, core::logger& log);
@@ -40,7 +40,7 @@ public:
 
 private:
     void run(std::size_t lane);
-    response answer(request& message, std::size_t lane);
+    reply answer(request& message, std::size_t lane);
 
     std::size_t const lanes_;
     std::size_t const waiting_max_;

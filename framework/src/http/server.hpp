@@ -31,6 +31,8 @@ struct server_options
     std::size_t connections_max{1024};
     std::size_t lanes{4};
     std::size_t waiting_max{256};  // requests read whole that wait for a lane
+    std::chrono::seconds wait_max{30};  // for a better answer, at most, whatever the client asks for
+    std::size_t waits_max{256};         // clients that do so at a time; more hear how it stands
 };
 
 /// Threads: drain() and the destructor from one; the rest from any.

@@ -57,12 +57,14 @@ void session::turn_away()
 void session::drain()
 {
     if (phase_ == phase::idle) close();
+    else if (phase_ == phase::waiting) end_wait();
 }
 
 void session::close()
 {
     if (!std::exchange(is_open_, false)) return;
     clear_deadline();
+    forget_wait();
     error_code ignored;
     socket_.close(ignored);
     if (is_turned_away_) --hub_.turned_away;
@@ -150,11 +152,18 @@ void session::dispatch()
 
     if (auto now = answer_at_once(hub_, work.message)) return write(*std::move(now));
 
-    // The lane only brings the answer back; everything else about a connection happens on the I/O thread.
-    work.answered = [self = shared_from_this(), executor = socket_.get_executor()](response answer) {
-        asio::post(executor, [self, answer = std::move(answer)]() mutable { self->write(std::move(answer)); });
-    };
+    work.answered = ask_lanes();
     if (!hub_.lanes.submit(work)) write(with_retry_after(problem(503, "The service is busy."), 1s));
+}
+
+/// The lane only brings the answer back; everything else about a connection happens on the I/O thread.
+std::function<void(request, reply)> session::ask_lanes()
+{
+    return [self = shared_from_this(), executor = socket_.get_executor(), asked = ++asked_](request message, reply made) {
+        asio::post(executor, [self, asked, message = std::move(message), made = std::move(made)]() mutable {
+            if (asked == self->asked_) self->on_reply(std::move(message), std::move(made));
+        });
+    };
 }
 
 void session::write(response answer)
@@ -228,6 +237,7 @@ void session::set_deadline(std::chrono::milliseconds within)
 /// not do, because an async_write that is between two of its writes has nothing to cancel and would go on for ever.
 void session::on_late()
 {
+    if (phase_ == phase::waiting) return on_wait_timer();
     if (phase_ == phase::answering) hub_.log.debug("http.client_too_slow");
     if (phase_ != phase::head && phase_ != phase::body) return close();
     is_late_ = true;

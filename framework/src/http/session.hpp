@@ -8,6 +8,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_set>
 
@@ -16,6 +17,7 @@
 
 #include "core/log.hpp"
 #include "http/lane_pool.hpp"
+#include "http/look_schedule.hpp"
 #include "http/request_reader.hpp"
 #include "http/response_head.hpp"
 #include "http/server.hpp"
@@ -34,6 +36,7 @@ struct session_hub
     core::logger& log;
     std::unordered_set<std::shared_ptr<session>> sessions{};  // those that are open
     std::size_t turned_away{0};                               // those that are open only to say 503
+    std::size_t waits{0};                                     // those that wait for a better answer
     bool draining{false};
     std::function<void()> on_last_closed{};
 };
@@ -47,7 +50,7 @@ public:
     void start();
     /// Says 503 without reading anything: there are too many connections.
     void turn_away();
-    /// Closes now if no request was begun; otherwise after the next answer.
+    /// Closes now if no request was begun; otherwise after the next answer. Who waits hears how it stands.
     void drain();
     /// Closes now.
     void close();
@@ -56,7 +59,7 @@ public:
     bool owes_answer() const { return owes_answer_; }
 
 private:
-    enum class phase { idle, head, body, answering, lingering };
+    enum class phase { idle, head, body, answering, waiting, lingering };
 
     void await_request();
     void read_more();
@@ -67,8 +70,17 @@ private:
     void refuse(refusal const& why);
 
     void dispatch();
+    std::function<void(request, reply)> ask_lanes();
     void write(response answer);
     void on_written(boost::system::error_code error);
+
+    void on_reply(request message, reply made);
+    void begin_wait(request const& message, std::chrono::seconds patience);
+    void await_look();
+    void look_again();
+    void on_wait_timer();
+    void end_wait();
+    void forget_wait();
 
     void close_gently();
     void linger();
@@ -95,6 +107,18 @@ private:
     std::uint64_t deadline_count_{0};
 
     std::array<char, 8 * 1024> received_;
+    struct waiting
+    {
+        explicit waiting(look_schedule s) : looks{s} {}
+        look_schedule looks;
+        request message{};
+        response latest{};
+        std::string applied{};  // for Preference-Applied
+        bool is_looked_at{false};  // a lane has the message, or will
+    };
+    std::optional<waiting> waiting_;
+    std::uint64_t asked_{0};  // times that the lanes were asked: a reply to an earlier one comes too late
+
     std::string answer_head_;  // being written
     std::string answer_body_;
     std::size_t lingered_bytes_{0};

@@ -19,6 +19,7 @@ http::server_options server_options_of(config const& settings)
     http::server_options options;
     options.listen = settings.http_listen;
     options.lanes = settings.http_lanes;
+    options.wait_max = settings.http_wait_max;
     return options;
 }
 
@@ -33,9 +34,9 @@ std::optional<http::response> alive(http::request const& r)
 
 struct web::lane
 {
-    lane(config const& settings, postgres::connection_options const& database, runtime::backlog const& backlog,
-         runtime::wakeup& relay, core::logger& log)
-        : store{database}, entry{settings.service, store, backlog, relay, log}
+    lane(config const& settings, postgres::connection_options const& database, http::running_requests& running,
+         runtime::backlog const& backlog, runtime::wakeup& relay, core::logger& log)
+        : store{database}, entry{settings.service, store, running, backlog, relay, log}
     {}
 
     postgres::postgres_store store;
@@ -74,7 +75,7 @@ web::web(config const& settings, postgres::connection_options database, std::vec
         if (i == 0) first_route_ = number;
     }
     for (std::size_t i = 0; i < settings.http_lanes; ++i)
-        lanes_.push_back(std::make_unique<lane>(settings, database, backlog, relay, log));
+        lanes_.push_back(std::make_unique<lane>(settings, database, running_, backlog, relay, log));
 }
 
 web::~web() = default;
@@ -94,7 +95,7 @@ bool web::drain(std::chrono::milliseconds within)
     return server_.drain(within);
 }
 
-http::response web::answer(http::request& r, std::size_t number)
+http::reply web::answer(http::request& r, std::size_t number)
 {
     auto found = router_.find(r);
     if (auto* refusal = std::get_if<http::response>(&found)) return *refusal;

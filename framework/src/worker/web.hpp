@@ -46,7 +46,7 @@ public:
 private:
     struct lane;
 
-    http::response answer(http::request& r, std::size_t number);
+    http::reply answer(http::request& r, std::size_t number);
     std::string scope_of(http::request const& r) const;
     http::response show_saga(core::saga_id const& id, lane& on);
     http::response ready(lane& on) const;
@@ -58,6 +58,7 @@ private:
     core::logger& log_;
     http::router router_;
     own_routes own_{router_};
+    http::running_requests running_;
     std::vector<std::unique_ptr<lane>> lanes_;
     http::server server_;  // last: its threads use everything above
 };

@@ -1,0 +1,39 @@
+// When a request that waits is looked at again: soon at first, for most waits are short, then less and less often, so that
+// many who wait long cost little. A wait of half a minute is twenty looks.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+namespace skald::http {
+
+class look_schedule
+{
+public:
+    using clock = std::chrono::steady_clock;
+
+    look_schedule(clock::time_point now, std::chrono::seconds patience) : end_{now + patience} {}
+
+    /// How long until the next look, the last of which is at the end; nothing from then on.
+    std::optional<std::chrono::milliseconds> next(clock::time_point now)
+    {
+        if (left(now).count() == 0) return {};
+        auto const pause = std::min(pause_, left(now));
+        pause_ = std::min(pause_ * 2, longest_pause);
+        return pause;
+    }
+
+    std::chrono::milliseconds left(clock::time_point now) const
+    {
+        return std::max(std::chrono::ceil<std::chrono::milliseconds>(end_ - now), std::chrono::milliseconds{0});
+    }
+
+private:
+    static constexpr std::chrono::milliseconds longest_pause{2'000};
+
+    clock::time_point end_;
+    std::chrono::milliseconds pause_{50};
+};
+
+}  // namespace skald::http

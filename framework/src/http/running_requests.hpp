@@ -1,0 +1,76 @@
+// The requests of this process that have claimed their keys and have no answer yet. Whoever sends such a key again hears so
+// without a look at the database, and hears too where it belongs to another request, which only the first's commit would
+// show there.
+#pragma once
+
+#include "core/fingerprint.hpp"
+#include "core/identity.hpp"
+
+#include <list>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+namespace skald::http {
+
+/// Threads: any. It holds no more entries than there are lanes, so that it is a list.
+class running_requests
+{
+    struct entry
+    {
+        core::saga_id id;
+        core::fingerprint fingerprint;
+    };
+
+public:
+    /// While it lives, the request is running.
+    class mark
+    {
+    public:
+        mark(running_requests& owner, std::list<entry>::iterator at) : owner_{&owner}, at_{at} {}
+        mark(mark&& other) noexcept : owner_{std::exchange(other.owner_, nullptr)}, at_{other.at_} {}
+        mark& operator=(mark&& other) noexcept
+        {
+            std::swap(owner_, other.owner_);
+            std::swap(at_, other.at_);
+            return *this;
+        }
+        ~mark()
+        {
+            if (owner_ != nullptr) owner_->leave(at_);
+        }
+
+    private:
+        running_requests* owner_;
+        std::list<entry>::iterator at_;
+    };
+
+    /// Only for whoever has claimed the key: one that merely asks may be the one that differs.
+    mark enter(core::saga_id id, core::fingerprint fingerprint)
+    {
+        std::lock_guard const lock{mutex_};
+        return {*this, entries_.insert(entries_.end(), {std::move(id), std::move(fingerprint)})};
+    }
+
+    /// Nothing: none with this key runs. Otherwise whether one that runs is this request.
+    std::optional<bool> find(core::saga_id const& id, core::fingerprint const& fingerprint) const
+    {
+        std::lock_guard const lock{mutex_};
+        std::optional<bool> is_same;
+        for (auto const& running : entries_)
+            if (running.id == id) is_same = is_same.value_or(false) || running.fingerprint == fingerprint;
+        return is_same;
+    }
+
+private:
+    void leave(std::list<entry>::iterator at)
+    {
+        std::lock_guard const lock{mutex_};
+        entries_.erase(at);
+    }
+
+    std::mutex mutable mutex_;
+    std::list<entry> entries_;
+};
+
+}  // namespace skald::http

@@ -1,0 +1,83 @@
+// The part of a session that waits: for the answer of the first request with a key, for the end of a saga.
+//
+// Who waits has no lane and no database connection: the request sits in the I/O thread, with a timer, and a lane looks at it
+// again now and then. A client that has left is not found out before its wait ends, for one that has closed only its
+// sending half looks the same, and still wants its answer.
+#include "http/prefer.hpp"
+#include "http/session.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace skald::http {
+namespace {
+
+// For the look at the end of a wait, which may find every lane taken.
+constexpr std::chrono::milliseconds last_look_time{250};
+
+}  // namespace
+
+void session::on_reply(request message, reply made)
+{
+    if (!is_open_) return;
+    auto const patience = std::min(made.patience, hub_.options.wait_max);
+    bool const may_wait = patience.count() > 0 && !hub_.draining;
+    if (!waiting_ && may_wait && hub_.waits < hub_.options.waits_max) begin_wait(message, patience);
+    if (!waiting_) return write(std::move(made.answer));
+
+    waiting_->message = std::move(message);
+    waiting_->latest = std::move(made.answer);
+    may_wait ? await_look() : end_wait();
+}
+
+void session::begin_wait(request const& message, std::chrono::seconds patience)
+{
+    ++hub_.waits;
+    waiting_.emplace(look_schedule{look_schedule::clock::now(), patience});
+    if (wait_preference(message)) waiting_->applied = "wait=" + std::to_string(patience.count());
+}
+
+void session::await_look()
+{
+    phase_ = phase::waiting;
+    waiting_->is_looked_at = false;
+    if (auto const pause = waiting_->looks.next(look_schedule::clock::now())) set_deadline(*pause);
+    else end_wait();
+}
+
+void session::on_wait_timer()
+{
+    waiting_->is_looked_at ? end_wait() : look_again();
+}
+
+void session::look_again()
+{
+    lane_pool::job work{.message = std::move(waiting_->message), .answered = ask_lanes()};
+    if (hub_.lanes.submit(work)) {
+        waiting_->is_looked_at = true;
+        return set_deadline(waiting_->looks.left(look_schedule::clock::now()) + last_look_time);
+    }
+    // Others have all the lanes: how it stood is known well enough.
+    waiting_->message = std::move(work.message);
+    await_look();
+}
+
+/// The client hears how it stands. A look that is under way answers nobody: what it may still do is done under the client's
+/// key, and heard by whoever sends that again.
+void session::end_wait()
+{
+    ++asked_;
+    auto answer = std::move(waiting_->latest);
+    if (!waiting_->applied.empty()) answer.headers.emplace_back("Preference-Applied", std::move(waiting_->applied));
+    forget_wait();
+    write(std::move(answer));
+}
+
+void session::forget_wait()
+{
+    if (!waiting_) return;
+    waiting_.reset();
+    --hub_.waits;
+}
+
+}  // namespace skald::http
