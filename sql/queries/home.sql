@@ -22,7 +22,8 @@ SELECT skald.start($1::text, $2::text, $3::text, $4::integer, $5::jsonb, $6::tex
 SELECT s.definition, s.status::text, s.reason, s.itinerary, skald.instant(s.created_at) AS created_at,
        skald.instant(s.finished_at) AS finished_at, skald.instant(s.deadline_at) AS deadline_at,
        skald.instant(clock_timestamp()) AS now, c.action, c.requested_by AS ordered_by, c.reason AS ordered_reason,
-       skald.instant(c.requested_at) AS ordered_at
+       skald.instant(c.requested_at) AS ordered_at, skald.refusal('cancel', s) IS NULL AS can_be_cancelled,
+       EXISTS (SELECT FROM skald.past_pivot(s.scope, s.key, s.itinerary)) AS past_pivot
   FROM skald.saga s LEFT JOIN skald.control c ON (c.scope, c.key) = (s.scope, s.key)
  WHERE (s.scope, s.key) = ($1::text, $2::text)
 

@@ -51,6 +51,8 @@ struct saga_facts
     std::optional<core::instant> finished_at;
     std::optional<core::instant> deadline;
     std::optional<order_facts> order;
+    bool can_be_cancelled{};
+    bool past_pivot{};
     std::vector<step_facts> steps;  // in the itinerary's order
 };
 

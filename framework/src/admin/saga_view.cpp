@@ -104,6 +104,8 @@ std::optional<saga_facts> find_saga(postgres::connection& c, core::saga_id const
     saga.created_at = instant_of(row["created_at"]);
     saga.now = instant_of(row["now"]);
     saga.finished_at = maybe_instant_of(row["finished_at"]);
+    saga.can_be_cancelled = row["can_be_cancelled"].as<bool>();
+    saga.past_pivot = row["past_pivot"].as<bool>();
     saga.deadline = maybe_instant_of(row["deadline_at"]);
     if (!row["action"].is_null())
         saga.order = order_facts{row["action"].c_str(), row["ordered_by"].c_str(), row["ordered_reason"].c_str(),
@@ -136,13 +138,6 @@ json to_operator_json(saga_facts const& saga)
         view["order"] = {
             {"action", order->action}, {"by", order->by}, {"at", shown(order->at)}, {"reason", or_null(order->reason)}};
     return view;
-}
-
-std::optional<json> show_saga(postgres::connection& c, core::saga_id const& id)
-{
-    auto const saga = find_saga(c, id);
-    if (!saga) return std::nullopt;
-    return to_json(*saga);
 }
 
 }  // namespace skald::admin

@@ -21,7 +21,4 @@ nlohmann::json to_json(saga_facts const& saga);
 /// The same with "explanation" and "order": {"action","by","at","reason"}. For operators: it names people and commands.
 nlohmann::json to_operator_json(saga_facts const& saga);
 
-/// find_saga() and to_json(). Throws what pqxx throws.
-std::optional<nlohmann::json> show_saga(postgres::connection& c, core::saga_id const& id);
-
 }  // namespace skald::admin

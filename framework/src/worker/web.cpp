@@ -1,11 +1,10 @@
 #include "worker/web.hpp"
 
-#include "admin/saga_view.hpp"
 #include "http/problem.hpp"
+#include "worker/read.hpp"
+#include "worker/saga_resource.hpp"
 
 #include <skald/errors.hpp>
-
-#include <pqxx/except>
 
 #include <variant>
 
@@ -36,29 +35,17 @@ struct web::lane
 {
     lane(config const& settings, postgres::connection_options const& database, http::running_requests& running,
          runtime::backlog const& backlog, runtime::wakeup& relay, core::logger& log)
-        : store{database}, entry{settings.service, store, running, backlog, relay, log}
+        : store{database}, entry{settings.service, store, running, backlog, relay, log}, sagas{store, relay, log}
     {}
 
     postgres::postgres_store store;
     http::entry entry;
+    saga_resource sagas;
 };
 
-namespace {
-
-// A connection from before a restart of the server shows itself by breaking: then once more, on a new one.
-template <class Lane, class Read>
-auto read(Lane& on, Read what)
-try {
-    return what(on.store.open());
-}
-catch (pqxx::broken_connection const&) {
-    return what(on.store.open());
-}
-
-}  // namespace
-
 own_routes::own_routes(http::router& router)
-    : saga{router.add("GET", "/sagas/{key}")}, ready{router.add("GET", "/readyz")}
+    : saga{router.add("GET", "/sagas/{key}")}, cancel{router.add("DELETE", "/sagas/{key}")},
+      ready{router.add("GET", "/readyz")}
 {
     router.add("GET", "/livez");  // answered before the router is asked
 }
@@ -105,7 +92,8 @@ http::reply web::answer(http::request& r, std::size_t number)
     if (match.route == own_.ready) return ready(on);
     try {
         auto const scope = scope_of(r);
-        if (match.route == own_.saga) return show_saga({scope, r.parameters.at("key")}, on);
+        if (match.route == own_.saga) return on.sagas.show(r, {scope, r.parameters.at("key")});
+        if (match.route == own_.cancel) return on.sagas.cancel({scope, r.parameters.at("key")});
         return on.entry.answer(r, routes_.at(match.route - first_route_), scope);
     }
     catch (http::unauthorized const& error) {
@@ -126,21 +114,10 @@ std::string web::scope_of(http::request const& r) const
     return scope;
 }
 
-http::response web::show_saga(core::saga_id const& id, lane& on)
-try {
-    if (!core::is_key(id.key)) return http::problem(404, "there is no such saga");
-    auto const saga = read(on, [&](postgres::connection& c) { return admin::show_saga(c, id); });
-    return saga ? http::json_response(200, *saga) : http::problem(404, "there is no such saga");
-}
-catch (std::exception const& error) {
-    log_.warning("saga.not_shown", {{"error", error.what()}});
-    return http::with_retry_after(http::problem(http::problem_type::unavailable, "the database is away"), 1s);
-}
-
 // Ready: the database answers, and the broker's connection is up.
 http::response web::ready(lane& on) const
 try {
-    read(on, [](postgres::connection& c) { return c.run("SELECT 1"); });
+    read(on.store, [](postgres::connection& c) { return c.run("SELECT 1"); });
     if (deliveries_.available()) return {200, "text/plain", {}, "ready\n"};
     return http::with_retry_after(http::problem(http::problem_type::not_ready, "the broker is away"), 1s);
 }

@@ -27,6 +27,7 @@ struct own_routes
     explicit own_routes(http::router& router);
 
     std::size_t saga;
+    std::size_t cancel;
     std::size_t ready;
 };
 
@@ -48,7 +49,6 @@ private:
 
     http::reply answer(http::request& r, std::size_t number);
     std::string scope_of(http::request const& r) const;
-    http::response show_saga(core::saga_id const& id, lane& on);
     http::response ready(lane& on) const;
 
     std::vector<http::entry_route> routes_;

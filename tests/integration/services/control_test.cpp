@@ -19,6 +19,28 @@ TEST_CASE("a cancel that comes before the charge cancels the order")
     s.close_in_order();
 }
 
+TEST_CASE("a client that cancels its saga over HTTP hears its end by waiting for it")
+{
+    shop s;
+    s.open();
+    s.payments.terminate();
+    REQUIRE(s.order("k").status == 202);
+    auto waiter = s.connect();
+    waiter.send("GET /sagas/k?wait=25 HTTP/1.1\r\nHost: shop\r\n\r\n");
+    CHECK(s.connect().ask("DELETE /sagas/k HTTP/1.1\r\nHost: shop\r\n\r\n").status == 202);
+    s.payments.start();
+    CHECK(json::parse(waiter.read_answer().body)["status"] == "compensated");
+    CHECK(s.connect().ask("DELETE /sagas/k HTTP/1.1\r\nHost: shop\r\n\r\n").status == 200);
+    CHECK(s.payments_db.count("charge") == 0);
+    CHECK(s.orders_db.value("SELECT status FROM customer_order") == "cancelled");
+
+    REQUIRE(s.order("done").status == 202);
+    CHECK(json::parse(s.get("/sagas/done?wait=25").body)["status"] == "completed");
+    CHECK(s.connect().ask("DELETE /sagas/done HTTP/1.1\r\nHost: shop\r\n\r\n").status == 409);
+    s.check_books(100001, 1000);
+    s.close_in_order();
+}
+
 TEST_CASE("a cancel that comes after the pivot changes nothing")
 {
     shop s;

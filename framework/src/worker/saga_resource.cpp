@@ -1,0 +1,88 @@
+#include "worker/saga_resource.hpp"
+
+#include "admin/orders.hpp"
+#include "http/prefer.hpp"
+#include "http/problem.hpp"
+#include "http/target.hpp"
+#include "worker/read.hpp"
+
+#include <skald/http_handler.hpp>
+
+namespace skald::worker_detail {
+namespace {
+
+using namespace std::chrono_literals;
+
+http::response no_such_saga()
+{
+    return http::problem(404, "there is no such saga");
+}
+
+bool has_ended(admin::saga_facts const& saga)
+{
+    return saga.finished_at.has_value();
+}
+
+http::response answer(int status, admin::saga_facts const& saga)
+{
+    auto view = admin::to_json(saga);
+    auto const here = http::saga_path(saga.id.key);
+    view["links"] = {{"self", {{"href", here}}}};
+    if (!has_ended(saga)) view["links"]["end"] = {{"href", here + "?wait=30"}};
+    if (saga.can_be_cancelled) view["links"]["cancel"] = {{"href", here}, {"method", "DELETE"}};
+    return http::json_response(status, view);
+}
+
+// A cancel that was ordered and still holds: behind the pivot it came too late.
+bool is_cancelled(admin::saga_facts const& saga)
+{
+    return saga.order && saga.order->action == "cancel" && !saga.past_pivot &&
+           saga.status != core::saga_state::completed;
+}
+
+}  // namespace
+
+http::reply saga_resource::show(http::request const& r, core::saga_id const& id)
+try {
+    auto const asked = http::query_parameter(r.query, "wait");
+    auto const patience = asked ? http::parse_seconds(*asked) : http::wait_preference(r).value_or(0s);
+    if (!patience) return http::problem(http::problem_type::wait, "?wait= is a whole number of seconds");
+    if (!core::is_key(id.key)) return no_such_saga();
+    auto const saga = read(store_, [&](postgres::connection& c) { return admin::find_saga(c, id); });
+    if (!saga) return no_such_saga();
+    return {answer(200, *saga), has_ended(*saga) ? 0s : *patience};
+}
+catch (std::exception const& error) {
+    return database_away("saga.not_shown", error);
+}
+
+http::response saga_resource::cancel(core::saga_id const& id)
+try {
+    if (!core::is_key(id.key)) return no_such_saga();
+    return read(store_, [&](postgres::connection& c) { return try_to_cancel(c, id); });
+}
+catch (std::exception const& error) {
+    return database_away("saga.not_cancelled", error);
+}
+
+http::response saga_resource::try_to_cancel(postgres::connection& c, core::saga_id const& id)
+{
+    auto const saga = admin::find_saga(c, id);
+    if (!saga) return no_such_saga();
+    if (is_cancelled(*saga)) return answer(has_ended(*saga) ? 200 : 202, *saga);
+
+    auto const done = admin::give(c, {"cancel", id, "cancelled over HTTP", "a client over HTTP"});
+    if (done.contains("refused"))
+        return http::problem(http::problem_type::not_cancellable, done["refused"].get<std::string>());
+    relay_.notify();
+    return answer(202, admin::find_saga(c, id).value_or(*saga));
+}
+
+http::response saga_resource::database_away(char const* event, std::exception const& error)
+{
+    log_.warning(event, {{"error", error.what()}});
+    return http::with_retry_after(http::problem(http::problem_type::unavailable, "the database is away; ask again"),
+                                  1s);
+}
+
+}  // namespace skald::worker_detail

@@ -1,0 +1,35 @@
+// GET and DELETE of /sagas/{key}: how a saga stands, for its client, and its cancel.
+#pragma once
+
+#include "admin/saga_view.hpp"
+#include "core/log.hpp"
+#include "http/handler.hpp"
+#include "postgres/postgres_store.hpp"
+#include "runtime/wakeup.hpp"
+
+namespace skald::worker_detail {
+
+/// Threads: one for each lane.
+class saga_resource
+{
+public:
+    saga_resource(postgres::postgres_store& store, runtime::wakeup& relay, core::logger& log)
+        : store_{store}, relay_{relay}, log_{log}
+    {}
+
+    /// The saga; while it has not ended, a client that asked for it by ?wait=N, or prefers it, may wait. Never throws.
+    http::reply show(http::request const& r, core::saga_id const& id);
+
+    /// Gives the order that `skald saga cancel` gives, once however often it is asked. Never throws.
+    http::response cancel(core::saga_id const& id);
+
+private:
+    http::response try_to_cancel(postgres::connection& c, core::saga_id const& id);
+    http::response database_away(char const* event, std::exception const& error);
+
+    postgres::postgres_store& store_;
+    runtime::wakeup& relay_;
+    core::logger& log_;
+};
+
+}  // namespace skald::worker_detail

@@ -1,0 +1,178 @@
+// GET and DELETE of /sagas/{key} on a real port and a real database. What other services tell is written as they tell it.
+#include "support/live_web.hpp"
+
+#include "examples/order_saga/order_saga.hpp"
+
+#include <doctest/doctest.h>
+
+#include <utility>
+
+using namespace skald;
+using namespace skald::test;
+using http::idempotency;
+using nlohmann::json;
+
+namespace {
+
+struct saga_web
+{
+    saga_web() { REQUIRE(web.ask("POST", "/orders", "Idempotency-Key: k\r\nX-Scope: a\r\n").status == 202); }
+
+    testing::raw_answer ask(std::string const& method, std::string const& target, std::string const& fields = {}) const
+    {
+        return web.ask(method, target, "X-Scope: a\r\n" + fields);
+    }
+    json view() const { return json::parse(ask("GET", "/sagas/k").body); }
+
+    /// As the step's own service reports it.
+    void told(std::string const& step, std::string const& service, std::string const& status,
+              std::string const& saga = {}) const
+    {
+        json const report{{"scope", "a"},
+                          {"key", "k"},
+                          {"step", step},
+                          {"service", service},
+                          {"status", status},
+                          {"attempts", 2},
+                          {"at", "2026-01-31T12:00:0" + std::to_string(told_++) + ".123456Z"},
+                          {"saga", saga.empty() ? json(nullptr) : json(saga)}};
+        web.db.run("SELECT skald.note_progress('[" + report.dump() + "]')");
+    }
+
+    std::string orders_given() const
+    {
+        return web.db.one("SELECT count(*) FROM skald.audit WHERE verb = 'saga cancel'");
+    }
+
+    int mutable told_{};
+    live_web web{{{"POST", "/orders", idempotency::required,
+                   [](http::request_context& ctx) {
+                       ctx.start(order_saga::place_order, order_saga::order{"o", "ann", "pen", 1, 100});
+                       return http::response{202, "", {{"Location", http::saga_path(ctx.key())}}, ""};
+                   }}},
+                 http::scope_from_header("X-Scope")};
+};
+
+}  // namespace
+
+TEST_CASE("a saga tells its steps with their attempts and times, and what can be done with it")
+{
+    saga_web s;
+    s.told("create-order", "orders", "completed");
+    auto const view = s.view();
+    CHECK(view["status"] == "running");
+    CHECK(view["steps"][0]["status"] == "completed");
+    CHECK(view["steps"][0]["attempts"] == 2);
+    CHECK(view["steps"][0]["at"] == "2026-01-31T12:00:00.123Z");
+    CHECK(view["steps"][1]["status"] == "pending");
+    CHECK(view["links"]["self"]["href"] == "/sagas/k");
+    CHECK(view["links"]["end"]["href"] == "/sagas/k?wait=30");
+    CHECK(view["links"]["cancel"] == json{{"href", "/sagas/k"}, {"method", "DELETE"}});
+
+    s.told("arrange-shipping", "shipping", "completed");
+    CHECK_MESSAGE(!s.view()["links"].contains("cancel"), "behind the pivot there is no way back");
+    s.told("confirm-order", "orders", "completed", "completed");
+    CHECK(s.view()["links"] == json{{"self", {{"href", "/sagas/k"}}}});
+}
+
+TEST_CASE("?wait=N answers when the saga ends, and without a lane meanwhile")
+{
+    saga_web s;
+    std::vector<testing::raw_client> waiters;
+    for (auto const* wait : {"?wait=25", "?a=b&wait=25", ""})
+        for (int i = 0; i < 4; ++i) {
+            waiters.push_back(s.web.connect());
+            waiters.back().send(
+                live_web::text("GET", std::string{"/sagas/k"} + wait,
+                               std::string{"X-Scope: a\r\n"} + (*wait == '\0' ? "Prefer: wait=25\r\n" : "")));
+        }
+    for (int i = 0; i < 8; ++i) CHECK(s.view()["status"] == "running");  // twelve wait, and there are four lanes
+    s.told("confirm-order", "orders", "completed", "completed");
+    for (std::size_t i = 0; i < waiters.size(); ++i) {
+        auto const heard = waiters[i].read_answer();
+        CHECK(heard.status == 200);
+        CHECK(json::parse(heard.body)["status"] == "completed");
+        CHECK(heard.value_of("Preference-Applied") == (i < 8 ? "" : "wait=25"));
+    }
+    CHECK_MESSAGE(json::parse(s.ask("GET", "/sagas/k?wait=25").body)["status"] == "completed",
+                  "an ended one is told at once");
+}
+
+TEST_CASE("a wait that ends before the saga does answers how it stands, and one that is no number is refused")
+{
+    saga_web s;
+    auto const heard = s.ask("GET", "/sagas/k?wait=1");
+    CHECK(heard.status == 200);
+    CHECK(json::parse(heard.body)["status"] == "running");
+    CHECK(s.ask("GET", "/sagas/k?wait=0").status == 200);
+    for (std::string const wait : {"", "-1", "1.5", "10s", "%31x"}) {
+        auto const refused = s.ask("GET", "/sagas/k?wait=" + wait);
+        CHECK_MESSAGE(refused.status == 400, wait);
+        CHECK(problem_of(refused) == "wait");
+    }
+    CHECK(s.ask("GET", "/sagas/nobody?wait=25").status == 404);
+}
+
+TEST_CASE("DELETE cancels a saga, and again changes nothing, until the end and after it")
+{
+    saga_web s;
+    auto const first = s.ask("DELETE", "/sagas/k");
+    CHECK(first.status == 202);
+    CHECK(json::parse(first.body)["key"] == "k");
+    CHECK(s.ask("DELETE", "/sagas/k").status == 202);
+    CHECK(s.orders_given() == "1");
+    CHECK(s.web.db.rows("SELECT DISTINCT destination FROM skald.outbox WHERE type = 'skald.control' ORDER BY 1") ==
+          "payments\nshipping");
+    CHECK(s.web.db.one("SELECT actor LIKE 'a client over HTTP as %' FROM skald.audit") == "t");
+    CHECK(s.web.db.one("SELECT action FROM skald.control WHERE (scope, key) = ('a', 'k')") == "cancel");
+
+    s.told("charge-payment", "payments", "cancelled", "compensating");
+    CHECK(s.ask("DELETE", "/sagas/k").status == 202);
+    s.told("create-order.compensate", "orders", "completed", "compensated");
+    CHECK(s.ask("DELETE", "/sagas/k").status == 200);
+    CHECK(s.orders_given() == "1");
+}
+
+TEST_CASE("DELETE behind the pivot, of a saga that goes back by itself, or that ended, is 409 with the reason")
+{
+    struct row
+    {
+        std::string step, status, saga, why;
+    };
+    for (auto const& r : {row{"arrange-shipping", "completed", "", "past the pivot"},
+                          row{"charge-payment", "rejected", "compensating", "goes back already"},
+                          row{"confirm-order", "completed", "completed", "has ended"},
+                          row{"create-order.compensate", "completed", "compensated", "has ended"}}) {
+        saga_web s;
+        s.told(r.step, "shipping", r.status, r.saga);
+        auto const refused = s.ask("DELETE", "/sagas/k");
+        CHECK(refused.status == 409);
+        CHECK(problem_of(refused) == "not-cancellable");
+        CHECK_MESSAGE(refused.body.find(r.why) != std::string::npos, refused.body);
+        CHECK(s.orders_given() == "0");
+    }
+}
+
+TEST_CASE("a cancel that came too late is 409 from then on, although it was given")
+{
+    saga_web s;
+    CHECK(s.ask("DELETE", "/sagas/k").status == 202);
+    s.told("arrange-shipping", "shipping", "completed");
+    CHECK(s.ask("DELETE", "/sagas/k").status == 409);
+    s.told("confirm-order", "orders", "completed", "completed");
+    CHECK(s.ask("DELETE", "/sagas/k").status == 409);
+}
+
+TEST_CASE("another scope neither sees nor cancels a saga, nor does it learn that there is one")
+{
+    saga_web s;
+    for (std::string const fields : {"", "X-Scope: b\r\n"})
+        for (auto const* method : {"GET", "DELETE"}) {
+            auto const other = s.web.ask(method, "/sagas/k", fields);
+            auto const nobody = s.web.ask(method, "/sagas/nobody", fields);
+            CHECK(other.status == 404);
+            CHECK(other.body == nobody.body);
+        }
+    CHECK(s.ask("DELETE", "/sagas/caf%C3%A9").status == 404);
+    CHECK(s.orders_given() == "0");
+}
