@@ -114,6 +114,25 @@ TEST_CASE("a duplicate of a running request is told 409 at once, and another bod
     CHECK(h.held.runs == 1);
 }
 
+TEST_CASE("a duplicate is told at once although every lane waits for something, and so is what needs no lane")
+{
+    held_web h{with_lanes(1)};
+    auto queued = h.web.connect();
+    queued.send(live_web::text("POST", "/quick", "Idempotency-Key: q\r\n"));
+    CHECK(h.send("").read_answer().status == 409);
+    CHECK(h.send("", "{ }").read_answer().status == 422);
+    CHECK(h.web.ask("POST", "/quick").status == 400);
+    CHECK(h.web.ask("POST", "/nothing").status == 404);
+    CHECK(h.web.ask("POST", "/quick", key + "X-Scope: a\r\nX-Scope: b\r\n").status == 400);
+    auto waiter = h.send("Prefer: wait=25\r\n");
+    CHECK(h.send("").read_answer().status == 409);
+    h.held.let_out();
+    CHECK(h.first.read_answer().status == 201);
+    CHECK(queued.read_answer().status == 201);
+    CHECK(waiter.read_answer().value_of("Idempotency-Replayed") == "true");
+    CHECK(h.held.runs == 1);
+}
+
 TEST_CASE("who prefers to wait hears the first's answer, and however many wait, others are served meanwhile")
 {
     held_web h;  // one of two lanes is held

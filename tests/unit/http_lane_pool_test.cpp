@@ -1,8 +1,11 @@
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <future>
 #include <latch>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -55,6 +58,50 @@ TEST_CASE("each lane is one thread, and all lanes can work at once")
     answered.wait();
     CHECK(threads.size() == lanes);
     for (auto const& [lane, ids] : threads) CHECK(ids.size() == 1);
+}
+
+TEST_CASE("while every lane is taken the desk answers what needs none, and the rest is served in its order")
+{
+    std::latch entered{1};
+    std::latch release{1};
+    std::atomic<int> seen{0};
+    std::string served;
+    lane_pool pool{1, 100,
+                   [&](request& message, std::size_t) {
+                       if (message.path == "/hold") {
+                           entered.count_down();
+                           release.wait();
+                       }
+                       served += message.path;
+                       return ok("lane");
+                   },
+                   silent,
+                   [&](request& message) -> std::optional<reply> {
+                       ++seen;
+                       if (message.path == "/throws") throw std::runtime_error{"password=secret"};
+                       return message.path == "/desk" ? std::optional<reply>{ok("desk")} : std::nullopt;
+                   }};
+    pool.start();
+    auto const ask = [&](std::string path) {
+        auto heard = std::make_shared<std::promise<response>>();
+        auto job = job_named(std::move(path), [heard](response answer) { heard->set_value(std::move(answer)); });
+        REQUIRE(pool.submit(job));
+        return heard->get_future();
+    };
+    CHECK(ask("/desk").get().body == "lane");
+    CHECK(seen == 0);
+    auto first = ask("/hold");
+    entered.wait();
+    auto a = ask("/a"), desk = ask("/desk"), b = ask("/b"), throws = ask("/throws"), c = ask("/c");
+    CHECK(desk.get().body == "desk");
+    auto const failed = throws.get();
+    CHECK(failed.status == 500);
+    CHECK(failed.body.find("secret") == std::string::npos);
+    CHECK(ask("/desk").get().body == "desk");  // so that it has seen all of them
+    CHECK(seen == 6);
+    release.count_down();
+    for (auto* future : {&first, &a, &b, &c}) CHECK(future->get().body == "lane");
+    CHECK(served == "/desk/hold/a/b/c");
 }
 
 TEST_CASE("what doesn't fit is turned down, and keeps its request")

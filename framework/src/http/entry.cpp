@@ -88,6 +88,11 @@ response database_away(bool client_has_key)
                                           : "the database is away; nothing was done, send the request again");
 }
 
+response in_flight()
+{
+    return try_again_later(problem_type::in_flight, "a request with this Idempotency-Key is being served; ask again");
+}
+
 response key_reused()
 {
     return problem(problem_type::key_reused, "the Idempotency-Key was used before with another request");
@@ -108,11 +113,22 @@ entry::entry(std::string service, ports::store& store, running_requests& running
     : service_{std::move(service)}, store_{store}, running_{running}, backlog_{backlog}, relay_{relay}, log_{log}
 {}
 
-reply entry::answer(request const& r, entry_route const& route, std::string const& scope)
+std::optional<reply> answer_to_running(running_requests const& running, request const& r, entry_route const& route,
+                                       std::string const& scope)
 {
     auto const key = key_of(r, route.key);
     if (!key) return problem(problem_type::idempotency_key, key.refusal);
-    call c{r, route, {scope, key.value}, fingerprint_of(r, route.pattern)};
+    core::saga_id const id{scope, key.value};
+    if (!running.has(id)) return {};  // which is what most hear, and saves them a look at the body
+    auto const is_same = running.find(id, fingerprint_of(r, route.pattern));
+    if (!is_same) return {};
+    return *is_same ? reply{in_flight(), wait_preference(r).value_or(0s)} : key_reused();
+}
+
+reply entry::answer(request const& r, entry_route const& route, std::string const& scope)
+{
+    if (auto now = answer_to_running(running_, r, route, scope)) return *std::move(now);
+    call c{r, route, {scope, key_of(r, route.key).value}, fingerprint_of(r, route.pattern)};
     auto answered = answer_whatever_breaks(c);
     return {std::move(answered), c.in_flight ? wait_preference(r).value_or(0s) : 0s};
 }
@@ -143,7 +159,6 @@ catch (std::exception const& error) {
 
 response entry::answer(call& c)
 {
-    if (auto const is_same = running_.find(c.id, c.fingerprint)) return *is_same ? in_flight(c) : key_reused();
     auto const until = std::chrono::steady_clock::now() + settle_longest;
     for (int tries = 0; tries < tries_max && (tries == 0 || std::chrono::steady_clock::now() < until); ++tries) {
         if (auto done = try_to_answer(c)) return *std::move(done);
@@ -181,13 +196,8 @@ std::optional<response> entry::claim_and_run(call& c)
     if (claimed.verdict == ports::verdict::mismatch) return key_reused();
     // The transaction in the way may well be this request's own.
     if (c.in_doubt) return outcome_unknown(c.client_has_key());
-    return in_flight(c);
-}
-
-response entry::in_flight(call& c)
-{
     c.in_flight = true;
-    return try_again_later(problem_type::in_flight, "a request with this Idempotency-Key is being served; ask again");
+    return in_flight();
 }
 
 // The answer, the saga, its first step's record and the message to the next: all or nothing, before the client hears.

@@ -23,6 +23,10 @@ struct entry_route
     entry_handler handler;
 };
 
+/// The answer to a duplicate of a request that runs in this process, for which nobody has to be asked; or nothing.
+std::optional<reply> answer_to_running(running_requests const& running, request const& r, entry_route const& route,
+                                       std::string const& scope);
+
 /// Threads: one entry for each lane.
 class entry
 {
@@ -46,7 +50,6 @@ private:
     response run_unguarded(call& c);
     response handled(call const& c, request_context& ctx);
     std::optional<response> refuse(call const& c, response const& answer);
-    response in_flight(call& c);
     response replay(call const& c);
     void add_sagas(ports::changes& changes, call const& c, request_context const& ctx) const;
     void commit(call& c, request_context const& ctx, ports::changes changes);

@@ -28,6 +28,10 @@ struct reply
 /// database connection) is touched by one thread. The request is the handler's own: it may set its parameters.
 using handler = std::function<reply(request& message, std::size_t lane)>;
 
+/// Answers a request that every lane is too busy for, or leaves it to them by nothing. Called on a thread of its own, where it
+/// may block for a little: what it can say without a lane's database connection must not wait for a lane.
+using desk_handler = std::function<std::optional<reply>(request& message)>;
+
 /// Answers on the I/O thread, before the lanes are asked; nothing means that it is a request for the lanes. It must
 /// not block, because no connection moves while it runs: this is for what must be answered even if every lane is taken.
 using immediate_handler = std::function<std::optional<response>(request const& message)>;

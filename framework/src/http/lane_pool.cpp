@@ -5,8 +5,10 @@
 
 namespace skald::http {
 
-lane_pool::lane_pool(std::size_t lanes, std::size_t waiting_max, handler on_request, core::logger& log)
-    : lanes_{lanes}, waiting_max_{waiting_max}, on_request_{std::move(on_request)}, log_{log}
+lane_pool::lane_pool(std::size_t lanes, std::size_t waiting_max, handler on_request, core::logger& log,
+                     desk_handler at_desk)
+    : lanes_{lanes}, waiting_max_{waiting_max},
+      on_request_{std::move(on_request)}, at_desk_{std::move(at_desk)}, log_{log}
 {}
 
 lane_pool::~lane_pool()
@@ -18,6 +20,7 @@ lane_pool::~lane_pool()
 void lane_pool::start()
 {
     for (std::size_t lane = 0; lane < lanes_; ++lane) threads_.emplace_back([this, lane] { run(lane); });
+    if (at_desk_) threads_.emplace_back([this] { run_desk(); });
 }
 
 bool lane_pool::submit(job& work)
@@ -25,22 +28,26 @@ bool lane_pool::submit(job& work)
     {
         std::lock_guard const lock{mutex_};
         // A lane that is free but hasn't woken up yet makes room for one more, so that a queue of 0 still works.
-        if (stopping_ || running_ + waiting_.size() >= lanes_ + waiting_max_) return false;
-        waiting_.push_back(std::move(work));
+        auto const waiting = waiting_.size() + unseen_.size() + (is_at_desk_ ? 1 : 0);
+        if (stopping_ || running_ + waiting >= lanes_ + waiting_max_) return false;
+        unseen_.push_back(std::move(work));
     }
     changed_.notify_one();
+    desk_changed_.notify_one();
     return true;
 }
 
 void lane_pool::stop()
 {
-    std::deque<job> forgotten;  // destroyed without the lock: their sessions go with them
+    std::deque<job> forgotten, also_forgotten;  // destroyed without the lock: their sessions go with them
     {
         std::lock_guard const lock{mutex_};
         stopping_ = true;
         forgotten.swap(waiting_);
+        also_forgotten.swap(unseen_);
     }
     changed_.notify_all();
+    desk_changed_.notify_all();
 }
 
 void lane_pool::join()
@@ -49,17 +56,25 @@ void lane_pool::join()
         if (thread.joinable()) thread.join();
 }
 
+lane_pool::job lane_pool::take_waiting()
+{
+    auto& queue = waiting_.empty() ? unseen_ : waiting_;
+    auto work = std::move(queue.front());
+    queue.pop_front();
+    return work;
+}
+
 void lane_pool::run(std::size_t lane)
 {
     std::unique_lock lock{mutex_};
     for (;;) {
-        changed_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
+        changed_.wait(lock, [this] { return stopping_ || has_waiting(); });
         if (stopping_) return;
-        auto work = std::move(waiting_.front());
-        waiting_.pop_front();
+        auto work = take_waiting();
         ++running_;
 
         lock.unlock();
+        desk_changed_.notify_one();  // this may have been the last lane that was free
         auto answer = this->answer(work.message, lane);
         // The lane is free before the client hears: a client that asks again at once must not meet its own shadow.
         lock.lock();
@@ -69,6 +84,40 @@ void lane_pool::run(std::size_t lane)
         work = {};  // what it holds is destroyed without the lock
         lock.lock();
     }
+}
+
+void lane_pool::run_desk()
+{
+    std::unique_lock lock{mutex_};
+    for (;;) {
+        desk_changed_.wait(lock, [this] { return stopping_ || (running_ == lanes_ && !unseen_.empty()); });
+        if (stopping_) return;
+        auto work = std::move(unseen_.front());
+        unseen_.pop_front();
+        is_at_desk_ = true;
+
+        lock.unlock();
+        auto answer = answer_at_desk(work.message);
+        if (answer) work.answered(std::move(work.message), *std::move(answer));
+        lock.lock();
+        is_at_desk_ = false;
+        if (answer || stopping_) {
+            lock.unlock();
+            work = {};
+            lock.lock();
+            continue;
+        }
+        waiting_.push_back(std::move(work));
+        changed_.notify_one();  // a lane may have become free meanwhile
+    }
+}
+
+std::optional<reply> lane_pool::answer_at_desk(request& message)
+try {
+    return at_desk_(message);
+}
+catch (...) {
+    return internal_error(message, std::current_exception(), log_);
 }
 
 reply lane_pool::answer(request& message, std::size_t lane)

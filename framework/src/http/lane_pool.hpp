@@ -1,4 +1,5 @@
-// The lanes: threads that run the blocking handler, with a bounded queue before them.
+// The lanes: threads that run the blocking handler, with a bounded queue before them; and beside the queue a desk, one more
+// thread, which answers what needs no lane while all of them are taken.
 #pragma once
 
 #include <condition_variable>
@@ -6,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -26,7 +28,8 @@ public:
         std::function<void(request, reply)> answered;  // called on the lane; must not throw
     };
 
-    lane_pool(std::size_t lanes, std::size_t waiting_max, handler on_request, core::logger& log);
+    lane_pool(std::size_t lanes, std::size_t waiting_max, handler on_request, core::logger& log,
+              desk_handler at_desk = {});
     ~lane_pool();
 
     void start();
@@ -39,17 +42,25 @@ public:
     void join();
 
 private:
+    bool has_waiting() const { return !waiting_.empty() || !unseen_.empty(); }
+    job take_waiting();
     void run(std::size_t lane);
+    void run_desk();
     reply answer(request& message, std::size_t lane);
+    std::optional<reply> answer_at_desk(request& message);
 
     std::size_t const lanes_;
     std::size_t const waiting_max_;
     handler const on_request_;
+    desk_handler const at_desk_;
     core::logger& log_;
 
     std::mutex mutex_;
-    std::condition_variable changed_;
-    std::deque<job> waiting_;
+    std::condition_variable changed_;  // for the lanes
+    std::condition_variable desk_changed_;
+    std::deque<job> waiting_;  // the desk had nothing to say to these, which came first
+    std::deque<job> unseen_;
+    bool is_at_desk_{false};  // one more, which is neither here nor there
     std::size_t running_{0};
     bool stopping_{false};
     std::vector<std::thread> threads_;

@@ -6,6 +6,7 @@
 #include "core/fingerprint.hpp"
 #include "core/identity.hpp"
 
+#include <algorithm>
 #include <list>
 #include <mutex>
 #include <optional>
@@ -50,6 +51,12 @@ public:
     {
         std::lock_guard const lock{mutex_};
         return {*this, entries_.insert(entries_.end(), {std::move(id), std::move(fingerprint)})};
+    }
+
+    bool has(core::saga_id const& id) const
+    {
+        std::lock_guard const lock{mutex_};
+        return std::ranges::any_of(entries_, [&](entry const& running) { return running.id == id; });
     }
 
     /// Nothing: none with this key runs. Otherwise whether one that runs is this request.

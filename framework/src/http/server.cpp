@@ -71,7 +71,8 @@ tcp::acceptor listening(asio::io_context& io, std::string const& setting)
 class server::implementation
 {
 public:
-    implementation(server_options options, handler on_request, core::logger& log, immediate_handler immediate);
+    implementation(server_options options, handler on_request, core::logger& log, immediate_handler immediate,
+                   desk_handler at_desk);
     ~implementation();
 
     tcp::endpoint endpoint() const { return endpoint_; }
@@ -106,10 +107,10 @@ private:
 };
 
 server::implementation::implementation(server_options options, handler on_request, core::logger& log,
-                                       immediate_handler immediate)
+                                       immediate_handler immediate, desk_handler at_desk)
     : options_{checked(std::move(options))}, immediate_{std::move(immediate)}, log_{log},
       acceptor_{listening(io_, options_.listen)}, endpoint_{acceptor_.local_endpoint()}, accept_again_{io_},
-      lanes_{options_.lanes, options_.waiting_max, std::move(on_request), log},
+      lanes_{options_.lanes, options_.waiting_max, std::move(on_request), log, std::move(at_desk)},
       hub_{.options = options_,
            .limits = {.request_line_bytes_max = options_.request_line_bytes_max,
                       .header_bytes_max = options_.header_bytes_max,
@@ -210,9 +211,10 @@ void server::implementation::cut_off()
     io_.stop();
 }
 
-server::server(server_options options, handler on_request, core::logger& log, immediate_handler immediate)
+server::server(server_options options, handler on_request, core::logger& log, immediate_handler immediate,
+               desk_handler at_desk)
     : implementation_{std::make_unique<implementation>(std::move(options), std::move(on_request), log,
-                                                       std::move(immediate))}
+                                                       std::move(immediate), std::move(at_desk))}
 {}
 
 server::~server() = default;

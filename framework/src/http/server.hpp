@@ -41,7 +41,8 @@ class server
 public:
     /// Listens, so that errors of the address come here; nothing is accepted before start().
     /// Throws std::runtime_error, naming the setting, if the address is malformed, in use or not of this machine.
-    server(server_options options, handler on_request, core::logger& log, immediate_handler immediate = {});
+    server(server_options options, handler on_request, core::logger& log, immediate_handler immediate = {},
+           desk_handler at_desk = {});
 
     /// As drain(0): what runs is waited for, its answer is lost.
     ~server();

@@ -55,7 +55,7 @@ web::web(config const& settings, postgres::connection_options database, std::vec
          runtime::wakeup& relay, core::logger& log)
     : routes_{std::move(routes)}, scope_of_{std::move(scope_of)}, deliveries_{deliveries}, log_{log},
       server_{server_options_of(settings), [this](http::request& r, std::size_t number) { return answer(r, number); },
-              log, alive}
+              log, alive, [this](http::request& r) { return answer_at_desk(r); }}
 {
     for (std::size_t i = 0; i < routes_.size(); ++i) {
         auto const number = router_.add(routes_[i].method, routes_[i].pattern);
@@ -84,26 +84,41 @@ bool web::drain(std::chrono::milliseconds within)
 
 http::reply web::answer(http::request& r, std::size_t number)
 {
+    auto const found = find(r);
+    if (auto const* refusal = std::get_if<http::response>(&found)) return *refusal;
+    auto const& [route, scope] = std::get<resource>(found);
+    auto& on = *lanes_.at(number);
+    if (route == own_.ready) return ready(on);
+    if (route == own_.saga) return on.sagas.show(r, {scope, r.parameters.at("key")});
+    if (route == own_.cancel) return on.sagas.cancel({scope, r.parameters.at("key")});
+    return on.entry.answer(r, entry_at(route), scope);
+}
+
+// What a lane would say at once: the duplicate of a request that runs here is told so however many lanes wait for others.
+std::optional<http::reply> web::answer_at_desk(http::request& r)
+{
+    auto const found = find(r);
+    if (auto const* refusal = std::get_if<http::response>(&found)) return *refusal;
+    auto const& [route, scope] = std::get<resource>(found);
+    if (route == own_.ready || route == own_.saga || route == own_.cancel) return {};
+    return http::answer_to_running(running_, r, entry_at(route), scope);
+}
+
+std::variant<web::resource, http::response> web::find(http::request& r) const
+try {
     auto found = router_.find(r);
-    if (auto* refusal = std::get_if<http::response>(&found)) return *refusal;
+    if (auto* refusal = std::get_if<http::response>(&found)) return std::move(*refusal);
     auto& match = std::get<http::route_match>(found);
     r.parameters = std::move(match.parameters);
-    auto& on = *lanes_.at(number);
-    if (match.route == own_.ready) return ready(on);
-    try {
-        auto const scope = scope_of(r);
-        if (match.route == own_.saga) return on.sagas.show(r, {scope, r.parameters.at("key")});
-        if (match.route == own_.cancel) return on.sagas.cancel({scope, r.parameters.at("key")});
-        return on.entry.answer(r, routes_.at(match.route - first_route_), scope);
-    }
-    catch (http::unauthorized const& error) {
-        auto refusal = http::problem(http::problem_type::unauthorized, error.what());
-        refusal.headers.emplace_back("WWW-Authenticate", error.challenge);
-        return refusal;
-    }
-    catch (data_error const& error) {
-        return http::problem(http::problem_type::scope, error.what());
-    }
+    return resource{match.route, match.route == own_.ready ? std::string{} : scope_of(r)};
+}
+catch (http::unauthorized const& error) {
+    auto refusal = http::problem(http::problem_type::unauthorized, error.what());
+    refusal.headers.emplace_back("WWW-Authenticate", error.challenge);
+    return refusal;
+}
+catch (data_error const& error) {
+    return http::problem(http::problem_type::scope, error.what());
 }
 
 // Asked for every request, also where the answer is stored: who may no longer ask hears nothing of it.

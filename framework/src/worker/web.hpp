@@ -15,7 +15,9 @@
 #include <skald/http_handler.hpp>
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace skald::worker_detail {
@@ -47,7 +49,17 @@ public:
 private:
     struct lane;
 
+    /// What is asked for, by whom.
+    struct resource
+    {
+        std::size_t route;
+        std::string scope;
+    };
+
+    std::variant<resource, http::response> find(http::request& r) const;
     http::reply answer(http::request& r, std::size_t number);
+    std::optional<http::reply> answer_at_desk(http::request& r);
+    http::entry_route const& entry_at(std::size_t route) const { return routes_.at(route - first_route_); }
     std::string scope_of(http::request const& r) const;
     http::response ready(lane& on) const;
 
