@@ -2,15 +2,11 @@
 #include "support/live_web.hpp"
 
 #include "http/entry.hpp"
-#include "support/eventually.hpp"
+#include "support/held_handler.hpp"
 
 #include <doctest/doctest.h>
 
-#include <atomic>
-#include <condition_variable>
 #include <future>
-#include <mutex>
-#include <utility>
 
 using namespace skald;
 using namespace skald::test;
@@ -20,40 +16,6 @@ using http::idempotency;
 namespace {
 
 std::string const key = "Idempotency-Key: k\r\n";
-
-/// A handler that stays inside until it is let out, and then answers what it is told to.
-class held_handler
-{
-public:
-    http::response operator()(http::request_context& ctx)
-    {
-        ctx.sql("INSERT INTO effect VALUES ('held')");
-        ++runs;
-        std::unique_lock lock{mutex_};
-        changed_.notify_all();
-        changed_.wait(lock, [this] { return is_open_; });
-        return {std::exchange(status, 201), "text/plain", {}, "made"};
-    }
-    void wait_until_inside()
-    {
-        std::unique_lock lock{mutex_};
-        changed_.wait(lock, [this] { return runs > 0; });
-    }
-    void let_out()
-    {
-        std::lock_guard const lock{mutex_};
-        is_open_ = true;
-        changed_.notify_all();
-    }
-
-    std::atomic<int> runs{};
-    int status{201};
-
-private:
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    bool is_open_{};
-};
 
 config with_lanes(std::size_t lanes, std::chrono::seconds wait_max = 30s)
 {

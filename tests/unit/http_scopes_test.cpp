@@ -56,7 +56,7 @@ TEST_CASE("a route that can't be served is refused where it is added")
     CHECK_THROWS_AS(w.route("POST", "/a{b}", idempotency::off, nothing), configuration_error);
     CHECK_THROWS_AS(w.route("POST", "/x", idempotency::off, {}), configuration_error);
     CHECK_THROWS_AS(w.post("/orders/{other}", nothing), configuration_error);
-    for (auto const* own : {"/sagas/{id}", "/readyz", "/livez"})
+    for (auto const* own : {"/sagas/{id}", "/readyz", "/livez", "/problems/{any}"})
         CHECK_THROWS_AS(w.get(own, nothing), configuration_error);
     CHECK_NOTHROW(w.post("/sagas/{id}", nothing));
     CHECK_NOTHROW(w.get("/sagas", nothing));

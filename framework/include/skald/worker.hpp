@@ -62,7 +62,7 @@ public:
     /// segment, "/carts/{id}/items/{sku}". A literal segment wins over a parameter, and HEAD is answered by the route of GET.
     /// Each request runs in a transaction, which commits before the client hears; `key` says whether only once.
     /// Throws configuration_error for a malformed method or pattern, and where a request would have two routes; "/sagas/{key}",
-    /// "/livez" and "/readyz" are Skald's.
+    /// "/problems/{type}", "/livez" and "/readyz" are Skald's.
     worker& route(std::string method, std::string pattern, http::idempotency key, http::entry_handler handler);
 
     /// A route for POST whose Idempotency-Key is required.

@@ -11,6 +11,8 @@
 namespace skald::http {
 namespace {
 
+constexpr std::string_view types_path = "/problems/";
+
 response problem(int status, std::string_view type, std::string_view title, std::string_view detail)
 {
     nlohmann::ordered_json body;
@@ -30,12 +32,25 @@ response problem(int status, std::string_view type, std::string_view title, std:
 response problem(problem_type type, std::string_view detail)
 {
     auto const& kind = kind_of(type);
-    return problem(kind.status, "/problems/" + std::string{kind.name}, kind.title, detail);
+    return problem(kind.status, std::string{types_path} + std::string{kind.name}, kind.title, detail);
 }
 
 response problem(int status, std::string_view detail)
 {
     return problem(status, "about:blank", status_phrase(status), detail);
+}
+
+std::optional<response> describe_problem(std::string_view path)
+{
+    if (!path.starts_with(types_path)) return {};
+    path.remove_prefix(types_path.size());
+    auto const kind = std::ranges::find(problem_kinds, path, &problem_kind::name);
+    if (kind == problem_kinds.end()) return {};
+    return response{200,
+                    "text/plain; charset=utf-8",
+                    {},
+                    std::to_string(kind->status) + ' ' + std::string{kind->title} + ".\n" + std::string{kind->remedy} +
+                        '\n'};
 }
 
 response with_retry_after(response answer, std::chrono::seconds wait)

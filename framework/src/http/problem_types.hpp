@@ -28,24 +28,36 @@ struct problem_kind
 {
     std::string_view name;  // the type is the relative reference "/problems/<name>"
     int status;
-    std::string_view title;  // the same whenever it occurs (RFC 9457, 3.1.3)
+    std::string_view title;   // the same whenever it occurs (RFC 9457, 3.1.3)
+    std::string_view remedy;  // what the client does; with the title, what GET of the type answers
 };
 
 /// In the order of the enum.
 inline constexpr std::array<problem_kind, 13> problem_kinds{{
-    {"idempotency-key", 400, "The Idempotency-Key is missing or malformed"},
-    {"body", 400, "The body is not what this resource takes"},
-    {"scope", 400, "It is not clear whose request this is"},
-    {"wait", 400, "The time to wait is no whole number of seconds"},
-    {"unauthorized", 401, "The request is not authorized"},
-    {"in-flight", 409, "A request with this Idempotency-Key is being served"},
-    {"key-used-elsewhere", 409, "The Idempotency-Key was used outside of HTTP"},
-    {"not-cancellable", 409, "The saga can't be cancelled"},
-    {"key-reused", 422, "The Idempotency-Key belongs to another request"},
-    {"unavailable", 503, "The database is away"},
-    {"backlog", 503, "Too many messages wait for the broker"},
-    {"outcome-unknown", 503, "It is not known whether the request took effect"},
-    {"not-ready", 503, "The service is not ready"},
+    {"idempotency-key", 400, "The Idempotency-Key is missing or malformed",
+     "Send one header Idempotency-Key with a key of your own for this intent, such as a UUID in double quotes."},
+    {"body", 400, "The body is not what this resource takes",
+     "Mend the body. Nothing was done or stored, so the same key may be used again."},
+    {"scope", 400, "It is not clear whose request this is",
+     "Mend what says who the request is from: it is there twice, or is no name."},
+    {"wait", 400, "The time to wait is no whole number of seconds", "Write ?wait= with a whole number of seconds."},
+    {"unauthorized", 401, "The request is not authorized",
+     "Show who you are as WWW-Authenticate says, and send the request again with the same key."},
+    {"in-flight", 409, "A request with this Idempotency-Key is being served",
+     "Send the same request with the same key again after Retry-After, or with Prefer: wait=30."},
+    {"key-used-elsewhere", 409, "The Idempotency-Key was used outside of HTTP",
+     "There is no answer to repeat. Look at /sagas/ and the key, or use another key."},
+    {"not-cancellable", 409, "The saga can't be cancelled",
+     "It is past its pivot, goes back already, or has ended. Look at the saga."},
+    {"key-reused", 422, "The Idempotency-Key belongs to another request",
+     "One key is one request: the same method, path, query and body. A new intent has a new key."},
+    {"unavailable", 503, "The database is away", "Send the same request with the same key again after Retry-After."},
+    {"backlog", 503, "Too many messages wait for the broker",
+     "Nothing was done. Send the same request with the same key again after Retry-After."},
+    {"outcome-unknown", 503, "It is not known whether the request took effect",
+     "Send the same request with the same key again, and never with another: it is done once, and you hear what became "
+     "of it."},
+    {"not-ready", 503, "The service is not ready", "Wait: the database or the broker is away."},
 }};
 
 constexpr problem_kind const& kind_of(problem_type type)

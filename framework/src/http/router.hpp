@@ -29,6 +29,9 @@ public:
     /// own. Throws std::logic_error for a malformed pattern, or for one that is there already.
     std::size_t add(std::string_view method, std::string_view pattern);
 
+    /// How many were added.
+    std::size_t size() const { return routes_.size(); }
+
     /// A literal segment wins over a parameter, the leftmost difference deciding. HEAD finds the route of GET if it
     /// has none of its own. Otherwise the 404, or the 405 with its Allow.
     std::variant<route_match, response> find(request const& message) const;

@@ -22,11 +22,12 @@ http::server_options server_options_of(config const& settings)
     return options;
 }
 
-// Answered without asking anybody: the process is alive.
-std::optional<http::response> alive(http::request const& r)
+// Answered without asking anybody: the process is alive; what a type of problem means.
+std::optional<http::response> answer_at_once(http::request const& r)
 {
-    if (r.path != "/livez" || (r.method != "GET" && r.method != "HEAD")) return std::nullopt;
-    return http::response{200, "text/plain", {}, "alive\n"};
+    if (r.method != "GET" && r.method != "HEAD") return std::nullopt;
+    if (r.path == "/livez") return http::response{200, "text/plain", {}, "alive\n"};
+    return http::describe_problem(r.path);
 }
 
 }  // namespace
@@ -44,23 +45,22 @@ struct web::lane
 };
 
 own_routes::own_routes(http::router& router)
-    : saga{router.add("GET", "/sagas/{key}")}, cancel{router.add("DELETE", "/sagas/{key}")},
-      ready{router.add("GET", "/readyz")}
+    : saga{router.add("GET", "/sagas/{key}")}, cancel{router.add("DELETE", "/sagas/{key}")}, ready{router.add(
+                                                                                                 "GET", "/readyz")}
 {
-    router.add("GET", "/livez");  // answered before the router is asked
+    for (auto const* at_once : {"/livez", "/problems/{type}"})
+        router.add("GET", at_once);  // the router is not asked for these
 }
 
 web::web(config const& settings, postgres::connection_options database, std::vector<http::entry_route> routes,
          http::scope_function scope_of, ports::subscription const& deliveries, runtime::backlog const& backlog,
          runtime::wakeup& relay, core::logger& log)
-    : routes_{std::move(routes)}, scope_of_{std::move(scope_of)}, deliveries_{deliveries}, log_{log},
-      server_{server_options_of(settings), [this](http::request& r, std::size_t number) { return answer(r, number); },
-              log, alive, [this](http::request& r) { return answer_at_desk(r); }}
+    : routes_{std::move(routes)}, scope_of_{std::move(scope_of)},
+      deliveries_{deliveries}, server_{server_options_of(settings),
+                                       [this](http::request& r, std::size_t number) { return answer(r, number); }, log,
+                                       answer_at_once, [this](http::request& r) { return answer_at_desk(r); }}
 {
-    for (std::size_t i = 0; i < routes_.size(); ++i) {
-        auto const number = router_.add(routes_[i].method, routes_[i].pattern);
-        if (i == 0) first_route_ = number;
-    }
+    for (auto const& route : routes_) router_.add(route.method, route.pattern);
     for (std::size_t i = 0; i < settings.http_lanes; ++i)
         lanes_.push_back(std::make_unique<lane>(settings, database, running_, backlog, relay, log));
 }
@@ -91,6 +91,7 @@ http::reply web::answer(http::request& r, std::size_t number)
     if (route == own_.ready) return ready(on);
     if (route == own_.saga) return on.sagas.show(r, {scope, r.parameters.at("key")});
     if (route == own_.cancel) return on.sagas.cancel({scope, r.parameters.at("key")});
+    if (route < first_route_) return http::problem(404, "There is no such type of problem.");
     return on.entry.answer(r, entry_at(route), scope);
 }
 
@@ -100,7 +101,7 @@ std::optional<http::reply> web::answer_at_desk(http::request& r)
     auto const found = find(r);
     if (auto const* refusal = std::get_if<http::response>(&found)) return *refusal;
     auto const& [route, scope] = std::get<resource>(found);
-    if (route == own_.ready || route == own_.saga || route == own_.cancel) return {};
+    if (route < first_route_) return {};  // Skald's own
     return http::answer_to_running(running_, r, entry_at(route), scope);
 }
 

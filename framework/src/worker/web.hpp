@@ -64,12 +64,11 @@ private:
     http::response ready(lane& on) const;
 
     std::vector<http::entry_route> routes_;
-    std::size_t first_route_{};  // the number that the router gave to routes_[0]
     http::scope_function scope_of_;
     ports::subscription const& deliveries_;
-    core::logger& log_;
     http::router router_;
     own_routes own_{router_};
+    std::size_t const first_route_{router_.size()};  // the number of routes_[0]; those before it are Skald's
     http::running_requests running_;
     std::vector<std::unique_ptr<lane>> lanes_;
     http::server server_;  // last: its threads use everything above

@@ -1,0 +1,242 @@
+// draft-ietf-httpapi-idempotency-key-header-07, section by section: what it says, in its words, and what a service answers.
+#include "http/problem_types.hpp"
+#include "support/held_handler.hpp"
+#include "support/live_web.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+using namespace skald;
+using namespace skald::test;
+using http::idempotency;
+
+namespace {
+
+constexpr char const* uuid = "\"8e03978e-40d5-43e8-bc93-6894a57f9324\"";
+
+/// POST /orders leaves an effect; /refused answers 404, /fails 500 after it; /held stays until it is let out.
+struct service
+{
+    ~service() { held.let_out(); }
+
+    testing::raw_answer post(std::string const& path, std::string const& key, std::string const& body = "{}",
+                             std::string const& more = {}) const
+    {
+        return web.ask("POST", path, "Idempotency-Key: " + key + "\r\n" + more, body);
+    }
+    long effects() const { return std::stol(web.db.one("SELECT count(*) FROM effect")); }
+
+    static http::entry_handler answering(int status)
+    {
+        return [status](http::request_context& ctx) {
+            ctx.sql("INSERT INTO effect VALUES ('x')");
+            return http::json_response(status, {{"key", ctx.key()}});
+        };
+    }
+
+    held_handler held;
+    live_web web{{{"POST", "/orders", idempotency::required, leaving("x")},
+                  {"POST", "/refused", idempotency::required, answering(404)},
+                  {"POST", "/fails", idempotency::required, answering(500)},
+                  {"POST", "/held", idempotency::required, [this](http::request_context& ctx) { return held(ctx); }}},
+                 http::scope_from_header("X-Scope")};
+};
+
+/// The documentation that a problem's type is a link to.
+void check_link(service const& s, testing::raw_answer const& answer)
+{
+    CHECK(answer.value_of("Content-Type") == "application/problem+json");
+    auto const problem = nlohmann::json::parse(answer.body);
+    auto const linked = s.web.ask("GET", problem["type"].get<std::string>());
+    CHECK(linked.status == 200);
+    CHECK(linked.body.find(problem["title"].get<std::string>()) != std::string::npos);
+}
+
+struct sentence
+{
+    char const* section;
+    char const* says;
+    void (*holds)(service&);
+};
+
+void check(std::vector<sentence> const& sentences)
+{
+    for (auto const& s : sentences) {
+        CAPTURE(s.section);
+        CAPTURE(s.says);
+        service fresh;
+        s.holds(fresh);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("draft 07, 2.1 to 2.5: the key and its fingerprint")
+{
+    check({
+        {"2.1", "Its value MUST be a String",
+         [](service& s) {
+             CHECK(s.post("/orders", uuid).status == 201);
+             for (auto const* malformed : {"\"open", "\"a\", \"b\"", "\"caf\xc3\xa9\"", "\"a\\b\"", "\"\"", "?1, ?0"})
+                 CHECK(s.post("/orders", malformed).status == 400);
+             CHECK(s.effects() == 1);
+         }},
+        {"2.1", "Clients MUST NOT include more than one Idempotency-Key header field",
+         [](service& s) {
+             CHECK(s.post("/orders", uuid, "{}", "Idempotency-Key: \"other\"\r\n").status == 400);
+             CHECK(s.effects() == 0);
+         }},
+        {"2.2", "MUST NOT be reused with another request with a different request payload",
+         [](service& s) {
+             CHECK(s.post("/orders", uuid, "{\"n\":1}").status == 201);
+             CHECK(s.post("/orders", uuid, "{\"n\":2}").status == 422);
+             CHECK(s.effects() == 1);
+         }},
+        {"2.2", "It is RECOMMENDED that a UUID or a similar random identifier be used",
+         [](service& s) {
+             CHECK(s.post("/orders", uuid).status == 201);
+             CHECK(s.post("/orders", "\"clkyoesmbgybucifusbbtdsbohtyuuwz\"").status == 201);
+             CHECK(s.effects() == 2);
+         }},
+        {"2.4", "Checksum of the entire request payload",
+         [](service& s) {
+             CHECK(s.post("/orders", uuid, "{\"n\": 1}").status == 201);
+             CHECK(s.post("/orders", uuid, "{\"n\":1}").status == 422);
+         }},
+        {"2.5", "Identify idempotency key from the HTTP Idempotency-Key request header field",
+         [](service& s) {
+             auto const first = s.web.ask("POST", "/orders", std::string{"iDEMPOTENCY-kEY:  "} + uuid + " \r\n", "{}");
+             CHECK(nlohmann::json::parse(first.body)["key"] == "8e03978e-40d5-43e8-bc93-6894a57f9324");
+             CHECK(s.post("/orders", uuid).value_of("Idempotency-Replayed") == "true");
+         }},
+    });
+}
+
+TEST_CASE("draft 07, 2.6: first, retried and concurrent requests")
+{
+    check({
+        {"2.6", "First time request: the resource SHOULD process the request normally and respond",
+         [](service& s) {
+             auto const first = s.post("/orders", uuid);
+             CHECK(first.status == 201);
+             CHECK(first.value_of("Idempotency-Replayed").empty());
+             CHECK(s.effects() == 1);
+         }},
+        {"2.6", "respond with the result of the previously completed operation, success",
+         [](service& s) {
+             auto const first = s.post("/orders", uuid);
+             auto const retried = s.post("/orders", uuid);
+             CHECK(retried.status == first.status);
+             CHECK(retried.body == first.body);
+             CHECK(s.effects() == 1);
+         }},
+        {"2.6", "or an error",
+         [](service& s) {
+             CHECK(s.post("/refused", uuid).status == 404);
+             CHECK(s.post("/refused", uuid).status == 404);
+             CHECK(s.effects() == 1);
+         }},
+        {"2.6", "Concurrent Request: MUST respond with a resource conflict error",
+         [](service& s) {
+             auto first = s.web.connect();
+             first.send(live_web::text("POST", "/held", std::string{"Idempotency-Key: "} + uuid + "\r\n", "{}"));
+             s.held.wait_until_inside();
+             CHECK(s.post("/held", uuid).status == 409);
+             s.held.let_out();
+             CHECK(first.read_answer().status == 201);
+             CHECK(s.held.runs == 1);
+         }},
+    });
+}
+
+TEST_CASE("draft 07, 2.7: errors, and what clients do about them")
+{
+    check({
+        {"2.7", "is missing for a documented idempotent operation: 400 with body containing a link",
+         [](service& s) {
+             auto const refused = s.web.ask("POST", "/orders", "", "{}");
+             CHECK(refused.status == 400);
+             check_link(s, refused);
+             CHECK(s.effects() == 0);
+         }},
+        {"2.7", "an attempt to reuse an idempotency key with a different request payload: 422",
+         [](service& s) {
+             s.post("/orders", uuid);
+             auto const refused = s.post("/orders", uuid, "[]");
+             CHECK(refused.status == 422);
+             check_link(s, refused);
+         }},
+        {"2.7", "retried, while the original request is still being processed: 409; no correction is required",
+         [](service& s) {
+             auto first = s.web.connect();
+             first.send(live_web::text("POST", "/held", std::string{"Idempotency-Key: "} + uuid + "\r\n", "{}"));
+             s.held.wait_until_inside();
+             auto const refused = s.post("/held", uuid);
+             CHECK(refused.status == 409);
+             CHECK(!refused.value_of("Retry-After").empty());
+             check_link(s, refused);
+             s.held.let_out();
+             CHECK(s.post("/held", uuid, "{}", "Prefer: wait=25\r\n").status == 201);
+             CHECK(first.read_answer().status == 201);
+         }},
+        {"2.7", "Clients MUST correct the requests before performing a retry operation",
+         [](service& s) {
+             CHECK(s.post("/orders", "\"open").status == 400);
+             CHECK(s.post("/orders", uuid).status == 201);
+             CHECK(s.post("/orders", uuid, "[]").status == 422);
+             CHECK(s.post("/orders", "\"another\"", "[]").status == 201);
+             CHECK(s.effects() == 2);
+         }},
+        {"2.7", "For other 4xx/5xx errors, follow the documentation: a 5xx has no effect and may be retried",
+         [](service& s) {
+             CHECK(s.post("/fails", uuid).status == 500);
+             CHECK(s.effects() == 0);
+             auto const retried = s.post("/fails", uuid);
+             CHECK(retried.status == 500);
+             CHECK(retried.value_of("Idempotency-Replayed").empty());
+             CHECK(s.post("/orders", uuid).status == 201);
+         }},
+    });
+}
+
+TEST_CASE("draft 07, security: keys are checked, and belong to somebody")
+{
+    check({
+        {"6", "Always validate the key as per its published specification before processing any request",
+         [](service& s) {
+             for (auto const& key : {std::string(181, 'k'), std::string{"\"a\" b"}, std::string{"a b"}})
+                 CHECK(problem_of(s.post("/held", key)) == "idempotency-key");
+             CHECK(s.held.runs == 0);
+         }},
+        {"6", "implement a unique composite key as the idempotent cache lookup key",
+         [](service& s) {
+             auto const one = s.post("/orders", uuid, "{}", "X-Scope: one\r\n");
+             auto const two = s.post("/orders", uuid, "[]", "X-Scope: two\r\n");
+             CHECK(one.status == 201);
+             CHECK(two.status == 201);
+             CHECK(two.value_of("Idempotency-Replayed").empty());
+             CHECK(s.effects() == 2);
+         }},
+        {"6", "Injection attacks",
+         [](service& s) {
+             CHECK(s.post("/orders", "\"'); DROP TABLE effect; --\"").status == 201);
+             CHECK(s.post("/orders", "\"'); DROP TABLE effect; --\"").value_of("Idempotency-Replayed") == "true");
+             CHECK(s.effects() == 1);
+         }},
+    });
+}
+
+TEST_CASE("every type of problem leads to what to do about it, and no other path below does")
+{
+    service s;
+    for (auto const& kind : http::problem_kinds) {
+        auto const page = s.web.ask("GET", "/problems/" + std::string{kind.name});
+        CHECK(page.status == 200);
+        CHECK(page.body.find(kind.remedy) != std::string::npos);
+    }
+    CHECK(s.web.ask("GET", "/problems/nothing").status == 404);
+    CHECK(s.web.ask("GET", "/problems/").status == 404);
+    CHECK(s.web.ask("POST", "/problems/body").status == 405);
+}
