@@ -3,6 +3,7 @@
 #include "core/failpoint.hpp"
 #include "core/uuid.hpp"
 #include "http/chars.hpp"
+#include "http/entry_answers.hpp"
 #include "http/idempotency_key.hpp"
 #include "http/kept_headers.hpp"
 #include "http/prefer.hpp"
@@ -29,18 +30,10 @@ constexpr int tries_max = 3;
 // How long a client waits for that. It asks again with the same key, and the guard knows by then, or still says so.
 constexpr auto settle_longest = 10s;
 
-// A broker that was away long enough to fill the outbox needs longer than a moment to empty it.
-constexpr auto backlog_wait = 5s;
-
 // The path as it was sent: decoded, "/a%2Fb/c" and "/a/b%2Fc" would look alike.
 core::fingerprint fingerprint_of(request const& r, std::string_view route)
 {
     return core::fingerprint_of_parts({r.method, route, r.target.substr(0, r.target.find('?')), r.query, r.body});
-}
-
-response try_again_later(problem_type type, std::string_view detail)
-{
-    return with_retry_after(problem(type, detail), 1s);
 }
 
 // A request without a key is done once for each time that it is sent; the guard is asked under a key of its own.
@@ -68,45 +61,6 @@ struct entry::call
     bool is_guarded() const { return route.key != idempotency::off; }
     bool client_has_key() const { return is_guarded() && !received.header("Idempotency-Key").empty(); }
 };
-
-namespace {
-
-// Never "failed": it may have committed, or yet commit.
-response outcome_unknown(bool client_has_key)
-{
-    return try_again_later(problem_type::outcome_unknown,
-                           client_has_key ? "it is not known whether the request took effect; send it again with the "
-                                            "same key to learn it"
-                                          : "it is not known whether the request took effect, and it had no "
-                                            "Idempotency-Key to ask with: look before sending it again");
-}
-
-response database_away(bool client_has_key)
-{
-    return try_again_later(problem_type::unavailable,
-                           client_has_key ? "the database is away; send the request again with the same key"
-                                          : "the database is away; nothing was done, send the request again");
-}
-
-response in_flight()
-{
-    return try_again_later(problem_type::in_flight, "a request with this Idempotency-Key is being served; ask again");
-}
-
-response key_reused()
-{
-    return problem(problem_type::key_reused, "the Idempotency-Key was used before with another request");
-}
-
-// What is accepted must be sent one day: with this much waiting already, a new saga is better not begun.
-response refuse_for_now()
-{
-    return with_retry_after(problem(problem_type::backlog, "too many messages wait for the broker; nothing was done, send "
-                                                           "the request again later"),
-                            backlog_wait);
-}
-
-}  // namespace
 
 entry::entry(std::string service, ports::store& store, running_requests& running, runtime::backlog const& backlog,
              runtime::wakeup& relay, core::logger& log)

@@ -1,0 +1,55 @@
+// What the guard says where it has no answer of a handler's.
+#pragma once
+
+#include <chrono>
+#include <string_view>
+
+#include "http/problem.hpp"
+
+namespace skald::http {
+
+// A broker that was away long enough to fill the outbox needs longer than a moment to empty it.
+inline constexpr std::chrono::seconds backlog_wait{5};
+
+inline response try_again_later(problem_type type, std::string_view detail)
+{
+    return with_retry_after(problem(type, detail), std::chrono::seconds{1});
+}
+
+// Never "failed": it may have committed, or yet commit.
+inline response outcome_unknown(bool client_has_key)
+{
+    return try_again_later(problem_type::outcome_unknown,
+                           client_has_key ? "it is not known whether the request took effect; send it again with the "
+                                            "same key to learn it"
+                                          : "it is not known whether the request took effect, and it had no "
+                                            "Idempotency-Key to ask with: look before sending it again");
+}
+
+inline response database_away(bool client_has_key)
+{
+    return try_again_later(problem_type::unavailable,
+                           client_has_key ? "the database is away; send the request again with the same key"
+                                          : "the database is away; nothing was done, send the request again");
+}
+
+inline response in_flight()
+{
+    return try_again_later(problem_type::in_flight, "a request with this Idempotency-Key is being served; ask again");
+}
+
+inline response key_reused()
+{
+    return problem(problem_type::key_reused, "the Idempotency-Key was used before with another request");
+}
+
+// What is accepted must be sent one day: with this much waiting already, a new saga is better not begun.
+inline response refuse_for_now()
+{
+    return with_retry_after(problem(problem_type::backlog,
+                                    "too many messages wait for the broker; nothing was done, send "
+                                    "the request again later"),
+                            backlog_wait);
+}
+
+}  // namespace skald::http
