@@ -157,6 +157,7 @@ TEST_CASE("a wait ends in time although every lane is taken, and the look that c
     on.held.wait_for(1);
     CHECK(waiter.read_answer().body == "not yet");
     waiter.send(get("/next"));
+    on.ready = true;
     on.held.open();
     CHECK(holder.read_answer().body == "GET /hold ");
     CHECK(waiter.read_answer().body == "GET /next ");
