@@ -2,6 +2,7 @@
 #include "http/entry.hpp"
 #include "support/database.hpp"
 #include "support/doubtful_store.hpp"
+#include "support/session.hpp"
 
 #include "examples/order_saga/order_saga.hpp"
 
@@ -266,6 +267,18 @@ TEST_CASE("G18: no answer is given before its COMMIT: where that fails, the clie
     CHECK(refused.status == 500);
     CHECK(refused.body.find("accepted") == std::string::npos);
     CHECK(door.records() == "0|0|0|0");
+}
+
+TEST_CASE("a claim that waited for something else than its key is not told to be in flight")
+{
+    front_door door;
+    door.store.connect();
+    test::session other{door.db};
+    other.run("BEGIN; LOCK TABLE skald.idempotency IN EXCLUSIVE MODE");
+    door.store.after_begin = [&] { other.run("COMMIT"); };
+    auto const heard = door.answer(post("k"), door.giving({202, "text/plain", {}, "accepted"}));
+    CHECK_MESSAGE(heard.status == 202, heard.body);
+    CHECK(door.effects() == "1");
 }
 
 TEST_CASE("G10, G18: a COMMIT in doubt is asked for through the guard: one effect, and the client hears what is true")

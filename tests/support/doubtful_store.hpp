@@ -3,6 +3,7 @@
 
 #include "postgres/postgres_store.hpp"
 
+#include <functional>
 #include <utility>
 
 namespace skald::test {
@@ -18,7 +19,9 @@ public:
     std::vector<ports::claim_answer> begin(std::span<ports::claim_item const> items,
                                            std::optional<std::chrono::milliseconds> wait) override
     {
-        return inner_.begin(items, wait);
+        auto answers = inner_.begin(items, wait);
+        if (auto const then = std::exchange(after_begin, {})) then();
+        return answers;
     }
     detail::unit_of_work& unit() override { return inner_.unit(); }
     core::instant claimed_at() const override { return inner_.claimed_at(); }
@@ -40,6 +43,7 @@ public:
     }
 
     loses next{loses::nothing};
+    std::function<void()> after_begin{};  // called once
 
 private:
     postgres::postgres_store inner_;

@@ -139,7 +139,12 @@ catch (ports::fault const& met) {
 std::optional<response> entry::claim_and_run(call& c)
 {
     ports::claim_item const item{c.id, "", c.fingerprint, 1, false};
-    auto const claimed = store_.begin(std::array{item}, in_flight_wait).front();
+    auto claimed = store_.begin(std::array{item}, in_flight_wait).front();
+    if (claimed.verdict == ports::verdict::in_flight) {
+        // The wait may have been for something else, such as room at the table's end. A key in flight still is.
+        store_.rollback();
+        claimed = store_.begin(std::array{item}, in_flight_wait).front();
+    }
     if (claimed.verdict == ports::verdict::fresh && !backlog_.is_over()) {
         c.running = running_.enter(c.id, c.fingerprint);
         return run(c);
@@ -205,6 +210,7 @@ response entry::handled(call const& c, request_context& ctx)
         throw std::logic_error{"the handler's answer: " + std::string{flaw}};
     return answer;
 }
+
 // The first step said no: nothing that the handler wrote remains, but its answer is the outcome, and is stored.
 std::optional<response> entry::refuse(call const& c, response const& answer)
 {
