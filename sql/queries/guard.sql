@@ -1,16 +1,28 @@
 -- The statements of one step, prepared by name on every lane's connection. A block ends where the next begins.
+-- The times are written out as skald.instant() does it: a call of an SQL function costs more than the rest of the row.
 
+-- `read_only`: what the server says of this node, which is not what the session says (postgres_store.cpp).
 -- name: claim
 SELECT c.ord, c.verdict, c.attempts, c.held, c.cause, c.reason,
-       pg_current_xact_id_if_assigned()::text AS transaction, skald.instant(clock_timestamp()) AS at,
-       current_setting('default_transaction_read_only')
+       pg_current_xact_id_if_assigned()::text AS transaction,
+       to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at,
+       set_config('default_transaction_read_only', NULL, true) AS read_only
   FROM skald.claim($1::text[], $2::text[], $3::text[], $4::bytea[], $5::integer[], $6::boolean[], $7::integer,
                    $8::text[]::timestamptz[]) AS c
 
+-- The same columns for a request, and its answer where it was answered before.
+-- name: claim_request
+SELECT 1, c.verdict, c.attempts, c.held, NULL, NULL, pg_current_xact_id_if_assigned()::text AS transaction,
+       to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at,
+       set_config('default_transaction_read_only', NULL, true) AS read_only,
+       c.status_code, c.content_type, c.headers::text, encode(c.body, 'hex')
+  FROM skald.claim_request($1::text, $2::text, $3::bytea, $4::integer) AS c
+
 -- The same columns where nothing is claimed. It asks for a transaction id, by which assert_transaction knows it again.
 -- name: claim_nothing
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, pg_current_xact_id()::text AS transaction, skald.instant(clock_timestamp()) AS at,
-       current_setting('default_transaction_read_only')
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, pg_current_xact_id()::text AS transaction,
+       to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at,
+       set_config('default_transaction_read_only', NULL, true) AS read_only
 
 -- A commit that waits for the standbys, as all before it in the log then have: to settle one whose own wait was cut short.
 -- name: wait_for_standbys
@@ -31,11 +43,6 @@ INSERT INTO skald.idempotency (scope, key, step, fingerprint) VALUES ($1::text, 
 -- name: store_response
 INSERT INTO skald.response (scope, key, status_code, content_type, headers, body)
 VALUES ($1::text, $2::text, $3::smallint, $4::text, $5::jsonb, $6::bytea)
-
--- name: stored_response
-SELECT status_code, content_type, headers::text, encode(body, 'hex')
-  FROM skald.response
- WHERE (scope, key) = ($1::text, $2::text)
 
 -- name: park
 INSERT INTO skald.parked

@@ -23,15 +23,18 @@ public:
         if (auto const then = std::exchange(after_begin, {})) then();
         return answers;
     }
+    ports::request_claim begin_request(ports::claim_item const& item,
+                                       std::optional<std::chrono::milliseconds> wait) override
+    {
+        auto met = inner_.begin_request(item, wait);
+        if (auto const then = std::exchange(after_begin, {})) then();
+        return met;
+    }
     detail::unit_of_work& unit() override { return inner_.unit(); }
     core::instant claimed_at() const override { return inner_.claimed_at(); }
     void write(ports::changes const& what) override { inner_.write(what); }
     bool is_still_claimed() noexcept override { return inner_.is_still_claimed(); }
     void rollback() noexcept override { inner_.rollback(); }
-    std::optional<ports::stored_response> find_response(core::saga_id const& saga) override
-    {
-        return inner_.find_response(saga);
-    }
     ports::fault classify_current() override { return inner_.classify_current(); }
 
     void commit(ports::changes const& what) override

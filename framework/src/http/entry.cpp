@@ -14,7 +14,6 @@
 #include <skald/errors.hpp>
 
 #include <algorithm>
-#include <array>
 
 namespace skald::http {
 namespace {
@@ -43,6 +42,14 @@ idempotency_key key_of(request const& r, idempotency wanted)
         r.headers, [](auto const& header) { return equal_ignoring_case(header.first, "Idempotency-Key"); });
     if (wanted == idempotency::off || (wanted == idempotency::optional && !has_one)) return {core::make_uuid_v7(), {}};
     return parse_idempotency_key(r.header("Idempotency-Key"));
+}
+
+response replay(std::optional<ports::stored_response> const& stored)
+{
+    if (!stored) return problem(problem_type::key_used_elsewhere, "the key was used outside of HTTP: there is no answer to replay");
+    response again{stored->status, stored->content_type, stored->headers, stored->body};
+    again.headers.emplace_back("Idempotency-Replayed", "true");
+    return again;
 }
 
 }  // namespace
@@ -139,20 +146,21 @@ catch (ports::fault const& met) {
 std::optional<response> entry::claim_and_run(call& c)
 {
     ports::claim_item const item{c.id, "", c.fingerprint, 1, false};
-    auto claimed = store_.begin(std::array{item}, in_flight_wait).front();
-    if (claimed.verdict == ports::verdict::in_flight) {
+    auto met = store_.begin_request(item, in_flight_wait);
+    if (met.claimed.verdict == ports::verdict::in_flight) {
         // The wait may have been for something else, such as room at the table's end. A key in flight still is.
         store_.rollback();
-        claimed = store_.begin(std::array{item}, in_flight_wait).front();
+        met = store_.begin_request(item, in_flight_wait);
     }
-    if (claimed.verdict == ports::verdict::fresh && !backlog_.is_over()) {
+    auto const verdict = met.claimed.verdict;
+    if (verdict == ports::verdict::fresh && !backlog_.is_over()) {
         c.running = running_.enter(c.id, c.fingerprint);
         return run(c);
     }
     store_.rollback();
-    if (claimed.verdict == ports::verdict::fresh) return refuse_for_now();
-    if (claimed.verdict == ports::verdict::duplicate) return replay(c);
-    if (claimed.verdict == ports::verdict::mismatch) return key_reused();
+    if (verdict == ports::verdict::fresh) return refuse_for_now();
+    if (verdict == ports::verdict::duplicate) return replay(met.answer);
+    if (verdict == ports::verdict::mismatch) return key_reused();
     // The transaction in the way may well be this request's own.
     if (c.in_doubt) return outcome_unknown(c.client_has_key());
     c.in_flight = true;
@@ -216,23 +224,14 @@ std::optional<response> entry::refuse(call const& c, response const& answer)
 {
     store_.rollback();
     ports::claim_item const item{c.id, "", c.fingerprint, 1, false};
-    if (!store_.begin(std::array{item}).front().held) {
+    if (auto const met = store_.begin_request(item, {}); !met.claimed.held) {
         store_.rollback();
-        return replay(c);
+        return replay(met.answer);
     }
     ports::changes changes;
     changes.response = {c.id, answer.status, answer.content_type, answer.headers, answer.body};
     store_.commit(changes);
     return std::nullopt;
-}
-
-response entry::replay(call const& c)
-{
-    auto const stored = store_.find_response(c.id);
-    if (!stored) return problem(problem_type::key_used_elsewhere, "the key was used outside of HTTP: there is no answer to replay");
-    response again{stored->status, stored->content_type, stored->headers, stored->body};
-    again.headers.emplace_back("Idempotency-Replayed", "true");
-    return again;
 }
 
 void entry::add_sagas(ports::changes& changes, call const& c, request_context const& ctx) const

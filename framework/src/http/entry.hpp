@@ -50,7 +50,6 @@ private:
     response run_unguarded(call& c);
     response handled(call const& c, request_context& ctx);
     std::optional<response> refuse(call const& c, response const& answer);
-    response replay(call const& c);
     void add_sagas(ports::changes& changes, call const& c, request_context const& ctx) const;
     void commit(call& c, request_context const& ctx, ports::changes changes);
 

@@ -113,6 +113,13 @@ struct stored_response
     std::string body;
 };
 
+/// A claim of a request's key. `answer`: what it was answered before, if that was over HTTP.
+struct request_claim
+{
+    claim_answer claimed;
+    std::optional<stored_response> answer;
+};
+
 /// What a transaction leaves behind besides the user's own writes. Written in one round trip, together with COMMIT.
 struct changes
 {
@@ -142,6 +149,9 @@ public:
     virtual std::vector<claim_answer> begin(std::span<claim_item const> items,
                                             std::optional<std::chrono::milliseconds> wait = {}) = 0;
 
+    /// The same for a request, with its answer where it has one. A key that was answered costs no attempt to claim it.
+    virtual request_claim begin_request(claim_item const& item, std::optional<std::chrono::milliseconds> wait) = 0;
+
     /// The transaction that begin() opened, for the step.
     virtual detail::unit_of_work& unit() = 0;
 
@@ -160,8 +170,6 @@ public:
 
     /// Ends the transaction, if there is one, without its effects. What can't be rolled back is disconnected.
     virtual void rollback() noexcept = 0;
-
-    virtual std::optional<stored_response> find_response(core::saga_id const& saga) = 0;
 
     /// What the exception that is being handled means. To be called in a catch block.
     virtual fault classify_current() = 0;

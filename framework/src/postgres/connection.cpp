@@ -83,7 +83,7 @@ connection::connection(connection_options const& options)
     breaker_.hold(connection_.sock());
     examine_pooler(options);
     run(session_settings(options));
-    if (run("SELECT to_regprocedure('skald.note_forgotten(jsonb)') IS NOT NULL")[0][0].as<bool>())
+    if (run("SELECT to_regprocedure('skald.refuse_open_batch()') IS NOT NULL")[0][0].as<bool>())
         run(prepare_everything());
     else
         throw configuration_error{"the database has no schema `skald`, or an old one: run `skald migrate`"};

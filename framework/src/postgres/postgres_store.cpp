@@ -37,6 +37,12 @@ bool any_deadline(std::span<ports::claim_item const> items)
     return std::ranges::any_of(items, [](ports::claim_item const& item) { return item.deadline.has_value(); });
 }
 
+ports::claim_answer read_answer(pqxx::row const& row)
+{
+    return {parse_verdict(row[1].c_str()), row[2].as<int>(), row[3].as<bool>(), parse_cause(row[4].c_str()),
+            row[5].c_str()};
+}
+
 std::string claim_text(std::span<ports::claim_item const> items, std::optional<std::chrono::milliseconds> wait)
 {
     std::vector<std::string> scopes, keys, steps, fingerprints;
@@ -74,6 +80,8 @@ try {
     if (!gate_.is_open(reconnect_gate::clock::now()))
         throw ports::fault{ports::fault_kind::connection_lost, "the database was away a moment ago; tried again soon"};
     connection_ = std::make_unique<connection>(options_);
+    // What a step runs after a COMMIT or ROLLBACK of its own is in no transaction of ours, and must write nothing.
+    connection_->run("SET default_transaction_read_only = on");
     gate_.note_success();
 }
 catch (pqxx::failure const& error) {
@@ -90,19 +98,12 @@ connection& postgres_store::open()
 std::vector<ports::claim_answer> postgres_store::begin(std::span<ports::claim_item const> items,
                                                        std::optional<std::chrono::milliseconds> wait)
 try {
-    connect();
-    in_transaction_ = true;
-    auto const claim = items.empty() ? execute("claim_nothing", {}) : claim_text(items, wait);
-    auto const rows = connection_->run("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;" + claim);
-
+    auto const rows = begin_and_claim(items.empty() ? execute("claim_nothing", {}) : claim_text(items, wait));
     std::vector<ports::claim_answer> answers(items.size());
-    for (auto const& row : rows)
-        if (!items.empty()) answers.at(row[0].as<std::size_t>() - 1) = {parse_verdict(row[1].c_str()), row[2].as<int>(), row[3].as<bool>(),
-                                                      parse_cause(row[4].c_str()), row[5].c_str()};
-    transaction_id_ = rows[0][6].is_null() ? "" : rows[0][6].c_str();
-    claimed_at_ = core::parse_instant(rows[0][7].c_str()).value();
-    refuse_read_only_node(rows[0][8].c_str() == std::string_view{"on"});
-    if (!items.empty() && !answers.front().held) settle_doubts(answers.front().verdict);
+    if (!items.empty())
+        for (auto const& row : rows) answers.at(row[0].as<std::size_t>() - 1) = read_answer(row);
+    // To settle doubts ends the transaction, and what it had claimed with it.
+    if (settle_doubts(answers) && std::ranges::any_of(answers, &ports::claim_answer::held)) return begin(items, wait);
     transaction_.emplace(connection_->raw());
     return answers;
 }
@@ -110,6 +111,39 @@ catch (pqxx::failure const&) {
     auto const met = noted(classify_current_of_ours());
     rollback();
     throw met;
+}
+
+ports::request_claim postgres_store::begin_request(ports::claim_item const& item,
+                                                   std::optional<std::chrono::milliseconds> wait)
+try {
+    auto const rows = begin_and_claim(
+        execute("claim_request", {literal(item.saga.scope), literal(item.saga.key), bytes_literal(item.fingerprint),
+                                  wait ? literal(wait->count()) : "NULL"}));
+    auto const& row = rows[0];
+    ports::request_claim met{read_answer(row), {}};
+    if (!row[9].is_null())
+        met.answer = {item.saga, row[9].as<int>(), row[10].c_str(), read_headers(row[11].c_str()),
+                      core::from_hex(row[12].c_str())};
+    settle_doubts(std::array{met.claimed});
+    transaction_.emplace(connection_->raw());
+    return met;
+}
+catch (pqxx::failure const&) {
+    auto const met = noted(classify_current_of_ours());
+    rollback();
+    throw met;
+}
+
+// BEGIN and `claim`, whose first columns are those of every claim (sql/queries/guard.sql).
+pqxx::result postgres_store::begin_and_claim(std::string const& claim)
+{
+    connect();
+    in_transaction_ = true;
+    auto rows = connection_->run("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;" + claim);
+    transaction_id_ = rows[0][6].is_null() ? "" : rows[0][6].c_str();
+    claimed_at_ = core::parse_instant(rows[0][7].c_str()).value();
+    refuse_read_only_node(rows[0][8].c_str() == std::string_view{"on"});
+    return rows;
 }
 
 void postgres_store::commit(ports::changes const& what)
@@ -150,7 +184,7 @@ void postgres_store::run_commit(std::string const& text)
     throw ports::fault{ports::fault_kind::in_doubt, "committed, though maybe not for good: " + connection_->warning()};
 }
 
-// What default_transaction_read_only forbids, the claim's READ WRITE permits: an operator who has fenced a node off by
+// What the server's default_transaction_read_only forbids, the claim's READ WRITE permits: an operator who has fenced a node off by
 // that setting means the connections too that were there before. Every other one of this process is dropped as well.
 void postgres_store::refuse_read_only_node(bool is_read_only)
 {
@@ -163,18 +197,22 @@ void postgres_store::refuse_read_only_node(bool is_read_only)
 
 // A record may be visible here and be missing on the standby that takes over next. Once a commit in this process was in
 // doubt, a record that was met is believed only after a commit that has waited for the standbys.
-void postgres_store::settle_doubts(ports::verdict met)
+bool postgres_store::settle_doubts(std::span<ports::claim_answer const> answers)
 {
     auto const doubts = options_.server->doubts.load();
-    if (doubts == doubts_settled_) return;
-    if (met != ports::verdict::duplicate && met != ports::verdict::cancelled) return;
+    if (doubts == doubts_settled_) return false;
+    bool const met_one = std::ranges::any_of(answers, [](auto const& a) {
+        return !a.held && (a.verdict == ports::verdict::duplicate || a.verdict == ports::verdict::cancelled);
+    });
+    if (!met_one) return false;
     connection_->run("ROLLBACK");
     in_transaction_ = false;
-    connection_->run(execute("wait_for_standbys", {}));
+    connection_->run("BEGIN READ WRITE;" + execute("wait_for_standbys", {}) + "COMMIT");
     if (!connection_->warning().empty())
         throw ports::fault{ports::fault_kind::in_doubt,
                            "decided, though maybe not for good: " + connection_->warning()};
     doubts_settled_ = doubts;
+    return true;
 }
 
 void postgres_store::write(ports::changes const& what)
@@ -228,18 +266,6 @@ void postgres_store::disconnect() noexcept
     in_transaction_ = false;
     connection_is_suspect_ = false;
     connection_.reset();
-}
-
-std::optional<ports::stored_response> postgres_store::find_response(core::saga_id const& saga)
-try {
-    auto const rows = open().run(execute("stored_response", {literal(saga.scope), literal(saga.key)}));
-    if (rows.empty()) return std::nullopt;
-    auto const& row = rows[0];
-    return ports::stored_response{saga, row[0].as<int>(), row[1].c_str(), read_headers(row[2].c_str()),
-                                  core::from_hex(row[3].c_str())};
-}
-catch (pqxx::failure const&) {
-    throw postgres::classify_current();
 }
 
 ports::fault postgres_store::noted(ports::fault met)

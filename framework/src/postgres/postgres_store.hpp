@@ -19,13 +19,14 @@ public:
     void connect() override;
     std::vector<ports::claim_answer> begin(std::span<ports::claim_item const> items,
                                            std::optional<std::chrono::milliseconds> wait) override;
+    ports::request_claim begin_request(ports::claim_item const& item,
+                                       std::optional<std::chrono::milliseconds> wait) override;
     detail::unit_of_work& unit() override { return *this; }
     core::instant claimed_at() const override { return claimed_at_; }
     void commit(ports::changes const& what) override;
     void write(ports::changes const& what) override;
     bool is_still_claimed() noexcept override;
     void rollback() noexcept override;
-    std::optional<ports::stored_response> find_response(core::saga_id const& saga) override;
     ports::fault classify_current() override;
 
     /// For readers in the same layer or above: the connection, connected.
@@ -35,9 +36,10 @@ private:
     pqxx::transaction_base& tx() override { return *transaction_; }
     std::string const& prepared(std::string_view text) override { return connection_->prepared(text); }
 
+    pqxx::result begin_and_claim(std::string const& claim);
     void run_commit(std::string const& text);
     void refuse_read_only_node(bool is_read_only);
-    void settle_doubts(ports::verdict met);
+    bool settle_doubts(std::span<ports::claim_answer const> answers);
     ports::fault noted(ports::fault met);
     void disconnect() noexcept;
 
