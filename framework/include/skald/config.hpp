@@ -8,6 +8,30 @@
 
 namespace skald {
 
+/// How much a client may ask for, and for how long, before its connection is refused or closed. docs/http.md says what it
+/// is answered at each of these.
+struct http_limits
+{
+    std::size_t request_line_bytes_max{8 * 1024};
+    std::size_t header_bytes_max{16 * 1024};  // the whole head, with the request line
+    std::size_t header_count_max{64};
+    std::size_t body_bytes_max{256 * 1024};
+
+    std::chrono::milliseconds header_time{5'000};  // from a request's first byte to the end of its head
+    std::chrono::milliseconds body_time{15'000};   // for the body, and what body_rate_min adds to it
+    std::size_t body_rate_min{1024};  // bytes that buy a second more; 0: none do, body_time is all there is
+    std::chrono::milliseconds write_time{15'000};  // for one whole answer
+    std::chrono::milliseconds idle_time{15'000};   // from an answer, or the connection's begin, to a first byte
+
+    std::size_t connections_max{1024};
+    std::size_t peer_connections_max{0};  // of those, from one address; 0: any number, for a proxy is one address
+    std::size_t connection_requests_max{10'000};  // on one connection; it is closed after the answer to the last
+    std::size_t queue_max{256};  // requests read whole that wait for a lane
+    std::size_t waits_max{256};  // clients that wait for a better answer at a time; more hear how it stands
+
+    bool operator==(http_limits const&) const = default;
+};
+
 struct config
 {
     std::string service;       // its name in definitions: "payments"
@@ -18,6 +42,7 @@ struct config
     std::size_t lanes{4};       // threads that run steps, each with a database connection
     std::size_t http_lanes{4};  // threads that run request handlers, likewise
     std::chrono::seconds http_wait_max{30};  // how long a client may wait for what is not there yet; 0: not at all
+    http_limits http;           // what else bounds its requests
     std::uint16_t prefetch{64};  // deliveries out and not yet acked; at least as many as there are lanes
 
     bool relay{true};    // move this database's outbox to the broker from within this process

@@ -28,13 +28,18 @@ bool lane_pool::submit(job& work)
     {
         std::lock_guard const lock{mutex_};
         // A lane that is free but hasn't woken up yet makes room for one more, so that a queue of 0 still works.
-        auto const waiting = waiting_.size() + unseen_.size() + (is_at_desk_ ? 1 : 0);
-        if (stopping_ || running_ + waiting >= lanes_ + waiting_max_) return false;
+        if (stopping_ || running_ + waiting() >= lanes_ + waiting_max_) return false;
         unseen_.push_back(std::move(work));
     }
     changed_.notify_one();
     desk_changed_.notify_one();
     return true;
+}
+
+lane_pool::load lane_pool::now() const
+{
+    std::lock_guard const lock{mutex_};
+    return {running_, waiting()};
 }
 
 void lane_pool::stop()

@@ -37,11 +37,19 @@ public:
     /// False if every lane is taken and the queue is full; then nothing of `work` was moved.
     bool submit(job& work);
 
+    struct load
+    {
+        std::size_t running;
+        std::size_t waiting;
+    };
+    load now() const;
+
     /// Forgets what waits. What runs is waited for by join().
     void stop();
     void join();
 
 private:
+    std::size_t waiting() const { return waiting_.size() + unseen_.size() + (is_at_desk_ ? 1 : 0); }
     bool has_waiting() const { return !waiting_.empty() || !unseen_.empty(); }
     job take_waiting();
     void run(std::size_t lane);
@@ -55,7 +63,7 @@ private:
     desk_handler const at_desk_;
     core::logger& log_;
 
-    std::mutex mutex_;
+    std::mutex mutable mutex_;
     std::condition_variable changed_;  // for the lanes
     std::condition_variable desk_changed_;
     std::deque<job> waiting_;  // the desk had nothing to say to these, which came first

@@ -14,6 +14,7 @@
 
 #include "http/lane_pool.hpp"
 #include "http/listen_address.hpp"
+#include "http/peer_count.hpp"
 #include "http/session.hpp"
 
 namespace skald::http {
@@ -34,6 +35,8 @@ server_options checked(server_options options)
 {
     if (options.lanes == 0) throw std::invalid_argument{"http: at least one lane is needed"};
     if (options.connections_max == 0) throw std::invalid_argument{"http: at least one connection is needed"};
+    if (options.connection_requests_max == 0)
+        throw std::invalid_argument{"http: at least one request on a connection is needed"};
     return options;
 }
 
@@ -76,12 +79,14 @@ public:
     ~implementation();
 
     tcp::endpoint endpoint() const { return endpoint_; }
+    server_load load() const;
     void start();
     bool drain(std::chrono::milliseconds within);
 
 private:
     void run();
     void accept();
+    void admit(tcp::socket socket);
     void on_accepted(error_code error, tcp::socket socket);
     void begin_drain();
     void cut_off();
@@ -90,7 +95,8 @@ private:
     immediate_handler const immediate_;
     core::logger& log_;
 
-    // Destroyed last: whatever still waits in it holds sessions.
+    // Destroyed last: whatever still waits in io_ holds sessions, and they have their places among the peers.
+    peer_count peers_;
     asio::io_context io_{1};
     asio::executor_work_guard<asio::io_context::executor_type> stays_{io_.get_executor()};
     tcp::acceptor acceptor_;
@@ -109,7 +115,7 @@ private:
 server::implementation::implementation(server_options options, handler on_request, core::logger& log,
                                        immediate_handler immediate, desk_handler at_desk)
     : options_{checked(std::move(options))}, immediate_{std::move(immediate)}, log_{log},
-      acceptor_{listening(io_, options_.listen)}, endpoint_{acceptor_.local_endpoint()}, accept_again_{io_},
+      peers_{options_.peer_connections_max}, acceptor_{listening(io_, options_.listen)}, endpoint_{acceptor_.local_endpoint()}, accept_again_{io_},
       lanes_{options_.lanes, options_.waiting_max, std::move(on_request), log, std::move(at_desk)},
       hub_{.options = options_,
            .limits = {.request_line_bytes_max = options_.request_line_bytes_max,
@@ -166,9 +172,27 @@ void server::implementation::on_accepted(error_code error, tcp::socket socket)
     }
     error_code ignored;
     socket.set_option(tcp::no_delay{true}, ignored);  // answers are written whole: waiting for more gains nothing
-    if (hub_.sessions.size() < options_.connections_max) std::make_shared<session>(std::move(socket), hub_)->start();
-    else if (hub_.turned_away < turned_away_max) std::make_shared<session>(std::move(socket), hub_)->turn_away();
+    admit(std::move(socket));
     accept();
+}
+
+void server::implementation::admit(tcp::socket socket)
+{
+    error_code ignored;  // of a client that has left already; what is read from it will say so
+    auto const peer = socket.remote_endpoint(ignored).address();
+    bool const is_full = hub_.sessions.size() >= options_.connections_max;
+    auto place = is_full ? std::nullopt : peers_.take(peer);
+    auto const admitted = std::make_shared<session>(std::move(socket), hub_);
+    if (place) admitted->start(*std::move(place));
+    else if (hub_.turned_away >= turned_away_max) return;
+    else if (is_full) admitted->turn_away(503, "Too many connections are open.");
+    else admitted->turn_away(429, "Too many connections are open from this address.");
+}
+
+server_load server::implementation::load() const
+{
+    auto const lanes = lanes_.now();
+    return {hub_.connections, hub_.waits, lanes.running, lanes.waiting};
 }
 
 bool server::implementation::drain(std::chrono::milliseconds within)
@@ -233,6 +257,11 @@ std::string server::address() const
 void server::start()
 {
     implementation_->start();
+}
+
+server_load server::load() const
+{
+    return implementation_->load();
 }
 
 bool server::drain(std::chrono::milliseconds within)

@@ -1,5 +1,6 @@
 #include "http/session.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -39,19 +40,21 @@ session::session(asio::ip::tcp::socket socket, session_hub& hub)
     : socket_{std::move(socket)}, timer_{socket_.get_executor()}, hub_{hub}, reader_{hub.limits}
 {}
 
-void session::start()
+void session::start(peer_count::place place)
 {
+    place_ = std::move(place);
     hub_.sessions.insert(shared_from_this());
+    hub_.connections = hub_.sessions.size();
     await_request();
 }
 
-void session::turn_away()
+void session::turn_away(int status, std::string_view why)
 {
     is_turned_away_ = true;
     ++hub_.turned_away;
     closes_after_ = true;
     has_unread_ = true;
-    write(with_retry_after(problem(503, "Too many connections are open."), 1s));
+    write(with_retry_after(problem(status, why), 1s));
 }
 
 void session::drain()
@@ -68,7 +71,9 @@ void session::close()
     error_code ignored;
     socket_.close(ignored);
     if (is_turned_away_) --hub_.turned_away;
+    place_ = {};
     hub_.sessions.erase(shared_from_this());
+    hub_.connections = hub_.sessions.size();
     if (hub_.sessions.empty() && hub_.on_last_closed) hub_.on_last_closed();
 }
 
@@ -94,6 +99,7 @@ void session::on_read(error_code error, std::size_t size)
     if (is_late_ && phase_ == phase::head) return refuse(head_too_slow);
     if (is_late_ && phase_ == phase::body) return refuse(body_too_slow);
     if (error) return close();
+    body_bytes_ += size;
     reader_.append({received_.data(), size});
     advance();
 }
@@ -114,6 +120,8 @@ void session::advance()
 void session::read_body()
 {
     if (phase_ == phase::body) return read_more();
+    body_begun_at_ = std::chrono::steady_clock::now();
+    body_bytes_ = 0;
     set_deadline(hub_.options.body_time);
     if (reader_.awaits_continue()) return tell_to_continue();
     phase_ = phase::body;
@@ -147,7 +155,7 @@ void session::dispatch()
     phase_ = phase::answering;
     owes_answer_ = true;
     lane_pool::job work{.message = reader_.take(), .answered = {}};
-    closes_after_ = !reader_.keeps_alive();
+    closes_after_ = !reader_.keeps_alive() || ++request_count_ >= hub_.options.connection_requests_max;
     is_head_request_ = work.message.method == "HEAD";
 
     if (auto now = answer_at_once(hub_, work.message)) return write(*std::move(now));
@@ -240,9 +248,21 @@ void session::on_late()
     if (phase_ == phase::waiting) return on_wait_timer();
     if (phase_ == phase::answering) hub_.log.debug("http.client_too_slow");
     if (phase_ != phase::head && phase_ != phase::body) return close();
+    if (phase_ == phase::body)
+        if (auto const left = body_time_left(); left.count() > 0) return set_deadline(left);
     is_late_ = true;
     error_code ignored;
     socket_.cancel(ignored);  // if the read is done already, on_read() sees is_late_
+}
+
+/// What came of the body has bought time, at the least rate that a body may have. A chunk may have more framing than bytes, so
+/// that no more can be bought than the largest body is worth.
+std::chrono::milliseconds session::body_time_left() const
+{
+    auto const& o = hub_.options;
+    auto const bought = o.body_rate_min == 0 ? 0 : std::min(body_bytes_, o.body_bytes_max) * 1'000 / o.body_rate_min;
+    auto const end = body_begun_at_ + o.body_time + std::chrono::milliseconds{bought};
+    return std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
 }
 
 void session::clear_deadline()

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "core/log.hpp"
 #include "http/lane_pool.hpp"
 #include "http/look_schedule.hpp"
+#include "http/peer_count.hpp"
 #include "http/request_reader.hpp"
 #include "http/response_head.hpp"
 #include "http/server.hpp"
@@ -36,7 +38,8 @@ struct session_hub
     core::logger& log;
     std::unordered_set<std::shared_ptr<session>> sessions{};  // those that are open
     std::size_t turned_away{0};                               // those that are open only to say 503
-    std::size_t waits{0};                                     // those that wait for a better answer
+    std::atomic<std::size_t> connections{0};                  // as many as sessions, for other threads to read
+    std::atomic<std::size_t> waits{0};                        // those that wait for a better answer; likewise
     bool draining{false};
     std::function<void()> on_last_closed{};
 };
@@ -47,9 +50,9 @@ class session : public std::enable_shared_from_this<session>
 public:
     session(boost::asio::ip::tcp::socket socket, session_hub& hub);
 
-    void start();
-    /// Says 503 without reading anything: there are too many connections.
-    void turn_away();
+    void start(peer_count::place place);
+    /// Answers without reading anything: there are too many connections.
+    void turn_away(int status, std::string_view why);
     /// Closes now if no request was begun; otherwise after the next answer. Who waits hears how it stands.
     void drain();
     /// Closes now.
@@ -88,6 +91,7 @@ private:
     void set_deadline(std::chrono::milliseconds within);
     void clear_deadline();
     void on_late();
+    std::chrono::milliseconds body_time_left() const;
 
     boost::asio::ip::tcp::socket socket_;
     boost::asio::steady_timer timer_;
@@ -99,12 +103,16 @@ private:
     bool owes_answer_{false};
     bool is_head_request_{false};  // its answer has no body
     bool closes_after_{false};
+    std::size_t request_count_{0};
+    peer_count::place place_;
     bool has_unread_{false};  // the client may be sending what nobody will read
 
     // Whether the time for the request has passed, and which deadline is set: one that fires when the next is set
     // already must not hit what comes after it.
     bool is_late_{false};
     std::uint64_t deadline_count_{0};
+    std::chrono::steady_clock::time_point body_begun_at_{};
+    std::size_t body_bytes_{0};  // received since then
 
     std::array<char, 8 * 1024> received_;
     struct waiting

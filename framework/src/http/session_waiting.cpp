@@ -1,19 +1,28 @@
 // The part of a session that waits: for the answer of the first request with a key, for the end of a saga.
 //
 // Who waits has no lane and no database connection: the request sits in the I/O thread, with a timer, and a lane looks at it
-// again now and then. A client that has left is not found out before its wait ends, for one that has closed only its
-// sending half looks the same, and still wants its answer.
+// again now and then. Before each look the socket is asked whether the client has closed its sending half: one that has left
+// must not keep its place, and one that merely will send no more hears how it stands, which it can tell from nothing else.
 #include "http/prefer.hpp"
 #include "http/session.hpp"
 
 #include <algorithm>
 #include <utility>
 
+#include <poll.h>
+
 namespace skald::http {
 namespace {
 
 // For the look at the end of a wait, which may find every lane taken.
 constexpr std::chrono::milliseconds last_look_time{250};
+
+// Nothing is read for it: what the client has pipelined stays where it is.
+bool has_closed_sending(int socket)
+{
+    pollfd asked{socket, POLLRDHUP, 0};
+    return ::poll(&asked, 1, 0) > 0;  // errors and resets are told unasked
+}
 
 }  // namespace
 
@@ -47,7 +56,7 @@ void session::await_look()
 
 void session::on_wait_timer()
 {
-    waiting_->is_looked_at ? end_wait() : look_again();
+    waiting_->is_looked_at || has_closed_sending(socket_.native_handle()) ? end_wait() : look_again();
 }
 
 void session::look_again()

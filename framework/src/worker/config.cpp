@@ -25,7 +25,7 @@ std::string config::help()
     config const defaults;
     for (auto const& s : worker_detail::settings()) {
         auto const value = s.show(defaults);
-        text += fmt::format("  {:<27} {:<23} {}{}\n", s.variable, s.flag, s.meaning,
+        text += fmt::format("  {:<35} {:<31} {}{}\n", s.variable, s.flag, s.meaning,
                             value.empty() ? "" : fmt::format(" [{}]", value));
     }
     return text + "\n  DATABASE_URL_FILE and AMQP_URL_FILE name files that hold the URLs.\n";

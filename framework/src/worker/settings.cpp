@@ -46,6 +46,30 @@ std::string shown(bool flag)
     return flag ? "on" : "off";
 }
 
+template <auto limit, std::size_t least, std::size_t most>
+void set_limit(config& c, std::string_view value)
+{
+    c.http.*limit = whole<std::size_t>(value, least, most);
+}
+
+template <auto limit>
+std::string show_limit(config const& c)
+{
+    return std::to_string(c.http.*limit);
+}
+
+template <auto time>
+void set_time(config& c, std::string_view value)
+{
+    c.http.*time = milliseconds(value, 1);
+}
+
+template <auto time>
+std::string show_time(config const& c)
+{
+    return std::to_string((c.http.*time).count());
+}
+
 constexpr std::array table{
     setting{"DATABASE_URL", "", "the service's database (a URL or keywords; without it libpq's PG* variables count)",
             [](config& c, std::string_view v) { c.database_url = v; }, [](config const&) { return std::string{}; }},
@@ -63,6 +87,38 @@ constexpr std::array table{
             "how long a client may wait for a running request or a saga's end; 0: not at all",
             [](config& c, std::string_view v) { c.http_wait_max = std::chrono::seconds{whole<int>(v, 0, 600)}; },
             [](config const& c) { return std::to_string(c.http_wait_max.count()); }},
+    setting{"SKALD_HTTP_LINE_BYTES_MAX", "--http-line-bytes-max", "longest request line",
+            set_limit<&http_limits::request_line_bytes_max, 64, 65'536>,
+            show_limit<&http_limits::request_line_bytes_max>},
+    setting{"SKALD_HTTP_HEADER_BYTES_MAX", "--http-header-bytes-max", "largest head of a request, with its first line",
+            set_limit<&http_limits::header_bytes_max, 256, 1'048'576>, show_limit<&http_limits::header_bytes_max>},
+    setting{"SKALD_HTTP_HEADER_COUNT_MAX", "--http-header-count-max", "most headers of a request",
+            set_limit<&http_limits::header_count_max, 1, 1'000>, show_limit<&http_limits::header_count_max>},
+    setting{"SKALD_HTTP_BODY_BYTES_MAX", "--http-body-bytes-max", "largest body of a request",
+            set_limit<&http_limits::body_bytes_max, 0, 67'108'864>, show_limit<&http_limits::body_bytes_max>},
+    setting{"SKALD_HTTP_HEADER_MS", "--http-header-ms", "how long a head may take, from its first byte",
+            set_time<&http_limits::header_time>, show_time<&http_limits::header_time>},
+    setting{"SKALD_HTTP_BODY_MS", "--http-body-ms", "how long a body may take, beside what its bytes add",
+            set_time<&http_limits::body_time>, show_time<&http_limits::body_time>},
+    setting{"SKALD_HTTP_BODY_RATE_MIN", "--http-body-rate-min", "bytes of a body that add a second to that; 0: none do",
+            set_limit<&http_limits::body_rate_min, 0, 1'000'000'000>, show_limit<&http_limits::body_rate_min>},
+    setting{"SKALD_HTTP_WRITE_MS", "--http-write-ms", "how long a client may take to read an answer",
+            set_time<&http_limits::write_time>, show_time<&http_limits::write_time>},
+    setting{"SKALD_HTTP_IDLE_MS", "--http-idle-ms", "how long a connection may be without a request",
+            set_time<&http_limits::idle_time>, show_time<&http_limits::idle_time>},
+    setting{"SKALD_HTTP_CONNECTIONS_MAX", "--http-connections-max", "connections at a time",
+            set_limit<&http_limits::connections_max, 1, 1'000'000>, show_limit<&http_limits::connections_max>},
+    setting{"SKALD_HTTP_PEER_CONNECTIONS_MAX", "--http-peer-connections-max", "of those, from one address; 0: any number",
+            set_limit<&http_limits::peer_connections_max, 0, 1'000'000>,
+            show_limit<&http_limits::peer_connections_max>},
+    setting{"SKALD_HTTP_CONNECTION_REQUESTS_MAX", "--http-connection-requests-max",
+            "requests on one connection, which is then closed",
+            set_limit<&http_limits::connection_requests_max, 1, 1'000'000'000>,
+            show_limit<&http_limits::connection_requests_max>},
+    setting{"SKALD_HTTP_QUEUE_MAX", "--http-queue-max", "requests that wait for an HTTP lane",
+            set_limit<&http_limits::queue_max, 0, 100'000>, show_limit<&http_limits::queue_max>},
+    setting{"SKALD_HTTP_WAITS_MAX", "--http-waits-max", "clients that wait for a better answer at a time",
+            set_limit<&http_limits::waits_max, 0, 1'000'000>, show_limit<&http_limits::waits_max>},
     setting{"SKALD_PREFETCH", "--prefetch", "deliveries taken from the broker and not yet acked",
             [](config& c, std::string_view v) { c.prefetch = whole<std::uint16_t>(v, 1, 10'000); },
             [](config const& c) { return std::to_string(c.prefetch); }},

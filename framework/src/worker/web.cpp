@@ -13,15 +13,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-http::server_options server_options_of(config const& settings)
-{
-    http::server_options options;
-    options.listen = settings.http_listen;
-    options.lanes = settings.http_lanes;
-    options.wait_max = settings.http_wait_max;
-    return options;
-}
-
 // Answered without asking anybody: the process is alive; what a type of problem means.
 std::optional<http::response> answer_at_once(http::request const& r)
 {
@@ -31,6 +22,30 @@ std::optional<http::response> answer_at_once(http::request const& r)
 }
 
 }  // namespace
+
+http::server_options server_options_of(config const& settings)
+{
+    auto const& limits = settings.http;
+    http::server_options options;
+    options.listen = settings.http_listen;
+    options.request_line_bytes_max = limits.request_line_bytes_max;
+    options.header_bytes_max = limits.header_bytes_max;
+    options.header_count_max = limits.header_count_max;
+    options.body_bytes_max = limits.body_bytes_max;
+    options.header_time = limits.header_time;
+    options.body_time = limits.body_time;
+    options.body_rate_min = limits.body_rate_min;
+    options.write_time = limits.write_time;
+    options.idle_time = limits.idle_time;
+    options.connections_max = limits.connections_max;
+    options.peer_connections_max = limits.peer_connections_max;
+    options.connection_requests_max = limits.connection_requests_max;
+    options.lanes = settings.http_lanes;
+    options.waiting_max = limits.queue_max;
+    options.wait_max = settings.http_wait_max;
+    options.waits_max = limits.waits_max;
+    return options;
+}
 
 struct web::lane
 {
@@ -75,6 +90,11 @@ void web::start()
 std::string web::address() const
 {
     return server_.address();
+}
+
+http::server_load web::load() const
+{
+    return server_.load();
 }
 
 bool web::drain(std::chrono::milliseconds within)

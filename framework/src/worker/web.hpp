@@ -33,6 +33,9 @@ struct own_routes
     std::size_t ready;
 };
 
+/// What the settings say of the server.
+http::server_options server_options_of(config const& settings);
+
 class web
 {
 public:
@@ -44,6 +47,7 @@ public:
 
     void start();
     std::string address() const;
+    http::server_load load() const;
     bool drain(std::chrono::milliseconds within);
 
 private:
