@@ -94,39 +94,6 @@ TEST_CASE_FIXTURE(live_server, "a chunked body is read whole")
     CHECK(client.ask(get("/next")).body == "GET /next ");
 }
 
-TEST_CASE_FIXTURE(live_server, "an ambiguous request is refused, and what follows it is never read as a request")
-{
-    std::string const hidden = get("/hidden");
-    struct row { std::string bytes; int status; };
-    for (auto const& r : {
-             row{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\nContent-Length: 4\r\n\r\n0\r\n\r\n", 400},
-             row{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n", 400},
-             row{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
-             row{"POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
-             row{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n", 400},
-             row{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n", 400},
-             row{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n", 400},
-             row{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0;a=\"\n\"\r\n\r\n", 400},
-             row{"GET / HTTP/1.1\nHost: a\n\n", 400},
-             row{"GET / HTTP/1.1\r\n\r\n", 400},
-             row{"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400},
-             row{"GET http://b/ HTTP/1.1\r\nHost: a\r\n\r\n", 400},
-             row{"GET / HTTP/1.1\r\nHost: a\r\nIdempotency-Key: a\r\nIdempotency-Key: b\r\n\r\n", 400},
-             row{"GET / HTTP/2.0\r\nHost: a\r\n\r\n", 505},
-         }) {
-        auto const& [bytes, status] = r;
-        CAPTURE(r.bytes);
-        auto client = connect();
-        client.send(bytes + hidden + hidden);
-        auto const answer = client.read_answer();
-        CHECK(answer.status == status);
-        CHECK(answer.has("Content-Type: application/problem+json"));
-        CHECK(answer.has("Connection: close"));
-        CHECK(client.is_closed());
-    }
-    CHECK(handled == 0);
-}
-
 TEST_CASE_FIXTURE(live_server, "an exception of a handler is a 500 that doesn't say what was thrown")
 {
     auto client = connect();

@@ -114,7 +114,7 @@ struct live_server
     http::reply handle(request const& message)
     {
         ++handled;
-        if (message.path == "/wait" && !ready) return {text("not yet"), 20s};
+        if (message.path == "/wait" && !ready) return {text("not yet"), 600s};
         if (message.path == "/hold") held.pass();
         if (message.path == "/throws") throw std::runtime_error{"password=secret"};
         if (message.path == "/splits") {
@@ -124,6 +124,7 @@ struct live_server
         }
         if (message.path == "/nothing")
             return response{.status = 204, .content_type = "x/y", .headers = {}, .body = "ignored"};
+        if (message.path == "/big") return text(std::string(512 * 1024, 'x'));
         if (message.path == "/large") return text(std::string(32 * 1024 * 1024, 'x'));
         return text(message.method + ' ' + message.path + ' ' + message.body);
     }

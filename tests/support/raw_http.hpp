@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -43,20 +44,27 @@ struct raw_answer
 class raw_client
 {
 public:
-    /// `receive_bytes` bounds what the kernel takes for a client that doesn't read.
-    explicit raw_client(std::uint16_t port, int receive_bytes = 0) : socket_{::socket(AF_INET, SOCK_STREAM, 0)}
+    /// `receive_bytes` bounds what the kernel takes for a client that doesn't read. `from` is which of the machine's own
+    /// addresses, 127.0.0.0/8, the client has: each has its own ports.
+    explicit raw_client(std::uint16_t port, int receive_bytes = 0, std::uint32_t from = INADDR_LOOPBACK)
+        : socket_{::socket(AF_INET, SOCK_STREAM, 0)}
     {
         // A server that doesn't answer fails the test instead of hanging it.
         timeval const patience{.tv_sec = 30, .tv_usec = 0};
         ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
         ::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
         if (receive_bytes > 0) ::setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof receive_bytes);
+        sockaddr_in own{};
+        own.sin_family = AF_INET;
+        own.sin_addr.s_addr = htonl(from);
+        if (from != INADDR_LOOPBACK && ::bind(socket_, reinterpret_cast<sockaddr const*>(&own), sizeof own) != 0)
+            throw std::runtime_error{"cannot have the address"};
         sockaddr_in to{};
         to.sin_family = AF_INET;
         to.sin_port = htons(port);
         to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         if (::connect(socket_, reinterpret_cast<sockaddr const*>(&to), sizeof to) != 0)
-            throw std::runtime_error{"cannot connect"};
+            throw std::runtime_error{std::string{"cannot connect: "} + std::strerror(errno)};
     }
     raw_client(raw_client&& other) noexcept
         : socket_{std::exchange(other.socket_, -1)}, received_{std::move(other.received_)}
@@ -122,6 +130,13 @@ public:
         linger const at_once{.l_onoff = 1, .l_linger = 0};
         ::setsockopt(socket_, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
         close();
+    }
+
+    /// Whether something came that was not read yet, or the end.
+    bool has_heard() const
+    {
+        pollfd heard{socket_, POLLIN, 0};
+        return !received_.empty() || ::poll(&heard, 1, 0) > 0;
     }
 
     int handle() const { return socket_; }

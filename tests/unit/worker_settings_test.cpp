@@ -53,6 +53,20 @@ std::map<std::string, std::string> const other_values{
     {"SKALD_LANES", "7"},
     {"SKALD_HTTP_LANES", "9"},
     {"SKALD_HTTP_WAIT_SECONDS", "11"},
+    {"SKALD_HTTP_LINE_BYTES_MAX", "1001"},
+    {"SKALD_HTTP_HEADER_BYTES_MAX", "1002"},
+    {"SKALD_HTTP_HEADER_COUNT_MAX", "103"},
+    {"SKALD_HTTP_BODY_BYTES_MAX", "1004"},
+    {"SKALD_HTTP_HEADER_MS", "1005"},
+    {"SKALD_HTTP_BODY_MS", "1006"},
+    {"SKALD_HTTP_BODY_RATE_MIN", "1007"},
+    {"SKALD_HTTP_WRITE_MS", "1008"},
+    {"SKALD_HTTP_IDLE_MS", "1009"},
+    {"SKALD_HTTP_CONNECTIONS_MAX", "1010"},
+    {"SKALD_HTTP_PEER_CONNECTIONS_MAX", "1011"},
+    {"SKALD_HTTP_CONNECTION_REQUESTS_MAX", "1012"},
+    {"SKALD_HTTP_QUEUE_MAX", "1013"},
+    {"SKALD_HTTP_WAITS_MAX", "1014"},
     {"SKALD_PREFETCH", "77"},
     {"SKALD_RELAY", "off"},
     {"SKALD_RELAY_BATCH_MAX", "11"},
@@ -73,7 +87,7 @@ bool same(config const& a, config const& b)
 {
     return a.service == b.service && a.database_url == b.database_url && a.amqp_url == b.amqp_url &&
            a.http_listen == b.http_listen && a.lanes == b.lanes && a.http_lanes == b.http_lanes &&
-           a.http_wait_max == b.http_wait_max &&
+           a.http_wait_max == b.http_wait_max && a.http == b.http &&
            a.prefetch == b.prefetch && a.relay == b.relay && a.migrate == b.migrate &&
            a.relay_batch_max == b.relay_batch_max && a.relay_poll == b.relay_poll && a.lock_timeout == b.lock_timeout &&
            a.statement_timeout == b.statement_timeout && a.drain == b.drain && a.log_level == b.log_level &&
@@ -145,6 +159,20 @@ TEST_CASE("variables reach the field of their name")
     CHECK(c.lanes == 7);
     CHECK(c.http_lanes == 9);
     CHECK(c.http_wait_max == std::chrono::seconds{11});
+    CHECK(c.http == http_limits{.request_line_bytes_max = 1001,
+                                .header_bytes_max = 1002,
+                                .header_count_max = 103,
+                                .body_bytes_max = 1004,
+                                .header_time = 1005ms,
+                                .body_time = 1006ms,
+                                .body_rate_min = 1007,
+                                .write_time = 1008ms,
+                                .idle_time = 1009ms,
+                                .connections_max = 1010,
+                                .peer_connections_max = 1011,
+                                .connection_requests_max = 1012,
+                                .queue_max = 1013,
+                                .waits_max = 1014});
     CHECK(c.prefetch == 77);
     CHECK_FALSE(c.relay);
     CHECK(c.relay_batch_max == 11);

@@ -133,6 +133,11 @@ request_reader::progress request_reader::refuse(refusal const& why)
     return progress::refused;
 }
 
+std::size_t request_reader::body_bytes() const
+{
+    return framing_ ? framing_->body().size() : 0;
+}
+
 request request_reader::take()
 {
     auto parts = split_target(head_.target).value();  // the head's rules hold this and the next
@@ -148,6 +153,8 @@ request request_reader::take()
     framing_.reset();
     scanner_ = head_scanner{limits_};
     state_ = progress::needs_head;
+    // A connection may be idle for long: what a large request needed is not kept for it.
+    if (received_.empty()) std::string{}.swap(received_);
     return taken;
 }
 

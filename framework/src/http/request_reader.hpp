@@ -37,6 +37,9 @@ public:
     /// Whether the client waits for "100 Continue" before it sends the body. Meaningful in needs_body.
     bool awaits_continue() const;
 
+    /// How much of the body has come, without the framing of chunks. Meaningful in needs_body.
+    std::size_t body_bytes() const;
+
     /// The complete request. The reader is then ready for the next one, of which it may hold bytes already.
     request take();
 

@@ -1,6 +1,5 @@
 #include "http/session.hpp"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -99,7 +98,6 @@ void session::on_read(error_code error, std::size_t size)
     if (is_late_ && phase_ == phase::head) return refuse(head_too_slow);
     if (is_late_ && phase_ == phase::body) return refuse(body_too_slow);
     if (error) return close();
-    body_bytes_ += size;
     reader_.append({received_.data(), size});
     advance();
 }
@@ -121,7 +119,6 @@ void session::read_body()
 {
     if (phase_ == phase::body) return read_more();
     body_begun_at_ = std::chrono::steady_clock::now();
-    body_bytes_ = 0;
     set_deadline(hub_.options.body_time);
     if (reader_.awaits_continue()) return tell_to_continue();
     phase_ = phase::body;
@@ -255,13 +252,12 @@ void session::on_late()
     socket_.cancel(ignored);  // if the read is done already, on_read() sees is_late_
 }
 
-/// What came of the body has bought time, at the least rate that a body may have. A chunk may have more framing than bytes, so
-/// that no more can be bought than the largest body is worth.
+/// What came of the body has bought time, at the least rate that a body may have.
 std::chrono::milliseconds session::body_time_left() const
 {
-    auto const& o = hub_.options;
-    auto const bought = o.body_rate_min == 0 ? 0 : std::min(body_bytes_, o.body_bytes_max) * 1'000 / o.body_rate_min;
-    auto const end = body_begun_at_ + o.body_time + std::chrono::milliseconds{bought};
+    auto const rate = hub_.options.body_rate_min;
+    std::chrono::milliseconds const bought{rate == 0 ? 0 : reader_.body_bytes() * 1'000 / rate};
+    auto const end = body_begun_at_ + hub_.options.body_time + bought;
     return std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
 }
 

@@ -112,7 +112,6 @@ private:
     bool is_late_{false};
     std::uint64_t deadline_count_{0};
     std::chrono::steady_clock::time_point body_begun_at_{};
-    std::size_t body_bytes_{0};  // received since then
 
     std::array<char, 8 * 1024> received_;
     struct waiting

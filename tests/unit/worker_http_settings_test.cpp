@@ -1,0 +1,85 @@
+// The settings of the HTTP side reach the server, and their defaults are its own.
+#include <doctest/doctest.h>
+
+#include "worker/settings.hpp"
+#include "worker/web.hpp"
+
+#include <skald/errors.hpp>
+
+#include <string>
+
+using namespace skald;
+using worker_detail::server_options_of;
+using worker_detail::settings;
+
+namespace {
+
+http::server_options options_with(std::string const& variable, std::string const& value)
+{
+    return server_options_of(worker_detail::from("payments", {{variable, value}}, {}));
+}
+
+/// A number that no setting has by default, and each may have.
+std::string other_value(worker_detail::setting const& s)
+{
+    return s.variable == "SKALD_HTTP_LISTEN" ? "127.0.0.1:0" : "256" + std::string{s.show(config{}) == "256" ? "0" : ""};
+}
+
+std::string refusal_of(std::string const& variable, std::string const& value)
+{
+    try {
+        options_with(variable, value);
+    }
+    catch (configuration_error const& error) {
+        return error.what();
+    }
+    return "";
+}
+
+}  // namespace
+
+TEST_CASE("what nobody set is the server's own default")
+{
+    http::server_options expected;
+    expected.listen = "";  // off
+    CHECK(server_options_of(config{}) == expected);
+}
+
+TEST_CASE("every setting of the HTTP side changes the server's options")
+{
+    auto const unchanged = server_options_of(config{});
+    int seen = 0;
+    for (auto const& s : settings()) {
+        if (!s.variable.starts_with("SKALD_HTTP_")) continue;
+        CAPTURE(s.variable);
+        CHECK_FALSE(options_with(std::string{s.variable}, other_value(s)) == unchanged);
+        ++seen;
+    }
+    CHECK(seen >= 17);
+}
+
+TEST_CASE("a limit that can't be is refused with its name, its value and what would be right")
+{
+    struct row { char const* variable; char const* value; char const* right; };
+    for (auto const& r : {
+             row{"SKALD_HTTP_LINE_BYTES_MAX", "63", "a whole number from 64 to 65536"},
+             row{"SKALD_HTTP_HEADER_BYTES_MAX", "16k", "a whole number from 256 to 1048576"},
+             row{"SKALD_HTTP_HEADER_COUNT_MAX", "0", "a whole number from 1 to 1000"},
+             row{"SKALD_HTTP_BODY_BYTES_MAX", "67108865", "a whole number from 0 to 67108864"},
+             row{"SKALD_HTTP_HEADER_MS", "0", "a whole number from 1 to 3600000"},
+             row{"SKALD_HTTP_BODY_MS", "1.5", "a whole number from 1 to 3600000"},
+             row{"SKALD_HTTP_BODY_RATE_MIN", "-1", "a whole number from 0 to 1000000000"},
+             row{"SKALD_HTTP_WRITE_MS", "3600001", "a whole number from 1 to 3600000"},
+             row{"SKALD_HTTP_IDLE_MS", "", "a whole number from 1 to 3600000"},
+             row{"SKALD_HTTP_CONNECTIONS_MAX", "0", "a whole number from 1 to 1000000"},
+             row{"SKALD_HTTP_PEER_CONNECTIONS_MAX", "many", "a whole number from 0 to 1000000"},
+             row{"SKALD_HTTP_CONNECTION_REQUESTS_MAX", "0", "a whole number from 1 to 1000000000"},
+             row{"SKALD_HTTP_QUEUE_MAX", " 1", "a whole number from 0 to 100000"},
+             row{"SKALD_HTTP_WAITS_MAX", "1000001", "a whole number from 0 to 1000000"},
+             row{"SKALD_HTTP_WAIT_SECONDS", "601", "a whole number from 0 to 600"},
+             row{"SKALD_HTTP_LANES", "0", "a whole number from 1 to 256"},
+         }) {
+        auto const& [variable, value, right] = r;
+        CHECK(refusal_of(variable, value) == std::string{variable} + ": '" + value + "' is not " + right);
+    }
+}
