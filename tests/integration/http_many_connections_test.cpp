@@ -58,7 +58,8 @@ public:
         try {
             serve_orders();
             std::_Exit(0);
-        } catch (...) {
+        }
+        catch (...) {
             std::_Exit(1);
         }
     }
@@ -132,8 +133,8 @@ std::vector<dribbler> start_dribbling(live_server& on, std::size_t count)
         slow.push_back({on.connect(), 8'000, "\r\n\r\n"});
         slow.back().client.send("GET /slow-head HTTP/1.1\r\nHost: shop\r\nX: ");
         slow.push_back({on.connect(), body_bytes - 1, "x"});
-        slow.back().client.send("POST /slow-body HTTP/1.1\r\nHost: shop\r\nContent-Length: " + std::to_string(body_bytes) +
-                                "\r\n\r\n");
+        slow.back().client.send(
+            "POST /slow-body HTTP/1.1\r\nHost: shop\r\nContent-Length: " + std::to_string(body_bytes) + "\r\n\r\n");
     }
     return slow;
 }

@@ -16,8 +16,9 @@ inline void need_descriptors(unsigned long count)
     if (limit.rlim_cur >= count) return;
     limit.rlim_cur = count;
     if (limit.rlim_max < count || ::setrlimit(RLIMIT_NOFILE, &limit) != 0)
-        throw std::runtime_error{"this test needs " + std::to_string(count) + " file descriptors and the hard limit is " +
-                                 std::to_string(limit.rlim_max) + ": raise it (ulimit -Hn " + std::to_string(count) +
+        throw std::runtime_error{"this test needs " + std::to_string(count) +
+                                 " file descriptors and the hard limit is " + std::to_string(limit.rlim_max) +
+                                 ": raise it (ulimit -Hn " + std::to_string(count) +
                                  " as root, LimitNOFILE= of the service, --ulimit nofile= of the container)"};
 }
 

@@ -22,7 +22,8 @@ http::server_options options_with(std::string const& variable, std::string const
 /// A number that no setting has by default, and each may have.
 std::string other_value(worker_detail::setting const& s)
 {
-    return s.variable == "SKALD_HTTP_LISTEN" ? "127.0.0.1:0" : "256" + std::string{s.show(config{}) == "256" ? "0" : ""};
+    return s.variable == "SKALD_HTTP_LISTEN" ? "127.0.0.1:0"
+                                             : "256" + std::string{s.show(config{}) == "256" ? "0" : ""};
 }
 
 std::string refusal_of(std::string const& variable, std::string const& value)
@@ -60,7 +61,12 @@ TEST_CASE("every setting of the HTTP side changes the server's options")
 
 TEST_CASE("a limit that can't be is refused with its name, its value and what would be right")
 {
-    struct row { char const* variable; char const* value; char const* right; };
+    struct row
+    {
+        char const* variable;
+        char const* value;
+        char const* right;
+    };
     for (auto const& r : {
              row{"SKALD_HTTP_LINE_BYTES_MAX", "63", "a whole number from 64 to 65536"},
              row{"SKALD_HTTP_HEADER_BYTES_MAX", "16k", "a whole number from 256 to 1048576"},

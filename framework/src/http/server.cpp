@@ -115,7 +115,8 @@ private:
 server::implementation::implementation(server_options options, handler on_request, core::logger& log,
                                        immediate_handler immediate, desk_handler at_desk)
     : options_{checked(std::move(options))}, immediate_{std::move(immediate)}, log_{log},
-      peers_{options_.peer_connections_max}, acceptor_{listening(io_, options_.listen)}, endpoint_{acceptor_.local_endpoint()}, accept_again_{io_},
+      peers_{options_.peer_connections_max}, acceptor_{listening(io_, options_.listen)},
+      endpoint_{acceptor_.local_endpoint()}, accept_again_{io_},
       lanes_{options_.lanes, options_.waiting_max, std::move(on_request), log, std::move(at_desk)},
       hub_{.options = options_,
            .limits = {.request_line_bytes_max = options_.request_line_bytes_max,
