@@ -35,7 +35,9 @@ struct problem_kind
 /// In the order of the enum.
 inline constexpr std::array<problem_kind, 13> problem_kinds{{
     {"idempotency-key", 400, "The Idempotency-Key is missing or malformed",
-     "Send one header Idempotency-Key with a key of your own for this intent, such as a UUID in double quotes."},
+     "Send one header Idempotency-Key with a key of your own for this intent, such as a UUID in double quotes: "
+     "printable ASCII, 180 bytes at most. It is remembered for 30 days after its answer, or after the end of what it "
+     "started, unless the service says otherwise; for a day at least."},
     {"body", 400, "The body is not what this resource takes",
      "Mend the body. Nothing was done or stored, so the same key may be used again."},
     {"scope", 400, "It is not clear whose request this is",
