@@ -296,6 +296,25 @@ TEST_CASE("G10, G18: a COMMIT in doubt is asked for through the guard: one effec
     }
 }
 
+TEST_CASE("a COMMIT that stays in doubt is told as unknown, with when to ask again, and then the same key hears the truth")
+{
+    front_door door;
+    auto const unknown = door.answer(post("k"), [&](http::request_context& ctx) -> http::response {
+        door.store.next = test::doubtful_store::loses::the_commit;  // each time it is tried
+        ctx.sql("INSERT INTO effect VALUES (1)");
+        return {202, "text/plain", {}, "accepted"};
+    });
+    CHECK(unknown.status == 503);
+    CHECK(!value_of(unknown, "Retry-After").empty());
+    CHECK(unknown.body.find("/problems/outcome-unknown") != std::string::npos);
+    CHECK(unknown.body.find("accepted") == std::string::npos);
+
+    auto const handle = door.giving({202, "text/plain", {}, "accepted"});
+    CHECK(door.answer(post("k"), handle).body == "accepted");
+    CHECK(value_of(door.answer(post("k"), handle), "Idempotency-Replayed") == "true");
+    CHECK(door.effects() == "1");
+}
+
 TEST_CASE("a COMMIT in doubt of a request without a key is settled by the key that Skald gave it, or told as unknown")
 {
     for (auto const loss : {test::doubtful_store::loses::the_answer, test::doubtful_store::loses::the_commit}) {
