@@ -89,9 +89,9 @@ constexpr phase phases[] = {
 
 TEST_CASE("whenever a client leaves, its connection, its lane and its place to wait are free again")
 {
-    for (auto const& [name, enter] : phases)
+    for (auto const& p : phases)
         for (bool const resets : {false, true}) {
-            CAPTURE(std::string{name});
+            CAPTURE(std::string{p.name});
             CAPTURE(resets);
             // Every time is longer than the test waits: what ends, ends because the client left.
             live_server on{{.body_bytes_max = 1'000,
@@ -102,7 +102,7 @@ TEST_CASE("whenever a client leaves, its connection, its lane and its place to w
                             .lanes = 1,
                             .wait_max = 600s}};
             auto client = on.connect();
-            enter(on, client);
+            p.enter(on, client);
             if (resets) client.reset();
             else client.close();
             on.held.open();
