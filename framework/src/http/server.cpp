@@ -171,23 +171,22 @@ void server::implementation::on_accepted(error_code error, tcp::socket socket)
         });
         return;
     }
-    error_code ignored;
-    socket.set_option(tcp::no_delay{true}, ignored);  // answers are written whole: waiting for more gains nothing
+    accept();  // before anything that could throw
     admit(std::move(socket));
-    accept();
 }
 
 void server::implementation::admit(tcp::socket socket)
 {
     error_code ignored;  // of a client that has left already; what is read from it will say so
+    socket.set_option(tcp::no_delay{true}, ignored);  // answers are written whole: waiting for more gains nothing
     auto const peer = socket.remote_endpoint(ignored).address();
     bool const is_full = hub_.sessions.size() >= options_.connections_max;
     auto place = is_full ? std::nullopt : peers_.take(peer);
-    auto const admitted = std::make_shared<session>(std::move(socket), hub_);
+    if (!place && hub_.turned_away >= turned_away_max) return;
+    auto const admitted = std::make_shared<session>(plain_stream(std::move(socket)), hub_);
     if (place) admitted->start(*std::move(place));
-    else if (hub_.turned_away >= turned_away_max) return;
-    else if (is_full) admitted->turn_away(503, "Too many connections are open.");
-    else admitted->turn_away(429, "Too many connections are open from this address.");
+    else if (is_full) admitted->turn_away({503, "Too many connections are open."});
+    else admitted->turn_away({429, "Too many connections are open from this address."});
 }
 
 server_load server::implementation::load() const

@@ -5,7 +5,6 @@
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/write.hpp>
 
 #include "core/failpoint.hpp"
 #include "http/problem.hpp"
@@ -35,8 +34,8 @@ catch (...) {
 
 }  // namespace
 
-session::session(asio::ip::tcp::socket socket, session_hub& hub)
-    : socket_{std::move(socket)}, timer_{socket_.get_executor()}, hub_{hub}, reader_{hub.limits}
+session::session(std::unique_ptr<stream> connection, session_hub& hub)
+    : stream_{std::move(connection)}, timer_{stream_->socket().get_executor()}, hub_{hub}, reader_{hub.limits}
 {}
 
 void session::start(peer_count::place place)
@@ -44,21 +43,43 @@ void session::start(peer_count::place place)
     place_ = std::move(place);
     hub_.sessions.insert(shared_from_this());
     hub_.connections = hub_.sessions.size();
-    await_request();
+    open();
 }
 
-void session::turn_away(int status, std::string_view why)
+void session::turn_away(refusal const& why)
 {
-    is_turned_away_ = true;
+    turned_away_ = why;
     ++hub_.turned_away;
     closes_after_ = true;
     has_unread_ = true;
-    write(with_retry_after(problem(status, why), 1s));
+    open();
+}
+
+void session::open()
+{
+    if (stream_->open(then<&session::on_opened>())) return begin();
+    set_deadline(hub_.options.header_time);
+}
+
+/// Whoever failed is told why by TLS itself, if he waits for it.
+void session::on_opened(error_code error, std::size_t)
+{
+    if (!is_open_) return;
+    if (!error) return begin();
+    hub_.log.debug("http.handshake_failed", {{"reason", error.message()}});
+    has_unread_ = true;
+    close_gently();
+}
+
+void session::begin()
+{
+    if (!turned_away_) return await_request();
+    write(with_retry_after(problem(turned_away_->status, turned_away_->detail), 1s));
 }
 
 void session::drain()
 {
-    if (phase_ == phase::idle) close();
+    if (phase_ == phase::opening || phase_ == phase::idle) close();
     else if (phase_ == phase::waiting) end_wait();
 }
 
@@ -67,9 +88,8 @@ void session::close()
     if (!std::exchange(is_open_, false)) return;
     clear_deadline();
     forget_wait();
-    error_code ignored;
-    socket_.close(ignored);
-    if (is_turned_away_) --hub_.turned_away;
+    stream_->close();
+    if (turned_away_) --hub_.turned_away;
     place_ = {};
     hub_.sessions.erase(shared_from_this());
     hub_.connections = hub_.sessions.size();
@@ -87,9 +107,7 @@ void session::await_request()
 
 void session::read_more()
 {
-    socket_.async_read_some(asio::buffer(received_), [self = shared_from_this()](error_code error, std::size_t size) {
-        self->on_read(error, size);
-    });
+    stream_->read(asio::buffer(received_), then<&session::on_read>());
 }
 
 void session::on_read(error_code error, std::size_t size)
@@ -128,13 +146,15 @@ void session::read_body()
 void session::tell_to_continue()
 {
     phase_ = phase::answering;
-    auto const on_told = [self = shared_from_this()](error_code error, std::size_t) {
-        if (error) return self->close();
-        if (!self->is_open_) return;
-        self->phase_ = phase::body;
-        self->read_more();
-    };
-    asio::async_write(socket_, asio::buffer(continue_line), on_told);
+    stream_->write({asio::buffer(continue_line), {}}, then<&session::on_told>());
+}
+
+void session::on_told(error_code error, std::size_t)
+{
+    if (error) return close();
+    if (!is_open_) return;
+    phase_ = phase::body;
+    read_more();
 }
 
 void session::refuse(refusal const& why)
@@ -164,7 +184,7 @@ void session::dispatch()
 /// The lane only brings the answer back; everything else about a connection happens on the I/O thread.
 std::function<void(request, reply)> session::ask_lanes()
 {
-    return [self = shared_from_this(), executor = socket_.get_executor(), asked = ++asked_](request message, reply made) {
+    return [self = shared_from_this(), executor = timer_.get_executor(), asked = ++asked_](request message, reply made) {
         asio::post(executor, [self, asked, message = std::move(message), made = std::move(made)]() mutable {
             if (asked == self->asked_) self->on_reply(std::move(message), std::move(made));
         });
@@ -185,20 +205,18 @@ void session::write(response answer)
 
     phase_ = phase::answering;
     set_deadline(hub_.options.write_time);
-    SKALD_FAILPOINT_SOCKET(client, socket_.native_handle());
+    SKALD_FAILPOINT_SOCKET(client, stream_->socket().native_handle());
     SKALD_FAILPOINT("http.answering");
-    std::array<asio::const_buffer, 2> const bytes{asio::buffer(answer_head_), asio::buffer(answer_body_)};
-    asio::async_write(socket_, bytes,
-                      [self = shared_from_this()](error_code error, std::size_t) { self->on_written(error); });
+    stream_->write({asio::buffer(answer_head_), asio::buffer(answer_body_)}, then<&session::on_written>());
 }
 
-void session::on_written(error_code error)
+void session::on_written(error_code error, std::size_t)
 {
     if (!is_open_) return;
     owes_answer_ = false;
     clear_deadline();
     if (error) return close();
-    SKALD_FAILPOINT_SOCKET(client, socket_.native_handle());
+    SKALD_FAILPOINT_SOCKET(client, stream_->socket().native_handle());
     SKALD_FAILPOINT("http.answered");
     if (closes_after_) return close_gently();
     answer_head_ = {};
@@ -210,23 +228,33 @@ void session::on_written(error_code error)
 /// So what the client still sends is read and thrown away, for a while.
 void session::close_gently()
 {
-    error_code ignored;
-    socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
-    if (!has_unread_ && socket_.available(ignored) == 0) return close();
     phase_ = phase::lingering;
+    if (stream_->end(then<&session::on_ended>())) return on_ended({}, 0);
+    set_deadline(linger_time);
+}
+
+void session::on_ended(error_code, std::size_t)
+{
+    if (!is_open_) return;
+    error_code ignored;
+    auto& socket = stream_->socket();
+    socket.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+    if (!has_unread_ && socket.available(ignored) == 0) return close();
     set_deadline(linger_time);
     linger();
 }
 
 void session::linger()
 {
-    auto const on_more = [self = shared_from_this()](error_code error, std::size_t size) {
-        if (!self->is_open_) return;
-        self->lingered_bytes_ += size;
-        if (error || self->lingered_bytes_ > linger_bytes_max) return self->close();
-        self->linger();
-    };
-    socket_.async_read_some(asio::buffer(received_), on_more);
+    stream_->socket().async_read_some(asio::buffer(received_), then<&session::on_lingered>());
+}
+
+void session::on_lingered(error_code error, std::size_t size)
+{
+    if (!is_open_) return;
+    lingered_bytes_ += size;
+    if (error || lingered_bytes_ > linger_bytes_max) return close();
+    linger();
 }
 
 void session::set_deadline(std::chrono::milliseconds within)
@@ -249,7 +277,7 @@ void session::on_late()
         if (auto const left = body_time_left(); left.count() > 0) return set_deadline(left);
     is_late_ = true;
     error_code ignored;
-    socket_.cancel(ignored);  // if the read is done already, on_read() sees is_late_
+    stream_->socket().cancel(ignored);  // if the read is done already, on_read() sees is_late_
 }
 
 /// What came of the body has bought time, at the least rate that a body may have.

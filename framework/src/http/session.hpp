@@ -13,7 +13,6 @@
 #include <string>
 #include <unordered_set>
 
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include "core/log.hpp"
@@ -23,6 +22,7 @@
 #include "http/request_reader.hpp"
 #include "http/response_head.hpp"
 #include "http/server.hpp"
+#include "http/stream.hpp"
 
 namespace skald::http {
 
@@ -48,11 +48,11 @@ struct session_hub
 class session : public std::enable_shared_from_this<session>
 {
 public:
-    session(boost::asio::ip::tcp::socket socket, session_hub& hub);
+    session(std::unique_ptr<stream> connection, session_hub& hub);
 
     void start(peer_count::place place);
     /// Answers without reading anything: there are too many connections.
-    void turn_away(int status, std::string_view why);
+    void turn_away(refusal const& why);
     /// Closes now if no request was begun; otherwise after the next answer. Who waits hears how it stands.
     void drain();
     /// Closes now.
@@ -62,7 +62,11 @@ public:
     bool owes_answer() const { return owes_answer_; }
 
 private:
-    enum class phase { idle, head, body, answering, waiting, lingering };
+    enum class phase { opening, idle, head, body, answering, waiting, lingering };
+
+    void open();
+    void on_opened(boost::system::error_code error, std::size_t);
+    void begin();
 
     void await_request();
     void read_more();
@@ -70,12 +74,13 @@ private:
     void advance();
     void read_body();
     void tell_to_continue();
+    void on_told(boost::system::error_code error, std::size_t);
     void refuse(refusal const& why);
 
     void dispatch();
     std::function<void(request, reply)> ask_lanes();
     void write(response answer);
-    void on_written(boost::system::error_code error);
+    void on_written(boost::system::error_code error, std::size_t);
 
     void on_reply(request message, reply made);
     void begin_wait(request const& message, std::chrono::seconds patience);
@@ -86,20 +91,28 @@ private:
     void forget_wait();
 
     void close_gently();
+    void on_ended(boost::system::error_code error, std::size_t);
     void linger();
+    void on_lingered(boost::system::error_code error, std::size_t size);
 
     void set_deadline(std::chrono::milliseconds within);
     void clear_deadline();
     void on_late();
     std::chrono::milliseconds body_time_left() const;
 
-    boost::asio::ip::tcp::socket socket_;
+    template <auto member>
+    completion then()
+    {
+        return completion::of<member>(shared_from_this());
+    }
+
+    std::unique_ptr<stream> stream_;
     boost::asio::steady_timer timer_;
     session_hub& hub_;
     request_reader reader_;
-    phase phase_{phase::idle};
+    phase phase_{phase::opening};
     bool is_open_{true};
-    bool is_turned_away_{false};
+    std::optional<refusal> turned_away_{};
     bool owes_answer_{false};
     bool is_head_request_{false};  // its answer has no body
     bool closes_after_{false};

@@ -56,7 +56,7 @@ void session::await_look()
 
 void session::on_wait_timer()
 {
-    waiting_->is_looked_at || has_closed_sending(socket_.native_handle()) ? end_wait() : look_again();
+    waiting_->is_looked_at || has_closed_sending(stream_->socket().native_handle()) ? end_wait() : look_again();
 }
 
 void session::look_again()
