@@ -16,6 +16,7 @@
 #include "http/listen_address.hpp"
 #include "http/peer_count.hpp"
 #include "http/session.hpp"
+#include "http/tls.hpp"
 
 namespace skald::http {
 namespace {
@@ -94,6 +95,7 @@ private:
     server_options const options_;
     immediate_handler const immediate_;
     core::logger& log_;
+    std::optional<tls> tls_;
 
     // Destroyed last: whatever still waits in io_ holds sessions, and they have their places among the peers.
     peer_count peers_;
@@ -115,6 +117,7 @@ private:
 server::implementation::implementation(server_options options, handler on_request, core::logger& log,
                                        immediate_handler immediate, desk_handler at_desk)
     : options_{checked(std::move(options))}, immediate_{std::move(immediate)}, log_{log},
+      tls_{options_.tls ? std::optional<tls>{std::in_place, *options_.tls, log} : std::nullopt},
       peers_{options_.peer_connections_max}, acceptor_{listening(io_, options_.listen)},
       endpoint_{acceptor_.local_endpoint()}, accept_again_{io_},
       lanes_{options_.lanes, options_.waiting_max, std::move(on_request), log, std::move(at_desk)},
@@ -183,7 +186,8 @@ void server::implementation::admit(tcp::socket socket)
     bool const is_full = hub_.sessions.size() >= options_.connections_max;
     auto place = is_full ? std::nullopt : peers_.take(peer);
     if (!place && hub_.turned_away >= turned_away_max) return;
-    auto const admitted = std::make_shared<session>(plain_stream(std::move(socket)), hub_);
+    auto connection = tls_ ? tls_->stream_over(std::move(socket)) : plain_stream(std::move(socket));
+    auto const admitted = std::make_shared<session>(std::move(connection), hub_);
     if (place) admitted->start(*std::move(place));
     else if (is_full) admitted->turn_away({503, "Too many connections are open."});
     else admitted->turn_away({429, "Too many connections are open from this address."});

@@ -8,11 +8,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <skald/http.hpp>
 
 #include "core/log.hpp"
+#include "http/certificate.hpp"
 #include "http/handler.hpp"
 
 namespace skald::http {
@@ -24,7 +26,7 @@ struct server_options
     std::size_t header_bytes_max{16 * 1024};  // the whole head, with the request line
     std::size_t header_count_max{64};
     std::size_t body_bytes_max{256 * 1024};
-    std::chrono::milliseconds header_time{5'000};  // from a request's first byte to the end of its head
+    std::chrono::milliseconds header_time{5'000};  // from a request's first byte to the end of its head; for a handshake
     std::chrono::milliseconds body_time{15'000};   // for the body, and what the next adds to it
     std::size_t body_rate_min{1024};  // bytes of the body that buy a second more; 0: none do
     std::chrono::milliseconds write_time{15'000};  // for one whole answer
@@ -36,6 +38,7 @@ struct server_options
     std::size_t waiting_max{256};  // requests read whole that wait for a lane
     std::chrono::seconds wait_max{30};  // for a better answer, at most, whatever the client asks for
     std::size_t waits_max{256};         // clients that do so at a time; more hear how it stands
+    std::optional<tls_files> tls{};     // nothing: plain HTTP
 
     bool operator==(server_options const&) const = default;
 };
@@ -56,7 +59,8 @@ class server
 {
 public:
     /// Listens, so that errors of the address come here; nothing is accepted before start().
-    /// Throws std::runtime_error, naming the setting, if the address is malformed, in use or not of this machine.
+    /// Throws std::runtime_error, naming the setting, if the address is malformed, in use or not of this machine, or if
+    /// the files for TLS can't be used.
     server(server_options options, handler on_request, core::logger& log, immediate_handler immediate = {},
            desk_handler at_desk = {});
 
