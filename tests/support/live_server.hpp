@@ -1,6 +1,7 @@
 // A live server whose handler misbehaves on demand, for the tests that talk to it over sockets.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -31,6 +32,11 @@ public:
         std::lock_guard const lock{mutex_};
         events_.emplace_back(event);
         changed_.notify_all();
+    }
+    bool has(std::string_view event)
+    {
+        std::lock_guard const lock{mutex_};
+        return std::ranges::find(events_, event) != events_.end();
     }
     bool wait_for(std::string_view event)
     {

@@ -69,10 +69,10 @@ public:
     raw_client(raw_client&& other) noexcept
         : socket_{std::exchange(other.socket_, -1)}, received_{std::move(other.received_)}
     {}
-    ~raw_client() { close(); }
+    virtual ~raw_client() { close(); }
 
     /// False if the server has closed the connection.
-    bool send(std::string_view bytes)
+    virtual bool send(std::string_view bytes)
     {
         while (!bytes.empty()) {
             auto const sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -141,8 +141,8 @@ public:
 
     int handle() const { return socket_; }
 
-private:
-    bool receive()
+protected:
+    virtual bool receive()
     {
         char bytes[16 * 1024];
         auto const size = ::recv(socket_, bytes, sizeof bytes, 0);
@@ -152,7 +152,10 @@ private:
         return true;
     }
 
+private:
     int socket_;
+
+protected:
     std::string received_;
 };
 

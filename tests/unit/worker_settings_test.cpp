@@ -67,6 +67,8 @@ std::map<std::string, std::string> const other_values{
     {"SKALD_HTTP_CONNECTION_REQUESTS_MAX", "1012"},
     {"SKALD_HTTP_QUEUE_MAX", "1013"},
     {"SKALD_HTTP_WAITS_MAX", "1014"},
+    {"SKALD_HTTP_TLS_CERTIFICATE", "chain.pem"},
+    {"SKALD_HTTP_TLS_KEY", "key.pem"},
     {"SKALD_PREFETCH", "77"},
     {"SKALD_RELAY", "off"},
     {"SKALD_RELAY_BATCH_MAX", "11"},
@@ -87,7 +89,8 @@ bool same(config const& a, config const& b)
 {
     return a.service == b.service && a.database_url == b.database_url && a.amqp_url == b.amqp_url &&
            a.http_listen == b.http_listen && a.lanes == b.lanes && a.http_lanes == b.http_lanes &&
-           a.http_wait_max == b.http_wait_max && a.http == b.http &&
+           a.http_wait_max == b.http_wait_max && a.http == b.http && a.http_tls_certificate == b.http_tls_certificate &&
+           a.http_tls_key == b.http_tls_key &&
            a.prefetch == b.prefetch && a.relay == b.relay && a.migrate == b.migrate &&
            a.relay_batch_max == b.relay_batch_max && a.relay_poll == b.relay_poll && a.lock_timeout == b.lock_timeout &&
            a.statement_timeout == b.statement_timeout && a.drain == b.drain && a.log_level == b.log_level &&
@@ -173,6 +176,8 @@ TEST_CASE("variables reach the field of their name")
                                 .connection_requests_max = 1012,
                                 .queue_max = 1013,
                                 .waits_max = 1014});
+    CHECK(c.http_tls_certificate == "chain.pem");
+    CHECK(c.http_tls_key == "key.pem");
     CHECK(c.prefetch == 77);
     CHECK_FALSE(c.relay);
     CHECK(c.relay_batch_max == 11);
@@ -322,6 +327,28 @@ TEST_CASE("settings that do not go together are refused")
 {
     CHECK(contains(complaint({{"SKALD_LANES", "65"}}), "SKALD_PREFETCH (64) must be at least SKALD_LANES (65)"));
     CHECK(complaint({{"SKALD_LANES", "65"}, {"SKALD_PREFETCH", "65"}}) == "");
+}
+
+TEST_CASE("TLS needs a certificate and its key, where there is HTTP")
+{
+    auto const alone = [](std::string const& name, std::string const& listen) {
+        return complaint({{name, "some.pem"}, {"SKALD_HTTP_LISTEN", listen}});
+    };
+    CHECK(contains(alone("SKALD_HTTP_TLS_CERTIFICATE", "127.0.0.1:0"), "SKALD_HTTP_TLS_KEY is missing"));
+    CHECK(contains(alone("SKALD_HTTP_TLS_KEY", "127.0.0.1:0"), "SKALD_HTTP_TLS_CERTIFICATE is missing"));
+    CHECK(alone("SKALD_HTTP_TLS_KEY", "") == "");
+}
+
+TEST_CASE("a key where its file's name should be is an error that does not show it")
+{
+    for (std::string const key : {"-----BEGIN PRIVATE KEY-----\nMC4CAQAw\n-----END PRIVATE KEY-----", "MC4CAQAw\nMC4C"}) {
+        temporary_file const file{key};
+        for (environment const& wrong : {environment{{"SKALD_HTTP_TLS_KEY", key}}, {{"SKALD_HTTP_TLS_KEY_FILE", file.path()}}}) {
+            auto const said = complaint(wrong);
+            CHECK(contains(said, "SKALD_HTTP_TLS_KEY holds PEM text, and should name the file"));
+            CHECK_FALSE(contains(said, "MC4C"));
+        }
+    }
 }
 
 TEST_CASE("a secret is read from the file that is named, without the line's end")

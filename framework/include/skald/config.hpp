@@ -38,6 +38,8 @@ struct config
     std::string database_url;  // empty: libpq's PG* variables
     std::string amqp_url{"amqp://guest:guest@127.0.0.1:5672"};
     std::string http_listen;   // "127.0.0.1:8080"; empty: no HTTP
+    std::string http_tls_certificate;  // a PEM file, with the chain; empty: plain HTTP. Read again when it was changed
+    std::string http_tls_key;          // a PEM file with the certificate's key, not encrypted
 
     std::size_t lanes{4};       // threads that run steps, each with a database connection
     std::size_t http_lanes{4};  // threads that run request handlers, likewise

@@ -8,6 +8,26 @@
 #include <fmt/format.h>
 
 namespace skald {
+namespace {
+
+// Never shows the value, which may be the key itself.
+void check_is_file_name(std::string_view setting, std::string const& value)
+{
+    if (value.find("-----BEGIN") == std::string::npos && value.find('\n') == std::string::npos) return;
+    throw configuration_error{fmt::format("{0} holds PEM text, and should name the file that does ({0}_FILE names a file "
+                                          "that holds that name)", setting)};
+}
+
+void check_tls(config const& c)
+{
+    check_is_file_name("SKALD_HTTP_TLS_CERTIFICATE", c.http_tls_certificate);
+    check_is_file_name("SKALD_HTTP_TLS_KEY", c.http_tls_key);
+    if (c.http_listen.empty() || c.http_tls_certificate.empty() == c.http_tls_key.empty()) return;
+    auto const* const missing = c.http_tls_key.empty() ? "SKALD_HTTP_TLS_KEY" : "SKALD_HTTP_TLS_CERTIFICATE";
+    throw configuration_error{fmt::format("{} is missing: TLS needs a certificate and its key", missing)};
+}
+
+}  // namespace
 
 config config::from_environment(std::string service)
 {
@@ -37,6 +57,7 @@ void config::check() const
         throw configuration_error{"'" + service + "' is no name for a service: a lower-case letter, then lower-case "
                                                   "letters, digits and dashes, 48 at most"};
     worker_detail::check(*this);
+    check_tls(*this);
     if (prefetch < lanes)
         throw configuration_error{fmt::format("SKALD_PREFETCH ({}) must be at least SKALD_LANES ({}): a lane without a "
                                               "delivery is idle", prefetch, lanes)};

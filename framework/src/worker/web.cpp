@@ -44,6 +44,8 @@ http::server_options server_options_of(config const& settings)
     options.waiting_max = limits.queue_max;
     options.wait_max = settings.http_wait_max;
     options.waits_max = limits.waits_max;
+    if (!(settings.http_tls_certificate + settings.http_tls_key).empty())
+        options.tls = http::tls_files{.certificate = settings.http_tls_certificate, .key = settings.http_tls_key};
     return options;
 }
 
