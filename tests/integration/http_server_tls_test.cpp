@@ -99,7 +99,8 @@ TEST_CASE("large bodies go both ways, in any cut")
     CHECK(reader.ask(get("/next")).body == "GET /next ");
 }
 
-TEST_CASE_FIXTURE(live_tls_server, "100 Continue, HEAD, 204 and an answer without keep-alive are what they are in plain HTTP")
+TEST_CASE_FIXTURE(live_tls_server,
+                  "100 Continue, HEAD, 204 and an answer without keep-alive are what they are in plain HTTP")
 {
     auto client = connect();
     client.send("POST /a HTTP/1.1\r\nHost: shop\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
@@ -138,11 +139,13 @@ TEST_CASE_FIXTURE(live_tls_server, "plain HTTP to a TLS port gets no byte, and c
 TEST_CASE_FIXTURE(live_tls_server, "TLS before 1.2 is refused, and the client is told so")
 {
     for (int const version : {TLS1_VERSION, TLS1_1_VERSION})
-        CHECK(refusal({.version_min = version, .version_max = version}) == "no handshake: tlsv1 alert protocol version");
+        CHECK(refusal({.version_min = version, .version_max = version}) ==
+              "no handshake: tlsv1 alert protocol version");
     CHECK(handled == 0);
 }
 
-TEST_CASE_FIXTURE(live_tls_server, "HTTP/1.1 is chosen of what the client offers; one that offers only others is refused")
+TEST_CASE_FIXTURE(live_tls_server,
+                  "HTTP/1.1 is chosen of what the client offers; one that offers only others is refused")
 {
     CHECK(connect({.protocols = {2, 'h', '2', 8, 'h', 't', 't', 'p', '/', '1', '.', '1'}}).protocol() == "http/1.1");
     CHECK(connect().protocol() == "");
@@ -153,7 +156,8 @@ TEST_CASE_FIXTURE(live_tls_server, "a session is resumed by its ticket, and no c
 {
     auto first = connect();
     CHECK(first.ask(get("/")).status == 200);  // the ticket comes before the answer
-    std::unique_ptr<SSL_SESSION, testing::openssl_deleter<SSL_SESSION_free>> const ticket{SSL_get1_session(first.tls())};
+    std::unique_ptr<SSL_SESSION, testing::openssl_deleter<SSL_SESSION_free>> const ticket{
+        SSL_get1_session(first.tls())};
     auto second = connect({.resumed = ticket.get()});
     CHECK(SSL_session_reused(second.tls()) == 1);
     CHECK(second.ask(get("/")).status == 200);
@@ -254,21 +258,22 @@ TEST_CASE("beyond the number of connections a client is told 503, through TLS")
     CHECK(on.connect().ask(get("/")).status == 200);
 }
 
-TEST_CASE_FIXTURE(live_tls_server, "drain closes who is idle or in a handshake, and lets a running request finish")
+TEST_CASE("drain closes who is idle or in a handshake, and lets a running request finish")
 {
-    auto idle = connect();
+    live_tls_server on{{.header_time = 120s, .idle_time = 120s}};
+    auto idle = on.connect();
     CHECK(idle.ask(get("/")).status == 200);
-    auto half = connect_plainly();
+    auto half = on.connect_plainly();
     half.send(half_a_hello());
-    auto running = connect();
+    auto running = on.connect();
     running.send(get("/hold"));
-    held.wait_for(1);
+    on.held.wait_for(1);
 
-    auto drained = std::async(std::launch::async, [&] { return service.drain(30s); });
+    auto drained = std::async(std::launch::async, [&] { return on.service.drain(30s); });
     CHECK(idle.is_closed());
     CHECK(idle.was_told_of_end());
     CHECK(half.is_closed());
-    held.open();
+    on.held.open();
     auto const answer = running.read_answer();
     CHECK(answer.body == "GET /hold ");
     CHECK(answer.has("Connection: close"));

@@ -94,7 +94,10 @@ protected:
 
 private:
     // OpenSSL's write(2) to a server that has closed must be an error and no signal.
-    tls_client(std::uint16_t port, int receive_bytes) : raw_client{port, receive_bytes} { std::signal(SIGPIPE, SIG_IGN); }
+    tls_client(std::uint16_t port, int receive_bytes) : raw_client{port, receive_bytes}
+    {
+        std::signal(SIGPIPE, SIG_IGN);
+    }
 
     [[noreturn]] static void fail(char const* what)
     {

@@ -65,20 +65,23 @@ TEST_CASE("files that can't be used are errors that name the setting, the file a
 
     struct { tls_files files; std::string says; } const table[]{
         {{missing, folder.key()}, "SKALD_HTTP_TLS_CERTIFICATE (" + missing + ") can't be read: No such file"},
-        {{folder.path(""), folder.key()}, "SKALD_HTTP_TLS_CERTIFICATE (" + folder.path("") + ") can't be read: Is a directory"},
+        {{folder.path(""), folder.key()},
+         "SKALD_HTTP_TLS_CERTIFICATE (" + folder.path("") + ") can't be read: Is a directory"},
         {{empty, folder.key()}, "SKALD_HTTP_TLS_CERTIFICATE (" + empty + ") holds no certificate in PEM"},
         {{text, folder.key()}, "SKALD_HTTP_TLS_CERTIFICATE (" + text + ") holds no certificate in PEM"},
         {{cut, folder.key()}, "SKALD_HTTP_TLS_CERTIFICATE (" + cut + ") holds no certificate in PEM"},
         {{folder.key(), folder.key()}, "SKALD_HTTP_TLS_CERTIFICATE (" + folder.key() + ") holds no certificate in PEM"},
         {{damaged, other}, "SKALD_HTTP_TLS_CERTIFICATE (" + damaged + ") holds a damaged certificate behind the first"},
         {{folder.chain(), missing}, "SKALD_HTTP_TLS_KEY (" + missing + ") can't be read: No such file"},
-        {{folder.chain(), folder.path("")}, "SKALD_HTTP_TLS_KEY (" + folder.path("") + ") can't be read: Is a directory"},
+        {{folder.chain(), folder.path("")},
+         "SKALD_HTTP_TLS_KEY (" + folder.path("") + ") can't be read: Is a directory"},
         {{folder.chain(), empty}, "SKALD_HTTP_TLS_KEY (" + empty + ") holds no private key in PEM"},
         {{folder.chain(), folder.chain()}, "SKALD_HTTP_TLS_KEY (" + folder.chain() + ") holds no private key in PEM"},
         {{folder.chain(), other}, "SKALD_HTTP_TLS_KEY (" + other + ") is not the key of the first certificate in "
                                   "SKALD_HTTP_TLS_CERTIFICATE (" + folder.chain() + ")"},
         {{wrong_order, other}, "SKALD_HTTP_TLS_KEY (" + other + ") is not the key of the first certificate"},
-        {{folder.chain(), encrypted}, "SKALD_HTTP_TLS_KEY (" + encrypted + ") is encrypted: decrypt it with `openssl pkey`"},
+        {{folder.chain(), encrypted},
+         "SKALD_HTTP_TLS_KEY (" + encrypted + ") is encrypted: decrypt it with `openssl pkey`"},
     };
     for (auto const& row : table) {
         CAPTURE(row.says);

@@ -90,11 +90,13 @@ void use_key(SSL_CTX& context, tls_files const& files)
     bool is_encrypted = false;
     private_key const key{PEM_read_bio_PrivateKey(reading(text).get(), nullptr, note_that_encrypted, &is_encrypted)};
     if (is_encrypted)
-        refuse(key_setting, files.key, "is encrypted: decrypt it with `openssl pkey` into a file that only the service reads");
+        refuse(key_setting, files.key,
+               "is encrypted: decrypt it with `openssl pkey` into a file that only the service reads");
     if (!key) refuse(key_setting, files.key, "holds no private key in PEM: " + why_openssl_failed());
     if (X509_check_private_key(SSL_CTX_get0_certificate(&context), key.get()) != 1)
-        refuse(key_setting, files.key,
-               fmt::format("is not the key of the first certificate in {} ({})", certificate_setting, files.certificate));
+        refuse(
+            key_setting, files.key,
+            fmt::format("is not the key of the first certificate in {} ({})", certificate_setting, files.certificate));
     if (SSL_CTX_use_PrivateKey(&context, key.get()) != 1)
         refuse(key_setting, files.key, "can't be used: " + why_openssl_failed());
 }

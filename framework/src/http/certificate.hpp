@@ -36,8 +36,8 @@ struct context_deleter
 };
 using tls_context = std::unique_ptr<SSL_CTX, context_deleter>;
 
-/// Throws configuration_error, which names the setting, the file and what to do: a file that can't be read, that holds no PEM,
-/// a key that is encrypted or another certificate's. Never asks on a terminal.
+/// Throws configuration_error, which names the setting, the file and what to do: a file that can't be read, that holds
+/// no PEM, a key that is encrypted or another certificate's. Never asks on a terminal.
 tls_context load_certificate(tls_files const& files);
 
 /// When it ends, "2026-01-31T12:00:00Z", and whether it has already.

@@ -11,8 +11,8 @@
 
 namespace skald::http {
 
-/// What happens when an operation is done: a member function of an object, which lives at least until then. There are two
-/// for each request; a std::function would allocate for each.
+/// What happens when an operation is done: a member function of an object, which lives at least until then. There are
+/// two for each request; a std::function would allocate for each.
 class completion
 {
 public:
@@ -22,9 +22,8 @@ public:
     template <auto member, class Owner>
     static completion of(std::shared_ptr<Owner> owner)
     {
-        return {std::move(owner), [](void* at, error_code error, std::size_t size) {
-                    (static_cast<Owner*>(at)->*member)(error, size);
-                }};
+        return {std::move(owner),
+                [](void* at, error_code error, std::size_t size) { (static_cast<Owner*>(at)->*member)(error, size); }};
     }
 
     void operator()(error_code error, std::size_t size) const { call_(owner_.get(), error, size); }

@@ -10,7 +10,7 @@
 
 namespace skald::http {
 
-/// TLS 1.2 and 1.3 with HTTP/1.1 above it. Which ciphers and curves are good is OpenSSL's to say, and its configuration's.
+/// TLS 1.2 and 1.3 with HTTP/1.1 above it. Which ciphers and curves are good, OpenSSL and its configuration say.
 /// Threads: the one that builds it, then the I/O thread.
 class tls
 {
@@ -18,8 +18,8 @@ public:
     /// Throws configuration_error as load_certificate() does.
     tls(tls_files files, core::logger& log);
 
-    /// With the files as they are now: where they were changed since, they are read again. If they can't be used then, which
-    /// is logged, the certificate before stays. Connections keep the one that they began with.
+    /// With the files as they are now: where they were changed since, they are read again. If they can't be used then,
+    /// which is logged, the certificate before stays. Connections keep the one that they began with.
     /// Throws std::runtime_error where OpenSSL can't make a connection.
     std::unique_ptr<stream> stream_over(boost::asio::ip::tcp::socket socket);
 

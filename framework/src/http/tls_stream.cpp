@@ -56,16 +56,16 @@ private:
     enum class progress { done, more, needs_read, needs_write, failed };
 
     /// A try: 1 where OpenSSL has done it, otherwise what SSL_get_error() makes sense of.
-    using attempt = int (encrypted::*)();
+    using operation = int (encrypted::*)();
 
     int accept() { return SSL_accept(ssl_.get()); }
     int read_some() { return SSL_read_ex(ssl_.get(), into_.data(), into_.size(), &read_bytes_); }
     int write_record();
     int say_end() { return SSL_shutdown(ssl_.get()) < 0 ? -1 : 1; }  // 0: the other side has not said so too
 
-    void go(attempt what, completion done, bool may_call = false);
-    void wait(tcp::socket::wait_type until, attempt what, completion done);
-    progress make(attempt what);
+    void go(operation what, completion done, bool may_call = false);
+    void wait(tcp::socket::wait_type until, operation what, completion done);
+    progress make(operation what);
     progress look_into(int result);
     void take_record();
     bool has_unsent() const { return !record_.empty() || unsent_[0].size() + unsent_[1].size() > 0; }
@@ -75,8 +75,8 @@ private:
     asio::mutable_buffer into_;
     std::size_t read_bytes_{0};
     std::array<asio::const_buffer, 2> unsent_;
-    std::string record_;  // being written: OpenSSL must be given the same bytes again until it has taken them
-    error_code error_;    // of the last try
+    std::string record_;     // being written: OpenSSL must be given the same bytes again until it has taken them
+    error_code error_;       // of the last try
     bool is_broken_{false};  // nothing more can be said through TLS
 };
 
@@ -107,7 +107,7 @@ bool encrypted::may_say_end() const
 }
 
 /// Tries, and again whenever the socket is ready. `may_call`: we are called by the event loop, and not by who waits.
-void encrypted::go(attempt what, completion done, bool may_call)
+void encrypted::go(operation what, completion done, bool may_call)
 {
     auto const state = make(what);
     if (state == progress::needs_read) return wait(tcp::socket::wait_read, what, std::move(done));
@@ -115,19 +115,20 @@ void encrypted::go(attempt what, completion done, bool may_call)
 
     auto const executor = socket().get_executor();
     if (state == progress::more)  // others first
-        return asio::post(executor, [this, what, done = std::move(done)]() mutable { go(what, std::move(done), true); });
+        return asio::post(executor,
+                          [this, what, done = std::move(done)]() mutable { go(what, std::move(done), true); });
     if (may_call) return done(error_, read_bytes_);
     asio::post(executor, [done = std::move(done), error = error_, size = read_bytes_] { done(error, size); });
 }
 
-void encrypted::wait(tcp::socket::wait_type until, attempt what, completion done)
+void encrypted::wait(tcp::socket::wait_type until, operation what, completion done)
 {
     socket().async_wait(until, [this, what, done = std::move(done)](error_code error) mutable {
         error ? done(error, 0) : go(what, std::move(done), true);
     });
 }
 
-encrypted::progress encrypted::make(attempt what)
+encrypted::progress encrypted::make(operation what)
 {
     if (is_broken_) return progress::failed;
     read_bytes_ = 0;

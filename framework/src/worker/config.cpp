@@ -14,8 +14,8 @@ namespace {
 void check_is_file_name(std::string_view setting, std::string const& value)
 {
     if (value.find("-----BEGIN") == std::string::npos && value.find('\n') == std::string::npos) return;
-    throw configuration_error{fmt::format("{0} holds PEM text, and should name the file that does ({0}_FILE names a file "
-                                          "that holds that name)", setting)};
+    throw configuration_error{fmt::format("{0} holds PEM text, and should name the file that does ({0}_FILE names a "
+                                          "file that holds that name)", setting)};
 }
 
 void check_tls(config const& c)
