@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <csignal>
 #include <future>
 #include <string>
 #include <thread>
@@ -29,7 +30,10 @@ server_options through_tls(certificate_folder const& files, server_options optio
 
 struct live_tls_server : certificate_folder, live_server
 {
-    explicit live_tls_server(server_options options = {}) : live_server{through_tls(*this, options)} {}
+    explicit live_tls_server(server_options options = {}) : live_server{through_tls(*this, options)}
+    {
+        std::signal(SIGPIPE, SIG_IGN);  // as a worker's process does
+    }
 
     tls_client connect(tls_wishes const& wishes = {}) const { return tls_client{service.port(), root(), wishes}; }
     raw_client connect_plainly() { return live_server::connect(); }
@@ -203,15 +207,20 @@ TEST_CASE("a client that disappears at any moment does no harm")
     CHECK(on.service.drain(30s));  // none of them is still there
 }
 
-TEST_CASE("a client that sends on after 413 sees it, and that nothing was cut off")
+TEST_CASE("a client that sends on after 413 is let, sees it, and that nothing was cut off")
 {
     live_tls_server on{{.body_bytes_max = 1000}};
-    auto client = on.connect();
-    client.send("POST /a HTTP/1.1\r\nHost: shop\r\nContent-Length: 500000\r\n\r\n");
-    for (int i = 0; i < 50; ++i) client.send(std::string(10'000, 'b'));
-    CHECK(client.read_answer().status == 413);
-    CHECK(client.is_closed());
-    CHECK(client.was_told_of_end());
+    // A busy machine may keep this client from sending in time, so it tries again.
+    bool was_let = false;
+    for (int tries = 0; tries < 5 && !was_let; ++tries) {
+        auto client = on.connect();
+        was_let = client.send("POST /a HTTP/1.1\r\nHost: shop\r\nContent-Length: 900000\r\n\r\n");
+        for (int i = 0; i < 90; ++i) was_let = client.send(std::string(10'000, 'b')) && was_let;
+        CHECK(client.read_answer().status == 413);
+        CHECK(client.is_closed());
+        CHECK(client.was_told_of_end());
+    }
+    CHECK(was_let);
     CHECK(on.handled == 0);
 }
 
