@@ -1,22 +1,42 @@
+-- Numbers for rows to come, for who must know them before they are inserted. From the sequence that numbers the others.
+-- name: new_rows
+SELECT nextval('skald.outbox_id_seq') FROM generate_series(1, $1::integer)
+
 -- name: enqueue
 INSERT INTO skald.outbox
-    (aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination, due_at)
-VALUES ($1::text, $2::text, $3::text, $4::bytea, $5::text, $6::text, $7::jsonb, $8::text, $9::text,
-        clock_timestamp() + $10::integer * interval '1 millisecond')
+    (id, aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination, due_at)
+OVERRIDING SYSTEM VALUE
+VALUES (coalesce($11::bigint, nextval('skald.outbox_id_seq')), $1::text, $2::text, $3::text, $4::bytea, $5::text, $6::text,
+        $7::jsonb, $8::text, $9::text, clock_timestamp() + $10::integer * interval '1 millisecond')
 
 -- What is due, taken by existence and never by a cursor over ids: ids do not commit in order (traps R1). The fence keeps
 -- the limit from being planned away (R13). Another relay passes over rows that this one has. $2 bounds the bytes that one
--- batch holds in memory; one row always fits.
+-- batch holds in memory; one row always fits. $3 is where the search begins: before that nothing is left, but maybe many
+-- dead rows that VACUUM can't remove yet (R11). The clock is asked in a query of its own, so that it bounds the search.
 -- name: take_due
 WITH due AS MATERIALIZED (
     SELECT id, due_at, octet_length(payload) AS bytes
-      FROM skald.outbox WHERE due_at <= clock_timestamp() ORDER BY due_at, id LIMIT $1::integer
+      FROM skald.outbox
+     WHERE due_at >= $3::timestamptz AND due_at <= (SELECT clock_timestamp()) ORDER BY due_at, id LIMIT $1::integer
        FOR UPDATE SKIP LOCKED),
 fitting AS (
     SELECT id, sum(bytes) OVER (ORDER BY due_at, id) - bytes AS bytes_before FROM due)
 DELETE FROM skald.outbox o USING fitting f WHERE o.id = f.id AND f.bytes_before < $2::bigint
 RETURNING o.id, o.type, encode(o.payload, 'hex') AS payload, o.idempotency_key, o.headers::text, o.content_type,
-          o.destination, o.attempts
+          o.destination, o.attempts, o.due_at < $4::timestamptz AS was_behind
+
+-- Who may have rows here that nobody sees yet, and from when on. A row's due_at is read off the clock by an INSERT that
+-- holds this lock already, and keeps it until its transaction ends. So once all of these have ended, whatever is due before
+-- `since` can be seen. statement_timestamp() is older than the look at the locks.
+-- name: outbox_writers
+SELECT statement_timestamp()::text AS since, coalesce(string_agg(DISTINCT virtualtransaction, ' '), '') AS writers
+  FROM pg_locks
+ WHERE locktype = 'relation' AND relation = 'skald.outbox'::regclass AND mode = 'RowExclusiveLock'
+   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+
+-- Where the next search begins: at $2, or at the oldest row that is left from $1 on.
+-- name: oldest_from
+SELECT least($2::timestamptz, (SELECT min(due_at) FROM skald.outbox WHERE due_at >= $1::timestamptz))::text
 
 -- name: delete_confirmed
 DELETE FROM skald.outbox WHERE id = ANY ($1::bigint[])

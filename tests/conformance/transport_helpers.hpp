@@ -54,9 +54,24 @@ inline std::vector<ports::outgoing> numbered(std::string const& service, int cou
     return batch(std::move(messages));
 }
 
-inline std::vector<ports::receipt> publish(ports::publisher& publisher, std::vector<ports::outgoing> const& rows)
+/// Sends, and waits until each has its receipt: they come in any order, and are put into that of the messages.
+inline std::vector<ports::receipt> publish(ports::publisher& publisher, std::vector<ports::outgoing> const& rows,
+                                           std::chrono::milliseconds deadline = patience)
 {
-    return publisher.publish(rows, patience);
+    auto numbered = rows;
+    for (std::size_t i = 0; i < numbered.size(); ++i) numbered[i].row = static_cast<std::int64_t>(i);
+    publisher.send(numbered, deadline);
+    std::vector<ports::receipt> receipts(rows.size());
+    std::set<std::int64_t> seen;
+    auto const until = clock::now() + deadline + patience;
+    while (seen.size() < rows.size() && clock::now() < until)
+        for (auto& one : publisher.collect(100ms)) {
+            CHECK_MESSAGE(seen.insert(one.row).second, "row ", one.row, " has two receipts");
+            receipts.at(static_cast<std::size_t>(one.row)) = one;
+        }
+    CHECK(seen.size() == rows.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) receipts[i].row = rows[i].row;
+    return receipts;
 }
 
 inline bool all_confirmed(std::vector<ports::receipt> const& receipts)

@@ -86,7 +86,7 @@ TEST_CASE("under a memory alarm publish returns in time, nothing is lost, consum
     memory_alarm alarm;
     for (int i = 0; i < 3; ++i) {
         auto const before = clock::now();
-        auto const receipts = publisher->publish(rows, 1s);
+        auto const receipts = publish(*publisher, rows, 1s);
         CHECK(clock::now() - before < 2s);
         for (auto const& one : receipts) {
             CHECK(one.status == publish_status::unresolved);
@@ -112,7 +112,7 @@ TEST_CASE("a publisher that is idle learns of an alarm and of its end")
     REQUIRE(publisher->available());
     memory_alarm alarm;
     // The broker tells a connection when it publishes, not before.
-    publisher->publish(numbered(service, 1), 500ms);
+    publish(*publisher, numbered(service, 1), 500ms);
     CHECK_FALSE(publisher->available());
     CHECK(publisher->trouble().find("blocked") != std::string::npos);
     CHECK(world.log().has("warning test broker.blocked"));

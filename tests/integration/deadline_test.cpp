@@ -305,11 +305,11 @@ TEST_CASE("a saga that a request starts has its deadline from the server's clock
 {
     database const db;
     skald::postgres::postgres_store store{{.url = db.url()}};
-    skald::runtime::wakeup wake;
+    skald::runtime::outbound out;
     skald::core::silent_logger log;
     skald::runtime::backlog const backlog;
     skald::http::running_requests running;
-    skald::http::entry entry{"orders", store, running, backlog, wake, log};
+    skald::http::entry entry{"orders", store, running, backlog, out, log};
     skald::http::request r;
     r.method = "POST";
     r.headers = {{"Idempotency-Key", "k"}};

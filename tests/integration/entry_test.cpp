@@ -38,7 +38,7 @@ public:
 
     http::response answer(http::request const& r, http::entry_handler const& handle, std::string const& scope = "")
     {
-        http::entry lane{"orders", store, running_, backlog_, wake_, log_};
+        http::entry lane{"orders", store, running_, backlog_, out_, log_};
         return lane.answer(r, route(handle), scope).answer;
     }
 
@@ -49,7 +49,7 @@ public:
     {
         test::doubtful_store other{db.url()};
         http::running_requests apart;
-        return http::entry{"orders", other, apart, backlog_, wake_, log_}.answer(r, route(handle), "").answer;
+        return http::entry{"orders", other, apart, backlog_, out_, log_}.answer(r, route(handle), "").answer;
     }
 
     /// A handler that leaves an effect and gives this answer.
@@ -77,7 +77,7 @@ public:
 private:
     http::running_requests running_;
     runtime::backlog backlog_;
-    runtime::wakeup wake_;
+    runtime::outbound out_;
     core::silent_logger log_;
 };
 

@@ -26,10 +26,10 @@ void charge_in_doubt(test::doubtful_store::loses loss)
                {},
                step_kind::compensatable,
                1});
-    runtime::wakeup wake;
+    runtime::outbound out;
     core::silent_logger log;
     test::doubtful_store store{s.at("payments").db.url()};
-    runtime::executor executor{"payments", steps, store, wake, log, std::mt19937_64{1}};
+    runtime::executor executor{"payments", steps, store, out, log, std::mt19937_64{1}};
 
     store.next = loss;
     CHECK_THROWS_AS(executor.settle(charge), ports::fault);

@@ -240,10 +240,10 @@ TEST_CASE("R8: while the broker is away or blocked the relay holds no transactio
     orders.db.run(enqueue("k"));
     skald::postgres::postgres_outbox rows{options(orders.db)};
     auto const publisher = w.transport().open_publisher();
-    skald::runtime::wakeup wake;
+    skald::runtime::outbound out;
     skald::runtime::stop_flag stop;
     skald::core::silent_logger log;
-    skald::runtime::relay relay{{.poll = 1ms}, rows, *publisher, wake, stop, log, std::mt19937_64{1}};
+    skald::runtime::relay relay{{.poll = 1ms}, {rows}, *publisher, out, stop, log, std::mt19937_64{1}};
     auto const open = [&] {
         return orders.db.one("SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction' AND datname = "
                              "current_database()");
@@ -257,7 +257,7 @@ TEST_CASE("R8: while the broker is away or blocked the relay holds no transactio
         w.transport().unblock();
         while (w.transport().waiting("shipping") == 0) std::this_thread::yield();
         stop.stop();
-        wake.notify();
+        out.notify();
     }
     CHECK(orders.db.one("SELECT count(*) FROM skald.outbox") == "0");
 }

@@ -157,7 +157,7 @@ TEST_CASE("a duplicate waits for a request of another process too")
     auto elsewhere = std::async(std::launch::async, [&] {
         postgres::postgres_store store{{.url = web.db.url()}};
         http::running_requests running;
-        http::entry entry{"orders", store, running, web.backlog, web.wake, web.log};
+        http::entry entry{"orders", store, running, web.backlog, web.out, web.log};
         http::request r;
         r.method = "POST";
         r.target = r.path = "/held";

@@ -23,7 +23,7 @@ struct live_web
         : settings{completed(std::move(changed))}, web{std::make_unique<worker_detail::web>(
                                                        settings, postgres::connection_options{.url = db.url()},
                                                        std::move(routes), std::move(scope_of), *deliveries, backlog,
-                                                       wake, log)}
+                                                       out, log)}
     {
         db.run("CREATE TABLE effect (what text)");
         web->start();
@@ -62,7 +62,7 @@ struct live_web
     config const settings;
     database const db;
     runtime::backlog backlog;
-    runtime::wakeup wake;
+    runtime::outbound out;
     core::silent_logger log;
     memory::memory_transport transport;
     std::unique_ptr<ports::subscription> deliveries{transport.subscribe("orders", 1)};

@@ -9,8 +9,8 @@ using namespace std::chrono_literals;
 service::service(std::string n, memory::memory_transport& transport)
     : name{std::move(n)}, db{name}, store_{options()}, outbox_{options()}, publisher_{transport.open_publisher()},
       deliveries_{transport.subscribe(name, 100)},
-      executor_{name, steps_, store_, wake_, log_, std::mt19937_64{1}},
-      relay_{{}, outbox_, *publisher_, wake_, stop_, log_, std::mt19937_64{1}}
+      executor_{name, steps_, store_, out_, log_, std::mt19937_64{1}},
+      relay_{{}, {outbox_}, *publisher_, out_, stop_, log_, std::mt19937_64{1}}
 {}
 
 postgres::connection_options service::options() const
@@ -23,7 +23,7 @@ postgres::connection_options service::options() const
 
 std::size_t service::relay_due()
 {
-    return relay_.move_batch();
+    return relay_.move_due();
 }
 
 bool service::settle_one()
@@ -41,7 +41,7 @@ void service::settle_apart(ports::delivery const& d)
     auto apart = options();
     apart.lock_timeout = 10s;
     postgres::postgres_store store{apart};
-    runtime::executor{name, steps_, store, wake_, log_, std::mt19937_64{2}}.settle(d);
+    runtime::executor{name, steps_, store, out_, log_, std::mt19937_64{2}}.settle(d);
 }
 
 world::world(std::vector<std::string> const& services) : home_{services.front()}

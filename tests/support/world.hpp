@@ -64,7 +64,7 @@ private:
 
     core::silent_logger log_;
     runtime::registry steps_;
-    runtime::wakeup wake_;
+    runtime::outbound out_;
     runtime::stop_flag stop_;
     postgres::postgres_store store_;
     postgres::postgres_outbox outbox_;

@@ -13,29 +13,29 @@ namespace {
 using skald::ports::publish_status;
 using skald::rabbitmq::confirm_window;
 
-/// A window in which the messages at positions 0 .. count-1 are on their way, under the tags 1 .. count.
-confirm_window window_of(std::size_t count)
+/// A window in which the rows 0 .. count-1 are on their way, under the tags 1 .. count.
+confirm_window window_of(std::int64_t count)
 {
     confirm_window window;
-    for (std::size_t i = 0; i < count; ++i) window.sent(i);
+    for (std::int64_t i = 0; i < count; ++i) window.sent(i);
     return window;
 }
 
-std::map<std::size_t, publish_status> statuses(confirm_window& window)
+std::map<std::int64_t, publish_status> statuses(confirm_window& window)
 {
-    std::map<std::size_t, publish_status> by_position;
+    std::map<std::int64_t, publish_status> by_row;
     for (auto const& one : window.take_resolved()) {
-        CHECK_MESSAGE(!by_position.contains(one.position), "position ", one.position, " was resolved twice");
-        by_position[one.position] = one.status;
+        CHECK_MESSAGE(!by_row.contains(one.row), "row ", one.row, " was resolved twice");
+        by_row[one.row] = one.status;
     }
-    return by_position;
+    return by_row;
 }
 
 constexpr auto confirmed = publish_status::confirmed;
 constexpr auto nacked = publish_status::nacked;
 constexpr auto returned = publish_status::returned;
 
-using expected = std::map<std::size_t, publish_status>;
+using expected = std::map<std::int64_t, publish_status>;
 
 }  // namespace
 
@@ -49,6 +49,7 @@ TEST_CASE("tags count from 1, also after earlier ones were resolved")
     CHECK(window.next_tag() == 2);
     window.sent(1);
     CHECK(window.next_tag() == 3);
+    CHECK(window.oldest_tag() == 2);
 }
 
 TEST_CASE("an ack resolves its own message only")
@@ -162,8 +163,11 @@ TEST_CASE("an empty window ignores every answer")
 TEST_CASE("what was abandoned resolves nobody's message, and what is sent afterwards is answered for")
 {
     auto window = window_of(3);
-    window.abandon();
-    CHECK(window.outstanding() == 3);
+    window.acked(2, false);
+    CHECK(window.abandon() == std::vector<std::int64_t>{0, 2});
+    CHECK(window.abandon().empty());
+    CHECK(statuses(window) == expected{{1, confirmed}});
+    CHECK(window.outstanding() == 2);
     window.sent(0);
     window.acked(3, true);
     CHECK(window.take_resolved().empty());

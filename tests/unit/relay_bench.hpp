@@ -2,6 +2,7 @@
 #pragma once
 
 #include "memory/memory_transport.hpp"
+#include "runtime/outbound.hpp"
 #include "runtime/relay.hpp"
 
 #include <algorithm>
@@ -26,6 +27,12 @@ inline core::message message_to(std::string destination, std::string id)
     return m;
 }
 
+/// The number of the row that message_to("...", "order-7:charge") stands for.
+inline std::int64_t number_of(std::string const& id)
+{
+    return std::stoll(id.substr(id.find('-') + 1));
+}
+
 /// A table in memory. As in PostgreSQL's, what is taken is in one open transaction until it is settled or released.
 class table final : public ports::outbox
 {
@@ -36,6 +43,9 @@ public:
     int releases{};
     bool in_transaction{};
     std::function<void()> on_take = [] {};
+    std::function<void()> on_settle = [] {};
+    bool is_due{true};
+    table* others{};  // another connection to the same table: what that has taken is passed over
 
     void add(std::int64_t id, int attempts = 0, std::string destination = "payments")
     {
@@ -52,10 +62,12 @@ public:
     std::vector<row> take(std::size_t max) override
     {
         ++takes;
+        if (in_transaction) throw std::logic_error{"a batch is still in hand"};
         on_take();
         std::vector<row> due;
         for (auto const& [id, waiting] : rows) {
-            if (due.size() == max) break;
+            if (!is_due || due.size() == max) break;
+            if (others != nullptr && std::ranges::count(others->taken_, id) > 0) continue;
             due.push_back(waiting);
             taken_.push_back(id);
         }
@@ -74,6 +86,7 @@ public:
         release();
         for (auto const id : confirmed) rows.erase(id);
         put_offs.insert(put_offs.end(), failed.begin(), failed.end());
+        on_settle();
     }
 
     void release() noexcept override
@@ -107,19 +120,31 @@ public:
         on_tend();
     }
 
-    std::vector<ports::receipt> publish(std::span<ports::outgoing const> messages, std::chrono::milliseconds) override
+    void send(std::span<ports::outgoing const> messages, std::chrono::milliseconds) override
     {
         on_publish();
-        std::vector<ports::receipt> receipts;
         for (auto const& m : messages) {
-            sent.push_back(m.row);
-            auto const it = says.find(m.row);
+            sent.push_back(number_of(m.message.id));
+            auto const it = says.find(sent.back());
             auto const status = it == says.end() ? publish_status::confirmed : it->second;
             receipts.push_back(
-                {m.row, status, status == publish_status::confirmed ? "" : "because of " + std::to_string(m.row)});
+                {m.row, status, status == publish_status::confirmed ? "" : "because of " + std::to_string(sent.back())});
         }
-        return receipts;
     }
+
+    /// Each receipt with a call of its own, the last one first: their order means nothing.
+    std::vector<ports::receipt> collect(std::chrono::milliseconds) override
+    {
+        if (receipts.empty()) return {};
+        std::vector<ports::receipt> last{receipts.back()};
+        receipts.pop_back();
+        return last;
+    }
+
+    void interrupt() noexcept override { ++interrupted; }
+
+    std::vector<ports::receipt> receipts;
+    int interrupted{};
 };
 
 class event_log final : public core::logger
@@ -141,11 +166,11 @@ struct bench
     runtime::relay_options options{.batch_max = 10, .poll = 1ms, .put_off = {1'000ms, 3'600'000ms}};
     table outbox;
     scripted_publisher publisher;
-    runtime::wakeup wake;
+    runtime::outbound out;
     runtime::stop_flag stop;
     event_log log;
 
-    runtime::relay relay(ports::publisher& to) { return {options, outbox, to, wake, stop, log, std::mt19937_64{11}}; }
+    runtime::relay relay(ports::publisher& to) { return {options, {outbox}, to, out, stop, log, std::mt19937_64{11}}; }
     runtime::relay relay() { return relay(publisher); }
 
     /// Runs until it has looked `times` times at its publisher, and the once more that every relay does at its end.

@@ -51,7 +51,7 @@ TEST_CASE("a full batch is followed by the next one at once, until the outbox is
     for (int id = 1; id <= 5; ++id) b.outbox.add(id);
     b.outbox.on_take = [&] {
         if (b.outbox.takes == 3) b.stop.stop();
-        if (b.outbox.takes == 3) b.wake.notify();
+        if (b.outbox.takes == 3) b.out.notify();
     };
     b.relay().run();
     CHECK(b.outbox.rows.empty());
@@ -72,10 +72,10 @@ TEST_CASE("a wake-up ends the wait for the next look")
     bench b;
     b.options.poll = 1h;
     b.outbox.on_take = [&] {
-        if (b.outbox.takes == 1) b.wake.notify();  // before the wait begins: it must not be lost
+        if (b.outbox.takes == 1) b.out.notify();  // before the wait begins: it must not be lost
         if (b.outbox.takes == 2) {
             b.stop.stop();
-            b.wake.notify();
+            b.out.notify();
         }
     };
     b.relay().run();

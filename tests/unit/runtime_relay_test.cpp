@@ -1,4 +1,4 @@
-// One batch of the relay: a row leaves on its own confirm, and on nothing else.
+// The relay's batches: a row leaves on its own confirm, and on nothing else.
 #include "unit/relay_bench.hpp"
 
 #include <doctest/doctest.h>
@@ -12,7 +12,7 @@ TEST_CASE("rows that are all confirmed leave together, in the order of the outbo
 {
     bench b;
     for (int id : {3, 1, 2}) b.outbox.add(id);
-    CHECK(b.relay().move_batch() == 3);
+    CHECK(b.relay().move_due() == 3);
     CHECK(b.outbox.rows.empty());
     CHECK(b.publisher.sent == ids{1, 2, 3});
     CHECK(b.outbox.put_offs.empty());
@@ -22,7 +22,7 @@ TEST_CASE("rows that are all confirmed leave together, in the order of the outbo
 TEST_CASE("nothing is published where nothing is due")
 {
     bench b;
-    CHECK(b.relay().move_batch() == 0);
+    CHECK(b.relay().move_due() == 0);
     CHECK(b.publisher.sent.empty());
 }
 
@@ -31,8 +31,58 @@ TEST_CASE("no more than a batch is taken at a time")
     bench b;
     b.options.batch_max = 2;
     for (int id : {1, 2, 3}) b.outbox.add(id);
-    CHECK(b.relay().move_batch() == 2);
-    CHECK(b.outbox.ids() == ids{3});
+    std::vector<std::size_t> seen;
+    b.publisher.on_publish = [&] { seen.push_back(b.publisher.sent.size()); };
+    CHECK(b.relay().move_due() == 3);
+    CHECK(seen == std::vector<std::size_t>{0, 2});
+    CHECK(b.outbox.rows.empty());
+}
+
+TEST_CASE("with two connections a full batch is followed by the next before its confirms have come")
+{
+    bench b;
+    b.options.batch_max = 2;
+    table other;
+    for (int id : {1, 2, 3}) b.outbox.add(id);
+    other.rows = b.outbox.rows;
+    other.others = &b.outbox;
+    std::vector<std::size_t> unanswered;
+    b.publisher.on_publish = [&] { unanswered.push_back(b.publisher.receipts.size()); };
+    runtime::relay relay{b.options, {b.outbox, other}, b.publisher, b.out, b.stop, b.log, std::mt19937_64{11}};
+    b.outbox.on_take = [&] {
+        if (b.outbox.takes > 1) b.outbox.rows.clear();  // the other connection's commit, seen from here
+    };
+    CHECK(relay.move_due() == 3);
+    CHECK(b.publisher.sent == ids{1, 2, 3});
+    CHECK(unanswered == std::vector<std::size_t>{0, 2});
+    CHECK(other.ids() == ids{1, 2});
+    CHECK_FALSE(b.outbox.in_transaction);
+    CHECK_FALSE(other.in_transaction);
+}
+
+TEST_CASE("where a batch breaks off, the other one that is under way is given back too, and both are sent again")
+{
+    bench b;
+    b.options.batch_max = 1;
+    table other;
+    for (int id : {1, 2}) b.outbox.add(id);
+    other.rows = b.outbox.rows;
+    other.others = &b.outbox;
+    runtime::relay relay{b.options, {b.outbox, other}, b.publisher, b.out, b.stop, b.log, std::mt19937_64{11}};
+    int published = 0;
+    b.publisher.on_publish = [&] {
+        if (++published == 2) throw std::runtime_error{"out of memory"};
+    };
+    b.publisher.on_tend = [&] {
+        if (b.publisher.tended == 1) return;
+        b.stop.stop();
+        other.rows.clear();
+    };
+    relay.run();
+    CHECK(b.outbox.rows.empty());
+    CHECK(b.publisher.sent == ids{1, 1, 2});
+    CHECK(b.outbox.releases >= 1);
+    CHECK(other.releases >= 1);
 }
 
 TEST_CASE("a row leaves only on its own confirm")
@@ -43,7 +93,7 @@ TEST_CASE("a row leaves only on its own confirm")
         bench b;
         for (int id : {1, 2, 3}) b.outbox.add(id);
         b.publisher.says[2] = no;
-        b.relay().move_batch();
+        b.relay().move_due();
         CHECK(b.outbox.ids() == ids{2});
         CHECK_FALSE(b.outbox.in_transaction);
     }
@@ -64,7 +114,7 @@ TEST_CASE("every mixture of confirmed and unconfirmed rows loses none and keeps 
             if (status != publish_status::confirmed && status != publish_status::unresolved) put_off.push_back(row);
         }
         CAPTURE(mixture);
-        b.relay().move_batch();
+        b.relay().move_due();
         CHECK(b.outbox.ids() == stay);
         ids seen;
         for (auto const& one : b.outbox.put_offs) seen.push_back(one.id);
@@ -80,7 +130,7 @@ TEST_CASE("a row that was returned, nacked or refused is put off with the reason
         b.outbox.add(1);
         b.outbox.add(2);
         b.publisher.says[2] = no;
-        b.relay().move_batch();
+        b.relay().move_due();
         REQUIRE(b.outbox.put_offs.size() == 1);
         CHECK(b.outbox.put_offs[0].id == 2);
         CHECK(b.outbox.put_offs[0].reason == "because of 2");
@@ -98,7 +148,7 @@ TEST_CASE("a row is put off for longer the more often it was, within its ceiling
             b.outbox.add(id, attempts);
             b.publisher.says[id] = publish_status::nacked;
         }
-        b.relay().move_batch();
+        b.relay().move_due();
         REQUIRE(b.outbox.put_offs.size() == 500);
         auto const ceiling = b.options.put_off.ceiling(attempts + 1);
         auto longest = 0ms;
@@ -122,12 +172,12 @@ TEST_CASE("a row that is unresolved stays as it is, due at once, and is not put 
     b.outbox.add(1, 3);
     b.publisher.says[1] = publish_status::unresolved;
     auto relay = b.relay();
-    CHECK(relay.move_batch() == 0);
+    CHECK(relay.move_due() == 0);
     CHECK(b.outbox.put_offs.empty());
     CHECK(b.outbox.rows.at(1).attempts == 3);
 
     b.publisher.says.clear();
-    CHECK(relay.move_batch() == 1);
+    CHECK(relay.move_due() == 1);
     CHECK(b.publisher.sent == ids{1, 1});  // twice and never zero times: the guard absorbs the second
 }
 
@@ -152,10 +202,11 @@ TEST_CASE("a broker that refuses one message gets the others, and the refused on
     for (int id : {1, 2, 3}) b.outbox.add(id);
     auto relay = b.relay(*publisher);
 
-    relay.move_batch();
+    relay.move_due();
     CHECK(broker.waiting("payments") == 2);
     CHECK(b.outbox.ids() == ids{1});
-    relay.move_batch();
+    REQUIRE(b.outbox.put_offs.size() == 1);
+    relay.move_due();
     CHECK(broker.waiting("payments") == 3);
     CHECK(b.outbox.rows.empty());
 }
@@ -170,11 +221,11 @@ TEST_CASE("a message to a service without a queue waits in the outbox")
     b.outbox.add(2);
     auto relay = b.relay(*publisher);
 
-    relay.move_batch();
+    relay.move_due();
     CHECK(b.outbox.ids() == ids{1});
     REQUIRE(b.outbox.put_offs.size() == 1);
     broker.declare("nobody");
-    relay.move_batch();
+    relay.move_due();
     CHECK(b.outbox.rows.empty());
     CHECK(broker.waiting("nobody") == 1);
 }
@@ -189,9 +240,9 @@ TEST_CASE("a message whose confirm was lost is sent again and not forgotten")
     b.outbox.add(1);
     auto relay = b.relay(*publisher);
 
-    relay.move_batch();
+    relay.move_due();
     CHECK(b.outbox.ids() == ids{1});
-    relay.move_batch();
+    relay.move_due();
     CHECK(b.outbox.rows.empty());
     CHECK(broker.waiting("payments") == 2);
 }

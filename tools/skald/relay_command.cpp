@@ -12,17 +12,6 @@
 #include <thread>
 
 namespace skald::tools {
-namespace {
-
-// Moves until a batch comes back empty. What is not due yet, or was put off, stays.
-std::size_t move_what_is_due(runtime::relay& relay)
-{
-    std::size_t moved = 0;
-    while (auto const batch = relay.move_batch()) moved += batch;
-    return moved;
-}
-
-}  // namespace
 
 int relay(bool until_empty, output const& out)
 {
@@ -40,25 +29,27 @@ int relay(bool until_empty, output const& out)
     database.application_name = "skald/relay";
     database.lock_timeout = settings.lock_timeout;
     database.statement_timeout = settings.statement_timeout;
-    postgres::postgres_outbox outbox{database};
+    auto const mark = std::make_shared<postgres::low_water>();
+    postgres::postgres_outbox outbox{database, mark};
+    postgres::postgres_outbox other{database, mark};
 
     runtime::relay_options options;
     options.batch_max = settings.relay_batch_max;
     options.poll = settings.relay_poll;
-    runtime::wakeup wake;
+    runtime::outbound nothing_else;
     runtime::stop_flag stop;
-    runtime::relay relay{options, outbox, *publisher, wake, stop, log, std::mt19937_64{std::random_device{}()}};
+    runtime::relay relay{options, {outbox, other}, *publisher, nothing_else, stop, log, std::mt19937_64{std::random_device{}()}};
 
     if (until_empty) {
         if (!publisher->available()) throw std::runtime_error{"the broker is away: " + publisher->trouble()};
-        auto const moved = move_what_is_due(relay);
+        auto const moved = relay.move_due();
         out.tell(std::to_string(moved) + " messages moved", {{"moved", moved}});
         return 0;
     }
     std::jthread const moving{[&] { relay.run(); }};
     while (!signals.wait(std::chrono::minutes{1})) continue;
     stop.stop();
-    wake.notify();
+    nothing_else.notify();
     return 0;
 }
 

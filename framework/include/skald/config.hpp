@@ -51,6 +51,8 @@ struct config
     bool migrate{true};  // bring the database up to date at start
     std::size_t relay_batch_max{500};
     std::chrono::milliseconds relay_poll{200};
+    // A message that goes to the broker straight from memory: how long the relay leaves its row alone. 0: none goes so.
+    std::chrono::milliseconds head_start{5'000};
 
     std::chrono::milliseconds lock_timeout{5'000};
     std::chrono::milliseconds statement_timeout{30'000};

@@ -183,11 +183,11 @@ board& the_board()
     return one;
 }
 
-// A lane, the relay and the HTTP thread each have a database connection or a client of their own; the two broker
-// connections are the process's.
+// A lane, the relay, the sender and the HTTP thread each have a database connection, a publisher or a client of their own;
+// the consumer's connection is the process's.
 thread_local int own_postgres = -1;
 thread_local int own_client = -1;
-std::atomic<int> publisher{-1};
+thread_local int own_publisher = -1;
 std::atomic<int> consumer{-1};
 
 /// How many segments of data went out of a socket, as far as the kernel tells.
@@ -215,7 +215,7 @@ void shut_down(fault_socket which)
     switch (which) {
     case fault_socket::postgres: ::shutdown(own_postgres, SHUT_RDWR); break;
     case fault_socket::reply: lose_reply(own_postgres); break;
-    case fault_socket::publisher: ::shutdown(publisher, SHUT_RDWR); break;
+    case fault_socket::publisher: ::shutdown(own_publisher, SHUT_RDWR); break;
     case fault_socket::consumer: ::shutdown(consumer, SHUT_RDWR); break;
     case fault_socket::client: ::shutdown(own_client, SHUT_RDWR); break;
     }
@@ -242,7 +242,7 @@ void note_socket(fault_socket which, int descriptor) noexcept
     switch (which) {
     case fault_socket::postgres:
     case fault_socket::reply: own_postgres = descriptor; break;
-    case fault_socket::publisher: publisher = descriptor; break;
+    case fault_socket::publisher: own_publisher = descriptor; break;
     case fault_socket::consumer: consumer = descriptor; break;
     case fault_socket::client: own_client = descriptor; break;
     }

@@ -17,7 +17,7 @@ namespace skald::core {
 enum class fault_socket {
     postgres,   // the thread's database connection, both ways: what is sent next does not arrive
     reply,      // the same, for reading only: what is sent next arrives, and its answer is lost
-    publisher,  // the broker connection that the relay publishes on
+    publisher,  // the broker connection that the thread publishes on: the relay's or the sender's
     consumer,   // the broker connection that deliveries come from
     client,     // the HTTP connection that is being answered
 };
@@ -59,6 +59,12 @@ inline constexpr std::array failpoints{
               "the batch is at the broker; its rows are gone, or sent again"},
     failpoint{"relay.deleted", fault_socket::postgres, "R11", "the batch is at the broker, and out of the outbox"},
     failpoint{"relay.put_off", fault_socket::postgres, "R08", "the row stays with its reason, and is sent later"},
+    failpoint{"handed.taken", fault_socket::publisher, "R01", "not sent from memory; its row comes due, and is sent"},
+    failpoint{"handed.confirmed", fault_socket::publisher, "R09",
+              "the messages are at the broker; their rows come due, and are sent again"},
+    failpoint{"handed.deleting", fault_socket::reply, "R10",
+              "the messages are at the broker; their rows are gone, or come due and are sent again"},
+    failpoint{"handed.deleted", fault_socket::postgres, "R11", "the messages are at the broker, and out of the outbox"},
     failpoint{"consumer.delivered", fault_socket::consumer, "C01", "the broker delivers it again"},
     failpoint{"consumer.parsed", fault_socket::postgres, "C02 C04", "the broker delivers it again"},
     failpoint{"consumer.acked", fault_socket::consumer, "C13 C14",
@@ -102,10 +108,11 @@ inline constexpr std::array failpoints{
 };
 
 /// Deliberate faults of the protocol, by which the crash matrix shows that it would notice them.
-inline constexpr std::array<std::string_view, 11> mutants{
+inline constexpr std::array<std::string_view, 12> mutants{
     "ack_before_commit",    "delete_before_confirm", "no_mandatory",         "partial_commit",
     "retry_in_broker_only", "busy_is_duplicate",     "no_transaction_check", "in_doubt_as_committed",
     "in_doubt_as_failed",   "answer_not_stored",     "retention_too_short",
+    "handed_over_early",
 };
 
 consteval bool is_failpoint(std::string_view name)

@@ -70,8 +70,8 @@ struct entry::call
 };
 
 entry::entry(std::string service, ports::store& store, running_requests& running, runtime::backlog const& backlog,
-             runtime::wakeup& relay, core::logger& log)
-    : service_{std::move(service)}, store_{store}, running_{running}, backlog_{backlog}, relay_{relay}, log_{log}
+             runtime::outbound& out, core::logger& log)
+    : service_{std::move(service)}, store_{store}, running_{running}, backlog_{backlog}, out_{out}, log_{log}
 {}
 
 std::optional<reply> answer_to_running(running_requests const& running, request const& r, entry_route const& route,
@@ -264,10 +264,11 @@ void entry::commit(call& c, request_context const& ctx, ports::changes changes)
 {
     runtime::add_published(changes, c.id, "entry", c.id.key + ":entry", ctx.published());
     SKALD_FAILPOINT("entry.before_commit");
+    auto leaving = out_.prepare(store_, changes);
     store_.commit(changes);
     c.committed = true;
     SKALD_FAILPOINT("entry.committed");
-    if (!changes.messages.empty()) relay_.notify();
+    leaving.hand_over(changes);
 }
 
 }  // namespace skald::http

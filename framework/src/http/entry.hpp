@@ -6,7 +6,7 @@
 #include "http/running_requests.hpp"
 #include "ports/store.hpp"
 #include "runtime/backlog.hpp"
-#include "runtime/wakeup.hpp"
+#include "runtime/outbound.hpp"
 
 #include <skald/http_handler.hpp>
 
@@ -33,7 +33,7 @@ class entry
 public:
     /// `running` is one for all lanes.
     entry(std::string service, ports::store& store, running_requests& running, runtime::backlog const& backlog,
-          runtime::wakeup& relay, core::logger& log);
+          runtime::outbound& out, core::logger& log);
 
     /// Never throws: what breaks is answered with 500 or 503, and leaves nothing behind. Where the first request with the key
     /// still runs, a client that prefers to wait may.
@@ -57,7 +57,7 @@ private:
     ports::store& store_;
     running_requests& running_;
     runtime::backlog const& backlog_;
-    runtime::wakeup& relay_;
+    runtime::outbound& out_;
     core::logger& log_;
 };
 

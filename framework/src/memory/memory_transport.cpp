@@ -1,5 +1,8 @@
 #include "memory/memory_transport.hpp"
 
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
 #include <stdexcept>
 #include <utility>
 
@@ -15,16 +18,34 @@ public:
     void tend() override {}
     std::string trouble() const override { return broker_->trouble_of_publishers(); }
 
-    std::vector<ports::receipt> publish(std::span<ports::outgoing const> messages, std::chrono::milliseconds) override
+    void send(std::span<ports::outgoing const> messages, std::chrono::milliseconds) override
     {
-        std::vector<ports::receipt> receipts;
-        receipts.reserve(messages.size());
-        for (auto const& one : messages) receipts.push_back(broker_->publish(one));
-        return receipts;
+        for (auto const& one : messages) receipts_.push_back(broker_->publish(one));
+    }
+
+    std::vector<ports::receipt> collect(std::chrono::milliseconds wait) override
+    {
+        std::unique_lock lock{mutex_};
+        if (receipts_.empty())
+            interrupted_.wait_for(lock, std::min<std::chrono::milliseconds>(wait, std::chrono::seconds{1}),
+                                  [this] { return is_interrupted_; });
+        is_interrupted_ = false;
+        return std::exchange(receipts_, {});
+    }
+
+    void interrupt() noexcept override
+    {
+        std::lock_guard const lock{mutex_};
+        is_interrupted_ = true;
+        interrupted_.notify_one();
     }
 
 private:
     std::shared_ptr<broker> broker_;
+    std::vector<ports::receipt> receipts_;
+    std::mutex mutex_;
+    std::condition_variable interrupted_;
+    bool is_interrupted_{};
 };
 
 class memory_subscription final : public ports::subscription

@@ -56,6 +56,9 @@ struct enqueued
     std::string aggregate_type;  // the definition
     std::string aggregate_id;    // the saga's key
     std::chrono::milliseconds delay{};
+    // Where it goes to the broker from memory: its row, and how long other relays leave that alone (runtime/outbound.hpp).
+    std::optional<std::int64_t> row{};
+    std::chrono::milliseconds head_start{};
 };
 
 struct step_record
@@ -157,6 +160,10 @@ public:
 
     /// The server's clock when begin() claimed.
     virtual core::instant claimed_at() const = 0;
+
+    /// Numbers for the rows of `count` messages that the next commit() is to insert. Empty where there are none to be had:
+    /// then the outbox numbers them itself. Nothing but commit() or rollback() may follow.
+    virtual std::vector<std::int64_t> new_rows([[maybe_unused]] std::size_t count) { return {}; }
 
     /// Writes `what` and commits, in one round trip, after making sure that it is still the transaction that claimed.
     /// Throws fault; after `in_doubt` nobody knows, and begin() with the same items finds out.

@@ -38,7 +38,8 @@ struct receipt
     std::string reason;  // empty if confirmed, otherwise one line for an operator
 };
 
-/// Sends messages and learns what became of each. Used by one thread.
+/// Sends messages and learns what became of each.
+/// Threads: one; interrupt() may be called from any.
 class publisher
 {
 public:
@@ -48,9 +49,17 @@ public:
     /// a few seconds, never throws. `false` means: open no transaction, try again later.
     virtual bool available() = 0;
 
-    /// One receipt for every message, in the order given, within about `deadline`. What is not resolved by then is
-    /// `unresolved`. Never throws for what the broker does.
-    virtual std::vector<receipt> publish(std::span<outgoing const> messages, std::chrono::milliseconds deadline) = 0;
+    /// Sends, and does not wait for the answers: collect() brings exactly one receipt for each message, in any order.
+    /// What has no answer within about `deadline` is `unresolved`, and so is what can't be sent by then. Never throws for
+    /// what the broker does. Blocks while the socket takes no more, or while too many messages wait for their confirms.
+    virtual void send(std::span<outgoing const> messages, std::chrono::milliseconds deadline) = 0;
+
+    /// The receipts that are there. Where there are none it waits for the first, at most `wait`, and no longer than until
+    /// interrupt(). Serves heartbeats and notices like tend().
+    virtual std::vector<receipt> collect(std::chrono::milliseconds wait) = 0;
+
+    /// Ends the wait of collect(), or of its next call where none waits now.
+    virtual void interrupt() noexcept = 0;
 
     /// To be called at least once a second while there is nothing to publish: serves heartbeats and notices.
     virtual void tend() = 0;

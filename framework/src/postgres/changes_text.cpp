@@ -50,7 +50,8 @@ std::string write(ports::enqueued const& e)
     auto const& m = e.message;
     return execute("enqueue", {literal(e.aggregate_type), literal(e.aggregate_id), literal(m.type), bytes_literal(m.body),
                                literal(e.scope), literal(m.id), literal(write_headers(m.headers)), literal(m.content_type),
-                               literal(m.destination), literal(std::int64_t{e.delay.count()})});
+                               literal(m.destination), literal(std::int64_t{(e.delay + e.head_start).count()}),
+                               e.row ? literal(*e.row) : "NULL"});
 }
 
 std::string write(ports::parked_delivery const& p)

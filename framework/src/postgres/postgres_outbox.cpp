@@ -16,6 +16,10 @@ namespace {
 // A delete that a crash forgets is a message published twice, which the guard absorbs: no need to wait for the disk.
 constexpr auto begin_without_flush = "BEGIN; SET LOCAL synchronous_commit = off;";
 
+// The table's statistics say nothing of its next moment: it is empty one minute, and has a million rows the next. A plan
+// that walks the whole of it is never right.
+constexpr auto by_index = "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off";
+
 // What one batch may hold in memory, whatever its rows weigh.
 constexpr std::int64_t bytes_max = 8 * 1024 * 1024;
 
@@ -34,7 +38,9 @@ ports::outbox::row read_row(pqxx::row const& row)
 
 }  // namespace
 
-postgres_outbox::postgres_outbox(connection_options options) : options_{std::move(options)} {}
+postgres_outbox::postgres_outbox(connection_options options, std::shared_ptr<low_water> mark)
+    : options_{std::move(options)}, mark_{std::move(mark)}
+{}
 
 postgres_outbox::~postgres_outbox()
 {
@@ -46,10 +52,7 @@ template <class Work>
 auto postgres_outbox::guarded(Work work)
 try {
     // In the middle of a batch too: what was taken on a node that takes no writes can't be settled there.
-    if (!connection_ || !connection_->is_usable()) {
-        connection_.reset();
-        connection_ = std::make_unique<connection>(options_);
-    }
+    if (!connection_ || !connection_->is_usable()) connect();
     return work(*connection_);
 }
 catch (pqxx::failure const&) {
@@ -60,13 +63,29 @@ catch (pqxx::failure const&) {
     throw met;
 }
 
+void postgres_outbox::connect()
+{
+    connection_.reset();
+    connection_ = std::make_unique<connection>(options_);
+    connection_->run(by_index);
+}
+
 std::vector<ports::outbox::row> postgres_outbox::take(std::size_t max)
 {
     return guarded([&](connection& c) {
+        mark_->raise(c, low_water::clock::now());
+        auto const began = low_water::clock::now();
         in_transaction_ = true;
-        auto const rows = c.run(begin_without_flush + execute("take_due", {literal(static_cast<std::int64_t>(max)), literal(bytes_max)}));
+        auto const rows = c.run(begin_without_flush +
+                                execute("take_due", {literal(static_cast<std::int64_t>(max)), literal(bytes_max),
+                                                     literal(mark_->search_from(began)), literal(mark_->mark())}));
         std::vector<row> taken;
-        for (auto const& one : rows) taken.push_back(read_row(one));
+        bool any_behind = false;
+        for (auto const& one : rows) {
+            taken.push_back(read_row(one));
+            any_behind = any_behind || one[8].as<bool>();
+        }
+        mark_->searched(began, low_water::clock::now(), any_behind);
         if (taken.empty()) release();
         // RETURNING promises no order.
         std::ranges::sort(taken, {}, &row::id);
@@ -97,9 +116,10 @@ void postgres_outbox::settle(std::vector<std::int64_t> const& confirmed, std::ve
     }
     guarded([&](connection& c) {
         in_transaction_ = true;
-        c.run(begin_without_flush + execute("delete_confirmed", {array_literal(confirmed, "bigint")}) +
-              execute("put_off", {array_literal(ids, "bigint"), array_literal(reasons), array_literal(delays, "integer")}) +
-              "COMMIT");
+        auto const later = ids.empty() ? std::string{}
+                                         : execute("put_off", {array_literal(ids, "bigint"), array_literal(reasons),
+                                                               array_literal(delays, "integer")});
+        c.run(begin_without_flush + execute("delete_confirmed", {array_literal(confirmed, "bigint")}) + later + "COMMIT");
         in_transaction_ = false;
     });
 }

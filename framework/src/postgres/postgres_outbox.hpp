@@ -3,6 +3,7 @@
 
 #include "ports/store.hpp"
 #include "postgres/connection.hpp"
+#include "postgres/low_water.hpp"
 
 #include <memory>
 
@@ -11,7 +12,9 @@ namespace skald::postgres {
 class postgres_outbox final : public ports::outbox
 {
 public:
-    explicit postgres_outbox(connection_options options);
+    /// `mark` is shared by the outboxes of one relay.
+    explicit postgres_outbox(connection_options options,
+                             std::shared_ptr<low_water> mark = std::make_shared<low_water>());
     ~postgres_outbox() override;
 
     std::vector<row> take(std::size_t max) override;
@@ -21,8 +24,10 @@ public:
 
 private:
     template <class Work> auto guarded(Work work);
+    void connect();
 
     connection_options options_;
+    std::shared_ptr<low_water> mark_;
     std::unique_ptr<connection> connection_;
     bool in_transaction_{};
 };

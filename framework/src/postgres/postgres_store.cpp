@@ -15,6 +15,8 @@
 namespace skald::postgres {
 namespace {
 
+constexpr std::int64_t spare_rows_max = 256;
+
 ports::verdict parse_verdict(std::string_view text)
 {
     constexpr std::array<std::string_view, 7> names{"fresh",    "retry",     "duplicate", "in_flight",
@@ -146,6 +148,21 @@ pqxx::result postgres_store::begin_and_claim(std::string const& claim)
     return rows;
 }
 
+// Many at a time: a round trip for some hundred messages. Where that fails, so will commit(), which says why.
+std::vector<std::int64_t> postgres_store::new_rows(std::size_t count)
+try {
+    transaction_.reset();
+    while (spare_rows_.size() < count)
+        for (auto const& row : connection_->run(execute("new_rows", {literal(spare_rows_max)})))
+            spare_rows_.push_back(row[0].as<std::int64_t>());
+    std::vector<std::int64_t> const rows{spare_rows_.end() - static_cast<std::ptrdiff_t>(count), spare_rows_.end()};
+    spare_rows_.resize(spare_rows_.size() - count);
+    return rows;
+}
+catch (pqxx::failure const&) {
+    return {};
+}
+
 void postgres_store::commit(ports::changes const& what)
 try {
     transaction_.reset();
@@ -265,6 +282,7 @@ void postgres_store::disconnect() noexcept
     transaction_.reset();
     in_transaction_ = false;
     connection_is_suspect_ = false;
+    spare_rows_.clear();  // another server may come to number its rows the same
     connection_.reset();
 }
 

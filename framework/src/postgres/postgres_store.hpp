@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace skald::postgres {
 
@@ -23,6 +24,7 @@ public:
                                        std::optional<std::chrono::milliseconds> wait) override;
     detail::unit_of_work& unit() override { return *this; }
     core::instant claimed_at() const override { return claimed_at_; }
+    std::vector<std::int64_t> new_rows(std::size_t count) override;
     void commit(ports::changes const& what) override;
     void write(ports::changes const& what) override;
     bool is_still_claimed() noexcept override;
@@ -52,6 +54,7 @@ private:
     bool in_transaction_{};
     bool connection_is_suspect_{};
     std::uint64_t doubts_settled_{};  // server_state::doubts that a commit of ours came after
+    std::vector<std::int64_t> spare_rows_;  // numbers for rows of the outbox, not used yet
     reconnect_gate gate_;
 };
 

@@ -5,9 +5,9 @@
 
 namespace skald::rabbitmq {
 
-void confirm_window::sent(std::size_t position)
+void confirm_window::sent(std::int64_t row)
 {
-    entries_.push_back({position, true, true, {}});
+    entries_.push_back({row, true, true, {}});
     ++outstanding_;
 }
 
@@ -54,9 +54,9 @@ void confirm_window::resolve(entry& one, bool positive)
     --outstanding_;
     if (!one.wanted) return;
     using ports::publish_status;
-    if (!positive) resolved_.push_back({one.position, publish_status::nacked, "the broker did not take the message"});
-    else if (!one.returned.empty()) resolved_.push_back({one.position, publish_status::returned, one.returned});
-    else resolved_.push_back({one.position, publish_status::confirmed, {}});
+    if (!positive) resolved_.push_back({one.row, publish_status::nacked, "the broker did not take the message"});
+    else if (!one.returned.empty()) resolved_.push_back({one.row, publish_status::returned, one.returned});
+    else resolved_.push_back({one.row, publish_status::confirmed, {}});
 }
 
 void confirm_window::drop_resolved()
@@ -67,9 +67,14 @@ void confirm_window::drop_resolved()
     }
 }
 
-void confirm_window::abandon()
+std::vector<std::int64_t> confirm_window::abandon()
 {
-    for (auto& one : entries_) one.wanted = false;
+    std::vector<std::int64_t> abandoned;
+    for (auto& one : entries_) {
+        if (one.outstanding && one.wanted) abandoned.push_back(one.row);
+        one.wanted = false;
+    }
+    return abandoned;
 }
 
 std::vector<resolution> confirm_window::take_resolved()

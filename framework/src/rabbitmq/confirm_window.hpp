@@ -14,10 +14,10 @@
 
 namespace skald::rabbitmq {
 
-/// What became of a message: `position` is what sent() was told.
+/// What became of a message: `row` is what sent() was told.
 struct resolution
 {
-    std::size_t position{};
+    std::int64_t row{};
     ports::publish_status status{};
     std::string reason;
 };
@@ -28,16 +28,19 @@ public:
     /// The tag that the next message on this channel gets.
     std::uint64_t next_tag() const { return oldest_ + entries_.size(); }
 
-    /// The message at `position` is on its way under next_tag().
-    void sent(std::size_t position);
+    /// Every message with a lower tag is resolved.
+    std::uint64_t oldest_tag() const { return oldest_; }
+
+    /// The message is on its way under next_tag().
+    void sent(std::int64_t row);
 
     /// Not final: its ack or nack follows. Tags that are not outstanding are ignored, here and below.
     void returned(std::uint64_t tag, std::string reason);
     void acked(std::uint64_t tag, bool multiple);
     void nacked(std::uint64_t tag, bool multiple);
 
-    /// Forgets who waits for what is outstanding: an answer that comes later is nobody's.
-    void abandon();
+    /// Forgets who waits for what is outstanding, and says who did: an answer that comes later is nobody's.
+    std::vector<std::int64_t> abandon();
 
     std::size_t outstanding() const { return outstanding_; }
 
@@ -47,7 +50,7 @@ public:
 private:
     struct entry
     {
-        std::size_t position{};
+        std::int64_t row{};
         bool outstanding{true};
         bool wanted{true};
         std::string returned;  // why, if it was

@@ -59,7 +59,8 @@ void content_reader::begin(amqp_method_t const& method)
     } else {
         auto const& given_back = *static_cast<amqp_basic_return_t const*>(method.decoded);
         begun.returned = true;
-        begun.reason = fmt::format("{} {}", given_back.reply_code, view(given_back.reply_text));
+        begun.reason = fmt::format("{} {}: no queue is bound for `{}`", given_back.reply_code,
+                                   view(given_back.reply_text), view(given_back.routing_key));
     }
 }
 

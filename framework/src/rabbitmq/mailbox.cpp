@@ -1,12 +1,7 @@
 #include "rabbitmq/mailbox.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <system_error>
 #include <utility>
-
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 namespace skald::rabbitmq {
 namespace {
@@ -14,22 +9,6 @@ namespace {
 constexpr std::chrono::milliseconds wait_max{std::chrono::hours{24}};
 
 }  // namespace
-
-mailbox::mailbox() : wake_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)}
-{
-    if (wake_ < 0) throw std::system_error{errno, std::generic_category(), "eventfd"};
-}
-
-mailbox::~mailbox()
-{
-    ::close(wake_);
-}
-
-void mailbox::wake() const
-{
-    // Fails only if it is full of wake-ups already.
-    [[maybe_unused]] auto const ignored = ::eventfd_write(wake_, 1);
-}
 
 std::vector<ports::delivery> mailbox::take(std::size_t max, std::chrono::milliseconds wait)
 {
@@ -50,14 +29,14 @@ void mailbox::ack(ports::delivery_tag tag)
     std::lock_guard lock{mutex_};
     orders_.acks.push_back(tag);
     // Who finds others waiting need not wake the thread: it is on its way, and will send them all with few frames.
-    if (orders_.acks.size() == 1) wake();
+    if (orders_.acks.size() == 1) wake_.wake();
 }
 
 void mailbox::requeue(ports::delivery_tag tag)
 {
     std::lock_guard lock{mutex_};
     orders_.requeues.push_back(tag);
-    wake();
+    wake_.wake();
 }
 
 void mailbox::stop()
@@ -68,7 +47,7 @@ void mailbox::stop()
     for (auto const& delivery : untaken_) orders_.requeues.push_back(delivery.tag);
     untaken_.clear();
     trouble_ = "stopped";
-    wake();
+    wake_.wake();
     arrived_.notify_all();
     ended_.notify_all();
 }
@@ -78,7 +57,7 @@ void mailbox::close()
     stop();
     std::lock_guard lock{mutex_};
     orders_.close = true;
-    wake();
+    wake_.wake();
     ended_.notify_all();
 }
 
@@ -96,8 +75,7 @@ std::string mailbox::trouble() const
 
 orders mailbox::collect()
 {
-    eventfd_t ignored{};
-    ::eventfd_read(wake_, &ignored);
+    wake_.clear();
     std::lock_guard lock{mutex_};
     orders collected;
     collected.acks = std::exchange(orders_.acks, {});

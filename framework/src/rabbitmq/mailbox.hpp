@@ -4,6 +4,7 @@
 #pragma once
 
 #include "ports/transport.hpp"
+#include "rabbitmq/waker.hpp"
 
 #include <chrono>
 #include <condition_variable>
@@ -27,11 +28,6 @@ struct orders
 class mailbox
 {
 public:
-    mailbox();
-    ~mailbox();
-    mailbox(mailbox const&) = delete;
-    mailbox& operator=(mailbox const&) = delete;
-
     // For those who handle deliveries; the meaning is the port's.
     std::vector<ports::delivery> take(std::size_t max, std::chrono::milliseconds wait);
     void ack(ports::delivery_tag tag);
@@ -44,7 +40,7 @@ public:
     // For the connection's thread.
 
     /// Readable while there are orders.
-    int wake_descriptor() const { return wake_; }
+    int wake_descriptor() const { return wake_.descriptor(); }
     orders collect();
 
     /// False if nothing is handed out any more: the delivery goes back.
@@ -59,9 +55,7 @@ public:
     bool wait_to_reconnect(std::chrono::steady_clock::time_point until);
 
 private:
-    void wake() const;
-
-    int const wake_;
+    waker const wake_;
     mutable std::mutex mutex_;
     std::condition_variable arrived_;
     std::condition_variable ended_;

@@ -21,13 +21,12 @@ publish_session::publish_session(connection_settings const& settings, sockets::s
     broker_.check_last("asking for confirms");
 }
 
-void publish_session::send(std::size_t position, core::message const& message)
+void publish_session::send(std::int64_t row, core::message const& message)
 {
     // The tag is what the answers will carry; a return carries only what the message carried, so it carries its tag.
     auto const tag = std::to_string(window_.next_tag());
     encoded_properties const properties{message, tag};
-    window_.sent(position);
-    SKALD_FAILPOINT_SOCKET(publisher, broker_.socket());
+    window_.sent(row);
     amqp_boolean_t mandatory = 1;
     SKALD_MUTANT("no_mandatory", mandatory = 0);
     auto const status =
@@ -52,6 +51,7 @@ bool publish_session::read(std::chrono::milliseconds wait)
 
 void publish_session::drain()
 {
+    SKALD_FAILPOINT_SOCKET(publisher, broker_.socket());
     while (read(std::chrono::milliseconds{0})) {}
 }
 

@@ -18,7 +18,7 @@ public:
     publish_session(connection_settings const& settings, sockets::socket_breaker& breaker);
 
     /// Sends without waiting for an answer, but for as long as the socket takes no more bytes.
-    void send(std::size_t position, core::message const& message);
+    void send(std::int64_t row, core::message const& message);
 
     /// Waits for a frame and deals with it. False if none came.
     bool read(std::chrono::milliseconds wait);
@@ -30,6 +30,7 @@ public:
 
     /// Why the broker takes nothing from publishers; empty if it does.
     std::string const& blocked() const { return blocked_; }
+    int socket() const { return broker_.socket(); }
     std::size_t frame_max() const { return broker_.frame_max(); }
     confirm_window& window() { return window_; }
 

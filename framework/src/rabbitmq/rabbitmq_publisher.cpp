@@ -6,7 +6,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
+
+#include <poll.h>
 
 namespace skald::rabbitmq {
 namespace {
@@ -17,7 +20,7 @@ using namespace std::chrono_literals;
 // The watchdog breaks the socket only after publish() had its chance to end by itself.
 constexpr auto watchdog_grace = 300ms;
 
-// How long what was sent before the broker blocked is waited for. Not longer: the caller holds a transaction open.
+// How long what was sent before the broker blocked is waited for. Not longer: the caller may hold a transaction open.
 constexpr auto blocked_grace = 250ms;
 
 // After about this many bytes sent, answers are read, so that connection.blocked is noticed early. Each message counts
@@ -28,18 +31,6 @@ constexpr std::size_t message_overhead = 4 * 1024;
 milliseconds time_left(std::chrono::steady_clock::time_point until)
 {
     return std::max(0ms, std::chrono::ceil<milliseconds>(until - std::chrono::steady_clock::now()));
-}
-
-std::vector<ports::receipt> refuse_the_impossible(std::span<ports::outgoing const> messages, std::size_t frame_max)
-{
-    std::vector<ports::receipt> receipts;
-    receipts.reserve(messages.size());
-    for (auto const& [row, message] : messages) {
-        auto why = refusal(message, frame_max);
-        auto const status = why.empty() ? ports::publish_status::unresolved : ports::publish_status::refused;
-        receipts.push_back({row, status, std::move(why)});
-    }
-    return receipts;
 }
 
 }  // namespace
@@ -89,6 +80,11 @@ void rabbitmq_publisher::try_to_connect(milliseconds patience)
 
 void rabbitmq_publisher::lose(std::string const& why)
 {
+    if (session_) {
+        harvest();  // what was answered before still holds
+        give_up(session_->window().abandon(), why);
+    }
+    waiting_.clear();
     session_.reset();
     schedule_.failed(clock::now());
     trouble_ = why;
@@ -105,6 +101,8 @@ void rabbitmq_publisher::listen()
     try {
         session_->drain();
         note_blocking();
+        harvest();
+        give_up_overdue();
     } catch (connection_lost const& lost) {
         lose(lost.what());
     }
@@ -115,6 +113,9 @@ void rabbitmq_publisher::note_blocking()
     bool const now_blocked = !session_->blocked().empty();
     if (now_blocked == blocked_) return;
     blocked_ = now_blocked;
+    // What was sent before may still be answered, but not for long: its rows may be locked meanwhile.
+    if (blocked_)
+        for (auto& one : waiting_) one.until = std::min(one.until, clock::now() + blocked_grace);
     if (blocked_) log_.warning("broker.blocked", {{"reason", session_->blocked()}});
     else log_.info("broker.unblocked");
 }
@@ -145,33 +146,27 @@ bool rabbitmq_publisher::ready(clock::time_point until)
     return session_ && session_->blocked().empty();
 }
 
-std::vector<ports::receipt> rabbitmq_publisher::publish(batch messages, milliseconds deadline)
+void rabbitmq_publisher::send(batch messages, milliseconds deadline)
 {
     auto const until = clock::now() + std::min<milliseconds>(deadline, 1h);
-    bool const can_send = ready(until);
-    auto receipts = refuse_the_impossible(messages, session_ ? session_->frame_max() : AMQP_DEFAULT_FRAME_SIZE);
-    if (can_send) {
+    std::size_t dealt_with = 0;
+    if (ready(until)) {
         sockets::watched const guard{watchdog_, until + watchdog_grace};
         try {
-            send_all(messages, receipts, until);
+            send_all(messages, until, dealt_with);
             SKALD_FAILPOINT("relay.sent");
-            await_answers(until);
-            settle(messages, receipts);
             note_blocking();
         } catch (connection_lost const& lost) {
-            settle(messages, receipts);  // what was answered before still holds
             lose(lost.what());
         } catch (std::exception const& error) {
-            // Answers to what was sent would be taken for answers to the next batch, which has other messages in the
-            // same positions: on another connection they never come.
+            // Part of a message may be on the wire, and nobody waits for the answers to the others any more.
             lose(error.what());
             throw;
         }
     }
     auto const why = trouble();
-    for (auto& one : receipts)
-        if (one.status == ports::publish_status::unresolved) one.reason = why.empty() ? "the deadline passed" : why;
-    return receipts;
+    for (auto const& [row, message] : messages.subspan(dealt_with))
+        receipts_.push_back({row, ports::publish_status::unresolved, why.empty() ? "the deadline passed" : why});
 }
 
 bool rabbitmq_publisher::make_room(clock::time_point until)
@@ -183,49 +178,73 @@ bool rabbitmq_publisher::make_room(clock::time_point until)
     return session_->blocked().empty() && clock::now() < until;
 }
 
-void rabbitmq_publisher::send_all(batch messages, std::vector<ports::receipt> const& receipts, clock::time_point until)
+// `dealt_with` counts those that are sent or refused, also where it throws: the session answers for what it was given.
+void rabbitmq_publisher::send_all(batch messages, clock::time_point until, std::size_t& dealt_with)
 {
+    auto& window = session_->window();
+    waiting_.push_back({until, window.next_tag()});
     std::size_t unread = 0;
-    for (std::size_t i = 0; i < messages.size(); ++i) {
-        if (receipts[i].status == ports::publish_status::refused) continue;
+    for (auto const& [row, message] : messages) {
+        if (auto why = refusal(message, session_->frame_max()); !why.empty()) {
+            receipts_.push_back({row, ports::publish_status::refused, std::move(why)});
+            ++dealt_with;
+            continue;
+        }
         if (!make_room(until)) return;
-        session_->send(i, messages[i].message);
+        ++dealt_with;
+        waiting_.back().end = window.next_tag() + 1;
+        session_->send(row, message);
         SKALD_FAILPOINT("relay.sending");
-        unread += message_overhead + messages[i].message.body.size();
+        unread += message_overhead + message.body.size();
         if (unread < unread_bytes_max) continue;
         session_->drain();
         unread = 0;
     }
 }
 
-void rabbitmq_publisher::await_answers(clock::time_point until)
+std::vector<ports::receipt> rabbitmq_publisher::collect(milliseconds wait)
 {
-    auto& window = session_->window();
-    auto give_up = until;
-    bool seen_blocked = false;
-    while (window.outstanding() > 0 && clock::now() < give_up) {
-        session_->read(time_left(give_up));
-        if (seen_blocked || session_->blocked().empty()) continue;
-        seen_blocked = true;
-        give_up = std::min(until, clock::now() + blocked_grace);
+    listen();
+    if (receipts_.empty() && wait > 0ms) {
+        wait_for_something(wait);
+        listen();
     }
-    if (window.outstanding() == 0) return;
+    return std::exchange(receipts_, {});
+}
 
+/// Only after listen() found nothing more: rabbitmq-c and TLS keep what they have read in memory, where poll() sees
+/// nothing. Heartbeats are served by reading, so it is never long.
+void rabbitmq_publisher::wait_for_something(milliseconds wait)
+{
+    auto longest = std::min<milliseconds>(wait, 1s);
+    if (!waiting_.empty()) longest = std::min(longest, time_left(waiting_.front().until));
+    std::array<pollfd, 2> ready{{{wake_.descriptor(), POLLIN, 0}, {session_ ? session_->socket() : -1, POLLIN, 0}}};
+    ::poll(ready.data(), ready.size(), static_cast<int>(longest.count()));
+    if (ready[0].revents != 0) wake_.clear();
+}
+
+void rabbitmq_publisher::harvest()
+{
+    for (auto& [row, status, reason] : session_->window().take_resolved())
+        receipts_.push_back({row, status, std::move(reason)});
+    auto const oldest = session_->window().oldest_tag();
+    while (!waiting_.empty() && waiting_.front().end <= oldest) waiting_.pop_front();
+}
+
+void rabbitmq_publisher::give_up_overdue()
+{
+    if (waiting_.empty() || clock::now() < waiting_.front().until) return;
     // A blocked connection is kept, since a new one would look available until it published. Any other that does not
     // answer in time is given up.
     if (session_->blocked().empty())
-        throw connection_lost{fmt::format("{} messages were not confirmed in time", window.outstanding())};
-    window.abandon();
+        throw connection_lost{fmt::format("{} messages were not confirmed in time", session_->window().outstanding())};
+    give_up(session_->window().abandon(), trouble());
+    waiting_.clear();
 }
 
-void rabbitmq_publisher::settle(batch messages, std::vector<ports::receipt>& receipts)
+void rabbitmq_publisher::give_up(std::vector<std::int64_t> const& rows, std::string const& why)
 {
-    for (auto& [position, status, reason] : session_->window().take_resolved()) {
-        if (status == ports::publish_status::returned)
-            reason += fmt::format(": no queue is bound for `{}`", messages[position].message.destination);
-        receipts[position].status = status;
-        receipts[position].reason = std::move(reason);
-    }
+    for (auto const row : rows) receipts_.push_back({row, ports::publish_status::unresolved, why});
 }
 
 }  // namespace skald::rabbitmq

@@ -6,10 +6,13 @@
 #include "ports/transport.hpp"
 #include "rabbitmq/publish_session.hpp"
 #include "rabbitmq/reconnect_schedule.hpp"
+#include "rabbitmq/waker.hpp"
 #include "sockets/socket_breaker.hpp"
 
+#include <deque>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace skald::rabbitmq {
 
@@ -17,7 +20,7 @@ struct publisher_settings
 {
     connection_settings connection;
     core::backoff reconnect;
-    std::size_t confirm_window{500};
+    std::size_t confirm_window{1'000};
     std::uint64_t seed{};
 };
 
@@ -30,14 +33,22 @@ public:
     ~rabbitmq_publisher() override;
 
     bool available() override;
-    std::vector<ports::receipt> publish(std::span<ports::outgoing const> messages,
-                                        std::chrono::milliseconds deadline) override;
+    void send(std::span<ports::outgoing const> messages, std::chrono::milliseconds deadline) override;
+    std::vector<ports::receipt> collect(std::chrono::milliseconds wait) override;
+    void interrupt() noexcept override { wake_.wake(); }
     void tend() override;
     std::string trouble() const override;
 
 private:
     using clock = std::chrono::steady_clock;
     using batch = std::span<ports::outgoing const>;
+
+    /// What one send() sent, up to but not with the tag `end`, is waited for until then.
+    struct waiting
+    {
+        clock::time_point until;
+        std::uint64_t end;
+    };
 
     void connect(std::chrono::milliseconds patience);
     void try_to_connect(std::chrono::milliseconds patience);
@@ -46,16 +57,21 @@ private:
     void listen();
     void note_blocking();
     bool make_room(clock::time_point until);
-    void send_all(batch messages, std::vector<ports::receipt> const& receipts, clock::time_point until);
-    void await_answers(clock::time_point until);
-    void settle(batch messages, std::vector<ports::receipt>& receipts);
+    void send_all(batch messages, clock::time_point until, std::size_t& dealt_with);
+    void wait_for_something(std::chrono::milliseconds wait);
+    void harvest();
+    void give_up_overdue();
+    void give_up(std::vector<std::int64_t> const& rows, std::string const& why);
 
     publisher_settings settings_;
     core::logger& log_;
     reconnect_schedule schedule_;
     sockets::socket_breaker breaker_;
     sockets::watchdog watchdog_{breaker_};
+    waker wake_;
     std::optional<publish_session> session_;
+    std::deque<waiting> waiting_;  // for answers on this connection
+    std::vector<ports::receipt> receipts_;
     std::string trouble_{"not connected yet"};
     bool blocked_{};  // as it was last logged
 };

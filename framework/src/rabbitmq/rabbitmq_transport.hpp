@@ -21,7 +21,7 @@ struct options
     int heartbeat_seconds{20};      // 0 switches heartbeats off
     std::chrono::milliseconds connect_timeout{5'000};
     core::backoff reconnect{};
-    std::size_t confirm_window{500};  // messages sent and not yet confirmed
+    std::size_t confirm_window{1'000};  // messages sent and not yet confirmed
     std::uint64_t seed{0};            // of the jitter; 0: a random one
 };
 

@@ -8,12 +8,13 @@
 #include <skald/errors.hpp>
 
 #include <array>
+#include <memory>
 
 namespace skald::runtime {
 
-executor::executor(std::string service, registry const& steps, ports::store& store, wakeup& relay, core::logger& log,
+executor::executor(std::string service, registry const& steps, ports::store& store, outbound& out, core::logger& log,
                    std::mt19937_64 random)
-    : service_{std::move(service)}, steps_{steps}, store_{store}, relay_{relay}, log_{log}, random_{random}
+    : service_{std::move(service)}, steps_{steps}, store_{store}, out_{out}, log_{log}, random_{random}
 {}
 
 void executor::settle(ports::delivery const& d)
@@ -159,13 +160,14 @@ void executor::add_transition(ports::changes& changes, step_delivery const& work
     add_report(changes, told, service_, {then.recorded, claimed.attempts, then.saga, news, why, store_.claimed_at()});
 }
 
-void executor::commit(ports::changes const& changes)
+void executor::commit(ports::changes& changes)
 {
     SKALD_FAILPOINT("step.before_commit");
+    auto leaving = out_.prepare(store_, changes);
+    SKALD_MUTANT("handed_over_early", leaving.hand_over(*std::make_unique<ports::changes>(changes)));
     store_.commit(changes);
     SKALD_FAILPOINT("step.committed");
-    // After COMMIT, and only then.
-    if (!changes.messages.empty()) relay_.notify();
+    leaving.hand_over(changes);
 }
 
 }  // namespace skald::runtime

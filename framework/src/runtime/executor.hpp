@@ -9,8 +9,8 @@
 #include "core/log.hpp"
 #include "ports/store.hpp"
 #include "ports/transport.hpp"
+#include "runtime/outbound.hpp"
 #include "runtime/registry.hpp"
-#include "runtime/wakeup.hpp"
 
 #include <random>
 #include <string>
@@ -21,7 +21,7 @@ namespace skald::runtime {
 class executor
 {
 public:
-    executor(std::string service, registry const& steps, ports::store& store, wakeup& relay, core::logger& log,
+    executor(std::string service, registry const& steps, ports::store& store, outbound& out, core::logger& log,
              std::mt19937_64 random);
 
     /// On return the delivery is settled for good: ack it. Throws ports::fault where the database could not
@@ -61,12 +61,12 @@ private:
                         core::event what, std::string const& why, std::string body);
     bool claim_again(step_delivery const& work, ports::claim_answer& claimed);
     bool claim_to_try_again(step_delivery const& work, ports::claim_answer& claimed);
-    void commit(ports::changes const& changes);
+    void commit(ports::changes& changes);
 
     std::string service_;
     registry const& steps_;
     ports::store& store_;
-    wakeup& relay_;
+    outbound& out_;
     core::logger& log_;
     std::mt19937_64 random_;
     int rolled_back_in_a_row_{};

@@ -37,7 +37,7 @@ void executor::take_order(ports::delivery const& d)
     SKALD_FAILPOINT("order.taking");
     store_.write(changes);
     SKALD_FAILPOINT("order.taken");
-    relay_.notify();
+    out_.notify();
     log_.info("saga.order_taken", {{"id", d.message.id}});
 }
 

@@ -6,6 +6,7 @@
 #include "postgres/postgres_store.hpp"
 #include "runtime/lane.hpp"
 #include "runtime/relay.hpp"
+#include "runtime/sender.hpp"
 
 #include <skald/errors.hpp>
 
@@ -30,7 +31,8 @@ rabbitmq::options broker_of(config const& settings)
 }  // namespace
 
 process::process(config const& settings, runtime::registry const& steps, runtime::stop_flag& stop, core::logger& log)
-    : settings_{settings}, steps_{steps}, stop_{stop}, log_{log}, transport_{broker_of(settings), log}
+    : settings_{settings}, steps_{steps}, stop_{stop}, log_{log}, out_{{.head_start = settings.head_start}},
+      transport_{broker_of(settings), log}
 {
     // A peer that closes a socket is an error code here, not the end of the process.
     std::signal(SIGPIPE, SIG_IGN);
@@ -39,8 +41,10 @@ process::process(config const& settings, runtime::registry const& steps, runtime
 process::~process()
 {
     stop_.stop();
+    sender_stop_.stop();
+    if (sender_publisher_) sender_publisher_->interrupt();
     relay_stop_.stop();
-    relay_wake_.notify();
+    out_.notify();
     if (deliveries_) deliveries_->stop();
 }
 
@@ -87,12 +91,8 @@ void process::start(std::vector<http::entry_route> routes, http::scope_function 
     deliveries_ = transport_.subscribe(settings_.service, settings_.prefetch);
     if (!settings_.http_listen.empty())
         web_ = std::make_unique<web>(settings_, database("http"), std::move(routes), std::move(scope_of), *deliveries_,
-                                     backlog_, relay_wake_, log_);
-    if (settings_.relay) {
-        publisher_ = transport_.open_publisher();
-        ++relays_running_;
-        threads_.emplace_back([this] { run_relay(); --relays_running_; });
-    }
+                                     backlog_, out_, log_);
+    if (settings_.relay) start_relay();
     ++lanes_running_;
     threads_.emplace_back([this] {
         run_housekeeper();
@@ -109,17 +109,37 @@ void process::start(std::vector<http::entry_route> routes, http::scope_function 
 void process::run_lane()
 {
     postgres::postgres_store store{database("lane")};
-    runtime::executor executor{settings_.service, steps_, store, relay_wake_, log_, std::mt19937_64{std::random_device{}()}};
+    runtime::executor executor{settings_.service, steps_, store, out_, log_, std::mt19937_64{std::random_device{}()}};
     runtime::lane{std::move(executor), *deliveries_, stop_, log_, std::mt19937_64{std::random_device{}()}}.run();
+}
+
+// Without a relay of its own nobody would delete what was handed over: then all is left to the relay elsewhere.
+void process::start_relay()
+{
+    publisher_ = transport_.open_publisher();
+    ++relays_running_;
+    threads_.emplace_back([this] { run_relay(); --relays_running_; });
+    if (settings_.head_start.count() == 0) return;
+    sender_publisher_ = transport_.open_publisher();
+    ++senders_running_;
+    threads_.emplace_back([this] { run_sender(); --senders_running_; });
+}
+
+void process::run_sender()
+{
+    runtime::sender{{}, out_, *sender_publisher_, sender_stop_, log_}.run();
 }
 
 void process::run_relay()
 {
-    postgres::postgres_outbox outbox{database("relay")};
+    auto const mark = std::make_shared<postgres::low_water>();
+    postgres::postgres_outbox outbox{database("relay"), mark};
+    postgres::postgres_outbox other{database("relay"), mark};  // connects where there is a backlog
     runtime::relay_options options;
     options.batch_max = settings_.relay_batch_max;
     options.poll = settings_.relay_poll;
-    runtime::relay{options, outbox, *publisher_, relay_wake_, relay_stop_, log_, std::mt19937_64{std::random_device{}()}}.run();
+    runtime::relay{options, {outbox, other}, *publisher_, out_, relay_stop_, log_, std::mt19937_64{std::random_device{}()}}
+        .run();
 }
 
 void process::run_housekeeper()
@@ -148,7 +168,7 @@ bool process::drain(signals const& signals)
     return clean;
 }
 
-// The lanes first, then the relay, so that what the lanes committed last is sent.
+// The lanes first, then the sender, then the relay, so that what the lanes committed last is sent and deleted.
 bool process::wait_for_threads(signals const& signals, std::chrono::steady_clock::time_point deadline)
 {
     auto const ended = [&](std::atomic<int> const& running) {
@@ -159,8 +179,11 @@ bool process::wait_for_threads(signals const& signals, std::chrono::steady_clock
         return true;
     };
     if (!ended(lanes_running_)) return false;
+    sender_stop_.stop();
+    if (sender_publisher_) sender_publisher_->interrupt();
+    if (!ended(senders_running_)) return false;
     relay_stop_.stop();
-    relay_wake_.notify();
+    out_.notify();
     return ended(relays_running_);
 }
 

@@ -8,9 +8,9 @@
 #include "postgres/migrate.hpp"
 #include "rabbitmq/rabbitmq_transport.hpp"
 #include "runtime/backlog.hpp"
+#include "runtime/outbound.hpp"
 #include "runtime/registry.hpp"
 #include "runtime/stop_flag.hpp"
-#include "runtime/wakeup.hpp"
 #include "worker/signals.hpp"
 #include "worker/web.hpp"
 
@@ -45,6 +45,8 @@ private:
     std::string name_of(std::string_view role) const;
     postgres::connection_options database(std::string_view role) const;
     void run_lane();
+    void start_relay();
+    void run_sender();
     void run_relay();
     void run_housekeeper();
     bool wait_for_threads(signals const& signals, std::chrono::steady_clock::time_point deadline);
@@ -56,13 +58,16 @@ private:
     std::random_device seed_;
     std::shared_ptr<postgres::server_state> server_{std::make_shared<postgres::server_state>()};
     runtime::backlog backlog_;
-    runtime::wakeup relay_wake_;
+    runtime::outbound out_;
     rabbitmq::rabbitmq_transport transport_;
     std::unique_ptr<ports::subscription> deliveries_;
-    std::unique_ptr<ports::publisher> publisher_;
+    std::unique_ptr<ports::publisher> publisher_;         // the relay's
+    std::unique_ptr<ports::publisher> sender_publisher_;  // so that a backlog is in nobody's way
     std::unique_ptr<web> web_;
-    runtime::stop_flag relay_stop_;  // stopped last: the lanes' final messages should leave
+    runtime::stop_flag sender_stop_;  // stopped behind the lanes: their final messages should leave
+    runtime::stop_flag relay_stop_;   // stopped last: it deletes what the sender got confirmed
     std::atomic<int> lanes_running_{};  // and the housekeeper, which stops with them
+    std::atomic<int> senders_running_{};
     std::atomic<int> relays_running_{};
     std::vector<std::jthread> threads_;
 };

@@ -74,7 +74,7 @@ http::response saga_resource::try_to_cancel(postgres::connection& c, core::saga_
     auto const done = admin::give(c, {"cancel", id, "cancelled over HTTP", "a client over HTTP"});
     if (done.contains("refused"))
         return http::problem(http::problem_type::not_cancellable, done["refused"].get<std::string>());
-    relay_.notify();
+    out_.notify();
     return answer(202, admin::find_saga(c, id).value_or(*saga));
 }
 

@@ -5,7 +5,7 @@
 #include "core/log.hpp"
 #include "http/handler.hpp"
 #include "postgres/postgres_store.hpp"
-#include "runtime/wakeup.hpp"
+#include "runtime/outbound.hpp"
 
 namespace skald::worker_detail {
 
@@ -13,8 +13,8 @@ namespace skald::worker_detail {
 class saga_resource
 {
 public:
-    saga_resource(postgres::postgres_store& store, runtime::wakeup& relay, core::logger& log)
-        : store_{store}, relay_{relay}, log_{log}
+    saga_resource(postgres::postgres_store& store, runtime::outbound& out, core::logger& log)
+        : store_{store}, out_{out}, log_{log}
     {}
 
     /// The saga; while it has not ended, a client that asked for it by ?wait=N, or prefers it, may wait. Never throws.
@@ -28,7 +28,7 @@ private:
     http::response database_away(char const* event, std::exception const& error);
 
     postgres::postgres_store& store_;
-    runtime::wakeup& relay_;
+    runtime::outbound& out_;
     core::logger& log_;
 };
 

@@ -52,8 +52,8 @@ http::server_options server_options_of(config const& settings)
 struct web::lane
 {
     lane(config const& settings, postgres::connection_options const& database, http::running_requests& running,
-         runtime::backlog const& backlog, runtime::wakeup& relay, core::logger& log)
-        : store{database}, entry{settings.service, store, running, backlog, relay, log}, sagas{store, relay, log}
+         runtime::backlog const& backlog, runtime::outbound& out, core::logger& log)
+        : store{database}, entry{settings.service, store, running, backlog, out, log}, sagas{store, out, log}
     {}
 
     postgres::postgres_store store;
@@ -71,7 +71,7 @@ own_routes::own_routes(http::router& router)
 
 web::web(config const& settings, postgres::connection_options database, std::vector<http::entry_route> routes,
          http::scope_function scope_of, ports::subscription const& deliveries, runtime::backlog const& backlog,
-         runtime::wakeup& relay, core::logger& log)
+         runtime::outbound& out, core::logger& log)
     : routes_{std::move(routes)}, scope_of_{std::move(scope_of)},
       deliveries_{deliveries}, server_{server_options_of(settings),
                                        [this](http::request& r, std::size_t number) { return answer(r, number); }, log,
@@ -79,7 +79,7 @@ web::web(config const& settings, postgres::connection_options database, std::vec
 {
     for (auto const& route : routes_) router_.add(route.method, route.pattern);
     for (std::size_t i = 0; i < settings.http_lanes; ++i)
-        lanes_.push_back(std::make_unique<lane>(settings, database, running_, backlog, relay, log));
+        lanes_.push_back(std::make_unique<lane>(settings, database, running_, backlog, out, log));
 }
 
 web::~web() = default;

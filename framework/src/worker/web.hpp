@@ -9,7 +9,7 @@
 #include "ports/transport.hpp"
 #include "postgres/postgres_store.hpp"
 #include "runtime/backlog.hpp"
-#include "runtime/wakeup.hpp"
+#include "runtime/outbound.hpp"
 
 #include <skald/config.hpp>
 #include <skald/http_handler.hpp>
@@ -42,7 +42,7 @@ public:
     /// Listens. Throws std::runtime_error for an address that can't be listened on, and for files of TLS that can't be used.
     web(config const& settings, postgres::connection_options database, std::vector<http::entry_route> routes,
         http::scope_function scope_of, ports::subscription const& deliveries, runtime::backlog const& backlog,
-        runtime::wakeup& relay, core::logger& log);
+        runtime::outbound& out, core::logger& log);
     ~web();
 
     void start();

@@ -1,0 +1,60 @@
+#include "postgres/low_water.hpp"
+
+#include "postgres/connection.hpp"
+#include "postgres/literal.hpp"
+
+#include <pqxx/pqxx>
+
+#include <algorithm>
+#include <sstream>
+
+namespace skald::postgres {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto raise_every = 1s;
+
+constexpr int sweep_share = 100;
+
+}  // namespace
+
+std::string low_water::search_from(clock::time_point now)
+{
+    is_sweeping_ = now >= next_sweep_;
+    if (!is_sweeping_) return mark_;
+    next_sweep_ = now + sweep_every_;  // also where it does not come to its end
+    return beginning;
+}
+
+void low_water::searched(clock::time_point began, clock::time_point ended, bool found_behind)
+{
+    if (found_behind) mark_ = beginning;
+    if (is_sweeping_) next_sweep_ = std::max(next_sweep_, ended + sweep_share * (ended - began));
+}
+
+void low_water::raise(connection& c, clock::time_point now)
+{
+    if (now < next_raise_) return;
+    next_raise_ = now + raise_every;
+    auto const looked = c.run(execute("outbox_writers", {}));
+    std::string const writers = looked[0][1].c_str();
+    if (!candidate_.empty()) {
+        if (!all_have_ended(writers)) return;
+        // Only from here on is everything before the candidate there to be seen.
+        mark_ = c.run(execute("oldest_from", {literal(mark_), literal(candidate_)}))[0][0].c_str();
+    }
+    candidate_ = looked[0][0].c_str();
+    writers_ = writers;
+}
+
+bool low_water::all_have_ended(std::string const& writers_now) const
+{
+    std::istringstream then{writers_};
+    auto const now = ' ' + writers_now + ' ';
+    for (std::string one; then >> one;)
+        if (now.find(' ' + one + ' ') != std::string::npos) return false;
+    return true;
+}
+
+}  // namespace skald::postgres

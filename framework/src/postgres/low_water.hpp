@@ -1,0 +1,53 @@
+// How far the outbox is known to be empty: where a search for due rows may begin, so that it does not walk over the dead
+// rows of all that was sent since somebody's snapshot was taken (traps R4, R11).
+//
+// It may only ever be too low. A time can be the mark once every transaction that may have a row before it has ended, which
+// takes two looks at who has the table locked; then the oldest row that is left bounds it. A clock that was set back, or a
+// row that was given a due_at of its own, is found by a search from the beginning now and then.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+namespace skald::postgres {
+
+class connection;
+
+/// Threads: one. Shared by the connections of one relay.
+class low_water
+{
+public:
+    using clock = std::chrono::steady_clock;
+
+    /// A search from the beginning: about once in that time, and for no more than a hundredth of all time.
+    explicit low_water(std::chrono::milliseconds sweep_every = std::chrono::minutes{1}) : sweep_every_{sweep_every} {}
+
+    /// Where the next search begins.
+    std::string const& mark() const { return mark_; }
+
+    /// The same, or the beginning of time where that is due.
+    std::string search_from(clock::time_point now);
+
+    /// To be told of each such search: when it began and ended, and whether it found rows before mark().
+    void searched(clock::time_point began, clock::time_point ended, bool found_behind);
+
+    /// Tries to raise the mark; no more than about once a second, outside of a transaction.
+    void raise(connection& c, clock::time_point now);
+
+private:
+    bool all_have_ended(std::string const& writers_now) const;
+
+    std::chrono::milliseconds sweep_every_;
+    std::string mark_{beginning};
+    clock::time_point next_sweep_{};
+    clock::time_point next_raise_{};
+    std::string candidate_;  // a time, and who may still have rows before it
+    std::string writers_;
+
+    bool is_sweeping_{};
+
+    static constexpr auto beginning = "-infinity";
+};
+
+}  // namespace skald::postgres
