@@ -27,7 +27,7 @@ std::vector<mutant> const& all_mutants()
 {
     static std::vector<mutant> const all{
         {"ack_before_commit", {"step.before_commit=kill@1/forward/payments"}},
-        {"delete_before_confirm", {"relay.taken=reset@1/forward/orders"}},
+        {"delete_before_confirm", {"handed.taken=reset@1/forward/orders"}},
         {"no_mandatory", {"unrouted"}},
         {"partial_commit", {"store.committing=kill@1/forward/payments"}},
         {"retry_in_broker_only", {"broken"}},
@@ -37,6 +37,7 @@ std::vector<mutant> const& all_mutants()
         {"in_doubt_as_failed", {"store.commit_sent=reset@1/forward/orders"}},
         {"answer_not_stored", {"forward"}},
         {"retention_too_short", {"purged"}},
+        {"handed_over_early", {"store.committing=sleep:400@1/forward/payments"}},
         {"guard_by_select", {"step.ran=sleep:500@1/twice/payments"}, true},
         {"undo_of_what_never_ran", {"overtaken"}, true},
     };

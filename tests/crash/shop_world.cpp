@@ -162,6 +162,7 @@ testing::environment shop_world::variables(std::size_t service, bool armed) cons
                               {"AMQP_URL", broker_.url()},
                               {"PATH", "/usr/bin:/bin"},
                               {"SKALD_LOCK_TIMEOUT_MS", "1000"},
+                              {"SKALD_HEAD_START_MS", "1000"},  // a message that is lost from memory comes that late
                               {"SKALD_SWEEP_SECONDS", "1"}};
     if (!mutant_.empty()) made["SKALD_MUTANT"] = mutant_;
     if (armed) add_armament(made, *arms_[service]);

@@ -15,7 +15,7 @@ function(find_all file regex out)
     string(REPLACE "[" " " content "${content}")
     string(REPLACE "]" " " content "${content}")
     # The names of failpoints look like log events.
-    string(REGEX REPLACE "SKALD_FAILPOINT\\(\"[a-z._]+\"\\)" "" content "${content}")
+    string(REGEX REPLACE "SKALD_FAILPOINT(_IF)?\\([^\"]*\"[a-z._]+\"\\)" "" content "${content}")
     string(REGEX MATCHALL "${regex}" found "${content}")
     list(REMOVE_DUPLICATES found)
     set(${out} "${found}" PARENT_SCOPE)

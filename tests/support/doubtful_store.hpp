@@ -37,6 +37,8 @@ public:
     void rollback() noexcept override { inner_.rollback(); }
     ports::fault classify_current() override { return inner_.classify_current(); }
 
+    std::vector<std::int64_t> new_rows(std::size_t count) override { return inner_.new_rows(count); }
+
     void commit(ports::changes const& what) override
     {
         auto const loss = std::exchange(next, loses::nothing);

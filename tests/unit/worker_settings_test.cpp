@@ -73,6 +73,7 @@ std::map<std::string, std::string> const other_values{
     {"SKALD_RELAY", "off"},
     {"SKALD_RELAY_BATCH_MAX", "11"},
     {"SKALD_RELAY_POLL_MS", "13"},
+    {"SKALD_HEAD_START_MS", "17"},
     {"SKALD_MIGRATE", "off"},
     {"SKALD_LOCK_TIMEOUT_MS", "1500"},
     {"SKALD_STATEMENT_TIMEOUT_MS", "2500"},
@@ -92,7 +93,7 @@ bool same(config const& a, config const& b)
            a.http_wait_max == b.http_wait_max && a.http == b.http && a.http_tls_certificate == b.http_tls_certificate &&
            a.http_tls_key == b.http_tls_key &&
            a.prefetch == b.prefetch && a.relay == b.relay && a.migrate == b.migrate &&
-           a.relay_batch_max == b.relay_batch_max && a.relay_poll == b.relay_poll && a.lock_timeout == b.lock_timeout &&
+           a.relay_batch_max == b.relay_batch_max && a.relay_poll == b.relay_poll && a.head_start == b.head_start && a.lock_timeout == b.lock_timeout &&
            a.statement_timeout == b.statement_timeout && a.drain == b.drain && a.log_level == b.log_level &&
            a.commit_timeout == b.commit_timeout && a.outbox_max == b.outbox_max && a.sweep == b.sweep &&
            a.sweep_every == b.sweep_every && a.retention_days == b.retention_days;

@@ -82,6 +82,7 @@ try {
     SKALD_FAILPOINT("handed.deleting");
     free_.front().get().settle(answers.confirmed, failed);
     SKALD_FAILPOINT("handed.deleted");
+    SKALD_FAILPOINT_IF(!failed.empty(), "relay.put_off");
 }
 catch (std::exception const& error) {
     tell_trouble(error.what());

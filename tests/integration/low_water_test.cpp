@@ -1,0 +1,162 @@
+// The relay's search begins where the outbox is known to be empty: never beyond a row, and never over what was sent long ago.
+#include "postgres/literal.hpp"
+#include "postgres/postgres_outbox.hpp"
+#include "support/database.hpp"
+#include "support/eventually.hpp"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+using namespace std::chrono_literals;
+using skald::postgres::execute;
+using skald::postgres::literal;
+using skald::postgres::low_water;
+using skald::test::database;
+
+namespace {
+
+struct marked_outbox
+{
+    explicit marked_outbox(std::chrono::milliseconds sweep_every = 1h) : mark{std::make_shared<low_water>(sweep_every)}
+    {
+        rows.take(1);  // the first search is from the beginning
+    }
+
+    /// As many looks as it takes, each a while after the other.
+    void raise()
+    {
+        for (int i = 0; i < 2; ++i) mark->raise(looks, now += 1min);
+    }
+
+    std::string take()
+    {
+        std::string keys;
+        for (auto const& row : rows.take(10)) keys += row.message.id + ' ';
+        rows.settle_all();
+        return keys;
+    }
+
+    /// How many pages a search touches. It takes nothing.
+    int pages(std::string const& from)
+    {
+        auto const plan = looks.run("BEGIN; EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " +
+                                    execute("take_due", {"10", "1000000", literal(from), literal(from)}));
+        looks.run("ROLLBACK");
+        auto const top = nlohmann::json::parse(plan[0][0].c_str())[0]["Plan"];
+        return top["Shared Hit Blocks"].get<int>() + top["Shared Read Blocks"].get<int>();
+    }
+
+    void enqueue(std::string const& key) const { db.run("SELECT skald.enqueue('shipping', 's', '" + key + "', '{}')"); }
+
+    /// So many messages come and go.
+    void pass(int count)
+    {
+        db.run("SELECT skald.enqueue('shipping', 's', 'k' || i, '{}') FROM generate_series(1, " + std::to_string(count) +
+               ") AS i");
+        while (!rows.take(1'000).empty()) rows.settle_all();
+    }
+
+    database const db;
+    std::shared_ptr<low_water> mark;
+    skald::postgres::postgres_outbox rows{{.url = db.url()}, mark};
+    skald::postgres::connection looks{{.url = db.url()}};
+    low_water::clock::time_point now{low_water::clock::now()};
+};
+
+constexpr auto beginning = "-infinity";
+
+}  // namespace
+
+TEST_CASE("R11: what was sent since somebody's snapshot was taken is not walked over by every search")
+{
+    marked_outbox o;
+    o.db.run("ALTER TABLE skald.outbox SET (autovacuum_enabled = off)");
+    pqxx::connection other{o.db.url()};
+    pqxx::work snapshot{other, "snapshot"};
+    snapshot.exec("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ");
+    snapshot.exec("SELECT count(*) FROM skald.outbox");
+
+    o.pass(2'000);
+    o.raise();
+    auto const from_beginning = o.pages(beginning);
+    auto const from_mark = o.pages(o.mark->mark());
+    CHECK(from_beginning > 40);
+    CHECK(from_mark < 20);
+    o.pass(2'000);
+    o.raise();
+    CHECK(o.pages(beginning) > from_beginning + 20);
+    CHECK(o.pages(o.mark->mark()) < 20);
+}
+
+TEST_CASE("R4: the mark stays below a row whose transaction has not ended, however long that takes")
+{
+    marked_outbox o;
+    pqxx::connection slow{o.db.url()};
+    pqxx::work tx{slow};
+    tx.exec("SELECT skald.enqueue('shipping', 's', 'slow', '{}')");
+    for (int i = 0; i < 3; ++i) o.raise();
+    o.enqueue("fast");
+    CHECK(o.take() == "fast ");
+    o.raise();
+    tx.commit();
+    CHECK(o.take() == "slow ");
+}
+
+TEST_CASE("R4: a transaction that has read the table, or writes others, holds the mark back no more than one that ended")
+{
+    marked_outbox o;
+    pqxx::connection slow{o.db.url()};
+    pqxx::work tx{slow};
+    tx.exec("SELECT pg_current_xact_id(), (SELECT count(*) FROM skald.outbox)");
+    o.enqueue("k");
+    CHECK(o.take() == "k ");
+    o.raise();
+    CHECK(o.mark->mark() != beginning);
+}
+
+TEST_CASE("the mark stays below a row that another relay has in its hands, or that could not be sent")
+{
+    marked_outbox o;
+    o.enqueue("k");
+    skald::postgres::postgres_outbox other{{.url = o.db.url()}};
+    auto const taken = other.take(10);
+    REQUIRE(taken.size() == 1);
+    for (int i = 0; i < 3; ++i) o.raise();
+    other.release();
+    CHECK(o.take() == "k ");
+
+    o.enqueue("refused");
+    auto const refused = o.rows.take(10);
+    REQUIRE(refused.size() == 1);
+    o.rows.settle({}, {{refused[0].id, "no queue is bound", 0ms}});
+    o.raise();
+    CHECK(o.take() == "refused ");
+}
+
+TEST_CASE("a row with a head start is found when that is over")
+{
+    marked_outbox o;
+    o.db.run("SELECT skald.enqueue('shipping', 's', 'k', '{}', delay => '1 hour')");
+    o.raise();
+    CHECK(o.take() == "");
+    o.db.run("UPDATE skald.outbox SET due_at = clock_timestamp()");
+    CHECK(o.take() == "k ");
+}
+
+TEST_CASE("a row that is due before the mark is found by a search from the beginning, and so are those behind it")
+{
+    marked_outbox o{0ms};
+    o.raise();
+    REQUIRE(o.mark->mark() != beginning);
+    o.enqueue("a");
+    o.enqueue("b");
+    o.db.run("UPDATE skald.outbox SET due_at = '2020-01-01'");  // the clock was wrong
+    std::vector<skald::ports::outbox::row> rows;
+    REQUIRE(skald::testing::eventually([&] {
+        rows = o.rows.take(1);
+        return !rows.empty();
+    }));
+    CHECK(o.mark->mark() == beginning);
+    o.rows.settle_all();
+    CHECK(o.take() == "b ");
+}
