@@ -21,9 +21,9 @@ WITH due AS MATERIALIZED (
        FOR UPDATE SKIP LOCKED),
 fitting AS (
     SELECT id, sum(bytes) OVER (ORDER BY due_at, id) - bytes AS bytes_before FROM due)
-DELETE FROM skald.outbox o USING fitting f WHERE o.id = f.id AND f.bytes_before < $2::bigint
-RETURNING o.id, o.type, encode(o.payload, 'hex') AS payload, o.idempotency_key, o.headers::text, o.content_type,
-          o.destination, o.attempts, o.due_at < $4::timestamptz AS was_behind
+DELETE FROM skald.outbox WHERE id = ANY (ARRAY (SELECT id FROM fitting WHERE bytes_before < $2::bigint))
+RETURNING id, type, encode(payload, 'hex') AS payload, idempotency_key, headers::text, content_type, destination,
+          attempts, due_at < $4::timestamptz AS was_behind
 
 -- Who may have rows here that nobody sees yet, and from when on. A row's due_at is read off the clock by an INSERT that
 -- holds this lock already, and keeps it until its transaction ends. So once all of these have ended, whatever is due before
