@@ -31,6 +31,10 @@ SELECT pg_logical_emit_message(true, 'skald', '')
 -- name: assert_transaction
 SELECT skald.assert_transaction($1::text::xid8)
 
+-- The same for the transaction of a batch, which can be committed from here on (0008_batches.sql).
+-- name: assert_batch
+SELECT skald.assert_transaction($1::text::xid8), set_config('skald.batch_is_open', 'off', true)
+
 -- name: record_step
 UPDATE skald.idempotency
    SET status = $4::skald.step_status, attempts = $5::integer, snoozes = snoozes + $6::integer, error = $7::text,

@@ -9,6 +9,17 @@ OVERRIDING SYSTEM VALUE
 VALUES (coalesce($11::bigint, nextval('skald.outbox_id_seq')), $1::text, $2::text, $3::text, $4::bytea, $5::text, $6::text,
         $7::jsonb, $8::text, $9::text, clock_timestamp() + $10::integer * interval '1 millisecond')
 
+-- The same for many. '' where a row has no number of its own yet.
+-- name: enqueue_many
+INSERT INTO skald.outbox
+    (id, aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination, due_at)
+OVERRIDING SYSTEM VALUE
+SELECT coalesce(nullif(m.id, '')::bigint, nextval('skald.outbox_id_seq')), m.definition, m.key, m.type, m.payload, m.scope,
+       m.message_id, m.headers::jsonb, m.content_type, m.destination, clock_timestamp() + m.delay * interval '1 millisecond'
+  FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
+              $10::integer[], $11::text[])
+       AS m(definition, key, type, payload, scope, message_id, headers, content_type, destination, delay, id)
+
 -- What is due, taken by existence and never by a cursor over ids: ids do not commit in order (traps R1). The fence keeps
 -- the limit from being planned away (R13). Another relay passes over rows that this one has. $2 bounds the bytes that one
 -- batch holds in memory; one row always fits. $3 is where the search begins: before that nothing is left, but maybe many

@@ -30,6 +30,13 @@ public:
         if (auto const then = std::exchange(after_begin, {})) then();
         return met;
     }
+    void begin_batch() override { inner_.begin_batch(); }
+    bool batch_is_open() const noexcept override { return inner_.batch_is_open(); }
+    void rollback_batch() noexcept override { inner_.rollback_batch(); }
+    void commit_batch() override
+    {
+        lose([this] { inner_.commit_batch(); }, [this] { inner_.rollback_batch(); });
+    }
     detail::unit_of_work& unit() override { return inner_.unit(); }
     core::instant claimed_at() const override { return inner_.claimed_at(); }
     void write(ports::changes const& what) override { inner_.write(what); }
@@ -41,16 +48,23 @@ public:
 
     void commit(ports::changes const& what) override
     {
-        auto const loss = std::exchange(next, loses::nothing);
-        if (loss == loses::the_commit) inner_.rollback();
-        else inner_.commit(what);
-        if (loss != loses::nothing) throw ports::fault{ports::fault_kind::in_doubt, "the connection was lost"};
+        if (inner_.batch_is_open()) return inner_.commit(what);
+        lose([&] { inner_.commit(what); }, [this] { inner_.rollback(); });
     }
 
     loses next{loses::nothing};
     std::function<void()> after_begin{};  // called once
 
 private:
+    template <class Commit, class Rollback>
+    void lose(Commit commit, Rollback rollback)
+    {
+        auto const loss = std::exchange(next, loses::nothing);
+        if (loss == loses::the_commit) rollback();
+        else commit();
+        if (loss != loses::nothing) throw ports::fault{ports::fault_kind::in_doubt, "the connection was lost"};
+    }
+
     postgres::postgres_store inner_;
 };
 

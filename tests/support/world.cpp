@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
+
 namespace skald::test {
 
 using namespace std::chrono_literals;
@@ -34,6 +36,52 @@ bool service::settle_one()
         return true;
     }
     return false;
+}
+
+std::size_t service::settle_many(std::size_t max)
+{
+    unsettled_ = deliveries_->take(max, 0ms);
+    auto const count = unsettled_.size();
+    auto const settled = executor_.settle_batch(unsettled_);
+    for (std::size_t n = 0; n < count; ++n)
+        if (settled[n]) deliveries_->ack(unsettled_[n].tag);
+    std::vector<ports::delivery> left;
+    for (std::size_t n = 0; n < count; ++n)
+        if (!settled[n]) left.push_back(std::move(unsettled_[n]));
+    unsettled_ = std::move(left);
+    settle_again();
+    return count;
+}
+
+std::size_t service::settle_with(std::vector<ports::delivery> all)
+{
+    auto const waiting = deliveries_->take(100, 0ms);
+    all.insert(all.end(), waiting.begin(), waiting.end());
+    auto const settled = executor_.settle_batch(all);
+    for (std::size_t n = 0; n < all.size(); ++n)
+        if (!settled[n]) executor_.settle(all[n]);
+    for (auto const& d : waiting) deliveries_->ack(d.tag);
+    return all.size();
+}
+
+void service::settle_again()
+{
+    for (auto const& d : std::exchange(unsettled_, {})) {
+        executor_.settle(d);
+        deliveries_->ack(d.tag);
+    }
+}
+
+std::vector<ports::delivery> service::take_all()
+{
+    auto all = deliveries_->take(100, 0ms);
+    for (auto const& d : all) deliveries_->ack(d.tag);
+    return all;
+}
+
+runtime::executor service::executor_on(ports::store& store)
+{
+    return {name, steps_, store, out_, log_, std::mt19937_64{3}};
 }
 
 void service::settle_apart(ports::delivery const& d)

@@ -39,14 +39,34 @@ public:
     void host_with(definition<Data, Kinds...> const& saga, step_handle<Data, Kind> const& handle, Step step, retry policy)
     {
         steps_.add(saga.name, handle.name,
-                   {std::make_unique<detail::typed_step<Data, Step>>(std::move(step)), policy, Kind, saga.version});
+                   {std::make_unique<detail::typed_step<Data, Step>>(std::move(step)), policy, Kind, saga.version,
+                    batching_of_steps.max});
     }
+
+    batching batching_of_steps;  // of those that are hosted from now on
 
     /// Moves what is due to the broker; returns how many rows left.
     std::size_t relay_due();
 
     /// Takes one delivery and settles it. False where none was waiting.
     bool settle_one();
+
+    /// Takes all that wait, at most `max`, and settles them as a lane does: together, and each alone that is left. Returns how
+    /// many there were.
+    std::size_t settle_many(std::size_t max = 32);
+
+    /// The same, with these besides.
+    std::size_t settle_with(std::vector<ports::delivery> all);
+
+    /// What settle_many() took and could not settle, each alone.
+    void settle_again();
+
+    /// All that wait, for an executor of the test's own.
+    std::vector<ports::delivery> take_all();
+    runtime::executor executor_on(ports::store& store);
+
+    /// Of the store, since it connected.
+    std::uint64_t round_trips() { return store_.open().round_trips(); }
 
     /// Settles a delivery on a connection of its own, as another lane would.
     void settle_apart(ports::delivery const& d);
@@ -70,6 +90,7 @@ private:
     postgres::postgres_outbox outbox_;
     std::unique_ptr<ports::publisher> publisher_;
     std::unique_ptr<ports::subscription> deliveries_;
+    std::vector<ports::delivery> unsettled_;
     runtime::executor executor_;
     runtime::relay relay_;
 };

@@ -94,15 +94,15 @@ TEST_CASE("whole numbers are written whole")
 
 TEST_CASE("arrays have a type, also where they are empty")
 {
-    CHECK(array_literal(std::vector<std::string>{}) == "ARRAY[]::text[]");
+    CHECK(array_literal(std::vector<std::string>{}) == "'{}'::text[]");
     CHECK(array_literal(std::vector<std::string>{"a", "", "it's", "a,b", "{}", "NULL", "\"\\"}) ==
-          R"(ARRAY['a','','it''s','a,b','{}','NULL','"\']::text[])");
-    CHECK(bytes_array_literal({}) == "ARRAY[]::bytea[]");
-    CHECK(bytes_array_literal({"\0"s, "a"}) == R"(ARRAY['\x00','\x61']::bytea[])");
-    CHECK(array_literal(std::vector<std::int64_t>{}, "bigint") == "ARRAY[]::bigint[]");
-    CHECK(array_literal(std::vector<std::int64_t>{1, -2}, "integer") == "ARRAY[1,-2]::integer[]");
-    CHECK(array_literal(std::vector<bool>{}) == "ARRAY[]::boolean[]");
-    CHECK(array_literal(std::vector<bool>{true, false}) == "ARRAY[true,false]::boolean[]");
+          R"('{"a","","it''s","a,b","{}","NULL","\"\\"}'::text[])");
+    CHECK(bytes_array_literal({}) == "'{}'::bytea[]");
+    CHECK(bytes_array_literal({"\0"s, "a"}) == R"('{"\\x00","\\x61"}'::bytea[])");
+    CHECK(array_literal(std::vector<std::int64_t>{}, "bigint") == "'{}'::bigint[]");
+    CHECK(array_literal(std::vector<std::int64_t>{1, -2}, "integer") == "'{1,-2}'::integer[]");
+    CHECK(array_literal(std::vector<bool>{}) == "'{}'::boolean[]");
+    CHECK(array_literal(std::vector<bool>{true, false}) == "'{t,f}'::boolean[]");
 }
 
 TEST_CASE("a prepared statement is executed with its literals in order")

@@ -42,7 +42,14 @@ public:
     void write(ports::changes const&) override {}
     bool is_still_claimed() noexcept override { return true; }
     void rollback() noexcept override {}
-    std::optional<ports::stored_response> find_response(core::saga_id const&) override { return {}; }
+    ports::request_claim begin_request(ports::claim_item const&, std::optional<std::chrono::milliseconds>) override
+    {
+        return {};
+    }
+    void begin_batch() override {}
+    bool batch_is_open() const noexcept override { return false; }
+    void commit_batch() override {}
+    void rollback_batch() noexcept override {}
     ports::fault classify_current() override { return {ports::fault_kind::broken, ""}; }
 };
 

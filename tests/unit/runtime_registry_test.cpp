@@ -16,6 +16,11 @@ class no_step final : public detail::hosted_step
 {
 public:
     std::unique_ptr<detail::step_run> read(std::string_view) const override { return nullptr; }
+    bool does_batches() const override { return false; }
+    skald::batch_outcome execute_batch(std::span<skald::detail::member_run const>) const override
+    {
+        return skald::one_by_one();
+    }
 };
 
 runtime::registered_step hosted(int attempts_max = 8)

@@ -69,6 +69,7 @@ std::map<std::string, std::string> const other_values{
     {"SKALD_HTTP_WAITS_MAX", "1014"},
     {"SKALD_HTTP_TLS_CERTIFICATE", "chain.pem"},
     {"SKALD_HTTP_TLS_KEY", "key.pem"},
+    {"SKALD_BATCH_MAX", "21"},
     {"SKALD_PREFETCH", "77"},
     {"SKALD_RELAY", "off"},
     {"SKALD_RELAY_BATCH_MAX", "11"},
@@ -92,7 +93,7 @@ bool same(config const& a, config const& b)
            a.http_listen == b.http_listen && a.lanes == b.lanes && a.http_lanes == b.http_lanes &&
            a.http_wait_max == b.http_wait_max && a.http == b.http && a.http_tls_certificate == b.http_tls_certificate &&
            a.http_tls_key == b.http_tls_key &&
-           a.prefetch == b.prefetch && a.relay == b.relay && a.migrate == b.migrate &&
+           a.batch_max == b.batch_max && a.prefetch == b.prefetch && a.relay == b.relay && a.migrate == b.migrate &&
            a.relay_batch_max == b.relay_batch_max && a.relay_poll == b.relay_poll && a.head_start == b.head_start && a.lock_timeout == b.lock_timeout &&
            a.statement_timeout == b.statement_timeout && a.drain == b.drain && a.log_level == b.log_level &&
            a.commit_timeout == b.commit_timeout && a.outbox_max == b.outbox_max && a.sweep == b.sweep &&
@@ -179,6 +180,7 @@ TEST_CASE("variables reach the field of their name")
                                 .waits_max = 1014});
     CHECK(c.http_tls_certificate == "chain.pem");
     CHECK(c.http_tls_key == "key.pem");
+    CHECK(c.batch_max == 21);
     CHECK(c.prefetch == 77);
     CHECK_FALSE(c.relay);
     CHECK(c.relay_batch_max == 11);

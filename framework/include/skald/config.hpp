@@ -45,7 +45,8 @@ struct config
     std::size_t http_lanes{4};  // threads that run request handlers, likewise
     std::chrono::seconds http_wait_max{30};  // how long a client may wait for what is not there yet; 0: not at all
     http_limits http;           // what else bounds its requests
-    std::uint16_t prefetch{64};  // deliveries out and not yet acked; at least as many as there are lanes
+    std::size_t batch_max{32};  // deliveries that a lane may run in one transaction; 1 to 64
+    std::uint16_t prefetch{256};  // deliveries out and not yet acked: twice lanes x batch_max keeps the lanes busy
 
     bool relay{true};    // move this database's outbox to the broker from within this process
     bool migrate{true};  // bring the database up to date at start

@@ -1,6 +1,7 @@
 // Everything that a service needs: steps, the definition, starting sagas, and the worker that runs them.
 #pragma once
 
+#include <skald/batch.hpp>
 #include <skald/config.hpp>
 #include <skald/definition.hpp>
 #include <skald/errors.hpp>

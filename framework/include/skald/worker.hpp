@@ -9,6 +9,7 @@
 //     }
 #pragma once
 
+#include <skald/batch.hpp>
 #include <skald/config.hpp>
 #include <skald/definition.hpp>
 #include <skald/detail/hosted_step.hpp>
@@ -35,24 +36,27 @@ public:
     worker(worker const&) = delete;
     worker& operator=(worker const&) = delete;
 
-    /// Runs `step` for the deliveries of that step of that saga.
+    /// Runs `step` for the deliveries of that step of that saga; `together` bounds how many share a transaction.
     /// Throws configuration_error where the step is not one of the definition, or belongs to another service.
     template <class Data, step_kind... Kinds, std::derived_from<compensatable_step<Data>> Step>
-    worker& host(definition<Data, Kinds...> const& saga, compensatable<Data> const& step, Step object, retry policy = {})
+    worker& host(definition<Data, Kinds...> const& saga, compensatable<Data> const& step, Step object, retry policy = {},
+                 batching together = {})
     {
-        return add<Data>(saga, step.name, std::move(object), policy);
+        return add<Data>(saga, step.name, std::move(object), policy, together);
     }
 
     template <class Data, step_kind... Kinds, std::derived_from<pivot_step<Data>> Step>
-    worker& host(definition<Data, Kinds...> const& saga, pivot<Data> const& step, Step object, retry policy = {})
+    worker& host(definition<Data, Kinds...> const& saga, pivot<Data> const& step, Step object, retry policy = {},
+                 batching together = {})
     {
-        return add<Data>(saga, step.name, std::move(object), policy);
+        return add<Data>(saga, step.name, std::move(object), policy, together);
     }
 
     template <class Data, step_kind... Kinds, std::derived_from<retriable_step<Data>> Step>
-    worker& host(definition<Data, Kinds...> const& saga, retriable<Data> const& step, Step object, retry policy = {})
+    worker& host(definition<Data, Kinds...> const& saga, retriable<Data> const& step, Step object, retry policy = {},
+                 batching together = {})
     {
-        return add<Data>(saga, step.name, std::move(object), policy);
+        return add<Data>(saga, step.name, std::move(object), policy, together);
     }
 
     /// A migration of the service's own tables, applied once, at start, in the order of names, after Skald's own.
@@ -83,14 +87,15 @@ public:
 
 private:
     template <class Data, step_kind... Kinds, class Step>
-    worker& add(definition<Data, Kinds...> const& saga, std::string_view name, Step object, retry policy)
+    worker& add(definition<Data, Kinds...> const& saga, std::string_view name, Step object, retry policy,
+                batching together)
     {
-        return add(saga.name, saga.version, saga.steps, name, policy,
+        return add(saga.name, saga.version, saga.steps, name, policy, together,
                    std::make_unique<detail::typed_step<Data, Step>>(std::move(object)));
     }
 
     worker& add(std::string_view definition, int version, std::span<planned_step const> plan, std::string_view step,
-                retry policy, std::unique_ptr<detail::hosted_step> hosted);
+                retry policy, batching together, std::unique_ptr<detail::hosted_step> hosted);
 
     class implementation;
     std::unique_ptr<implementation> implementation_;

@@ -147,13 +147,25 @@ public:
     /// Connects if there is no connection. Throws fault{connection_lost}.
     virtual void connect() = 0;
 
-    /// BEGIN and claim, in one round trip. `wait`: how long to wait for a transaction that has one of the keys. Without items
-    /// nothing is claimed; commit() finds out all the same whether it is still that transaction.
+    /// BEGIN and claim, in one round trip. `wait`: how long to wait for a transaction that has one of the keys; where that is
+    /// not enough for one of them, all are `in_flight`. Without items nothing is claimed; commit() finds out all the same
+    /// whether it is still that transaction. With several, a step's own COMMIT fails: it would commit for all.
     virtual std::vector<claim_answer> begin(std::span<claim_item const> items,
                                             std::optional<std::chrono::milliseconds> wait = {}) = 0;
 
     /// The same for a request, with its answer where it has one. A key that was answered costs no attempt to claim it.
     virtual request_claim begin_request(claim_item const& item, std::optional<std::chrono::milliseconds> wait) = 0;
+
+    /// From here to commit_batch() or rollback_batch(), begin() to commit() is a savepoint in one transaction: each is undone
+    /// alone, and all are committed together. Nothing may be believed to be committed before commit_batch().
+    virtual void begin_batch() = 0;
+
+    /// Whether the transaction of begin_batch() is there still, so that one more can begin in it.
+    virtual bool batch_is_open() const noexcept = 0;
+
+    /// Throws as commit() does.
+    virtual void commit_batch() = 0;
+    virtual void rollback_batch() noexcept = 0;
 
     /// The transaction that begin() opened, for the step.
     virtual detail::unit_of_work& unit() = 0;

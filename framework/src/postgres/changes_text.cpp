@@ -54,6 +54,35 @@ std::string write(ports::enqueued const& e)
                                e.row ? literal(*e.row) : "NULL"});
 }
 
+// Many in one statement, which costs a fraction of one for each.
+std::string write_together(std::vector<ports::enqueued> const& all)
+{
+    std::vector<std::string> types, ids, definitions, keys, bodies, scopes, headers, content_types, destinations, rows;
+    std::vector<std::int64_t> delays;
+    for (auto const& e : all) {
+        definitions.push_back(e.aggregate_type);
+        keys.push_back(e.aggregate_id);
+        types.push_back(e.message.type);
+        bodies.push_back(e.message.body);
+        scopes.push_back(e.scope);
+        ids.push_back(e.message.id);
+        headers.push_back(write_headers(e.message.headers));
+        content_types.push_back(e.message.content_type);
+        destinations.push_back(e.message.destination);
+        delays.push_back((e.delay + e.head_start).count());
+        rows.push_back(e.row ? std::to_string(*e.row) : "");
+    }
+    return execute("enqueue_many", {array_literal(definitions), array_literal(keys), array_literal(types),
+                                    bytes_array_literal(bodies), array_literal(scopes), array_literal(ids),
+                                    array_literal(headers), array_literal(content_types), array_literal(destinations),
+                                    array_literal(delays, "integer"), array_literal(rows)});
+}
+
+std::string write_messages(std::vector<ports::enqueued> const& all)
+{
+    return all.empty() ? std::string{} : all.size() == 1 ? write(all.front()) : write_together(all);
+}
+
 std::string write(ports::parked_delivery const& p)
 {
     // The same delivery again is the same parked row: whatever made it different would be in here.
@@ -97,7 +126,7 @@ std::string changes_text(ports::changes const& what)
     return write_each(what.new_records) + write_each(what.records) + write_each(what.sagas) +
            note_each("note_progress", what.progress) + note_each("note_ended", what.ended) +
            note_each("note_forgotten", what.forgotten) + write_each(what.orders) + write_each(what.saga_changes) +
-           (what.response ? write(*what.response) : std::string{}) + write_each(what.parked) + write_each(what.messages);
+           (what.response ? write(*what.response) : std::string{}) + write_each(what.parked) + write_messages(what.messages);
 }
 
 }  // namespace skald::postgres

@@ -101,6 +101,7 @@ void connection::examine_pooler(connection_options const& options)
 pqxx::result connection::run(std::string const& text)
 {
     SKALD_FAILPOINT_SOCKET(postgres, connection_.sock());
+    ++round_trips_;
     warning_->clear();
     watchdog_.watch(sockets::watchdog::clock::now() + answer_within_);
     try {

@@ -10,6 +10,7 @@
 #include <pqxx/result>
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -44,6 +45,9 @@ public:
     /// commit_timeout, whatever the server does: then the connection is cut, and pqxx::broken_connection is thrown.
     pqxx::result run(std::string const& text);
 
+    /// How often run() was called: what is counted where round trips are promised.
+    std::uint64_t round_trips() const { return round_trips_; }
+
     /// What the server warned of during the last run(); empty if it did not. Behind a COMMIT that is word of one whose
     /// wait for the standbys was cut short: it says "committed", and may be gone after a failover (reliability F3).
     std::string const& warning() const { return *warning_; }
@@ -65,6 +69,7 @@ private:
     pqxx::connection connection_;
     std::unordered_map<std::string, std::string> names_;  // by text
     std::chrono::milliseconds answer_within_;
+    std::uint64_t round_trips_{};
     std::shared_ptr<std::string> warning_{std::make_shared<std::string>()};
     std::unique_ptr<pqxx::errorhandler> listens_;
     sockets::socket_breaker breaker_;

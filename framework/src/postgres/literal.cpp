@@ -7,23 +7,30 @@
 namespace skald::postgres {
 namespace {
 
+// One constant, and not ARRAY[...], which the server would parse and compute element by element.
 template <class Values, class Write>
-std::string join(Values const& values, std::string_view type, Write write)
+std::string array_of(Values const& values, std::string_view type, Write write)
 {
-    std::string out{"ARRAY["};
+    std::string out{"'{"};
     for (bool first = true; auto const& value : values) {
         if (!first) out += ',';
-        out += write(value);
+        write(out, value);
         first = false;
     }
-    return out.append("]::").append(type).append("[]");
+    return out.append("}'::").append(type).append("[]");
+}
+
+void check_storable(std::string_view text)
+{
+    if (!core::is_storable_text(text))
+        throw std::invalid_argument{"text that PostgreSQL can't store: not UTF-8, or a NUL in it"};
 }
 
 }  // namespace
 
 std::string literal(std::string_view text)
 {
-    if (!core::is_storable_text(text)) throw std::invalid_argument{"text that PostgreSQL can't store: not UTF-8, or a NUL in it"};
+    check_storable(text);
     std::string out{"'"};
     for (char const c : text) {
         if (c == '\'') out += '\'';
@@ -44,22 +51,33 @@ std::string bytes_literal(std::string_view bytes)
 
 std::string array_literal(std::vector<std::string> const& texts)
 {
-    return join(texts, "text", [](std::string const& text) { return literal(text); });
+    return array_of(texts, "text", [](std::string& out, std::string const& text) {
+        check_storable(text);
+        out += '"';
+        for (char const c : text) {
+            if (c == '"' || c == '\\') out += '\\';
+            if (c == '\'') out += '\'';
+            out += c;
+        }
+        out += '"';
+    });
 }
 
 std::string bytes_array_literal(std::vector<std::string> const& values)
 {
-    return join(values, "bytea", [](std::string const& bytes) { return bytes_literal(bytes); });
+    return array_of(values, "bytea", [](std::string& out, std::string const& bytes) {
+        out.append("\"\\\\x").append(core::to_hex(bytes)) += '"';
+    });
 }
 
 std::string array_literal(std::vector<std::int64_t> const& numbers, std::string_view type)
 {
-    return join(numbers, type, [](std::int64_t number) { return literal(number); });
+    return array_of(numbers, type, [](std::string& out, std::int64_t number) { out += std::to_string(number); });
 }
 
 std::string array_literal(std::vector<bool> const& flags)
 {
-    return join(flags, "boolean", [](bool flag) { return flag ? "true" : "false"; });
+    return array_of(flags, "boolean", [](std::string& out, bool flag) { out += flag ? 't' : 'f'; });
 }
 
 std::string execute(std::string_view name, std::initializer_list<std::string> literals)

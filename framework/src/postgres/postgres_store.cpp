@@ -11,9 +11,12 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace skald::postgres {
 namespace {
+
+std::string const begin_text{"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;"};
 
 constexpr std::int64_t spare_rows_max = 256;
 
@@ -100,7 +103,8 @@ connection& postgres_store::open()
 std::vector<ports::claim_answer> postgres_store::begin(std::span<ports::claim_item const> items,
                                                        std::optional<std::chrono::milliseconds> wait)
 try {
-    auto const rows = begin_and_claim(items.empty() ? execute("claim_nothing", {}) : claim_text(items, wait));
+    auto const rows =
+        begin_and_claim(items.empty() ? execute("claim_nothing", {}) : claim_text(items, wait), items.size() > 1);
     std::vector<ports::claim_answer> answers(items.size());
     if (!items.empty())
         for (auto const& row : rows) answers.at(row[0].as<std::size_t>() - 1) = read_answer(row);
@@ -136,16 +140,33 @@ catch (pqxx::failure const&) {
     throw met;
 }
 
-// BEGIN and `claim`, whose first columns are those of every claim (sql/queries/guard.sql).
-pqxx::result postgres_store::begin_and_claim(std::string const& claim)
+// BEGIN and `claim`, whose first columns are those of every claim (sql/queries/guard.sql). Within a batch: a savepoint.
+pqxx::result postgres_store::begin_and_claim(std::string const& claim, bool for_many)
 {
+    if (batch_is_lost_) throw ports::fault{ports::fault_kind::retry_at_once, "the batch's transaction is gone"};
     connect();
+    std::string text;
+    if (!in_transaction_) {
+        transaction_id_.clear();
+        for_many_ = for_many || batch_;
+        text = begin_text;
+        if (for_many_) text += "SET LOCAL skald.batch_is_open = 'on';";
+    }
+    if (batch_) text += "SAVEPOINT delivery;";
     in_transaction_ = true;
-    auto rows = connection_->run("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;" + claim);
-    transaction_id_ = rows[0][6].is_null() ? "" : rows[0][6].c_str();
+    in_savepoint_ = batch_;
+    auto rows = connection_->run(text + claim);
+    if (transaction_id_.empty() && !rows[0][6].is_null()) transaction_id_ = rows[0][6].c_str();
     claimed_at_ = core::parse_instant(rows[0][7].c_str()).value();
     refuse_read_only_node(rows[0][8].c_str() == std::string_view{"on"});
     return rows;
+}
+
+// Runs in the same query before COMMIT: an aborted transaction, whose COMMIT would be a silent ROLLBACK, or one that the
+// step ended, fails here (traps F1, G9).
+std::string postgres_store::check(std::string_view query) const
+{
+    return transaction_id_.empty() ? std::string{} : execute(query, {literal(transaction_id_)});
 }
 
 // Many at a time: a round trip for some hundred messages. Where that fails, so will commit(), which says why.
@@ -164,21 +185,67 @@ catch (pqxx::failure const&) {
 }
 
 void postgres_store::commit(ports::changes const& what)
-try {
+{
     transaction_.reset();
-    // The check runs in the same query before COMMIT: an aborted transaction, whose COMMIT would be a silent ROLLBACK,
-    // or one that the step ended, fails here (traps F1, G9).
-    auto check = transaction_id_.empty() ? std::string{} : execute("assert_transaction", {literal(transaction_id_)});
-    SKALD_MUTANT("no_transaction_check", check.clear());
-    SKALD_MUTANT("partial_commit", check.clear(), connection_->run("COMMIT; BEGIN"));
-    SKALD_FAILPOINT("store.committing");
-    SKALD_FAILPOINT("store.commit_sent");
-    run_commit(check + changes_text(what) + "COMMIT");
+    if (in_savepoint_) return run_to_the_end(check("assert_transaction") + changes_text(what));
+    try {
+        auto checked = check(for_many_ ? "assert_batch" : "assert_transaction");
+        SKALD_MUTANT("no_transaction_check", checked.clear());
+        SKALD_MUTANT("partial_commit", checked.clear(), connection_->run("COMMIT; BEGIN"));
+        SKALD_FAILPOINT("store.committing");
+        SKALD_FAILPOINT("store.commit_sent");
+        run_commit(checked + changes_text(what) + "COMMIT");
+    }
+    catch (pqxx::failure const&) {
+        auto const met = noted(classify_current_at_commit());
+        rollback();
+        throw met;
+    }
+}
+
+// The end of one delivery within a batch: its savepoint goes, and what it did stays in the transaction.
+void postgres_store::run_to_the_end(std::string const& text)
+try {
+    connection_->run(text + "RELEASE SAVEPOINT delivery");
+    in_savepoint_ = false;
 }
 catch (pqxx::failure const&) {
-    auto const met = noted(classify_current_at_commit());
+    auto const met = noted(classify_current_of_ours());
     rollback();
     throw met;
+}
+
+void postgres_store::begin_batch()
+{
+    rollback();
+    batch_ = true;
+    batch_is_lost_ = false;
+}
+
+void postgres_store::commit_batch()
+{
+    batch_ = false;
+    if (std::exchange(batch_is_lost_, false))
+        throw ports::fault{ports::fault_kind::retry_at_once, "the batch's transaction is gone"};
+    if (in_transaction_) commit({});
+}
+
+void postgres_store::rollback_batch() noexcept
+{
+    batch_ = in_savepoint_ = false;
+    rollback();
+    batch_is_lost_ = false;
+}
+
+// Where that fails the transaction is gone, and with it everything that the batch did before.
+void postgres_store::roll_back_to_savepoint() noexcept
+try {
+    in_savepoint_ = false;
+    if (!connection_ || !connection_->is_open() || connection_is_suspect_) return disconnect();
+    connection_->run("ROLLBACK TO SAVEPOINT delivery; RELEASE SAVEPOINT delivery");
+}
+catch (...) {
+    batch_is_lost_ = true;
 }
 
 void postgres_store::run_commit(std::string const& text)
@@ -222,6 +289,7 @@ bool postgres_store::settle_doubts(std::span<ports::claim_answer const> answers)
         return !a.held && (a.verdict == ports::verdict::duplicate || a.verdict == ports::verdict::cancelled);
     });
     if (!met_one) return false;
+    if (batch_) throw ports::fault{ports::fault_kind::retry_at_once, "a record has to be settled outside of the batch"};
     connection_->run("ROLLBACK");
     in_transaction_ = false;
     connection_->run("BEGIN READ WRITE;" + execute("wait_for_standbys", {}) + "COMMIT");
@@ -234,13 +302,17 @@ bool postgres_store::settle_doubts(std::span<ports::claim_answer const> answers)
 
 void postgres_store::write(ports::changes const& what)
 {
+    if (batch_ && in_transaction_) {
+        in_savepoint_ = true;
+        return run_to_the_end("SAVEPOINT delivery;" + changes_text(what));
+    }
     connect();
     in_transaction_ = true;
     transaction_id_.clear();
     try {
         SKALD_FAILPOINT("store.committing");
         SKALD_FAILPOINT("store.commit_sent");
-        run_commit("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;" + changes_text(what) + "COMMIT");
+        run_commit(begin_text + changes_text(what) + "COMMIT");
     }
     catch (pqxx::failure const&) {
         auto met = noted(classify_current_at_commit());
@@ -268,6 +340,8 @@ void postgres_store::rollback() noexcept
 try {
     transaction_.reset();
     if (!in_transaction_) return;
+    if (in_savepoint_) return roll_back_to_savepoint();
+    if (batch_) return;  // between two of its deliveries
     in_transaction_ = false;
     if (!connection_ || !connection_->is_open() || connection_is_suspect_) return disconnect();
     // A warning and no error where the server has ended the transaction already.
@@ -280,7 +354,8 @@ catch (...) {
 void postgres_store::disconnect() noexcept
 {
     transaction_.reset();
-    in_transaction_ = false;
+    batch_is_lost_ = batch_;
+    in_transaction_ = in_savepoint_ = false;
     connection_is_suspect_ = false;
     spare_rows_.clear();  // another server may come to number its rows the same
     connection_.reset();

@@ -22,6 +22,10 @@ public:
                                            std::optional<std::chrono::milliseconds> wait) override;
     ports::request_claim begin_request(ports::claim_item const& item,
                                        std::optional<std::chrono::milliseconds> wait) override;
+    void begin_batch() override;
+    bool batch_is_open() const noexcept override { return batch_ && !batch_is_lost_; }
+    void commit_batch() override;
+    void rollback_batch() noexcept override;
     detail::unit_of_work& unit() override { return *this; }
     core::instant claimed_at() const override { return claimed_at_; }
     std::vector<std::int64_t> new_rows(std::size_t count) override;
@@ -38,7 +42,10 @@ private:
     pqxx::transaction_base& tx() override { return *transaction_; }
     std::string const& prepared(std::string_view text) override { return connection_->prepared(text); }
 
-    pqxx::result begin_and_claim(std::string const& claim);
+    pqxx::result begin_and_claim(std::string const& claim, bool for_many = false);
+    std::string check(std::string_view query) const;
+    void run_to_the_end(std::string const& text);
+    void roll_back_to_savepoint() noexcept;
     void run_commit(std::string const& text);
     void refuse_read_only_node(bool is_read_only);
     bool settle_doubts(std::span<ports::claim_answer const> answers);
@@ -52,6 +59,10 @@ private:
     std::string transaction_id_;  // empty while nothing was written
     core::instant claimed_at_{};
     bool in_transaction_{};
+    bool for_many_{};       // the transaction is of several deliveries: COMMIT fails until the check has switched that off
+    bool batch_{};          // between begin_batch() and its end
+    bool batch_is_lost_{};  // its transaction is gone
+    bool in_savepoint_{};
     bool connection_is_suspect_{};
     std::uint64_t doubts_settled_{};  // server_state::doubts that a commit of ours came after
     std::vector<std::int64_t> spare_rows_;  // numbers for rows of the outbox, not used yet

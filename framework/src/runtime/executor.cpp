@@ -39,13 +39,27 @@ void executor::read_and_settle(ports::delivery const& d)
     if (auto const* refused = std::get_if<core::refusal>(&read)) return park(d, "malformed", refused->why);
 
     SKALD_FAILPOINT("consumer.parsed");
-    step_delivery work{d, std::get<core::envelope>(std::move(read)), nullptr, core::fingerprint_of(d.message.body)};
-    auto const& step = work.envelope.itinerary.current();
+    auto work = delivery_of(d, std::get<core::envelope>(std::move(read)));
     if (d.given_up) return give_up(work, "delivery_limit", "the broker stopped delivering it: it came back too often");
-
-    work.hosted = steps_.find(work.envelope.definition, step.name);
     if (auto const why = not_hosted(work); !why.empty()) return give_up(work, "unknown_step", why);
-    settle_step(work);
+    settle_step(work, {});
+}
+
+executor::step_delivery executor::delivery_of(ports::delivery const& d, core::envelope e) const
+{
+    auto const* const hosted = steps_.find(e.definition, e.itinerary.current().name);
+    return {&d, std::move(e), hosted, core::fingerprint_of(d.message.body), {}};
+}
+
+// A step of this service's, and nothing unusual about the delivery; else nothing.
+std::optional<executor::step_delivery> executor::read_step(ports::delivery const& d) const
+{
+    if (!d.problem.empty() || d.given_up || d.message.type.starts_with("skald.")) return {};
+    auto read = core::read_envelope(d.message);
+    if (!std::holds_alternative<core::envelope>(read)) return {};
+    auto work = delivery_of(d, std::get<core::envelope>(std::move(read)));
+    if (!not_hosted(work).empty()) return {};
+    return work;
 }
 
 // Why the delivery's step can't run here; empty if it can.
@@ -62,9 +76,9 @@ std::string executor::not_hosted(step_delivery const& work) const
     return {};
 }
 
-void executor::settle_step(step_delivery& work)
+void executor::settle_step(step_delivery& work, std::optional<std::chrono::milliseconds> wait)
 {
-    auto const claimed = store_.begin(std::array{work.item()}).front();
+    auto const claimed = store_.begin(std::array{work.item()}, wait).front();
     work.first_tried = store_.claimed_at();
     switch (claimed.verdict) {
     case ports::verdict::fresh:
@@ -82,7 +96,7 @@ void executor::settle_step(step_delivery& work)
         return come_back_later(work, paused_wait);
     case ports::verdict::mismatch:
         store_.rollback();
-        return park(work.delivery, "mismatch", "the key was used before with another body");
+        return park(*work.delivery, "mismatch", "the key was used before with another body");
     case ports::verdict::cancelled:
         store_.rollback();
         if (claimed.held) decide(work, core::event::cancelled, claimed.reason);
@@ -94,7 +108,7 @@ void executor::run(step_delivery const& work, ports::claim_answer const& claimed
 {
     std::unique_ptr<detail::step_run> step;
     try {
-        step = work.hosted->step->read(work.delivery.message.body);
+        step = work.hosted->step->read(work.delivery->message.body);
     }
     catch (data_error const& error) {
         store_.rollback();
@@ -113,10 +127,13 @@ void executor::run(step_delivery const& work, ports::claim_answer const& claimed
     }
     catch (...) {
         auto const met = store_.classify_current();
+        learn(*work.hosted, true);
         if (!roll_back(work)) return;
         return fail_or_throw(work, met);
     }
-    if (!ended || ended->is_done()) return finish(work, claimed, ctx, std::move(data));
+    bool const is_done = !ended || ended->is_done();
+    learn(*work.hosted, !is_done);
+    if (is_done) return finish(work, claimed, ctx, std::move(data));
 
     if (!roll_back(work)) return;
     if (ended->rejected()) decide(work, core::event::rejected, ended->rejected()->reason);
@@ -162,12 +179,29 @@ void executor::add_transition(ports::changes& changes, step_delivery const& work
 
 void executor::commit(ports::changes& changes)
 {
-    SKALD_FAILPOINT("step.before_commit");
+    SKALD_FAILPOINT_IF(!in_turn_, "step.before_commit");
     auto leaving = out_.prepare(store_, changes);
     SKALD_MUTANT("handed_over_early", leaving.hand_over(*std::make_unique<ports::changes>(changes)));
     store_.commit(changes);
+    if (in_turn_) {
+        leaving_.emplace_back(std::move(leaving), std::move(changes));
+        return;
+    }
     SKALD_FAILPOINT("step.committed");
     leaving.hand_over(changes);
+}
+
+// At one delivery in 64 that spoils its batch, half of the batches of 32 run twice: not worth the try.
+bool executor::often_spoils(registered_step const& step) const
+{
+    auto const it = spoils_.find(&step);
+    return it != spoils_.end() && it->second > 1.0 / 64;
+}
+
+void executor::learn(registered_step const& step, bool spoils)
+{
+    auto& share = spoils_[&step];
+    share += ((spoils ? 1.0 : 0.0) - share) / 64;
 }
 
 }  // namespace skald::runtime

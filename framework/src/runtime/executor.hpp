@@ -12,8 +12,13 @@
 #include "runtime/outbound.hpp"
 #include "runtime/registry.hpp"
 
+#include <map>
+#include <optional>
 #include <random>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace skald::runtime {
 
@@ -28,16 +33,23 @@ public:
     /// settle it: do not ack, call again.
     void settle(ports::delivery const& d);
 
+    /// The same for many at once, in as few transactions as that takes. True: that delivery is settled; the others are to be
+    /// settled each alone. Throws as settle() does, and then none is known to be.
+    std::vector<bool> settle_batch(std::span<ports::delivery const> deliveries);
+
     /// Keeps a delivery that can't be settled at all, with why. Throws as settle() does.
     void park(ports::delivery const& d, std::string_view reason, std::string const& why);
 
 private:
     struct step_delivery;
     struct next_try;
+    struct batch;
 
     void read_and_settle(ports::delivery const& d);
     std::string not_hosted(step_delivery const& work) const;
-    void settle_step(step_delivery& work);
+    step_delivery delivery_of(ports::delivery const& d, core::envelope e) const;
+    std::optional<step_delivery> read_step(ports::delivery const& d) const;
+    void settle_step(step_delivery& work, std::optional<std::chrono::milliseconds> wait);
     void run(step_delivery const& work, ports::claim_answer const& claimed);
     bool roll_back(step_delivery const& work);
     void fail_or_throw(step_delivery const& work, ports::fault const& met);
@@ -52,6 +64,7 @@ private:
     void give_up(step_delivery const& work, std::string_view reason, std::string const& why);
     void write_parked(step_delivery const& work, ports::claim_answer const& claimed, std::string_view reason,
                       std::string const& why);
+    std::optional<std::string> read_progress(ports::delivery const& d) const;
     void note(ports::delivery const& d, std::vector<std::string> ports::changes::*told);
     void take_order(ports::delivery const& d);
     void set_step_deadline(step_delivery const& work, core::envelope& again) const;
@@ -63,6 +76,17 @@ private:
     bool claim_to_try_again(step_delivery const& work, ports::claim_answer& claimed);
     void commit(ports::changes& changes);
 
+    void settle_together(batch& all, std::vector<bool>& settled);
+    std::vector<std::size_t> try_together(batch& now);
+    static bool is_settled_together(step_delivery const& work, ports::claim_answer const& claimed,
+                                    std::vector<step_delivery const*>& to_run);
+    void run_together(std::vector<step_delivery const*> const& to_run, ports::changes& changes);
+    void run_in_batch(std::span<step_delivery const* const> works, ports::changes& changes);
+    void settle_in_turn(batch& all, std::vector<bool>& settled);
+    bool try_in_turn(step_delivery& work);
+    bool often_spoils(registered_step const& step) const;
+    void learn(registered_step const& step, bool spoils);
+
     std::string service_;
     registry const& steps_;
     ports::store& store_;
@@ -70,6 +94,9 @@ private:
     core::logger& log_;
     std::mt19937_64 random_;
     int rolled_back_in_a_row_{};
+    bool in_turn_{};  // within a transaction of several: what is to leave waits in leaving_ until that commits
+    std::vector<std::pair<outbound::departure, ports::changes>> leaving_;
+    std::map<registered_step const*, double> spoils_;  // the share of deliveries that did not end well, lately
 };
 
 }  // namespace skald::runtime

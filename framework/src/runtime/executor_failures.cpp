@@ -61,7 +61,7 @@ void executor::write_no(step_delivery const& work, ports::claim_answer const& cl
                         std::string const& why)
 {
     ports::changes changes;
-    add_transition(changes, work, claimed, what, why, work.delivery.message.body);
+    add_transition(changes, work, claimed, what, why, work.delivery->message.body);
     commit(changes);
     log_.info(what == core::event::rejected ? "step.rejected" : "step.cancelled",
               {{"key", work.key().text()}, {"scope", work.envelope.saga.scope}, {"reason", why}});
@@ -86,7 +86,7 @@ void executor::fail(step_delivery const& work, std::string const& why)
 void executor::exhaust(step_delivery const& work, ports::claim_answer const& claimed, std::string const& why)
 {
     ports::changes changes;
-    add_transition(changes, work, claimed, core::event::attempts_exhausted, why, work.delivery.message.body);
+    add_transition(changes, work, claimed, core::event::attempts_exhausted, why, work.delivery->message.body);
     if (changes.records.front().status == core::step_status::parked)
         changes.parked.push_back(to_park(work, "attempts_exhausted", why));
     commit(changes);
@@ -111,7 +111,7 @@ void executor::try_again(step_delivery const& work, next_try const& next)
     ports::changes changes;
     changes.records.push_back({again.saga, work.key().guarded_step(), core::step_status::retrying, next.attempts_made,
                                next.snoozes_added, next.why});
-    changes.messages.push_back(to_enqueue(again, work.delivery.message.body, wait));
+    changes.messages.push_back(to_enqueue(again, work.delivery->message.body, wait));
     add_report(changes, work.envelope, service_,
                {core::step_status::retrying, next.attempts_made, core::saga_state::running, false, next.why,
                 store_.claimed_at()});
@@ -131,7 +131,7 @@ void executor::come_back_later(step_delivery const& work, std::chrono::milliseco
 {
     store_.rollback();
     ports::changes changes;
-    changes.messages.push_back(to_enqueue(work.envelope, work.delivery.message.body, wait));
+    changes.messages.push_back(to_enqueue(work.envelope, work.delivery->message.body, wait));
     store_.write(changes);
     SKALD_FAILPOINT("step.put_back");
 }
@@ -147,7 +147,7 @@ void executor::give_up(step_delivery const& work, std::string_view reason, std::
     if (!claimed.held && !ended_itself) {
         // What became of the step is decided, and stands; only the delivery is kept.
         store_.rollback();
-        return park(work.delivery, reason, why);
+        return park(*work.delivery, reason, why);
     }
 
     // One that an operator or its deadline stops need not be run, and so not be kept: the saga goes back from here. But what
@@ -177,7 +177,7 @@ void executor::write_parked(step_delivery const& work, ports::claim_answer const
 
 ports::parked_delivery executor::to_park(step_delivery const& work, std::string_view reason, std::string const& why) const
 {
-    return {work.envelope.saga, work.key().guarded_step(), std::string{reason}, why, work.delivery.message,
+    return {work.envelope.saga, work.key().guarded_step(), std::string{reason}, why, work.delivery->message,
             work.envelope.attempt};
 }
 

@@ -26,6 +26,18 @@ catch (ports::fault const& met) {
     park(d, "malformed", met.what());
 }
 
+// What the delivery tells of sagas, if that is all it is and can be read.
+std::optional<std::string> executor::read_progress(ports::delivery const& d) const
+try {
+    if (!d.problem.empty() || d.message.type != core::progress_type) return {};
+    auto const told = detail::parse_checked(d.message.body);
+    if (!told.is_array() || told.empty()) return {};
+    return told.dump();
+}
+catch (data_error const&) {
+    return {};
+}
+
 // An order for one saga, from its home. Whatever waits here for it is awake afterwards.
 void executor::take_order(ports::delivery const& d)
 {

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <map>
 
 namespace skald::runtime {
 namespace {
@@ -66,6 +67,37 @@ void add_report(ports::changes& changes, core::envelope const& e, std::string_vi
                  {std::string{core::header::version}, std::to_string(e.version)}};
     m.body = progress_body(e, service, report);
     changes.messages.push_back({std::move(m), e.saga.scope, e.definition, e.saga.key, {}});
+}
+
+void merge_reports(ports::changes& changes)
+{
+    std::map<std::string, std::vector<std::string>> told;  // by home
+    std::vector<ports::enqueued> messages;
+    for (auto& one : changes.messages) {
+        bool const is_report = one.message.type == core::progress_type;
+        auto body = is_report ? one.message.body : std::string{};
+        if (is_report) {
+            auto& reports = told[one.message.destination];
+            reports.push_back(std::move(body));
+            if (reports.size() > 1) continue;
+        }
+        messages.push_back(std::move(one));
+    }
+    for (auto& one : messages)
+        if (one.message.type == core::progress_type) one.message.body = join_arrays(told[one.message.destination]);
+    changes.messages = std::move(messages);
+}
+
+std::string join_arrays(std::vector<std::string> const& arrays)
+{
+    std::string joined;
+    for (auto const& one : arrays) {
+        if (joined.empty()) joined = one;
+        else joined.append(one, 1);
+        joined.back() = ',';
+    }
+    joined.back() = ']';
+    return joined;
 }
 
 }  // namespace skald::runtime

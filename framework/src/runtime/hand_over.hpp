@@ -36,4 +36,10 @@ struct step_report
 /// In the home's own database the saga's row changes in the same transaction; elsewhere a progress message is sent home.
 void add_report(ports::changes& changes, core::envelope const& e, std::string_view service, step_report const& report);
 
+/// What several steps tell one home, in one message.
+void merge_reports(ports::changes& changes);
+
+/// JSON arrays, none of them empty, as one.
+std::string join_arrays(std::vector<std::string> const& arrays);
+
 }  // namespace skald::runtime

@@ -2,13 +2,13 @@
 
 #include "core/failpoint.hpp"
 
+#include <algorithm>
+
 namespace skald::runtime {
 namespace {
 
 using namespace std::chrono_literals;
 
-// One delivery for one transaction; many for one come with execute in batches.
-constexpr std::size_t batch_max = 1;
 constexpr auto take_wait = 500ms;
 
 // A delivery that even the framework's own writes fail for, again and again, is kept aside instead of blocking the lane.
@@ -16,15 +16,36 @@ constexpr int tries_max = 5;
 
 }  // namespace
 
-lane::lane(executor executor, ports::subscription& deliveries, stop_flag const& stop, core::logger& log,
-           std::mt19937_64 random)
-    : executor_{std::move(executor)}, deliveries_{deliveries}, stop_{stop}, log_{log}, random_{random}
+lane::lane(executor executor, ports::subscription& deliveries, std::size_t batch_max, stop_flag const& stop,
+           core::logger& log, std::mt19937_64 random)
+    : executor_{std::move(executor)}, deliveries_{deliveries}, batch_max_{batch_max}, stop_{stop}, log_{log},
+      random_{random}
 {}
 
 void lane::run()
 {
-    while (!stop_.stopped())
-        for (auto const& d : deliveries_.take(batch_max, take_wait)) settle(d);
+    while (!stop_.stopped()) settle_all(deliveries_.take(batch_max_, take_wait));
+}
+
+void lane::settle_all(std::vector<ports::delivery> const& all)
+{
+    auto const settled = all.size() > 1 ? try_to_settle_together(all) : std::vector<bool>(all.size());
+    for (std::size_t n = 0; n < all.size(); ++n)
+        if (settled[n]) deliveries_.ack(all[n].tag);  // after COMMIT, and only then
+    SKALD_FAILPOINT_IF(std::ranges::find(settled, true) != settled.end(), "batch.acked");
+    for (std::size_t n = 0; n < all.size(); ++n)
+        if (!settled[n]) settle(all[n]);
+}
+
+// None where it is not known: each alone then finds out.
+std::vector<bool> lane::try_to_settle_together(std::vector<ports::delivery> const& all)
+try {
+    SKALD_MUTANT("ack_before_commit", for (auto const& d : all) deliveries_.ack(d.tag));
+    return executor_.settle_batch(all);
+}
+catch (std::exception const& error) {
+    log_.warning("batch.not_settled", {{"deliveries", all.size()}, {"error", error.what()}});
+    return std::vector<bool>(all.size());
 }
 
 void lane::settle(ports::delivery const& d)

@@ -7,7 +7,9 @@
 #include "runtime/executor.hpp"
 #include "runtime/stop_flag.hpp"
 
+#include <cstddef>
 #include <random>
+#include <vector>
 
 namespace skald::runtime {
 
@@ -15,19 +17,22 @@ namespace skald::runtime {
 class lane
 {
 public:
-    lane(executor executor, ports::subscription& deliveries, stop_flag const& stop, core::logger& log,
-         std::mt19937_64 random);
+    lane(executor executor, ports::subscription& deliveries, std::size_t batch_max, stop_flag const& stop,
+         core::logger& log, std::mt19937_64 random);
 
     /// Until `stop`. What it has taken is settled first, unless the database is away: that stays unacked and comes again.
     void run();
 
 private:
+    void settle_all(std::vector<ports::delivery> const& all);
+    std::vector<bool> try_to_settle_together(std::vector<ports::delivery> const& all);
     void settle(ports::delivery const& d);
     bool try_to_settle(ports::delivery const& d, int tries);
     bool keep_aside(ports::delivery const& d, int tries, std::string const& why);
 
     executor executor_;
     ports::subscription& deliveries_;
+    std::size_t batch_max_;
     stop_flag const& stop_;
     core::logger& log_;
     std::mt19937_64 random_;

@@ -19,6 +19,7 @@ struct registered_step
     retry policy;
     step_kind kind{};
     int version{1};  // of the definition, as this service was built with it
+    std::size_t batch_max{64};  // deliveries of it in one transaction
 };
 
 class registry

@@ -14,7 +14,7 @@ inline constexpr std::chrono::seconds paused_wait{5};
 /// A delivery that was read as a step's, with everything that is needed to run and settle it.
 struct executor::step_delivery
 {
-    ports::delivery const& delivery;
+    ports::delivery const* delivery;
     core::envelope envelope;
     registered_step const* hosted{};
     core::fingerprint fingerprint;

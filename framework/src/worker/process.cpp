@@ -110,7 +110,7 @@ void process::run_lane()
 {
     postgres::postgres_store store{database("lane")};
     runtime::executor executor{settings_.service, steps_, store, out_, log_, std::mt19937_64{std::random_device{}()}};
-    runtime::lane{std::move(executor), *deliveries_, stop_, log_, std::mt19937_64{std::random_device{}()}}.run();
+    runtime::lane{std::move(executor), *deliveries_, settings_.batch_max, stop_, log_, std::mt19937_64{std::random_device{}()}}.run();
 }
 
 // Without a relay of its own nobody would delete what was handed over: then all is left to the relay elsewhere.

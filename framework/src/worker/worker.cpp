@@ -44,7 +44,7 @@ worker::worker(config settings)
 worker::~worker() = default;
 
 worker& worker::add(std::string_view definition, int version, std::span<planned_step const> plan, std::string_view step,
-                    retry policy, std::unique_ptr<detail::hosted_step> hosted)
+                    retry policy, batching together, std::unique_ptr<detail::hosted_step> hosted)
 {
     auto const it = std::ranges::find(plan, step, &planned_step::name);
     if (it == plan.end())
@@ -58,7 +58,10 @@ worker& worker::add(std::string_view definition, int version, std::span<planned_
     if (policy.deadline.count() < 0 || (policy.deadline.count() > 0 && it->kind == step_kind::retriable))
         throw configuration_error{"step " + std::string{step} + ": a deadline is not below 0, and a retriable step has none: "
                                                                 "behind the pivot there is no way back"};
-    implementation_->steps.add(definition, step, {std::move(hosted), policy, it->kind, version});
+    if (together.max < 1)
+        throw configuration_error{"step " + std::string{step} + ": batching{.max} is at least 1: each delivery in a "
+                                  "transaction of its own"};
+    implementation_->steps.add(definition, step, {std::move(hosted), policy, it->kind, version, together.max});
     return *this;
 }
 

@@ -1,14 +1,18 @@
 // A user's step without its types, as the runtime sees it.
 #pragma once
 
+#include <skald/batch.hpp>
 #include <skald/definition.hpp>
 #include <skald/detail/data.hpp>
 #include <skald/retry.hpp>
 #include <skald/step.hpp>
 
+#include <concepts>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace skald::detail {
 
@@ -22,12 +26,23 @@ public:
     virtual std::string data() const = 0;
 };
 
+/// One delivery of a batch, for a step that does all of them at once.
+struct member_run
+{
+    step_context& ctx;
+    step_run& run;
+};
+
 class hosted_step
 {
 public:
     virtual ~hosted_step() = default;
     /// Throws data_error where the body does not fit.
     virtual std::unique_ptr<step_run> read(std::string_view body) const = 0;
+
+    /// Whether the step is a batch_step; and its execute_batch() over runs that read() made.
+    virtual bool does_batches() const = 0;
+    virtual batch_outcome execute_batch(std::span<member_run const> all) const = 0;
 };
 
 template <class Data, class Step>
@@ -44,6 +59,8 @@ public:
     }
 
     std::string data() const override { return write_data(data_); }
+
+    Data& object() { return data_; }
 
 private:
     // Through the base, so that a step may keep its overrides private.
@@ -70,6 +87,22 @@ public:
     std::unique_ptr<step_run> read(std::string_view body) const override
     {
         return std::make_unique<typed_run<Data, Step>>(step_, read_data<Data>(body));
+    }
+
+    bool does_batches() const override { return std::derived_from<Step, batch_step<Data>>; }
+
+    batch_outcome execute_batch([[maybe_unused]] std::span<member_run const> all) const override
+    {
+        if constexpr (std::derived_from<Step, batch_step<Data>>) {
+            std::vector<batch_member<Data>> members;
+            for (auto const& one : all)
+                members.push_back({one.ctx, static_cast<typed_run<Data, Step>&>(one.run).object()});
+            batch<Data> together{std::move(members)};
+            return static_cast<batch_step<Data> const&>(step_).execute_batch(together);
+        }
+        else {
+            return batch_outcome::one_by_one;
+        }
     }
 
 private:

@@ -1,0 +1,82 @@
+// Many deliveries in one transaction: how many, and steps that do all of them in one statement.
+//
+// A lane runs what has arrived for it in one transaction, each delivery with its own execute(). Where one of them does not end
+// well nothing of that transaction remains, and each runs again by itself; so batching changes what steps cost and never
+// what they do. A step that can do a whole batch in one statement says so by deriving from batch_step beside its kind:
+//
+//     class charge_payment final : public skald::compensatable_step<order>, public skald::batch_step<order> {
+//         skald::batch_outcome execute_batch(skald::batch<order>& all) const override
+//         {
+//             auto rows = nlohmann::json::array();
+//             for (auto& one : all) rows.push_back({{"key", one.ctx.key()}, {"amount", one.data.total}});
+//             auto const written = all.sql("INSERT INTO charge (key, amount) SELECT m.key, m.amount"
+//                                          "  FROM jsonb_to_recordset($1::jsonb) AS m(key text, amount bigint)", rows.dump());
+//             return written.affected_rows() == all.size() ? skald::all_done() : skald::one_by_one();
+//         }
+//         ...
+//     };
+#pragma once
+
+#include <skald/step_context.hpp>
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+namespace skald {
+
+/// How many deliveries of a step run in one transaction. Nobody waits for more to arrive.
+struct batching
+{
+    std::size_t max{64};  // at most the worker's own (SKALD_BATCH_MAX); 1: each delivery in a transaction of its own
+};
+
+enum class batch_outcome {
+    all_done,    // as if execute() had returned done() for each
+    one_by_one,  // nothing of it remains, and execute() runs for each: one of them may say no, or be at fault
+};
+
+constexpr batch_outcome all_done() { return batch_outcome::all_done; }
+constexpr batch_outcome one_by_one() { return batch_outcome::one_by_one; }
+
+template <class Data>
+struct batch_member
+{
+    step_context& ctx;  // its key, its scope, and what it publishes
+    Data& data;         // changes travel to its next step
+};
+
+/// The deliveries of one step that run together: two or more, of sagas that differ.
+/// Lifetime, threads and transaction: those of a step_context.
+template <class Data>
+class batch
+{
+public:
+    explicit batch(std::vector<batch_member<Data>> members) : members_{std::move(members)} {}
+
+    std::size_t size() const { return members_.size(); }
+    auto begin() const { return members_.begin(); }
+    auto end() const { return members_.end(); }
+
+    /// As step_context::sql(), in the same transaction.
+    template <class... Args>
+    pqxx::result sql(std::string_view text, Args const&... args)
+    {
+        return members_.front().ctx.sql(text, args...);
+    }
+
+private:
+    std::vector<batch_member<Data>> members_;
+};
+
+/// A step that does a whole batch at once. It does what execute() would do for each, or says one_by_one(); an exception is
+/// one_by_one() too. execute() is still called: for a delivery that comes alone, after a failure, and for a retry.
+template <class Data>
+class batch_step
+{
+public:
+    virtual ~batch_step() = default;
+    virtual batch_outcome execute_batch(batch<Data>& all) const = 0;
+};
+
+}  // namespace skald

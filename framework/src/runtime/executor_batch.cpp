@@ -1,0 +1,249 @@
+// Many deliveries in one transaction: claimed together, run one after the other, committed once. Where one of them does not
+// end well nothing of the transaction remains, and they run in turn, each under a savepoint: then the bad one is undone
+// alone, and the good ones commit. See docs/protocol.md, "Many deliveries, one transaction".
+#include "runtime/step_delivery.hpp"
+
+#include "core/failpoint.hpp"
+#include "runtime/hand_over.hpp"
+
+#include <array>
+#include <deque>
+#include <map>
+#include <memory>
+#include <utility>
+
+namespace skald::runtime {
+namespace {
+
+using namespace std::chrono_literals;
+
+// How long a batch waits for one of its keys that another transaction has. Alone a delivery may wait longer.
+constexpr auto batch_wait = 100ms;
+
+// PostgreSQL keeps the numbers of 64 subtransactions at hand; more make every other session's look at a row slower.
+constexpr std::size_t savepoints_max = 64;
+
+// One of the batch did not end well. Which one, and how, is found out when they run in turn.
+struct spoilt
+{};
+
+}  // namespace
+
+struct executor::batch
+{
+    struct member
+    {
+        std::size_t place{};  // among the deliveries
+        step_delivery work;
+    };
+
+    std::vector<member> members;
+    std::vector<std::string> notes;
+    std::vector<std::size_t> places_of_notes;
+
+    std::vector<member> take(std::size_t max);
+};
+
+// The first of them, and as many of each step as go into one transaction; the others stay for the next.
+std::vector<executor::batch::member> executor::batch::take(std::size_t max)
+{
+    std::vector<member> taken, left;
+    std::map<registered_step const*, std::size_t> counts;
+    for (auto& one : members) {
+        bool const fits = taken.size() < max && ++counts[one.work.hosted] <= one.work.hosted->batch_max;
+        (fits ? taken : left).push_back(std::move(one));
+    }
+    members = std::move(left);
+    return taken;
+}
+
+std::vector<bool> executor::settle_batch(std::span<ports::delivery const> deliveries)
+{
+    std::vector<bool> settled(deliveries.size());
+    batch calm, troubled;
+    for (std::size_t place = 0; place < deliveries.size(); ++place) {
+        if (auto note = read_progress(deliveries[place])) {
+            calm.notes.push_back(*std::move(note));
+            calm.places_of_notes.push_back(place);
+        }
+        else if (auto work = read_step(deliveries[place]); work && work->hosted->batch_max > 1) {
+            auto& group = often_spoils(*work->hosted) ? troubled : calm;
+            group.members.push_back({place, *std::move(work)});
+        }
+    }
+    while (!calm.members.empty() || !calm.notes.empty()) settle_together(calm, settled);
+    while (!troubled.members.empty()) settle_in_turn(troubled, settled);
+    return settled;
+}
+
+void executor::settle_together(batch& all, std::vector<bool>& settled)
+{
+    batch now{all.take(savepoints_max), std::exchange(all.notes, {}), std::exchange(all.places_of_notes, {})};
+    try {
+        for (auto const place : try_together(now)) settled[place] = true;
+        return;
+    }
+    catch (spoilt const&) {
+        store_.rollback();
+        SKALD_FAILPOINT("batch.spoilt");
+    }
+    catch (...) {
+        store_.rollback();
+        throw;
+    }
+    // The notes are left to be taken in alone: it may be one of them that can't be.
+    if (!now.members.empty()) settle_in_turn(now, settled);
+}
+
+// The places of those that are settled. What needs more than a step to be run is left to be settled alone.
+std::vector<std::size_t> executor::try_together(batch& now)
+try {
+    ports::changes changes;
+    if (!now.notes.empty()) changes.progress.push_back(join_arrays(now.notes));
+    auto done = now.places_of_notes;
+    if (now.members.empty()) {
+        store_.write(changes);
+        SKALD_FAILPOINT("progress.noted");
+        return done;
+    }
+
+    std::vector<ports::claim_item> items;
+    for (auto const& one : now.members) items.push_back(one.work.item());
+    auto const claimed = store_.begin(items, batch_wait);
+    SKALD_FAILPOINT("batch.claimed");
+    std::vector<step_delivery const*> to_run;
+    for (std::size_t n = 0; n < items.size(); ++n)
+        if (is_settled_together(now.members[n].work, claimed[n], to_run)) done.push_back(now.members[n].place);
+
+    run_together(to_run, changes);
+    SKALD_FAILPOINT("batch.ran");
+    if (to_run.empty() && changes.progress.empty()) store_.rollback();
+    else commit(changes);
+    SKALD_FAILPOINT("batch.committed");
+    for (auto const* work : to_run) learn(*work->hosted, false);
+    if (!to_run.empty()) log_.debug("batch.completed", {{"deliveries", items.size()}, {"ran", to_run.size()}});
+    return done;
+}
+catch (ports::fault const& met) {
+    // What can't be told, or is away, is for the lane. All else one of them meets again, in turn.
+    if (met.kind == ports::fault_kind::in_doubt || met.kind == ports::fault_kind::connection_lost) throw;
+    throw spoilt{};
+}
+
+bool executor::is_settled_together(step_delivery const& work, ports::claim_answer const& claimed,
+                                   std::vector<step_delivery const*>& to_run)
+{
+    switch (claimed.verdict) {
+    case ports::verdict::fresh:
+        to_run.push_back(&work);
+        return true;
+    case ports::verdict::duplicate:
+        SKALD_FAILPOINT("step.duplicate");
+        return true;
+    case ports::verdict::cancelled:
+        // A record of its own says `completed` in this transaction, which must not be committed so.
+        if (claimed.held) throw spoilt{};
+        return true;
+    case ports::verdict::in_flight:
+        // One key that somebody has is enough for the store to claim none of them.
+        throw spoilt{};
+    case ports::verdict::retry:
+    case ports::verdict::paused:
+    case ports::verdict::mismatch:
+        return false;
+    }
+    return false;
+}
+
+void executor::run_together(std::vector<step_delivery const*> const& to_run, ports::changes& changes)
+try {
+    std::map<registered_step const*, std::vector<step_delivery const*>> at_once;
+    for (auto const* work : to_run) {
+        bool const is_forward = work->envelope.itinerary.position.direction == core::direction::forward;
+        if (is_forward && work->hosted->step->does_batches()) at_once[work->hosted].push_back(work);
+        else run_in_batch(std::array{work}, changes);
+    }
+    for (auto const& [hosted, works] : at_once) run_in_batch(works, changes);
+    merge_reports(changes);
+}
+catch (ports::fault const&) {
+    throw;
+}
+catch (...) {
+    throw spoilt{};
+}
+
+// Deliveries of one step: by its execute_batch() where they are several, else by execute() or compensate().
+void executor::run_in_batch(std::span<step_delivery const* const> works, ports::changes& changes)
+{
+    std::vector<std::unique_ptr<detail::step_run>> runs;
+    std::deque<step_context> contexts;  // which have addresses
+    std::vector<detail::member_run> members;
+    for (auto const* work : works) {
+        auto const& saga = work->envelope.saga;
+        runs.push_back(work->hosted->step->read(work->delivery->message.body));
+        contexts.emplace_back(store_.unit(), saga.scope, saga.key, work->key().text(), 1);
+        members.push_back({contexts.back(), *runs.back()});
+    }
+    if (works.size() > 1) {
+        if (works.front()->hosted->step->execute_batch(members) != batch_outcome::all_done) throw spoilt{};
+    }
+    else if (works.front()->envelope.itinerary.position.direction == core::direction::back) {
+        runs.front()->compensate(contexts.front());
+    }
+    else if (!runs.front()->execute(contexts.front()).is_done()) {
+        throw spoilt{};
+    }
+    ports::claim_answer const fresh{ports::verdict::fresh, 1, true, {}, {}};
+    for (std::size_t n = 0; n < works.size(); ++n) {
+        auto const& e = works[n]->envelope;
+        add_published(changes, e.saga, e.definition, contexts[n].key(), contexts[n].published());
+        add_transition(changes, *works[n], fresh, core::event::completed, "", runs[n]->data());
+    }
+}
+
+// Each under a savepoint of one transaction, as if it were alone. Nothing leaves before that commits.
+void executor::settle_in_turn(batch& all, std::vector<bool>& settled)
+{
+    auto members = all.take(savepoints_max);
+    std::vector<std::size_t> done;
+    store_.begin_batch();
+    in_turn_ = true;
+    try {
+        for (auto& one : members) {
+            if (try_in_turn(one.work)) done.push_back(one.place);
+            if (!store_.batch_is_open()) break;
+        }
+        in_turn_ = false;
+        SKALD_FAILPOINT("batch.ran_in_turn");
+        store_.commit_batch();
+    }
+    catch (ports::fault const& met) {
+        in_turn_ = false;
+        leaving_.clear();
+        store_.rollback_batch();
+        if (met.kind == ports::fault_kind::in_doubt || met.kind == ports::fault_kind::connection_lost) throw;
+        return;  // all of them are left to be settled alone
+    }
+    SKALD_FAILPOINT("batch.committed_in_turn");
+    for (auto& [departure, changes] : std::exchange(leaving_, {})) departure.hand_over(changes);
+    for (auto const place : done) settled[place] = true;
+}
+
+bool executor::try_in_turn(step_delivery& work)
+try {
+    settle_step(work, batch_wait);
+    return true;
+}
+catch (ports::fault const& met) {
+    store_.rollback();
+    if (met.kind == ports::fault_kind::connection_lost) throw;
+    return false;
+}
+catch (std::exception const& error) {
+    store_.rollback();
+    log_.warning("delivery.not_settled", {{"id", work.delivery->message.id}, {"error", error.what()}});
+    return false;
+}
+
+}  // namespace skald::runtime

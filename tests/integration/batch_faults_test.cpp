@@ -1,0 +1,193 @@
+// Many deliveries in one transaction, where a step does what it must not, or the database fails under them: no neighbour is
+// harmed, and nothing is done twice.
+#include "runtime/executor.hpp"
+#include "support/busy_depot.hpp"
+#include "support/doubtful_store.hpp"
+
+#include <doctest/doctest.h>
+
+#include <thread>
+
+using namespace std::chrono_literals;
+using skald::test::busy_depot;
+using skald::test::name_parcels;
+using skald::test::note;
+using skald::test::parcel;
+
+namespace {
+
+// What a step may send that ends a transaction of which it is not the owner; and whether it goes on afterwards.
+struct rogue
+{
+    char const* sql;
+    bool hides_the_error;
+};
+
+constexpr rogue rogues[]{
+    {"COMMIT", false},   {"COMMIT", true},         {"ROLLBACK", false},      {"ROLLBACK", true},
+    {"END", true},       {"COMMIT AND CHAIN", true}, {"ROLLBACK AND CHAIN", true}, {"ROLLBACK; BEGIN", true},
+    {"COMMIT; BEGIN", true}, {"ROLLBACK; BEGIN READ WRITE", true}, {"PREPARE TRANSACTION 'x'", true},
+};
+
+}  // namespace
+
+TEST_CASE("G9: a step that ends the transaction in the middle of a batch harms none of its neighbours")
+{
+    for (auto const& one : rogues) {
+        CAPTURE(one.sql);
+        CAPTURE(one.hides_the_error);
+        busy_depot d;
+        name_parcels(d);
+        d.weigh = [&](skald::step_context& ctx, parcel& p) -> skald::outcome {
+            note(ctx, "weigh:" + p.id);
+            if (p.id != "p3") return skald::done();
+            try {
+                ctx.tx().exec(one.sql);
+            }
+            catch (std::exception const&) {
+                if (!one.hides_the_error) throw;
+            }
+            return skald::done();
+        };
+        d.start_all(6);
+        d.run_all();
+        // Each of the others once, whatever became of the one.
+        CHECK(d.db().one("SELECT count(*) FROM effect WHERE what LIKE 'weigh:%' AND what <> 'weigh:p3'") == "5");
+        CHECK(d.db().one("SELECT count(*) FROM effect WHERE what LIKE 'sign:%' AND what <> 'sign:p3'") == "5");
+        CHECK(d.once_each());
+        CHECK(d.db().one("SELECT count(*) FROM skald.saga WHERE status = 'completed' AND key <> 'p3'") == "5");
+        CHECK(d.db().one("SELECT status FROM skald.saga WHERE key = 'p3'") != "completed");
+    }
+}
+
+TEST_CASE("what a step writes behind its own ROLLBACK does not get in")
+{
+    busy_depot d;
+    name_parcels(d);
+    d.weigh = [&](skald::step_context& ctx, parcel& p) -> skald::outcome {
+        if (p.id == "p2") ctx.tx().exec("ROLLBACK");
+        note(ctx, "weigh:" + p.id);
+        return skald::done();
+    };
+    d.start_all(4);
+    d.run_all();
+    CHECK(d.counts() == "load 3, pack 4, sign 3, weigh 3");
+    CHECK(d.once_each());
+    CHECK(d.parked() == "depot|transaction_ended|1");
+}
+
+TEST_CASE("a constraint that fails only at COMMIT fails one attempt, and the others are done")
+{
+    busy_depot d;
+    name_parcels(d);
+    d.db().run("CREATE TABLE parent (id int PRIMARY KEY); CREATE TABLE child (id int REFERENCES parent DEFERRABLE "
+               "INITIALLY DEFERRED)");
+    d.weigh = [](skald::step_context& ctx, parcel& p) -> skald::outcome {
+        note(ctx, "weigh:" + p.id);
+        if (p.id == "p1") ctx.sql("INSERT INTO child VALUES (1)");
+        return skald::done();
+    };
+    d.start_all(5);
+    d.run_all();
+    CHECK(d.counts() == "load 4, pack 5, sign 4, undo pack 1, weigh 4");
+    CHECK(d.once_each());
+    CHECK(d.db().one("SELECT status || '|' || attempts FROM skald.idempotency WHERE key = 'p1' AND step = 'weigh'") ==
+          "rejected|3");
+    CHECK(d.db().one("SELECT max(attempts) FROM skald.idempotency WHERE key <> 'p1'") == "1");
+}
+
+TEST_CASE("a connection that dies in the middle of a batch costs no attempt")
+{
+    busy_depot d;
+    name_parcels(d);
+    bool died = false;
+    d.weigh = [&](skald::step_context& ctx, parcel& p) -> skald::outcome {
+        note(ctx, "weigh:" + p.id);
+        if (p.id == "p2" && !std::exchange(died, true)) {
+            auto const pid = ctx.tx().exec("SELECT pg_backend_pid()")[0][0].as<std::string>();
+            d.db().run("SELECT pg_terminate_backend(" + pid + ")");
+            ctx.tx().exec("SELECT 1");
+        }
+        return skald::done();
+    };
+    d.start_all(4);
+    d.step();
+    d.at("depot").relay_due();
+    CHECK(d.at("depot").settle_many() == 4);
+    CHECK(died);
+    d.run_all();
+    CHECK(d.counts() == "load 4, pack 4, sign 4, weigh 4");
+    CHECK(d.once_each());
+    CHECK(d.db().one("SELECT max(attempts) FROM skald.idempotency") == "1");
+    CHECK(d.sagas() == "completed 4");
+}
+
+TEST_CASE("F2, G10: a batch whose COMMIT is in doubt is settled one by one, and each is done once")
+{
+    using loses = skald::test::doubtful_store::loses;
+    for (auto const loss : {loses::the_answer, loses::the_commit})
+        for (bool const in_turn : {false, true}) {
+            CAPTURE(static_cast<int>(loss));
+            CAPTURE(in_turn);
+            busy_depot d;
+            name_parcels(d);
+            d.pack = [&](skald::step_context& ctx, parcel& p) -> skald::outcome {
+                note(ctx, "pack:" + p.id);
+                if (in_turn && p.id == "p2") return skald::reject("no");
+                return skald::done();
+            };
+            d.start_all(4);
+            d.at("depot").relay_due();
+            skald::test::doubtful_store store{d.db().url()};
+            auto apart = d.at("depot").executor_on(store);
+            auto const all = d.at("depot").take_all();
+            REQUIRE(all.size() == 4);
+            store.next = loss;
+            CHECK_THROWS_AS(apart.settle_batch(all), skald::ports::fault);
+            for (auto const& one : all) apart.settle(one);
+            CHECK(d.counts() == (in_turn ? "pack 3" : "pack 4"));
+            d.run_all();
+            CHECK(d.once_each());
+            CHECK(d.sagas() == (in_turn ? "compensated 1, completed 3" : "completed 4"));
+        }
+}
+
+TEST_CASE("two batches that take the same rows in opposite order both come to their end")
+{
+    busy_depot d;
+    name_parcels(d);
+    d.db().run("CREATE TABLE shelf (id int PRIMARY KEY, n int); INSERT INTO shelf SELECT i, 0 FROM generate_series(1, 8) i");
+    d.pack = [](skald::step_context& ctx, parcel& p) -> skald::outcome {
+        note(ctx, "pack:" + p.id);
+        // The first eight go up the shelves, the others down.
+        ctx.sql("UPDATE shelf SET n = n + 1 WHERE id = $1", p.weight <= 8 ? p.weight : 17 - p.weight);
+        ctx.sql("SELECT pg_sleep(0.002)");
+        return skald::done();
+    };
+    d.start_all(16);
+    d.at("depot").relay_due();
+    auto all = d.at("depot").take_all();
+    REQUIRE(all.size() == 16);
+    std::ranges::sort(all, {}, [](auto const& one) {
+        return std::stoi(one.message.id.substr(1, one.message.id.find(':') - 1));
+    });
+    auto const settle = [&](std::span<skald::ports::delivery const> part) {
+        skald::postgres::postgres_store store{{.url = d.db().url()}};
+        auto lane = d.at("depot").executor_on(store);
+        auto const settled = lane.settle_batch(part);
+        for (std::size_t n = 0; n < part.size(); ++n)
+            for (int tries = 0; !settled[n] && tries < 10; ++tries) try {
+                    lane.settle(part[n]);
+                    break;
+                }
+                catch (skald::ports::fault const&) {
+                }
+    };
+    std::thread other{[&] { settle(std::span{all}.subspan(8)); }};
+    settle(std::span{all}.first(8));
+    other.join();
+    CHECK(d.counts() == "pack 16");
+    CHECK(d.once_each());
+    CHECK(d.db().one("SELECT sum(n) FROM shelf") == "16");
+    CHECK(d.db().one("SELECT count(*) FROM skald.outbox WHERE type = 'weigh'") == "16");
+}
