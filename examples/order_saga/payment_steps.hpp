@@ -5,7 +5,7 @@
 
 namespace order_saga {
 
-class charge_payment final : public skald::compensatable_step<order>
+class charge_payment final : public skald::compensatable_step<order>, public skald::batch_step<order>
 {
     skald::outcome execute(skald::step_context& ctx, order& o) const override
     {
@@ -14,6 +14,26 @@ class charge_payment final : public skald::compensatable_step<order>
         if (paid.affected_rows() == 0) return skald::reject("insufficient funds");
         note(ctx, o, "charge");
         return skald::done();
+    }
+
+    // A whole batch in one statement. Where the wallets do not cover all of it each order is charged by itself, and hears so.
+    skald::batch_outcome execute_batch(skald::batch<order>& all) const override
+    {
+        auto wanted = nlohmann::json::array();
+        for (auto const& one : all)
+            wanted.push_back({{"id", one.data.id}, {"customer", one.data.customer}, {"cents", one.data.cents}});
+        auto const charged = all.sql(
+            "WITH wanted AS (SELECT * FROM jsonb_to_recordset($1::jsonb) AS w(id text, customer text, cents bigint)),"
+            " sums AS (SELECT customer, sum(cents) AS cents FROM wanted GROUP BY customer),"
+            // In one order, whatever the batch: two that take the same wallets must not wait for each other.
+            " locked AS MATERIALIZED (SELECT customer FROM wallet WHERE customer IN (SELECT customer FROM sums)"
+            "                          ORDER BY customer FOR NO KEY UPDATE),"
+            " paid AS (UPDATE wallet w SET cents = w.cents - s.cents FROM sums s JOIN locked USING (customer)"
+            "           WHERE w.customer = s.customer AND w.cents >= s.cents RETURNING w.customer)"
+            " INSERT INTO charge (order_id, customer, cents, kind)"
+            " SELECT w.id, w.customer, w.cents, 'charge' FROM wanted w JOIN paid USING (customer)",
+            wanted.dump());
+        return charged.affected_rows() == all.size() ? skald::all_done() : skald::one_by_one();
     }
 
     void compensate(skald::step_context& ctx, order& o) const override
