@@ -205,22 +205,22 @@ void rabbitmq_publisher::send_all(batch messages, clock::time_point until, std::
 std::vector<ports::receipt> rabbitmq_publisher::collect(milliseconds wait)
 {
     listen();
-    if (receipts_.empty() && wait > 0ms) {
-        wait_for_something(wait);
-        listen();
-    }
+    if (receipts_.empty() && wait > 0ms && !is_woken_within(wait)) listen();
     return std::exchange(receipts_, {});
 }
 
 /// Only after listen() found nothing more: rabbitmq-c and TLS keep what they have read in memory, where poll() sees
 /// nothing. Heartbeats are served by reading, so it is never long.
-void rabbitmq_publisher::wait_for_something(milliseconds wait)
+/// True where it was interrupted and nothing else happened: then somebody has something to send, and that goes first.
+bool rabbitmq_publisher::is_woken_within(milliseconds wait)
 {
     auto longest = std::min<milliseconds>(wait, 1s);
     if (!waiting_.empty()) longest = std::min(longest, time_left(waiting_.front().until));
     std::array<pollfd, 2> ready{{{wake_.descriptor(), POLLIN, 0}, {session_ ? session_->socket() : -1, POLLIN, 0}}};
     ::poll(ready.data(), ready.size(), static_cast<int>(longest.count()));
-    if (ready[0].revents != 0) wake_.clear();
+    if (ready[0].revents == 0) return false;
+    wake_.clear();
+    return ready[1].revents == 0;
 }
 
 void rabbitmq_publisher::harvest()

@@ -58,7 +58,7 @@ private:
     void note_blocking();
     bool make_room(clock::time_point until);
     void send_all(batch messages, clock::time_point until, std::size_t& dealt_with);
-    void wait_for_something(std::chrono::milliseconds wait);
+    bool is_woken_within(std::chrono::milliseconds wait);
     void harvest();
     void give_up_overdue();
     void give_up(std::vector<std::int64_t> const& rows, std::string const& why);
