@@ -106,7 +106,8 @@ double publish_by_skald(bench& b)
 void compare_publishers(bench& b)
 {
     drained const queue{b};
-    fmt::print("publish with confirms, {} B, persistent, quorum queue, {} unconfirmed at most; messages/s\n", body_bytes, window);
+    fmt::print("publish with confirms, {} B, persistent, quorum queue, {} unconfirmed at most; messages/s\n",
+               body_bytes, window);
     fmt::print("{:>8} {:>10} {:>10} {:>8}\n", "round", "by hand", "Skald", "of it");
     std::string rounds;
     for (int round = 1; round <= b.chosen.rounds; ++round) {
@@ -184,7 +185,8 @@ try {
     relay_bench::options chosen;
     CLI::App app{"What the relay and its publisher can do. bench/relay.sh calls it."};
     app.add_option("--rows", chosen.rows, "of a backlog")->check(CLI::Range(1'000, 100'000'000));
-    app.add_option("--messages", chosen.messages, "for each figure of a publisher")->check(CLI::Range(1'000, 100'000'000));
+    app.add_option("--messages", chosen.messages, "for each figure of a publisher")
+        ->check(CLI::Range(1'000, 100'000'000));
     app.add_option("--rounds", chosen.rounds, "of each publisher")->check(CLI::Range(1, 100));
     app.add_option("--json", chosen.json, "write the figures to this file");
     CLI11_PARSE(app, argc, argv);

@@ -19,8 +19,8 @@ raw_connection::raw_connection(skald::rabbitmq::address const& where) : state_{a
     auto* const socket = amqp_tcp_socket_new(state_.get());
     if (amqp_socket_open(socket, node.host.c_str(), node.port) != AMQP_STATUS_OK)
         throw std::runtime_error{"no connection to the broker"};
-    auto const reply = amqp_login(state_.get(), where.vhost.c_str(), 8, AMQP_DEFAULT_FRAME_SIZE, 0, AMQP_SASL_METHOD_PLAIN,
-                                  where.user.c_str(), where.password.c_str());
+    auto const reply = amqp_login(state_.get(), where.vhost.c_str(), 8, AMQP_DEFAULT_FRAME_SIZE, 0,
+                                  AMQP_SASL_METHOD_PLAIN, where.user.c_str(), where.password.c_str());
     if (reply.reply_type != AMQP_RESPONSE_NORMAL) throw std::runtime_error{"the broker lets nobody in"};
     amqp_channel_open(state_.get(), 1);
     check("opening a channel");
@@ -37,7 +37,8 @@ std::uint64_t raw_connection::read_confirm()
     for (;;) {
         amqp_frame_t frame{};
         amqp_maybe_release_buffers(state_.get());
-        if (amqp_simple_wait_frame(state_.get(), &frame) != AMQP_STATUS_OK) throw std::runtime_error{"reading a confirm"};
+        if (amqp_simple_wait_frame(state_.get(), &frame) != AMQP_STATUS_OK)
+            throw std::runtime_error{"reading a confirm"};
         if (frame.frame_type != AMQP_FRAME_METHOD) continue;
         if (frame.payload.method.id != AMQP_BASIC_ACK_METHOD) throw std::runtime_error{"something else than a confirm"};
         auto const& ack = *static_cast<amqp_basic_ack_t const*>(frame.payload.method.decoded);

@@ -82,7 +82,8 @@ TEST_CASE("what a step commits is sent from memory, no relay takes its row meanw
     sending_payments p;
     p.executor.settle(p.charge);
     CHECK(p.rows() == "2");  // the next step's message, and word to the home
-    CHECK(p.db().one("SELECT count(*) FROM skald.outbox WHERE due_at > clock_timestamp() + interval '59 minutes'") == "2");
+    CHECK(p.db().one("SELECT count(*) FROM skald.outbox WHERE due_at > clock_timestamp() + interval '59 minutes'") ==
+          "2");
     CHECK(p.shop.at("payments").relay_due() == 0);
     CHECK(p.at_broker() == 0);
     p.send();

@@ -51,8 +51,8 @@ struct marked_outbox
     /// So many messages come and go.
     void pass(int count)
     {
-        db.run("SELECT skald.enqueue('shipping', 's', 'k' || i, '{}') FROM generate_series(1, " + std::to_string(count) +
-               ") AS i");
+        db.run("SELECT skald.enqueue('shipping', 's', 'k' || i, '{}') FROM generate_series(1, " +
+               std::to_string(count) + ") AS i");
         while (!rows.take(1'000).empty()) rows.settle_all();
     }
 
@@ -102,7 +102,8 @@ TEST_CASE("R4: the mark stays below a row whose transaction has not ended, howev
     CHECK(o.take() == "slow ");
 }
 
-TEST_CASE("R4: a transaction that has read the table, or writes others, holds the mark back no more than one that ended")
+TEST_CASE(
+    "R4: a transaction that has read the table, or writes others, holds the mark back no more than one that ended")
 {
     marked_outbox o;
     pqxx::connection slow{o.db.url()};

@@ -140,8 +140,14 @@ TEST_CASE("a commit that fails, or is in doubt, hands nothing over and gives its
 TEST_CASE("what there is no room for is left to the relay, which is woken, until there is room again")
 {
     hand_over_bench b;
-    SUBCASE("by number") { b.options.messages_max = 2; }
-    SUBCASE("by size") { b.options.bytes_max = 1'500; }
+    SUBCASE("by number")
+    {
+        b.options.messages_max = 2;
+    }
+    SUBCASE("by size")
+    {
+        b.options.bytes_max = 1'500;
+    }
     auto sender = b.sender();
     sender.turn(0ms);
     CHECK(is_handed_over(b.commit({1, 2})));

@@ -14,9 +14,10 @@ using clock = std::chrono::steady_clock;
 }  // namespace
 
 relay::relay(relay_options options, std::vector<std::reference_wrapper<ports::outbox>> outboxes,
-             ports::publisher& publisher, outbound& out, stop_flag const& stop, core::logger& log, std::mt19937_64 random)
-    : options_{options}, free_{std::move(outboxes)}, publisher_{publisher}, out_{out}, stop_{stop}, log_{log},
-      random_{random}
+             ports::publisher& publisher, outbound& out, stop_flag const& stop, core::logger& log,
+             std::mt19937_64 random)
+    : options_{options}, free_{std::move(outboxes)},
+      publisher_{publisher}, out_{out}, stop_{stop}, log_{log}, random_{random}
 {}
 
 void relay::run()
@@ -27,7 +28,8 @@ void relay::run()
         write_down_answers();
         if (may_be_due || clock::now() >= next_look) {
             if (try_to_move() > 0) continue;  // there may be more
-            next_look = clock::now() + (failures_in_a_row_ > 0 ? backoff_.wait(failures_in_a_row_, random_) : options_.poll);
+            next_look =
+                clock::now() + (failures_in_a_row_ > 0 ? backoff_.wait(failures_in_a_row_, random_) : options_.poll);
         }
         if (stop_.stopped()) break;
         auto const left = std::chrono::ceil<std::chrono::milliseconds>(next_look - clock::now());

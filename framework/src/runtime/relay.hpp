@@ -26,7 +26,7 @@ namespace skald::runtime {
 struct relay_options
 {
     std::size_t batch_max{500};
-    std::chrono::milliseconds poll{200};       // the guarantee; the wake-up is the speed
+    std::chrono::milliseconds poll{200};        // the guarantee; the wake-up is the speed
     std::chrono::milliseconds deadline{5'000};  // for the confirms of a batch, while its rows are taken
     core::backoff put_off{std::chrono::milliseconds{250}, std::chrono::milliseconds{15'000}};
 };
@@ -37,8 +37,8 @@ class relay
 public:
     /// With two outboxes (connections to the same table) a batch is fetched and sent while the one before awaits its
     /// confirms; with one they take turns.
-    relay(relay_options options, std::vector<std::reference_wrapper<ports::outbox>> outboxes, ports::publisher& publisher,
-          outbound& out, stop_flag const& stop, core::logger& log, std::mt19937_64 random);
+    relay(relay_options options, std::vector<std::reference_wrapper<ports::outbox>> outboxes,
+          ports::publisher& publisher, outbound& out, stop_flag const& stop, core::logger& log, std::mt19937_64 random);
 
     /// Until `stop`, and then once more for what was committed last.
     void run();
@@ -66,8 +66,8 @@ private:
     void note(ports::receipt&& receipt);
     void settle(batch const& answered);
     void release_all() noexcept;
-    ports::outbox::put_off put_off(std::int64_t row, int attempts, std::string const& key, std::string const& destination,
-                                   std::string const& reason);
+    ports::outbox::put_off put_off(std::int64_t row, int attempts, std::string const& key,
+                                   std::string const& destination, std::string const& reason);
     void tell_trouble(std::string const& trouble);
 
     relay_options options_;

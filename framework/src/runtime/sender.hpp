@@ -26,7 +26,8 @@ struct sender_options
 class sender
 {
 public:
-    sender(sender_options options, outbound& out, ports::publisher& publisher, stop_flag const& stop, core::logger& log);
+    sender(sender_options options, outbound& out, ports::publisher& publisher, stop_flag const& stop,
+           core::logger& log);
 
     /// Until `stop`, and then until everything that was handed over has its answer, or for `deadline`.
     void run();
