@@ -19,6 +19,7 @@ struct marked_outbox
 {
     explicit marked_outbox(std::chrono::milliseconds sweep_every = 1h) : mark{std::make_shared<low_water>(sweep_every)}
     {
+        looks.run(skald::postgres::outbox_plans);
         rows.take(1);  // the first search is from the beginning
     }
 

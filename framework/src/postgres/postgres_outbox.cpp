@@ -16,10 +16,6 @@ namespace {
 // A delete that a crash forgets is a message published twice, which the guard absorbs: no need to wait for the disk.
 constexpr auto begin_without_flush = "BEGIN; SET LOCAL synchronous_commit = off;";
 
-// The table's statistics say nothing of its next moment: it is empty one minute, and has a million rows the next. A plan
-// that reads more of it than it takes is never right.
-constexpr auto by_index = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off";
-
 // What one batch may hold in memory, whatever its rows weigh.
 constexpr std::int64_t bytes_max = 8 * 1024 * 1024;
 
@@ -67,7 +63,7 @@ void postgres_outbox::connect()
 {
     connection_.reset();
     connection_ = std::make_unique<connection>(options_);
-    connection_->run(by_index);
+    connection_->run(outbox_plans);
 }
 
 std::vector<ports::outbox::row> postgres_outbox::take(std::size_t max)
