@@ -83,6 +83,7 @@ private:
     void run_together(std::vector<step_delivery const*> const& to_run, ports::changes& changes);
     void run_in_batch(std::span<step_delivery const* const> works, ports::changes& changes);
     void settle_in_turn(batch& all, std::vector<bool>& settled);
+    void abandon_batch() noexcept;
     bool try_in_turn(step_delivery& work);
     bool often_spoils(registered_step const& step) const;
     void learn(registered_step const& step, bool spoils);

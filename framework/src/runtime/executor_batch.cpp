@@ -219,15 +219,26 @@ void executor::settle_in_turn(batch& all, std::vector<bool>& settled)
         store_.commit_batch();
     }
     catch (ports::fault const& met) {
-        in_turn_ = false;
-        leaving_.clear();
-        store_.rollback_batch();
+        abandon_batch();
         if (met.kind == ports::fault_kind::in_doubt || met.kind == ports::fault_kind::connection_lost) throw;
         return;  // all of them are left to be settled alone
     }
+    catch (...) {
+        abandon_batch();
+        throw;
+    }
+    auto leaving = std::exchange(leaving_, {});
     SKALD_FAILPOINT("batch.committed_in_turn");
-    for (auto& [departure, changes] : std::exchange(leaving_, {})) departure.hand_over(changes);
+    for (auto& [departure, changes] : leaving) departure.hand_over(changes);
     for (auto const place : done) settled[place] = true;
+}
+
+// Whoever settles the next delivery must not find itself in a transaction that nobody will commit.
+void executor::abandon_batch() noexcept
+{
+    in_turn_ = false;
+    leaving_.clear();
+    store_.rollback_batch();
 }
 
 bool executor::try_in_turn(step_delivery& work)

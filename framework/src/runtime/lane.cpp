@@ -31,9 +31,6 @@ void lane::settle_all(std::vector<ports::delivery> const& all)
 {
     auto const settled = all.size() > 1 ? try_to_settle_together(all) : std::vector<bool>(all.size());
     for (std::size_t n = 0; n < all.size(); ++n)
-        if (settled[n]) deliveries_.ack(all[n].tag);  // after COMMIT, and only then
-    SKALD_FAILPOINT_IF(std::ranges::find(settled, true) != settled.end(), "batch.acked");
-    for (std::size_t n = 0; n < all.size(); ++n)
         if (!settled[n]) settle(all[n]);
 }
 
@@ -41,7 +38,11 @@ void lane::settle_all(std::vector<ports::delivery> const& all)
 std::vector<bool> lane::try_to_settle_together(std::vector<ports::delivery> const& all)
 try {
     SKALD_MUTANT("ack_before_commit", for (auto const& d : all) deliveries_.ack(d.tag));
-    return executor_.settle_batch(all);
+    auto settled = executor_.settle_batch(all);
+    for (std::size_t n = 0; n < all.size(); ++n)
+        if (settled[n]) deliveries_.ack(all[n].tag);  // after COMMIT, and only then
+    SKALD_FAILPOINT_IF(std::ranges::find(settled, true) != settled.end(), "batch.acked");
+    return settled;
 }
 catch (std::exception const& error) {
     log_.warning("batch.not_settled", {{"deliveries", all.size()}, {"error", error.what()}});
