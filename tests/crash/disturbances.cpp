@@ -24,6 +24,7 @@ void run::disturb()
 {
     repeat_captured();
     if (was_disturbed_) return;
+    if (goes_.companions > 0) come_together();
     if (goes_.besides == disturbance::busy &&
         value(
             payments,
@@ -70,11 +71,13 @@ void run::repeat_captured()
         return static_cast<std::size_t>(std::ranges::find(services, name) - services.begin());
     };
     for (auto& message : shop_.hands().take_captured()) {
-        if (!message.id().starts_with(key_ + ':')) continue;
+        auto const order =
+            std::ranges::find_if(placed_, [&](auto const& one) { return message.id().starts_with(one.key + ':'); });
+        if (order == placed_.end()) continue;
         bool const is_new = ++seen_messages_[message.id() + message.destination + message.body] == 1;
         auto const type = message.type();
         auto const parent = [&](std::size_t service, std::string const& step) {
-            if (is_new && value(service, "SELECT count(*) FROM skald.idempotency WHERE key = " + sql_text(key_) +
+            if (is_new && value(service, "SELECT count(*) FROM skald.idempotency WHERE key = " + sql_text(order->key) +
                                              " AND step = " + sql_text(step)) == "0")
                 result_.broken.push_back("I9 a ghost: " + message.id() + " was sent, and " + step +
                                          " has not committed");
@@ -85,7 +88,9 @@ void run::repeat_captured()
         if (is_new && !type.starts_with("skald.")) captured_.push_back(message);
         if (!is_new || goes_.besides != disturbance::twice) continue;
         shop_.hands().send(message);
-        if (type != "skald.progress") acks_expected_[number_of_service(message.destination)] += 2;
+        if (type == "skald.progress") continue;
+        acks_expected_[number_of_service(message.destination)] += 2;
+        ++copies_[number_of_service(message.destination)];
     }
 }
 

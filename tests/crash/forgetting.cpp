@@ -69,7 +69,7 @@ void run::forget()
     bool const by_sweeps = goes_.besides == disturbance::swept;
     if (was_disturbed_ || !shop_.look_after() || !is_quiet()) return;
     if (stage_ == 0) {
-        if (!customer_->answer() ||
+        if (!placed_.front().client->answer() ||
             value(orders, "SELECT count(*) FROM skald.saga WHERE status = 'completed' AND key = " + sql_text(key_)) ==
                 "0")
             return;
@@ -87,8 +87,8 @@ void run::forget()
     if (stage_ == 2) {
         if (!are_copies_acked() && clock::now() < copies_until_) return;
         // What came twice is in nobody's plan any more, and would never be forgotten: there is no need to wait for it.
-        judge_payments();
-        judge_shipping();
+        judge_payments(placed_.front());
+        judge_shipping(placed_.front());
         was_disturbed_ = !result_.broken.empty();
         if (was_disturbed_) return;
         age(by_sweeps ? days_beyond(goes_.besides) : days_beyond(goes_.besides) - within);
@@ -109,9 +109,13 @@ void run::send_copies()
 {
     repeat_captured();
     for (std::size_t i = 0; i < services.size(); ++i) acks_expected_[i] = shop_.arms(i).hits()["step.acked"];
+    for (std::size_t i = 0; i < services.size(); ++i) copies_[i] = shop_.arms(i).hits()["step.duplicate"];
     for (auto const& message : captured_) {
         shop_.hands().send(message);
-        for (std::size_t i = 0; i < services.size(); ++i) acks_expected_[i] += services[i] == message.destination;
+        for (std::size_t i = 0; i < services.size(); ++i) {
+            acks_expected_[i] += services[i] == message.destination;
+            copies_[i] += services[i] == message.destination;
+        }
     }
 }
 

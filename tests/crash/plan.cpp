@@ -20,6 +20,14 @@ unsigned covered(std::map<std::string_view, hit_counts> const& seen, way const& 
     return base == seen.end() ? 0 : count_in(base->second, place, point);
 }
 
+/// Whether a run at this point is of use: two deliveries of one order, or in a place where nobody sees to it, come together
+/// by chance only; and for many orders the other points are what they are for one.
+bool is_worth_a_run(way const& goes, std::size_t place, std::string_view point)
+{
+    constexpr std::size_t payments = 1;
+    return point.starts_with("batch.") == (goes.companions > 0) && (goes.companions == 0 || place == payments);
+}
+
 }  // namespace
 
 std::string plan::name() const
@@ -60,9 +68,11 @@ std::vector<plan> make_matrix(std::map<std::string_view, hit_counts> const& seen
         auto const counts = seen.find(goes.name);
         if (counts == seen.end()) continue;
         for (std::size_t place = 0; place < places.size(); ++place)
-            for (auto const& [point, count] : counts->second[place])
+            for (auto const& [point, count] : counts->second[place]) {
+                if (!is_worth_a_run(goes, place, point)) continue;
                 for (auto hit = covered(seen, goes, place, point) + 1; hit <= std::min(count, hits_max); ++hit)
                     for (auto const action : actions) matrix.push_back({point, std::string{action}, hit, &goes, place});
+            }
     }
     return matrix;
 }

@@ -1,7 +1,5 @@
 #include "run.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <sstream>
 
 namespace skald::crash {
@@ -22,6 +20,8 @@ run::run(shop_world& shop, plan what, int number, std::chrono::milliseconds pati
       older_{"older-" + std::to_string(number)}, stuck_{"stuck-" + std::to_string(number)}
 {
     result_.what = std::move(what);
+    placed_.push_back({key_, person_, item_, &goes_, nullptr, 0});
+    add_companions(number);
 }
 
 result run::execute()
@@ -32,10 +32,8 @@ result run::execute()
     if (goes_.besides == disturbance::malformed) send_malformed();
     if (goes_.besides == disturbance::overtaken) overtake();
     if (goes_.besides == disturbance::late) come_late();
-    if (!is_made_up(goes_.besides))
-        customer_ = std::make_unique<customer>(
-            shop_, key_,
-            nlohmann::json{{"customer", person_}, {"sku", item_}, {"quantity", 1}, {"cents", price}}.dump());
+    // Of many, the first is a companion: come_together() has the others follow.
+    if (!is_made_up(goes_.besides)) place(placed_.back());
 
     bool ended = wait_for(&run::is_settled, patience_);
     if (ended && !result_.what.point.empty() && wait_for(&run::has_sprung, late_hit))
@@ -55,10 +53,15 @@ result run::execute()
 
 void run::prepare()
 {
-    shop_.database(payments).ask("INSERT INTO wallet VALUES (" + sql_text(person_) + ", " +
-                                 std::to_string(goes_.money) + ')');
-    shop_.database(shipping).ask("INSERT INTO stock VALUES (" + sql_text(item_) + ", " + std::to_string(goes_.stock) +
-                                 ')');
+    shop_.set_lanes(payments, goes_.companions > 0 ? 1 : usual_lanes);
+    for (auto const& one : placed_) {
+        shop_.database(payments).ask("INSERT INTO wallet VALUES (" + sql_text(one.person) + ", " +
+                                     std::to_string(one.goes->money) + ')');
+        shop_.database(shipping).ask("INSERT INTO stock VALUES (" + sql_text(one.item) + ", " +
+                                     std::to_string(one.goes->stock) + ')');
+    }
+    if (goes_.companions > 0)
+        shop_.database(payments).ask("INSERT INTO gate VALUES (" + sql_text(placed_.back().person) + ')');
     if (goes_.besides == disturbance::unrouted) {
         shop_.hands().unbind("skald.payments", "skald", "payments");
         shop_.hands().unbind("e2e.capture", "skald", "payments");
@@ -91,8 +94,11 @@ bool run::are_copies_settled()
 
 bool run::are_copies_acked()
 {
-    for (std::size_t i = 0; i < services.size(); ++i)
-        if (shop_.arms(i).hits()["step.acked"] < acks_expected_[i]) return false;
+    // Those of a batch are acked all at once, which is one hit; but each copy was found to be one.
+    for (std::size_t i = 0; i < services.size(); ++i) {
+        auto hits = shop_.arms(i).hits();
+        if (hits["step.acked"] < acks_expected_[i] && hits["step.duplicate"] < copies_[i]) return false;
+    }
     return true;
 }
 
@@ -116,11 +122,13 @@ bool run::is_settled()
 
 bool run::is_ended()
 {
-    if (customer_ && !customer_->answer()) return false;
+    for (auto const& one : placed_)
+        if (one.client ? !one.client->answer() : !is_made_up(goes_.besides)) return false;
     if (is_forgotten(goes_.besides)) return was_disturbed_;
-    auto const status = shop_.database(orders).ask("SELECT status::text FROM skald.saga WHERE key = " + sql_text(key_));
-    if (status.empty() || (status[0][0] != "completed" && status[0][0] != "compensated" && status[0][0] != goes_.ends))
-        return false;
+    for (auto const& one : placed_) {
+        auto const status = value(orders, "SELECT min(status::text) FROM skald.saga WHERE key = " + sql_text(one.key));
+        if (status != "completed" && status != "compensated" && status != one.goes->ends) return false;
+    }
     if (goes_.besides == disturbance::overtaken) {
         // The compensation and the charge are two acks; of the last, one of the two lines may be missing after a kill.
         auto hits = shop_.arms(payments).hits();
@@ -148,22 +156,22 @@ bool run::is_quiet()
 
 std::string run::where_it_is()
 {
-    std::string text = shop_.what_happened();
+    std::string text = shop_.what_happened(), keys = sql_text(older_);
+    for (auto const& one : placed_) keys += ", " + sql_text(one.key);
     auto const add = [&](std::size_t service, std::string const& sql) {
         for (auto const& row : shop_.database(service).ask(sql)) {
             text += "\n        " + std::string{services[service]} + ':';
             for (auto const& cell : row) text += ' ' + cell;
         }
     };
-    add(orders, "SELECT 'saga', key, status, reason, forgetting FROM skald.saga WHERE key IN (" + sql_text(key_) +
-                    ", " + sql_text(older_) + ')');
+    add(orders, "SELECT 'saga', key, status, reason, forgetting FROM skald.saga WHERE key IN (" + keys + ')');
     for (std::size_t i = 0; i < services.size(); ++i) {
-        add(i, "SELECT 'record', step, status, attempts, snoozes, error FROM skald.idempotency WHERE key = " +
-                   sql_text(key_));
-        add(i, "SELECT 'order', verb, detail->>'effect' FROM skald.audit WHERE key = " + sql_text(key_));
+        add(i, "SELECT 'record', key, step, status, attempts, snoozes, error FROM skald.idempotency WHERE key IN (" +
+                   keys + ')');
+        add(i, "SELECT 'order', verb, detail->>'effect' FROM skald.audit WHERE key IN (" + keys + ')');
         add(i, "SELECT 'ended', key, home FROM skald.ended");
         add(i, "SELECT 'outbox', idempotency_key, attempts, error FROM skald.outbox");
-        add(i, "SELECT 'parked', step, reason, error FROM skald.parked WHERE key = " + sql_text(key_));
+        add(i, "SELECT 'parked', key, step, reason, error FROM skald.parked WHERE key IN (" + keys + ')');
         add(i, "SELECT 'open', application_name, state, query FROM pg_stat_activity WHERE datname = current_database() "
                "AND "
                "state LIKE 'idle in transaction%'");
@@ -172,6 +180,7 @@ std::string run::where_it_is()
     }
     std::istringstream log{shop_.logs()};
     for (std::string line; std::getline(log, line);)
+        // The keys of the companions begin with it.
         if (line.find(key_) != line.npos || line.find("not_settled") != line.npos || line.find(" started") != line.npos)
             text += "\n        " + line;
     return text;

@@ -27,6 +27,15 @@ inline constexpr std::string_view itinerary_steps =
 /// For copies of messages to be dealt with. One that a stand-in or a dying process took is in no trace.
 inline constexpr std::chrono::milliseconds late_copy{1'000};
 
+/// One order of a run: the one that goes the run's way, or one beside it that goes forward.
+struct placed
+{
+    std::string key, person, item;
+    way const* goes{};
+    std::unique_ptr<customer> client;
+    std::size_t answers_looked_at{};
+};
+
 struct result
 {
     plan what;
@@ -58,6 +67,11 @@ private:
     void send_made_up(std::string const& step, std::string const& direction, std::string const& deadline = {});
     void unblock();
 
+    // together.cpp
+    void add_companions(int number);
+    void place(placed& order);
+    void come_together();
+
     // operator_orders.cpp
     void give_orders();
     void give(std::string const& order);
@@ -77,6 +91,7 @@ private:
     void judge_forgetting();
 
     void watch_answers();
+    void watch_answers(placed& order);
     bool wait_for(bool (run::*condition)(), std::chrono::milliseconds longest);
     bool is_ended();
     bool is_about_to_show();
@@ -88,10 +103,10 @@ private:
     std::string where_it_is();
 
     void judge();
-    void judge_answers();
-    void judge_orders();
-    void judge_payments();
-    void judge_shipping();
+    void judge_answers(placed const& order);
+    void judge_orders(placed const& order);
+    void judge_payments(placed const& order);
+    void judge_shipping(placed const& order);
     void expect(std::string_view invariant, std::string const& what, std::string const& found,
                 std::string const& expected);
 
@@ -101,13 +116,13 @@ private:
     way const& goes_;
     std::chrono::milliseconds patience_;
     std::string key_, person_, item_;
-    std::string older_, stuck_;  // the keys of two other sagas
-    std::unique_ptr<customer> customer_;
+    std::string older_, stuck_;   // the keys of two other sagas
+    std::vector<placed> placed_;  // the run's own order, and then its companions
     std::unique_ptr<pqxx::connection> blocker_connection_;
     std::unique_ptr<pqxx::work> blocker_;
     std::map<std::string, std::size_t> seen_messages_;
     std::array<unsigned, services.size()> acks_expected_{};  // once copies of messages to steps are dealt with
-    std::size_t answers_looked_at_{};
+    std::array<unsigned, services.size()> copies_{};         // of them, that were sent at once
     std::vector<testing::raw_message> captured_;  // messages to steps, each once
     int stage_{};                                 // of a disturbance that has several
     clock::time_point copies_until_;

@@ -243,6 +243,17 @@ void shop_world::operate(std::size_t service, std::vector<std::string> const& wo
     for (int tries = 1; how.code != 0 && tries < tries_max; ++tries) how = other.run();
 }
 
+void shop_world::set_lanes(std::size_t service, unsigned lanes)
+{
+    if (lanes == usual_lanes && lanes_[service] == usual_lanes) return;
+    lanes_[service] = lanes;
+    processes_[service]->set_variable("SKALD_LANES", std::to_string(lanes));
+    processes_[service]->kill(SIGKILL);
+    processes_[service]->wait();
+    if (!testing::eventually([&] { return look_after(); }))
+        throw std::runtime_error{"the shop does not open again:\n" + logs()};
+}
+
 void shop_world::send_standins_home()
 {
     for (auto& one : standins_) one->kill(SIGKILL);

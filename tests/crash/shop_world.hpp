@@ -21,6 +21,9 @@ inline constexpr std::size_t payments = 1;
 inline constexpr std::size_t shipping = 2;
 inline constexpr std::size_t the_operator = 3;  // of `places`
 
+/// Of a service, unless a run says otherwise.
+inline constexpr unsigned usual_lanes = 4;
+
 /// The file that the programs of a place read their failpoints from, and the one they write their hits to.
 class armament
 {
@@ -79,6 +82,10 @@ public:
     /// Starts what died, without its fault, and continues what stopped, after `stop_for`. True if all is up and well.
     bool look_after();
 
+    /// How many lanes a service has from now on. With another number than the usual it starts anew each time, and knows
+    /// nothing of what came before.
+    void set_lanes(std::size_t service, unsigned lanes);
+
     /// What was continued and killed since arm(), in words.
     std::string what_happened() const { return happened_; }
 
@@ -103,6 +110,7 @@ private:
     std::array<std::unique_ptr<testing::service_process>, services.size()> processes_, standins_;
     std::array<std::optional<clock::time_point>, services.size()> stopped_;
     std::array<bool, services.size()> is_up_{};
+    std::array<unsigned, services.size()> lanes_{usual_lanes, usual_lanes, usual_lanes};
     std::unique_ptr<testing::amqp_hands> hands_;
     std::uint16_t port_{}, standin_port_{};
     std::string happened_;

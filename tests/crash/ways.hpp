@@ -53,6 +53,8 @@ struct way
     int charges;
     int refunds;
     int shipments;
+
+    int companions{};  // orders beside it that go `forward`: together.cpp
 };
 
 inline constexpr int price = 100;
@@ -79,6 +81,16 @@ inline constexpr std::array ways{
     way{"retried", "stubborn", 1000, 0, "sorry", disturbance::retried, "compensated", 1, 1, 0},
     way{"purged", "ann", 1000, 10, "swept", disturbance::purged, "completed", 1, 0, 1},
     way{"swept", "ann", 1000, 10, "twice", disturbance::swept, "completed", 1, 0, 1},
+    way{"together", "ann", 1000, 10, "", disturbance::none, "completed", 1, 0, 1, 5},
+    way{"together-one-declined", "ann", 0, 10, "together", disturbance::none, "compensated", 0, 0, 0, 5},
+    way{"together-one-broken", "broken", 1000, 10, "together-one-declined", disturbance::none, "compensated", 0, 0, 0,
+        5},
+    way{"together-one-headstrong", "headstrong", 1000, 10, "together-one-headstrong", disturbance::none, "stuck", 1, 0,
+        0, 5},
+    way{"together-twice", "ann", 1000, 10, "", disturbance::twice, "completed", 1, 0, 1, 5},
 };
+
+/// The first of the ways: what the companions of an order do.
+inline constexpr way const& forward = ways.front();
 
 }  // namespace skald::crash

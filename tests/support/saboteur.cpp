@@ -22,6 +22,7 @@ class saboteur final : public skald::compensatable_step<order>
     {
         auto const habit = habit_of(o);
         if (habit == "deadly") die();
+        if (habit == "gated") wait_at_gate(ctx, o);
         if (habit == "sleepy" && nap(ctx)) return skald::snooze(10ms);
         auto const ended = genuine().execute(ctx, o);
         if (habit == "broken" || (habit == "flaky" && ctx.attempt() == 1))
@@ -61,6 +62,12 @@ class saboteur final : public skald::compensatable_step<order>
     // A sequence is not rolled back: every second call of all is a nap.
     static bool nap(skald::step_context& ctx) { return ctx.sql("SELECT nextval('naps')")[0][0].as<long>() % 2 == 1; }
 
+    // Until the test takes the customer out of the table. Not by a lock: each way to wait for one has an end.
+    static void wait_at_gate(skald::step_context& ctx, order const& o)
+    {
+        while (ctx.sql("SELECT FROM gate WHERE customer = $1", o.customer).size() > 0) ctx.sql("SELECT pg_sleep(0.005)");
+    }
+
     // An operator has been there and ordered a retry.
     static bool is_looked_after(skald::step_context& ctx)
     {
@@ -86,6 +93,7 @@ int main(int argc, char** argv)
     return skald::run_service("payments", argc, argv, [](skald::worker& worker) {
         worker.migrate("0001_payments", tables::payments)
             .migrate("0002_naps", "CREATE SEQUENCE naps")
+            .migrate("0003_gate", "CREATE TABLE gate (customer text PRIMARY KEY)")
             .host(place_order, steps::charge_payment, saboteur{}, {.attempts_max = 3, .first = 20ms, .longest = 40ms});
     });
 }

@@ -119,11 +119,11 @@ inline constexpr std::array failpoints{
 };
 
 /// Deliberate faults of the protocol, by which the crash matrix shows that it would notice them.
-inline constexpr std::array<std::string_view, 12> mutants{
+inline constexpr std::array<std::string_view, 16> mutants{
     "ack_before_commit",    "delete_before_confirm", "no_mandatory",         "partial_commit",
     "retry_in_broker_only", "busy_is_duplicate",     "no_transaction_check", "in_doubt_as_committed",
-    "in_doubt_as_failed",   "answer_not_stored",     "retention_too_short",
-    "handed_over_early",
+    "in_doubt_as_failed",   "answer_not_stored",     "retention_too_short",  "handed_over_early",
+    "failed_batch_acked",   "spoilt_batch_kept",     "open_batch_committed", "handed_over_in_turn",
 };
 
 consteval bool is_failpoint(std::string_view name)

@@ -151,6 +151,7 @@ pqxx::result postgres_store::begin_and_claim(std::string const& claim, bool for_
         for_many_ = for_many || batch_;
         text = begin_text;
         if (for_many_) text += "SET LOCAL skald.batch_is_open = 'on';";
+        SKALD_MUTANT("open_batch_committed", text = begin_text);
     }
     if (batch_) text += "SAVEPOINT delivery;";
     in_transaction_ = true;

@@ -84,6 +84,7 @@ void executor::settle_together(batch& all, std::vector<bool>& settled)
         return;
     }
     catch (spoilt const&) {
+        SKALD_MUTANT("spoilt_batch_kept", store_.commit({}));
         store_.rollback();
         SKALD_FAILPOINT("batch.spoilt");
     }
@@ -215,6 +216,7 @@ void executor::settle_in_turn(batch& all, std::vector<bool>& settled)
             if (!store_.batch_is_open()) break;
         }
         in_turn_ = false;
+        SKALD_MUTANT("handed_over_in_turn", for (auto& [departure, changes] : leaving_) departure.hand_over(changes));
         SKALD_FAILPOINT("batch.ran_in_turn");
         store_.commit_batch();
     }
