@@ -14,6 +14,9 @@ using namespace std::chrono_literals;
 // Heartbeats and the broker's notices want a look now and then.
 constexpr auto tend = 500ms;
 
+// While it is away everything goes the longer way, so one that is back should soon be seen.
+constexpr auto look_for_broker = 50ms;
+
 }  // namespace
 
 sender::sender(sender_options options, outbound& out, ports::publisher& publisher, stop_flag const& stop,
@@ -42,8 +45,13 @@ catch (std::exception const& error) {
 
 void sender::turn(std::chrono::milliseconds wait)
 {
-    if (publisher_.available()) out_.open(publisher_);
-    else out_.close();
+    if (publisher_.available()) {
+        out_.open(publisher_);
+    }
+    else {
+        out_.close();
+        wait = std::min<std::chrono::milliseconds>(wait, look_for_broker);
+    }
     bool const may_be_more = send() == options_.batch_max;
     for (auto const& receipt : publisher_.collect(may_be_more ? 0ms : patience(wait))) note(receipt);
     tell(false);
