@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
 # How much of PostgreSQL the HTTP entry leaves. Builds (Release), starts a private PostgreSQL and RabbitMQ, and puts the
 # same statements under load twice, in turn: by pgbench, and by wrk through a route that inserts one row.
+# shellcheck source-path=SCRIPTDIR
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
 readonly root
 readonly build=$root/build/bench-release
+# shellcheck source=../scripts/lib/private_run.sh
+source "$root/scripts/lib/private_run.sh"
 
 usage() {
   cat <<'USAGE'
@@ -26,69 +29,38 @@ something went wrong, 2 wrong options.
 USAGE
 }
 
-fail() {
-  printf 'entry: error: %s\n' "$1" >&2
-  exit "${2:-1}"
-}
-
+run_name=entry
 seconds=20 connections=8 rounds=3 json=$root/build/entry.json
 while (($# > 0)); do
-  flag=$1 value=${2-}
-  [[ $flag == --*=* ]] && value=${flag#*=} flag=${flag%%=*} && set -- "$flag" "$value" "${@:2}"
+  split_option "$@"
   case $flag in
     -h | --help) usage && exit 0 ;;
     --seconds | --connections | --rounds)
       [[ $value =~ ^[1-9][0-9]{0,3}$ ]] || fail "$flag needs a whole number from 1, not '$value'" 2
       declare "${flag#--}=$value"
       ;;
-    --json) [[ $value ]] && json=$(realpath -m -- "$value") || fail '--json needs a FILE' 2 ;;
-    *) fail "unknown option '$flag' (--help lists the options)" 2 ;;
+    --json) need_value && json=$(realpath -m -- "$value") ;;
+    *) usage_error "unknown option '$flag'" ;;
   esac
-  shift 2
+  shift "$rest"
 done
 command -v wrk >/dev/null || fail 'wrk is missing: apt-get install wrk'
 
-say() { printf 'entry: %s\n' "$*"; }
-
-service=
-clean_up() {
-  local code=$?
-  trap '' INT TERM HUP
-  trap - EXIT
-  set +e
-  if [[ $service ]]; then kill -TERM "$service" 2>/dev/null && wait "$service"; fi
-  if ((code == 1)); then tail -n 20 "$folder"/*.log >&2; fi
-  "$root/scripts/stack.sh" down --purge "$folder/stack" >/dev/null 2>&1
-  rm -rf -- "$folder"
-  exit "$code"
-}
-
-mkdir -p -- "$build"
-folder=$(mktemp -d "$root/build/entry.XXXXXX")
-chmod 755 "$folder" # the servers may run as another user
-trap clean_up EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
-
-"$root/scripts/setup.sh"
-say "building in $build"
-cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DSKALD_BUILD_TESTS=OFF >"$folder/build.log" 2>&1
-cmake --build "$build" --target entry_bench >>"$folder/build.log" 2>&1
-say "starting a private PostgreSQL and RabbitMQ in $folder/stack"
-unset "${!PG@}" "${!SKALD_@}" DATABASE_URL DATABASE_URL_FILE AMQP_URL_FILE
-eval "$("$root/scripts/stack.sh" up "$folder/stack" 2>"$folder/stack.log")"
+begin_run entry
+build_for_run "$build" Release entry_bench
+start_private_stack
 export DATABASE_URL=$DATABASE_URL_ORDERS
 
-SKALD_HTTP_LANES=$connections "$build/bench/entry_bench" --listen 127.0.0.1:0 >"$folder/service.log" 2>&1 &
-service=$!
+SKALD_HTTP_LANES=$connections "$build/bench/entry_bench" --listen 127.0.0.1:0 >"$folder/logs/service.log" 2>&1 &
+driver=$!
 address=
 for ((i = 0; i < 200 && ${#address} == 0; ++i)); do
-  address=$(sed -n 's/.* worker\.started .*http=\([0-9.:]*\).*/\1/p' "$folder/service.log" | head -n 1)
-  kill -0 "$service" 2>/dev/null || fail 'the service did not start'
+  address=$(sed -n 's/.* worker\.started .*http=\([0-9.:]*\).*/\1/p' "$folder/logs/service.log" | head -n 1)
+  kill -0 "$driver" 2>/dev/null || fail 'the service did not start'
   sleep 0.1 # until it has logged where it listens
 done
 [[ $address ]] || fail 'the service did not say where it listens'
-until curl -fsS -o "$folder/ready" "http://$address/readyz" 2>"$folder/curl.log"; do sleep 0.1; done
+until curl -fsS -o "$folder/ready" "http://$address/readyz" 2>"$folder/logs/curl.log"; do sleep 0.1; done
 
 # pgbench prepares, once for each connection, what the service prepares, from the same file.
 prepared() {
@@ -115,18 +87,18 @@ rows() { psql -qAtX "$DATABASE_URL" -c 'SELECT count(*) FROM bench_row'; }
 # Sets floor: transactions per second.
 run_floor() {
   pgbench -n -f "$folder/floor.sql" -D prepared=0 -c "$connections" -j 2 -T "$seconds" "$DATABASE_URL" \
-    >"$folder/pgbench.log" 2>&1 || fail 'pgbench failed'
-  floor=$(sed -n 's/^tps = \([0-9.]*\).*/\1/p' "$folder/pgbench.log")
-  grep -q '^number of failed transactions: 0 ' "$folder/pgbench.log" || fail 'transactions of pgbench failed'
+    >"$folder/logs/pgbench.log" 2>&1 || fail 'pgbench failed'
+  floor=$(sed -n 's/^tps = \([0-9.]*\).*/\1/p' "$folder/logs/pgbench.log")
+  grep -q '^number of failed transactions: 0 ' "$folder/logs/pgbench.log" || fail 'transactions of pgbench failed'
 }
 
 # Sets rate, p50 and p99 of one load of wrk's.
 run_wrk() {
   local wrong
   LOAD=$1 RUN=$2 KEYS=2000 wrk -t 1 -c "$connections" -d "$3" -s "$root/bench/entry/requests.lua" "http://$address" \
-    >"$folder/wrk.log" 2>&1 || fail 'wrk failed'
-  read -r _ rate wrong p50 p99 < <(grep '^FIGURES ' "$folder/wrk.log")
-  [[ $wrong == 0 ]] || fail "$wrong answers were not what they should be; the last: $(sed -n 's/^LAST WRONG //p' "$folder/wrk.log")"
+    >"$folder/logs/wrk.log" 2>&1 || fail 'wrk failed'
+  read -r _ rate wrong p50 p99 < <(grep '^FIGURES ' "$folder/logs/wrk.log")
+  [[ $wrong == 0 ]] || fail "$wrong answers were not what they should be; the last: $(sed -n 's/^LAST WRONG //p' "$folder/logs/wrk.log")"
 }
 
 say 'filling the set of keys that are replayed'
@@ -148,7 +120,7 @@ for ((round = 1; round <= rounds; ++round)); do
   printf '%-6s %12s %12s %8s %8s %8s %12s %8s %8s\n' "$round" "$floor" "$fresh" "$share" "$fresh50" "$fresh99" "$rate" "$times" "$p99"
   results+=("{\"floor\":$floor,\"fresh\":$fresh,\"share\":$share,\"p50_ms\":$fresh50,\"p99_ms\":$fresh99,\"replays\":$rate,\"times\":$times}")
 done
-commit=$(git -C "$root" describe --always --dirty 2>/dev/null || echo unknown)
+commit=$(commit_of_checkout)
 (
   IFS=,
   printf '{"commit":"%s","connections":%s,"seconds":%s,"rounds":[%s]}\n' "$commit" "$connections" "$seconds" "${results[*]}"

@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
 # Does the retention's sweep disturb a running load? Builds (Release), starts a private PostgreSQL and RabbitMQ, and runs
 # build/bench-release/bench/sweep_bench against them. Leaves nothing running.
+# shellcheck source-path=SCRIPTDIR
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
 readonly root
 readonly build=$root/build/bench-release
+# shellcheck source=../scripts/lib/private_run.sh
+source "$root/scripts/lib/private_run.sh"
 
 usage() {
   cat <<'USAGE'
@@ -28,81 +31,28 @@ failed run the services' logs stay in build/sweep-failed-logs.
 USAGE
 }
 
+run_name=sweep
 json=$root/build/sweep.json
 arguments=()
 while (($# > 0)); do
-  flag=$1 value=${2-}
-  if [[ $flag == --*=* ]]; then
-    value=${flag#*=} flag=${flag%%=*}
-    set -- "$flag" "$value" "${@:2}"
-  fi
+  split_option "$@"
   case $flag in
     -h | --help) usage && exit 0 ;;
     --old | --seconds | --rate | --rounds)
-      [[ $value =~ ^[0-9]{1,7}$ ]] || { printf "sweep: error: %s needs a whole number, not '%s'\n" "$flag" "$value" >&2 && exit 2; }
+      [[ $value =~ ^[0-9]{1,7}$ ]] || fail "$flag needs a whole number, not '$value'" 2
       arguments+=("$flag" "$((10#$value))")
       ;;
-    --json)
-      [[ $value ]] || { printf 'sweep: error: --json needs a FILE\n' >&2 && exit 2; }
-      json=$(realpath -m -- "$value")
-      ;;
-    *)
-      printf "sweep: error: unknown option '%s' (--help lists the options)\n" "$flag" >&2
-      exit 2
-      ;;
+    --json) need_value && json=$(realpath -m -- "$value") ;;
+    *) usage_error "unknown option '$flag'" ;;
   esac
-  shift 2
+  shift "$rest"
 done
 
-say() { printf 'sweep: %s\n' "$*"; }
-
-driver=
-clean_up() {
-  local code=$?
-  trap '' INT TERM HUP
-  trap - EXIT
-  set +e
-  if [[ $driver ]]; then kill -TERM "$driver" 2>/dev/null && wait "$driver"; fi
-  "$root/scripts/stack.sh" down --purge "$folder/stack" >"$folder/logs/stack-down.log" 2>&1
-  if ((code == 1)); then
-    rm -rf -- "$root/build/sweep-failed-logs"
-    mv -- "$folder/logs" "$root/build/sweep-failed-logs"
-    say "the logs of this run are in $root/build/sweep-failed-logs"
-  fi
-  rm -rf -- "$folder"
-  exit "$code"
-}
-
-mkdir -p -- "$build"
-folder=$(mktemp -d "$root/build/sweep.XXXXXX")
-chmod 755 "$folder" # the servers may run as another user
-mkdir "$folder/logs"
-trap clean_up EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
-
-"$root/scripts/setup.sh"
-say "building in $build"
-if ! { cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DSKALD_BUILD_TESTS=OFF &&
-  cmake --build "$build" --target order_service payment_service shipping_service sweep_bench; } >"$folder/logs/build.log" 2>&1; then
-  tail -n 40 "$folder/logs/build.log" >&2
-  exit 1
-fi
-say "starting a private PostgreSQL and RabbitMQ in $folder/stack"
-unset "${!PG@}" "${!SKALD_@}" DATABASE_URL DATABASE_URL_FILE AMQP_URL_FILE
-exports=$("$root/scripts/stack.sh" up "$folder/stack" 2>"$folder/logs/stack-up.log") || {
-  cat "$folder/logs/stack-up.log" >&2
-  exit 1
-}
-eval "$exports"
-
-commit=$(git -C "$root" describe --always --dirty 2>/dev/null || echo unknown)
-code=0
-"$build/bench/sweep_bench" --services "$build/examples/order_saga" --logs "$folder/logs" --json "$json" --commit "$commit" \
-  ${arguments[@]+"${arguments[@]}"} &
-driver=$!
-wait "$driver" || code=$?
-driver=
+begin_run sweep
+build_for_run "$build" Release order_service payment_service shipping_service sweep_bench
+start_private_stack
+run_driver "$build/bench/sweep_bench" --services "$build/examples/order_saga" --logs "$folder/logs" --json "$json" \
+  --commit "$(commit_of_checkout)" ${arguments[@]+"${arguments[@]}"}
 if ((code == 0)); then say "the figures are in $json"; fi
 # A value out of its range is said by the driver, with a status of CLI11's own.
 if ((code > 2 && code < 128)); then code=2; fi

@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
 # The storm in one command: set-up, build, a private PostgreSQL and RabbitMQ, three services, and tests/chaos, which
 # orders, breaks whatever it can, lets everything come to rest and judges. Leaves nothing running.
+# shellcheck source-path=SCRIPTDIR
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
 readonly root
 readonly build=$root/build
+# shellcheck source=lib/private_run.sh
+source "$root/scripts/lib/private_run.sh"
 
 usage() {
   cat <<'USAGE'
@@ -29,15 +32,12 @@ build/chaos-failed-logs.
 USAGE
 }
 
+run_name=chaos
 json=$build/chaos.json
 cluster=
 arguments=()
 while (($# > 0)); do
-  flag=$1 value=${2-}
-  if [[ $flag == --*=* ]]; then
-    value=${flag#*=} flag=${flag%%=*}
-    set -- "$flag" "$value" "${@:2}"
-  fi
+  split_option "$@"
   case $flag in
     -h | --help) usage && exit 0 ;;
     --cluster)
@@ -45,59 +45,23 @@ while (($# > 0)); do
       shift
       continue
       ;;
-    --minutes | --seed | --rate | --only | --calm) arguments+=("$flag" "$value") ;;
-    --json) json=$(realpath -m -- "$value") ;;
-    *)
-      printf "chaos: error: unknown option '%s' (--help lists the options)\n" "$flag" >&2
-      exit 2
-      ;;
+    --minutes | --seed | --rate | --only | --calm) need_value && arguments+=("$flag" "$value") ;;
+    --json) need_value && json=$(realpath -m -- "$value") ;;
+    *) usage_error "unknown option '$flag'" ;;
   esac
-  [[ $value ]] || { printf 'chaos: error: %s needs a value\n' "$flag" >&2 && exit 2; }
-  shift 2
+  shift "$rest"
 done
 
-say() { printf 'chaos: %s\n' "$*"; }
-
-driver=
-clean_up() {
-  local code=$?
-  trap '' INT TERM HUP
-  trap - EXIT
-  set +e
-  if [[ $driver ]]; then kill -TERM "$driver" 2>/dev/null && wait "$driver"; fi
+# shellcheck disable=SC2317 # called when the run ends
+before_stack_stops() {
   if [[ $cluster ]]; then "$root/scripts/broker_cluster.sh" down "$folder/cluster" >"$folder/logs/cluster-down.log" 2>&1; fi
-  "$root/scripts/stack.sh" down --purge "$folder/stack" >"$folder/logs/stack-down.log" 2>&1
-  if ((code == 1)); then
-    rm -rf -- "$build/chaos-failed-logs"
-    mv -- "$folder/logs" "$build/chaos-failed-logs"
-    say "the logs of this run are in $build/chaos-failed-logs"
-  fi
-  rm -rf -- "$folder"
-  exit "$code"
 }
 
-mkdir -p -- "$build"
-folder=$(mktemp -d "$build/chaos.XXXXXX")
-chmod 755 "$folder" # the servers may run as another user
-mkdir "$folder/logs"
-trap clean_up EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
-
-"$root/scripts/setup.sh"
-say "building in $build"
-if ! { cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo &&
-  cmake --build "$build" --target order_service payment_service shipping_service order_storm; } >"$folder/logs/build.log" 2>&1; then
-  tail -n 40 "$folder/logs/build.log" >&2
-  exit 1
-fi
-say "starting a private PostgreSQL and RabbitMQ in $folder/stack"
-unset "${!PG@}" DATABASE_URL DATABASE_URL_FILE AMQP_URL_FILE SKALD_HTTP_LISTEN
-exports=$("$root/scripts/stack.sh" up "$folder/stack" 2>"$folder/logs/stack-up.log") || {
-  cat "$folder/logs/stack-up.log" >&2
-  exit 1
-}
-eval "$exports"
+begin_run chaos
+build_for_run "$build" RelWithDebInfo order_service payment_service shipping_service order_storm
+unset SKALD_HTTP_LISTEN
+kept_settings="${!SKALD_*}"
+start_private_stack
 if [[ $cluster ]]; then
   say 'starting three RabbitMQ nodes'
   "$root/scripts/stack.sh" stop "$folder/stack" rabbitmq 2>/dev/null
@@ -109,12 +73,7 @@ if [[ $cluster ]]; then
   arguments+=(--cluster-script "$root/scripts/broker_cluster.sh" --cluster "$folder/cluster")
 fi
 
-commit=$(git -C "$root" describe --always --dirty 2>/dev/null || echo unknown)
-code=0
-"$build/tests/chaos/order_storm" --services "$build/examples/order_saga" --logs "$folder/logs" --json "$json" \
-  --stack-script "$root/scripts/stack.sh" --stack "$folder/stack" --commit "$commit" ${arguments[@]+"${arguments[@]}"} &
-driver=$!
-wait "$driver" || code=$?
-driver=
+run_driver "$build/tests/chaos/order_storm" --services "$build/examples/order_saga" --logs "$folder/logs" --json "$json" \
+  --stack-script "$root/scripts/stack.sh" --stack "$folder/stack" --commit "$(commit_of_checkout)" ${arguments[@]+"${arguments[@]}"}
 if ((code < 2)); then say "the figures are in $json"; fi
 exit "$code"
