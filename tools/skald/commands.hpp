@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -54,5 +55,8 @@ struct outbox_limits
 int outbox_status(outbox_limits const& limits, output const& out);
 
 int doctor(output const& out);
+
+/// Replaces this process by skald-bench with these words; returns only by throwing configuration_error.
+[[noreturn]] void become_bench(std::vector<std::string> words);
 
 }  // namespace skald::tools

@@ -50,6 +50,9 @@ int main(int argc, char** argv)
     auto* const doctor = app.add_subcommand("doctor", "examine the database and the broker; exit with 1 for a problem");
     add_json(*doctor);
 
+    auto* const bench = app.add_subcommand("bench", "measure Skald on this machine; `skald bench --help` lists what");
+    bench->allow_extras()->prefix_command()->set_help_flag();
+
     try {
         app.parse(argc, argv);
     }
@@ -61,6 +64,7 @@ int main(int argc, char** argv)
         if (migrate->parsed()) return skald::tools::migrate(service, out);
         if (purge->parsed()) return skald::tools::purge(to_purge, out);
         if (outbox_status->parsed()) return skald::tools::outbox_status(limits, out);
+        if (bench->parsed()) skald::tools::become_bench(bench->remaining());
         if (doctor->parsed()) return skald::tools::doctor(out);
         return skald::tools::relay(until_empty, out);
     }

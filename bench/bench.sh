@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# `skald bench` in one command: builds (Release), starts a private PostgreSQL and RabbitMQ, measures, leaves nothing running.
+# shellcheck source-path=SCRIPTDIR
+set -euo pipefail
+
+root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
+readonly root
+readonly build=$root/build/bench-release
+# shellcheck source=../scripts/lib/private_run.sh
+source "$root/scripts/lib/private_run.sh"
+
+usage() {
+  cat <<'USAGE'
+usage: bench/bench.sh [options of `skald bench`]
+
+Builds, starts a private PostgreSQL and RabbitMQ, and runs `skald bench` against them with these options, for instance
+
+  bench/bench.sh --floor --scenario throughput
+  bench/bench.sh --scenario latency --rates 50,300
+  SKALD_LANES=8 bench/bench.sh --scenario throughput     # the settings of the services are those of the environment
+
+`bench/bench.sh --help-options` lists them all (it builds first). The figures are written to build/bench.json and the plots
+to build/bench-plots, unless --json and --svg say otherwise. All scenarios at their full size take hours, some ten GiB of
+disk, and want a machine on which nothing else runs.
+
+Exit status: 0 measured, 1 something went wrong (the services' logs stay in build/bench-failed-logs), 2 wrong options.
+USAGE
+}
+
+arguments=()
+json=$root/build/bench.json plots=$root/build/bench-plots
+for ((i = 1; i <= $#; ++i)); do
+  case ${!i} in
+    -h | --help) usage && exit 0 ;;
+    --help-options) arguments+=(--help) ;;
+    --json=* | --svg=*) arguments+=("${!i%%=*}" "$(realpath -m -- "${!i#*=}")") ;;
+    --json | --svg)
+      arguments+=("${!i}")
+      ((++i <= $#)) && arguments+=("$(realpath -m -- "${!i}")")
+      ;;
+    *) arguments+=("${!i}") ;;
+  esac
+done
+
+begin_run bench
+# All that the caller has set for the services counts.
+kept_settings="${!SKALD_*}"
+build_for_run "$build" Release skald_cli skald_bench
+for argument in ${arguments[@]+"${arguments[@]}"}; do
+  if [[ $argument == --help ]]; then
+    "$build/tools/skald" bench --help
+    exit 0
+  fi
+done
+start_private_stack
+run_driver "$build/tools/skald" bench --logs "$folder/logs" --json "$json" --svg "$plots" --commit "$(commit_of_checkout)" \
+  ${arguments[@]+"${arguments[@]}"}
+exit "$code"

@@ -1,0 +1,53 @@
+// A thread with a broker connection and a database connection of its own: takes what has arrived, up to a batch, and
+// settles it in one transaction.
+#pragma once
+
+#include "broker.hpp"
+#include "database.hpp"
+#include "relay.hpp"
+#include "work.hpp"
+
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+namespace bench_floor {
+
+struct floor_options
+{
+    std::string database_url, broker_url;
+    int lanes{4};
+    int batch_max{32};
+    int prefetch{64};  // of each lane
+    bool each{};       // one business statement for each delivery, a round trip each
+};
+
+/// Threads: one. `out` lives longer.
+class lane
+{
+public:
+    lane(floor_options const& options, role here, relay& out);
+    void run(std::stop_token const& stop);
+
+private:
+    std::vector<broker::delivery> take();
+    void settle(std::vector<broker::delivery> const& batch);
+    void settle_in_transaction(std::vector<step_work>& steps, std::vector<message const*> const& progress);
+    void claim(std::vector<step_work>& steps);
+    void check_what_was_met(std::vector<step_work> const& steps);
+    void do_business(std::vector<step_work> const& steps);
+    void do_each(step_work const& work);
+    void do_all(std::vector<step_work const*> const& works);
+    void add_records(std::vector<step_work> const& steps);
+    void add_progress(std::vector<message const*> const& progress);
+    void add_enqueue(std::vector<message> const& messages);
+
+    floor_options options_;
+    role here_;
+    relay& out_;
+    broker broker_;
+    std::optional<database> database_;
+};
+
+}  // namespace bench_floor

@@ -1,0 +1,172 @@
+// Latency over HTTP: from when a request was due to its answer, and until its saga has completed.
+#include "phase.hpp"
+
+#include "bench_tool_sql.hpp"
+#include "keys.hpp"
+
+#include "http_client.hpp"
+
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <random>
+#include <stdexcept>
+#include <thread>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+namespace skald_bench {
+namespace {
+
+using namespace std::chrono_literals;
+using wall = std::chrono::system_clock;  // as the server's, which is on this machine
+
+constexpr int clients_max = 64;
+constexpr auto answer_patience = 60s;
+constexpr auto look_every = 100us;
+
+double ms_since(wall::time_point then)
+{
+    return std::chrono::duration<double, std::milli>(wall::now() - then).count();
+}
+
+void place(order_demo::http_client& client, std::string const& key)
+{
+    auto const answer = client.ask({"POST",
+                                    "/orders",
+                                    {{"Content-Type", "application/json"}, {"Idempotency-Key", '"' + key + '"'}},
+                                    R"({"id":"","customer":"ada","sku":"tea","quantity":1,"cents":1200})"});
+    if (answer.status != 202)
+        throw std::runtime_error{fmt::format("an order was answered with {}: {}", answer.status, answer.body)};
+}
+
+/// Many clients; each takes the next request, waits until it is due, and sends it.
+class open_load
+{
+public:
+    open_load(std::uint16_t port, double rate, std::size_t count)
+        : port_{port}, loop_{wall::now() + 100ms, rate}, keys_(count), answers_(count)
+    {
+        key_maker maker{true, std::random_device{}()};
+        for (auto& key : keys_) key = maker.make();
+        clients_at_work_ = clients_max;
+        for (int i = 0; i < clients_max; ++i)
+            threads_.emplace_back([this](std::stop_token const& stop) { run_client(stop); });
+    }
+
+    /// Throws what a client met.
+    bool finished()
+    {
+        std::lock_guard const lock{mutex_};
+        if (failure_) std::rethrow_exception(failure_);
+        return clients_at_work_ == 0;
+    }
+
+    open_loop<wall> const& loop() const { return loop_; }
+    std::vector<std::string> const& keys() const { return keys_; }
+    std::vector<double> const& answers() const { return answers_; }  // when finished()
+
+private:
+    void run_client(std::stop_token const& stop)
+    {
+        try {
+            order_demo::http_client client{port_, answer_patience};
+            for (std::size_t i = next_++; i < keys_.size() && !stop.stop_requested(); i = next_++) {
+                std::this_thread::sleep_until(loop_.due(i));
+                place(client, keys_[i]);
+                answers_[i] = loop_.latency_ms(i, wall::now());
+            }
+        }
+        catch (...) {
+            std::lock_guard const lock{mutex_};
+            failure_ = std::current_exception();
+        }
+        --clients_at_work_;
+    }
+
+    std::uint16_t port_;
+    open_loop<wall> loop_;
+    std::vector<std::string> keys_;
+    std::vector<double> answers_;
+    std::atomic<std::size_t> next_{};
+    std::atomic<int> clients_at_work_{};
+    std::mutex mutex_;
+    std::exception_ptr failure_;
+    std::vector<std::jthread> threads_;
+};
+
+void await_rest(fleet const& services, world& databases)
+{
+    services.wait_for("the sagas", 600s, 20ms, [&] {
+        return ask(databases.at(orders), sql::under_way, std::string{"-infinity"})[0][0].as<std::int64_t>() == 0;
+    });
+}
+
+}  // namespace
+
+latency_figures run_alone(bench const& b, world& databases)
+{
+    databases.settle_down();
+    fleet services{b.chosen, b.interruptions, databases, implementation::framework, b.chosen.tcp};
+    order_demo::http_client client{services.http_port(), answer_patience};
+    key_maker keys{true, std::random_device{}()};
+    std::vector<double> answers, ends;
+    auto const began = wall::now();
+    auto const measure_from = began + std::chrono::seconds{b.chosen.warm_up};
+    auto const until = measure_from + std::chrono::seconds{b.chosen.seconds};
+    for (auto now = began; now < until && (b.chosen.sagas == 0 || std::ssize(ends) < b.chosen.sagas);
+         now = wall::now()) {
+        auto const key = keys.make();
+        auto const sent = wall::now();
+        place(client, key);
+        auto const answered = ms_since(sent);
+        while (ask(databases.at(orders), sql::state_of, key)[0][0].c_str() != std::string_view{"completed"}) {
+            if (wall::now() > until + 60s) throw std::runtime_error{"saga " + key + " does not complete"};
+            std::this_thread::sleep_for(look_every);
+        }
+        if (b.chosen.sagas == 0 && sent < measure_from) continue;
+        ends.push_back(ms_since(sent));
+        answers.push_back(answered);
+    }
+    await_rest(services, databases);
+    services.stop();
+    auto const count = std::ssize(ends);
+    return {0, count, spread_of(std::move(answers)), spread_of(std::move(ends)), {}};
+}
+
+latency_figures run_at_rate(bench const& b, world& databases, double rate)
+{
+    databases.settle_down();
+    fleet services{b.chosen, b.interruptions, databases, implementation::framework, b.chosen.tcp};
+    auto const wanted =
+        b.chosen.sagas > 0 ? static_cast<double>(b.chosen.sagas) : rate * (b.chosen.seconds + b.chosen.warm_up);
+    auto const warm_up = b.chosen.sagas > 0 ? std::size_t{0} : static_cast<std::size_t>(rate * b.chosen.warm_up);
+    auto const since = ask(databases.at(orders), sql::server_now)[0][0].as<std::string>();
+    open_load load{services.http_port(), rate, std::max<std::size_t>(1, static_cast<std::size_t>(wanted))};
+    services.wait_for("placing the orders", std::chrono::seconds{b.chosen.seconds + b.chosen.warm_up} + 600s, 20ms,
+                      [&] { return load.finished(); });
+    await_rest(services, databases);
+    services.stop();
+
+    std::unordered_map<std::string, double> ended;
+    for (auto const& row : ask(databases.at(orders), sql::ends, since))
+        ended.emplace(row[0].c_str(), row[1].as<double>());
+    std::vector<double> ends;
+    auto last = wall::time_point::min();
+    for (std::size_t i = warm_up; i < load.keys().size(); ++i) {
+        auto const at = ended.find(load.keys()[i]);
+        if (at == ended.end()) throw std::runtime_error{"saga " + load.keys()[i] + " did not complete"};
+        wall::time_point const when{
+            std::chrono::duration_cast<wall::duration>(std::chrono::duration<double>{at->second})};
+        ends.push_back(load.loop().latency_ms(i, when));
+        last = std::max(last, when);
+    }
+    std::vector<double> answers(load.answers().begin() + static_cast<std::ptrdiff_t>(warm_up), load.answers().end());
+    std::chrono::duration<double> const took = last - load.loop().due(warm_up);
+    auto const count = std::ssize(ends);
+    return {rate, count, spread_of(std::move(answers)), spread_of(std::move(ends)),
+            static_cast<double>(count) / took.count()};
+}
+
+}  // namespace skald_bench

@@ -1,0 +1,132 @@
+#include "options.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace skald_bench {
+namespace {
+
+constexpr char const* head =
+    "Measures Skald: three services as processes, a database each, real servers. Prints a table, and as JSON and SVG\n"
+    "what was asked for. With --floor it alternates with a hand-written loop over libpq and rabbitmq-c that leaves "
+    "the\n"
+    "same rows and sends the same messages, and prints the ratio. bench/README.md says how each figure is measured.\n\n"
+    "DATABASE_URL and AMQP_URL name servers that are for nothing else; the databases skald_bench_* are made anew.\n"
+    "Settings of the services (SKALD_LANES and so on) are those of this program's environment.";
+
+void add_what(CLI::App& app, options& o)
+{
+    std::vector<std::string> const names(std::begin(scenario_names), std::end(scenario_names));
+    app.add_option("--scenario", o.scenarios, fmt::format("{}; may be given again [all]", fmt::join(names, ", ")))
+        ->check(CLI::IsMember(names))
+        ->option_text("NAME");
+    app.add_flag("--floor", o.floor, "in turn with the hand-written floor, where the scenario has one");
+    app.add_flag("--only-floor", o.only_floor, "the floor alone");
+    app.add_option("--json", o.json, "also write the figures to FILE")->option_text("FILE")->take_last();
+    app.add_option("--svg", o.svg, "write plots into the folder DIR")->option_text("DIR")->take_last();
+    app.add_option("--logs", o.logs, "the folder for the services' logs [a temporary one]")->option_text("DIR");
+    app.add_option("--commit", o.commit, "what is measured, for the report")->option_text("TEXT");
+}
+
+void add_how_long(CLI::App& app, options& o)
+{
+    app.add_option("--seconds", o.seconds, "of each measurement [20]")->check(CLI::Range(1, 36'000))->option_text("N");
+    app.add_option("--warm-up", o.warm_up, "seconds before it [3]")->check(CLI::Range(0, 600))->option_text("N");
+    app.add_option("--rounds", o.rounds, "how often framework and floor take turns [2]")
+        ->check(CLI::Range(1, 50))
+        ->option_text("N");
+    app.add_option("--sagas", o.sagas, "so many sagas instead of so many seconds")
+        ->check(CLI::Range(1, 10'000'000))
+        ->option_text("N");
+    app.add_option("--in-flight", o.in_flight, "sagas under way at most [2000]")
+        ->check(CLI::Range(1, 100'000))
+        ->option_text("N");
+    app.add_flag("--start-by-function", o.start_by_function,
+                 "start sagas by one skald.start() each, not by many sagas' rows in one statement");
+}
+
+void add_scenarios(CLI::App& app, options& o)
+{
+    auto const list = [](CLI::Option* option) { option->delimiter(',')->option_text("A,B,..."); };
+    list(
+        app.add_option("--rates", o.rates, "latency: sagas a second [50,300,1000]")->check(CLI::Range(0.1, 100'000.0)));
+    list(app.add_option("--duplicates", o.duplicates, "duplicates: per cent of the sagas [0,50,100]")
+             ->check(CLI::Range(0, 100)));
+    list(app.add_option("--rows", o.rows, "tables: old rows in each database [0,1000000,10000000]")
+             ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000})));
+    list(app.add_option("--keys", o.keys, "tables: random (UUIDv4), ordered (UUIDv7) [random,ordered]")
+             ->check(CLI::IsMember({"random", "ordered"})));
+    app.add_option("--hold", o.hold_seconds, "snapshot: seconds that it is held [600]")
+        ->check(CLI::Range(1, 36'000))
+        ->option_text("N");
+    app.add_option("--backlog", o.backlog, "backlog: messages [1000000]")
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{100'000'000}))
+        ->option_text("N");
+    app.add_flag("--tcp", o.tcp, "TCP to PostgreSQL in every scenario, not its unix socket");
+}
+
+void add_floor(CLI::App& app, options& o)
+{
+    app.add_option("--floor-lanes", o.floor_lanes, "lanes of each service of the floor [4]")
+        ->check(CLI::Range(1, 64))
+        ->option_text("N");
+    app.add_option("--floor-batch", o.floor_batch, "deliveries in one transaction of the floor [32]")
+        ->check(CLI::Range(1, 1'000))
+        ->option_text("N");
+    app.add_flag(
+        "--floor-each", o.floor_each,
+        "the floor runs one business statement for each delivery, a round trip each; without it one takes a batch");
+}
+
+std::string required(char const* variable)
+{
+    char const* const value = std::getenv(variable);
+    if (value != nullptr && *value != '\0') return value;
+    fmt::print(
+        stderr,
+        "skald bench: error: {} is not set. Run bench/bench.sh, which starts private servers and stops them; or\n"
+        "    eval \"$(scripts/stack.sh up DIR)\"\n",
+        variable);
+    throw end_of_program{2};
+}
+
+}  // namespace
+
+bool options::runs(std::string_view scenario) const
+{
+    return scenarios.empty() || std::ranges::find(scenarios, scenario) != scenarios.end();
+}
+
+options read_options(int argc, char** argv)
+{
+    options o;
+    CLI::App app{head, "skald bench"};
+    add_what(app, o);
+    add_how_long(app, o);
+    add_scenarios(app, o);
+    add_floor(app, o);
+    try {
+        app.parse(argc, argv);
+    }
+    catch (CLI::ParseError const& error) {
+        throw end_of_program{app.exit(error) == 0 ? 0 : 2};
+    }
+    if (o.floor && o.only_floor) {
+        fmt::print(
+            stderr,
+            "skald bench: error: --floor takes turns with the framework, --only-floor leaves it out: choose one\n");
+        throw end_of_program{2};
+    }
+    o.programs = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+    o.database_url = required("DATABASE_URL");
+    o.broker_url = required("AMQP_URL");
+    return o;
+}
+
+}  // namespace skald_bench

@@ -1,0 +1,60 @@
+// What `skald bench` is asked to do.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace skald_bench {
+
+/// The scenarios, in the order in which they run.
+inline constexpr char const* scenario_names[]{"throughput", "latency", "duplicates", "tables", "snapshot",
+                                              "backlog",    "rejects", "hot-row",    "tcp",    "memory"};
+
+struct options
+{
+    std::vector<std::string> scenarios;  // none: all
+    bool floor{};                        // the floor in turn with the framework, where a scenario has one
+    bool only_floor{};
+
+    int seconds{20};  // of each measurement
+    int warm_up{3};   // seconds before it
+    int rounds{2};    // how often framework and floor take turns
+    int sagas{};      // so many instead of so long; 0: by time
+    int in_flight{2'000};
+    bool start_by_function{};  // skald.start() for each saga instead of its rows, many at a time
+
+    std::vector<double> rates{50, 300, 1'000};
+    std::vector<int> duplicates{0, 50, 100};
+    std::vector<std::int64_t> rows{0, 1'000'000, 10'000'000};
+    std::vector<std::string> keys{"random", "ordered"};
+    int hold_seconds{600};
+    std::int64_t backlog{1'000'000};
+    bool tcp{};  // to PostgreSQL in all scenarios
+
+    int floor_lanes{4};
+    int floor_batch{32};
+    bool floor_each{};  // one business statement for each delivery, not one for a batch
+
+    std::string json;
+    std::string svg;   // a folder
+    std::string logs;  // a folder
+    std::string commit{"unknown"};
+    std::filesystem::path programs;  // where skald-bench-service and skald-bench-floor are
+
+    std::string database_url, broker_url;
+
+    bool runs(std::string_view scenario) const;
+};
+
+/// What was wrong with the command line, or that there was only a text to print: what to end with.
+struct end_of_program
+{
+    int code{};
+};
+
+/// Reads the command line, DATABASE_URL and AMQP_URL. Throws end_of_program after it has told what there was to tell.
+options read_options(int argc, char** argv);
+
+}  // namespace skald_bench

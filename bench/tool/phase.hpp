@@ -1,0 +1,80 @@
+// One measurement: start the services, put them under load, look at the meters, stop them, check what they left.
+#pragma once
+
+#include "fleet.hpp"
+#include "load.hpp"
+#include "meter.hpp"
+#include "spread.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace skald_bench {
+
+/// What every measurement needs.
+struct bench
+{
+    options const& chosen;
+    order_demo::signals const& interruptions;
+};
+
+struct phase_request
+{
+    implementation who{implementation::framework};
+    std::string label;
+    load_shape load;
+    bool tcp{};
+    int seconds{};  // 0: what the options say
+    bool hold_snapshot{};
+    std::map<std::string, nlohmann::ordered_json> about{};  // for the report: "rows": 1000000
+};
+
+struct phase_figures
+{
+    phase_request asked;
+    std::int64_t sagas{}, rejected{};  // of the whole phase
+    std::int64_t ended_in_window{};
+    double window_seconds{};
+    double per_second{};
+    std::vector<double> per_second_by_part;  // tenths of the window
+    server_counts counts;                    // of the whole phase
+    cpu_split cpu;                           // of the window
+    std::map<std::string, double> peak_rss_mib;
+    std::uint32_t copies_waiting_peak{};
+};
+
+/// Closed loop: as many sagas are under way as the options say, all the time.
+phase_figures run_phase(bench const& b, world& databases, phase_request const& asked);
+
+struct latency_figures
+{
+    double rate{};  // 0: one saga alone, the next one when it has completed
+    std::int64_t sagas{};
+    spread answer_ms, completed_ms;
+    double achieved_per_second{};
+};
+
+/// Over HTTP, by the framework: one saga after the other.
+latency_figures run_alone(bench const& b, world& databases);
+
+/// Open loop, over HTTP, by the framework.
+latency_figures run_at_rate(bench const& b, world& databases, double rate);
+
+struct backlog_figures
+{
+    implementation who{};
+    std::int64_t messages{};
+    double seconds{};
+    double first_quarter_per_second{}, last_quarter_per_second{};
+    std::map<std::string, double> peak_rss_mib;
+};
+
+/// The relay of one service alone, with a full outbox.
+backlog_figures run_backlog(bench const& b, world& databases, implementation who);
+
+}  // namespace skald_bench

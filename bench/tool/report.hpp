@@ -1,0 +1,44 @@
+// What was measured, for people as it comes in, and for programs at the end.
+#pragma once
+
+#include "phase.hpp"
+
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace skald_bench {
+
+class report
+{
+public:
+    explicit report(options const& chosen) : chosen_{chosen} {}
+
+    void settings(nlohmann::ordered_json described);
+
+    /// The heading of a scenario, and what its figures are.
+    void begin(std::string const& scenario, std::string const& explanation);
+
+    void add(phase_figures const& measured);
+    /// Of the two that were added last.
+    void add_ratio(std::string const& label, double framework, double floor);
+    void add(latency_figures const& measured);
+    void add(backlog_figures const& measured);
+    void say(std::string const& words) const;
+
+    /// What one step of each did to the servers, side by side.
+    void compare(phase_figures const& framework, phase_figures const& floor) const;
+
+    /// The files that were asked for. Throws where one can't be written.
+    void write() const;
+
+private:
+    nlohmann::ordered_json& scenario() { return document_["scenarios"].back(); }
+    void write_plots() const;
+
+    options const& chosen_;
+    nlohmann::ordered_json document_;
+};
+
+}  // namespace skald_bench

@@ -1,0 +1,197 @@
+#include "scenarios.hpp"
+
+#include "bench_tool_sql.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace skald_bench {
+namespace {
+
+/// The databases, with their tables, and nothing in them.
+class fresh_world
+{
+public:
+    explicit fresh_world(bench const& b) : databases{b.chosen.database_url, b.chosen.tcp}
+    {
+        make_tables(b.chosen, b.interruptions, databases);
+    }
+    world databases;
+};
+
+std::vector<implementation> who_runs(options const& chosen)
+{
+    if (chosen.only_floor) return {implementation::floor};
+    if (chosen.floor) return {implementation::framework, implementation::floor};
+    return {implementation::framework};
+}
+
+phase_request like_the_options(bench const& b, std::string label)
+{
+    phase_request asked;
+    asked.label = std::move(label);
+    asked.tcp = b.chosen.tcp;
+    return asked;
+}
+
+/// A B A B: both do the same in turn, and each pair gives a ratio. Returns the pair of the last round.
+std::vector<phase_figures> take_turns(bench const& b, report& out, world& databases, phase_request const& asked)
+{
+    std::vector<phase_figures> pair;
+    for (int round = 1; round <= b.chosen.rounds; ++round) {
+        pair.clear();
+        for (auto const who : who_runs(b.chosen)) {
+            auto one = asked;
+            one.who = who;
+            if (b.chosen.rounds > 1) one.label += fmt::format(", round {}", round);
+            pair.push_back(run_phase(b, databases, one));
+            out.add(pair.back());
+        }
+        if (pair.size() == 2) out.add_ratio(pair[0].asked.label, pair[0].per_second, pair[1].per_second);
+    }
+    return pair;
+}
+
+void throughput(bench const& b, report& out)
+{
+    out.begin("throughput", fmt::format("{} sagas under way all the time", b.chosen.in_flight));
+    fresh_world w{b};
+    auto const pair = take_turns(b, out, w.databases, like_the_options(b, "throughput"));
+    if (pair.size() == 2) out.compare(pair[0], pair[1]);
+}
+
+void latency(bench const& b, report& out)
+{
+    out.begin("latency", "orders over HTTP; open loop counts from when each was due, whatever became of those before");
+    if (b.chosen.only_floor) return out.say("the floor has no HTTP entry: nothing to measure");
+    fresh_world w{b};
+    out.add(run_alone(b, w.databases));
+    for (auto const rate : b.chosen.rates) out.add(run_at_rate(b, w.databases, rate));
+}
+
+void duplicates(bench const& b, report& out)
+{
+    out.begin("duplicates",
+              "the broker delivers each message of so many per cent of the sagas once more, half a second later");
+    fresh_world w{b};
+    for (auto const percent : b.chosen.duplicates) {
+        auto asked = like_the_options(b, fmt::format("{} % again", percent));
+        asked.load.again_percent = percent;
+        asked.about = {{"duplicates_percent", percent}};
+        take_turns(b, out, w.databases, asked);
+    }
+}
+
+void tables(bench const& b, report& out)
+{
+    out.begin("tables", "old rows in skald.idempotency of each of the three databases");
+    for (auto const& keys : b.chosen.keys)
+        for (auto const rows : b.chosen.rows) {
+            fresh_world w{b};
+            w.databases.add_old_records(rows, keys == "ordered");
+            if (rows > 0) {
+                auto const sizes = ask(w.databases.at(orders), sql::key_bytes)[0];
+                out.say(fmt::format("({} rows loaded: index {} MiB, table {} MiB, in each database)", rows,
+                                    sizes[0].as<std::int64_t>() / 1'048'576, sizes[1].as<std::int64_t>() / 1'048'576));
+            }
+            auto asked = like_the_options(b, fmt::format("{} rows, {} keys", rows, keys));
+            asked.load.ordered_keys = keys == "ordered";
+            asked.about = {{"rows", rows}, {"keys", keys}};
+            take_turns(b, out, w.databases, asked);
+        }
+}
+
+void snapshot(bench const& b, report& out)
+{
+    out.begin("snapshot",
+              fmt::format("another session holds a snapshot in each database for {} s", b.chosen.hold_seconds));
+    fresh_world w{b};
+    for (auto const who : who_runs(b.chosen)) {
+        auto free = like_the_options(b, "no snapshot");
+        free.who = who;
+        auto const before = run_phase(b, w.databases, free);
+        out.add(before);
+        auto held = like_the_options(b, "snapshot held");
+        held.who = who;
+        held.hold_snapshot = true;
+        held.seconds = b.chosen.hold_seconds;
+        auto const during = run_phase(b, w.databases, held);
+        out.add(during);
+        std::string bars;
+        for (auto const part : during.per_second_by_part) bars += fmt::format(" {:.0f}", part);
+        out.say(fmt::format("{}: {:.1f} % of the rate without; in its last tenth {:.1f} %. By tenths:{}", name_of(who),
+                            during.per_second / before.per_second * 100,
+                            during.per_second_by_part.back() / before.per_second * 100, bars));
+    }
+}
+
+void backlog(bench const& b, report& out)
+{
+    out.begin("backlog", fmt::format("{} messages in one outbox, the services stopped; then that service starts",
+                                     b.chosen.backlog));
+    fresh_world w{b};
+    for (int round = 1; round <= b.chosen.rounds; ++round)
+        for (auto const who : who_runs(b.chosen)) out.add(run_backlog(b, w.databases, who));
+}
+
+void rejects(bench const& b, report& out)
+{
+    out.begin("rejects", "the second step says no to 5 % of the sagas, and their first step is undone");
+    fresh_world w{b};
+    for (auto const percent : {0, 5}) {
+        auto asked = like_the_options(b, fmt::format("{} % rejected", percent));
+        asked.load.rejected_percent = percent;
+        asked.about = {{"rejected_percent", percent}};
+        take_turns(b, out, w.databases, asked);
+    }
+}
+
+void hot_row(bench const& b, report& out)
+{
+    out.begin("hot-row", "all sagas are of one customer, whose wallet is one row that the second step updates");
+    fresh_world w{b};
+    auto asked = like_the_options(b, "one wallet");
+    asked.load.hot = true;
+    take_turns(b, out, w.databases, asked);
+}
+
+void tcp(bench const& b, report& out)
+{
+    out.begin("tcp", "the services reach PostgreSQL by its unix socket, and over TCP (RabbitMQ is always TCP)");
+    fresh_world w{b};
+    for (bool const over_tcp : {false, true}) {
+        auto asked = like_the_options(b, over_tcp ? "TCP" : "unix socket");
+        asked.tcp = over_tcp;
+        asked.about = {{"tcp", over_tcp}};
+        take_turns(b, out, w.databases, asked);
+    }
+}
+
+void memory(bench const& b, report& out)
+{
+    out.begin("memory", "the most that each process had resident, at full load; twice as many sagas under way");
+    fresh_world w{b};
+    auto chosen = b.chosen;
+    chosen.in_flight *= 2;
+    chosen.rounds = 1;
+    bench const more{chosen, b.interruptions};
+    for (auto const& measured : take_turns(more, out, w.databases, like_the_options(b, "memory")))
+        for (auto const& [name, mib] : measured.peak_rss_mib)
+            out.say(fmt::format("    {:<28}{:>10.1f} MiB", name, mib));
+}
+
+}  // namespace
+
+void run_scenarios(bench const& b, report& out)
+{
+    using scenario = void (*)(bench const&, report&);
+    constexpr scenario all[]{throughput, latency, duplicates, tables, snapshot, backlog, rejects, hot_row, tcp, memory};
+    static_assert(std::size(all) == std::size(scenario_names));
+    for (std::size_t i = 0; i < std::size(all); ++i)
+        if (b.chosen.runs(scenario_names[i])) all[i](b, out);
+}
+
+}  // namespace skald_bench

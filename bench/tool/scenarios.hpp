@@ -1,0 +1,12 @@
+// The scenarios, each a few measurements in turn.
+#pragma once
+
+#include "phase.hpp"
+#include "report.hpp"
+
+namespace skald_bench {
+
+/// Those that were asked for, in the order of scenario_names.
+void run_scenarios(bench const& b, report& out);
+
+}  // namespace skald_bench
