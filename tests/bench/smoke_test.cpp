@@ -1,0 +1,228 @@
+// `skald bench` whole, with few sagas: framework and floor leave the same rows, and the report adds up. No time is looked at.
+#include "fleet.hpp"
+#include "load.hpp"
+#include "world.hpp"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <numeric>
+#include <string>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+struct ended
+{
+    int code{};
+    std::string said;
+};
+
+ended run(std::string const& words)
+{
+    auto const command = words + " 2>&1";
+    auto* const pipe = ::popen(command.c_str(), "r");
+    REQUIRE(pipe != nullptr);
+    std::string said;
+    std::array<char, 4'096> chunk;
+    while (auto const size = std::fread(chunk.data(), 1, chunk.size(), pipe)) said.append(chunk.data(), size);
+    return {WEXITSTATUS(::pclose(pipe)), said};
+}
+
+ended run_bench(std::string const& words)
+{
+    return run(std::string{SKALD_TOOL} + " bench " + words);
+}
+
+std::string read(fs::path const& file)
+{
+    std::ifstream in{file, std::ios::binary};
+    return {std::istreambuf_iterator<char>{in}, {}};
+}
+
+class folder
+{
+public:
+    folder()
+    {
+        auto pattern = (fs::temp_directory_path() / "skald-bench-test.XXXXXX").string();
+        REQUIRE(::mkdtemp(pattern.data()) != nullptr);
+        path = pattern;
+    }
+    ~folder() { fs::remove_all(path); }
+    folder(folder const&) = delete;
+    folder& operator=(folder const&) = delete;
+    fs::path path;
+};
+
+std::string required(char const* variable)
+{
+    char const* const value = std::getenv(variable);
+    REQUIRE_MESSAGE(value != nullptr, variable << " is missing: run scripts/test.sh");
+    return value;
+}
+
+constexpr int sagas = 60;
+
+json scenario(json const& report, std::string const& name)
+{
+    for (auto const& one : report.at("scenarios"))
+        if (one.at("name") == name) return one;
+    FAIL("the report has no scenario " << name);
+    return {};
+}
+
+int inserted(json const& phase, char const* table)
+{
+    return phase.at("server").at("rows").at(table).at("inserted");
+}
+
+// What one saga leaves: the request's record and three steps', an order, a charge and a shipment, and two steps' progress.
+void check_rows(json const& phase)
+{
+    CHECK(phase.at("sagas") == sagas);
+    CHECK(phase.at("ended_in_window") == sagas);
+    CHECK(inserted(phase, "skald.idempotency") == 4 * sagas);
+    CHECK(inserted(phase, "skald.saga") == sagas);
+    CHECK(inserted(phase, "skald.progress") == 2 * sagas);
+    for (auto const* table : {"public.customer_order", "public.charge", "public.shipment"})
+        CHECK(inserted(phase, table) == sagas);
+    // Three messages to steps; progress is told of as many steps at once as were settled together.
+    auto const& outbox = phase.at("server").at("rows").at("skald.outbox");
+    CHECK(outbox.at("inserted") > 3 * sagas);
+    CHECK(outbox.at("inserted") <= 5 * sagas);
+    CHECK(outbox.at("deleted") == outbox.at("inserted"));
+}
+
+void check_sums(json const& phase)
+{
+    double sum = 0;
+    for (auto const& part : phase.at("by_tenth_of_window"))
+        sum += part.get<double>() * phase.at("window_seconds").get<double>() / 10;
+    CHECK(sum == doctest::Approx(phase.at("ended_in_window").get<double>()));
+    CHECK(phase.at("sagas_per_second").get<double>() ==
+          doctest::Approx(phase.at("ended_in_window").get<double>() / phase.at("window_seconds").get<double>()));
+    CHECK(phase.at("per_step").at("wal_bytes").get<double>() ==
+          doctest::Approx(phase.at("server").at("wal_bytes").get<double>() / (3.0 * phase.at("sagas").get<double>())));
+    CHECK(phase.at("server").at("wal_flushes") > 0);
+    CHECK(phase.at("peak_rss_mib").size() == 4);  // three services and the broker
+    for (auto const& peak : phase.at("peak_rss_mib")) CHECK(peak > 1);
+}
+
+}  // namespace
+
+TEST_CASE("framework and floor leave the same behind, and the report adds up")
+{
+    folder const made;
+    auto const json_file = made.path / "figures.json", plots = made.path / "plots";
+    auto const bench =
+        run_bench("--floor --rounds 1 --sagas " + std::to_string(sagas) +
+                  " --scenario throughput --scenario latency --rates 40 --scenario duplicates --duplicates 100"
+                  " --scenario tables --rows 500 --keys random --scenario rejects --scenario backlog --backlog 700"
+                  " --json " +
+                  json_file.string() + " --svg " + plots.string());
+    INFO(bench.said);
+    REQUIRE(bench.code == 0);
+    auto const report = json::parse(read(json_file));
+
+    auto const throughput = scenario(report, "throughput");
+    REQUIRE(throughput.at("phases").size() == 2);
+    CHECK(throughput.at("phases")[0].at("who") == "framework");
+    CHECK(throughput.at("phases")[1].at("who") == "floor");
+    for (auto const& phase : throughput.at("phases")) {
+        check_rows(phase);
+        check_sums(phase);
+    }
+    auto const ratio = throughput.at("ratios").at(0);
+    CHECK(ratio.at("ratio").get<double>() ==
+          doctest::Approx(ratio.at("framework").get<double>() / ratio.at("floor").get<double>()));
+    CHECK(ratio.at("floor") == throughput.at("phases")[1].at("sagas_per_second"));
+
+    auto const latency = scenario(report, "latency").at("phases");
+    REQUIRE(latency.size() == 2);  // one alone, and at 40 a second
+    for (auto const& phase : latency) CHECK(phase.at("completed_ms").at("count") == sagas);
+    auto const backlog = scenario(report, "backlog").at("phases");
+    REQUIRE(backlog.size() == 2);
+    for (auto const& phase : backlog) CHECK(phase.at("messages") == 700);
+    for (auto const& phase : scenario(report, "rejects").at("phases"))
+        CHECK(phase.at("rejected") == phase.at("rejected_percent").get<int>() * sagas / 100);
+    for (auto const& phase : scenario(report, "duplicates").at("phases")) check_rows(phase);
+    CHECK(scenario(report, "tables").at("phases").size() == 2);
+
+    CHECK(report.at("settings").at("postgres").at("synchronous_commit") == "on");
+    for (auto const* plot : {"throughput.svg", "latency.svg"}) CHECK(read(plots / plot).ends_with("</svg>\n"));
+    CHECK(read(plots / "throughput.svg").find(">framework, random<") != std::string::npos);
+}
+
+// The load is made of rows, since one skald.start() a saga would be the bottleneck. They must be those that it leaves.
+TEST_CASE("the rows by which sagas are started are those of skald.start()")
+{
+    using namespace skald_bench;
+    ::unsetenv("SKALD_TEST_STACK");
+    folder const logs;
+    options chosen;
+    chosen.programs = SKALD_PROGRAMS;
+    chosen.logs = logs.path.string();
+    chosen.broker_url = required("AMQP_URL");
+    chosen.database_url = required("DATABASE_URL");
+    order_demo::signals const interruptions;
+    world databases{chosen.database_url, false};
+    make_tables(chosen, interruptions, databases);
+
+    std::map<bool, std::string> left;
+    for (bool const by_function : {false, true}) {
+        saga_starter{databases, {}, by_function}.start(1);
+        auto const row = ask(databases.at(orders), R"(
+            SELECT s.key, (to_jsonb(s) - '{created_at,updated_at}'::text[])::text,
+                   (to_jsonb(i) - '{created_at,updated_at}'::text[])::text,
+                   (to_jsonb(o) - '{id,due_at,created_at}'::text[])::text, convert_from(o.payload, 'UTF8')
+              FROM skald.saga s JOIN skald.idempotency i USING (scope, key)
+              JOIN skald.outbox o ON o.aggregateid = s.key)");
+        REQUIRE(row.size() == 1);
+        std::string text;
+        for (auto const field : row[0]) text += std::string{field.c_str()} + '\n';
+        auto const key = row[0][0].as<std::string>();
+        for (auto at = text.find(key); at != std::string::npos; at = text.find(key))
+            text.replace(at, key.size(), "KEY");
+        // Over bodies with another key these differ.
+        for (auto const* hash : {"\"fingerprint\": \"\\\\x", "\"payload\": \"\\\\x"})
+            if (auto const at = text.find(hash); at != std::string::npos) text.erase(at, text.find('"', at + 20) - at);
+        left[by_function] = text;
+        for (auto const* table : {"saga", "idempotency", "outbox"})
+            ask(databases.at(orders), std::string{"DELETE FROM skald."} + table);
+    }
+    CHECK(left[false] == left[true]);
+    CHECK(left[true].find("create-order@bench-orders=compensatable") != std::string::npos);
+}
+
+TEST_CASE("what is wrong with the command line, and a missing server, are said with what to do")
+{
+    auto const unknown = run_bench("--scenario nonsense");
+    CHECK(unknown.code == 2);
+    CHECK(unknown.said.find("nonsense") != std::string::npos);
+    CHECK(run_bench("--sagas none").code == 2);
+    CHECK(run_bench("--floor --only-floor").code == 2);
+    CHECK(run_bench("--help").code == 0);
+
+    auto const homeless = run(std::string{"env -u AMQP_URL "} + SKALD_TOOL + " bench --scenario throughput");
+    CHECK(homeless.code == 2);
+    CHECK(homeless.said.find("AMQP_URL is not set") != std::string::npos);
+    CHECK(homeless.said.find("bench/bench.sh") != std::string::npos);
+
+    auto const nobody =
+        run(std::string{"env AMQP_URL=amqp://127.0.0.1:1 "} + SKALD_TOOL + " bench --scenario throughput");
+    CHECK(nobody.code == 1);
+    CHECK(nobody.said.find("RabbitMQ can't be reached at 127.0.0.1:1") != std::string::npos);
+}
