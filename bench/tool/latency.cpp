@@ -9,6 +9,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <numeric>
 #include <random>
 #include <stdexcept>
 #include <thread>
@@ -132,7 +133,9 @@ latency_figures run_alone(bench const& b, world& databases)
     await_rest(services, databases);
     services.stop();
     auto const count = std::ssize(ends);
-    return {0, count, spread_of(std::move(answers)), spread_of(std::move(ends)), {}};
+    auto const sum_ms = std::accumulate(ends.begin(), ends.end(), 0.0);
+    return {0, count, spread_of(std::move(answers)), spread_of(std::move(ends)),
+            sum_ms > 0 ? static_cast<double>(count) * 1'000 / sum_ms : 0};
 }
 
 latency_figures run_at_rate(bench const& b, world& databases, double rate)

@@ -1,0 +1,24 @@
+// The saga on DBOS Transact: a workflow of three steps, its own records in PostgreSQL beside (DATABASE_URL_SYSTEM).
+import { DBOS } from '@dbos-inc/dbos-sdk';
+import { check, connect, makeTables, steps } from './saga.mjs';
+import { drive, readArguments, tell } from './drive.mjs';
+
+const { seconds, warmUp, callers } = readArguments();
+const pools = connect(20);
+await makeTables(pools);
+
+const saga = DBOS.registerWorkflow(async (order) => {
+  for (const [name, step] of steps) await DBOS.runStep(async () => { await step(pools, order); }, { name });
+}, { name: 'place-order' });
+
+DBOS.setConfig({ name: 'skald-bench-peer', systemDatabaseUrl: process.env.DATABASE_URL_SYSTEM, systemDatabasePoolSize: 40, logLevel: 'error' });
+await DBOS.launch();
+let sagas = 0;
+for (const count of callers) {
+  const figures = await drive(saga, count, seconds, warmUp);
+  sagas += figures.sagas;
+  tell('DBOS Transact', 'same PostgreSQL, synchronous_commit on', figures);
+}
+await check(pools, sagas);
+await DBOS.shutdown();
+process.exit(0);

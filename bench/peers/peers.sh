@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# The same saga on DBOS Transact, on Restate and on Skald, in one run on one machine. Not part of CI: npm fetches the peers.
+# shellcheck source-path=SCRIPTDIR
+set -euo pipefail
+
+root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/../.." && pwd)
+readonly root
+readonly build=$root/build/bench-release
+# shellcheck source=../../scripts/lib/private_run.sh
+source "$root/scripts/lib/private_run.sh"
+
+usage() {
+  cat <<'USAGE'
+usage: bench/peers/peers.sh [options]
+
+Three inserts, one in each of three databases of one private PostgreSQL (fsync and synchronous_commit on), as one durable
+saga on each. For DBOS and Restate callers start the next saga when theirs has completed; for Skald as many are under way.
+
+  --seconds N      of each figure (default 15)
+  --callers A,B    (default 1,50,400)
+  --json FILE      write the figures to FILE, a line each (default build/peers.json)
+  --help           this text
+
+Needs node 20 or later and npm, which gets the versions in bench/peers/package.json into build/peers. Exit status: 0
+measured, 1 something went wrong, 2 wrong options.
+USAGE
+}
+
+run_name=peers
+seconds=15 callers=1,50,400 json=$root/build/peers.json
+while (($# > 0)); do
+  split_option "$@"
+  case $flag in
+    -h | --help) usage && exit 0 ;;
+    --seconds)
+      [[ $value =~ ^[1-9][0-9]{0,3}$ ]] || usage_error "$flag needs a whole number from 1, not '$value'"
+      seconds=$value
+      ;;
+    --callers)
+      [[ $value =~ ^[1-9][0-9]{0,4}(,[1-9][0-9]{0,4})*$ ]] || usage_error "$flag needs whole numbers, not '$value'"
+      callers=$value
+      ;;
+    --json) need_value && json=$(realpath -m -- "$value") ;;
+    *) usage_error "unknown option '$flag'" ;;
+  esac
+  shift "$rest"
+done
+for program in node npm; do command -v "$program" >/dev/null || fail "$program is missing: install Node.js 20 or later"; done
+
+begin_run peers
+build_for_run "$build" Release skald_cli skald_bench
+say "fetching the peers into $root/build/peers"
+mkdir -p "$root/build/peers"
+cp "$root"/bench/peers/*.mjs "$root/bench/peers/package.json" "$root/build/peers/"
+(cd "$root/build/peers" && npm install --ignore-scripts --no-audit --no-fund --no-package-lock) >"$folder/logs/npm.log" 2>&1 || {
+  tail -n 20 "$folder/logs/npm.log" >&2
+  exit 1
+}
+start_private_stack
+
+# Databases of the peers' own: nobody has to do with Skald's tables.
+readonly server=${DATABASE_URL%/*}
+for name in orders payments shipping system; do
+  psql -qX "$DATABASE_URL" -c "CREATE DATABASE peer_$name"
+done
+urls=(DATABASE_URL_ORDERS="$server/peer_orders" DATABASE_URL_PAYMENTS="$server/peer_payments"
+  DATABASE_URL_SHIPPING="$server/peer_shipping" DATABASE_URL_SYSTEM="$server/peer_system")
+mkdir "$folder/restate"
+
+run_peer() {
+  say "measuring $1"
+  cd "$root/build/peers"
+  run_driver env "${urls[@]}" RESTATE_FOLDER="$folder/restate" RESTATE_LOGGING=ERROR NODE_NO_WARNINGS=1 \
+    node "$1.mjs" --seconds="$seconds" --callers="$callers" >>"$folder/figures" 2>"$folder/logs/$1.log"
+  if ((code != 0)); then
+    tail -n 20 "$folder/logs/$1.log" >&2
+    exit 1
+  fi
+}
+run_peer dbos
+run_peer restate
+cp "$folder/restate/server.log" "$folder/logs/restate-server.log"
+
+# One caller is Skald's latency scenario, over HTTP as Restate's; many are so many sagas under way.
+for count in ${callers//,/ }; do
+  say "measuring Skald, $count"
+  scenario=throughput
+  if ((count == 1)); then scenario=latency; fi
+  run_driver "$build/tools/skald" bench --scenario "$scenario" --rates 1 --rounds 1 --seconds "$seconds" --in-flight "$count" --tcp \
+    --logs "$folder/logs" --json "$folder/skald.json" >"$folder/logs/skald.log" 2>&1
+  if ((code != 0)); then
+    tail -n 20 "$folder/logs/skald.log" >&2
+    exit 1
+  fi
+  node -e '
+    const [file, callers] = process.argv.slice(1);
+    const figure = JSON.parse(require("fs").readFileSync(file)).scenarios[0].phases[0];
+    const alone = figure.completed_ms;
+    console.log(JSON.stringify({ peer: "Skald", about: "same PostgreSQL, and RabbitMQ with quorum queues", sagas: figure.sagas,
+      callers: Number(callers), per_second: figure.sagas_per_second ?? figure.achieved_per_second, p50_ms: alone?.p50 ?? null,
+      p99_ms: alone?.p99 ?? null }));' "$folder/skald.json" "$count" >>"$folder/figures"
+done
+
+node -e '
+  const lines = require("fs").readFileSync(process.argv[1], "utf8").trim().split("\n").map(JSON.parse);
+  const cell = (value) => (value == null ? "" : value.toFixed(1)).padStart(10);
+  console.log("\n" + "".padEnd(16) + ["callers", "sagas/s", "p50 ms", "p99 ms"].map((word) => word.padStart(10)).join(""));
+  for (const one of lines) console.log(one.peer.padEnd(16) + String(one.callers).padStart(10) + cell(one.per_second) + cell(one.p50_ms) + cell(one.p99_ms));
+' "$folder/figures"
+cp "$folder/figures" "$json"
+say "the figures are in $json"
