@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace bench_shop {
 
@@ -32,7 +33,7 @@ inline constexpr skald::retriable<order> arrange_shipping{"arrange-shipping", "b
 inline constexpr auto place_order =
     skald::define("bench-order", steps::create_order, steps::charge_payment, steps::arrange_shipping);
 
-class create_order final : public skald::compensatable_step<order>
+class create_order : public skald::compensatable_step<order>
 {
     skald::outcome execute(skald::step_context& ctx, order& o) const override
     {
@@ -47,7 +48,7 @@ class create_order final : public skald::compensatable_step<order>
     }
 };
 
-class charge_payment final : public skald::pivot_step<order>
+class charge_payment : public skald::pivot_step<order>
 {
     skald::outcome execute(skald::step_context& ctx, order& o) const override
     {
@@ -59,12 +60,68 @@ class charge_payment final : public skald::pivot_step<order>
     }
 };
 
-class arrange_shipping final : public skald::retriable_step<order>
+class arrange_shipping : public skald::retriable_step<order>
 {
     skald::forward_outcome execute(skald::step_context& ctx, order& o) const override
     {
         ctx.sql("INSERT INTO shipment (order_id, sku, quantity) VALUES ($1, $2, $3)", o.id, o.sku, o.quantity);
         return skald::done();
+    }
+};
+
+/// The members as rows for jsonb_to_recordset().
+inline std::string rows_of(std::vector<order> const& orders)
+{
+    return nlohmann::json(orders).dump();
+}
+
+// The same steps where a whole batch is one statement.
+
+class create_orders final : public create_order, public skald::batch_step<order>
+{
+    skald::batch_outcome execute_batch(skald::batch<order>& all) const override
+    {
+        std::vector<order> orders;
+        for (auto& one : all) orders.push_back(one.data);
+        all.sql("INSERT INTO customer_order (id, customer, sku, quantity, cents) SELECT m.id, m.customer, m.sku, "
+                "m.quantity, m.cents"
+                "  FROM jsonb_to_recordset($1::jsonb) AS m(id text, customer text, sku text, quantity integer, cents "
+                "bigint)",
+                rows_of(orders));
+        return skald::all_done();
+    }
+};
+
+class charge_payments final : public charge_payment, public skald::batch_step<order>
+{
+    skald::batch_outcome execute_batch(skald::batch<order>& all) const override
+    {
+        std::vector<order> orders;
+        std::int64_t from_wallet = 0;
+        for (auto& one : all) {
+            if (one.data.customer == "broke") return skald::one_by_one();
+            if (one.data.customer == "hot") from_wallet += one.data.cents;
+            else orders.push_back(one.data);
+        }
+        if (from_wallet > 0) all.sql("UPDATE wallet SET cents = cents - $1 WHERE customer = 'hot'", from_wallet);
+        if (!orders.empty())
+            all.sql("INSERT INTO charge (order_id, customer, cents) SELECT m.id, m.customer, m.cents"
+                    "  FROM jsonb_to_recordset($1::jsonb) AS m(id text, customer text, cents bigint)",
+                    rows_of(orders));
+        return skald::all_done();
+    }
+};
+
+class arrange_shippings final : public arrange_shipping, public skald::batch_step<order>
+{
+    skald::batch_outcome execute_batch(skald::batch<order>& all) const override
+    {
+        std::vector<order> orders;
+        for (auto& one : all) orders.push_back(one.data);
+        all.sql("INSERT INTO shipment (order_id, sku, quantity) SELECT m.id, m.sku, m.quantity"
+                "  FROM jsonb_to_recordset($1::jsonb) AS m(id text, sku text, quantity integer)",
+                rows_of(orders));
+        return skald::all_done();
     }
 };
 

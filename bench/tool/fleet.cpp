@@ -52,6 +52,7 @@ void fleet::start(options const& chosen, world const& databases, std::size_t ser
     order_demo::service_settings one;
     one.name = fmt::format("{} {}", name_of(who_), service_names.at(service));
     one.arguments = {service_names.at(service)};
+    if (chosen.each) one.arguments.emplace_back("--each");
     one.environment = {"DATABASE_URL=" + databases.url(service, tcp_), "AMQP_URL=" + chosen.broker_url};
     one.log = fmt::format("{}/{}-{}.log", chosen.logs, name_of(who_), service_names.at(service));
     if (who_ == implementation::framework) {
@@ -64,7 +65,6 @@ void fleet::start(options const& chosen, world const& databases, std::size_t ser
         one.arguments.insert(one.arguments.end(), {"--lanes", std::to_string(chosen.floor_lanes), "--batch",
                                                    std::to_string(chosen.floor_batch), "--prefetch",
                                                    std::to_string(2 * chosen.floor_batch)});
-        if (chosen.floor_each) one.arguments.emplace_back("--each");
     }
     services_.push_back(std::make_unique<order_demo::service_process>(std::move(one)));
     services_.back()->start();

@@ -69,6 +69,9 @@ void add_scenarios(CLI::App& app, options& o)
         ->check(CLI::Range(std::int64_t{1}, std::int64_t{100'000'000}))
         ->option_text("N");
     app.add_flag("--tcp", o.tcp, "TCP to PostgreSQL in every scenario, not its unix socket");
+    app.add_flag(
+        "--each", o.each,
+        "one business statement and round trip for each delivery, in framework and floor; else one for a batch");
 }
 
 void add_floor(CLI::App& app, options& o)
@@ -79,9 +82,6 @@ void add_floor(CLI::App& app, options& o)
     app.add_option("--floor-batch", o.floor_batch, "deliveries in one transaction of the floor [32]")
         ->check(CLI::Range(1, 1'000))
         ->option_text("N");
-    app.add_flag(
-        "--floor-each", o.floor_each,
-        "the floor runs one business statement for each delivery, a round trip each; without it one takes a batch");
 }
 
 std::string required(char const* variable)

@@ -31,11 +31,11 @@ struct options
     std::vector<std::string> keys{"random", "ordered"};
     int hold_seconds{600};
     std::int64_t backlog{1'000'000};
-    bool tcp{};  // to PostgreSQL in all scenarios
+    bool tcp{};   // to PostgreSQL in all scenarios
+    bool each{};  // one business statement for each delivery, not one for a batch
 
     int floor_lanes{4};
     int floor_batch{32};
-    bool floor_each{};  // one business statement for each delivery, not one for a batch
 
     std::string json;
     std::string svg;   // a folder
