@@ -162,6 +162,8 @@ testing::environment shop_world::variables(std::size_t service, bool armed) cons
                               {"AMQP_URL", broker_.url()},
                               {"PATH", "/usr/bin:/bin"},
                               {"SKALD_LOCK_TIMEOUT_MS", "1000"},
+                              // Which deliveries come together is chance, and the points that are passed with it.
+                              {"SKALD_BATCH_MAX", "1"},
                               {"SKALD_HEAD_START_MS", "1000"},  // a message that is lost from memory comes that late
                               {"SKALD_SWEEP_SECONDS", "1"}};
     if (!mutant_.empty()) made["SKALD_MUTANT"] = mutant_;
@@ -248,6 +250,7 @@ void shop_world::set_lanes(std::size_t service, unsigned lanes)
     if (lanes == usual_lanes && lanes_[service] == usual_lanes) return;
     lanes_[service] = lanes;
     processes_[service]->set_variable("SKALD_LANES", std::to_string(lanes));
+    processes_[service]->set_variable("SKALD_BATCH_MAX", lanes == usual_lanes ? "1" : "32");
     processes_[service]->kill(SIGKILL);
     processes_[service]->wait();
     if (!testing::eventually([&] { return look_after(); }))
