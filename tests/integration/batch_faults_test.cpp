@@ -10,7 +10,6 @@
 
 using namespace std::chrono_literals;
 using skald::test::busy_depot;
-using skald::test::name_parcels;
 using skald::test::note;
 using skald::test::parcel;
 
@@ -37,7 +36,6 @@ TEST_CASE("G9: a step that ends the transaction in the middle of a batch harms n
         CAPTURE(one.sql);
         CAPTURE(one.hides_the_error);
         busy_depot d;
-        name_parcels(d);
         d.weigh = [&](skald::step_context& ctx, parcel& p) -> skald::outcome {
             note(ctx, "weigh:" + p.id);
             if (p.id != "p3") return skald::done();
@@ -63,7 +61,6 @@ TEST_CASE("G9: a step that ends the transaction in the middle of a batch harms n
 TEST_CASE("what a step writes behind its own ROLLBACK does not get in")
 {
     busy_depot d;
-    name_parcels(d);
     d.weigh = [&](skald::step_context& ctx, parcel& p) -> skald::outcome {
         if (p.id == "p2") ctx.tx().exec("ROLLBACK");
         note(ctx, "weigh:" + p.id);
@@ -79,7 +76,6 @@ TEST_CASE("what a step writes behind its own ROLLBACK does not get in")
 TEST_CASE("a constraint that fails only at COMMIT fails one attempt, and the others are done")
 {
     busy_depot d;
-    name_parcels(d);
     d.db().run("CREATE TABLE parent (id int PRIMARY KEY); CREATE TABLE child (id int REFERENCES parent DEFERRABLE "
                "INITIALLY DEFERRED)");
     d.weigh = [](skald::step_context& ctx, parcel& p) -> skald::outcome {
@@ -99,7 +95,6 @@ TEST_CASE("a constraint that fails only at COMMIT fails one attempt, and the oth
 TEST_CASE("a connection that dies in the middle of a batch costs no attempt")
 {
     busy_depot d;
-    name_parcels(d);
     bool died = false;
     d.weigh = [&](skald::step_context& ctx, parcel& p) -> skald::outcome {
         note(ctx, "weigh:" + p.id);
@@ -130,7 +125,6 @@ TEST_CASE("F2, G10: a batch whose COMMIT is in doubt is settled one by one, and 
             CAPTURE(static_cast<int>(loss));
             CAPTURE(in_turn);
             busy_depot d;
-            name_parcels(d);
             d.pack = [&](skald::step_context& ctx, parcel& p) -> skald::outcome {
                 note(ctx, "pack:" + p.id);
                 if (in_turn && p.id == "p2") return skald::reject("no");
@@ -152,10 +146,30 @@ TEST_CASE("F2, G10: a batch whose COMMIT is in doubt is settled one by one, and 
         }
 }
 
+TEST_CASE("a batch of nothing but duplicates is still a transaction after an earlier doubt was settled")
+{
+    skald::test::database db{"depot"};
+    skald::postgres::connection_options const options{.url = db.url()};
+    skald::postgres::postgres_store store{options};
+    skald::ports::claim_item const a{{"", "a"}, "pack", std::string(32, 'f'), 1, false, {}};
+    auto b = a;
+    b.saga.key = "b";
+    std::vector<skald::ports::claim_item> const items{a, b};
+    store.begin(items, {});
+    store.commit({});
+
+    ++options.server->doubts;
+    for (auto const& met : store.begin(items, {})) CHECK(met.verdict == skald::ports::verdict::duplicate);
+    skald::ports::changes told;
+    told.progress.push_back(R"([{"scope":"","key":"a","step":"weigh","service":"scales","status":"completed","attempts":1,)"
+                            R"("at":"2026-01-01T00:00:00Z"}])");
+    store.commit(told);
+    CHECK(db.one("SELECT key FROM skald.progress") == "a");
+}
+
 TEST_CASE("two batches that take the same rows in opposite order both come to their end")
 {
     busy_depot d;
-    name_parcels(d);
     d.db().run("CREATE TABLE shelf (id int PRIMARY KEY, n int); INSERT INTO shelf SELECT i, 0 FROM generate_series(1, 8) i");
     d.pack = [](skald::step_context& ctx, parcel& p) -> skald::outcome {
         note(ctx, "pack:" + p.id);

@@ -7,24 +7,12 @@
 
 using namespace std::chrono_literals;
 using skald::test::busy_depot;
-using skald::test::name_parcels;
 using skald::test::note;
 using skald::test::parcel;
-
-namespace {
-
-// Of a step that the script of a depot has decided about by the parcel.
-bool is(parcel const& p, std::string const& id)
-{
-    return p.id == id;
-}
-
-}  // namespace
 
 TEST_CASE("what has arrived runs in one transaction, and every saga goes on")
 {
     busy_depot d;
-    name_parcels(d);
     d.start_all(20);
     CHECK(d.step() == 20);
     CHECK(d.counts() == "pack 20");
@@ -53,7 +41,6 @@ TEST_CASE("no more of a step than it wants share a transaction, and none where i
     for (auto const& [max, transactions] : {std::pair{std::size_t{1}, "7"}, {std::size_t{3}, "3"}, {std::size_t{64}, "1"}}) {
         CAPTURE(max);
         busy_depot d;
-        name_parcels(d);
         d.at("depot").batching_of_steps.max = max;
         d.start_all(7);
         CHECK(d.step() == 7);
@@ -65,10 +52,9 @@ TEST_CASE("no more of a step than it wants share a transaction, and none where i
 TEST_CASE("one that rejects goes back alone: its neighbours are done, and nothing of it remains")
 {
     busy_depot d;
-    name_parcels(d);
     d.weigh = [](skald::step_context& ctx, parcel& p) -> skald::outcome {
         note(ctx, "weigh:" + p.id);
-        if (is(p, "p5")) return skald::reject("too heavy");
+        if (p.id == "p5") return skald::reject("too heavy");
         return skald::done();
     };
     d.start_all(9);
@@ -86,11 +72,10 @@ TEST_CASE("one that throws, or whose SQL fails, is tried again alone, and counts
     for (bool const in_sql : {false, true}) {
         CAPTURE(in_sql);
         busy_depot d;
-        name_parcels(d);
         std::atomic<int> failures{2};
         d.weigh = [&](skald::step_context& ctx, parcel& p) -> skald::outcome {
             note(ctx, "weigh:" + p.id);
-            if (is(p, "p2") && ctx.attempt() < 3) {
+            if (p.id == "p2" && ctx.attempt() < 3) {
                 --failures;
                 if (in_sql) ctx.sql("SELECT 1 / (SELECT 0)");
                 throw std::runtime_error{"the scales are out of order"};
@@ -110,11 +95,10 @@ TEST_CASE("one that throws, or whose SQL fails, is tried again alone, and counts
 TEST_CASE("one that snoozes comes later, and costs its neighbours nothing")
 {
     busy_depot d;
-    name_parcels(d);
     std::atomic<bool> is_open{false};
     d.load = [&](skald::step_context& ctx, parcel& p) -> skald::outcome {
         note(ctx, "load:" + p.id);
-        if (is(p, "p3") && !is_open.exchange(true)) return skald::snooze(1h);
+        if (p.id == "p3" && !is_open.exchange(true)) return skald::snooze(1h);
         return skald::done();
     };
     d.start_all(4);
@@ -127,7 +111,6 @@ TEST_CASE("one that snoozes comes later, and costs its neighbours nothing")
 TEST_CASE("a message that can't be read by its step is parked, and the others are done")
 {
     busy_depot d;
-    name_parcels(d);
     d.start_all(5);
     d.at("depot").relay_due();
     auto broken = d.last_sent("pack");
@@ -152,7 +135,6 @@ TEST_CASE("a message that can't be read by its step is parked, and the others ar
 TEST_CASE("duplicates in a batch and of an earlier one do nothing")
 {
     busy_depot d;
-    name_parcels(d);
     d.start_all(3);
     d.at("depot").relay_due();
     auto const again = skald::test::world::delivery_of(d.last_sent("pack"));
@@ -168,7 +150,6 @@ TEST_CASE("duplicates in a batch and of an earlier one do nothing")
 TEST_CASE("orders hold for the saga that they are given for, in the middle of a batch")
 {
     busy_depot d;
-    name_parcels(d);
     d.start_all(6);
     d.step();
     d.db().run("SELECT skald.request_control('cancel', '', 'p2', 'changed my mind', 'ann')");
@@ -185,7 +166,6 @@ TEST_CASE("orders hold for the saga that they are given for, in the middle of a 
 TEST_CASE("another body under a key that was used is parked, and its neighbours are done")
 {
     busy_depot d;
-    name_parcels(d);
     d.start_all(4);
     d.at("depot").relay_due();
     auto other = d.last_sent("pack");
@@ -200,7 +180,6 @@ TEST_CASE("another body under a key that was used is parked, and its neighbours 
 TEST_CASE("a key that another session has is put back, and its neighbours do not wait for it")
 {
     busy_depot d;
-    name_parcels(d);
     d.start_all(4);
     d.at("depot").relay_due();
     pqxx::connection c{d.db().url()};
@@ -217,7 +196,6 @@ TEST_CASE("a key that another session has is put back, and its neighbours do not
 TEST_CASE("compensations run together too")
 {
     busy_depot d;
-    name_parcels(d);
     d.load = [](skald::step_context&, parcel&) -> skald::outcome { return skald::reject("the van is full"); };
     d.start_all(8);
     d.run_all();
@@ -229,7 +207,6 @@ TEST_CASE("compensations run together too")
 TEST_CASE("a step that often says no is not run twice for it")
 {
     busy_depot d;
-    name_parcels(d);
     int runs = 0;
     d.pack = [&](skald::step_context& ctx, parcel& p) -> skald::outcome {
         ++runs;
@@ -250,7 +227,6 @@ TEST_CASE("a step that often says no is not run twice for it")
 TEST_CASE("what a batch publishes leaves with it, under keys of its own")
 {
     busy_depot d;
-    name_parcels(d);
     d.pack = [](skald::step_context& ctx, parcel& p) -> skald::outcome {
         ctx.publish("elsewhere", "packed", {{"id", p.id}});
         return skald::done();

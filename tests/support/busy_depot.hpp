@@ -8,12 +8,27 @@
 
 namespace skald::test {
 
-/// Each parcel's id is its saga's key: p1, p2, ...
+inline script done_for_each(std::string const& what)
+{
+    return [what](skald::step_context& ctx, parcel& p) -> skald::outcome {
+        note(ctx, what + ":" + p.id);
+        return skald::done();
+    };
+}
+
+/// Each parcel's id is its saga's key: p1, p2, ... Every step notes for which it was done.
 class busy_depot : public depot
 {
 public:
     // A savepoint has a transaction id of its own, which is what a row's xmin says: so the top one is asked for.
-    busy_depot() { db().run("ALTER TABLE effect ADD COLUMN tx xid8 DEFAULT pg_current_xact_id()"); }
+    busy_depot()
+    {
+        db().run("ALTER TABLE effect ADD COLUMN tx xid8 DEFAULT pg_current_xact_id()");
+        pack = done_for_each("pack");
+        weigh = done_for_each("weigh");
+        load = done_for_each("load");
+        sign = done_for_each("sign");
+    }
 
     void start_all(int parcels)
     {
@@ -61,22 +76,5 @@ public:
         return db().one("SELECT count(DISTINCT tx::text) FROM effect WHERE split_part(what, ':', 1) = '" + what + "'");
     }
 };
-
-inline script done_for_each(std::string const& what)
-{
-    return [what](skald::step_context& ctx, parcel& p) -> skald::outcome {
-        note(ctx, what + ":" + p.id);
-        return skald::done();
-    };
-}
-
-/// The effects name the parcel, in every step.
-inline void name_parcels(busy_depot& d)
-{
-    d.pack = done_for_each("pack");
-    d.weigh = done_for_each("weigh");
-    d.load = done_for_each("load");
-    d.sign = done_for_each("sign");
-}
 
 }  // namespace skald::test

@@ -108,8 +108,8 @@ try {
     std::vector<ports::claim_answer> answers(items.size());
     if (!items.empty())
         for (auto const& row : rows) answers.at(row[0].as<std::size_t>() - 1) = read_answer(row);
-    // To settle doubts ends the transaction, and what it had claimed with it.
-    if (settle_doubts(answers) && std::ranges::any_of(answers, &ports::claim_answer::held)) return begin(items, wait);
+    // To settle doubts ends the transaction, and with it what was claimed for the others of a batch.
+    if (settle_doubts(answers) && items.size() > 1) return begin(items, wait);
     transaction_.emplace(connection_->raw());
     return answers;
 }
@@ -269,8 +269,9 @@ void postgres_store::run_commit(std::string const& text)
     throw ports::fault{ports::fault_kind::in_doubt, "committed, though maybe not for good: " + connection_->warning()};
 }
 
-// What the server's default_transaction_read_only forbids, the claim's READ WRITE permits: an operator who has fenced a node off by
-// that setting means the connections too that were there before. Every other one of this process is dropped as well.
+// What the server's default_transaction_read_only forbids, the claim's READ WRITE permits: an operator who has fenced a
+// node off by that setting means the connections too that were there before. Every other one of this process is dropped
+// as well.
 void postgres_store::refuse_read_only_node(bool is_read_only)
 {
     if (!is_read_only) return;
