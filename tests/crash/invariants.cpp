@@ -51,8 +51,15 @@ void run::judge_answers(placed const& order)
     auto const first = order.client->answer();
     if (!first) return result_.broken.push_back("I6 the client has no answer");
     auto const again = order.client->ask_again();
-    expect("I4", "the answer to the same request again", std::to_string(again.status) + ' ' + again.body,
-           std::to_string(first->status) + ' ' + first->body);
+    auto const given = std::to_string(first->status) + ' ' + first->body;
+    expect("I4", "the answer to the same request again", std::to_string(again.status) + ' ' + again.body, given);
+    if (is_forgotten(goes_.besides)) return;
+    // The second may have come from the service's memory, which is no proof of what others would be told.
+    expect("I4", "the answer that is stored",
+           value(orders, "SELECT coalesce(min(status_code || ' ' || convert_from(body, 'UTF8')), 'none') FROM "
+                         "skald.response WHERE key = " +
+                             sql_text(order.key)),
+           given);
 }
 
 void run::judge_orders(placed const& order)

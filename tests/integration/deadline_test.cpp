@@ -308,7 +308,7 @@ TEST_CASE("a saga that a request starts has its deadline from the server's clock
     skald::runtime::outbound out;
     skald::core::silent_logger log;
     skald::runtime::backlog const backlog;
-    skald::http::running_requests running;
+    skald::http::known_requests running;
     skald::http::entry entry{"orders", store, running, backlog, out, log};
     skald::http::request r;
     r.method = "POST";

@@ -34,11 +34,15 @@ http::request post(std::string const& key, std::string const& body = "{}", std::
 class front_door
 {
 public:
-    front_door() { db.run("CREATE TABLE effect (n int)"); }
+    /// Replays come from the database; with `kept_bytes` of room for answers, from memory where they can.
+    explicit front_door(std::size_t kept_bytes = 0) : known_{.answered = http::kept_answers{{kept_bytes, 1h}}}
+    {
+        db.run("CREATE TABLE effect (n int)");
+    }
 
     http::response answer(http::request const& r, http::entry_handler const& handle, std::string const& scope = "")
     {
-        http::entry lane{"orders", store, running_, backlog_, out_, log_};
+        http::entry lane{"orders", store, known_, backlog_, out_, log_};
         return lane.answer(r, route(handle), scope).answer;
     }
 
@@ -48,7 +52,7 @@ public:
     http::response answer_apart(http::request const& r, http::entry_handler const& handle)
     {
         test::doubtful_store other{db.url()};
-        http::running_requests apart;
+        http::known_requests apart;
         return http::entry{"orders", other, apart, backlog_, out_, log_}.answer(r, route(handle), "").answer;
     }
 
@@ -75,7 +79,7 @@ public:
     http::idempotency key{http::idempotency::required};
 
 private:
-    http::running_requests running_;
+    http::known_requests known_;
     runtime::backlog backlog_;
     runtime::outbound out_;
     core::silent_logger log_;
@@ -231,6 +235,76 @@ TEST_CASE("the same key in two scopes is two requests")
     door.answer(post("k"), handle, "a");
     door.answer(post("k"), handle, "b");
     CHECK(door.runs == 2);
+}
+
+TEST_CASE("what was answered here is answered from memory: to the same request in the same scope, and 422 to another")
+{
+    front_door door{1'000'000};
+    auto const handle = door.giving({201, "text/plain", {{"Location", "/x"}}, "made"});
+    auto const first = door.answer(post("k"), handle);
+    door.db.run("TRUNCATE skald.idempotency, skald.response");  // so that the database knows nothing of it
+    auto const again = door.answer(post("k"), handle);
+    CHECK(text_of(again) == text_of(first));
+    CHECK(value_of(again, "Idempotency-Replayed") == "true");
+    CHECK(door.answer(post("k", "{ }"), handle).status == 422);
+    CHECK(door.runs == 1);
+
+    CHECK(value_of(door.answer(post("k"), handle, "other scope"), "Idempotency-Replayed").empty());
+    CHECK(door.runs == 2);
+}
+
+TEST_CASE("what another process answered is found in the database, and then answered from memory too")
+{
+    front_door door{1'000'000};
+    auto const handle = door.giving({201, "text/plain", {}, "made"});
+    auto const first = door.answer_apart(post("k"), handle);
+    CHECK(text_of(door.answer(post("k"), handle)) == text_of(first));
+    door.db.run("TRUNCATE skald.idempotency, skald.response");
+    CHECK(text_of(door.answer(post("k"), handle)) == text_of(first));
+    CHECK(door.runs == 1);
+}
+
+TEST_CASE("the answer to a refused first step, which is stored without the handler's writes, is kept like any other")
+{
+    struct refusing final : compensatable_step<order_saga::order>
+    {
+        outcome execute(step_context&, order_saga::order&) const override { return reject("no"); }
+        void compensate(step_context&, order_saga::order&) const override {}
+    };
+    front_door door{1'000'000};
+    auto const start = [&](http::request_context& ctx) {
+        ++door.runs;
+        ctx.start(order_saga::place_order, refusing{}, order_saga::order{});
+        return http::problem_response(422, "no");
+    };
+    auto const first = door.answer(post("k"), start);
+    door.db.run("TRUNCATE skald.idempotency, skald.response");
+    CHECK(text_of(door.answer(post("k"), start)) == text_of(first));
+    CHECK(door.runs == 1);
+}
+
+TEST_CASE("what was not stored is not answered from memory: a 5xx, a COMMIT that failed, one whose outcome stays unknown")
+{
+    front_door door{1'000'000};
+    auto const good = door.giving({201, "", {}, ""});
+    CHECK(door.answer(post("a"), door.giving({503, "", {}, ""})).status == 503);
+    CHECK(door.answer(post("a"), good).status == 201);
+
+    door.db.run("CREATE TABLE parent (id int PRIMARY KEY); CREATE TABLE child (id int REFERENCES parent DEFERRABLE "
+                "INITIALLY DEFERRED)");
+    CHECK(door.answer(post("b"), [](http::request_context& ctx) -> http::response {
+        ctx.sql("INSERT INTO child VALUES (1)");
+        return {201, "", {}, ""};
+    }).status == 500);
+    CHECK(value_of(door.answer(post("b"), good), "Idempotency-Replayed").empty());
+
+    auto const unknown = door.answer(post("c"), [&](http::request_context&) -> http::response {
+        door.store.next = test::doubtful_store::loses::the_commit;  // each time it is tried
+        return {201, "", {}, ""};
+    });
+    CHECK(unknown.status == 503);
+    CHECK(value_of(door.answer(post("c"), good), "Idempotency-Replayed").empty());
+    CHECK(door.effects() == "3");
 }
 
 TEST_CASE("G4: a request whose key is being served is answered with 409 from the lock, before the first one ends")

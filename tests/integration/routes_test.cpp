@@ -40,6 +40,23 @@ TEST_CASE("a route has its method, and parameters of its path, decoded")
     CHECK(web.ask("PUT", "/carts/7/items/").status == 404);
 }
 
+TEST_CASE("an answer is replayed from memory unless a setting gives it no room or no time")
+{
+    auto const asked_twice = [](config const& settings) {
+        live_web web{{{"POST", "/x", idempotency::required, leaving("x")}}, {}, settings};
+        web.ask("POST", "/x", "Idempotency-Key: k\r\n");
+        web.db.run("TRUNCATE skald.idempotency, skald.response");  // so that only memory knows
+        return web.ask("POST", "/x", "Idempotency-Key: k\r\n").value_of("Idempotency-Replayed");
+    };
+    CHECK(asked_twice({}) == "true");
+    config changed;
+    changed.http.kept_bytes_max = 0;
+    CHECK(asked_twice(changed).empty());
+    changed = {};
+    changed.http.kept_time = std::chrono::milliseconds{0};
+    CHECK(asked_twice(changed).empty());
+}
+
 TEST_CASE("two methods of one path are two routes, and one key is one request of one of them")
 {
     live_web web{{{"POST", "/x", idempotency::required, leaving("post")},

@@ -156,7 +156,7 @@ TEST_CASE("a duplicate waits for a request of another process too")
     held_handler held;
     auto elsewhere = std::async(std::launch::async, [&] {
         postgres::postgres_store store{{.url = web.db.url()}};
-        http::running_requests running;
+        http::known_requests running;
         http::entry entry{"orders", store, running, web.backlog, web.out, web.log};
         http::request r;
         r.method = "POST";

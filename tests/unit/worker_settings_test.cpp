@@ -67,6 +67,8 @@ std::map<std::string, std::string> const other_values{
     {"SKALD_HTTP_CONNECTION_REQUESTS_MAX", "1012"},
     {"SKALD_HTTP_QUEUE_MAX", "1013"},
     {"SKALD_HTTP_WAITS_MAX", "1014"},
+    {"SKALD_HTTP_KEPT_BYTES_MAX", "1015"},
+    {"SKALD_HTTP_KEPT_MS", "1016"},
     {"SKALD_HTTP_TLS_CERTIFICATE", "chain.pem"},
     {"SKALD_HTTP_TLS_KEY", "key.pem"},
     {"SKALD_BATCH_MAX", "21"},
@@ -177,7 +179,7 @@ TEST_CASE("variables reach the field of their name")
                                 .peer_connections_max = 1011,
                                 .connection_requests_max = 1012,
                                 .queue_max = 1013,
-                                .waits_max = 1014});
+                                .waits_max = 1014, .kept_bytes_max = 1015, .kept_time = 1016ms});
     CHECK(c.http_tls_certificate == "chain.pem");
     CHECK(c.http_tls_key == "key.pem");
     CHECK(c.batch_max == 21);

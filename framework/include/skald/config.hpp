@@ -29,6 +29,10 @@ struct http_limits
     std::size_t queue_max{256};  // requests read whole that wait for a lane
     std::size_t waits_max{256};  // clients that wait for a better answer at a time; more hear how it stands
 
+    // Answers of this process, kept in memory after COMMIT for whoever asks again soon; the database has them all.
+    std::size_t kept_bytes_max{8 * 1024 * 1024};  // of all of them together; 0: none
+    std::chrono::milliseconds kept_time{60'000};
+
     bool operator==(http_limits const&) const = default;
 };
 

@@ -44,12 +44,10 @@ idempotency_key key_of(request const& r, idempotency wanted)
     return parse_idempotency_key(r.header("Idempotency-Key"));
 }
 
-response replay(std::optional<ports::stored_response> const& stored)
+response replayed(response answer)
 {
-    if (!stored) return problem(problem_type::key_used_elsewhere, "the key was used outside of HTTP: there is no answer to replay");
-    response again{stored->status, stored->content_type, stored->headers, stored->body};
-    again.headers.emplace_back("Idempotency-Replayed", "true");
-    return again;
+    answer.headers.emplace_back("Idempotency-Replayed", "true");
+    return answer;
 }
 
 }  // namespace
@@ -69,26 +67,28 @@ struct entry::call
     bool client_has_key() const { return is_guarded() && !received.header("Idempotency-Key").empty(); }
 };
 
-entry::entry(std::string service, ports::store& store, running_requests& running, runtime::backlog const& backlog,
+entry::entry(std::string service, ports::store& store, known_requests& known, runtime::backlog const& backlog,
              runtime::outbound& out, core::logger& log)
-    : service_{std::move(service)}, store_{store}, running_{running}, backlog_{backlog}, out_{out}, log_{log}
+    : service_{std::move(service)}, store_{store}, known_{known}, backlog_{backlog}, out_{out}, log_{log}
 {}
 
-std::optional<reply> answer_to_running(running_requests const& running, request const& r, entry_route const& route,
-                                       std::string const& scope)
+std::optional<reply> answer_to_known(known_requests const& known, request const& r, entry_route const& route,
+                                     std::string const& scope)
 {
     auto const key = key_of(r, route.key);
     if (!key) return problem(problem_type::idempotency_key, key.refusal);
     core::saga_id const id{scope, key.value};
-    if (!running.has(id)) return {};  // which is what most hear, and saves them a look at the body
-    auto const is_same = running.find(id, fingerprint_of(r, route.pattern));
+    if (auto const ended = known.answered.find(id))
+        return ended->fingerprint == fingerprint_of(r, route.pattern) ? replayed(ended->answer) : key_reused();
+    if (!known.running.has(id)) return {};  // which is what most hear, and saves them a look at the body
+    auto const is_same = known.running.find(id, fingerprint_of(r, route.pattern));
     if (!is_same) return {};
     return *is_same ? reply{in_flight(), wait_preference(r).value_or(0s)} : key_reused();
 }
 
 reply entry::answer(request const& r, entry_route const& route, std::string const& scope)
 {
-    if (auto now = answer_to_running(running_, r, route, scope)) return *std::move(now);
+    if (auto now = answer_to_known(known_, r, route, scope)) return *std::move(now);
     call c{r, route, {scope, key_of(r, route.key).value}, fingerprint_of(r, route.pattern)};
     auto answered = answer_whatever_breaks(c);
     return {std::move(answered), c.in_flight ? wait_preference(r).value_or(0s) : 0s};
@@ -154,12 +154,12 @@ std::optional<response> entry::claim_and_run(call& c)
     }
     auto const verdict = met.claimed.verdict;
     if (verdict == ports::verdict::fresh && !backlog_.is_over()) {
-        c.running = running_.enter(c.id, c.fingerprint);
+        c.running = known_.running.enter(c.id, c.fingerprint);
         return run(c);
     }
     store_.rollback();
     if (verdict == ports::verdict::fresh) return refuse_for_now();
-    if (verdict == ports::verdict::duplicate) return replay(met.answer);
+    if (verdict == ports::verdict::duplicate) return replay(c, std::move(met.answer));
     if (verdict == ports::verdict::mismatch) return key_reused();
     // The transaction in the way may well be this request's own.
     if (c.in_doubt) return outcome_unknown(c.client_has_key());
@@ -224,13 +224,14 @@ std::optional<response> entry::refuse(call const& c, response const& answer)
 {
     store_.rollback();
     ports::claim_item const item{c.id, "", c.fingerprint, 1, false};
-    if (auto const met = store_.begin_request(item, {}); !met.claimed.held) {
+    if (auto met = store_.begin_request(item, {}); !met.claimed.held) {
         store_.rollback();
-        return replay(met.answer);
+        return replay(c, std::move(met.answer));
     }
     ports::changes changes;
     changes.response = {c.id, answer.status, answer.content_type, answer.headers, answer.body};
     store_.commit(changes);
+    keep(c, changes.response);
     return std::nullopt;
 }
 
@@ -269,6 +270,24 @@ void entry::commit(call& c, request_context const& ctx, ports::changes changes)
     c.committed = true;
     SKALD_FAILPOINT("entry.committed");
     leaving.hand_over(changes);
+    keep(c, changes.response);
+}
+
+response entry::replay(call const& c, std::optional<ports::stored_response>&& stored)
+{
+    if (!stored)
+        return problem(problem_type::key_used_elsewhere,
+                       "the key was used outside of HTTP: there is no answer to replay");
+    keep(c, stored);
+    return replayed(
+        {stored->status, std::move(stored->content_type), std::move(stored->headers), std::move(stored->body)});
+}
+
+// Only what is stored, and only where a client can ask for it again.
+void entry::keep(call const& c, std::optional<ports::stored_response> const& stored)
+{
+    if (!stored || !c.client_has_key()) return;
+    known_.answered.keep({c.id, c.fingerprint, {stored->status, stored->content_type, stored->headers, stored->body}});
 }
 
 }  // namespace skald::http

@@ -3,7 +3,7 @@
 
 #include "core/log.hpp"
 #include "http/handler.hpp"
-#include "http/running_requests.hpp"
+#include "http/known_requests.hpp"
 #include "ports/store.hpp"
 #include "runtime/backlog.hpp"
 #include "runtime/outbound.hpp"
@@ -23,16 +23,17 @@ struct entry_route
     entry_handler handler;
 };
 
-/// The answer to a duplicate of a request that runs in this process, for which nobody has to be asked; or nothing.
-std::optional<reply> answer_to_running(running_requests const& running, request const& r, entry_route const& route,
-                                       std::string const& scope);
+/// The answer to a duplicate of a request that runs in this process, or ended here a moment ago, for which nobody has to be
+/// asked; or nothing.
+std::optional<reply> answer_to_known(known_requests const& known, request const& r, entry_route const& route,
+                                     std::string const& scope);
 
 /// Threads: one entry for each lane.
 class entry
 {
 public:
-    /// `running` is one for all lanes.
-    entry(std::string service, ports::store& store, running_requests& running, runtime::backlog const& backlog,
+    /// `known` is one for all lanes.
+    entry(std::string service, ports::store& store, known_requests& known, runtime::backlog const& backlog,
           runtime::outbound& out, core::logger& log);
 
     /// Never throws: what breaks is answered with 500 or 503, and leaves nothing behind. Where the first request with the key
@@ -52,10 +53,12 @@ private:
     std::optional<response> refuse(call const& c, response const& answer);
     void add_sagas(ports::changes& changes, call const& c, request_context const& ctx) const;
     void commit(call& c, request_context const& ctx, ports::changes changes);
+    response replay(call const& c, std::optional<ports::stored_response>&& stored);
+    void keep(call const& c, std::optional<ports::stored_response> const& stored);
 
     std::string service_;
     ports::store& store_;
-    running_requests& running_;
+    known_requests& known_;
     runtime::backlog const& backlog_;
     runtime::outbound& out_;
     core::logger& log_;

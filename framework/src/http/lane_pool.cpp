@@ -25,14 +25,16 @@ void lane_pool::start()
 
 bool lane_pool::submit(job& work)
 {
+    bool is_for_desk{};
     {
         std::lock_guard const lock{mutex_};
         // A lane that is free but hasn't woken up yet makes room for one more, so that a queue of 0 still works.
         if (stopping_ || running_ + waiting() >= lanes_ + waiting_max_) return false;
         unseen_.push_back(std::move(work));
+        is_for_desk = desk_has_work();
     }
-    changed_.notify_one();
-    desk_changed_.notify_one();
+    // One of the two: a lane that becomes free looks for work without being woken.
+    (is_for_desk ? desk_changed_ : changed_).notify_one();
     return true;
 }
 
@@ -77,9 +79,10 @@ void lane_pool::run(std::size_t lane)
         if (stopping_) return;
         auto work = take_waiting();
         ++running_;
+        bool const leaves_work = desk_has_work();  // this may have been the last lane that was free
 
         lock.unlock();
-        desk_changed_.notify_one();  // this may have been the last lane that was free
+        if (leaves_work) desk_changed_.notify_one();
         auto answer = this->answer(work.message, lane);
         // The lane is free before the client hears: a client that asks again at once must not meet its own shadow.
         lock.lock();
@@ -95,7 +98,7 @@ void lane_pool::run_desk()
 {
     std::unique_lock lock{mutex_};
     for (;;) {
-        desk_changed_.wait(lock, [this] { return stopping_ || (running_ == lanes_ && !unseen_.empty()); });
+        desk_changed_.wait(lock, [this] { return stopping_ || desk_has_work(); });
         if (stopping_) return;
         auto work = std::move(unseen_.front());
         unseen_.pop_front();

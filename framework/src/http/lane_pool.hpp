@@ -51,6 +51,7 @@ public:
 private:
     std::size_t waiting() const { return waiting_.size() + unseen_.size() + (is_at_desk_ ? 1 : 0); }
     bool has_waiting() const { return !waiting_.empty() || !unseen_.empty(); }
+    bool desk_has_work() const { return running_ == lanes_ && !unseen_.empty(); }
     job take_waiting();
     void run(std::size_t lane);
     void run_desk();

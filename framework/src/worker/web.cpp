@@ -51,9 +51,9 @@ http::server_options server_options_of(config const& settings)
 
 struct web::lane
 {
-    lane(config const& settings, postgres::connection_options const& database, http::running_requests& running,
+    lane(config const& settings, postgres::connection_options const& database, http::known_requests& known,
          runtime::backlog const& backlog, runtime::outbound& out, core::logger& log)
-        : store{database}, entry{settings.service, store, running, backlog, out, log}, sagas{store, out, log}
+        : store{database}, entry{settings.service, store, known, backlog, out, log}, sagas{store, out, log}
     {}
 
     postgres::postgres_store store;
@@ -72,14 +72,14 @@ own_routes::own_routes(http::router& router)
 web::web(config const& settings, postgres::connection_options database, std::vector<http::entry_route> routes,
          http::scope_function scope_of, ports::subscription const& deliveries, runtime::backlog const& backlog,
          runtime::outbound& out, core::logger& log)
-    : routes_{std::move(routes)}, scope_of_{std::move(scope_of)},
-      deliveries_{deliveries}, server_{server_options_of(settings),
+    : routes_{std::move(routes)}, scope_of_{std::move(scope_of)}, deliveries_{deliveries},
+      known_{.answered = http::kept_answers{{settings.http.kept_bytes_max, settings.http.kept_time}}}, server_{server_options_of(settings),
                                        [this](http::request& r, std::size_t number) { return answer(r, number); }, log,
                                        answer_at_once, [this](http::request& r) { return answer_at_desk(r); }}
 {
     for (auto const& route : routes_) router_.add(route.method, route.pattern);
     for (std::size_t i = 0; i < settings.http_lanes; ++i)
-        lanes_.push_back(std::make_unique<lane>(settings, database, running_, backlog, out, log));
+        lanes_.push_back(std::make_unique<lane>(settings, database, known_, backlog, out, log));
 }
 
 web::~web() = default;
@@ -117,14 +117,14 @@ http::reply web::answer(http::request& r, std::size_t number)
     return on.entry.answer(r, entry_at(route), scope);
 }
 
-// What a lane would say at once: the duplicate of a request that runs here is told so however many lanes wait for others.
+// What a lane would say at once: a duplicate of what runs here, or ended a moment ago, is told so however many lanes wait for others.
 std::optional<http::reply> web::answer_at_desk(http::request& r)
 {
     auto const found = find(r);
     if (auto const* refusal = std::get_if<http::response>(&found)) return *refusal;
     auto const& [route, scope] = std::get<resource>(found);
     if (route < first_route_) return {};  // Skald's own
-    return http::answer_to_running(running_, r, entry_at(route), scope);
+    return http::answer_to_known(known_, r, entry_at(route), scope);
 }
 
 std::variant<web::resource, http::response> web::find(http::request& r) const

@@ -73,7 +73,7 @@ private:
     http::router router_;
     own_routes own_{router_};
     std::size_t const first_route_{router_.size()};  // the number of routes_[0]; those before it are Skald's
-    http::running_requests running_;
+    http::known_requests known_;
     std::vector<std::unique_ptr<lane>> lanes_;
     http::server server_;  // last: its threads use everything above
 };

@@ -1,0 +1,53 @@
+#include "http/kept_answers.hpp"
+
+#include <utility>
+
+namespace skald::http {
+namespace {
+
+// What lists and the allocator take for each.
+constexpr std::size_t overhead = 512;
+
+constexpr std::size_t large_part = 16;
+
+std::size_t size_of(kept_answer const& what)
+{
+    std::size_t bytes = overhead + 2 * (what.id.scope.size() + what.id.key.size()) + what.fingerprint.size() +
+                        what.answer.content_type.size() + what.answer.body.size();
+    for (auto const& [name, value] : what.answer.headers) bytes += name.size() + value.size() + overhead / 8;
+    return bytes;
+}
+
+}  // namespace
+
+void kept_answers::keep(kept_answer what, clock::time_point now)
+{
+    auto const bytes = size_of(what);
+    if (bytes > limits_.bytes_max / large_part) return;
+    auto kept = std::make_shared<kept_answer const>(std::move(what));
+
+    std::lock_guard const lock{mutex_};
+    while (!entries_.empty() && (bytes_ + bytes > limits_.bytes_max || entries_.front().until <= now)) drop_first();
+    if (by_id_.contains(kept->id)) return;
+    auto const at = entries_.insert(entries_.end(), {kept, bytes, now + limits_.longest});
+    by_id_.emplace(kept->id, at);
+    bytes_ += bytes;
+}
+
+std::shared_ptr<kept_answer const> kept_answers::find(core::saga_id const& id, clock::time_point now) const
+{
+    std::lock_guard const lock{mutex_};
+    auto const found = by_id_.find(id);
+    if (found == by_id_.end() || found->second->until <= now) return {};
+    return found->second->what;
+}
+
+void kept_answers::drop_first()
+{
+    auto const& first = entries_.front();
+    bytes_ -= first.bytes;
+    by_id_.erase(first.what->id);
+    entries_.pop_front();
+}
+
+}  // namespace skald::http
