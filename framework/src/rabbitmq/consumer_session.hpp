@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace skald::rabbitmq {
 
@@ -56,10 +57,11 @@ public:
 
 private:
     void consume(std::string const& queue, std::uint16_t prefetch);
-    bool read_one(mailbox& box);
+    bool read_one();
     void handle(amqp_method_t const& method);
     [[noreturn]] void set_aside(std::string const& why);
-    void hand_over(content arrived, mailbox& box);
+    void note(content arrived);
+    void hand_over(mailbox& box);
     void give_back(std::uint64_t tag);
     void count_acks(std::size_t frames);
     void linger();
@@ -69,6 +71,7 @@ private:
     connection broker_;
     content_reader reader_;
     ack_ledger ledger_;
+    std::vector<ports::delivery> arrived_;  // in this turn
     int consumers_agreed_{};
     bool cancelled_{};
     std::size_t recent_acks_{};  // frames, since recent_since_

@@ -1,6 +1,7 @@
 #include "rabbitmq/mailbox.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace skald::rabbitmq {
@@ -85,13 +86,13 @@ orders mailbox::collect()
     return collected;
 }
 
-bool mailbox::deliver(ports::delivery delivery)
+std::vector<ports::delivery> mailbox::deliver(std::vector<ports::delivery> arrived)
 {
     std::lock_guard lock{mutex_};
-    if (orders_.stop) return false;
-    untaken_.push_back(std::move(delivery));
+    if (orders_.stop) return arrived;
+    std::ranges::move(arrived, std::back_inserter(untaken_));
     arrived_.notify_one();
-    return true;
+    return {};
 }
 
 void mailbox::connected()

@@ -43,8 +43,8 @@ public:
     int wake_descriptor() const { return wake_.descriptor(); }
     orders collect();
 
-    /// False if nothing is handed out any more: the delivery goes back.
-    bool deliver(ports::delivery delivery);
+    /// Returns those that are not handed out any more: they go back.
+    std::vector<ports::delivery> deliver(std::vector<ports::delivery> arrived);
 
     void connected();
 

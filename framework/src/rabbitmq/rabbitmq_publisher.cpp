@@ -2,6 +2,7 @@
 
 #include "core/failpoint.hpp"
 #include "rabbitmq/encode.hpp"
+#include "rabbitmq/gathered_writes.hpp"
 
 #include <fmt/format.h>
 
@@ -169,10 +170,11 @@ void rabbitmq_publisher::send(batch messages, milliseconds deadline)
         receipts_.push_back({row, ports::publish_status::unresolved, why.empty() ? "the deadline passed" : why});
 }
 
-bool rabbitmq_publisher::make_room(clock::time_point until)
+bool rabbitmq_publisher::make_room(clock::time_point until, gathered_writes& writes)
 {
     while (session_->window().outstanding() >= settings_.confirm_window) {
         if (!session_->blocked().empty() || clock::now() >= until) return false;
+        writes.flush();  // the answers that are waited for are to what was sent
         session_->read(time_left(until));
     }
     return session_->blocked().empty() && clock::now() < until;
@@ -183,6 +185,7 @@ void rabbitmq_publisher::send_all(batch messages, clock::time_point until, std::
 {
     auto& window = session_->window();
     waiting_.push_back({until, window.next_tag()});
+    gathered_writes writes{session_->socket()};
     std::size_t unread = 0;
     for (auto const& [row, message] : messages) {
         if (auto why = refusal(message, session_->frame_max()); !why.empty()) {
@@ -190,7 +193,7 @@ void rabbitmq_publisher::send_all(batch messages, clock::time_point until, std::
             ++dealt_with;
             continue;
         }
-        if (!make_room(until)) return;
+        if (!make_room(until, writes)) return;
         ++dealt_with;
         waiting_.back().end = window.next_tag() + 1;
         session_->send(row, message);

@@ -16,6 +16,8 @@
 
 namespace skald::rabbitmq {
 
+class gathered_writes;
+
 struct publisher_settings
 {
     connection_settings connection;
@@ -56,7 +58,7 @@ private:
     void lose(std::string const& why);
     void listen();
     void note_blocking();
-    bool make_room(clock::time_point until);
+    bool make_room(clock::time_point until, gathered_writes& writes);
     void send_all(batch messages, clock::time_point until, std::size_t& dealt_with);
     bool is_woken_within(std::chrono::milliseconds wait);
     void harvest();
