@@ -23,6 +23,23 @@ postgres::connection_options service::options() const
     return o;
 }
 
+service::running_lanes::running_lanes(service& of, std::size_t count, std::size_t batch_max)
+    : limits_{of.steps_.lane_limits()}
+{
+    for (std::size_t n = 0; n < count; ++n)
+        threads_.emplace_back([&of, this, n, batch_max] {
+            postgres::postgres_store store{of.options()};
+            runtime::executor executor{of.name, of.steps_, store, of.out_, of.log_, std::mt19937_64{n}};
+            runtime::lane{std::move(executor), *of.deliveries_, batch_max, limits_, stop_, of.log_, std::mt19937_64{n}}.run();
+        });
+}
+
+service::running_lanes::~running_lanes()
+{
+    stop_.stop();
+    for (auto& one : threads_) one.join();
+}
+
 std::size_t service::relay_due()
 {
     return relay_.move_due();

@@ -7,6 +7,7 @@
 #include "postgres/postgres_outbox.hpp"
 #include "postgres/postgres_store.hpp"
 #include "runtime/executor.hpp"
+#include "runtime/lane.hpp"
 #include "runtime/registry.hpp"
 #include "runtime/relay.hpp"
 #include "support/database.hpp"
@@ -17,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace skald::test {
@@ -40,7 +42,7 @@ public:
     {
         steps_.add(saga.name, handle.name,
                    {std::make_unique<detail::typed_step<Data, Step>>(std::move(step)), policy, Kind, saga.version,
-                    batching_of_steps.max});
+                    batching_of_steps.max, batching_of_steps.lanes});
     }
 
     batching batching_of_steps;  // of those that are hosted from now on
@@ -72,6 +74,19 @@ public:
     void settle_apart(ports::delivery const& d);
 
     void settle(ports::delivery const& d) { executor_.settle(d); }
+
+    /// Lanes as a worker has them, each a thread with a connection of its own, until this dies.
+    class running_lanes
+    {
+    public:
+        running_lanes(service& of, std::size_t count, std::size_t batch_max = 32);
+        ~running_lanes();
+
+    private:
+        runtime::stop_flag stop_;
+        runtime::step_lanes limits_;
+        std::vector<std::thread> threads_;
+    };
 
     /// Makes every message that waits for its time due now.
     void make_due() const { db.run("UPDATE skald.outbox SET due_at = clock_timestamp()"); }

@@ -25,10 +25,12 @@
 
 namespace skald {
 
-/// How many deliveries of a step run in one transaction. Nobody waits for more to arrive.
+/// How many deliveries of a step run in one transaction, and how many such transactions at a time. Nobody waits for more to
+/// arrive.
 struct batching
 {
-    std::size_t max{64};  // at most the worker's own (SKALD_BATCH_MAX); 1: each delivery in a transaction of its own
+    std::size_t max{64};   // at most the worker's own (SKALD_BATCH_MAX); 1: each delivery in a transaction of its own
+    std::size_t lanes{0};  // of this process that run the step, forward or back, at a time; 0: all that there are
 };
 
 enum class batch_outcome {

@@ -16,15 +16,18 @@ constexpr int tries_max = 5;
 
 }  // namespace
 
-lane::lane(executor executor, ports::subscription& deliveries, std::size_t batch_max, stop_flag const& stop,
-           core::logger& log, std::mt19937_64 random)
-    : executor_{std::move(executor)}, deliveries_{deliveries}, batch_max_{batch_max}, stop_{stop}, log_{log},
-      random_{random}
+lane::lane(executor executor, ports::subscription& deliveries, std::size_t batch_max, step_lanes& limits,
+           stop_flag const& stop, core::logger& log, std::mt19937_64 random)
+    : executor_{std::move(executor)}, deliveries_{deliveries}, batch_max_{batch_max}, limits_{limits}, stop_{stop},
+      log_{log}, random_{random}
 {}
 
 void lane::run()
 {
-    while (!stop_.stopped()) settle_all(deliveries_.take(batch_max_, take_wait));
+    while (!stop_.stopped()) {
+        auto now = limits_.enter(deliveries_.take(batch_max_, take_wait));
+        for (; !now.empty() && !stop_.stopped(); now = limits_.leave(now, batch_max_)) settle_all(now);
+    }
 }
 
 void lane::settle_all(std::vector<ports::delivery> const& all)

@@ -5,6 +5,7 @@
 #include "core/log.hpp"
 #include "ports/transport.hpp"
 #include "runtime/executor.hpp"
+#include "runtime/step_lanes.hpp"
 #include "runtime/stop_flag.hpp"
 
 #include <cstddef>
@@ -17,8 +18,9 @@ namespace skald::runtime {
 class lane
 {
 public:
-    lane(executor executor, ports::subscription& deliveries, std::size_t batch_max, stop_flag const& stop,
-         core::logger& log, std::mt19937_64 random);
+    /// `limits` is one for all lanes.
+    lane(executor executor, ports::subscription& deliveries, std::size_t batch_max, step_lanes& limits,
+         stop_flag const& stop, core::logger& log, std::mt19937_64 random);
 
     /// Until `stop`. What it has taken is settled first, unless the database is away: that stays unacked and comes again.
     void run();
@@ -33,6 +35,7 @@ private:
     executor executor_;
     ports::subscription& deliveries_;
     std::size_t batch_max_;
+    step_lanes& limits_;
     stop_flag const& stop_;
     core::logger& log_;
     std::mt19937_64 random_;

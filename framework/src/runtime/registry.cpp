@@ -2,6 +2,8 @@
 
 #include <skald/errors.hpp>
 
+#include <algorithm>
+
 namespace skald::runtime {
 
 void registry::add(std::string_view definition, std::string_view step, registered_step hosted)
@@ -15,6 +17,17 @@ registered_step const* registry::find(std::string_view definition, std::string_v
 {
     auto const it = steps_.find({std::string{definition}, std::string{step}});
     return it == steps_.end() ? nullptr : &it->second;
+}
+
+step_lanes::limits registry::lane_limits() const
+{
+    step_lanes::limits least;
+    for (auto const& [name, hosted] : steps_) {
+        if (hosted.lanes_max == 0) continue;
+        auto const [at, is_first] = least.emplace(name.second, hosted.lanes_max);
+        if (!is_first) at->second = std::min(at->second, hosted.lanes_max);
+    }
+    return least;
 }
 
 }  // namespace skald::runtime

@@ -1,6 +1,8 @@
 // The steps that a worker hosts. Built in main, read-only from then on.
 #pragma once
 
+#include "runtime/step_lanes.hpp"
+
 #include <skald/definition.hpp>
 #include <skald/detail/hosted_step.hpp>
 #include <skald/retry.hpp>
@@ -20,6 +22,7 @@ struct registered_step
     step_kind kind{};
     int version{1};  // of the definition, as this service was built with it
     std::size_t batch_max{64};  // deliveries of it in one transaction
+    std::size_t lanes_max{};    // that run it at a time; 0: all
 };
 
 class registry
@@ -31,6 +34,9 @@ public:
     registered_step const* find(std::string_view definition, std::string_view step) const;
 
     bool empty() const { return steps_.empty(); }
+
+    /// Of steps that have one. A name that several definitions have is one step here, with the least of their limits.
+    step_lanes::limits lane_limits() const;
 
 private:
     std::map<std::pair<std::string, std::string>, registered_step> steps_;

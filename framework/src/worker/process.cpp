@@ -31,7 +31,7 @@ rabbitmq::options broker_of(config const& settings)
 }  // namespace
 
 process::process(config const& settings, runtime::registry const& steps, runtime::stop_flag& stop, core::logger& log)
-    : settings_{settings}, steps_{steps}, stop_{stop}, log_{log}, out_{{.head_start = settings.head_start}},
+    : settings_{settings}, steps_{steps}, limits_{steps.lane_limits()}, stop_{stop}, log_{log}, out_{{.head_start = settings.head_start}},
       transport_{broker_of(settings), log}
 {
     // A peer that closes a socket is an error code here, not the end of the process.
@@ -110,7 +110,9 @@ void process::run_lane()
 {
     postgres::postgres_store store{database("lane")};
     runtime::executor executor{settings_.service, steps_, store, out_, log_, std::mt19937_64{std::random_device{}()}};
-    runtime::lane{std::move(executor), *deliveries_, settings_.batch_max, stop_, log_, std::mt19937_64{std::random_device{}()}}.run();
+    runtime::lane{std::move(executor), *deliveries_, settings_.batch_max, limits_, stop_, log_,
+                  std::mt19937_64{std::random_device{}()}}
+        .run();
 }
 
 // Without a relay of its own nobody would delete what was handed over: then all is left to the relay elsewhere.

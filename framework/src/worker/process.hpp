@@ -53,6 +53,7 @@ private:
 
     config const& settings_;
     runtime::registry const& steps_;
+    runtime::step_lanes limits_;
     runtime::stop_flag& stop_;
     core::logger& log_;
     std::random_device seed_;

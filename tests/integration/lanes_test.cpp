@@ -1,0 +1,76 @@
+// Lanes as a worker has them, over a real database: how many run one step at a time.
+#include "support/busy_depot.hpp"
+#include "support/eventually.hpp"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <latch>
+
+using skald::test::busy_depot;
+using skald::test::note;
+using skald::test::parcel;
+using skald::testing::eventually;
+
+namespace {
+
+/// A script that counts how many run at a time, and holds each until the latch is open.
+struct held
+{
+    std::atomic<int> inside{};
+    std::atomic<int> most{};
+    std::latch may_end{1};
+
+    skald::test::script script()
+    {
+        return [this](skald::step_context& ctx, parcel& p) -> skald::outcome {
+            most = std::max(most.load(), ++inside);
+            may_end.wait();
+            note(ctx, "pack:" + p.id);
+            --inside;
+            return skald::done();
+        };
+    }
+};
+
+}  // namespace
+
+TEST_CASE("deliveries of one step run on several lanes at a time")
+{
+    held pack;
+    busy_depot d;
+    d.at("depot").batching_of_steps.max = 1;
+    d.pack = pack.script();
+    d.start_all(1);
+    d.at("depot").relay_due();
+    skald::test::service::running_lanes const lanes{d.at("depot"), 2};
+    REQUIRE(eventually([&] { return pack.inside == 1; }));
+    d.start(skald::test::send, parcel{"p2", 2}, "p2");
+    d.at("depot").relay_due();
+    CHECK(eventually([&] { return pack.inside == 2; }));
+    pack.may_end.count_down();
+    CHECK(eventually([&] { return d.counts() == "pack 2"; }));
+}
+
+TEST_CASE("a step that may have one lane runs on one, and the other lane goes on with other steps")
+{
+    held pack;
+    busy_depot d;
+    auto& depot = d.at("depot");
+    depot.batching_of_steps.lanes = 1;
+    d.pack = [&, held = pack.script(), free = d.pack](skald::step_context& ctx, parcel& p) {
+        return p.id == "p1" ? free(ctx, p) : held(ctx, p);
+    };
+    d.start_all(5);
+    depot.relay_due();
+    REQUIRE(depot.settle_one());  // p1 is packed, and can be weighed
+
+    skald::test::service::running_lanes const lanes{depot, 2, 2};
+    REQUIRE(eventually([&] { return d.transport().waiting("depot") == 0; }));  // each has taken two to pack
+    depot.relay_due();
+    CHECK(eventually([&] { return d.counts() == "pack 1, weigh 1"; }));
+    CHECK(pack.inside == 1);
+    pack.may_end.count_down();
+    CHECK(eventually([&] { return d.counts() == "pack 5, weigh 1"; }));
+    CHECK(pack.most == 1);
+}
