@@ -158,7 +158,8 @@ every_message_again::every_message_again(std::string const& broker_url) : broker
     broker_.declare_exchange(back_again, "direct");
     broker_.declare_queue(
         queue, true, {number_entry("x-message-ttl", again_after_ms), text_entry("x-dead-letter-exchange", back_again)});
-    broker_.bind_queue(queue, copies, "", {text_entry("x-match", "all"), text_entry("x-saga-scope", scope)});
+    // Not "all", which leaves out headers whose names begin with x-, and so would match every message.
+    broker_.bind_queue(queue, copies, "", {text_entry("x-match", "all-with-x"), text_entry("x-saga-scope", scope)});
     for (std::string const service : services) {
         broker_.bind_queue("skald." + service, back_again, service);
         broker_.bind_exchange("skald", service, copies);
