@@ -46,6 +46,14 @@ SELECT p.id, p.scope, p.key, p.step, p.reason, p.error, p.message_id, p.type, p.
   LEFT JOIN skald.idempotency i ON (i.scope, i.key, i.step) = (p.scope, p.key, p.step)
  WHERE p.id = $1::bigint
 
+-- name: recorded_parked
+SELECT (SELECT s.name FROM skald.service s) AS destination, p.id, p.scope, p.key, p.step, p.reason, p.error, p.message_id, p.type,
+       p.content_type, p.attempts, skald.instant(p.parked_at) AS parked_at, encode(p.body, 'hex') AS body,
+       p.headers::text AS headers, i.status::text AS record, i.attempts AS record_attempts, i.snoozes AS record_snoozes
+  FROM skald.parked p
+  LEFT JOIN skald.idempotency i ON (i.scope, i.key, i.step) = (p.scope, p.key, p.step)
+ WHERE p.id = $1::bigint
+
 -- name: replay_parked
 SELECT skald.replay_parked($1::bigint, $2::text, $3::boolean)
 

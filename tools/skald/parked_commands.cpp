@@ -1,8 +1,8 @@
 // `skald parked ...`: what becomes of the deliveries that a service gave up on, in that service's database.
 #include "commands.hpp"
 
-#include "admin/parked_deliveries.hpp"
 #include "database.hpp"
+#include "parked.hpp"
 #include "table.hpp"
 
 #include <skald/errors.hpp>
@@ -121,16 +121,6 @@ int drop(choice_of_parked const& what, output const& out)
     return counted.tell();
 }
 
-void add_filters(CLI::App& command, admin::parked_filter& filter)
-{
-    command.add_option("--reason", filter.reason, "only those parked for that reason")
-        ->check(CLI::IsMember({"malformed", "unknown_step", "mismatch", "attempts_exhausted", "delivery_limit",
-                               "transaction_ended", "unsettled"}));
-    command.add_option("--scope", filter.scope, "only those of that scope");
-    command.add_option("--key", filter.key, "only those of the saga with that key");
-    command.add_option("--step", filter.step, "only those of that step: NAME or NAME.compensate");
-}
-
 void add_list(CLI::App& parked, output& out, choice& chosen)
 {
     auto* const command = parked.add_subcommand("list", "what is parked, the oldest first");
@@ -182,6 +172,16 @@ void add_drop(CLI::App& parked, output& out, choice& chosen)
 
 }  // namespace
 
+void add_filters(CLI::App& command, admin::parked_filter& filter)
+{
+    command.add_option("--reason", filter.reason, "only those parked for that reason")
+        ->check(CLI::IsMember({"malformed", "unknown_step", "mismatch", "attempts_exhausted", "delivery_limit",
+                               "transaction_ended", "unsettled"}));
+    command.add_option("--scope", filter.scope, "only those of that scope");
+    command.add_option("--key", filter.key, "only those of the saga with that key");
+    command.add_option("--step", filter.step, "only those of that step: NAME or NAME.compensate");
+}
+
 void add_parked_commands(CLI::App& app, output& out, choice& chosen)
 {
     auto* const parked = app.add_subcommand(
@@ -189,6 +189,7 @@ void add_parked_commands(CLI::App& app, output& out, choice& chosen)
     parked->require_subcommand(1);
     add_list(*parked, out, chosen);
     add_show(*parked, out, chosen);
+    add_parked_export(*parked, out, chosen);
     add_replay(*parked, out, chosen);
     add_drop(*parked, out, chosen);
 }

@@ -1,7 +1,11 @@
 #include "admin/parked_deliveries.hpp"
 
+#include "core/recorded_delivery.hpp"
 #include "core/text.hpp"
+#include "postgres/header_json.hpp"
 #include "postgres/literal.hpp"
+
+#include <skald/errors.hpp>
 
 #include <pqxx/pqxx>
 
@@ -25,6 +29,34 @@ json common(pqxx::row const& row)
     for (auto const* name : {"scope", "key", "step", "reason", "error", "type", "parked_at"})
         parked[name] = row[name].c_str();
     return parked;
+}
+
+core::message message_of(pqxx::row const& row)
+{
+    core::message m;
+    m.destination = row["destination"].c_str();
+    m.id = row["message_id"].c_str();
+    m.type = row["type"].c_str();
+    m.content_type = row["content_type"].c_str();
+    m.headers = postgres::read_headers(row["headers"].c_str());
+    m.body = core::from_hex(row["body"].c_str());
+    return m;
+}
+
+core::recorded_parking parking_of(pqxx::row const& row)
+{
+    core::recorded_parking p;
+    p.id = row["id"].as<std::int64_t>();
+    p.scope = row["scope"].c_str();
+    p.key = row["key"].c_str();
+    p.step = row["step"].c_str();
+    p.reason = row["reason"].c_str();
+    p.error = row["error"].c_str();
+    p.attempts = row["attempts"].as<int>();
+    p.parked_at = row["parked_at"].c_str();
+    if (!row["record"].is_null())
+        p.record = {row["record"].c_str(), row["record_attempts"].as<int>(), row["record_snoozes"].as<int>()};
+    return p;
 }
 
 std::optional<std::string> refusal(pqxx::result const& rows)
@@ -72,6 +104,18 @@ std::optional<json> show_parked(postgres::connection& c, std::int64_t id)
     parked["record"] = row["record"].is_null() ? json(nullptr) : json(row["record"].c_str());
     parked["advice"] = advice(parked["reason"], row["record"].c_str(), row["replayable"].as<bool>(), id);
     return parked;
+}
+
+std::optional<std::string> record_parked(postgres::connection& c, std::int64_t id)
+{
+    auto const rows = c.run(execute("recorded_parked", {literal(id)}));
+    if (rows.empty()) return std::nullopt;
+    auto const& row = rows[0];
+    if (row["destination"].is_null())
+        throw configuration_error{
+            "this database does not say which service it belongs to, so that a recording could not say "
+            "where to deliver it: run `skald migrate --service NAME`"};
+    return core::write_recorded(message_of(row), parking_of(row));
 }
 
 std::string advice(std::string const& reason, std::string const& record, bool replayable, std::int64_t id)

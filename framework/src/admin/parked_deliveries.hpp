@@ -32,6 +32,10 @@ std::optional<std::int64_t> newest_parked(postgres::connection& c);
 /// Nothing where there is no such row.
 std::optional<nlohmann::json> show_parked(postgres::connection& c, std::int64_t id);
 
+/// The delivery written down, to be delivered again elsewhere: one line (core/recorded_delivery.hpp). Nothing where there is no
+/// such row. Throws: configuration_error where the database does not say whose it is.
+std::optional<std::string> record_parked(postgres::connection& c, std::int64_t id);
+
 /// What to do about a parked delivery, in a sentence. `record`: the status of its step, empty where there is none.
 std::string advice(std::string const& reason, std::string const& record, bool replayable, std::int64_t id);
 

@@ -52,6 +52,21 @@ public:
     }
 };
 
+/// A line of `skald parked export` as a message, from what docs/protocol.md says of it and nothing else.
+raw_message message_of(std::string const& line)
+{
+    auto const recorded = json::parse(line);
+    raw_message m;
+    m.destination = recorded["destination"];
+    m.set_id(recorded["message_id"]);
+    m.set_type(recorded["type"]);
+    m.properties.content_type = keep(recorded["content_type"]);
+    m.properties._flags |= AMQP_BASIC_CONTENT_TYPE_FLAG;
+    for (auto const& [name, value] : recorded["headers"].items()) m.set(name, value.get<std::string>());
+    m.body = recorded["body"];
+    return m;
+}
+
 }  // namespace
 
 TEST_CASE("skald saga cancel: before the pivot everything is refunded, in three services")
@@ -187,6 +202,84 @@ TEST_CASE("skald parked list, show and replay: once, whatever is replayed twice"
     CHECK(s.orders_db.ask("SELECT verb, key FROM skald.audit") == table{{"parked replay", "k"}});
     CHECK(s.orders_db.value("SELECT status::text || attempts FROM skald.idempotency WHERE step = 'confirm-order'") == "completed1");
     s.check_books(100001, 1000);
+    s.close_in_order();
+}
+
+TEST_CASE("skald parked export: what is parked here is delivered in another system, and has its effect there once")
+{
+    std::string line;
+    {
+        operated_shop production;
+        production.open();
+        production.stick("k");
+        auto const exported = production.at_home({"parked", "export", "k:confirm-order"});
+        REQUIRE_MESSAGE(exported.code == 0, exported.text);
+        line = exported.text;
+        auto const parked = json::parse(line)["parked"];
+        CHECK(parked["reason"] == "attempts_exhausted");
+        CHECK(parked["error"].get<std::string>().find("out_of_order") != std::string::npos);
+        CHECK(parked["record"]["status"] == "parked");
+        for (auto const& same : std::vector<std::vector<std::string>>{{parked["id"].dump()},
+                                                                      {"--all"},
+                                                                      {"--key", "k"},
+                                                                      {"--step", "confirm-order", "--scope", ""},
+                                                                      {"--all", "--json"}}) {
+            std::vector<std::string> words{"parked", "export"};
+            words.insert(words.end(), same.begin(), same.end());
+            CHECK_MESSAGE(production.at_home(words).text == line, same.front());
+        }
+        CHECK_MESSAGE(production.parked_in_all() == 1, "it stays parked");
+        production.close_in_order();
+    }
+    operated_shop staging;
+    staging.open();
+    staging.orders_db.ask(
+        "CREATE TABLE confirmation (id text);"
+        "CREATE FUNCTION confirm() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN INSERT INTO confirmation VALUES (NEW.id); RETURN NEW; END $$;"
+        "CREATE TRIGGER confirmed AFTER UPDATE ON customer_order FOR EACH ROW EXECUTE FUNCTION confirm();"
+        "INSERT INTO customer_order (id, customer, sku, quantity, cents) SELECT b->>'id', 'ann', 'lamp', 1, 100 "
+        "FROM (SELECT $body$" +
+        json::parse(line)["body"].get<std::string>() + "$body$::jsonb AS b) AS recorded");
+    amqp_hands hands{broker()};
+    for (int i = 0; i < 3; ++i) hands.send(message_of(line));
+    CHECK(eventually([&] { return staging.orders_db.count("confirmation") > 0; }));
+    CHECK(staging.all_acked());
+    staging.close_in_order();
+    CHECK(staging.orders_db.count("confirmation") == 1);
+    CHECK(staging.orders_db.ask("SELECT status FROM customer_order") == table{{"confirmed"}});
+    CHECK(staging.orders_db.ask("SELECT key, step, status FROM skald.idempotency") ==
+          table{{"k", "confirm-order", "completed"}});
+    CHECK(staging.parked_in_all() == 0);
+}
+
+TEST_CASE("skald parked export says what is not there, and prints the rest")
+{
+    operated_shop s;
+    s.open();
+    s.orders_db.ask(
+        "INSERT INTO skald.parked (key, step, reason, body, fingerprint) SELECT 'k' || n % 2, 's', 'malformed', "
+        "decode('ff', 'hex'), sha256(n::text::bytea) FROM generate_series(1, 1001) n");
+    auto const all = s.at_home({"parked", "export", "--all"});
+    CHECK(all.code == 0);
+    CHECK_MESSAGE(std::ranges::count(all.text, '\n') == 1'001, "several pages");
+    CHECK(json::parse(all.text.substr(0, all.text.find('\n')))["body_base64"] == "/w==");
+    CHECK(std::ranges::count(s.at_home({"parked", "export", "k1:s", "2"}).text, '\n') == 502);
+
+    auto const missing = s.at_home({"parked", "export", "4711", "7"});
+    CHECK(missing.code == 1);
+    CHECK(missing.has("there is no parked delivery 4711 here"));
+    CHECK(missing.has("\"id\":7,"));
+    auto const nothing = s.at_home({"parked", "export", "k7:s", "--json"});
+    CHECK(nothing.code == 1);
+    CHECK(nothing.object()["refused"] == "nothing is parked here of k7:s");
+    CHECK(s.at_home({"parked", "export", "--reason", "mismatch"}).code == 1);
+    for (auto const& words :
+         std::vector<std::vector<std::string>>{{}, {"k1"}, {"7", "--all"}, {"--all", "--key", "k1"}}) {
+        auto whole = words;
+        whole.insert(whole.begin(), {"parked", "export"});
+        CHECK_MESSAGE(s.at_home(whole).code == 2, whole.back());
+    }
     s.close_in_order();
 }
 
