@@ -186,15 +186,23 @@ public:
     }
 
     /// To the service's queue itself, so that a capture does not see it again.
-    void send(raw_message message)
+    void send(raw_message const& message) { publish("", "skald." + message.destination, message); }
+
+    /// Over the exchange to which the services publish.
+    void send_to_all(raw_message const& message) { publish("skald", message.destination, message); }
+
+    /// Takes one message with all that it has; false where there is none.
+    template <class Look>
+    bool look_at_next(std::string const& queue, Look const& look)
     {
-        auto const queue = "skald." + message.destination;
-        message.properties.headers = {static_cast<int>(message.headers.size()), message.headers.data()};
-        if (!message.headers.empty()) message.properties._flags |= AMQP_BASIC_HEADERS_FLAG;
-        amqp_bytes_t const body{message.body.size(), message.body.data()};
-        if (amqp_basic_publish(connection_, 1, amqp_empty_bytes, bytes(queue), 0, 0, &message.properties, body) !=
-            AMQP_STATUS_OK)
-            fail("publishing");
+        check(amqp_basic_get(connection_, 1, bytes(queue), 1), "getting a message");
+        if (amqp_get_rpc_reply(connection_).reply.id != AMQP_BASIC_GET_OK_METHOD) return false;
+        amqp_message_t message{};
+        check(amqp_read_message(connection_, 1, &message, 0), "reading a message");
+        look(message);
+        amqp_destroy_message(&message);
+        amqp_maybe_release_buffers(connection_);
+        return true;
     }
     /// The message as this broker delivers it from a quorum queue, such as the services' are: RabbitMQ 4 passes headers
     /// on in another order than they came in, and one of two that have the same name.
@@ -221,6 +229,16 @@ private:
     static constexpr timeval rpc_patience{20, 0};
 
     static amqp_bytes_t bytes(std::string const& text) { return {text.size(), const_cast<char*>(text.data())}; }
+
+    void publish(std::string const& exchange, std::string const& key, raw_message message)
+    {
+        message.properties.headers = {static_cast<int>(message.headers.size()), message.headers.data()};
+        if (!message.headers.empty()) message.properties._flags |= AMQP_BASIC_HEADERS_FLAG;
+        amqp_bytes_t const body{message.body.size(), message.body.data()};
+        if (amqp_basic_publish(connection_, 1, bytes(exchange), bytes(key), 0, 0, &message.properties, body) !=
+            AMQP_STATUS_OK)
+            fail("publishing");
+    }
 
     std::optional<raw_message> get(std::string const& queue)
     {

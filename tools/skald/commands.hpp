@@ -56,6 +56,18 @@ int outbox_status(outbox_limits const& limits, output const& out);
 
 int doctor(output const& out);
 
+struct duplicate_options
+{
+    std::vector<std::string> services;
+    int times{3};
+    std::int64_t later_ms{30'000};
+    std::int64_t for_ms{};  // 0: until SIGTERM
+    std::uint64_t seed{};
+    bool staging{};
+};
+void add_duplicate_options(CLI::App& command, duplicate_options& options);
+int duplicate(duplicate_options const& options, output const& out);
+
 /// Replaces this process by skald-bench with these words; returns only by throwing configuration_error.
 [[noreturn]] void become_bench(std::vector<std::string> words);
 

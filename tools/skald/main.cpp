@@ -50,6 +50,13 @@ int main(int argc, char** argv)
     auto* const doctor = app.add_subcommand("doctor", "examine the database and the broker; exit with 1 for a problem");
     add_json(*doctor);
 
+    skald::tools::duplicate_options to_duplicate;
+    auto* const duplicate = app.add_subcommand(
+        "duplicate",
+        "send every message to some services again and again, until SIGTERM: for staging systems, never production");
+    skald::tools::add_duplicate_options(*duplicate, to_duplicate);
+    add_json(*duplicate);
+
     auto* const bench = app.add_subcommand("bench", "measure Skald on this machine; `skald bench --help` lists what");
     bench->allow_extras()->prefix_command()->set_help_flag();
 
@@ -65,6 +72,7 @@ int main(int argc, char** argv)
         if (purge->parsed()) return skald::tools::purge(to_purge, out);
         if (outbox_status->parsed()) return skald::tools::outbox_status(limits, out);
         if (bench->parsed()) skald::tools::become_bench(bench->remaining());
+        if (duplicate->parsed()) return skald::tools::duplicate(to_duplicate, out);
         if (doctor->parsed()) return skald::tools::doctor(out);
         return skald::tools::relay(until_empty, out);
     }

@@ -1,0 +1,129 @@
+// `skald duplicate`: the broker's freedom to deliver twice, taken every time. For staging systems.
+#include "commands.hpp"
+
+#include "duplicator/duplicator.hpp"
+#include "rabbitmq/url.hpp"
+#include "worker/signals.hpp"
+
+#include <skald/config.hpp>
+#include <skald/errors.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <random>
+
+namespace skald::tools {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto look_every = 200ms;
+constexpr auto end_patience = 30s;
+
+CLI::AsNumberWithUnit milliseconds_with_unit()
+{
+    return CLI::AsNumberWithUnit{
+        std::map<std::string, std::int64_t>{{"ms", 1}, {"s", 1'000}, {"m", 60'000}, {"h", 3'600'000}},
+        CLI::AsNumberWithUnit::UNIT_REQUIRED};
+}
+
+// Skald's own steps would not notice. Whatever else takes messages from these queues has no guard, and a production system is
+// no place to find out.
+void refuse_production(duplicate_options const& options, std::string const& where)
+{
+    if (options.staging) return;
+    throw configuration_error{fmt::format(
+        "`skald duplicate` sends every message again, {} times each, and so asks more of the broker and of each "
+        "service, and makes whatever has no guard act several times. It is for staging systems. If {} is one, say "
+        "--staging",
+        options.times, where)};
+}
+
+void tell(std::string const& sentence)
+{
+    std::fprintf(stderr, "skald: %s\n", sentence.c_str());
+}
+
+duplicator begin(duplicate_options const& options, std::string const& url)
+try {
+    duplicator_options wanted;
+    wanted.broker_url = url;
+    wanted.services = options.services;
+    wanted.times = options.times;
+    wanted.delay = now_and_later(std::chrono::milliseconds{options.later_ms});
+    wanted.seed = options.seed;
+    wanted.tell = tell;
+    return duplicator{std::move(wanted)};
+}
+catch (std::invalid_argument const& error) {
+    throw configuration_error{error.what()};
+}
+
+int sum_up(duplicator const& copies, std::uint64_t seed, output const& out)
+{
+    auto const done = copies.so_far();
+    auto sentence = fmt::format("{} messages seen, {} duplicates sent and confirmed", done.seen, done.duplicates);
+    if (done.left > 0) sentence += fmt::format("; {} were not confirmed in time", done.left);
+    out.tell(sentence,
+             {{"seen", done.seen}, {"duplicates", done.duplicates}, {"unconfirmed", done.left}, {"seed", seed}});
+    copies.check();
+    return done.left > 0 ? 1 : 0;
+}
+
+}  // namespace
+
+void add_duplicate_options(CLI::App& command, duplicate_options& options)
+{
+    options.seed = std::random_device{}();
+    command
+        .add_option("--service", options.services, "a service whose messages are sent again; its queue is skald.NAME")
+        ->required();
+    command.add_option("--times", options.times, "how often each message is sent again")
+        ->check(CLI::Range(1, 100))
+        ->capture_default_str();
+    command
+        .add_option(
+            "--later", options.later_ms,
+            "the first duplicate is sent at once, the others at some moment within that time [30s]: 500ms, 30s, 5m")
+        ->transform(milliseconds_with_unit() & CLI::Range(std::int64_t{0}, std::int64_t{86'400'000}));
+    command.add_option("--for", options.for_ms, "stop by itself after that time: 90s, 15m, 2h")
+        ->transform(milliseconds_with_unit());
+    command.add_option("--seed", options.seed, "of the moments; the same seed draws the same ones [random]");
+    command.add_flag("--staging", options.staging, "this is no production system: without it, nothing is done");
+    command.footer(
+        "Originals are neither held up nor changed, and no duplicate differs from its original or is duplicated "
+        "itself.\n"
+        "SIGTERM and SIGINT end it: what was held back is sent at once, and its queue is deleted; a second one ends it "
+        "there and then.\n"
+        "Do not delete a service's queue meanwhile: what is sent to it would count as delivered.");
+}
+
+int duplicate(duplicate_options const& options, output const& out)
+{
+    auto const url = config::from_environment("duplicate").amqp_url;
+    std::string where;
+    try {
+        where = rabbitmq::describe(rabbitmq::parse_url(url));
+    }
+    catch (std::invalid_argument const& error) {
+        throw configuration_error{fmt::format("AMQP_URL: {}", error.what())};
+    }
+    refuse_production(options, where);
+    worker_detail::signals const signals;
+    auto copies = begin(options, url);
+    tell(fmt::format("sending everything for {} at {} again, {} times (seed {}); SIGTERM or Ctrl-C ends it",
+                     fmt::join(options.services, ", "), where, options.times, options.seed));
+
+    auto const end = std::chrono::steady_clock::now() + std::chrono::milliseconds{options.for_ms};
+    bool const has_end = options.for_ms > 0;
+    while (!signals.wait(look_every) && !(has_end && std::chrono::steady_clock::now() >= end)) copies.check();
+    auto const until = std::chrono::steady_clock::now() + end_patience;
+    while (!copies.finish(look_every) && std::chrono::steady_clock::now() < until && !signals.wait(0ms)) copies.check();
+    return sum_up(copies, options.seed, out);
+}
+
+}  // namespace skald::tools
