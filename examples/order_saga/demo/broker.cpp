@@ -1,5 +1,7 @@
 #include "broker.hpp"
 
+#include <string_view>
+
 #include <sys/time.h>
 
 #include <fmt/format.h>
@@ -17,7 +19,6 @@ constexpr amqp_channel_t channel = 1;
 constexpr timeval connect_timeout{10, 0};
 constexpr timeval answer_timeout{30, 0};
 constexpr int frame_max = 131'072;
-constexpr char const* routing_keys[]{"orders", "payments", "shipping"};
 
 amqp_bytes_t bytes(std::string_view text)
 {
@@ -51,12 +52,6 @@ bool says_not_found(amqp_rpc_reply_t const& reply)
 
 }  // namespace
 
-std::string delivery::app_id() const
-{
-    auto const& properties = envelope_.message.properties;
-    return (properties._flags & AMQP_BASIC_APP_ID_FLAG) != 0 ? text(properties.app_id) : std::string{};
-}
-
 broker::broker(std::string url) : connection_{amqp_new_connection()}
 {
     amqp_connection_info where;
@@ -84,71 +79,6 @@ void broker::open_channel()
 {
     amqp_channel_open(get(), channel);
     check(amqp_get_rpc_reply(get()), "opening a channel");
-}
-
-void broker::declare_exchange()
-{
-    amqp_exchange_declare(get(), channel, bytes("skald"), bytes("direct"), 0, 1, 0, 0, amqp_empty_table);
-    check(amqp_get_rpc_reply(get()), "declaring the exchange 'skald'");
-}
-
-void broker::capture_everything(std::string const& queue)
-{
-    amqp_queue_declare(get(), channel, bytes(queue), 0, 0, 1, 1, amqp_empty_table);
-    check(amqp_get_rpc_reply(get()), "declaring the queue for captured deliveries");
-    for (auto const* key : routing_keys) {
-        amqp_queue_bind(get(), channel, bytes(queue), bytes("skald"), bytes(key), amqp_empty_table);
-        check(amqp_get_rpc_reply(get()), "binding the queue for captured deliveries");
-    }
-    amqp_basic_consume(get(), channel, bytes(queue), amqp_empty_bytes, 0, 1, 1, amqp_empty_table);
-    check(amqp_get_rpc_reply(get()), "consuming captured deliveries");
-}
-
-std::unique_ptr<delivery> broker::next_delivery(int wait_ms)
-{
-    timeval timeout{wait_ms / 1'000, wait_ms % 1'000 * 1'000};
-    amqp_envelope_t envelope;
-    amqp_maybe_release_buffers(get());
-    auto const reply = amqp_consume_message(get(), &envelope, &timeout, 0);
-    if (reply.reply_type == AMQP_RESPONSE_LIBRARY_EXCEPTION && reply.library_error == AMQP_STATUS_TIMEOUT)
-        return nullptr;
-    check(reply, "capturing deliveries");
-    return std::make_unique<delivery>(envelope);
-}
-
-void broker::expect_confirms()
-{
-    amqp_confirm_select(get(), channel);
-    check(amqp_get_rpc_reply(get()), "asking for publisher confirms");
-}
-
-void broker::publish_copy(delivery const& original, std::string_view app_id)
-{
-    auto const& envelope = original.envelope();
-    auto properties = envelope.message.properties;
-    properties._flags |= AMQP_BASIC_APP_ID_FLAG;
-    properties.app_id = bytes(app_id);
-    check_status(amqp_basic_publish(get(), channel, envelope.exchange, envelope.routing_key, 1, 0, &properties,
-                                    envelope.message.body),
-                 "publishing a copy");
-    unconfirmed_.insert(++published_);
-}
-
-void broker::wait_for_confirms()
-{
-    while (!unconfirmed_.empty()) {
-        amqp_maybe_release_buffers(get());
-        amqp_frame_t frame;
-        timeval timeout = answer_timeout;
-        check_status(amqp_simple_wait_frame_noblock(get(), &frame, &timeout), "waiting for publisher confirms");
-        if (frame.frame_type != AMQP_FRAME_METHOD) continue;
-        if (frame.payload.method.id != AMQP_BASIC_ACK_METHOD)
-            throw broker_error(fmt::format("RabbitMQ did not take a copied delivery: it answered {}",
-                                           amqp_method_name(frame.payload.method.id)));
-        auto const* const ack = static_cast<amqp_basic_ack_t*>(frame.payload.method.decoded);
-        if (ack->multiple != 0) unconfirmed_.erase(unconfirmed_.begin(), unconfirmed_.upper_bound(ack->delivery_tag));
-        else unconfirmed_.erase(ack->delivery_tag);
-    }
 }
 
 std::optional<broker::queue_state> broker::look_at(std::string const& queue)

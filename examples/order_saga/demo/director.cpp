@@ -23,6 +23,17 @@ constexpr auto start_patience = 60s;
 constexpr auto drain_patience = 20s;
 constexpr auto quiet_for = 1s;
 constexpr int unfinished_shown = 10;
+constexpr int moment_max_ms = 2'000;
+
+/// A third of the messages comes again at once, a third a moment later, and a third when the sagas have ended.
+std::optional<std::chrono::milliseconds> held_back_for(int /*copy*/, random_source& random)
+{
+    switch (pick(random, 1, 3)) {
+    case 1: return 0ms;
+    case 2: return std::chrono::milliseconds{pick(random, 1, moment_max_ms)};
+    default: return std::nullopt;
+    }
+}
 
 std::vector<std::unique_ptr<service_process>> make_services(options const& chosen, std::uint16_t port)
 {
@@ -49,7 +60,7 @@ std::string queue_of(std::size_t service)
 
 director::director(options const& chosen, signals const& interruptions)
     : chosen_{chosen}, interruptions_{interruptions}, plan_{make_plan(chosen.orders, chosen.seed)},
-      databases_{chosen}, observer_{chosen.broker}, duplicator_{chosen.broker, chosen.seed}, port_{find_free_port()},
+      databases_{chosen}, observer_{chosen.broker}, port_{find_free_port()},
       load_{plan_, port_, chosen.clients, chosen.seed}, services_{make_services(chosen, port_)}
 {
     figures_.orders = chosen.orders;
@@ -58,6 +69,7 @@ director::director(options const& chosen, signals const& interruptions)
 run_summary director::run()
 {
     start_services();
+    start_duplicator();
     databases_.fill(plan_);
     place_orders();
     if (await_sagas()) {
@@ -82,6 +94,17 @@ void director::start_services()
                                                service_names[i], start_patience.count(), services_[i]->log_tail()));
             tick();
         }
+}
+
+void director::start_duplicator()
+{
+    skald::tools::duplicator_options copies;
+    copies.broker_url = chosen_.broker;
+    copies.services.assign(service_names.begin(), service_names.end());
+    copies.times = 1;
+    copies.delay = held_back_for;
+    copies.seed = chosen_.seed;
+    duplicator_.emplace(std::move(copies));
 }
 
 void director::place_orders()
@@ -113,9 +136,9 @@ bool director::await_sagas()
 void director::repeat_late()
 {
     figures_.phase = "late duplicates";
-    duplicator_.publish_held_back();
+    duplicator_->hurry();
     load_.start_epilogue();
-    auto const done = [this] { return load_.finished() && duplicator_.captured() == duplicator_.replayed(); };
+    auto const done = [this] { return load_.finished() && duplicated().left == 0; };
     if (!wait_until(done)) throw demo_failure("the late duplicates came to a halt; see the order service's log");
 }
 
@@ -142,12 +165,17 @@ run_summary director::conclude()
     findings_.insert(findings_.end(), told.begin(), told.end());
     findings_.push_back({"messages left in queues", messages_ready(), {}});
     auto const& counters = load_.counters();
+    auto const copied = duplicated();
     run_summary run;
     run.seed = chosen_.seed;
     run.orders = chosen_.orders;
     run.length = std::chrono::duration_cast<std::chrono::milliseconds>(progress_.elapsed());
-    run.disturbed = {counters.sent_twice,    counters.told_in_flight, counters.asked_again,
-                     duplicator_.captured(), duplicator_.replayed(),  figures_.kills};
+    run.disturbed = {counters.sent_twice,
+                     counters.told_in_flight,
+                     counters.asked_again,
+                     static_cast<int>(copied.seen),
+                     static_cast<int>(copied.duplicates),
+                     figures_.kills};
     run.outcome = judge(databases_, plan_, load_.records());
     run.outcome.findings.insert(run.outcome.findings.end(), findings_.begin(), findings_.end());
     return run;
@@ -158,7 +186,7 @@ run_summary director::conclude()
 void director::tick()
 {
     interruptions_.wait_for(tick_length);
-    duplicator_.check();
+    if (duplicator_) duplicator_->check();
     look_after_services();
     if (ordering_) {
         strike_what_is_due();
@@ -186,8 +214,9 @@ bool director::wait_until(Condition const& reached)
 
 std::string director::signs_of_life() const
 {
+    auto const copied = duplicated();
     return fmt::format("{} {} {} {} {}", load_.counters().accepted.load(), load_.counters().sent_twice.load(),
-                       census_.ended(), duplicator_.captured(), duplicator_.replayed());
+                       census_.ended(), copied.seen, copied.duplicates);
 }
 
 void director::look_after_services()
@@ -235,7 +264,7 @@ void director::refresh()
     figures_.running = census_.running;
     figures_.sent_twice = counters.sent_twice;
     figures_.asked_again = counters.asked_again;
-    figures_.replayed = duplicator_.replayed();
+    figures_.replayed = static_cast<int>(duplicated().duplicates);
 }
 
 // --- Looking --------------------------------------------------------------------------------------------------------
@@ -262,7 +291,7 @@ bool director::is_quiet()
     looked_at_ = clock::now();
     auto const activity = databases_.activity();
     bool const still = activity == std::exchange(activity_, activity) && messages_ready() == 0 &&
-                       databases_.count_unsent() == 0 && duplicator_.captured() == duplicator_.replayed();
+                       databases_.count_unsent() == 0 && duplicated().left == 0;
     if (!still) quiet_since_.reset();
     else if (!quiet_since_) quiet_since_ = clock::now();
     return quiet_since_ && clock::now() - *quiet_since_ >= quiet_for;
@@ -274,6 +303,11 @@ std::uint32_t director::messages_ready()
     for (std::size_t i = 0; i < service_count; ++i)
         if (auto const queue = observer_.look_at(queue_of(i))) ready += queue->ready;
     return ready;
+}
+
+skald::tools::duplicated director::duplicated() const
+{
+    return duplicator_ ? duplicator_->so_far() : skald::tools::duplicated{};
 }
 
 }  // namespace order_demo

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "broker.hpp"
-#include "duplicator.hpp"
+#include "duplicator/duplicator.hpp"
 #include "options.hpp"
 #include "order_load.hpp"
 #include "order_plan.hpp"
@@ -35,7 +35,7 @@ class director
 public:
     director(options const& chosen, signals const& interruptions);
 
-    /// Throws demo_failure, broker_error, pqxx's exceptions, `interrupted`.
+    /// Throws demo_failure, broker_error, what the duplicator throws, pqxx's exceptions, `interrupted`.
     run_summary run();
 
 private:
@@ -49,6 +49,7 @@ private:
 
     // The acts, in order.
     void start_services();
+    void start_duplicator();
     void place_orders();
     bool await_sagas();
     void repeat_late();
@@ -69,13 +70,14 @@ private:
     bool is_ready(std::size_t service);
     bool is_quiet();
     std::uint32_t messages_ready();
+    skald::tools::duplicated duplicated() const;
 
     options const& chosen_;
     signals const& interruptions_;
     order_plan const plan_;
     shop_databases databases_;
     broker observer_;
-    duplicator duplicator_;
+    std::optional<skald::tools::duplicator> duplicator_;  // once there are queues to stand beside
     std::uint16_t const port_;
     order_load load_;
     progress progress_;
