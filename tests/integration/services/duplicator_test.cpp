@@ -4,6 +4,7 @@
 #include <map>
 
 #include "support/shop.hpp"
+#include "support/tcp_proxy.hpp"
 
 using namespace skald::testing;
 
@@ -13,7 +14,8 @@ namespace {
 class duplicating
 {
 public:
-    explicit duplicating(std::vector<std::string> words) : tool_{SKALD_TOOL, with(std::move(words)), variables()}
+    explicit duplicating(std::vector<std::string> words, amqp_place const& where = broker())
+        : tool_{SKALD_TOOL, with(std::move(words)), {{"AMQP_URL", where.url()}, {"PATH", "/usr/bin:/bin"}}}
     {
         tool_.start();
         bool const is_up = eventually([&] { return tool_.has_logged("Ctrl-C ends it") || !tool_.is_running(); });
@@ -339,6 +341,30 @@ TEST_CASE("a duplicator whose connections are closed comes back, and goes on")
         return std::ranges::any_of(counted, [](auto const& one) { return one.second > 1; });
     }));
     CHECK(copies.end()["unconfirmed"] == 0);
+}
+
+TEST_CASE("duplicates that were on their way when the connection was lost are sent again")
+{
+    probe p;
+    skald::test::tcp_proxy proxy{broker().host, broker().port};
+    auto through = broker();
+    through.host = "127.0.0.1";
+    through.port = proxy.port();
+    duplicating copies{{"--service", "probe", "--times", "2", "--later", "0s"}, through};
+    proxy.hold_requests(true);
+    for (int i = 0; i < 50; ++i) p.send(std::to_string(i));
+    REQUIRE(p.holds(50));
+    REQUIRE(eventually([] {
+        auto const all = rabbitmqctl("-q list_queues --no-table-headers -p " + broker().vhost + " messages name");
+        return all.find("0\tskald.duplicate.") != std::string::npos;  // all is taken, and sent to where nothing arrives
+    }));
+    proxy.cut_once();
+    proxy.hold_requests(false);
+    REQUIRE(eventually([&] { return copies.process().has_logged("the broker is away"); }));
+    auto const done = copies.end();
+    CHECK(done["unconfirmed"] == 0);
+    CHECK(done["duplicates"] == 2 * done["seen"].get<unsigned>());
+    CHECK(p.hands.waiting_in(p.queue) == 50 + done["duplicates"].get<unsigned>());
 }
 
 TEST_CASE("a service's queue that is deleted meanwhile ends it: what is sent there would count as delivered")
