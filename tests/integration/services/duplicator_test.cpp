@@ -288,7 +288,7 @@ TEST_CASE("two duplicators side by side do not duplicate each other's duplicates
     CHECK(other.end()["seen"] == 20);
     auto const all = p.take_all();
     CHECK(all.size() == 20);
-    for (auto const& one : all) CHECK_MESSAGE(one.second == 6, one.first);
+    for (auto const& each : all) CHECK_MESSAGE(each.second == 6, each.first);
 }
 
 TEST_CASE("what is held back is sent when it ends, and --for ends it by itself")
