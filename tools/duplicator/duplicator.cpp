@@ -28,7 +28,8 @@ constexpr auto between_looks = 1s;    // at the services' queues
 constexpr auto after_refusal = 1s;    // by the broker, of a duplicate
 constexpr auto call_patience = 30s;   // for one turn of the loop; then its connections are cut
 constexpr auto wait_longest = 250ms;  // well below a heartbeat
-constexpr auto abandon_patience = 2s;
+constexpr auto leave_patience = 2s;
+constexpr auto abandon_patience = 3s;
 constexpr int taken_per_turn = 64;
 
 void check_options(duplicator_options const& o)
@@ -100,6 +101,7 @@ private:
     // All of these run on the thread; connect() before it, too.
     void run();
     void run_once();
+    void leave() noexcept;
     void connect();
     void lose(std::string const& why);
     void serve();
@@ -138,13 +140,26 @@ void duplicator::work::run()
 {
     try {
         while (!is_done()) run_once();
-        if (copier_) copier_->close();
     }
     catch (...) {
         failure_ = std::current_exception();
         has_failed_ = true;
     }
-    tap_.reset();  // and its queue with it
+    leave();
+}
+
+void duplicator::work::leave() noexcept
+{
+    sockets::watched const for_tap{tap_watchdog_, clock::now() + leave_patience};
+    sockets::watched const for_copier{copier_watchdog_, clock::now() + leave_patience};
+    try {
+        if (tap_) tap_->close();
+    }
+    catch (rabbitmq::connection_lost const&) {
+        // Its queue goes with it.
+    }
+    tap_.reset();
+    if (copier_) copier_->close();
     copier_.reset();
 }
 
