@@ -37,7 +37,8 @@ TEST_CASE("without limits everything runs as it comes, and nothing waits")
     CHECK(limits.leave(run, 10).empty());
 }
 
-TEST_CASE("a lane takes all that it has of a step as one; the next lane runs the others, and leaves that step's to the first")
+TEST_CASE(
+    "a lane takes all that it has of a step as one; the next lane runs the others, and leaves that step's to the first")
 {
     step_lanes limits{{{"a", 1}}};
     auto const first = limits.enter(deliveries({"a", "b", "a"}));
