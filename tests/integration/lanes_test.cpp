@@ -69,7 +69,7 @@ TEST_CASE("a step that may have one lane runs on one, and the other lane goes on
     REQUIRE(eventually([&] { return d.transport().waiting("depot") == 0; }));  // each has taken two to pack
     depot.relay_due();
     CHECK(eventually([&] { return d.counts() == "pack 1, weigh 1"; }));
-    CHECK(pack.inside == 1);
+    CHECK(eventually([&] { return pack.inside == 1; }));
     pack.may_end.count_down();
     CHECK(eventually([&] { return d.counts() == "pack 5, weigh 1"; }));
     CHECK(pack.most == 1);
