@@ -7,7 +7,7 @@ set(skald_package_made ${PROJECT_BINARY_DIR}/skald-package)
 if(SKALD_FAILPOINTS)
     install(CODE "message(FATAL_ERROR \"A build with failpoints is for tests: configure with -DSKALD_FAILPOINTS=OFF to install\")")
 endif()
-install(TARGETS skald EXPORT skaldTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS skald skald_testing EXPORT skaldTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT skaldTargets NAMESPACE skald:: DESTINATION ${skald_package})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/framework/include/skald DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN *.hpp)

@@ -59,9 +59,10 @@ std::string session_settings(connection_options const& o)
         "SET client_min_messages = warning;"
         "SET default_transaction_isolation = 'read committed'; SET lock_timeout = {}; SET statement_timeout = {};"
         "SET idle_in_transaction_session_timeout = {}; SET client_connection_check_interval = '1s';"
-        "SELECT set_config('synchronous_commit', 'on', false)"
-        " WHERE current_setting('synchronous_commit') IN ('off', 'local', 'remote_write');",
-        o.lock_timeout.count(), o.statement_timeout.count(), o.idle_in_transaction_timeout.count());
+        "SELECT set_config('synchronous_commit', '{}', false)"
+        " WHERE {} OR current_setting('synchronous_commit') IN ('off', 'local', 'remote_write');",
+        o.lock_timeout.count(), o.statement_timeout.count(), o.idle_in_transaction_timeout.count(),
+        o.waits_for_disk ? "on" : "off", !o.waits_for_disk);
 }
 
 std::string prepare_everything()

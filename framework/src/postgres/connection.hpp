@@ -29,6 +29,8 @@ struct connection_options
     // How much longer than statement_timeout an answer may take before the connection is cut: no setting of the server's
     // bounds COMMIT, nor a server that hangs.
     std::chrono::milliseconds commit_timeout{10'000};
+    // False: COMMIT returns before the disk has it. Only where nobody will miss it, as in the test kit's databases.
+    bool waits_for_disk{true};
     // Copied with the options: what one connection of a process learns of its server, the others know.
     std::shared_ptr<server_state> server{std::make_shared<server_state>()};
 };

@@ -1,0 +1,37 @@
+// What an assertion of the kit found: true or false, and the sentences that a failed test should print.
+//
+// It asks nothing of a test framework but what all of them have: a value that is true or false, and `<<`.
+//
+//     CHECK(shop.saga_is("order-42", "completed"));                  // doctest, Catch2
+//     auto const is = shop.saga_is("order-42", "completed");
+//     EXPECT_TRUE(is) << is;                                         // GoogleTest
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <utility>
+
+namespace skald::testing {
+
+class [[nodiscard]] check_result
+{
+public:
+    static check_result success() { return {true, "as expected"}; }
+    static check_result failure(std::string text) { return {false, std::move(text)}; }
+
+    explicit operator bool() const { return passed_; }
+    bool passed() const { return passed_; }
+
+    /// What was expected and what there is instead.
+    std::string const& text() const { return text_; }
+
+    friend std::ostream& operator<<(std::ostream& out, check_result const& result) { return out << result.text_; }
+
+private:
+    check_result(bool passed, std::string text) : passed_{passed}, text_{std::move(text)} {}
+
+    bool passed_;
+    std::string text_;
+};
+
+}  // namespace skald::testing

@@ -1,0 +1,51 @@
+// Where a service can die, or lose its database, while it settles a delivery or sends what it has committed.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace skald::testing {
+
+enum class crash_point {
+    before_claim,   // the delivery was taken, and nothing done
+    after_claim,    // the step's key is taken, in a transaction that is open
+    after_step,     // the step's code has run, in that transaction
+    before_commit,  // everything that follows from the step is about to be written with it
+    after_commit,   // done, and the delivery is not acked: it comes again
+
+    // The service lives on; it lost its connection while committing and can't know whether that took effect.
+    commit_lost,  // it did not
+    answer_lost,  // it did
+
+    before_publish,  // the relay has taken a message out of the outbox
+    before_confirm,  // the broker has it, and nobody knows
+    before_delete,   // the broker said so, and the row is still there
+    after_delete,
+};
+
+struct crash_point_name
+{
+    crash_point point;
+    std::string_view name;  // as a schedule is written
+};
+
+inline constexpr std::array crash_points{
+    crash_point_name{crash_point::before_claim, "crash before the claim"},
+    crash_point_name{crash_point::after_claim, "crash after the claim"},
+    crash_point_name{crash_point::after_step, "crash after the step"},
+    crash_point_name{crash_point::before_commit, "crash before COMMIT"},
+    crash_point_name{crash_point::after_commit, "crash after COMMIT and before the ack"},
+    crash_point_name{crash_point::commit_lost, "lose the COMMIT"},
+    crash_point_name{crash_point::answer_lost, "lose the answer to the COMMIT"},
+    crash_point_name{crash_point::before_publish, "crash before publishing"},
+    crash_point_name{crash_point::before_confirm, "crash before the confirm"},
+    crash_point_name{crash_point::before_delete, "crash after the confirm and before deleting"},
+    crash_point_name{crash_point::after_delete, "crash after deleting"},
+};
+
+constexpr std::string_view name_of(crash_point point)
+{
+    return crash_points[static_cast<std::size_t>(point)].name;
+}
+
+}  // namespace skald::testing

@@ -1,0 +1,92 @@
+// What prove_exactly_once() is told, and what it answers.
+#pragma once
+
+#include <skald/testing/check.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace skald::testing {
+
+/// What a saga's steps have done, as the rows of a query in a service's database. Give it an ORDER BY.
+struct effect
+{
+    std::string service;
+    std::string sql;
+};
+
+/// What they have done elsewhere: a mail server's stand-in, a file, a transport of your own.
+struct outside_effect
+{
+    std::string name;
+    std::function<std::vector<std::string>()> read;
+    std::function<void()> clear;  // before each run
+};
+
+struct proof_options
+{
+    /// What must be the same. Empty: every row of every table of yours in every service. Name queries where rows hold what
+    /// differs from run to run and may: a time, a random id.
+    std::vector<effect> effects{};
+
+    /// For the sampled part, which is two disturbances in one run. The rest is complete, and needs no seed.
+    std::uint64_t seed{1};
+    std::size_t sampled{100};
+
+    /// How often a message comes where it comes `n times`.
+    int copies{5};
+
+    /// A step that faults for ever is tried this often in the proof, or less where its own policy says so.
+    int attempts_max{2};
+
+    /// Runs this schedule alone; empty: the environment's SKALD_TESTING_ONLY, and where that is empty too, all of them.
+    std::string only{};
+};
+
+/// Of one kind of schedule.
+struct schedule_count
+{
+    std::size_t run{};
+    std::size_t not_met{};  // ran, but what was to be disturbed did not come to pass
+};
+
+class [[nodiscard]] proof
+{
+public:
+    bool passed() const { return failure_.empty(); }
+    explicit operator bool() const { return passed(); }
+
+    /// How many schedules were run.
+    std::size_t schedules() const;
+    std::map<std::string, schedule_count> const& by_kind() const { return by_kind_; }
+    std::chrono::milliseconds time() const { return time_; }
+
+    /// Where it failed: the shortest schedule that shows it, what differs row by row, what the kit takes for the cause, and
+    /// how to run that schedule alone. The parts:
+    std::string const& failed_schedule() const { return failed_schedule_; }
+    std::string const& difference() const { return difference_; }
+    std::string const& cause() const { return cause_; }
+
+    /// All of it as text.
+    std::string report() const;
+
+    friend std::ostream& operator<<(std::ostream& out, proof const& p) { return out << p.report(); }
+
+private:
+    friend class prover;
+
+    std::map<std::string, schedule_count> by_kind_;
+    std::chrono::milliseconds time_{};
+    std::string failure_;  // in a line
+    std::string failed_schedule_;
+    std::string difference_;
+    std::string cause_;
+};
+
+}  // namespace skald::testing

@@ -1,0 +1,91 @@
+// One step alone: its code runs in a transaction of the service's database, which is rolled back at the end.
+//
+//     auto alone = shop.alone("payments");
+//     order o{"o-1", "ann", 100};
+//     CHECK(alone.execute(charge_payment{}, o).is_done());
+//     CHECK(alone.ask("SELECT cents FROM wallet") == skald::testing::rows{"900"});
+//     alone.compensate(charge_payment{}, o);
+//     CHECK(alone.ask("SELECT cents FROM wallet") == skald::testing::rows{"1000"});
+#pragma once
+
+#include <skald/outcome.hpp>
+#include <skald/step.hpp>
+#include <skald/step_context.hpp>
+#include <skald/testing/views.hpp>
+
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace skald::testing {
+
+/// Lifetime:    no longer than the harness that made it. Its end rolls everything back.
+/// Transaction: one for all that it runs. After a step that threw, it is of no more use.
+/// Threads:     one.
+class step_alone
+{
+public:
+    ~step_alone();
+    step_alone(step_alone&&) noexcept;
+    step_alone& operator=(step_alone&&) = delete;
+
+    /// What the step sees of its saga: the keys and the attempt.
+    struct circumstances
+    {
+        std::string key{"alone"};
+        std::string step{"step"};
+        std::string scope{};
+        int attempt{1};
+    };
+
+    /// Runs it once, changes `data` as it does, and returns what it said. What it throws passes through.
+    /// Throws std::logic_error where the step has ended the transaction itself, or has swallowed an SQL error: it could
+    /// not be committed.
+    template <class Step, class Data>
+    outcome execute(Step const& step, Data& data, circumstances const& around = {})
+    {
+        auto ctx = context(around, false);
+        outcome const said = base<Data>(step).execute(*ctx, data);
+        finish(*ctx);
+        return said;
+    }
+
+    template <class Step, class Data>
+    void compensate(Step const& step, Data& data, circumstances const& around = {})
+    {
+        auto ctx = context(around, true);
+        static_cast<compensatable_step<Data> const&>(step).compensate(*ctx, data);
+        finish(*ctx);
+    }
+
+    /// Asked in the same transaction: it sees what the step has written.
+    rows ask(std::string const& sql);
+
+    /// What the steps would have sent with ctx.publish().
+    std::vector<message_view> const& published() const;
+
+private:
+    friend class harness;
+    struct implementation;
+    explicit step_alone(std::unique_ptr<implementation> made);
+
+    // Through the base, so that a step may keep its overrides private.
+    template <class Data, class Step>
+    static auto const& base(Step const& step)
+    {
+        if constexpr (std::is_base_of_v<compensatable_step<Data>, Step>)
+            return static_cast<compensatable_step<Data> const&>(step);
+        else if constexpr (std::is_base_of_v<pivot_step<Data>, Step>)
+            return static_cast<pivot_step<Data> const&>(step);
+        else
+            return static_cast<retriable_step<Data> const&>(step);
+    }
+
+    std::unique_ptr<step_context> context(circumstances const& around, bool back);
+    void finish(step_context& ctx);
+
+    std::unique_ptr<implementation> implementation_;
+};
+
+}  // namespace skald::testing

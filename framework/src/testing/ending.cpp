@@ -1,0 +1,118 @@
+#include "testing/ending.hpp"
+
+#include "skald_testing_queries.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+
+namespace skald::testing::inner {
+namespace {
+
+void add_every_row(std::vector<section>& all, site& at)
+{
+    std::string table;
+    for (auto& [name, line] : at.database().every_row()) {
+        if (std::exchange(table, name) != name) all.push_back({at.name() + ": " + name, {}});
+        all.back().lines.push_back(line);
+    }
+}
+
+section published(world& w)
+{
+    auto const services = w.services();
+    std::set<std::string> lines;
+    for (auto const& m : w.sent())
+        if (std::ranges::find(services, m.destination) == services.end())
+            lines.insert(m.id + " to " + m.destination + ": " + m.body);
+    return {"published", {lines.begin(), lines.end()}};
+}
+
+std::map<std::string, std::vector<std::string>> by_title(std::vector<section> const& all)
+{
+    std::map<std::string, std::vector<std::string>> sorted;
+    for (auto const& one : all) {
+        auto lines = one.lines;
+        std::ranges::sort(lines);
+        sorted[one.title] = std::move(lines);
+    }
+    return sorted;
+}
+
+void add_lines(std::string& text, char sign, std::vector<std::string> const& lines)
+{
+    constexpr std::size_t lines_max = 20;
+    for (std::size_t i = 0; i < std::min(lines.size(), lines_max); ++i)
+        text.append("    ").append(1, sign).append(1, ' ').append(lines[i]).append(1, '\n');
+    if (lines.size() > lines_max)
+        text.append("    ").append(1, sign).append(" ... and " + std::to_string(lines.size() - lines_max) + " more\n");
+}
+
+}  // namespace
+
+std::vector<section> effects_of(world& w, std::vector<effect> const& named)
+{
+    std::vector<section> all;
+    for (auto const& one : named)
+        all.push_back({one.service + ": " + one.sql, w.service(one.service).database().ask(one.sql)});
+    if (named.empty())
+        for (auto const& name : w.services()) add_every_row(all, w.service(name));
+    for (auto const& one : w.outside) all.push_back({"outside: " + one.name, one.read()});
+    return all;
+}
+
+ending ending_of(world& w, std::vector<effect> const& named)
+{
+    ending e;
+    for (auto const& name : w.services())
+        for (auto& [kind, line] : w.service(name).database().pairs(testing_queries::state)) {
+            auto const title = name + ": " + kind;
+            if (e.state.empty() || e.state.back().title != title) e.state.push_back({title, {}});
+            e.state.back().lines.push_back(line);
+        }
+    e.effects = effects_of(w, named);
+    e.effects.push_back(published(w));
+    return e;
+}
+
+std::string status_of(ending const& e)
+{
+    for (auto const& one : e.state)
+        if (one.title.ends_with(": saga") && one.lines.size() == 1)
+            return one.lines.front().substr(one.lines.front().rfind(' ') + 1);
+    return {};
+}
+
+std::string difference(std::vector<section> const& expected, std::vector<section> const& found)
+{
+    auto const wanted = by_title(expected);
+    auto const there = by_title(found);
+    std::set<std::string> titles;
+    for (auto const& [title, lines] : wanted) titles.insert(title);
+    for (auto const& [title, lines] : there) titles.insert(title);
+    std::string text;
+    for (auto const& title : titles) {
+        auto const lines_of = [&title](auto const& all) {
+            auto const it = all.find(title);
+            return it == all.end() ? std::vector<std::string>{} : it->second;
+        };
+        auto const a = lines_of(wanted);
+        auto const b = lines_of(there);
+        if (a == b) continue;
+        std::vector<std::string> missing, extra;
+        std::ranges::set_difference(a, b, std::back_inserter(missing));
+        std::ranges::set_difference(b, a, std::back_inserter(extra));
+        text.append("  ").append(title).append(1, '\n');
+        add_lines(text, '-', missing);
+        add_lines(text, '+', extra);
+    }
+    return text;
+}
+
+std::string difference(ending const& expected, ending const& found)
+{
+    return difference(expected.effects, found.effects) + difference(expected.state, found.state);
+}
+
+}  // namespace skald::testing::inner

@@ -1,0 +1,312 @@
+#include <skald/testing/harness.hpp>
+
+#include "core/envelope.hpp"
+#include "core/text.hpp"
+#include "postgres/literal.hpp"
+#include "skald_testing_queries.hpp"
+#include "testing/prover.hpp"
+#include "testing/step_alone_implementation.hpp"
+#include "testing/world.hpp"
+
+#include <skald/errors.hpp>
+
+#include <pqxx/pqxx>
+
+#include <algorithm>
+#include <charconv>
+
+namespace skald::testing {
+
+class harness::implementation
+{
+public:
+    explicit implementation(std::string url) : all{std::move(url)} {}
+
+    /// Ready for a saga.
+    inner::world& begun()
+    {
+        if (!all.has_begun()) all.begin();
+        return all;
+    }
+
+    inner::service_database& database(std::string const& service);
+    message_view view(core::message const& m);
+
+    inner::world all;
+    std::vector<core::message> shown;  // by message_view::number - 1
+};
+
+namespace {
+
+// Statements of the kit's have these two parameters.
+std::string about(std::string_view query, std::string const& scope, std::string const& key)
+{
+    std::string text{query};
+    for (auto const& [name, value] : {std::pair{"$1", scope}, std::pair{"$2", key}})
+        text.replace(text.find(name), 2, postgres::literal(value));
+    return text;
+}
+
+std::string list(std::vector<std::string> const& all)
+{
+    if (all.empty()) return "nothing";
+    std::string text;
+    for (auto const& one : all) text.append(text.empty() ? "" : ", ").append(one);
+    return text;
+}
+
+}  // namespace
+
+harness::harness(std::string database_url) : implementation_{std::make_unique<implementation>(std::move(database_url))} {}
+harness::~harness() = default;
+
+inner::service_database& harness::implementation::database(std::string const& service)
+{
+    auto const known = all.services();
+    if (std::ranges::find(known, service) == known.end())
+        throw configuration_error{"there is no service " + service + " here; there is " + list(known)};
+    return begun().service(service).database();
+}
+
+harness& harness::add(std::string_view definition, int version, std::span<planned_step const> plan, std::string_view step,
+                      retry policy, batching together, std::unique_ptr<detail::hosted_step> hosted)
+{
+    auto const it = std::ranges::find(plan, step, &planned_step::name);
+    if (it == plan.end())
+        throw configuration_error{"the definition " + std::string{definition} + " has no step " + std::string{step}};
+    // So that services have the order of the plan, whatever the order of the calls.
+    for (auto const& one : plan) implementation_->all.service(std::string{one.service});
+    implementation_->all.service(std::string{it->service})
+        .host({std::string{definition}, std::string{step}, std::move(hosted), policy, it->kind, version, together.max});
+    return *this;
+}
+
+harness& harness::migrate(std::string service, std::string name, std::string_view sql)
+{
+    implementation_->all.service(service).migrations.push_back({std::move(name), std::string{sql}});
+    return *this;
+}
+
+harness& harness::given(std::string service, std::string_view sql)
+{
+    implementation_->all.service(service).given.append(sql).append(";\n");
+    return *this;
+}
+
+harness& harness::watch(outside_effect what)
+{
+    implementation_->all.outside.push_back(std::move(what));
+    return *this;
+}
+
+std::string harness::database_url(std::string const& service)
+{
+    return implementation_->database(service).url();
+}
+
+void harness::rewind()
+{
+    implementation_->shown.clear();
+    implementation_->all.begin();
+}
+
+std::string harness::start(scenario const& what, start_options const& options)
+{
+    return implementation_->begun().start({what.definition, what.version, what.plan, what.data}, options);
+}
+
+bool harness::deliver_next()
+{
+    auto& all = implementation_->begun();
+    if (!all.pull()) return false;
+    all.settle(0);
+    return true;
+}
+
+std::size_t harness::deliver_all()
+{
+    std::size_t count = 0;
+    while (deliver_next()) ++count;
+    return count;
+}
+
+std::size_t harness::run_to_the_end()
+{
+    constexpr std::size_t deliveries_max = 10'000;
+    auto& all = implementation_->begun();
+    std::size_t count = deliver_all();
+    while (auto const due = all.next_due()) {
+        all.advance(*due);
+        count += deliver_all();
+        if (count > deliveries_max)
+            throw std::runtime_error{"there is no end of deliveries: " + std::to_string(count) + " were settled"};
+    }
+    return count;
+}
+
+void harness::advance(std::chrono::milliseconds time)
+{
+    implementation_->begun().advance(time);
+}
+
+void harness::replay(message_view const& what, int times)
+{
+    if (what.number == 0 || what.number > implementation_->shown.size())
+        throw std::invalid_argument{"replay() wants a message out of sent() or waiting(), seen since the last rewind()"};
+    for (int i = 0; i < times; ++i) implementation_->all.send_again(implementation_->shown[what.number - 1]);
+}
+
+void harness::crash_at(crash_point point, std::string_view step)
+{
+    implementation_->begun().stage.plan({std::string{step}, point, 0});
+}
+
+void harness::reject_at(std::string_view step, std::string reason)
+{
+    implementation_->begun().rules.rejections[std::string{step}] = std::move(reason);
+}
+
+void harness::fail(std::string_view step, int times)
+{
+    implementation_->begun().rules.faults[std::string{step}] = times;
+}
+
+void harness::cancel(std::string const& key, std::string const& scope)
+{
+    auto const refused = implementation_->begun().cancel({scope, key});
+    if (!refused.empty()) throw std::runtime_error{"the saga " + key + " can't be cancelled: " + refused};
+}
+
+message_view harness::implementation::view(core::message const& m)
+{
+    shown.push_back(m);
+    message_view seen{shown.size(), all.name_of(m), m.destination, m.id, m.type, 1, m.body};
+    auto const attempt = core::find_header(m.headers, core::header::attempt).value_or("1");
+    std::from_chars(attempt.data(), attempt.data() + attempt.size(), seen.attempt);
+    return seen;
+}
+
+std::vector<message_view> harness::sent() const
+{
+    std::vector<message_view> all;
+    for (auto const& m : implementation_->begun().sent()) all.push_back(implementation_->view(m));
+    return all;
+}
+
+std::vector<message_view> harness::waiting()
+{
+    implementation_->begun().pull();
+    std::vector<message_view> all;
+    for (auto const& one : implementation_->all.hand()) all.push_back(implementation_->view(one.delivery.message));
+    return all;
+}
+
+saga_view harness::saga(std::string const& key, std::string const& scope)
+{
+    saga_view seen;
+    seen.key = key;
+    auto* const home = implementation_->begun().home({scope, key});
+    if (home == nullptr) return seen;
+    auto const found = home->database().session().run(about(testing_queries::sagas, scope, key));
+    if (found.empty()) return seen;
+    seen.status = found[0][1].c_str();
+    seen.reason = found[0][2].c_str();
+    seen.data = found[0][3].c_str();
+    return seen;
+}
+
+std::vector<record_view> harness::records(std::string const& key, std::string const& scope)
+{
+    auto& all = implementation_->begun();
+    std::vector<record_view> seen;
+    for (auto const& name : all.services())
+        for (auto const& row : all.service(name).database().session().run(about(testing_queries::records, scope, key)))
+            seen.push_back({name, row[0].c_str(), row[1].c_str(), row[2].as<int>(), row[3].c_str()});
+    return seen;
+}
+
+rows harness::ask(std::string const& service, std::string const& sql)
+{
+    return implementation_->database(service).ask(sql);
+}
+
+check_result harness::saga_is(std::string const& key, std::string_view status)
+{
+    auto const is = saga(key);
+    if (is.status == status) return check_result::success();
+    std::string text = "the saga " + key + " is expected to be " + std::string{status};
+    if (is.status.empty()) return check_result::failure(text + ", and there is no such saga");
+    text += ", and it is " + is.status + (is.reason.empty() ? "" : " (" + is.reason + ')') + ". Its steps:";
+    auto const steps = records(key);
+    for (auto const& r : steps)
+        text.append("\n  ").append(r.step).append(" in ").append(r.service).append(": ").append(r.status).append(
+            r.error.empty() ? "" : ", " + r.error);
+    if (steps.empty()) text += " none";
+    std::vector<std::string> names;
+    for (auto const& m : waiting()) names.push_back(m.name);
+    return check_result::failure(text + "\n  waiting to be delivered: " + list(names));
+}
+
+check_result harness::was_sent(std::string_view name, std::size_t times) const
+{
+    std::vector<std::string> names;
+    for (auto const& m : sent()) names.push_back(m.name);
+    auto const count = static_cast<std::size_t>(
+        std::ranges::count_if(names, [&](auto const& n) { return n == name || inner::without_number(n) == name; }));
+    if (count == times) return check_result::success();
+    return check_result::failure(std::string{name} + " is expected to have been sent " + std::to_string(times) +
+                                 " times, and was " + std::to_string(count) + " times. Sent: " + list(names));
+}
+
+check_result harness::ran(std::string_view step, std::size_t times) const
+{
+    auto const& runs = implementation_->all.rules.runs;
+    auto const it = runs.find(std::string{step});
+    auto const count = it == runs.end() ? 0 : static_cast<std::size_t>(it->second);
+    if (count == times) return check_result::success();
+    std::vector<std::string> all;
+    for (auto const& [name, n] : runs) all.push_back(name + ' ' + std::to_string(n) + " times");
+    return check_result::failure("the code of " + std::string{step} + " is expected to have run " + std::to_string(times) +
+                                 " times, and ran " + std::to_string(count) + " times. Ran: " + list(all));
+}
+
+check_result harness::applied_once(std::string const& key, std::string_view step)
+{
+    auto const derived = key + ':' + std::string{step};
+    auto const& applied = implementation_->all.rules.applied;
+    auto const it = applied.find(derived);
+    int const count = it == applied.end() ? 0 : it->second;
+    auto const all = records(key);
+    auto const record = std::ranges::find(all, step, &record_view::step);
+    bool const completed = record != all.end() && record->status == "completed";
+    if (completed && count == 1) return check_result::success();
+    return check_result::failure(derived + " is expected to have been applied once: it was committed " +
+                                 std::to_string(count) + " times, and its record says " +
+                                 (record == all.end() ? "nothing: there is none" : record->status));
+}
+
+check_result harness::outboxes_are_empty()
+{
+    auto& all = implementation_->begun();
+    std::vector<std::string> left;
+    for (auto const& name : all.services())
+        for (auto const& [kind, line] : all.service(name).database().pairs(testing_queries::state))
+            if (kind == "outbox") left.push_back(name + ": " + line);
+    if (left.empty()) return check_result::success();
+    return check_result::failure("the outboxes are expected to be empty, and hold " + list(left));
+}
+
+step_alone harness::alone(std::string const& service)
+{
+    return step_alone{std::make_unique<step_alone::implementation>(implementation_->database(service).options())};
+}
+
+proof harness::prove(scenario const& what, proof_options const& options)
+{
+    implementation_->shown.clear();
+    auto proved = prover{implementation_->all, {what.definition, what.version, what.plan, what.data}, options}.prove();
+    rewind();
+    return proved;
+}
+
+}  // namespace skald::testing

@@ -1,0 +1,200 @@
+#include "testing/prover.hpp"
+
+#include "skald_testing_queries.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <random>
+#include <utility>
+
+namespace skald::testing {
+
+using namespace inner;
+
+namespace {
+
+std::string only_from_environment()
+{
+    char const* const only = std::getenv("SKALD_TESTING_ONLY");
+    return only == nullptr ? "" : only;
+}
+
+std::string step_errors(world& w)
+{
+    std::string text;
+    for (auto const& name : w.services())
+        for (auto const& row : w.service(name).database().session().run(std::string{testing_queries::all_errors}))
+            text.append("  ").append(row[0].c_str()).append(": ").append(row[1].c_str()).append(1, '\n');
+    return text;
+}
+
+}  // namespace
+
+prover::prover(world& w, scenario what, proof_options options)
+    : world_{w}, what_{std::move(what)}, options_{std::move(options)}
+{
+    if (options_.only.empty()) options_.only = only_from_environment();
+}
+
+proof prover::prove()
+{
+    auto const began = std::chrono::steady_clock::now();
+    world_.require_hosted(what_);
+    world_.limit_attempts(options_.attempts_max);
+    if (learn_all()) {
+        if (!options_.only.empty()) run_only();
+        else if (run_systematically()) run_samples();
+    }
+    world_.limit_attempts(std::numeric_limits<int>::max());
+    proof_.time_ = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - began);
+    return std::move(proof_);
+}
+
+bool prover::learn_all()
+{
+    return std::ranges::all_of(ways_of(what_.plan), [this](way const& along) { return learn(along); });
+}
+
+// Twice: what is not the same both times can't be compared with anything.
+bool prover::learn(way const& along)
+{
+    schedule const clean{along, {}};
+    auto const first = rehearsal{world_, what_, options_, clean}.run(&evidence_);
+    ++proof_.by_kind_["undisturbed"].run;
+    if (!first.refused.empty()) return true;  // the saga is past its pivot by then: there is no such way
+    auto const wrong = wrong_end(along, first);
+    if (!wrong.empty()) {
+        auto const errors = step_errors(world_);
+        fail(wrong, along.name, errors.empty() ? "" : "what went wrong there:\n" + errors, evidence_.cause());
+        return false;
+    }
+    auto const second = rehearsal{world_, what_, options_, clean}.run();
+    auto const differing = difference(first.left, second.left);
+    if (!differing.empty()) {
+        fail("two runs that nobody disturbed differ", along.name, differing, why_runs_differ(differing));
+        return false;
+    }
+    known_.push_back({along, first.left, disturbances_of(first.deliveries, first.visits)});
+    return true;
+}
+
+std::string prover::wrong_end(way const& along, run_result const& result) const
+{
+    if (!result.problem.empty()) return "undisturbed, it did not come to its end: " + result.problem;
+    auto const status = status_of(result.left);
+    if (std::ranges::find(along.endings, status) != along.endings.end()) return {};
+    std::string wanted;
+    for (auto const& one : along.endings) wanted += (wanted.empty() ? "" : " or ") + one;
+    return "undisturbed, the saga ends as " + (status.empty() ? "none" : status) + " and not as " + wanted;
+}
+
+bool prover::run_systematically()
+{
+    for (auto const& along : known_)
+        for (auto const& one : along.places)
+            if (!passes(along, {one}, one.kind(options_.copies))) return false;
+    return true;
+}
+
+bool prover::run_samples()
+{
+    std::mt19937_64 random{options_.seed};
+    auto const any = [&random](std::size_t count) {
+        return std::uniform_int_distribution<std::size_t>{0, count - 1}(random);
+    };
+    for (std::size_t i = 0; i < options_.sampled; ++i) {
+        auto const& along = known_[any(known_.size())];
+        std::vector<disturbance> const pair{along.places[any(along.places.size())], along.places[any(along.places.size())]};
+        if (!passes(along, pair, "two at once, sampled")) return false;
+    }
+    return true;
+}
+
+bool prover::run_only()
+{
+    known_way const* along = nullptr;
+    auto const found = find(options_.only, along);
+    if (found) return passes(*along, found->disturbances, "one schedule alone");
+    std::string ways;
+    for (auto const& one : known_) ways.append("\n  ").append(one.along.name);
+    fail("there is no schedule of that name", options_.only, "", "a schedule is a way, and what disturbs it, such as \"" +
+         known_.front().along.name + "; " + known_.front().places.front().name(options_.copies) + "\". The ways are:" + ways);
+    return false;
+}
+
+std::optional<schedule> prover::find(std::string const& name, known_way const*& along) const
+{
+    for (auto const& one : known_) {
+        if (name != one.along.name && !name.starts_with(one.along.name + "; ")) continue;
+        along = &one;
+        schedule found{one.along, {}};
+        auto rest = name.substr(one.along.name.size());
+        while (!rest.empty()) {
+            auto const end = rest.find("; ", 2);
+            auto const part = rest.substr(2, end == std::string::npos ? end : end - 2);
+            auto const it = std::ranges::find_if(one.places, [&](auto const& p) { return p.name(options_.copies) == part; });
+            if (it == one.places.end()) return {};
+            found.disturbances.push_back(*it);
+            rest = end == std::string::npos ? "" : rest.substr(end);
+        }
+        return found;
+    }
+    return {};
+}
+
+bool prover::passes(known_way const& along, std::vector<disturbance> const& disturbances, std::string const& kind)
+{
+    schedule const now{along.along, disturbances};
+    auto const t0 = std::chrono::steady_clock::now();
+    auto const result = rehearsal{world_, what_, options_, now}.run();
+    std::fprintf(stderr, "%ld %s\n", long(std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - t0).count()), now.name(options_.copies).c_str());
+    auto& count = proof_.by_kind_[kind];
+    ++count.run;
+    if (!result.all_met) ++count.not_met;
+    if (differs(along, result).empty()) return true;
+    for (auto const& one : disturbances) {
+        schedule const shorter{along.along, {one}};
+        if (disturbances.size() == 1 || differs(along, rehearsal{world_, what_, options_, shorter}.run()).empty()) continue;
+        blame(along, shorter);
+        return false;
+    }
+    blame(along, now);
+    return false;
+}
+
+// Empty where it left behind what it should. An order to cancel meets the saga sooner or later, as it comes: then it is
+// compared with an undisturbed run that took the same steps.
+std::string prover::differs(known_way const& along, run_result const& result) const
+{
+    if (!result.problem.empty()) return result.problem;
+    auto const own = difference(along.left, result.left);
+    if (own.empty() || along.along.cancelled_before.empty()) return own;
+    for (auto const& other : known_)
+        if (difference(other.left, result.left).empty()) return {};
+    return own;
+}
+
+void prover::blame(known_way const& along, schedule const& shortest)
+{
+    auto const result = rehearsal{world_, what_, options_, shortest}.run(&evidence_);
+    auto differing = differs(along, result);
+    if (differing.empty()) {
+        fail("it leaves behind something else, though not every time", shortest.name(options_.copies), "",
+             "a step does not do the same every time: it depends on the time, on chance, or on what the process remembers");
+        return;
+    }
+    auto cause = evidence_.cause();
+    if (cause.empty()) cause = "no step was seen to do anything outside its transaction; look at what differs";
+    fail("it leaves behind something else than it does undisturbed", shortest.name(options_.copies), differing, cause);
+}
+
+void prover::fail(std::string failure, std::string schedule, std::string difference, std::string cause)
+{
+    proof_.failure_ = std::move(failure);
+    proof_.failed_schedule_ = std::move(schedule);
+    proof_.difference_ = std::move(difference);
+    proof_.cause_ = std::move(cause);
+}
+
+}  // namespace skald::testing

@@ -1,0 +1,55 @@
+// prove_exactly_once(): every schedule is run, and what it leaves behind is compared with what its way leaves undisturbed.
+#pragma once
+
+#include "testing/ending.hpp"
+#include "testing/evidence.hpp"
+#include "testing/rehearsal.hpp"
+#include "testing/schedule.hpp"
+#include "testing/world.hpp"
+
+#include <skald/testing/proof.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace skald::testing {
+
+/// Threads: one. For one proof.
+class prover
+{
+public:
+    prover(inner::world& w, inner::scenario what, proof_options options);
+
+    proof prove();
+
+private:
+    /// A way, and what its runs are like while nobody disturbs them.
+    struct known_way
+    {
+        inner::way along;
+        inner::ending left;
+        std::vector<inner::disturbance> places;
+    };
+
+    bool learn_all();
+    bool learn(inner::way const& along);
+    bool run_systematically();
+    bool run_samples();
+    bool run_only();
+    bool passes(known_way const& along, std::vector<inner::disturbance> const& disturbances, std::string const& kind);
+    std::string differs(known_way const& along, inner::run_result const& result) const;
+    void blame(known_way const& along, inner::schedule const& shortest);
+    void fail(std::string failure, std::string schedule, std::string difference, std::string cause);
+    std::string wrong_end(inner::way const& along, inner::run_result const& result) const;
+    std::optional<inner::schedule> find(std::string const& name, known_way const*& along) const;
+
+    inner::world& world_;
+    inner::scenario what_;
+    proof_options options_;
+    inner::evidence evidence_;
+    std::vector<known_way> known_;
+    proof proof_;
+};
+
+}  // namespace skald::testing

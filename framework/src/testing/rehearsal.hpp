@@ -1,0 +1,54 @@
+// One run of a schedule, from the start of its saga until nothing is left to do.
+#pragma once
+
+#include "testing/ending.hpp"
+#include "testing/evidence.hpp"
+#include "testing/schedule.hpp"
+#include "testing/world.hpp"
+
+#include <skald/testing/proof.hpp>
+
+#include <string>
+#include <vector>
+
+namespace skald::testing::inner {
+
+struct run_result
+{
+    ending left;
+    std::vector<delivered> deliveries;  // each name once, in the order in which they came first
+    std::vector<visit> visits;
+    bool all_met{true};     // whatever was to be disturbed came to pass
+    std::string refused;    // why the way could not be taken: a cancel that came too late
+    std::string problem;    // why it did not come to its end
+};
+
+/// Threads: one. For one run.
+class rehearsal
+{
+public:
+    rehearsal(world& w, scenario const& what, proof_options const& options, schedule const& plan);
+
+    /// `watcher`: looks at every step, where there is one.
+    run_result run(evidence* watcher = nullptr);
+
+private:
+    void play();
+    bool go_on();
+    bool is_time_to_cancel();
+    void cancel();
+    void deliver_first();
+    void note(held const& next);
+    bool take(std::string const& delivery, manner how);
+
+    world& world_;
+    scenario const& what_;
+    proof_options const& options_;
+    schedule const& plan_;
+    std::vector<disturbance> left_;  // of manners, not met yet
+    std::vector<core::message> late_;
+    bool cancelled_{};
+    run_result result_;
+};
+
+}  // namespace skald::testing::inner

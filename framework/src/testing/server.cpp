@@ -1,0 +1,105 @@
+#include "testing/server.hpp"
+
+#include "postgres/conninfo.hpp"
+#include "skald_testing_queries.hpp"
+
+#include <skald/errors.hpp>
+
+#include <pqxx/pqxx>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+
+namespace skald::testing::inner {
+namespace {
+
+std::string random_letters(int count)
+{
+    std::random_device device;
+    std::uniform_int_distribution<int> letter{'a', 'z'};
+    std::string text;
+    for (int i = 0; i < count; ++i) text += static_cast<char>(letter(device));
+    return text;
+}
+
+// For libpq the last of each keyword counts.
+std::string with(std::string const& url, std::string const& keyword, std::string const& value)
+{
+    auto const setting = keyword + '=' + value;
+    bool const is_url = url.starts_with("postgresql://") || url.starts_with("postgres://");
+    if (!is_url) return url + (url.empty() ? "" : " ") + setting;
+    auto const authority = url.find("://") + 3;
+    auto const at = url.substr(authority, url.find('/', authority) - authority).find('@');
+    auto const question = url.find('?', at == std::string::npos ? authority : authority + at);
+    return url + (question == std::string::npos ? '?' : '&') + setting;
+}
+
+// A machine that runs tests may be busy with others; a worker's patience is for production.
+std::string patient(std::string const& url)
+{
+    return url.find("connect_timeout") == std::string::npos ? with(url, "connect_timeout", "60") : url;
+}
+
+std::string from_environment()
+{
+    char const* const url = std::getenv("DATABASE_URL");
+    return url == nullptr ? "" : url;
+}
+
+}  // namespace
+
+server::server(std::string const& url)
+try : url_{patient(url.empty() ? from_environment() : url)}, name_{"skald_testing_" + random_letters(12)},
+      connection_{std::make_unique<pqxx::connection>(postgres::with_defaults(url_, name_))}
+{
+    if (!pqxx::nontransaction{*connection_}.exec(std::string{testing_queries::may_create_databases})[0][0].as<bool>())
+        throw configuration_error{"the test kit makes databases of its own, and the role of its DATABASE_URL may not: "
+                                  "ALTER ROLE ... CREATEDB, or name another role"};
+    drop_leftovers();
+}
+catch (pqxx::failure const& error) {
+    throw configuration_error{std::string{"the test kit needs a PostgreSQL server, which DATABASE_URL names: "} + error.what()};
+}
+
+server::~server()
+{
+    for (auto const& name : std::vector<std::string>{databases_}) drop(name);
+}
+
+void server::run(std::string const& statement)
+{
+    pqxx::nontransaction{*connection_}.exec(statement);
+}
+
+void server::drop_leftovers()
+{
+    auto const left = pqxx::nontransaction{*connection_}.exec(std::string{testing_queries::leftovers});
+    for (auto const& row : left) drop(row[0].c_str());
+}
+
+std::string server::url_of(std::string const& database) const
+{
+    return with(url_, "dbname", database);
+}
+
+std::string server::create(std::string const& original)
+{
+    auto const name = name_ + '_' + std::to_string(++created_);
+    run("CREATE DATABASE " + name + (original.empty() ? " TEMPLATE template0" : " TEMPLATE " + original));
+    databases_.push_back(name);
+    return name;
+}
+
+void server::drop(std::string const& database) noexcept
+try {
+    std::erase(databases_, database);
+    run("DROP DATABASE IF EXISTS " + database + " WITH (FORCE)");
+}
+catch (std::exception const& error) {
+    std::fprintf(stderr, "skald::testing: the database %s stays behind; the next run drops it: %s\n", database.c_str(),
+                 error.what());
+}
+
+}  // namespace skald::testing::inner

@@ -1,0 +1,123 @@
+#include "testing/site.hpp"
+
+#include "core/envelope.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace skald::testing::inner {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int tries_max = 20;
+
+}  // namespace
+
+site::site(std::string service, stage& at, script& rules, watched_outbox::naming name)
+    : name_{std::move(service)}, stage_{at}, rules_{rules}, naming_{std::move(name)}
+{}
+
+void site::host(hosted what)
+{
+    hosted_.push_back(std::move(what));
+    host_all();
+}
+
+void site::host_all()
+{
+    executor_.reset();
+    steps_ = {};
+    for (auto const& one : hosted_) {
+        auto policy = one.policy;
+        policy.attempts_max = std::min(policy.attempts_max, attempts_max_);
+        steps_.add(one.definition, one.step,
+                   {std::make_unique<observed_step>(one.step, one.object, rules_, stage_), policy, one.kind, one.version,
+                    one.batch_max});
+    }
+}
+
+service_database& site::open(server& on)
+{
+    if (!database_) database_ = std::make_unique<service_database>(on, name_, migrations, given);
+    return *database_;
+}
+
+void site::begin(memory::memory_transport& transport)
+{
+    bool const is_another = database_->rewind();
+    if (is_another || !store_) {
+        store_ = std::make_unique<watched_store>(database_->options(), stage_, [this] {
+            rules_.committed();
+            stir();
+        });
+        outbox_ = std::make_unique<watched_outbox>(database_->options(), stage_, naming_);
+        apart_.reset();
+    }
+    host_all();
+    start(transport);
+}
+
+void site::start(memory::memory_transport& transport)
+{
+    relay_.reset();
+    executor_.reset();
+    deliveries_.reset();
+    publisher_ = std::make_unique<watched_publisher>(transport, stage_);
+    deliveries_ = transport.subscribe(name_, take_max);
+    out_ = std::make_unique<runtime::outbound>();
+    stop_ = std::make_unique<runtime::stop_flag>();
+    executor_ = std::make_unique<runtime::executor>(name_, steps_, *store_, *out_, log_, std::mt19937_64{1});
+    runtime::relay_options options;
+    options.batch_max = 1;
+    relay_ = std::make_unique<runtime::relay>(options, std::vector<std::reference_wrapper<ports::outbox>>{*outbox_},
+                                              *publisher_, *out_, *stop_, log_, std::mt19937_64{1});
+    stirred_ = true;
+}
+
+void site::die(memory::memory_transport& transport)
+{
+    stage_.raise();
+    store_->die();
+    outbox_->die();
+    start(transport);
+}
+
+bool site::relay()
+{
+    if (!std::exchange(stirred_, false)) return false;
+    return relay_->move_due() > 0;
+}
+
+void site::settle(ports::delivery const& d)
+{
+    auto const name = naming_(d.message);
+    for (int tries = 1;; ++tries) {
+        try {
+            stage_.enter(name);
+            rules_.pending.clear();
+            executor_->settle(d);
+            break;
+        }
+        catch (ports::fault const& met) {
+            if (tries == tries_max)
+                throw std::runtime_error{"the delivery " + name + " could not be settled in " +
+                                         std::to_string(tries_max) + " tries: " + met.what()};
+        }
+    }
+    deliveries_->ack(d.tag);
+}
+
+void site::settle_apart(ports::delivery const& d)
+{
+    if (!apart_) {
+        auto options = database_->options();
+        options.lock_timeout = 10ms;  // what is held is held on this very thread
+        apart_ = std::make_unique<postgres::postgres_store>(options);
+    }
+    runtime::executor{name_, steps_, *apart_, *out_, log_, std::mt19937_64{2}}.settle(d);
+    stir();
+}
+
+}  // namespace skald::testing::inner

@@ -1,0 +1,116 @@
+// A service of the harness: its database and connections, which outlive a run, and what it has while a run lasts.
+#pragma once
+
+#include "core/log.hpp"
+#include "memory/memory_transport.hpp"
+#include "runtime/executor.hpp"
+#include "runtime/outbound.hpp"
+#include "runtime/registry.hpp"
+#include "runtime/relay.hpp"
+#include "runtime/stop_flag.hpp"
+#include "testing/observed_step.hpp"
+#include "testing/service_database.hpp"
+#include "testing/stage.hpp"
+#include "testing/watched_relay.hpp"
+#include "testing/watched_store.hpp"
+
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace skald::testing::inner {
+
+/// Threads: one.
+class site
+{
+public:
+    site(std::string service, stage& at, script& rules, watched_outbox::naming name);
+
+    // --- Before the first run ---
+
+    /// A step as the user gave it.
+    struct hosted
+    {
+        std::string definition;
+        std::string step;
+        std::shared_ptr<skald::detail::hosted_step> object;
+        retry policy;
+        step_kind kind{};
+        int version{1};
+        std::size_t batch_max{};
+    };
+
+    /// Throws configuration_error where that step is there already.
+    void host(hosted what);
+    bool hosts(std::string_view definition, std::string_view step) const
+    {
+        return steps_.find(definition, step) != nullptr;
+    }
+
+    /// From the next begin() on no step is tried more often than that.
+    void limit_attempts(int attempts_max) { attempts_max_ = attempts_max; }
+
+    std::vector<postgres::migration> migrations;
+    std::string given;
+
+    /// Makes the database, once.
+    service_database& open(server& on);
+
+    // --- Between runs ---
+
+    /// The database is as it was first, and the process has just been started, on that broker.
+    void begin(memory::memory_transport& transport);
+
+    // --- In a run ---
+
+    /// Sends what is due, one message after the other. Whether there was any.
+    bool relay();
+
+    std::vector<ports::delivery> take() { return deliveries_->take(take_max, {}); }
+
+    /// Settles it as a lane does, with a new try where the database was at fault, and acks it.
+    void settle(ports::delivery const& d);
+
+    /// On a connection of its own, as another lane would at the same time.
+    void settle_apart(ports::delivery const& d);
+
+    /// The process is gone: its connections, what it had in memory, and its unacked deliveries. It starts again at once.
+    void die(memory::memory_transport& transport);
+
+    /// There may be something to send.
+    void stir() { stirred_ = true; }
+
+    service_database& database() { return *database_; }
+    std::string const& name() const { return name_; }
+
+private:
+    static constexpr std::size_t take_max = 1000;
+
+    void host_all();
+    void start(memory::memory_transport& transport);
+
+    std::string name_;
+    stage& stage_;
+    script& rules_;
+    watched_outbox::naming naming_;
+    std::vector<hosted> hosted_;
+    int attempts_max_{std::numeric_limits<int>::max()};
+    runtime::registry steps_;
+    core::silent_logger log_;
+    std::unique_ptr<service_database> database_;
+    std::unique_ptr<watched_store> store_;
+    std::unique_ptr<watched_outbox> outbox_;
+    std::unique_ptr<postgres::postgres_store> apart_;
+    std::unique_ptr<watched_publisher> publisher_;
+    std::unique_ptr<ports::subscription> deliveries_;
+    std::unique_ptr<runtime::outbound> out_;
+    std::unique_ptr<runtime::stop_flag> stop_;
+    std::unique_ptr<runtime::executor> executor_;
+    std::unique_ptr<runtime::relay> relay_;
+    bool stirred_{};
+};
+
+}  // namespace skald::testing::inner

@@ -1,0 +1,69 @@
+#include "testing/step_alone_implementation.hpp"
+
+#include "core/fingerprint.hpp"
+#include "testing/row_text.hpp"
+
+#include <pqxx/pqxx>
+
+#include <array>
+#include <stdexcept>
+#include <utility>
+
+namespace skald::testing {
+
+step_alone::step_alone(std::unique_ptr<implementation> made) : implementation_{std::move(made)}
+{
+    // Under a key, as a step's transaction is: so the store can tell whether it is still the same at the end.
+    ports::claim_item item;
+    item.saga.key = "alone";
+    item.step = "alone";
+    item.fingerprint = core::fingerprint_of("alone");
+    implementation_->store.begin(std::array{item}, {});
+    implementation_->began = implementation_->transaction();
+}
+
+step_alone::~step_alone() = default;
+step_alone::step_alone(step_alone&&) noexcept = default;
+
+std::unique_ptr<step_context> step_alone::context(circumstances const& around, bool back)
+{
+    core::derived_key const key{around.key, around.step, back ? core::direction::back : core::direction::forward};
+    return std::make_unique<step_context>(implementation_->store.unit(), around.scope, around.key, key.text(), around.attempt);
+}
+
+void step_alone::finish(step_context& ctx)
+{
+    for (auto const& sent : ctx.published()) {
+        message_view view;
+        view.destination = sent.destination;
+        view.type = sent.type;
+        view.body = sent.body;
+        view.id = ctx.key() + '.' + std::to_string(implementation_->published.size() + 1) + '.' + sent.type;
+        view.name = view.id.substr(view.id.rfind(':') + 1);
+        implementation_->published.push_back(std::move(view));
+    }
+    std::string now;
+    try {
+        now = implementation_->transaction();
+    }
+    catch (pqxx::failure const& error) {
+        throw std::logic_error{"the step went on after an SQL error that it caught; its transaction can't be committed. "
+                               "Let the exception pass, or use a SAVEPOINT: " + std::string{error.what()}};
+    }
+    if (now != implementation_->began)
+        throw std::logic_error{"the step ran COMMIT or ROLLBACK itself: Skald begins and ends the transaction"};
+}
+
+rows step_alone::ask(std::string const& sql)
+{
+    rows all;
+    for (auto const& row : implementation_->store.unit().tx().exec(sql)) all.push_back(inner::text_of(row));
+    return all;
+}
+
+std::vector<message_view> const& step_alone::published() const
+{
+    return implementation_->published;
+}
+
+}  // namespace skald::testing

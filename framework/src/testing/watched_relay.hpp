@@ -1,0 +1,99 @@
+// The relay's two ports, saying where they are.
+#pragma once
+
+#include "memory/memory_transport.hpp"
+#include "postgres/postgres_outbox.hpp"
+#include "testing/stage.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace skald::testing::inner {
+
+class watched_outbox final : public ports::outbox
+{
+public:
+    using naming = std::function<std::string(core::message const&)>;
+
+    watched_outbox(postgres::connection_options options, stage& at, naming name)
+        : options_{std::move(options)}, stage_{at}, name_{std::move(name)}
+    {
+        drop();
+    }
+
+    std::vector<row> take(std::size_t max) override
+    {
+        auto rows = inner_->take(max);
+        in_transaction_ = !rows.empty();
+        if (in_transaction_) stage_.enter(name_(rows.front().message));
+        return rows;
+    }
+
+    void settle_all() override
+    {
+        stage_.reach(crash_point::before_delete);
+        inner_->settle_all();
+        in_transaction_ = false;
+        stage_.reach(crash_point::after_delete);
+    }
+
+    void settle(std::vector<std::int64_t> const& confirmed, std::vector<put_off> const& failed) override
+    {
+        inner_->settle(confirmed, failed);
+        in_transaction_ = false;
+    }
+
+    void release() noexcept override { inner_->release(); }
+
+    /// As watched_store::die().
+    void die()
+    {
+        if (in_transaction_) drop();
+    }
+
+private:
+    void drop()
+    {
+        inner_.reset();
+        inner_ = std::make_unique<postgres::postgres_outbox>(options_);
+        in_transaction_ = false;
+    }
+
+    postgres::connection_options options_;
+    stage& stage_;
+    naming name_;
+    std::unique_ptr<postgres::postgres_outbox> inner_;
+    bool in_transaction_{};
+};
+
+/// Publishes to services, and to queues that a step publishes to: those are made when they are first met.
+class watched_publisher final : public ports::publisher
+{
+public:
+    watched_publisher(memory::memory_transport& transport, stage& at)
+        : transport_{transport}, stage_{at}, inner_{transport.open_publisher()}
+    {}
+
+    bool available() override { return inner_->available(); }
+    std::vector<ports::receipt> collect(std::chrono::milliseconds wait) override { return inner_->collect(wait); }
+    void interrupt() noexcept override { inner_->interrupt(); }
+    void tend() override { inner_->tend(); }
+    std::string trouble() const override { return inner_->trouble(); }
+
+    void send(std::span<ports::outgoing const> messages, std::chrono::milliseconds deadline) override
+    {
+        stage_.reach(crash_point::before_publish);
+        for (auto const& one : messages)
+            if (!one.message.destination.empty()) transport_.declare(one.message.destination);
+        inner_->send(messages, deadline);
+        stage_.reach(crash_point::before_confirm);
+    }
+
+private:
+    memory::memory_transport& transport_;
+    stage& stage_;
+    std::unique_ptr<ports::publisher> inner_;
+};
+
+}  // namespace skald::testing::inner

@@ -1,0 +1,87 @@
+#include "testing/watched_store.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace skald::testing::inner {
+
+watched_store::watched_store(postgres::connection_options options, stage& at,
+                             std::function<void()> committed)
+    : options_{std::move(options)}, stage_{at}, committed_{std::move(committed)}
+{
+    drop();
+}
+
+void watched_store::drop()
+{
+    inner_.reset();
+    inner_ = std::make_unique<postgres::postgres_store>(options_);
+    in_transaction_ = false;
+}
+
+void watched_store::die()
+{
+    if (in_transaction_) drop();
+}
+
+std::vector<ports::claim_answer> watched_store::begin(std::span<ports::claim_item const> items,
+                                                      std::optional<std::chrono::milliseconds> wait)
+{
+    stage_.reach(crash_point::before_claim);
+    in_transaction_ = true;
+    auto answers = inner_->begin(items, wait);
+    if (std::ranges::any_of(answers, &ports::claim_answer::held)) {
+        stage_.reach(crash_point::after_claim);
+        stage_.claimed();
+    }
+    return answers;
+}
+
+ports::request_claim watched_store::begin_request(ports::claim_item const& item,
+                                                  std::optional<std::chrono::milliseconds> wait)
+{
+    return inner_->begin_request(item, wait);
+}
+
+void watched_store::commit(ports::changes const& what)
+{
+    finish([&] { inner_->commit(what); });
+}
+
+void watched_store::write(ports::changes const& what)
+{
+    finish([&] { inner_->write(what); });
+}
+
+template <class Commit>
+void watched_store::finish(Commit commit)
+{
+    ports::fault const in_doubt{ports::fault_kind::in_doubt, "the connection was lost while committing"};
+    stage_.reach(crash_point::before_commit);
+    if (stage_.loses(crash_point::commit_lost)) {
+        drop();
+        throw in_doubt;
+    }
+    commit();
+    in_transaction_ = false;
+    committed_();
+    if (stage_.loses(crash_point::answer_lost)) throw in_doubt;
+    stage_.reach(crash_point::after_commit);
+}
+
+void watched_store::rollback() noexcept
+{
+    // What has died can't say so: its connection goes, and the server rolls back.
+    if (stage_.is_dead()) return;
+    inner_->rollback();
+    in_transaction_ = false;
+}
+
+ports::fault watched_store::classify_current()
+{
+    // The executor asks about whatever a step threw; a crash is none of that.
+    if (stage_.is_dead()) throw crashed{};
+    return inner_->classify_current();
+}
+
+}  // namespace skald::testing::inner

@@ -1,0 +1,51 @@
+// A real store that says where it is, dies there, and loses its connection at COMMIT where that is planned.
+#pragma once
+
+#include "postgres/postgres_store.hpp"
+#include "testing/stage.hpp"
+
+#include <functional>
+#include <memory>
+
+namespace skald::testing::inner {
+
+/// Threads: one.
+class watched_store final : public ports::store
+{
+public:
+    /// `committed` is called right after COMMIT.
+    watched_store(postgres::connection_options options, stage& at, std::function<void()> committed);
+
+    void connect() override { inner_->connect(); }
+    std::vector<ports::claim_answer> begin(std::span<ports::claim_item const> items,
+                                           std::optional<std::chrono::milliseconds> wait) override;
+    ports::request_claim begin_request(ports::claim_item const& item,
+                                       std::optional<std::chrono::milliseconds> wait) override;
+    void begin_batch() override { inner_->begin_batch(); }
+    bool batch_is_open() const noexcept override { return inner_->batch_is_open(); }
+    void commit_batch() override { inner_->commit_batch(); }
+    void rollback_batch() noexcept override { inner_->rollback_batch(); }
+    detail::unit_of_work& unit() override { return inner_->unit(); }
+    core::instant claimed_at() const override { return inner_->claimed_at(); }
+    std::vector<std::int64_t> new_rows(std::size_t count) override { return inner_->new_rows(count); }
+    void commit(ports::changes const& what) override;
+    void write(ports::changes const& what) override;
+    bool is_still_claimed() noexcept override { return inner_->is_still_claimed(); }
+    void rollback() noexcept override;
+    ports::fault classify_current() override;
+
+    /// Its process is gone. A connection with a transaction goes with it; of an idle one the server would not notice.
+    void die();
+
+private:
+    void drop();
+    template <class Commit> void finish(Commit commit);
+
+    postgres::connection_options options_;
+    stage& stage_;
+    std::function<void()> committed_;
+    std::unique_ptr<postgres::postgres_store> inner_;
+    bool in_transaction_{};
+};
+
+}  // namespace skald::testing::inner

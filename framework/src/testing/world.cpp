@@ -1,0 +1,224 @@
+#include "testing/world.hpp"
+
+#include "admin/orders.hpp"
+#include "core/control_order.hpp"
+#include "core/envelope.hpp"
+#include "core/fingerprint.hpp"
+
+#include <skald/errors.hpp>
+
+#include <pqxx/pqxx>
+
+#include <algorithm>
+#include <utility>
+
+namespace skald::testing::inner {
+namespace {
+
+// "charge-payment.compensate" out of "order-42:charge-payment.compensate"; an order has an id that is never the same.
+std::string plain_name(core::message const& m)
+{
+    if (m.type == core::control_type) return "control@" + m.destination;
+    return m.id.substr(m.id.rfind(':') + 1);
+}
+
+// Two copies of one message have the same; the next attempt has another.
+std::string identity_of(core::message const& m)
+{
+    auto const of = [&m](std::string_view header) { return core::find_header(m.headers, header).value_or(""); };
+    return core::fingerprint_of_parts(
+        {m.destination, m.id, of(core::header::attempt), of(core::header::snoozes), of(core::header::scope), m.body});
+}
+
+std::string text_of(core::saga_id const& saga)
+{
+    return saga.scope + '\n' + saga.key;
+}
+
+void shift(core::message& m, std::string_view header, std::chrono::milliseconds time)
+{
+    for (auto& [name, value] : m.headers)
+        if (name == header)
+            if (auto const at = core::parse_instant(value)) value = core::write_instant(*at - time);
+}
+
+}  // namespace
+
+site& world::service(std::string const& name)
+{
+    auto& found = sites_[name];
+    if (!found) {
+        found = std::make_unique<site>(name, stage, rules, [this](core::message const& m) { return name_of(m); });
+        in_order_.push_back(found.get());
+    }
+    return *found;
+}
+
+std::vector<std::string> world::services() const
+{
+    std::vector<std::string> names;
+    for (auto const* one : in_order_) names.push_back(one->name());
+    return names;
+}
+
+void world::require_hosted(scenario const& what) const
+{
+    for (auto const& step : what.plan) {
+        auto const at = sites_.find(std::string{step.service});
+        if (at != sites_.end() && at->second->hosts(what.definition, step.name)) continue;
+        throw configuration_error{"nobody hosts the step " + std::string{step.name} + " of " + std::string{what.definition} +
+                                  ": call host() for every step of it"};
+    }
+}
+
+void world::open()
+{
+    if (!server_) server_ = std::make_unique<server>(url_);
+    for (auto* one : in_order_) one->open(*server_);
+}
+
+void world::begin()
+{
+    open();
+    hand_.clear();
+    named_.clear();
+    homes_.clear();
+    stage = {};
+    rules.forget();
+    for (auto const& one : outside)
+        if (one.clear) one.clear();
+    transport_.emplace();
+    for (auto* one : in_order_) one->begin(*transport_);
+}
+
+std::string world::start(scenario const& what, start_options const& options)
+{
+    require_hosted(what);
+    if (!has_begun()) begin();
+    auto& at = service(std::string{what.plan.front().service});
+    pqxx::work tx{at.database().session().raw()};
+    auto const started =
+        skald::detail::start_saga(tx, what.definition, what.version, what.plan, what.data, options);
+    tx.commit();
+    homes_[text_of({options.scope, started.key})] = &at;
+    at.stir();
+    return started.key;
+}
+
+site* world::home(core::saga_id const& saga)
+{
+    auto const it = homes_.find(text_of(saga));
+    return it == homes_.end() ? nullptr : it->second;
+}
+
+bool world::pull()
+{
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (auto* one : in_order_) {
+            try {
+                moved = one->relay() || moved;
+            }
+            catch (crashed const&) {
+                bury(*one);
+                moved = true;
+            }
+            for (auto& d : one->take()) hand_.push_back({name_of(d.message), one, std::move(d)});
+        }
+    }
+    return !hand_.empty();
+}
+
+void world::settle(std::size_t place)
+{
+    auto const it = hand_.begin() + static_cast<std::ptrdiff_t>(place);
+    auto const now = *it;
+    try {
+        now.at->settle(now.delivery);
+        hand_.erase(it);
+    }
+    catch (crashed const&) {
+        bury(*now.at);
+    }
+}
+
+void world::settle_copy(held const& was)
+{
+    auto copy = was.delivery;
+    copy.redelivered = true;
+    copy.tag = {};  // the broker knows nothing of it
+    try {
+        was.at->settle(copy);
+    }
+    catch (crashed const&) {
+        bury(*was.at);
+    }
+}
+
+void world::settle_twice_at_once(std::size_t place)
+{
+    auto const now = hand_[place];
+    stage.at_next_claim([now] { now.at->settle_apart(now.delivery); });
+    settle(place);
+}
+
+void world::swap_with_next(std::size_t place)
+{
+    std::swap(hand_[place], hand_[place + 1]);
+}
+
+// What was in its hands comes again, in the order in which it came first.
+void world::bury(site& dead)
+{
+    std::erase_if(hand_, [&](held const& h) { return h.at == &dead; });
+    dead.die(*transport_);
+}
+
+void world::send_again(core::message const& what)
+{
+    transport_->inject(what);
+}
+
+std::optional<std::chrono::milliseconds> world::next_due()
+{
+    std::optional<std::chrono::milliseconds> soonest;
+    for (auto* one : in_order_) {
+        auto const due = one->database().next_due();
+        if (due && (!soonest || *due < *soonest)) soonest = due;
+    }
+    return soonest;
+}
+
+void world::advance(std::chrono::milliseconds time)
+{
+    pull();
+    for (auto* one : in_order_) {
+        one->database().advance(time);
+        one->stir();
+    }
+    for (auto& one : hand_) {
+        shift(one.delivery.message, core::header::saga_deadline, time);
+        shift(one.delivery.message, core::header::step_deadline, time);
+    }
+}
+
+std::string world::cancel(core::saga_id const& saga)
+{
+    auto* const at = home(saga);
+    if (at == nullptr) return "no saga " + saga.key + " was started here";
+    auto const answer = admin::give(at->database().session(), {"cancel", saga, "cancelled by the test", "the test"});
+    at->stir();
+    return answer.contains("refused") ? answer["refused"].get<std::string>() : "";
+}
+
+std::string world::name_of(core::message const& m)
+{
+    auto const name = plain_name(m);
+    auto& known = named_[name];
+    auto const it = std::ranges::find(known, identity_of(m));
+    auto const number = it - known.begin() + 1;
+    if (it == known.end()) known.push_back(identity_of(m));
+    return number == 1 ? name : name + '#' + std::to_string(number);
+}
+
+}  // namespace skald::testing::inner

@@ -1,0 +1,142 @@
+-- What the test kit asks of its own databases, and of no other. Not prepared.
+
+-- name: may_create_databases
+SELECT rolsuper OR rolcreatedb FROM pg_roles WHERE rolname = current_user
+
+-- Databases of runs that are over: whoever runs has a session of that name for as long as it does. $1: the run that asks.
+-- name: leftovers
+SELECT d.datname
+  FROM pg_database d
+ WHERE d.datname ~ '^skald_testing_[a-z]{12}_[0-9]+$'
+   AND NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.application_name = substring(d.datname FROM '^skald_testing_[a-z]{12}'))
+ ORDER BY 1
+
+-- Whether this role may do without triggers and foreign keys for the length of a transaction.
+-- name: may_rewind
+SELECT set_config('session_replication_role', 'replica', true)
+
+-- Copies every table as it is now, and writes the function that brings all of them back: a clone of the database takes a
+-- tenth of a second and dropping it longer; this takes a fraction of a millisecond.
+-- name: remember
+DO $do$
+DECLARE
+    t    record;
+    n    integer := 0;
+    back text := '';
+BEGIN
+    CREATE SCHEMA skald_testing;
+    -- What a step makes or drops is not brought back: then the database is thrown away.
+    CREATE FUNCTION skald_testing.shape() RETURNS text
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+    AS $shape$
+        SELECT count(*) || ' ' || coalesce(sum(hashtext(c.oid || c.relname || c.relnatts || c.reltriggers)::bigint), 0)
+          FROM (SELECT c.oid::text, c.relname::text, c.relnatts::text, c.relhastriggers::text AS reltriggers
+                  FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace
+                 WHERE s.nspname NOT IN ('pg_catalog', 'information_schema') AND s.nspname !~ '^pg_(toast|temp)') AS c
+    $shape$;
+    FOR t IN
+        SELECT c.oid::regclass AS name,
+               (SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FROM pg_attribute a
+                 WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '') AS columns
+          FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace
+         WHERE c.relkind = 'r' AND s.nspname NOT IN ('pg_catalog', 'information_schema', 'skald_testing')
+           AND s.nspname !~ '^pg_(toast|temp)'
+           AND NOT EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_class'::regclass AND e.objid = c.oid AND e.deptype = 'e')
+         ORDER BY c.oid
+    LOOP
+        n := n + 1;
+        back := back || format('DELETE FROM ONLY %s;', t.name);
+        IF t.columns IS NOT NULL THEN
+            EXECUTE format('CREATE TABLE skald_testing.copy_%s AS SELECT %s FROM ONLY %s', n, t.columns, t.name);
+            back := back || format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT * FROM skald_testing.copy_%s;',
+                                   t.name, t.columns, n);
+        END IF;
+    END LOOP;
+    FOR t IN
+        SELECT format('%I.%I', schemaname, sequencename) AS name, start_value, last_value FROM pg_sequences
+    LOOP
+        back := back || format('PERFORM setval(%L, %s, %L);', t.name, coalesce(t.last_value, t.start_value),
+                               t.last_value IS NOT NULL);
+    END LOOP;
+    EXECUTE format('CREATE FUNCTION skald_testing.rewind(was text) RETURNS boolean LANGUAGE plpgsql AS %L',
+                   'BEGIN IF skald_testing.shape() <> was THEN RETURN false; END IF;'
+                   'PERFORM set_config(''session_replication_role'', ''replica'', true);' || back || 'RETURN true; END');
+END $do$
+
+-- name: shape
+SELECT skald_testing.shape()
+
+-- False: something was made or dropped since, and the database is of no use any more.
+-- name: rewind
+SELECT skald_testing.rewind($1)
+
+-- One statement that shows every table of the user's, for those who name no effects. Empty where there are none.
+-- name: every_table
+SELECT coalesce(string_agg(format('SELECT %L AS effect, to_jsonb(t)::text COLLATE "C" AS line FROM %s AS t', name, name),
+                           ' UNION ALL ' ORDER BY name), '')
+  FROM (SELECT c.oid::regclass::text AS name
+          FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace
+         WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition
+           AND s.nspname NOT IN ('pg_catalog', 'information_schema', 'skald', 'skald_testing')
+           AND s.nspname !~ '^pg_(toast|temp)') AS tables
+
+-- What Skald itself holds, without its times.
+-- name: state
+SELECT kind, line
+  FROM (SELECT 'saga' AS kind, concat(key, ' ', definition, ': ', status) AS line FROM skald.saga
+        UNION ALL
+        SELECT 'record', concat(key, ':', step, ' ', status, ', attempts: ', attempts) FROM skald.idempotency WHERE step <> ''
+        UNION ALL
+        SELECT 'progress', concat(key, ':', step, ' ', status, ' in ', service) FROM skald.progress
+        UNION ALL
+        SELECT 'parked', concat(key, ':', step, ' ', reason) FROM skald.parked
+        UNION ALL
+        SELECT 'outbox', concat(idempotency_key, ' for ', destination) FROM skald.outbox) AS all_of_it
+ ORDER BY 1, 2
+
+-- name: transaction
+SELECT pg_current_xact_id_if_assigned()::text
+
+-- name: sagas
+SELECT key, status::text, coalesce(reason, ''), data::text FROM skald.saga WHERE scope = $1 AND key = $2
+
+-- name: records
+SELECT step, status::text, attempts, coalesce(error, '') FROM skald.idempotency
+ WHERE scope = $1 AND key = $2 AND step <> '' ORDER BY created_at, step
+
+-- Of steps that did not end well, and why.
+-- name: all_errors
+SELECT step, coalesce(error, '') FROM skald.idempotency WHERE status <> 'completed' AND step <> '' ORDER BY created_at, step
+
+-- name: parked_errors
+SELECT step, reason, error FROM skald.parked ORDER BY id
+
+-- In milliseconds, below 0 where it is due; NULL where nothing waits.
+-- name: next_due
+SELECT ceil(extract(epoch FROM min(due_at) - clock_timestamp()) * 1000)::bigint FROM skald.outbox
+
+-- So much later: whatever has a time is moved back by that. What is due by then is due now, and no earlier.
+-- name: advance
+WITH lapse AS (SELECT $1::bigint * interval '1 millisecond' AS time),
+sagas AS (
+    UPDATE skald.saga SET deadline_at = deadline_at - lapse.time, created_at = created_at - lapse.time,
+                          updated_at = updated_at - lapse.time, finished_at = finished_at - lapse.time, asked_at = asked_at - lapse.time
+      FROM lapse),
+records AS (
+    UPDATE skald.idempotency SET created_at = created_at - lapse.time, updated_at = updated_at - lapse.time FROM lapse),
+answers AS (
+    UPDATE skald.response SET created_at = created_at - lapse.time FROM lapse),
+told AS (
+    UPDATE skald.progress SET at = at - lapse.time FROM lapse),
+parked AS (
+    UPDATE skald.parked SET parked_at = parked_at - lapse.time FROM lapse)
+UPDATE skald.outbox
+   SET due_at = CASE WHEN due_at > clock_timestamp() THEN greatest(due_at - lapse.time, clock_timestamp()) ELSE due_at END,
+       created_at = created_at - lapse.time,
+       headers = headers || coalesce(
+           (SELECT jsonb_object_agg(h.key, to_char((h.value::timestamptz - lapse.time) AT TIME ZONE 'UTC',
+                                                   'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
+              FROM jsonb_each_text(headers) AS h
+             WHERE h.key IN ('x-saga-deadline', 'x-step-deadline')), '{}')
+  FROM lapse
