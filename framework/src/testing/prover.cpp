@@ -146,9 +146,7 @@ std::optional<schedule> prover::find(std::string const& name, known_way const*& 
 bool prover::passes(known_way const& along, std::vector<disturbance> const& disturbances, std::string const& kind)
 {
     schedule const now{along.along, disturbances};
-    auto const t0 = std::chrono::steady_clock::now();
     auto const result = rehearsal{world_, what_, options_, now}.run();
-    std::fprintf(stderr, "%ld %s\n", long(std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - t0).count()), now.name(options_.copies).c_str());
     auto& count = proof_.by_kind_[kind];
     ++count.run;
     if (!result.all_met) ++count.not_met;
