@@ -1,15 +1,137 @@
+// What a proof says, and how a schedule is run alone. That the matrix finds what is wrong: mistakes_test.cpp.
+#include "mistakes/effect_outside.hpp"
 #include "shop.hpp"
 
 #include <doctest/doctest.h>
 
-#include <iostream>
+#include <cstdlib>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
 
 using namespace kit_test;
 
-TEST_CASE("the order example's steps happen once, whatever is delivered twice or dies half-way")
+namespace {
+
+// Two steps in two services: small enough to run the whole matrix here. Once with a step that is right, and once not.
+constexpr auto right = skald::define("right", steps::charge_payment, steps::arrange_shipping);
+constexpr auto wrong = skald::define("wrong", steps::charge_payment, steps::arrange_shipping);
+
+skald::testing::harness& shop()
 {
-    auto const shop = make_shop();
-    auto const proof = shop->prove_exactly_once(place_order, pen());
-    CHECK(proof);
-    std::cout << proof;
+    static auto const made = [] {
+        auto both = std::make_unique<skald::testing::harness>();
+        furnish(*both);
+        both->host(right, steps::charge_payment, charge_payment{});
+        both->host(right, steps::arrange_shipping, arrange_shipping{});
+        auto* const all = both.get();
+        both->host(wrong, steps::charge_payment, mistakes::effect_outside{[all] { return all->database_url("payments"); }});
+        both->host(wrong, steps::arrange_shipping, arrange_shipping{});
+        return both;
+    }();
+    return *made;
+}
+
+bool has(std::string const& text, std::string const& part)
+{
+    return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("steps that are right pass the whole matrix, and every part of it was run")
+{
+    auto const proof = shop().prove_exactly_once(right, pen());
+    INFO(proof.report());
+    REQUIRE(proof);
+    MESSAGE(proof.report());
+    CHECK(proof.cause().empty());
+    for (auto const* const kind : {"deliver twice", "deliver 5 times", "deliver twice at once", "deliver again at the end",
+                                   "deliver after its neighbour", "undisturbed", "two at once, sampled"}) {
+        CAPTURE(kind);
+        REQUIRE(proof.by_kind().contains(kind));
+        CHECK(proof.by_kind().at(kind).run > 0);
+    }
+    for (auto const& [point, name] : skald::testing::crash_points) {
+        CAPTURE(name);
+        REQUIRE(proof.by_kind().contains(std::string{name}));
+        auto const& count = proof.by_kind().at(std::string{name});
+        CHECK(count.run > 0);
+        CHECK(count.not_met == 0);  // each single disturbance came to pass
+    }
+    CHECK(proof.schedules() > 500);
+    CHECK(shop().ask("payments", "SELECT cents FROM wallet") == skald::testing::rows{"1000"});  // and all is as before
+}
+
+TEST_CASE("a schedule that failed fails alone, by its name in an option or in the environment")
+{
+    for (auto const* const name : {"forward; crash after the step at charge-payment",
+                                   "forward; lose the COMMIT at charge-payment; deliver arrange-shipping twice"}) {
+        CAPTURE(name);
+        auto const again = shop().prove_exactly_once(wrong, pen(), {.effects = {{"payments", "SELECT cents FROM wallet"}}, .only = name});
+        CHECK_FALSE(again);
+        CHECK(has(again.report(), "payments: SELECT cents FROM wallet\n    - 900\n    + 800"));
+    }
+
+    ::setenv("SKALD_TESTING_ONLY", "forward; deliver charge-payment twice", 1);
+    auto const from_environment = shop().prove_exactly_once(wrong, pen(), {.effects = {{"payments", "SELECT cents FROM wallet"}}});
+    ::unsetenv("SKALD_TESTING_ONLY");
+    CHECK(from_environment);  // for the guard absorbs a copy, also of a step that is wrong
+    CHECK(from_environment.by_kind().at("one schedule alone").run == 1);
+}
+
+TEST_CASE("a name that is no schedule's is told so, with the ways that there are")
+{
+    auto const proof = shop().prove_exactly_once(right, pen(), {.only = "forward; deliver charge-payment thrice"});
+    CHECK_FALSE(proof);
+    CHECK(has(proof.report(), "there is no schedule of that name"));
+    CHECK(has(proof.cause(), "fail charge-payment for ever"));
+    CHECK(has(proof.cause(), "cancel before arrange-shipping"));
+}
+
+TEST_CASE("data with which the saga does not complete by itself proves nothing")
+{
+    auto poor = pen();
+    poor.cents = 5000;
+    auto const proof = shop().prove_exactly_once(right, poor);
+    CHECK_FALSE(proof);
+    CHECK(has(proof.report(), "the saga ends as compensated and not as completed"));
+    CHECK(has(proof.report(), "charge-payment: insufficient funds"));
+}
+
+TEST_CASE("a query that is wrong is told by the database")
+{
+    CHECK_THROWS_WITH(shop().prove_exactly_once(right, pen(), {.effects = {{"payments", "SELECT nothing FROM wallet"}}}), doctest::Contains("nothing"));
+}
+
+// All that the kit asks of a test framework: something that is true or false, and `<<`.
+namespace homemade {
+
+struct run
+{
+    std::vector<std::string> failures;
+
+    template <class T>
+    void expect(T const& found)
+    {
+        std::ostringstream text;
+        text << found;
+        if (!found) failures.push_back(text.str());
+    }
+};
+
+}  // namespace homemade
+
+TEST_CASE("the kit asks for no more of a test framework than a dozen lines have")
+{
+    shop().rewind();
+    homemade::run run;
+    auto const key = shop().start(wrong, pen());
+    run.expect(shop().saga_is(key, "running"));
+    run.expect(shop().saga_is(key, "completed"));
+    run.expect(shop().prove_exactly_once(wrong, pen()));
+    REQUIRE(run.failures.size() == 2);
+    CHECK(has(run.failures[0], "is expected to be completed, and it is running"));
+    CHECK(has(run.failures[1], "made its effect outside its transaction"));
 }

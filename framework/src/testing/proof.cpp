@@ -22,7 +22,8 @@ std::string proof::report() const
         text += '\n';
     }
     if (passed()) return text;
-    text += "\nschedule: " + failed_schedule_ + '\n' + failure_ + '\n';
+    text += "\nschedule: " + failed_schedule_ + '\n' + failure_;
+    if (!failure_.ends_with('\n')) text += '\n';
     if (!difference_.empty())
         text += "\n- is missing, + should not be there:\n" + difference_;
     if (!cause_.empty()) text += "\ncause: " + cause_ + '\n';

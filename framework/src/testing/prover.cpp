@@ -20,6 +20,11 @@ std::string only_from_environment()
     return only == nullptr ? "" : only;
 }
 
+bool is_of(std::string const& schedule, way const& w)
+{
+    return schedule == w.name || schedule.starts_with(w.name + "; ");
+}
+
 std::string step_errors(world& w)
 {
     std::string text;
@@ -53,7 +58,14 @@ proof prover::prove()
 
 bool prover::learn_all()
 {
-    return std::ranges::all_of(ways_of(what_.plan), [this](way const& along) { return learn(along); });
+    auto ways = ways_of(what_.plan);
+    // For one alone: its way, and what that is compared with.
+    auto const named = std::ranges::find_if(ways, [this](way const& w) { return is_of(options_.only, w); });
+    if (named != ways.end() && named->cancelled_before.empty()) {
+        auto const only = *named;
+        std::erase_if(ways, [&only](way const& w) { return w.name != only.name && w.name != only.like; });
+    }
+    return std::ranges::all_of(ways, [this](way const& along) { return learn(along); });
 }
 
 // Twice: what is not the same both times can't be compared with anything.
@@ -65,11 +77,15 @@ bool prover::learn(way const& along)
     if (!first.refused.empty()) return true;  // the saga is past its pivot by then: there is no such way
     auto const wrong = wrong_end(along, first);
     if (!wrong.empty()) {
+        auto cause = evidence_.cause();
+        if (cause.empty()) cause = "the saga has to end so by itself, with the data and the rows that it was given";
         auto const errors = step_errors(world_);
-        fail(wrong, along.name, errors.empty() ? "" : "what went wrong there:\n" + errors, evidence_.cause());
+        fail(wrong + (errors.empty() ? "" : ". Its steps said:\n" + errors), along.name, "", cause);
         return false;
     }
+    if (!is_like(along, first.left)) return false;
     auto const second = rehearsal{world_, what_, options_, clean}.run();
+    ++proof_.by_kind_["undisturbed"].run;
     auto const differing = difference(first.left, second.left);
     if (!differing.empty()) {
         fail("two runs that nobody disturbed differ", along.name, differing, why_runs_differ(differing));
@@ -77,6 +93,25 @@ bool prover::learn(way const& along)
     }
     known_.push_back({along, first.left, disturbances_of(first.deliveries, first.visits)});
     return true;
+}
+
+prover::known_way const* prover::known(std::string const& name) const
+{
+    auto const it = std::ranges::find(known_, name, [](known_way const& k) { return k.along.name; });
+    return it == known_.end() ? nullptr : &*it;
+}
+
+// Ways that must come to the same: a step that broke once and one that did not; a no, and never having been asked.
+bool prover::is_like(way const& along, ending const& left)
+{
+    auto const* const other = known(along.like);
+    if (other == nullptr) return true;
+    auto const differing = difference(other->left.effects, left.effects);
+    if (differing.empty()) return true;
+    auto cause = evidence_.cause();
+    if (cause.empty()) cause = "something of an attempt that came to nothing remains; look at what differs";
+    fail("it leaves behind something else than \"" + along.like + "\" does", along.name, differing, cause);
+    return false;
 }
 
 std::string prover::wrong_end(way const& along, run_result const& result) const
@@ -126,7 +161,7 @@ bool prover::run_only()
 std::optional<schedule> prover::find(std::string const& name, known_way const*& along) const
 {
     for (auto const& one : known_) {
-        if (name != one.along.name && !name.starts_with(one.along.name + "; ")) continue;
+        if (!is_of(name, one.along)) continue;
         along = &one;
         schedule found{one.along, {}};
         auto rest = name.substr(one.along.name.size());

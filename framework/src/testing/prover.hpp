@@ -34,6 +34,8 @@ private:
 
     bool learn_all();
     bool learn(inner::way const& along);
+    bool is_like(inner::way const& along, inner::ending const& left);
+    known_way const* known(std::string const& name) const;
     bool run_systematically();
     bool run_samples();
     bool run_only();

@@ -27,8 +27,12 @@ void add_faults(std::vector<way>& all, way const& along, std::string const& step
     w.fails = step;
     w.faults = 1;
     w.name = prefix + "fail " + step + " once";
+    w.like = along.name;
     w.endings = std::move(once);
     all.push_back(w);
+    // Nothing of the step remains, whether it said no or broke.
+    auto const no = std::ranges::find(all, "reject " + step, &way::name);
+    w.like = no == all.end() ? "" : no->name;
     w.faults = for_ever;
     w.name = prefix + "fail " + step + " for ever";
     w.endings = std::move(ever);
@@ -60,6 +64,7 @@ std::vector<way> ways_of(std::span<planned_step const> plan)
         if (step.kind == step_kind::retriable) continue;
         way w{"cancel before " + std::string{step.name}};
         w.cancelled_before = step.name;
+        w.like = rejected_at(step).name;
         w.endings = {"compensated"};
         all.push_back(w);
     }

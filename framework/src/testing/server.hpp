@@ -24,7 +24,7 @@ public:
 
     std::string url_of(std::string const& database) const;
 
-    /// Returns its name. `original`: what it is a copy of; nobody may be connected to that.
+    /// Returns its name. `original`: what it is a copy of; nobody may be connected to that then.
     std::string create(std::string const& original = {});
 
     /// For every connection of the run.

@@ -29,38 +29,61 @@ std::string with_parameter(std::string_view query, std::string const& literal)
 
 }  // namespace
 
-service_database::service_database(server& on, std::string service, std::vector<postgres::migration> const& migrations,
-                                   std::string const& given)
-    : server_{on}, service_{std::move(service)}, original_{on.create()}
+service_database::service_database(server& on, std::string service, std::vector<postgres::migration> migrations,
+                                   std::string given)
+    : server_{on}, service_{std::move(service)}, migrations_{std::move(migrations)}, given_{std::move(given)},
+      name_{migrated()}
 {
-    auto const url = on.url_of(original_);
-    postgres::migrate(url, service_, migrations);
+    if (!may_rewind()) {
+        original_ = std::exchange(name_, {});
+        begin_anew();
+    }
+    learn_shape();
+}
+
+bool service_database::may_rewind()
+try {
+    rewinder_ = std::make_unique<pqxx::connection>(url());
+    pqxx::nontransaction{*rewinder_}.exec(std::string{testing_queries::prepare_to_rewind});
+    return true;
+}
+catch (pqxx::insufficient_privilege const&) {
+    rewinder_.reset();
+    return false;
+}
+
+// A new database with all that is in it at first. Returns its name.
+std::string service_database::migrated()
+{
+    auto const name = server_.create();
+    auto const url = server_.url_of(name);
+    postgres::migrate(url, service_, migrations_);
     try {
         pqxx::connection c{url};
-        if (!given.empty()) pqxx::nontransaction{c}.exec(given);
+        if (!given_.empty()) pqxx::nontransaction{c}.exec(given_);
         pqxx::nontransaction{c}.exec(std::string{testing_queries::remember});
     }
     catch (pqxx::failure const& error) {
         throw configuration_error{"given(\"" + service_ + "\", ...): " + error.what()};
     }
-    clone();
+    return name;
 }
 
-void service_database::clone()
+// Making a database is cheap, and having made it is not: PostgreSQL syncs each of its 400 files at the next checkpoint, and
+// dropping one is a checkpoint. So this is for what rewind() can't mend.
+void service_database::begin_anew()
 {
     session_.reset();
-    if (!name_.empty()) server_.drop(name_);
-    name_ = server_.create(original_);
-    auto& c = session();
-    shape_ = c.run(std::string{testing_queries::shape})[0][0].c_str();
-    every_table_ = c.run(std::string{testing_queries::every_table})[0][0].c_str();
-    try {
-        c.run("BEGIN; " + std::string{testing_queries::may_rewind} + "; COMMIT");
-        may_rewind_ = true;
-    }
-    catch (pqxx::insufficient_privilege const&) {
-        c.run("ROLLBACK");
-    }
+    rewinder_.reset();
+    auto const old = std::exchange(name_, original_.empty() ? migrated() : server_.create(original_));
+    if (!old.empty()) server_.drop(old);
+    if (original_.empty()) may_rewind();
+}
+
+void service_database::learn_shape()
+{
+    shape_ = session().run(std::string{testing_queries::shape})[0][0].c_str();
+    every_table_ = session().run(std::string{testing_queries::every_table})[0][0].c_str();
 }
 
 postgres::connection_options service_database::options() const
@@ -82,17 +105,19 @@ postgres::connection& service_database::session()
 
 bool service_database::rewind()
 {
-    if (may_rewind_) {
+    if (rewinder_) {
         try {
             auto const back = with_parameter(testing_queries::rewind, postgres::literal(shape_));
-            if (session().run(back)[0][0].as<bool>()) return false;
+            if (pqxx::nontransaction{*rewinder_}.exec(back)[0][0].as<bool>()) return false;
         }
         catch (pqxx::sql_error const& error) {
-            throw std::runtime_error{"the database of " + service_ + " can't be brought back to its beginning; does a "
-                                     "step leave a transaction open on a connection of its own? " + error.what()};
+            throw std::runtime_error{"the database of " + service_ + " can't be brought back to its beginning. Where a lock "
+                                     "is in the way, somebody has left a transaction open on a connection of their own: " +
+                                     error.what()};
         }
     }
-    clone();
+    begin_anew();
+    learn_shape();
     return true;
 }
 

@@ -22,8 +22,7 @@ class service_database
 {
 public:
     /// `given`: SQL that runs behind the migrations.
-    service_database(server& on, std::string service, std::vector<postgres::migration> const& migrations,
-                     std::string const& given);
+    service_database(server& on, std::string service, std::vector<postgres::migration> migrations, std::string given);
 
     std::string url() const { return server_.url_of(name_); }
 
@@ -47,15 +46,20 @@ public:
     void advance(std::chrono::milliseconds time);
 
 private:
-    void clone();
+    std::string migrated();
+    void begin_anew();
+    bool may_rewind();
+    void learn_shape();
 
     server& server_;
     std::string service_;
-    std::string original_;
+    std::vector<postgres::migration> migrations_;
+    std::string given_;
+    std::string original_;  // where it has to be copied for each run
     std::string name_;
     std::string shape_;
     std::string every_table_;
-    bool may_rewind_{};
+    std::unique_ptr<pqxx::connection> rewinder_;  // none where the role may not
     std::unique_ptr<postgres::connection> session_;
 };
 

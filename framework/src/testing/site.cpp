@@ -1,6 +1,6 @@
 #include "testing/site.hpp"
 
-#include "core/envelope.hpp"
+#include <skald/errors.hpp>
 
 #include <algorithm>
 #include <stdexcept>
@@ -21,6 +21,8 @@ site::site(std::string service, stage& at, script& rules, watched_outbox::naming
 
 void site::host(hosted what)
 {
+    if (hosts(what.definition, what.step))
+        throw configuration_error{"step " + what.step + " of " + what.definition + " is hosted twice"};
     hosted_.push_back(std::move(what));
     host_all();
 }
