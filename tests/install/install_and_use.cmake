@@ -13,6 +13,13 @@ run(${CMAKE_COMMAND} -S ${OUTSIDE} -B ${WORK}/build -G ${GENERATOR} -DCMAKE_PREF
     -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_BUILD_TYPE=${BUILD_TYPE} -DWANTED_VERSION=${VERSION})
 run(${CMAKE_COMMAND} --build ${WORK}/build --config ${BUILD_TYPE})
 run(${WORK}/build/outside)
+run(${WORK}/build/outside_test)
+
+# What is for use has nothing of the test kit in it.
+execute_process(COMMAND nm -C ${WORK}/build/outside OUTPUT_VARIABLE symbols RESULT_VARIABLE result)
+if(NOT result STREQUAL "0" OR symbols MATCHES "skald::(testing|memory)::")
+    message(SEND_ERROR "a program that links skald::skald has symbols of the test kit, or nm can't tell")
+endif()
 
 # Nothing that was installed points back to where it was built.
 file(GLOB_RECURSE installed ${WORK}/prefix/*.cmake ${WORK}/prefix/*.hpp)

@@ -5,12 +5,15 @@
 
 #include <skald/errors.hpp>
 
-#include <pqxx/pqxx>
+#include <fmt/format.h>
+
+#include <libpq-fe.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
+#include <stdexcept>
 
 namespace skald::testing::inner {
 namespace {
@@ -51,16 +54,16 @@ std::string from_environment()
 }  // namespace
 
 server::server(std::string const& url)
-try : url_{patient(url.empty() ? from_environment() : url)}, name_{"skald_testing_" + random_letters(12)},
-      connection_{std::make_unique<pqxx::connection>(postgres::with_defaults(url_, name_))}
+    : url_{patient(url.empty() ? from_environment() : url)}, name_{"skald_testing_" + random_letters(12)},
+      connection_{PQconnectdb(postgres::with_defaults(url_, name_).c_str()), &PQfinish}
 {
-    if (!pqxx::nontransaction{*connection_}.exec(std::string{testing_queries::may_create_databases})[0][0].as<bool>())
+    if (PQstatus(connection_.get()) != CONNECTION_OK)
+        throw configuration_error{std::string{"the test kit needs a PostgreSQL server, which DATABASE_URL names: "} +
+                                  PQerrorMessage(connection_.get())};
+    if (run(std::string{testing_queries::may_create_databases}) != rows{"t"})
         throw configuration_error{"the test kit makes databases of its own, and the role of its DATABASE_URL may not: "
                                   "ALTER ROLE ... CREATEDB, or name another role"};
-    drop_leftovers();
-}
-catch (pqxx::failure const& error) {
-    throw configuration_error{std::string{"the test kit needs a PostgreSQL server, which DATABASE_URL names: "} + error.what()};
+    for (auto const& left : run(std::string{testing_queries::leftovers})) drop(left);
 }
 
 server::~server()
@@ -68,15 +71,16 @@ server::~server()
     for (auto const& name : std::vector<std::string>{databases_}) drop(name);
 }
 
-void server::run(std::string const& statement)
+// Returns the first column.
+server::rows server::run(std::string const& statement)
 {
-    pqxx::nontransaction{*connection_}.exec(statement);
-}
-
-void server::drop_leftovers()
-{
-    auto const left = pqxx::nontransaction{*connection_}.exec(std::string{testing_queries::leftovers});
-    for (auto const& row : left) drop(row[0].c_str());
+    std::unique_ptr<PGresult, void (*)(PGresult*)> const result{PQexec(connection_.get(), statement.c_str()), &PQclear};
+    auto const status = PQresultStatus(result.get());
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
+        throw std::runtime_error{PQerrorMessage(connection_.get())};
+    rows all;
+    for (int row = 0; row < PQntuples(result.get()); ++row) all.emplace_back(PQgetvalue(result.get(), row, 0));
+    return all;
 }
 
 std::string server::url_of(std::string const& database) const
@@ -95,7 +99,7 @@ std::string server::create(std::string const& original)
 void server::drop(std::string const& database) noexcept
 try {
     std::erase(databases_, database);
-    run("DROP DATABASE IF EXISTS " + database + " WITH (FORCE)");
+    run(fmt::format("DROP DATABASE IF EXISTS {} WITH (FORCE)", database));
 }
 catch (std::exception const& error) {
     std::fprintf(stderr, "skald::testing: the database %s stays behind; the next run drops it: %s\n", database.c_str(),

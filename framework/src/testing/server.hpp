@@ -3,11 +3,11 @@
 
 #include "postgres/server_state.hpp"
 
-#include <pqxx/connection>
-
 #include <memory>
 #include <string>
 #include <vector>
+
+struct pg_conn;
 
 namespace skald::testing::inner {
 
@@ -34,12 +34,15 @@ public:
     void drop(std::string const& database) noexcept;
 
 private:
-    void run(std::string const& statement);
+    using rows = std::vector<std::string>;
+
+    rows run(std::string const& statement);
     void drop_leftovers();
 
     std::string url_;
     std::string name_;  // of the run: a session of that name says that it is under way
-    std::unique_ptr<pqxx::connection> connection_;
+    // libpq's own: a harness may be static, and then libpqxx's tables are gone before it.
+    std::unique_ptr<pg_conn, void (*)(pg_conn*)> connection_;
     std::shared_ptr<postgres::server_state> state_{std::make_shared<postgres::server_state>()};
     std::vector<std::string> databases_;
     int created_{};

@@ -17,54 +17,38 @@ public:
     using naming = std::function<std::string(core::message const&)>;
 
     watched_outbox(postgres::connection_options options, stage& at, naming name)
-        : options_{std::move(options)}, stage_{at}, name_{std::move(name)}
-    {
-        drop();
-    }
+        : inner_{std::move(options)}, stage_{at}, name_{std::move(name)}
+    {}
 
     std::vector<row> take(std::size_t max) override
     {
-        auto rows = inner_->take(max);
-        in_transaction_ = !rows.empty();
-        if (in_transaction_) stage_.enter(name_(rows.front().message));
+        auto rows = inner_.take(max);
+        if (!rows.empty()) stage_.enter(name_(rows.front().message));
         return rows;
     }
 
     void settle_all() override
     {
         stage_.reach(crash_point::before_delete);
-        inner_->settle_all();
-        in_transaction_ = false;
+        inner_.settle_all();
         stage_.reach(crash_point::after_delete);
     }
 
     void settle(std::vector<std::int64_t> const& confirmed, std::vector<put_off> const& failed) override
     {
-        inner_->settle(confirmed, failed);
-        in_transaction_ = false;
+        inner_.settle(confirmed, failed);
     }
 
-    void release() noexcept override { inner_->release(); }
+    void release() noexcept override { inner_.release(); }
 
-    /// As watched_store::die().
-    void die()
-    {
-        if (in_transaction_) drop();
-    }
+    /// Its process is gone, and its transaction with it. No code of a user's has ever run on this connection, so that the
+    /// database can't tell whether it was closed: it is kept, since a new one takes long.
+    void die() { inner_.release(); }
 
 private:
-    void drop()
-    {
-        inner_.reset();
-        inner_ = std::make_unique<postgres::postgres_outbox>(options_);
-        in_transaction_ = false;
-    }
-
-    postgres::connection_options options_;
+    postgres::postgres_outbox inner_;
     stage& stage_;
     naming name_;
-    std::unique_ptr<postgres::postgres_outbox> inner_;
-    bool in_transaction_{};
 };
 
 /// Publishes to services, and to queues that a step publishes to: those are made when they are first met.
