@@ -42,7 +42,10 @@ std::string url_for(std::string const& role)
 
 struct role
 {
-    explicit role(std::string const& n, std::string const& options) : name{n} { on.run("CREATE ROLE " + n + " LOGIN " + options); }
+    explicit role(std::string const& n, std::string const& options) : name{n}
+    {
+        on.run("CREATE ROLE " + n + " LOGIN " + options);
+    }
     ~role() { on.run("DROP ROLE " + name); }
     server on;
     std::string name;
@@ -54,12 +57,14 @@ TEST_CASE("a harness brings everything back: rows, sequences, and what a step ma
 {
     skald::testing::harness shop;
     shop.migrate("orders", "0001_things",
-                 "CREATE TABLE thing (id bigint GENERATED ALWAYS AS IDENTITY, twice bigint GENERATED ALWAYS AS (weight * 2) STORED,"
+                 "CREATE TABLE thing (id bigint GENERATED ALWAYS AS IDENTITY, twice bigint GENERATED ALWAYS AS (weight "
+                 "* 2) STORED,"
                  "                    weight bigint, PRIMARY KEY (id));"
                  "CREATE TABLE part (of bigint REFERENCES thing (id), name text)");
     shop.given("orders", "INSERT INTO thing (weight) VALUES (10); INSERT INTO part VALUES (1, 'wheel')");
     auto const all = [&shop] {
-        return shop.ask("orders", "SELECT t.*, p.name, nextval('thing_id_seq') FROM thing t LEFT JOIN part p ON p.of = t.id");
+        return shop.ask("orders",
+                        "SELECT t.*, p.name, nextval('thing_id_seq') FROM thing t LEFT JOIN part p ON p.of = t.id");
     };
     CHECK(all() == rows{"1 | 20 | 10 | wheel | 2"});
     auto const url = shop.database_url("orders");
@@ -101,7 +106,8 @@ TEST_CASE("a role that may not create databases is told so")
     role const poor{"kit_poor", "NOCREATEDB"};
     skald::testing::harness shop{url_for(poor.name)};
     shop.migrate("orders", "0001_orders", tables::orders);
-    CHECK_THROWS_WITH_AS(shop.ask("orders", "SELECT 1"), doctest::Contains("ALTER ROLE ... CREATEDB"), skald::configuration_error);
+    CHECK_THROWS_WITH_AS(shop.ask("orders", "SELECT 1"), doctest::Contains("ALTER ROLE ... CREATEDB"),
+                         skald::configuration_error);
 }
 
 TEST_CASE("a role that is no superuser has its databases copied instead")

@@ -107,7 +107,8 @@ TEST_CASE_FIXTURE(new_day, "a step that is told to say no sends the saga back")
     CHECK(shop().saga_is(key, "compensated"));
     CHECK(shop().saga(key).reason == "out of stock");
     CHECK(charges() == rows{"o-1 | charge", "o-1 | refund"});
-    CHECK(shop().ask("shipping", "SELECT free FROM stock") == rows{"5"});  // its own code ran, and nothing of it remains
+    CHECK(shop().ask("shipping", "SELECT free FROM stock") ==
+          rows{"5"});  // its own code ran, and nothing of it remains
     CHECK(shop().ran("charge-payment.compensate", 1));
 }
 
@@ -227,7 +228,8 @@ TEST_CASE_FIXTURE(new_day, "a step alone shows what it would send, and is told w
     CHECK(alone.published().front().id == "k:announce.1.receipt");
     CHECK(alone.published().front().body == R"({"order":"o-1","try":3})");
     CHECK(o.cents == 7);
-    CHECK_THROWS_WITH_AS(alone.compensate(announcing{}, o), doctest::Contains("ran COMMIT or ROLLBACK itself"), std::logic_error);
+    CHECK_THROWS_WITH_AS(alone.compensate(announcing{}, o), doctest::Contains("ran COMMIT or ROLLBACK itself"),
+                         std::logic_error);
     auto other = shop().alone("payments");
     CHECK_THROWS_WITH_AS(other.execute(careless{}, o), doctest::Contains("SQL error that it caught"), std::logic_error);
 }
@@ -251,7 +253,8 @@ TEST_CASE("a harness says what is missing or wrong before anything runs")
 
     skald::testing::harness wrong;
     wrong.given("orders", "INSERT INTO nothing VALUES (1)");
-    CHECK_THROWS_WITH_AS(wrong.ask("orders", "SELECT 1"), doctest::Contains("given(\"orders\", ...)"), configuration_error);
+    CHECK_THROWS_WITH_AS(wrong.ask("orders", "SELECT 1"), doctest::Contains("given(\"orders\", ...)"),
+                         configuration_error);
 }
 
 TEST_CASE("a message that a step publishes goes to a queue of its own, and can be seen")

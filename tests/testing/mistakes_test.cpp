@@ -53,7 +53,8 @@ std::string payments_url()
 // Under another name, which is all that differs.
 consteval auto named(std::string_view name)
 {
-    return skald::define(name, steps::create_order, steps::charge_payment, steps::arrange_shipping, steps::confirm_order);
+    return skald::define(name, steps::create_order, steps::charge_payment, steps::arrange_shipping,
+                         steps::confirm_order);
 }
 
 }  // namespace

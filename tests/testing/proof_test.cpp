@@ -26,7 +26,8 @@ skald::testing::harness& shop()
         both->host(right, steps::charge_payment, charge_payment{});
         both->host(right, steps::arrange_shipping, arrange_shipping{});
         auto* const all = both.get();
-        both->host(wrong, steps::charge_payment, mistakes::effect_outside{[all] { return all->database_url("payments"); }});
+        both->host(wrong, steps::charge_payment,
+                   mistakes::effect_outside{[all] { return all->database_url("payments"); }});
         both->host(wrong, steps::arrange_shipping, arrange_shipping{});
         return both;
     }();
@@ -47,8 +48,9 @@ TEST_CASE("steps that are right pass the whole matrix, and every part of it was 
     REQUIRE(proof);
     MESSAGE(proof.report());
     CHECK(proof.cause().empty());
-    for (auto const* const kind : {"deliver twice", "deliver 5 times", "deliver twice at once", "deliver again at the end",
-                                   "deliver after its neighbour", "undisturbed", "two at once, sampled"}) {
+    for (auto const* const kind :
+         {"deliver twice", "deliver 5 times", "deliver twice at once", "deliver again at the end",
+          "deliver after its neighbour", "undisturbed", "two at once, sampled"}) {
         CAPTURE(kind);
         REQUIRE(proof.by_kind().contains(kind));
         CHECK(proof.by_kind().at(kind).run > 0);
@@ -69,13 +71,15 @@ TEST_CASE("a schedule that failed fails alone, by its name in an option or in th
     for (auto const* const name : {"forward; crash after the step at charge-payment",
                                    "forward; lose the COMMIT at charge-payment; deliver arrange-shipping twice"}) {
         CAPTURE(name);
-        auto const again = shop().prove_exactly_once(wrong, pen(), {.effects = {{"payments", "SELECT cents FROM wallet"}}, .only = name});
+        auto const again = shop().prove_exactly_once(
+            wrong, pen(), {.effects = {{"payments", "SELECT cents FROM wallet"}}, .only = name});
         CHECK_FALSE(again);
         CHECK(has(again.report(), "payments: SELECT cents FROM wallet\n    - 900\n    + 800"));
     }
 
     ::setenv("SKALD_TESTING_ONLY", "forward; deliver charge-payment twice", 1);
-    auto const from_environment = shop().prove_exactly_once(wrong, pen(), {.effects = {{"payments", "SELECT cents FROM wallet"}}});
+    auto const from_environment =
+        shop().prove_exactly_once(wrong, pen(), {.effects = {{"payments", "SELECT cents FROM wallet"}}});
     ::unsetenv("SKALD_TESTING_ONLY");
     CHECK(from_environment);  // for the guard absorbs a copy, also of a step that is wrong
     CHECK(from_environment.by_kind().at("one schedule alone").run == 1);
@@ -102,7 +106,9 @@ TEST_CASE("data with which the saga does not complete by itself proves nothing")
 
 TEST_CASE("a query that is wrong is told by the database")
 {
-    CHECK_THROWS_WITH(shop().prove_exactly_once(right, pen(), {.effects = {{"payments", "SELECT nothing FROM wallet"}}}), doctest::Contains("nothing"));
+    CHECK_THROWS_WITH(
+        shop().prove_exactly_once(right, pen(), {.effects = {{"payments", "SELECT nothing FROM wallet"}}}),
+        doctest::Contains("nothing"));
 }
 
 // All that the kit asks of a test framework: something that is true or false, and `<<`.

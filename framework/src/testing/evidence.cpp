@@ -30,20 +30,22 @@ catch (pqxx::failure const&) {
 std::string made_outside(std::string const& step, std::string const& difference)
 {
     auto const what = step.ends_with(".compensate") ? "the compensation " : "the step ";
-    auto text = what + step + " made its effect outside its transaction, for this could be seen while that was still open:\n" +
-                difference +
-                "ROLLBACK does not undo it: a crash, a fault or a no behind it leaves it there, and the next attempt does it "
-                "again. Use ctx.sql() or ctx.tx(), which is the step's own connection and transaction.";
-    if (step.ends_with(".compensate"))
-        text += " A compensation that was half done is done again from its beginning.";
+    auto text =
+        what + step + " made its effect outside its transaction, for this could be seen while that was still open:\n" +
+        difference +
+        "ROLLBACK does not undo it: a crash, a fault or a no behind it leaves it there, and the next attempt does it "
+        "again. Use ctx.sql() or ctx.tx(), which is the step's own connection and transaction.";
+    if (step.ends_with(".compensate")) text += " A compensation that was half done is done again from its beginning.";
     return text;
 }
 
 std::string made_elsewhere(std::string const& step, std::string const& difference)
 {
     return "the step " + step + " told somebody else before its transaction was committed:\n" + difference +
-           "A crash, a fault or a no behind it does not take that back, and the next attempt tells it again. Send it with "
-           "ctx.publish(), which leaves with COMMIT; or hand ctx.key(), which is the same for every attempt, to somebody "
+           "A crash, a fault or a no behind it does not take that back, and the next attempt tells it again. Send it "
+           "with "
+           "ctx.publish(), which leaves with COMMIT; or hand ctx.key(), which is the same for every attempt, to "
+           "somebody "
            "who takes the same key once.";
 }
 
@@ -56,7 +58,8 @@ void evidence::watch(world& w, std::vector<effect> const& effects)
     };
 }
 
-void evidence::look(world& w, std::vector<effect> const& effects, std::string const& step, bool behind, step_context& ctx)
+void evidence::look(world& w, std::vector<effect> const& effects, std::string const& step, bool behind,
+                    step_context& ctx)
 {
     if (!behind) {
         before_ = effects_of(w, effects);
@@ -71,10 +74,12 @@ void evidence::compare(std::string const& step, std::vector<section> const& now)
     auto const is_outside = [](section const& s) { return s.title.starts_with("outside: "); };
     for (bool const elsewhere : {false, true}) {
         std::vector<section> was, is;
-        std::ranges::copy_if(before_, std::back_inserter(was), [&](auto const& s) { return is_outside(s) == elsewhere; });
+        std::ranges::copy_if(before_, std::back_inserter(was),
+                             [&](auto const& s) { return is_outside(s) == elsewhere; });
         std::ranges::copy_if(now, std::back_inserter(is), [&](auto const& s) { return is_outside(s) == elsewhere; });
         auto const what = difference(was, is);
-        bool const is_known = std::ranges::any_of(outside_, [&](auto const& o) { return o.step == step && o.elsewhere == elsewhere; });
+        bool const is_known =
+            std::ranges::any_of(outside_, [&](auto const& o) { return o.step == step && o.elsewhere == elsewhere; });
         if (!what.empty() && !is_known) outside_.push_back({step, what, elsewhere});
     }
 }
@@ -90,8 +95,10 @@ std::string evidence::cause() const
 {
     if (!ended_.empty())
         return "the step " + ended_.front() +
-               " ran COMMIT or ROLLBACK itself, so that what it wrote, its record and the message to the next step are no "
-               "longer one fact. Skald begins and ends the transaction: leave that out; for a part of it use a SAVEPOINT.";
+               " ran COMMIT or ROLLBACK itself, so that what it wrote, its record and the message to the next step are "
+               "no "
+               "longer one fact. Skald begins and ends the transaction: leave that out; for a part of it use a "
+               "SAVEPOINT.";
     if (!swallowed_.empty())
         return "the step " + swallowed_.front() +
                " went on after an SQL error that it had caught (swallowed): PostgreSQL has aborted its transaction, "
@@ -106,11 +113,14 @@ std::string why_runs_differ(std::string const& difference)
     static std::regex const time{R"(\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d)"};
     static std::regex const random{R"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"};
     std::string const head = "a step does not do the same every time: its effect depends on ";
-    std::string const tail = ". A second attempt of it would not do what the first one did. Take it from the saga's data, or "
-                             "name the effects so that it is left out where it does no harm.";
+    std::string const tail =
+        ". A second attempt of it would not do what the first one did. Take it from the saga's data, or "
+        "name the effects so that it is left out where it does no harm.";
     if (std::regex_search(difference, random)) return head + "chance (a random id)" + tail;
     if (std::regex_search(difference, time)) return head + "the time at which it runs (now(), a clock)" + tail;
-    return head + "something that the process remembers from run to run (a counter, a cache), on the time, or on chance" + tail;
+    return head +
+           "something that the process remembers from run to run (a counter, a cache), on the time, or on chance" +
+           tail;
 }
 
 }  // namespace skald::testing::inner

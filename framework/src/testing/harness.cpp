@@ -57,7 +57,8 @@ std::string list(std::vector<std::string> const& all)
 
 }  // namespace
 
-harness::harness(std::string database_url) : implementation_{std::make_unique<implementation>(std::move(database_url))} {}
+harness::harness(std::string database_url) : implementation_{std::make_unique<implementation>(std::move(database_url))}
+{}
 harness::~harness() = default;
 
 inner::service_database& harness::implementation::database(std::string const& service)
@@ -68,8 +69,9 @@ inner::service_database& harness::implementation::database(std::string const& se
     return begun().service(service).database();
 }
 
-harness& harness::add(std::string_view definition, int version, std::span<planned_step const> plan, std::string_view step,
-                      retry policy, batching together, std::unique_ptr<detail::hosted_step> hosted)
+harness& harness::add(std::string_view definition, int version, std::span<planned_step const> plan,
+                      std::string_view step, retry policy, batching together,
+                      std::unique_ptr<detail::hosted_step> hosted)
 {
     auto const it = std::ranges::find(plan, step, &planned_step::name);
     if (it == plan.end())
@@ -152,7 +154,8 @@ void harness::advance(std::chrono::milliseconds time)
 void harness::replay(message_view const& what, int times)
 {
     if (what.number == 0 || what.number > implementation_->shown.size())
-        throw std::invalid_argument{"replay() wants a message out of sent() or waiting(), seen since the last rewind()"};
+        throw std::invalid_argument{
+            "replay() wants a message out of sent() or waiting(), seen since the last rewind()"};
     for (int i = 0; i < times; ++i) implementation_->all.send_again(implementation_->shown[what.number - 1]);
 }
 
@@ -266,8 +269,9 @@ check_result harness::ran(std::string_view step, std::size_t times) const
     if (count == times) return check_result::success();
     std::vector<std::string> all;
     for (auto const& [name, n] : runs) all.push_back(name + ' ' + std::to_string(n) + " times");
-    return check_result::failure("the code of " + std::string{step} + " is expected to have run " + std::to_string(times) +
-                                 " times, and ran " + std::to_string(count) + " times. Ran: " + list(all));
+    return check_result::failure("the code of " + std::string{step} + " is expected to have run " +
+                                 std::to_string(times) + " times, and ran " + std::to_string(count) +
+                                 " times. Ran: " + list(all));
 }
 
 check_result harness::applied_once(std::string const& key, std::string_view step)

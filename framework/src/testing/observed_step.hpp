@@ -52,7 +52,10 @@ public:
 
     // The kit settles each delivery alone.
     bool does_batches() const override { return false; }
-    batch_outcome execute_batch(std::span<skald::detail::member_run const>) const override { return batch_outcome::one_by_one; }
+    batch_outcome execute_batch(std::span<skald::detail::member_run const>) const override
+    {
+        return batch_outcome::one_by_one;
+    }
 
 private:
     std::string name_;

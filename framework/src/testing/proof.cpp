@@ -24,8 +24,7 @@ std::string proof::report() const
     if (passed()) return text;
     text += "\nschedule: " + failed_schedule_ + '\n' + failure_;
     if (!failure_.ends_with('\n')) text += '\n';
-    if (!difference_.empty())
-        text += "\n- is missing, + should not be there:\n" + difference_;
+    if (!difference_.empty()) text += "\n- is missing, + should not be there:\n" + difference_;
     if (!cause_.empty()) text += "\ncause: " + cause_ + '\n';
     return text + "\nalone: {.only = \"" + failed_schedule_ + "\"}, or SKALD_TESTING_ONLY='" + failed_schedule_ + "'\n";
 }

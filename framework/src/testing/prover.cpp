@@ -140,7 +140,8 @@ bool prover::run_samples()
     };
     for (std::size_t i = 0; i < options_.sampled; ++i) {
         auto const& along = known_[any(known_.size())];
-        std::vector<disturbance> const pair{along.places[any(along.places.size())], along.places[any(along.places.size())]};
+        std::vector<disturbance> const pair{along.places[any(along.places.size())],
+                                            along.places[any(along.places.size())]};
         if (!passes(along, pair, "two at once, sampled")) return false;
     }
     return true;
@@ -152,9 +153,10 @@ bool prover::run_only()
     auto const found = find(options_.only, along);
     if (found) return passes(*along, found->disturbances, "one schedule alone");
     std::string ways;
-    for (auto const& one : known_) ways.append("\n  ").append(one.along.name);
-    fail("there is no schedule of that name", options_.only, "", "a schedule is a way, and what disturbs it, such as \"" +
-         known_.front().along.name + "; " + known_.front().places.front().name(options_.copies) + "\". The ways are:" + ways);
+    for (auto const& one : ways_of(what_.plan)) ways.append("\n  ").append(one.name);
+    fail("there is no schedule of that name", options_.only, "",
+         "a schedule is a way, and what disturbs it, such as \"" + known_.front().along.name + "; " +
+             known_.front().places.front().name(options_.copies) + "\". The ways are:" + ways);
     return false;
 }
 
@@ -168,7 +170,8 @@ std::optional<schedule> prover::find(std::string const& name, known_way const*& 
         while (!rest.empty()) {
             auto const end = rest.find("; ", 2);
             auto const part = rest.substr(2, end == std::string::npos ? end : end - 2);
-            auto const it = std::ranges::find_if(one.places, [&](auto const& p) { return p.name(options_.copies) == part; });
+            auto const it =
+                std::ranges::find_if(one.places, [&](auto const& p) { return p.name(options_.copies) == part; });
             if (it == one.places.end()) return {};
             found.disturbances.push_back(*it);
             rest = end == std::string::npos ? "" : rest.substr(end);
@@ -188,7 +191,8 @@ bool prover::passes(known_way const& along, std::vector<disturbance> const& dist
     if (differs(along, result).empty()) return true;
     for (auto const& one : disturbances) {
         schedule const shorter{along.along, {one}};
-        if (disturbances.size() == 1 || differs(along, rehearsal{world_, what_, options_, shorter}.run()).empty()) continue;
+        if (disturbances.size() == 1 || differs(along, rehearsal{world_, what_, options_, shorter}.run()).empty())
+            continue;
         blame(along, shorter);
         return false;
     }
@@ -214,7 +218,8 @@ void prover::blame(known_way const& along, schedule const& shortest)
     auto differing = differs(along, result);
     if (differing.empty()) {
         fail("it leaves behind something else, though not every time", shortest.name(options_.copies), "",
-             "a step does not do the same every time: it depends on the time, on chance, or on what the process remembers");
+             "a step does not do the same every time: it depends on the time, on chance, or on what the process "
+             "remembers");
         return;
     }
     auto cause = evidence_.cause();

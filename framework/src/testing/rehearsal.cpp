@@ -25,7 +25,8 @@ run_result rehearsal::run(evidence* watcher)
     world_.begin();
     plan_.along.apply(world_.rules);
     for (auto const& one : plan_.disturbances) {
-        if (auto const* const point = std::get_if<crash_point>(&one.what)) world_.stage.plan({one.delivery, *point, one.nth});
+        if (auto const* const point = std::get_if<crash_point>(&one.what))
+            world_.stage.plan({one.delivery, *point, one.nth});
         else left_.push_back(one);
     }
     if (watcher != nullptr) watcher->watch(world_, options_.effects);
@@ -87,7 +88,8 @@ void rehearsal::cancel()
 
 void rehearsal::note(held const& next)
 {
-    bool const is_known = std::ranges::find(result_.deliveries, next.name, &delivered::name) != result_.deliveries.end();
+    bool const is_known =
+        std::ranges::find(result_.deliveries, next.name, &delivered::name) != result_.deliveries.end();
     if (!is_known) result_.deliveries.push_back({next.name, world_.hand().size() > 1});
 }
 
@@ -108,7 +110,9 @@ void rehearsal::deliver_first()
         return;
     }
     bool const at_once = take(first.name, manner::twice_at_once);
-    int const copies = take(first.name, manner::twice) ? 1 : take(first.name, manner::several_times) ? options_.copies - 1 : 0;
+    int const copies = take(first.name, manner::twice)           ? 1
+                       : take(first.name, manner::several_times) ? options_.copies - 1
+                                                                 : 0;
     if (take(first.name, manner::late)) late_.push_back(first.delivery.message);
     if (at_once) world_.settle_twice_at_once(0);
     else world_.settle(0);

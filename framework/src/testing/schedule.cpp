@@ -102,9 +102,8 @@ std::string schedule::name(int copies) const
 std::vector<disturbance> disturbances_of(std::vector<delivered> const& deliveries, std::vector<visit> const& visits)
 {
     auto const is_claimed = [&](std::string const& name) {
-        return std::ranges::any_of(visits, [&](visit const& v) {
-            return v.delivery == name && v.point == crash_point::after_claim;
-        });
+        return std::ranges::any_of(
+            visits, [&](visit const& v) { return v.delivery == name && v.point == crash_point::after_claim; });
     };
     std::vector<disturbance> all;
     for (auto const& d : deliveries) {

@@ -23,7 +23,7 @@ struct way
     std::string fails{};
     int faults{};
     std::string cancelled_before{};
-    std::string like{};     // the way whose effects it must have, if there is one
+    std::string like{};                  // the way whose effects it must have, if there is one
     std::vector<std::string> endings{};  // of the saga, of which it must have one
 
     void apply(script& rules) const

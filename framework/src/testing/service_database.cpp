@@ -31,8 +31,8 @@ std::string with_parameter(std::string_view query, std::string const& literal)
 
 service_database::service_database(server& on, std::string service, std::vector<postgres::migration> migrations,
                                    std::string given)
-    : server_{on}, service_{std::move(service)}, migrations_{std::move(migrations)}, given_{std::move(given)},
-      name_{migrated()}
+    : server_{on}, service_{std::move(service)},
+      migrations_{std::move(migrations)}, given_{std::move(given)}, name_{migrated()}
 {
     if (!may_rewind()) {
         original_ = std::exchange(name_, {});
@@ -111,9 +111,11 @@ bool service_database::rewind()
             if (pqxx::nontransaction{*rewinder_}.exec(back)[0][0].as<bool>()) return false;
         }
         catch (pqxx::sql_error const& error) {
-            throw std::runtime_error{"the database of " + service_ + " can't be brought back to its beginning. Where a lock "
-                                     "is in the way, somebody has left a transaction open on a connection of their own: " +
-                                     error.what()};
+            throw std::runtime_error{
+                "the database of " + service_ +
+                " can't be brought back to its beginning. Where a lock "
+                "is in the way, somebody has left a transaction open on a connection of their own: " +
+                error.what()};
         }
     }
     begin_anew();

@@ -35,8 +35,8 @@ void site::host_all()
         auto policy = one.policy;
         policy.attempts_max = std::min(policy.attempts_max, attempts_max_);
         steps_.add(one.definition, one.step,
-                   {std::make_unique<observed_step>(one.step, one.object, rules_, stage_), policy, one.kind, one.version,
-                    one.batch_max});
+                   {std::make_unique<observed_step>(one.step, one.object, rules_, stage_), policy, one.kind,
+                    one.version, one.batch_max});
     }
 }
 

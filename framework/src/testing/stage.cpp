@@ -28,8 +28,8 @@ void stage::claimed()
 
 bool stage::visit_is_planned(crash_point point)
 {
-    auto const before = std::ranges::count_if(
-        visits_, [&](visit const& v) { return v.delivery == delivery_ && v.point == point; });
+    auto const before =
+        std::ranges::count_if(visits_, [&](visit const& v) { return v.delivery == delivery_ && v.point == point; });
     visit const now{delivery_, point, static_cast<int>(before) + 1};
     visits_.push_back(now);
     auto const it = std::ranges::find_if(planned_, [&](visit const& v) {

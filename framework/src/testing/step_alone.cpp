@@ -28,7 +28,8 @@ step_alone::step_alone(step_alone&&) noexcept = default;
 std::unique_ptr<step_context> step_alone::context(circumstances const& around, bool back)
 {
     core::derived_key const key{around.key, around.step, back ? core::direction::back : core::direction::forward};
-    return std::make_unique<step_context>(implementation_->store.unit(), around.scope, around.key, key.text(), around.attempt);
+    return std::make_unique<step_context>(implementation_->store.unit(), around.scope, around.key, key.text(),
+                                          around.attempt);
 }
 
 void step_alone::finish(step_context& ctx)
@@ -47,8 +48,10 @@ void step_alone::finish(step_context& ctx)
         now = implementation_->transaction();
     }
     catch (pqxx::failure const& error) {
-        throw std::logic_error{"the step went on after an SQL error that it caught; its transaction can't be committed. "
-                               "Let the exception pass, or use a SAVEPOINT: " + std::string{error.what()}};
+        throw std::logic_error{
+            "the step went on after an SQL error that it caught; its transaction can't be committed. "
+            "Let the exception pass, or use a SAVEPOINT: " +
+            std::string{error.what()}};
     }
     if (now != implementation_->began)
         throw std::logic_error{"the step ran COMMIT or ROLLBACK itself: Skald begins and ends the transaction"};

@@ -17,7 +17,10 @@ struct step_alone::implementation
 {
     explicit implementation(postgres::connection_options options) : store{std::move(options)} {}
 
-    std::string transaction() { return store.unit().tx().exec(std::string{testing_queries::transaction})[0][0].c_str(); }
+    std::string transaction()
+    {
+        return store.unit().tx().exec(std::string{testing_queries::transaction})[0][0].c_str();
+    }
 
     postgres::postgres_store store;
     std::string began;  // the transaction's id

@@ -5,8 +5,7 @@
 
 namespace skald::testing::inner {
 
-watched_store::watched_store(postgres::connection_options options, stage& at,
-                             std::function<void()> committed)
+watched_store::watched_store(postgres::connection_options options, stage& at, std::function<void()> committed)
     : options_{std::move(options)}, stage_{at}, committed_{std::move(committed)}
 {
     drop();

@@ -39,7 +39,8 @@ public:
 
 private:
     void drop();
-    template <class Commit> void finish(Commit commit);
+    template <class Commit>
+    void finish(Commit commit);
 
     postgres::connection_options options_;
     stage& stage_;

@@ -66,8 +66,8 @@ void world::require_hosted(scenario const& what) const
     for (auto const& step : what.plan) {
         auto const at = sites_.find(std::string{step.service});
         if (at != sites_.end() && at->second->hosts(what.definition, step.name)) continue;
-        throw configuration_error{"nobody hosts the step " + std::string{step.name} + " of " + std::string{what.definition} +
-                                  ": call host() for every step of it"};
+        throw configuration_error{"nobody hosts the step " + std::string{step.name} + " of " +
+                                  std::string{what.definition} + ": call host() for every step of it"};
     }
 }
 
@@ -97,8 +97,7 @@ std::string world::start(scenario const& what, start_options const& options)
     if (!has_begun()) begin();
     auto& at = service(std::string{what.plan.front().service});
     pqxx::work tx{at.database().session().raw()};
-    auto const started =
-        skald::detail::start_saga(tx, what.definition, what.version, what.plan, what.data, options);
+    auto const started = skald::detail::start_saga(tx, what.definition, what.version, what.plan, what.data, options);
     tx.commit();
     homes_[text_of({options.scope, started.key})] = &at;
     at.stir();

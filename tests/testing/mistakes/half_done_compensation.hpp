@@ -20,7 +20,8 @@ class half_done_compensation final : public charging
     {
         pqxx::connection own{url()};
         pqxx::nontransaction{own}.exec("UPDATE wallet SET cents = cents + " + std::to_string(o.cents));
-        ctx.sql("INSERT INTO charge (order_id, customer, cents, kind) VALUES ($1, $2, $3, 'refund')", o.id, o.customer, o.cents);
+        ctx.sql("INSERT INTO charge (order_id, customer, cents, kind) VALUES ($1, $2, $3, 'refund')", o.id, o.customer,
+                o.cents);
     }
 };
 

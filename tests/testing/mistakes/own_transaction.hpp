@@ -15,7 +15,8 @@ class own_transaction final : public charging
         pqxx::work tx{own};
         tx.exec("UPDATE wallet SET cents = cents - " + std::to_string(o.cents));
         tx.commit();
-        ctx.sql("INSERT INTO charge (order_id, customer, cents, kind) VALUES ($1, $2, $3, 'charge')", o.id, o.customer, o.cents);
+        ctx.sql("INSERT INTO charge (order_id, customer, cents, kind) VALUES ($1, $2, $3, 'charge')", o.id, o.customer,
+                o.cents);
         return skald::done();
     }
 };

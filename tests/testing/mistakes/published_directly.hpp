@@ -15,7 +15,8 @@ using broker = std::vector<std::string>;
 class published_directly final : public charging
 {
 public:
-    explicit published_directly(std::shared_ptr<broker> to) : charging{[] { return std::string{}; }}, to_{std::move(to)} {}
+    explicit published_directly(std::shared_ptr<broker> to) : charging{[] { return std::string{}; }}, to_{std::move(to)}
+    {}
 
 private:
     skald::outcome execute(skald::step_context& ctx, order& o) const override

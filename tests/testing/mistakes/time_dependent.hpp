@@ -13,7 +13,8 @@ class time_dependent final : public charging
     {
         take_money(ctx, o);
         ctx.sql("INSERT INTO charge (order_id, customer, cents, kind)"
-                " VALUES ($1::text || ' of ' || clock_timestamp(), $2, $3, 'charge')", o.id, o.customer, o.cents);
+                " VALUES ($1::text || ' of ' || clock_timestamp(), $2, $3, 'charge')",
+                o.id, o.customer, o.cents);
         return skald::done();
     }
 };

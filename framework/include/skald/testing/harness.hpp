@@ -45,8 +45,8 @@ public:
 
     /// As worker::host(), for the service that the definition names.
     template <class Data, step_kind... Kinds, std::derived_from<compensatable_step<Data>> Step>
-    harness& host(definition<Data, Kinds...> const& saga, compensatable<Data> const& step, Step object, retry policy = {},
-                  batching together = {})
+    harness& host(definition<Data, Kinds...> const& saga, compensatable<Data> const& step, Step object,
+                  retry policy = {}, batching together = {})
     {
         return add<Data>(saga, step.name, std::move(object), policy, together);
     }
@@ -150,7 +150,8 @@ public:
     /// at each step once and for ever, and a cancel before each step. Rewinds before and after; rules of reject_at() and the like
     /// don't count.
     template <class Data, step_kind... Kinds>
-    proof prove_exactly_once(definition<Data, Kinds...> const& saga, Data const& data, proof_options const& options = {})
+    proof prove_exactly_once(definition<Data, Kinds...> const& saga, Data const& data,
+                             proof_options const& options = {})
     {
         return prove({saga.name, saga.version, saga.steps, detail::write_data(data)}, options);
     }
@@ -165,7 +166,8 @@ private:
     };
 
     template <class Data, step_kind... Kinds, class Step>
-    harness& add(definition<Data, Kinds...> const& saga, std::string_view name, Step object, retry policy, batching together)
+    harness& add(definition<Data, Kinds...> const& saga, std::string_view name, Step object, retry policy,
+                 batching together)
     {
         return add(saga.name, saga.version, saga.steps, name, policy, together,
                    std::make_unique<detail::typed_step<Data, Step>>(std::move(object)));

@@ -76,10 +76,8 @@ private:
     {
         if constexpr (std::is_base_of_v<compensatable_step<Data>, Step>)
             return static_cast<compensatable_step<Data> const&>(step);
-        else if constexpr (std::is_base_of_v<pivot_step<Data>, Step>)
-            return static_cast<pivot_step<Data> const&>(step);
-        else
-            return static_cast<retriable_step<Data> const&>(step);
+        else if constexpr (std::is_base_of_v<pivot_step<Data>, Step>) return static_cast<pivot_step<Data> const&>(step);
+        else return static_cast<retriable_step<Data> const&>(step);
     }
 
     std::unique_ptr<step_context> context(circumstances const& around, bool back);

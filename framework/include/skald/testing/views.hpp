@@ -36,7 +36,7 @@ struct saga_view
     std::string key;
     std::string status;  // running, compensating, completed, compensated, stuck; empty: there is no such saga
     std::string reason;
-    std::string data;    // JSON, as it was started
+    std::string data;  // JSON, as it was started
 };
 
 using rows = std::vector<std::string>;  // a row as text: its columns, joined by " | "; NULL is "<null>"
