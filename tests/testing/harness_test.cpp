@@ -83,8 +83,9 @@ TEST_CASE_FIXTURE(new_day, "a delivery that comes again, early or late, changes 
 
 TEST_CASE_FIXTURE(new_day, "a service that dies at any point starts again and does what is left")
 {
-    for (auto const& [point, name] : skald::testing::crash_points) {
-        CAPTURE(name);
+    for (auto const& at : skald::testing::crash_points) {
+        CAPTURE(at.name);
+        auto const point = at.point;
         shop().rewind();
         auto const key = start();
         shop().crash_at(point, "charge-payment");

@@ -25,7 +25,7 @@ step_alone::step_alone(std::unique_ptr<implementation> made) : implementation_{s
 step_alone::~step_alone() = default;
 step_alone::step_alone(step_alone&&) noexcept = default;
 
-std::unique_ptr<step_context> step_alone::context(circumstances const& around, bool back)
+std::unique_ptr<step_context> step_alone::context(step_circumstances const& around, bool back)
 {
     core::derived_key const key{around.key, around.step, back ? core::direction::back : core::direction::forward};
     return std::make_unique<step_context>(implementation_->store.unit(), around.scope, around.key, key.text(),

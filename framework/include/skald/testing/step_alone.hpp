@@ -20,6 +20,15 @@
 
 namespace skald::testing {
 
+/// What a step sees of its saga: the keys and the attempt.
+struct step_circumstances
+{
+    std::string key{"alone"};
+    std::string step{"step"};
+    std::string scope{};
+    int attempt{1};
+};
+
 /// Lifetime:    no longer than the harness that made it. Its end rolls everything back.
 /// Transaction: one for all that it runs. After a step that threw, it is of no more use.
 /// Threads:     one.
@@ -30,20 +39,11 @@ public:
     step_alone(step_alone&&) noexcept;
     step_alone& operator=(step_alone&&) = delete;
 
-    /// What the step sees of its saga: the keys and the attempt.
-    struct circumstances
-    {
-        std::string key{"alone"};
-        std::string step{"step"};
-        std::string scope{};
-        int attempt{1};
-    };
-
     /// Runs it once, changes `data` as it does, and returns what it said. What it throws passes through.
     /// Throws std::logic_error where the step has ended the transaction itself, or has swallowed an SQL error: it could
     /// not be committed.
     template <class Step, class Data>
-    outcome execute(Step const& step, Data& data, circumstances const& around = {})
+    outcome execute(Step const& step, Data& data, step_circumstances const& around = {})
     {
         auto ctx = context(around, false);
         outcome const said = base<Data>(step).execute(*ctx, data);
@@ -52,7 +52,7 @@ public:
     }
 
     template <class Step, class Data>
-    void compensate(Step const& step, Data& data, circumstances const& around = {})
+    void compensate(Step const& step, Data& data, step_circumstances const& around = {})
     {
         auto ctx = context(around, true);
         static_cast<compensatable_step<Data> const&>(step).compensate(*ctx, data);
@@ -80,7 +80,7 @@ private:
         else return static_cast<retriable_step<Data> const&>(step);
     }
 
-    std::unique_ptr<step_context> context(circumstances const& around, bool back);
+    std::unique_ptr<step_context> context(step_circumstances const& around, bool back);
     void finish(step_context& ctx);
 
     std::unique_ptr<implementation> implementation_;
