@@ -104,6 +104,11 @@ public:
     /// Puts copies of a message, out of sent() or waiting(), at the end of its queue.
     void replay(message_view const& what, int times = 1);
 
+    /// Puts the deliveries of a recording, which `skald parked export` has printed, at the end of their queues, as the services
+    /// received them. Returns how many. Throws data_error with the line and what to do where it is no recording, and
+    /// std::invalid_argument where one is for a service that hosts nothing here.
+    std::size_t replay_recorded(std::string_view lines);
+
     /// The next delivery that comes to this point dies there with its service, which starts again at once. `step`, where it is
     /// named: only a delivery of that name (message_view::name, without its #number).
     void crash_at(crash_point point, std::string_view step = {});
