@@ -11,6 +11,7 @@
 namespace skald::tools {
 namespace {
 
+using rabbitmq::argument;
 using rabbitmq::bytes;
 using rabbitmq::the_channel;
 using rabbitmq::view;
@@ -18,24 +19,6 @@ using rabbitmq::view;
 constexpr std::int64_t messages_max = 100'000;
 constexpr std::int64_t bytes_max = 64 * 1024 * 1024;
 constexpr std::chrono::milliseconds goodbye{1'000};
-
-amqp_table_entry_t argument(char const* name, char const* text)
-{
-    amqp_table_entry_t entry{};
-    entry.key = amqp_cstring_bytes(name);
-    entry.value.kind = AMQP_FIELD_KIND_UTF8;
-    entry.value.value.bytes = amqp_cstring_bytes(text);
-    return entry;
-}
-
-amqp_table_entry_t argument(char const* name, std::int64_t number)
-{
-    amqp_table_entry_t entry{};
-    entry.key = amqp_cstring_bytes(name);
-    entry.value.kind = AMQP_FIELD_KIND_I64;
-    entry.value.value.i64 = number;
-    return entry;
-}
 
 // No service's queue can have that name: theirs has no second dot.
 std::string new_queue_name()

@@ -1,6 +1,6 @@
 // rabbitmq-c behind one include: its headers moved between 0.11 (Debian 12) and 0.15 (Debian 13).
 //
-// Nothing outside this folder includes this file, and nothing inside it includes rabbitmq-c in another way.
+// Outside of this folder only tools/duplicator includes this file, and neither includes rabbitmq-c in another way.
 #pragma once
 
 #if __has_include(<rabbitmq-c/amqp.h>)
@@ -16,6 +16,7 @@
 #include <sys/time.h>
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string_view>
 
@@ -44,6 +45,25 @@ inline timeval to_timeval(std::chrono::milliseconds duration)
 {
     auto const count = duration.count() < 0 ? 0 : duration.count();
     return {static_cast<time_t>(count / 1000), static_cast<suseconds_t>(count % 1000 * 1000)};
+}
+
+/// An argument of a queue, a binding or a consumer. Lifetime: that of its strings.
+inline amqp_table_entry_t argument(char const* name, char const* value)
+{
+    amqp_table_entry_t entry{};
+    entry.key = amqp_cstring_bytes(name);
+    entry.value.kind = AMQP_FIELD_KIND_UTF8;
+    entry.value.value.bytes = amqp_cstring_bytes(value);
+    return entry;
+}
+
+inline amqp_table_entry_t argument(char const* name, std::int64_t value)
+{
+    amqp_table_entry_t entry{};
+    entry.key = amqp_cstring_bytes(name);
+    entry.value.kind = AMQP_FIELD_KIND_I64;
+    entry.value.value.i64 = value;
+    return entry;
 }
 
 /// The adapter needs one channel a connection.

@@ -12,24 +12,6 @@ namespace {
 // lost connection counts as a try for everything that was prefetched on it.
 constexpr std::int64_t delivery_limit = 50;
 
-amqp_table_entry_t argument(char const* name, char const* value)
-{
-    amqp_table_entry_t entry{};
-    entry.key = amqp_cstring_bytes(name);
-    entry.value.kind = AMQP_FIELD_KIND_UTF8;
-    entry.value.value.bytes = amqp_cstring_bytes(value);
-    return entry;
-}
-
-amqp_table_entry_t argument(char const* name, std::int64_t value)
-{
-    amqp_table_entry_t entry{};
-    entry.key = amqp_cstring_bytes(name);
-    entry.value.kind = AMQP_FIELD_KIND_I64;
-    entry.value.value.i64 = value;
-    return entry;
-}
-
 /// Runs a declaration and says in words what it means if the thing exists already, but different.
 template <class Declare>
 void declare(connection& broker, std::string const& what, std::string const& remedy, Declare call)

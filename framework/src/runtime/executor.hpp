@@ -78,8 +78,8 @@ private:
 
     void settle_together(batch& all, std::vector<bool>& settled);
     std::vector<std::size_t> try_together(batch& now);
-    static bool is_settled_together(step_delivery const& work, ports::claim_answer const& claimed,
-                                    std::vector<step_delivery const*>& to_run);
+    bool is_settled_together(step_delivery const& work, ports::claim_answer const& claimed,
+                             std::vector<step_delivery const*>& to_run);
     void run_together(std::vector<step_delivery const*> const& to_run, ports::changes& changes);
     void run_in_batch(std::span<step_delivery const* const> works, ports::changes& changes);
     void settle_in_turn(batch& all, std::vector<bool>& settled);

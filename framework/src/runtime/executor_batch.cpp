@@ -140,6 +140,7 @@ bool executor::is_settled_together(step_delivery const& work, ports::claim_answe
         return true;
     case ports::verdict::duplicate:
         SKALD_FAILPOINT("step.duplicate");
+        log_.debug("step.duplicate", {{"key", work.key().text()}, {"scope", work.envelope.saga.scope}});
         return true;
     case ports::verdict::cancelled:
         // A record of its own says `completed` in this transaction, which must not be committed so.
