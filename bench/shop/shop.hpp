@@ -99,8 +99,8 @@ class charge_payments final : public charge_payment, public skald::batch_step<or
         std::vector<order> orders;
         std::int64_t from_wallet = 0;
         for (auto& one : all) {
-            if (one.data.customer == "broke") return skald::one_by_one();
-            if (one.data.customer == "hot") from_wallet += one.data.cents;
+            if (one.data.customer == "broke") one.reject("insufficient funds");
+            else if (one.data.customer == "hot") from_wallet += one.data.cents;
             else orders.push_back(one.data);
         }
         if (from_wallet > 0) all.sql("UPDATE wallet SET cents = cents - $1 WHERE customer = 'hot'", from_wallet);

@@ -94,6 +94,7 @@ int main(int argc, char** argv)
         worker.migrate("0001_payments", tables::payments)
             .migrate("0002_naps", "CREATE SEQUENCE naps")
             .migrate("0003_gate", "CREATE TABLE gate (customer text PRIMARY KEY)")
-            .host(place_order, steps::charge_payment, saboteur{}, {.attempts_max = 3, .first = 20ms, .longest = 40ms});
+            .host(place_order, steps::charge_payment, saboteur{}, {.attempts_max = 3, .first = 20ms, .longest = 40ms},
+                  {.prefetch = 3});
     });
 }

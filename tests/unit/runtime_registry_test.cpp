@@ -43,6 +43,20 @@ TEST_CASE("a step is found under its definition and its name")
     CHECK(steps.find("return-order", "charge")->policy.attempts_max == 5);
 }
 
+TEST_CASE("the room that steps ask for adds up, and a step that asks for none adds none")
+{
+    registry steps;
+    CHECK(steps.prefetch() == 0);
+    steps.add("place-order", "charge", hosted());
+    CHECK(steps.prefetch() == 0);
+    for (std::size_t room : {20, 3}) {
+        auto one = hosted();
+        one.prefetch = room;
+        steps.add("return-order", "step-" + std::to_string(room), std::move(one));
+    }
+    CHECK(steps.prefetch() == 23);
+}
+
 TEST_CASE("what is not hosted is not found")
 {
     registry steps;

@@ -17,24 +17,30 @@
 //     };
 #pragma once
 
+#include <skald/outcome.hpp>
 #include <skald/step_context.hpp>
 
 #include <cstddef>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace skald {
 
-/// How many deliveries of a step run in one transaction, and how many such transactions at a time. Nobody waits for more to
-/// arrive.
+/// How many deliveries of a step run in one transaction, how many such transactions at a time, and how many may wait. Nobody
+/// waits for more to arrive.
 struct batching
 {
-    std::size_t max{64};   // at most the worker's own (SKALD_BATCH_MAX); 1: each delivery in a transaction of its own
-    std::size_t lanes{0};  // of this process that run the step, forward or back, at a time; 0: all that there are
+    std::size_t max{64};       // at most the worker's own (SKALD_BATCH_MAX); 1: each delivery in a transaction of its own
+    std::size_t lanes{0};      // of this process that run the step, forward or back, at a time; 0: all that there are
+    std::size_t prefetch{0};   // so many more deliveries than SKALD_PREFETCH may be out, on this step's account: room for
+                               // those of a slow one, so that its neighbours' still come. 10'000 at most
 };
 
 enum class batch_outcome {
-    all_done,    // as if execute() had returned done() for each
+    all_done,    // as if execute() had returned done() for each, or reject() where the member said so
     one_by_one,  // nothing of it remains, and execute() runs for each: one of them may say no, or be at fault
 };
 
@@ -46,6 +52,12 @@ struct batch_member
 {
     step_context& ctx;  // its key, its scope, and what it publishes
     Data& data;         // changes travel to its next step
+    std::optional<reject_outcome>& no;
+
+    /// As if execute() had returned skald::reject(): its saga goes back, and the others go on. To be called only where the batch
+    /// has written nothing for it, since nothing is undone for one member. A retriable step can't reject, and answering so
+    /// is one_by_one().
+    void reject(std::string reason) const { no = skald::reject(std::move(reason)); }
 };
 
 /// The deliveries of one step that run together: two or more, of sagas that differ.
@@ -71,8 +83,8 @@ private:
     std::vector<batch_member<Data>> members_;
 };
 
-/// A step that does a whole batch at once. It does what execute() would do for each, or says one_by_one(); an exception is
-/// one_by_one() too. execute() is still called: for a delivery that comes alone, after a failure, and for a retry.
+/// A step that does a whole batch at once. It does what execute() would do for each, and all_done() says that it has; or it
+/// says one_by_one(), and an exception is that too. execute() is still called: for a delivery that comes alone, after a failure, and for a retry.
 template <class Data>
 class batch_step
 {

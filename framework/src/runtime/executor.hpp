@@ -45,6 +45,13 @@ private:
     struct next_try;
     struct batch;
 
+    /// One of a batch to which its step said no, and why.
+    struct member_no
+    {
+        step_delivery const* work;
+        std::string reason;
+    };
+
     void read_and_settle(ports::delivery const& d);
     std::string not_hosted(step_delivery const& work) const;
     step_delivery delivery_of(ports::delivery const& d, core::envelope e) const;
@@ -56,6 +63,7 @@ private:
     void finish(step_delivery const& work, ports::claim_answer const& claimed, step_context const& ctx, std::string data);
     void decide(step_delivery const& work, core::event what, std::string const& why);
     void write_no(step_delivery const& work, ports::claim_answer const& claimed, core::event what, std::string const& why);
+    void tell_no(step_delivery const& work, core::event what, std::string const& why);
     void fail(step_delivery const& work, std::string const& why);
     void exhaust(step_delivery const& work, ports::claim_answer const& claimed, std::string const& why);
     void snooze(step_delivery const& work, std::chrono::milliseconds wait);
@@ -80,8 +88,9 @@ private:
     std::vector<std::size_t> try_together(batch& now);
     bool is_settled_together(step_delivery const& work, ports::claim_answer const& claimed,
                              std::vector<step_delivery const*>& to_run);
-    void run_together(std::vector<step_delivery const*> const& to_run, ports::changes& changes);
-    void run_in_batch(std::span<step_delivery const* const> works, ports::changes& changes);
+    std::vector<member_no> run_together(std::vector<step_delivery const*> const& to_run, ports::changes& changes);
+    void run_in_batch(std::span<step_delivery const* const> works, ports::changes& changes,
+                      std::vector<member_no>& rejected);
     void settle_in_turn(batch& all, std::vector<bool>& settled);
     void abandon_batch() noexcept;
     bool try_in_turn(step_delivery& work);

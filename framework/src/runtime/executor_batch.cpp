@@ -116,12 +116,13 @@ try {
     for (std::size_t n = 0; n < items.size(); ++n)
         if (is_settled_together(now.members[n].work, claimed[n], to_run)) done.push_back(now.members[n].place);
 
-    run_together(to_run, changes);
+    auto const rejected = run_together(to_run, changes);
     SKALD_FAILPOINT("batch.ran");
     if (to_run.empty() && changes.progress.empty()) store_.rollback();
     else commit(changes);
     SKALD_FAILPOINT("batch.committed");
     for (auto const* work : to_run) learn(*work->hosted, false);
+    for (auto const& [work, reason] : rejected) tell_no(*work, core::event::rejected, reason);
     if (!to_run.empty()) log_.debug("batch.completed", {{"deliveries", items.size()}, {"ran", to_run.size()}});
     return done;
 }
@@ -157,16 +158,19 @@ bool executor::is_settled_together(step_delivery const& work, ports::claim_answe
     return false;
 }
 
-void executor::run_together(std::vector<step_delivery const*> const& to_run, ports::changes& changes)
+std::vector<executor::member_no> executor::run_together(std::vector<step_delivery const*> const& to_run,
+                                                        ports::changes& changes)
 try {
+    std::vector<member_no> rejected;
     std::map<registered_step const*, std::vector<step_delivery const*>> at_once;
     for (auto const* work : to_run) {
         bool const is_forward = work->envelope.itinerary.position.direction == core::direction::forward;
         if (is_forward && work->hosted->step->does_batches()) at_once[work->hosted].push_back(work);
-        else run_in_batch(std::array{work}, changes);
+        else run_in_batch(std::array{work}, changes, rejected);
     }
-    for (auto const& [hosted, works] : at_once) run_in_batch(works, changes);
+    for (auto const& [hosted, works] : at_once) run_in_batch(works, changes, rejected);
     merge_reports(changes);
+    return rejected;
 }
 catch (ports::fault const&) {
     throw;
@@ -176,16 +180,18 @@ catch (...) {
 }
 
 // Deliveries of one step: by its execute_batch() where they are several, else by execute() or compensate().
-void executor::run_in_batch(std::span<step_delivery const* const> works, ports::changes& changes)
+void executor::run_in_batch(std::span<step_delivery const* const> works, ports::changes& changes,
+                            std::vector<member_no>& rejected)
 {
     std::vector<std::unique_ptr<detail::step_run>> runs;
-    std::deque<step_context> contexts;  // which have addresses
+    std::deque<step_context> contexts;  // which have addresses, as these have
+    std::deque<std::optional<reject_outcome>> noes(works.size());
     std::vector<detail::member_run> members;
     for (auto const* work : works) {
         auto const& saga = work->envelope.saga;
         runs.push_back(work->hosted->step->read(work->delivery->message.body));
         contexts.emplace_back(store_.unit(), saga.scope, saga.key, work->key().text(), 1);
-        members.push_back({contexts.back(), *runs.back()});
+        members.push_back({contexts.back(), *runs.back(), noes[members.size()]});
     }
     if (works.size() > 1) {
         if (works.front()->hosted->step->execute_batch(members) != batch_outcome::all_done) throw spoilt{};
@@ -199,6 +205,11 @@ void executor::run_in_batch(std::span<step_delivery const* const> works, ports::
     ports::claim_answer const fresh{ports::verdict::fresh, 1, true, {}, {}};
     for (std::size_t n = 0; n < works.size(); ++n) {
         auto const& e = works[n]->envelope;
+        if (noes[n]) {
+            add_transition(changes, *works[n], fresh, core::event::rejected, noes[n]->reason, works[n]->delivery->message.body);
+            rejected.push_back({works[n], noes[n]->reason});
+            continue;
+        }
         add_published(changes, e.saga, e.definition, contexts[n].key(), contexts[n].published());
         add_transition(changes, *works[n], fresh, core::event::completed, "", runs[n]->data());
     }

@@ -63,6 +63,11 @@ void executor::write_no(step_delivery const& work, ports::claim_answer const& cl
     ports::changes changes;
     add_transition(changes, work, claimed, what, why, work.delivery->message.body);
     commit(changes);
+    tell_no(work, what, why);
+}
+
+void executor::tell_no(step_delivery const& work, core::event what, std::string const& why)
+{
     log_.info(what == core::event::rejected ? "step.rejected" : "step.cancelled",
               {{"key", work.key().text()}, {"scope", work.envelope.saga.scope}, {"reason", why}});
 }

@@ -30,4 +30,11 @@ step_lanes::limits registry::lane_limits() const
     return least;
 }
 
+std::size_t registry::prefetch() const
+{
+    std::size_t sum = 0;
+    for (auto const& [name, hosted] : steps_) sum += hosted.prefetch;
+    return sum;
+}
+
 }  // namespace skald::runtime

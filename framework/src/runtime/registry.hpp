@@ -23,6 +23,7 @@ struct registered_step
     int version{1};  // of the definition, as this service was built with it
     std::size_t batch_max{64};  // deliveries of it in one transaction
     std::size_t lanes_max{};    // that run it at a time; 0: all
+    std::size_t prefetch{};     // room for its deliveries, beside the worker's own
 };
 
 class registry
@@ -37,6 +38,9 @@ public:
 
     /// Of steps that have one. A name that several definitions have is one step here, with the least of their limits.
     step_lanes::limits lane_limits() const;
+
+    /// What its steps ask for, together. A broker hands out a service's deliveries as they come and knows no steps.
+    std::size_t prefetch() const;
 
 private:
     std::map<std::pair<std::string, std::string>, registered_step> steps_;

@@ -12,8 +12,10 @@
 
 #include <pqxx/except>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <limits>
 
 namespace skald::worker_detail {
 namespace {
@@ -88,7 +90,9 @@ bool process::prepare_database(std::vector<postgres::migration> const& migration
 void process::start(std::vector<http::entry_route> routes, http::scope_function scope_of)
 {
     // A service with no steps still takes what the other services report of its sagas.
-    deliveries_ = transport_.subscribe(settings_.service, settings_.prefetch);
+    auto const prefetch = static_cast<std::uint16_t>(
+        std::min<std::size_t>(settings_.prefetch + steps_.prefetch(), std::numeric_limits<std::uint16_t>::max()));
+    deliveries_ = transport_.subscribe(settings_.service, prefetch);
     if (!settings_.http_listen.empty())
         web_ = std::make_unique<web>(settings_, database("http"), std::move(routes), std::move(scope_of), *deliveries_,
                                      backlog_, out_, log_);
@@ -103,7 +107,7 @@ void process::start(std::vector<http::entry_route> routes, http::scope_function 
         threads_.emplace_back([this] { run_lane(); --lanes_running_; });
     }
     if (web_) web_->start();
-    log_.info("worker.started", {{"lanes", settings_.lanes}, {"http", web_ ? web_->address() : std::string{"off"}}});
+    log_.info("worker.started", {{"lanes", settings_.lanes}, {"prefetch", prefetch}, {"http", web_ ? web_->address() : std::string{"off"}}});
 }
 
 void process::run_lane()

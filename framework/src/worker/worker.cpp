@@ -61,7 +61,10 @@ worker& worker::add(std::string_view definition, int version, std::span<planned_
     if (together.max < 1)
         throw configuration_error{"step " + std::string{step} + ": batching{.max} is at least 1: each delivery in a "
                                   "transaction of its own"};
-    implementation_->steps.add(definition, step, {std::move(hosted), policy, it->kind, version, together.max, together.lanes});
+    if (together.prefetch > 10'000)
+        throw configuration_error{"step " + std::string{step} + ": batching{.prefetch} is at most 10000 deliveries"};
+    implementation_->steps.add(definition, step, {std::move(hosted), policy, it->kind, version, together.max, together.lanes,
+                                                  together.prefetch});
     return *this;
 }
 

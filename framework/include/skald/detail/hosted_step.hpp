@@ -9,6 +9,7 @@
 
 #include <concepts>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,6 +32,7 @@ struct member_run
 {
     step_context& ctx;
     step_run& run;
+    std::optional<reject_outcome>& no;
 };
 
 class hosted_step
@@ -96,9 +98,13 @@ public:
         if constexpr (std::derived_from<Step, batch_step<Data>>) {
             std::vector<batch_member<Data>> members;
             for (auto const& one : all)
-                members.push_back({one.ctx, static_cast<typed_run<Data, Step>&>(one.run).object()});
+                members.push_back({one.ctx, static_cast<typed_run<Data, Step>&>(one.run).object(), one.no});
             batch<Data> together{std::move(members)};
-            return static_cast<batch_step<Data> const&>(step_).execute_batch(together);
+            auto const ended = static_cast<batch_step<Data> const&>(step_).execute_batch(together);
+            if constexpr (std::derived_from<Step, retriable_step<Data>>)
+                for (auto const& one : all)
+                    if (one.no) return batch_outcome::one_by_one;
+            return ended;
         }
         else {
             return batch_outcome::one_by_one;
