@@ -97,9 +97,14 @@ catch (std::exception const& error) {
 
 void housekeeper::measure()
 {
-    auto const rows = connection_->run(postgres::execute("outbox_is_over", {postgres::literal(options_.outbox_max)}));
+    auto const began = clock::now();
+    mark_.raise(*connection_, began);
+    auto const rows = connection_->run(postgres::execute(
+        "outbox_is_over", {postgres::literal(options_.outbox_max), postgres::literal(mark_.search_from(began))}));
+    auto const ended = clock::now();
+    mark_.searched(began, ended, false);
     tell_backlog(rows[0][0].as<bool>());
-    measure_at_ = clock::now() + options_.measure_every;
+    measure_at_ = ended + options_.measure_every;
 }
 
 // Once for each change.

@@ -7,6 +7,7 @@
 
 #include "core/log.hpp"
 #include "postgres/connection.hpp"
+#include "postgres/low_water.hpp"
 #include "runtime/backlog.hpp"
 #include "runtime/stop_flag.hpp"
 
@@ -73,6 +74,7 @@ private:
     std::unique_ptr<postgres::connection> connection_;
     clock::time_point sweep_at_;
     clock::time_point measure_at_{};
+    postgres::low_water mark_;
     purged swept_;
     int failures_in_a_row_{};
 };
