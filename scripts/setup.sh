@@ -24,8 +24,8 @@ Installs what the build and the tests need (Debian 12, Debian 13, Ubuntu 24.04).
 Does nothing when all of it is installed. Needs root, or sudo, only when a
 package is missing. No service is started.
 
-  --dev    also clang, clang-format, clang-tidy, clang-tools and the run-time
-           libraries of clang's sanitizers and of libFuzzer
+  --dev    also clang, clang-format, clang-tidy, clang-tools, the run-time
+           libraries of clang's sanitizers and of libFuzzer, and doxygen
   --help   this text
 USAGE
 }
@@ -60,7 +60,7 @@ choose_packages() {
       ;;
   esac
   if ((dev)); then
-    wanted+=(clang clang-format clang-tidy clang-tools "libclang-rt-${clang_major:+$clang_major-}dev")
+    wanted+=(clang clang-format clang-tidy clang-tools "libclang-rt-${clang_major:+$clang_major-}dev" doxygen)
   fi
 }
 

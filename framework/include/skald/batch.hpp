@@ -39,14 +39,18 @@ struct batching
                                // those of a slow one, so that its neighbours' still come. 10'000 at most
 };
 
+/// What execute_batch() returns.
 enum class batch_outcome {
     all_done,    // as if execute() had returned done() for each, or reject() where the member said so
     one_by_one,  // nothing of it remains, and execute() runs for each: one of them may say no, or be at fault
 };
 
+/// Every one of them has done its work.
 constexpr batch_outcome all_done() { return batch_outcome::all_done; }
+/// Not so, or not known for all of them.
 constexpr batch_outcome one_by_one() { return batch_outcome::one_by_one; }
 
+/// One delivery of a batch.
 template <class Data>
 struct batch_member
 {
@@ -66,11 +70,14 @@ template <class Data>
 class batch
 {
 public:
+    /// Skald makes them; a test of a step may, too.
     explicit batch(std::vector<batch_member<Data>> members) : members_{std::move(members)} {}
 
-    std::size_t size() const { return members_.size(); }
+    std::size_t size() const { return members_.size(); }  // two at least
+
+    /// In the order in which they were delivered; each is a batch_member.
     auto begin() const { return members_.begin(); }
-    auto end() const { return members_.end(); }
+    auto end() const { return members_.end(); }  // behind the last
 
     /// As step_context::sql(), in the same transaction.
     template <class... Args>
@@ -90,6 +97,7 @@ class batch_step
 {
 public:
     virtual ~batch_step() = default;
+    /// Threads: any lane, several at a time, as execute().
     virtual batch_outcome execute_batch(batch<Data>& all) const = 0;
 };
 

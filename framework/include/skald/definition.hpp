@@ -20,6 +20,7 @@
 
 namespace skald {
 
+/// What a step may do to its saga. The order is the one in which steps come.
 enum class step_kind {
     compensatable,  // can be undone: has `compensate`
     pivot,          // the point of no return: if it commits, the saga will complete
@@ -33,31 +34,32 @@ struct step_handle
     std::string_view name;     // [a-z][a-z0-9-]{0,47}
     std::string_view service;  // likewise
 
-    using data = Data;
-    static constexpr step_kind kind = Kind;
+    using data = Data;                      // what the saga carries from step to step
+    static constexpr step_kind kind = Kind;  // which class the step derives from
 };
 
-template <class Data> using compensatable = step_handle<Data, step_kind::compensatable>;
-template <class Data> using pivot         = step_handle<Data, step_kind::pivot>;
-template <class Data> using retriable     = step_handle<Data, step_kind::retriable>;
+template <class Data> using compensatable = step_handle<Data, step_kind::compensatable>;  // a compensatable_step<Data>
+template <class Data> using pivot         = step_handle<Data, step_kind::pivot>;          // a pivot_step<Data>
+template <class Data> using retriable     = step_handle<Data, step_kind::retriable>;      // a retriable_step<Data>
 
 /// One step of a plan, without its type.
 struct planned_step
 {
-    std::string_view name;
-    std::string_view service;
-    step_kind kind;
+    std::string_view name;     // of the step
+    std::string_view service;  // that runs it
+    step_kind kind;            // where it stands to the pivot
 };
 
+/// The named, ordered steps of a saga. define() makes one, and checks it.
 template <class Data, step_kind... Kinds>
 struct definition
 {
-    using data = Data;
-    static constexpr std::size_t size = sizeof...(Kinds);
-    static constexpr std::array<step_kind, size> kinds{Kinds...};
+    using data = Data;                                             // of each of its steps
+    static constexpr std::size_t size = sizeof...(Kinds);          // how many steps: 1 to 64
+    static constexpr std::array<step_kind, size> kinds{Kinds...};  // of each step, in order
 
-    std::string_view name;
-    std::array<planned_step, size> steps;
+    std::string_view name;                 // [a-z][a-z0-9-]{0,47}
+    std::array<planned_step, size> steps;  // in order
     int version{1};  // travels with every message; sagas under way keep the plan with which they began
 
     /// The same definition under another version: `define(...).versioned(2)`.

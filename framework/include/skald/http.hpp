@@ -9,6 +9,7 @@
 
 namespace skald::http {
 
+/// Names and values, in the order in which they are sent. A name may come several times.
 using header_list = std::vector<std::pair<std::string, std::string>>;
 
 /// A request that was read whole.
@@ -20,18 +21,19 @@ struct request
     std::string query;                              // as received, without '?'
     std::map<std::string, std::string> parameters;  // from the route: {key} of "/sagas/{key}", decoded
     header_list headers;                            // in the order received, names as received
-    std::string body;
+    std::string body;                               // its bytes, without the framing of chunks
 
-    /// The first header of that name, whatever its case, or empty.
+    /// The first header of that name, whatever its case, or empty. Lifetime: the request's.
     std::string_view header(std::string_view name) const;
 };
 
+/// What a handler answers with. json_response() and problem_response() make the usual ones.
 struct response
 {
-    int status{200};
+    int status{200};           // 200 to 599
     std::string content_type;  // empty if there is no body
-    header_list headers;
-    std::string body;
+    header_list headers;       // docs/protocol.md, "HTTP entry", has the names of those that are stored and sent
+    std::string body;          // any bytes
 };
 
 }  // namespace skald::http

@@ -9,7 +9,8 @@
 //
 // A returned 2xx or 4xx is the outcome: it is stored in the same commit, and replayed byte for byte to whoever sends the
 // same key again. An exception or a 5xx leaves nothing behind, so that the client may try again with the same key.
-// See docs/protocol.md, "HTTP entry"; draft-ietf-httpapi-idempotency-key-header-07.
+// See docs/http.md for how, and docs/protocol.md, "HTTP entry", for what is answered when. The header's source is
+// draft-ietf-httpapi-idempotency-key-header-07.
 #pragma once
 
 #include <skald/definition.hpp>
@@ -56,15 +57,17 @@ enum class idempotency {
     off,       // the header is not looked at: what the handler does commits, and nothing is remembered of it
 };
 
+/// What a handler has of its request, and what it may do in its transaction.
 /// Lifetime, threads, transaction: as transaction_context.
 class request_context final : public transaction_context
 {
 public:
+    /// Skald makes them.
     request_context(skald::detail::unit_of_work& unit, http::request const& request, std::string scope, std::string key)
         : transaction_context{unit, std::move(scope)}, request_{request}, key_{std::move(key)}
     {}
 
-    http::request const& request() const { return request_; }
+    http::request const& request() const { return request_; }  // lives as long as this
 
     /// The Idempotency-Key, unquoted, or the one that Skald made where the route and the client left it out. A saga that is
     /// started here has the same key. Empty where the route's idempotency is off.
@@ -83,6 +86,8 @@ public:
     /// Starts a saga that runs its first step here and now, in the request's own transaction. Where the step rejects or
     /// snoozes, no saga is started, and nothing that this handler wrote remains; the outcome tells. `deadline`: as in
     /// start_options, from when the request was taken.
+    /// Throws: std::logic_error where this request has started one, or has no key; std::invalid_argument for a deadline below
+    ///         0; data_error; what the step throws. Let all of it pass: nothing remains, and the client may ask again.
     template <class Data, step_kind... Kinds, class Step>
     outcome start(definition<Data, Kinds...> const& saga, Step const& first_step, Data data,
                   std::chrono::milliseconds deadline = {})
@@ -102,15 +107,15 @@ public:
         return ended;
     }
 
-    /// Starts a saga whose first step is sent to its service.
+    /// Starts a saga whose first step is sent to its service. Of the two start() a request may call one, once.
     template <class Data, step_kind... Kinds>
     void start(definition<Data, Kinds...> const& saga, Data const& data, std::chrono::milliseconds deadline = {})
     {
         started_.push_back(begin(saga, skald::detail::write_data(data), deadline));
     }
 
-    std::vector<detail::started_saga> const& started() const { return started_; }
-    bool refused() const { return refused_; }
+    std::vector<detail::started_saga> const& started() const { return started_; }  // for Skald
+    bool refused() const { return refused_; }                                      // likewise: its first step said no
 
 private:
     template <class Data, step_kind Kind, class Step>
@@ -137,6 +142,7 @@ private:
     bool refused_{};
 };
 
+/// What answers a request. Any lane calls it, so it is called at once from several threads.
 using entry_handler = std::function<response(request_context&)>;
 
 /// Whose request it is: the scope of its key. A key means nothing in another scope, and nobody sees another scope's sagas.
@@ -147,6 +153,7 @@ using scope_function = std::function<std::string(request const&)>;
 /// The request does not show who it is from. `what()` is for the client.
 struct unauthorized : std::runtime_error
 {
+    /// `what` is the answer's detail, `how` its challenge.
     explicit unauthorized(std::string const& what, std::string how = "Bearer")
         : std::runtime_error{what}, challenge{std::move(how)}
     {}
@@ -171,12 +178,13 @@ scope_function scope_from_bearer(std::map<std::string, std::string> const& scope
 /// Takes the same time wherever the two differ, and whatever their lengths.
 bool is_same_secret(std::string_view a, std::string_view b);
 
+/// application/json.
 response json_response(int status, nlohmann::json const& body, header_list headers = {});
 
 /// application/problem+json (RFC 9457).
 response problem_response(int status, std::string_view detail);
 
-/// Where the state of a saga is: "/sagas/<key>", with what a path can't hold escaped.
+/// Where the state of a saga is: `/sagas/<key>`, with what a path can't hold escaped (RFC 3986).
 std::string saga_path(std::string_view key);
 
 }  // namespace skald::http

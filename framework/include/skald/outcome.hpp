@@ -8,16 +8,19 @@
 
 namespace skald {
 
+/// What done() returns.
 struct done_outcome {};
 
+/// What reject() returns.
 struct reject_outcome
 {
-    std::string reason;
+    std::string reason;  // for people
 };
 
+/// What snooze() returns.
 struct snooze_outcome
 {
-    std::chrono::milliseconds wait;
+    std::chrono::milliseconds wait;  // before it runs again
 };
 
 /// The step has done its work; what it wrote commits together with the message to the next step.
@@ -34,13 +37,13 @@ inline snooze_outcome snooze(std::chrono::milliseconds wait) { return {wait}; }
 class outcome
 {
 public:
-    outcome(done_outcome what) : what_{what} {}
-    outcome(reject_outcome what) : what_{std::move(what)} {}
-    outcome(snooze_outcome what) : what_{what} {}
+    outcome(done_outcome what) : what_{what} {}               // `return skald::done();`
+    outcome(reject_outcome what) : what_{std::move(what)} {}  // `return skald::reject("out of stock");`
+    outcome(snooze_outcome what) : what_{what} {}             // `return skald::snooze(5s);`
 
-    bool is_done() const { return std::holds_alternative<done_outcome>(what_); }
-    reject_outcome const* rejected() const { return std::get_if<reject_outcome>(&what_); }
-    snooze_outcome const* snoozed() const { return std::get_if<snooze_outcome>(&what_); }
+    bool is_done() const { return std::holds_alternative<done_outcome>(what_); }            // neither of the others
+    reject_outcome const* rejected() const { return std::get_if<reject_outcome>(&what_); }  // nullptr where it was not
+    snooze_outcome const* snoozed() const { return std::get_if<snooze_outcome>(&what_); }   // likewise
 
 private:
     std::variant<done_outcome, reject_outcome, snooze_outcome> what_;
@@ -51,11 +54,11 @@ private:
 class forward_outcome
 {
 public:
-    forward_outcome(done_outcome what) : what_{what} {}
-    forward_outcome(snooze_outcome what) : what_{what} {}
+    forward_outcome(done_outcome what) : what_{what} {}    // `return skald::done();`
+    forward_outcome(snooze_outcome what) : what_{what} {}  // `return skald::snooze(5s);`
     forward_outcome(reject_outcome) = delete;  // a retriable step can't reject: the saga is past its pivot
 
-    operator outcome() const { return what_; }
+    operator outcome() const { return what_; }  // so that every kind of step ends in one type
 
 private:
     outcome what_;

@@ -15,9 +15,11 @@ class transaction_base;
 
 namespace skald {
 
-/// A new key nobody else has: a UUIDv7. Also good for the ids of your own rows.
+/// A new key nobody else has: a UUIDv7 (RFC 9562), so that keys grow with time. Also good for the ids of your own rows.
+/// Threads: any.
 std::string make_key();
 
+/// What start() may be told besides.
 struct start_options
 {
     std::string key{};    // 1..180 bytes of printable ASCII; empty: Skald makes one (UUIDv7)
@@ -28,9 +30,10 @@ struct start_options
     std::chrono::milliseconds deadline{};
 };
 
+/// What start() returns.
 struct started
 {
-    std::string key;
+    std::string key;  // the saga's, within its scope
     bool is_new{};  // false: this key had started the same saga with the same data before
 };
 

@@ -27,7 +27,11 @@ class compensatable_step
 {
 public:
     virtual ~compensatable_step() = default;
+    /// Does the work. May say no.
     virtual outcome execute(step_context& ctx, Data& data) const = 0;
+
+    /// Undoes it. `data` is what the saga has at that moment, with what later steps have changed; a step that must find
+    /// what it did itself looks for it under ctx.saga_key(), or leaves it in `data`.
     virtual void compensate(step_context& ctx, Data& data) const = 0;
 };
 
@@ -37,6 +41,8 @@ class pivot_step
 {
 public:
     virtual ~pivot_step() = default;
+
+    /// Does the work. May say no.
     virtual outcome execute(step_context& ctx, Data& data) const = 0;
 };
 
@@ -46,6 +52,8 @@ class retriable_step
 {
 public:
     virtual ~retriable_step() = default;
+
+    /// Does the work, now or later: done() or snooze(). There is no reject().
     virtual forward_outcome execute(step_context& ctx, Data& data) const = 0;
 };
 

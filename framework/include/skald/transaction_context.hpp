@@ -90,13 +90,15 @@ public:
     /// The tenant, user or organisation that the key belongs to; '' if unused.
     std::string const& scope() const { return scope_; }
 
+    /// What publish() was given, for Skald.
     std::vector<detail::published_message> const& published() const { return published_; }
 
 protected:
+    /// Its two kinds alone are made, by Skald.
     transaction_context(detail::unit_of_work& unit, std::string scope) : unit_{unit}, scope_{std::move(scope)} {}
     ~transaction_context() = default;
 
-    detail::unit_of_work& unit() { return unit_; }
+    detail::unit_of_work& unit() { return unit_; }  // for a context within this one's transaction
 
 private:
     detail::unit_of_work& unit_;

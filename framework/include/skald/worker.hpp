@@ -25,6 +25,7 @@
 
 namespace skald {
 
+/// A service's process: what it hosts, and what runs it.
 /// Threads:  build it and call run() on one thread; stop() from any.
 /// Lifetime: steps and handlers that were given to it live as long as it does.
 class worker
@@ -45,6 +46,7 @@ public:
         return add<Data>(saga, step.name, std::move(object), policy, together);
     }
 
+    /// The same for a pivot.
     template <class Data, step_kind... Kinds, std::derived_from<pivot_step<Data>> Step>
     worker& host(definition<Data, Kinds...> const& saga, pivot<Data> const& step, Step object, retry policy = {},
                  batching together = {})
@@ -52,6 +54,7 @@ public:
         return add<Data>(saga, step.name, std::move(object), policy, together);
     }
 
+    /// The same for a retriable step.
     template <class Data, step_kind... Kinds, std::derived_from<retriable_step<Data>> Step>
     worker& host(definition<Data, Kinds...> const& saga, retriable<Data> const& step, Step object, retry policy = {},
                  batching together = {})
@@ -78,11 +81,17 @@ public:
     /// Whose key a request carries; without it every request has the scope ''.
     worker& scope(http::scope_function scope_of);
 
-    /// Connects, serves, and drains on SIGTERM, SIGINT or stop(). A database or broker that is away is waited for.
-    /// Returns the process's exit code: 0 after a clean drain, 75 where it was cut short (a second signal, or the time).
-    /// Throws configuration_error for what waiting does not mend.
+    /// Connects, serves, and drains on SIGTERM, SIGINT or stop(). A database or broker that is away is waited for. Once for
+    /// each worker.
+    ///
+    /// Returns: 0 after a clean drain. Where the drain is cut short (a second signal, or the time), the process ends here
+    ///          with exit code 75, for a thread that is stuck in a step can't be stopped; what was not committed comes again.
+    /// Threads: starts its own, and returns when they have ended. SIGTERM and SIGINT are blocked in this one meanwhile, and
+    ///          in what it starts; SIGPIPE is ignored in the whole process from then on.
+    /// Throws:  configuration_error for what waiting does not mend; what pqxx throws where a migration fails.
     int run();
 
+    /// As SIGTERM does. May be called before run(), which then drains at once.
     void stop();
 
 private:

@@ -13,18 +13,20 @@
 
 namespace skald::testing {
 
+/// True where what was expected is so.
 class [[nodiscard]] check_result
 {
 public:
-    static check_result success() { return {true, "as expected"}; }
-    static check_result failure(std::string text) { return {false, std::move(text)}; }
+    static check_result success() { return {true, "as expected"}; }                     // for checks of your own
+    static check_result failure(std::string text) { return {false, std::move(text)}; }  // likewise
 
-    explicit operator bool() const { return passed_; }
-    bool passed() const { return passed_; }
+    explicit operator bool() const { return passed_; }  // what an assertion asks
+    bool passed() const { return passed_; }             // the same by name
 
     /// What was expected and what there is instead.
     std::string const& text() const { return text_; }
 
+    /// Prints text().
     friend std::ostream& operator<<(std::ostream& out, check_result const& result) { return out << result.text_; }
 
 private:

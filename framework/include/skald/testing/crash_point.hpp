@@ -6,6 +6,7 @@
 
 namespace skald::testing {
 
+/// Where harness::crash_at() strikes.
 enum class crash_point {
     before_claim,   // the delivery was taken, and nothing done
     after_claim,    // the step's key is taken, in a transaction that is open
@@ -20,15 +21,17 @@ enum class crash_point {
     before_publish,  // the relay has taken a message out of the outbox
     before_confirm,  // the broker has it, and nobody knows
     before_delete,   // the broker said so, and the row is still there
-    after_delete,
+    after_delete,    // all is done
 };
 
+/// A point as a schedule of the proof names it.
 struct crash_point_name
 {
-    crash_point point;
+    crash_point point;      // in the order of the enumeration
     std::string_view name;  // as a schedule is written
 };
 
+/// All of them.
 inline constexpr std::array crash_points{
     crash_point_name{crash_point::before_claim, "crash before the claim"},
     crash_point_name{crash_point::after_claim, "crash after the claim"},
@@ -43,6 +46,7 @@ inline constexpr std::array crash_points{
     crash_point_name{crash_point::after_delete, "crash after deleting"},
 };
 
+/// Its name in a schedule.
 constexpr std::string_view name_of(crash_point point)
 {
     return crash_points[static_cast<std::size_t>(point)].name;

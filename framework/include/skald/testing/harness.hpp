@@ -25,6 +25,8 @@
 
 namespace skald::testing {
 
+/// What a test builds: the services, their databases, and what happens to them.
+///
 /// Databases: each service of the definitions that are hosted has one of its own on the server, made at the first use and
 ///            dropped with the harness; those that a killed run left behind are dropped by the next. Nothing is ever written
 ///            to the database of the URL. The role must be allowed to create databases; one that is no superuser may have
@@ -51,6 +53,7 @@ public:
         return add<Data>(saga, step.name, std::move(object), policy, together);
     }
 
+    /// The same for a pivot.
     template <class Data, step_kind... Kinds, std::derived_from<pivot_step<Data>> Step>
     harness& host(definition<Data, Kinds...> const& saga, pivot<Data> const& step, Step object, retry policy = {},
                   batching together = {})
@@ -58,6 +61,7 @@ public:
         return add<Data>(saga, step.name, std::move(object), policy, together);
     }
 
+    /// The same for a retriable step.
     template <class Data, step_kind... Kinds, std::derived_from<retriable_step<Data>> Step>
     harness& host(definition<Data, Kinds...> const& saga, retriable<Data> const& step, Step object, retry policy = {},
                   batching together = {})
@@ -110,7 +114,7 @@ public:
     std::size_t replay_recorded(std::string_view lines);
 
     /// The next delivery that comes to this point dies there with its service, which starts again at once. `step`, where it is
-    /// named: only a delivery of that name (message_view::name, without its #number).
+    /// named: only a delivery of that name (message_view::name, without what numbers it).
     void crash_at(crash_point point, std::string_view step = {});
 
     /// From now on that step says no, after its own code has run; `.compensate` can't.
@@ -124,15 +128,28 @@ public:
 
     // --- What there is to see ---
 
+    /// Every message that the relays have published since the last rewind(), in order: twice where one died before it knew.
+    /// What replay() puts into a queue is not among them.
     std::vector<message_view> sent() const;
+
+    /// What is in the queues, after the relays have sent what is due.
     std::vector<message_view> waiting();
+
+    /// The saga as its home knows it.
     saga_view saga(std::string const& key, std::string const& scope = {});
+
+    /// What the guards know of its steps, in all services.
     std::vector<record_view> records(std::string const& key, std::string const& scope = {});
+
+    /// The rows of a query in the service's database, in a transaction of its own.
     rows ask(std::string const& service, std::string const& sql);
 
     // --- What is expected ---
 
+    /// Its saga_view::status.
     check_result saga_is(std::string const& key, std::string_view status);
+
+    /// How many messages of that name are in sent().
     check_result was_sent(std::string_view name, std::size_t times = 1) const;
 
     /// How often the step's code was called, whatever became of it.
@@ -140,6 +157,8 @@ public:
 
     /// Its record says `completed`, and one transaction of it was committed.
     check_result applied_once(std::string const& key, std::string_view step);
+
+    /// No service has a message that the broker has not confirmed.
     check_result outboxes_are_empty();
 
     // --- One step alone ---

@@ -17,18 +17,19 @@ namespace skald::testing {
 /// What a saga's steps have done, as the rows of a query in a service's database. Give it an ORDER BY.
 struct effect
 {
-    std::string service;
-    std::string sql;
+    std::string service;  // in whose database
+    std::string sql;      // a query
 };
 
 /// What they have done elsewhere: a mail server's stand-in, a file, a transport of your own.
 struct outside_effect
 {
-    std::string name;
-    std::function<std::vector<std::string>()> read;
+    std::string name;                                // as it is called where it differs
+    std::function<std::vector<std::string>()> read;  // what was done since clear()
     std::function<void()> clear;  // before each run
 };
 
+/// What is compared, and how much is tried.
 struct proof_options
 {
     /// What must be the same. Empty: every row of every table of yours in every service. Name queries where rows hold what
@@ -37,7 +38,7 @@ struct proof_options
 
     /// For the sampled part, which is two disturbances in one run. The rest is complete, and needs no seed.
     std::uint64_t seed{1};
-    std::size_t sampled{100};
+    std::size_t sampled{100};  // how many pairs
 
     /// How often a message comes where it comes `n times`.
     int copies{5};
@@ -52,30 +53,31 @@ struct proof_options
 /// Of one kind of schedule.
 struct schedule_count
 {
-    std::size_t run{};
+    std::size_t run{};      // how many
     std::size_t not_met{};  // ran, but what was to be disturbed did not come to pass
 };
 
+/// Whether every schedule left what the undisturbed one leaves; and if not, which did not, and why.
 class [[nodiscard]] proof
 {
 public:
-    bool passed() const { return failure_.empty(); }
-    explicit operator bool() const { return passed(); }
+    bool passed() const { return failure_.empty(); }     // every one of them
+    explicit operator bool() const { return passed(); }  // what an assertion asks
 
     /// How many schedules were run.
     std::size_t schedules() const;
-    std::map<std::string, schedule_count> const& by_kind() const { return by_kind_; }
-    std::chrono::milliseconds time() const { return time_; }
+    std::map<std::string, schedule_count> const& by_kind() const { return by_kind_; }  // the same for each kind
+    std::chrono::milliseconds time() const { return time_; }                           // that all of it took
 
-    /// Where it failed: the shortest schedule that shows it, what differs row by row, what the kit takes for the cause, and
-    /// how to run that schedule alone. The parts:
-    std::string const& failed_schedule() const { return failed_schedule_; }
-    std::string const& difference() const { return difference_; }
-    std::string const& cause() const { return cause_; }
+    // Empty where it passed:
+    std::string const& failed_schedule() const { return failed_schedule_; }  // the shortest one that shows it
+    std::string const& difference() const { return difference_; }            // row by row
+    std::string const& cause() const { return cause_; }                      // what the kit takes for it
 
-    /// All of it as text.
+    /// All of it as text, with how to run that schedule alone.
     std::string report() const;
 
+    /// Prints report().
     friend std::ostream& operator<<(std::ostream& out, proof const& p) { return out << p.report(); }
 
 private:

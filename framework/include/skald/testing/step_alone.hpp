@@ -23,12 +23,14 @@ namespace skald::testing {
 /// What a step sees of its saga: the keys and the attempt.
 struct step_circumstances
 {
-    std::string key{"alone"};
-    std::string step{"step"};
-    std::string scope{};
-    int attempt{1};
+    std::string key{"alone"};  // step_context::saga_key()
+    std::string step{"step"};  // the name in step_context::key()
+    std::string scope{};       // of the saga
+    int attempt{1};            // from 1
 };
 
+/// What harness::alone() returns.
+///
 /// Lifetime:    no longer than the harness that made it. Its end rolls everything back.
 /// Transaction: one for all that it runs. After a step that threw, it is of no more use.
 /// Threads:     one.
@@ -36,7 +38,7 @@ class step_alone
 {
 public:
     ~step_alone();
-    step_alone(step_alone&&) noexcept;
+    step_alone(step_alone&&) noexcept;  // what was moved from is of no more use
     step_alone& operator=(step_alone&&) = delete;
 
     /// Runs it once, changes `data` as it does, and returns what it said. What it throws passes through.
@@ -51,6 +53,7 @@ public:
         return said;
     }
 
+    /// The same for its compensation.
     template <class Step, class Data>
     void compensate(Step const& step, Data& data, step_circumstances const& around = {})
     {

@@ -8,35 +8,38 @@
 namespace skald::testing {
 
 /// A message, as it went to the broker or as a service has it in its hands.
-/// `name` says which it is: the step that it is for ("charge-payment", "charge-payment.compensate"), what a step tells its
-/// saga's home ("charge-payment.progress"), what a step published ("charge-payment.1.receipt"), or an order ("control@payments").
-/// A second one of that name, such as the next attempt, is "charge-payment#2".
+///
+/// `name` says which it is: the step that it is for (`charge-payment`, `charge-payment.compensate`), what a step tells its
+/// saga's home (`charge-payment.progress`), what a step published (`charge-payment.1.receipt`), or an order (`control@payments`).
+/// A second one of that name, such as the next attempt, is `charge-payment#2`.
 struct message_view
 {
-    std::uint64_t number{};  // the kit's own, for replay()
-    std::string name;
-    std::string destination;
-    std::string id;
-    std::string type;
-    int attempt{1};
-    std::string body;
+    std::uint64_t number{};   // the kit's own, for replay()
+    std::string name;         // which it is
+    std::string destination;  // the routing key: a service, or what ctx.publish() was given
+    std::string id;           // its message_id: the derived key, and what a message of yours adds
+    std::string type;         // the step's name
+    int attempt{1};           // from 1
+    std::string body;         // the saga's data as JSON
 };
 
+/// What a service's guard knows of a step.
 struct record_view
 {
-    std::string service;
-    std::string step;
-    std::string status;  // completed, retrying, rejected, parked, cancelled
-    int attempts{};
-    std::string error;
+    std::string service;  // whose database has it
+    std::string step;     // its name; with `.compensate` the undo
+    std::string status;   // completed, retrying, rejected, parked, cancelled
+    int attempts{};       // so far
+    std::string error;    // of the last one that failed, or why it did not run
 };
 
+/// A saga's row at its home.
 struct saga_view
 {
-    std::string key;
+    std::string key;     // within its scope
     std::string status;  // running, compensating, completed, compensated, stuck; empty: there is no such saga
-    std::string reason;
-    std::string data;  // JSON, as it was started
+    std::string reason;  // why it goes back, or is stuck
+    std::string data;    // JSON, as it was started
 };
 
 using rows = std::vector<std::string>;  // a row as text: its columns, joined by " | "; NULL is "<null>"
