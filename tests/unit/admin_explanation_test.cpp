@@ -71,12 +71,12 @@ TEST_CASE("compensating: why, and whose undo is next")
     auto s = with_steps_done(2, saga_state::compensating);
     s.reason = "out of stock";
     s.steps[2].record = was(step_status::rejected, 2min, 1, "out of stock");
-    CHECK(explain(s) == "compensating: out of stock; waiting for payments to undo charge-payment since 2026-01-31 11:58:00Z "
+    CHECK(explain(s) == "compensating: out of stock; waiting for payments to compensate charge-payment since 2026-01-31 11:58:00Z "
                         "(2 min ago).");
     s.steps[1].undo = was(step_status::retrying, 1min, 3, "deadlock");
-    CHECK(explain(s).find("the undo of charge-payment failed 3 times at payments") != std::string::npos);
+    CHECK(explain(s).find("the compensation of charge-payment failed 3 times at payments") != std::string::npos);
     s.steps[1].undo = was(step_status::completed, 1min);
-    CHECK(explain(s).find("waiting for orders to undo create-order since 2026-01-31 11:59:00Z") != std::string::npos);
+    CHECK(explain(s).find("waiting for orders to compensate create-order since 2026-01-31 11:59:00Z") != std::string::npos);
     s.steps[0].undo = was(step_status::completed, 0s);
     CHECK(explain(s) == "compensating: out of stock; what had run is being undone.");
 }

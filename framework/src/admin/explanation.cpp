@@ -97,9 +97,9 @@ std::string compensating(saga_facts const& saga)
         if (!is(step->record, step_status::completed)) continue;
         if (is(step->undo, step_status::completed) || is(step->undo, step_status::cancelled)) continue;
         if (is(step->undo, step_status::retrying))
-            return fmt::format("{}; the undo of {} {}.", said, step->name,
+            return fmt::format("{}; the compensation of {} {}.", said, step->name,
                                trouble(*step->undo, step->service, saga.now));
-        return fmt::format("{}; waiting for {} to undo {} since {}.", said, step->service, step->name,
+        return fmt::format("{}; waiting for {} to compensate {} since {}.", said, step->service, step->name,
                            when(last_news(saga), saga.now));
     }
     return said + "; what had run is being undone.";

@@ -27,7 +27,7 @@ struct message_view
 struct record_view
 {
     std::string service;  // whose database has it
-    std::string step;     // its name; with `.compensate` the undo
+    std::string step;     // its name; with `.compensate` its compensation
     std::string status;   // completed, retrying, rejected, parked, cancelled
     int attempts{};       // so far
     std::string error;    // of the last one that failed, or why it did not run
