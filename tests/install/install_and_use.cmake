@@ -1,4 +1,10 @@
-# Installs the build into WORK, builds the project OUTSIDE against it, and runs it. Any step that fails ends it.
+# Installs the build into WORK, makes of README.md and docs/testing.md the projects that they show, somebody else's, builds
+# these against what was installed, and runs them. Any step that fails ends it.
+#
+# cmake -DROOT= -DBUILD= -DWORK= -DVERSION= -DGENERATOR= -DCOMPILER= -DBUILD_TYPE= -P install_and_use.cmake
+cmake_minimum_required(VERSION 3.25)
+include(${ROOT}/tests/docs/fragments.cmake)
+
 function(run)
     execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE said ERROR_VARIABLE said)
     if(NOT result STREQUAL "0")
@@ -7,16 +13,56 @@ function(run)
     endif()
 endfunction()
 
+# run_refused(<text> <command>...): it fails, and says so in these words.
+function(run_refused text)
+    execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE said ERROR_VARIABLE said)
+    string(FIND "${said}" "${text}" at)
+    if(result STREQUAL "0" OR at EQUAL -1)
+        list(JOIN ARGN " " command)
+        message(FATAL_ERROR "${command}\nended with ${result}, and should have failed and said '${text}':\n${said}")
+    endif()
+endfunction()
+
+# The page's CMake with the C++ of the page, in the file that the CMake names.
+function(build_page page name source)
+    set(folder ${WORK}/${name})
+    run(${CMAKE_COMMAND} -DROOT=${ROOT} -DPAGE=${page} -DOUT=${folder}/${source} -P ${ROOT}/tests/docs/write_page.cmake)
+    read_blocks(${ROOT}/${page} block)
+    math(EXPR last "${block_count} - 1")
+    set(lines "")
+    foreach(i RANGE ${last})
+        if(block_${i}_kind STREQUAL "cmake")
+            string(APPEND lines "${block_${i}_text}")
+        endif()
+    endforeach()
+    file(WRITE ${folder}/CMakeLists.txt "cmake_minimum_required(VERSION 3.25)
+project(outside LANGUAGES CXX)
+add_compile_options(-Wall -Wextra -Werror)
+${lines}
+if(NOT skald_VERSION VERSION_EQUAL ${VERSION})
+    message(FATAL_ERROR \"found version \${skald_VERSION} instead of ${VERSION}\")
+endif()
+")
+    run(${CMAKE_COMMAND} -S ${folder} -B ${folder}/build -G ${GENERATOR} -DCMAKE_PREFIX_PATH=${WORK}/prefix
+        -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_BUILD_TYPE=${BUILD_TYPE})
+    run(${CMAKE_COMMAND} --build ${folder}/build --config ${BUILD_TYPE})
+endfunction()
+
 file(REMOVE_RECURSE ${WORK})
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix --config ${BUILD_TYPE})
-run(${CMAKE_COMMAND} -S ${OUTSIDE} -B ${WORK}/build -G ${GENERATOR} -DCMAKE_PREFIX_PATH=${WORK}/prefix
-    -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_BUILD_TYPE=${BUILD_TYPE} -DWANTED_VERSION=${VERSION})
-run(${CMAKE_COMMAND} --build ${WORK}/build --config ${BUILD_TYPE})
-run(${WORK}/build/outside)
-run(${WORK}/build/outside_test)
+
+build_page(README.md readme payments.cpp)
+set(payments ${WORK}/readme/build/payments)
+run(${payments} --help)
+run_refused("SKALD_LANES" ${CMAKE_COMMAND} -E env SKALD_LANES=many ${payments})
+
+# No server is at hand here: the kit says so, and that is the test.
+build_page(docs/testing.md testing shop_test.cpp)
+run_refused("needs a PostgreSQL server" ${CMAKE_COMMAND} -E env "DATABASE_URL=host=127.0.0.1 port=1 user=nobody"
+            ${WORK}/testing/build/shop_test)
 
 # What is for use has nothing of the test kit in it.
-execute_process(COMMAND nm -C ${WORK}/build/outside OUTPUT_VARIABLE symbols RESULT_VARIABLE result)
+execute_process(COMMAND nm -C ${payments} OUTPUT_VARIABLE symbols RESULT_VARIABLE result)
 if(NOT result STREQUAL "0" OR symbols MATCHES "skald::(testing|memory)::")
     message(SEND_ERROR "a program that links skald::skald has symbols of the test kit, or nm can't tell")
 endif()

@@ -1,0 +1,61 @@
+# Programs that are built from the pages as they stand, and the tests that run them. check_fragments.cmake holds that each page
+# with C++ is among them.
+
+# docs_page(<page> <out>): sets <out> to the file with the page's C++.
+function(docs_page page out)
+    string(MAKE_C_IDENTIFIER ${page} name)
+    set(file ${CMAKE_CURRENT_BINARY_DIR}/pages/${name}.cpp)
+    add_custom_command(OUTPUT ${file}
+        COMMAND ${CMAKE_COMMAND} -DROOT=${PROJECT_SOURCE_DIR} -DPAGE=${page} -DOUT=${file}
+                -P ${CMAKE_CURRENT_SOURCE_DIR}/write_page.cmake
+        DEPENDS ${PROJECT_SOURCE_DIR}/${page} ${CMAKE_CURRENT_SOURCE_DIR}/write_page.cmake
+                ${CMAKE_CURRENT_SOURCE_DIR}/fragments.cmake
+        COMMENT "The C++ of ${page}"
+        VERBATIM)
+    set(${out} ${file} PARENT_SCOPE)
+endfunction()
+
+# docs_program(<name> <source>...): the page, with its own main() or as page_service.cpp runs it.
+function(docs_program name)
+    add_executable(${name} ${ARGN})
+    target_link_libraries(${name} PRIVATE skald::skald skald_build_flags)
+endfunction()
+
+docs_page(README.md readme)
+docs_page(docs/start.md start)
+docs_page(docs/testing.md testing)
+docs_page(docs/concepts.md concepts)
+docs_page(docs/http.md http)
+
+docs_program(docs_readme ${readme})
+docs_program(docs_start ${start})
+foreach(name concepts http)
+    docs_program(docs_${name} page_service.cpp ${${name}})
+    set_source_files_properties(${${name}} PROPERTIES HEADER_FILE_ONLY TRUE)
+    target_compile_definitions(docs_${name} PRIVATE SKALD_PAGE="${${name}}")
+endforeach()
+target_compile_definitions(docs_concepts PRIVATE SKALD_SERVICE="hotels")
+target_compile_definitions(docs_http PRIVATE SKALD_SERVICE="wallets")
+
+# What docs/testing.md shows is a test program by itself.
+add_executable(docs_testing ${testing})
+target_link_libraries(docs_testing PRIVATE skald::testing doctest::doctest skald_build_flags)
+add_test(NAME docs_testing COMMAND docs_testing)
+
+add_executable(docs_pages_run pages_test.cpp ../integration/services/main.cpp)
+target_include_directories(docs_pages_run PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+target_compile_definitions(docs_pages_run PRIVATE
+    SKALD_README="$<TARGET_FILE:docs_readme>"
+    SKALD_CONCEPTS="$<TARGET_FILE:docs_concepts>"
+    SKALD_HTTP="$<TARGET_FILE:docs_http>"
+    SKALD_TOOL="$<TARGET_FILE:skald_cli>"
+    SKALD_SERVICES_DIR="${PROJECT_BINARY_DIR}/examples/order_saga"
+    SKALD_STACK_SCRIPT="${PROJECT_SOURCE_DIR}/scripts/stack.sh")
+target_link_libraries(docs_pages_run PRIVATE skald_build_flags doctest::doctest nlohmann_json::nlohmann_json
+    PkgConfig::libpqxx PkgConfig::librabbitmq Threads::Threads)
+add_dependencies(docs_pages_run docs_readme docs_concepts docs_http skald_cli)
+add_test(NAME docs_pages_run COMMAND docs_pages_run)
+
+add_test(NAME docs_commands COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/commands.sh ${PROJECT_BINARY_DIR})
+
+set_tests_properties(docs_testing docs_pages_run docs_commands PROPERTIES LABELS server TIMEOUT 300)
