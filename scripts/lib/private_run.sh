@@ -28,6 +28,8 @@ before_stack_stops() { :; }
 
 clean_up_run() {
   local code=$?
+  # A background command that bash can't even expand runs this trap too, in its own process.
+  ((BASHPID == $$)) || exit "$code"
   trap '' INT TERM HUP
   trap - EXIT
   set +e

@@ -56,6 +56,8 @@ target_link_libraries(docs_pages_run PRIVATE skald_build_flags doctest::doctest 
 add_dependencies(docs_pages_run docs_readme docs_concepts docs_http skald_cli)
 add_test(NAME docs_pages_run COMMAND docs_pages_run)
 
-add_test(NAME docs_commands COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/commands.sh ${PROJECT_BINARY_DIR})
+# A page waits for what does not come as patiently as its reader: so it is asked to end, and cleans up, before it is killed.
+add_test(NAME docs_commands COMMAND timeout --kill-after=60 300 ${CMAKE_CURRENT_SOURCE_DIR}/commands.sh ${PROJECT_BINARY_DIR})
 
-set_tests_properties(docs_testing docs_pages_run docs_commands PROPERTIES LABELS server TIMEOUT 300)
+set_tests_properties(docs_testing docs_pages_run PROPERTIES LABELS server TIMEOUT 300)
+set_tests_properties(docs_commands PROPERTIES LABELS server TIMEOUT 400)
