@@ -5,8 +5,11 @@
 NR == 1 && /^\/\// { print "/// \\file"; opening = 1 }
 opening && !/^\/\// { opening = 0 }
 opening { sub(/^\/\//, "///") }
-# `int lanes{4};  // threads`, `done_outcome,  // why`: not a comment on a line of its own, and not one within a function.
-!opening && /^[^\/ ].*[;,}] +\/\/ |^    [^\/ ].*[;,}] +\/\/ / { sub(/ \/\/ /, " ///< ") }
+# `int lanes{4};  // threads`, `done_outcome,  // why`, and what goes on below it: not a comment on a line of its own, and not one
+# within a function.
+behind && /^            +\/\/ / { sub(/\/\/ /, "///< "); print; next }
+{ behind = 0 }
+!opening && /^[^\/ ].*[;,}] +\/\/ |^    [^\/ ].*[;,}] +\/\/ / { behind = sub(/ \/\/ /, " ///< ") }
 # Facts of a contract, one below the other: `/// Threads:  one.`
 match($0, /\/\/\/ (Databases|Isolation|Lifetime|Returns|Threads|Throws|Time|Transaction): +/) {
     fact = substr($0, RSTART + 4, RLENGTH - 4)

@@ -56,7 +56,7 @@ struct batch_member
 {
     step_context& ctx;  // its key, its scope, and what it publishes
     Data& data;         // changes travel to its next step
-    std::optional<reject_outcome>& no;
+    std::optional<reject_outcome>& no;  // what reject() was told
 
     /// As if execute() had returned skald::reject(): its saga goes back, and the others go on. To be called only where the batch
     /// has written nothing for it, since nothing is undone for one member. A retriable step can't reject, and answering so
