@@ -73,7 +73,7 @@ TEST_CASE("README: the service charges a wallet once, refunds it once, and leave
     // What a shipping service of another make sends when there is no stock.
     payments.database.ask("SELECT skald.enqueue('payments', 'charge-payment', 'order-1:charge-payment.compensate', convert_to('" +
                           shown_order + "', 'UTF8'), jsonb_build_object('x-idempotency-key', 'order-1:charge-payment.compensate', "
-                          "'x-saga', 'place-order', 'x-saga-home', 'payments', 'x-saga-reason', 'out of stock', "
+                          "'x-saga-scope', '', 'x-saga', 'place-order', 'x-saga-home', 'payments', 'x-saga-reason', 'out of stock', "
                           "'x-saga-itinerary', 'back 1/2 " + itinerary + "'))");
     REQUIRE(eventually([&] { return payments.saga("order-1") == "compensated"; }));
     CHECK(cents() == "1000");
