@@ -3,7 +3,8 @@
 # and what the pages say he sees. Only the port, the folder of the stack and that of the certificate are others.
 #
 #     tests/docs/commands.sh <build folder>     its programs are used; docs_start is the shipping service of docs/start.md
-#     tests/docs/commands.sh --list             every block of the pages that is run here, and where the others are
+#     tests/docs/commands.sh --list             every block of the pages that is run here, and where the others are; fails where
+#                                               one is neither
 # shellcheck source-path=SCRIPTDIR
 # shellcheck disable=SC2154 # folder is that of private_run.sh
 set -euo pipefail
@@ -199,7 +200,9 @@ duplicate() {
 }
 
 main() {
+  run_name=docs-commands
   if [[ ${1-} == --list ]]; then
+    check_tables
     printf '%s\n' "${run_here[@]}" "${run_elsewhere[@]}"
     return
   fi
