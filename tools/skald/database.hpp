@@ -3,9 +3,19 @@
 
 #include "postgres/connection.hpp"
 
+#include <skald/config.hpp>
+
+#include <string>
+
 namespace skald::tools {
 
+/// The server shows the connection as skald/`command`.
+postgres::connection_options database_options(config const& settings, std::string const& command);
+
 /// Throws configuration_error, and what pqxx throws.
-postgres::connection connect();
+postgres::connection connect(config const& settings, std::string const& command);
+
+/// By the environment's settings. Throws the same.
+postgres::connection connect(std::string const& command = "cli");
 
 }  // namespace skald::tools

@@ -4,6 +4,7 @@
 
 #include <skald/config.hpp>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,8 +29,6 @@ std::string on_one_line(std::string text)
     while (text.ends_with(' ')) text.pop_back();
     return text;
 }
-
-}  // namespace
 
 int doctor(output const& out)
 {
@@ -57,6 +56,16 @@ int doctor(output const& out)
     }
     out.tell(text + fmt::format("{} problems, {} warnings", count(health::problem), count(health::warning)), object);
     return count(health::problem) > 0 ? 1 : 0;
+}
+
+}  // namespace
+
+void add_doctor_command(CLI::App& app, output& out, choice& chosen)
+{
+    auto* const command =
+        app.add_subcommand("doctor", "examine the database and the broker; exit with 1 for a problem");
+    out.add_flag(*command);
+    command->callback([&out, &chosen] { chosen = [&out] { return doctor(out); }; });
 }
 
 }  // namespace skald::tools

@@ -12,9 +12,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <map>
+#include <memory>
 #include <random>
+#include <string>
+#include <vector>
 
 namespace skald::tools {
 namespace {
@@ -23,6 +27,16 @@ using namespace std::chrono_literals;
 
 constexpr auto look_every = 200ms;
 constexpr auto end_patience = 30s;
+
+struct duplicate_options
+{
+    std::vector<std::string> services;
+    int times{3};
+    std::int64_t later_ms{30'000};
+    std::int64_t for_ms{};  // 0: until SIGTERM
+    std::uint64_t seed{std::random_device{}()};
+    bool staging{};
+};
 
 CLI::AsNumberWithUnit milliseconds_with_unit()
 {
@@ -74,11 +88,8 @@ int sum_up(duplicator const& copies, std::uint64_t seed, output const& out)
     return done.left > 0 ? 1 : 0;
 }
 
-}  // namespace
-
-void add_duplicate_options(CLI::App& command, duplicate_options& options)
+void add_options(CLI::App& command, duplicate_options& options)
 {
-    options.seed = std::random_device{}();
     command
         .add_option("--service", options.services, "a service whose messages are sent again; its queue is skald.NAME")
         ->required();
@@ -124,6 +135,19 @@ int duplicate(duplicate_options const& options, output const& out)
     auto const until = std::chrono::steady_clock::now() + end_patience;
     while (!copies.finish(look_every) && std::chrono::steady_clock::now() < until && !signals.wait(0ms)) copies.check();
     return sum_up(copies, options.seed, out);
+}
+
+}  // namespace
+
+void add_duplicate_command(CLI::App& app, output& out, choice& chosen)
+{
+    auto* const command = app.add_subcommand(
+        "duplicate",
+        "send every message to some services again and again, until SIGTERM: for staging systems, never production");
+    auto const options = std::make_shared<duplicate_options>();
+    add_options(*command, *options);
+    out.add_flag(*command);
+    command->callback([=, &out, &chosen] { chosen = [options, &out] { return duplicate(*options, out); }; });
 }
 
 }  // namespace skald::tools

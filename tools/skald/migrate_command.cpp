@@ -1,10 +1,16 @@
+// `skald migrate`: the schema, brought up to date.
 #include "commands.hpp"
 
 #include "postgres/migrate.hpp"
 
 #include <skald/config.hpp>
 
+#include <CLI/CLI.hpp>
+
+#include <memory>
+
 namespace skald::tools {
+namespace {
 
 int migrate(std::string const& service, output const& out)
 {
@@ -15,6 +21,17 @@ int migrate(std::string const& service, output const& out)
     for (auto const& name : applied) sentence += ' ' + name;
     out.tell(sentence, {{"applied", applied}});
     return 0;
+}
+
+}  // namespace
+
+void add_migrate_command(CLI::App& app, output& out, choice& chosen)
+{
+    auto* const command = app.add_subcommand("migrate", "bring the database's schema `skald` up to date");
+    auto const service = std::make_shared<std::string>();
+    command->add_option("--service", *service, "the service that owns the database");
+    out.add_flag(*command);
+    command->callback([=, &out, &chosen] { chosen = [service, &out] { return migrate(*service, out); }; });
 }
 
 }  // namespace skald::tools

@@ -1,14 +1,16 @@
 // `skald outbox status`: what waits for the broker, for how long, and why.
 #include "commands.hpp"
+#include "database.hpp"
 
-#include "postgres/connection.hpp"
 #include "skald_operator_queries.hpp"
 
-#include <skald/config.hpp>
-
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
 #include <pqxx/pqxx>
 
-#include <fmt/format.h>
+#include <cstdint>
+#include <memory>
+#include <optional>
 
 namespace skald::tools {
 namespace {
@@ -18,15 +20,16 @@ std::string query(std::string_view text)
     return std::string{text};
 }
 
-}  // namespace
+/// What is too much: then the exit code is 1.
+struct outbox_limits
+{
+    std::optional<std::int64_t> rows;
+    std::optional<std::int64_t> age_seconds;
+};
 
 int outbox_status(outbox_limits const& limits, output const& out)
 {
-    auto const settings = config::from_environment("outbox");
-    postgres::connection_options database;
-    database.url = settings.database_url;
-    database.application_name = "skald/outbox";
-    postgres::connection c{database};
+    auto c = connect("outbox");
 
     auto const total = c.run(query(operator_queries::outbox_totals))[0];
     auto const rows = total[0].as<std::int64_t>();
@@ -61,6 +64,21 @@ int outbox_status(outbox_limits const& limits, output const& out)
     if (over) sentence += "\nthat is over the limit given";
     out.tell(sentence, object);
     return over ? 1 : 0;
+}
+
+}  // namespace
+
+void add_outbox_commands(CLI::App& app, output& out, choice& chosen)
+{
+    auto* const outbox = app.add_subcommand("outbox", "the messages that wait for the broker");
+    outbox->require_subcommand(1);
+    auto* const status = outbox->add_subcommand("status", "how many, for how long, for whom, and why");
+    auto const limits = std::make_shared<outbox_limits>();
+    status->add_option("--warn-rows", limits->rows, "exit with 1 where more than that wait");
+    status->add_option("--warn-age", limits->age_seconds,
+                       "exit with 1 where one waits for more than that many seconds");
+    out.add_flag(*status);
+    status->callback([=, &out, &chosen] { chosen = [limits, &out] { return outbox_status(*limits, out); }; });
 }
 
 }  // namespace skald::tools

@@ -1,5 +1,6 @@
 // `skald purge`: what the sweep does, at once and with a word on what is left.
 #include "commands.hpp"
+#include "database.hpp"
 
 #include "admin/housekeeper.hpp"
 #include "postgres/literal.hpp"
@@ -7,14 +8,24 @@
 #include <skald/config.hpp>
 #include <skald/errors.hpp>
 
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
 #include <pqxx/pqxx>
 
-#include <fmt/format.h>
-
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <thread>
 
 namespace skald::tools {
 namespace {
+
+struct purge_options
+{
+    std::optional<int> older_than;  // days; without it SKALD_RETENTION_DAYS
+    bool dry_run{};
+    int batch_max{500};
+};
 
 // Between two batches: what runs meanwhile shall not notice.
 constexpr std::chrono::milliseconds rest{100};
@@ -62,8 +73,6 @@ int preview(postgres::connection& c, int days, output const& out)
     return 0;
 }
 
-}  // namespace
-
 int purge(purge_options const& options, output const& out)
 {
     auto const settings = config::from_environment("purge");
@@ -72,13 +81,7 @@ int purge(purge_options const& options, output const& out)
         throw configuration_error{
             "--older-than: records are kept for a day at least, for a message that comes again must "
             "still meet them"};
-    postgres::connection_options database;
-    database.url = settings.database_url;
-    database.application_name = "skald/purge";
-    database.lock_timeout = settings.lock_timeout;
-    database.statement_timeout = settings.statement_timeout;
-    database.commit_timeout = settings.commit_timeout;
-    postgres::connection c{database};
+    auto c = connect(settings, "purge");
     if (options.dry_run) return preview(c, days, out);
 
     admin::purged all;
@@ -98,6 +101,19 @@ int purge(purge_options const& options, output const& out)
     object["waiting"] = waiting(c, sentence);
     out.tell(sentence, object);
     return all.postponed ? 1 : 0;
+}
+
+}  // namespace
+
+void add_purge_command(CLI::App& app, output& out, choice& chosen)
+{
+    auto* const command = app.add_subcommand("purge", "delete the records of sagas that ended long ago");
+    auto const options = std::make_shared<purge_options>();
+    command->add_option("--older-than", options->older_than, "days since their end [SKALD_RETENTION_DAYS, or 30]");
+    command->add_flag("--dry-run", options->dry_run, "only say what there is");
+    command->add_option("--batch", options->batch_max, "sagas in one transaction [500]")->check(CLI::Range(1, 1000));
+    out.add_flag(*command);
+    command->callback([=, &out, &chosen] { chosen = [options, &out] { return purge(*options, out); }; });
 }
 
 }  // namespace skald::tools

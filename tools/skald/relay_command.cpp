@@ -1,4 +1,6 @@
+// `skald relay`: the relay of an outbox, without a service around it.
 #include "commands.hpp"
+#include "database.hpp"
 
 #include "core/log.hpp"
 #include "postgres/postgres_outbox.hpp"
@@ -8,10 +10,14 @@
 
 #include <skald/config.hpp>
 
+#include <CLI/CLI.hpp>
+
+#include <memory>
 #include <random>
 #include <thread>
 
 namespace skald::tools {
+namespace {
 
 int relay(bool until_empty, output const& out)
 {
@@ -24,11 +30,7 @@ int relay(bool until_empty, output const& out)
     rabbitmq::rabbitmq_transport transport{broker, log};
     auto const publisher = transport.open_publisher();
 
-    postgres::connection_options database;
-    database.url = settings.database_url;
-    database.application_name = "skald/relay";
-    database.lock_timeout = settings.lock_timeout;
-    database.statement_timeout = settings.statement_timeout;
+    auto const database = database_options(settings, "relay");
     auto const mark = std::make_shared<postgres::low_water>();
     postgres::postgres_outbox outbox{database, mark};
     postgres::postgres_outbox other{database, mark};
@@ -51,6 +53,17 @@ int relay(bool until_empty, output const& out)
     stop.stop();
     nothing_else.notify();
     return 0;
+}
+
+}  // namespace
+
+void add_relay_command(CLI::App& app, output& out, choice& chosen)
+{
+    auto* const command = app.add_subcommand("relay", "move the outbox to the broker, until SIGTERM");
+    auto const until_empty = std::make_shared<bool>();
+    command->add_flag("--until-empty", *until_empty, "stop when nothing is due any more");
+    out.add_flag(*command);
+    command->callback([=, &out, &chosen] { chosen = [until_empty, &out] { return relay(*until_empty, out); }; });
 }
 
 }  // namespace skald::tools
