@@ -66,28 +66,28 @@ TEST_CASE("running: a step that is tried again says how often it failed, and wit
     CHECK(explain(s).find("was put back by an operator at 2026-01-31 11:59:20Z") != std::string::npos);
 }
 
-TEST_CASE("compensating: why, and whose undo is next")
+TEST_CASE("compensating: why, and whose compensation is next")
 {
     auto s = with_steps_done(2, saga_state::compensating);
     s.reason = "out of stock";
     s.steps[2].record = was(step_status::rejected, 2min, 1, "out of stock");
     CHECK(explain(s) == "compensating: out of stock; waiting for payments to compensate charge-payment since 2026-01-31 11:58:00Z "
                         "(2 min ago).");
-    s.steps[1].undo = was(step_status::retrying, 1min, 3, "deadlock");
+    s.steps[1].compensation = was(step_status::retrying, 1min, 3, "deadlock");
     CHECK(explain(s).find("the compensation of charge-payment failed 3 times at payments") != std::string::npos);
-    s.steps[1].undo = was(step_status::completed, 1min);
+    s.steps[1].compensation = was(step_status::completed, 1min);
     CHECK(explain(s).find("waiting for orders to compensate create-order since 2026-01-31 11:59:00Z") != std::string::npos);
-    s.steps[0].undo = was(step_status::completed, 0s);
+    s.steps[0].compensation = was(step_status::completed, 0s);
     CHECK(explain(s) == "compensating: out of stock; what had run is being undone.");
 }
 
 TEST_CASE("stuck: what was parked where, after how many attempts, and the command that goes on")
 {
     auto s = with_steps_done(2, saga_state::stuck);
-    s.steps[1].undo = was(step_status::parked, 3min, 5, "no wallet");
+    s.steps[1].compensation = was(step_status::parked, 3min, 5, "no wallet");
     CHECK(explain(s) == "stuck: charge-payment.compensate was parked at payments after 5 attempts, 2026-01-31 11:57:00Z (3 min "
                         "ago): no wallet. Mend the cause, then `skald saga retry k`.");
-    s.steps[1].undo.reset();
+    s.steps[1].compensation.reset();
     s.steps[2].record = was(step_status::parked, 3min, 0, "too often");
     CHECK(explain(s) == "stuck: arrange-shipping was parked at shipping, 2026-01-31 11:57:00Z (3 min ago): too often. Mend the "
                         "cause, then `skald saga retry k`, or give it up with `skald saga cancel k`.");
@@ -106,7 +106,7 @@ TEST_CASE("commands can be copied into a shell, whatever the key and the scope")
     CHECK(explain(s).find("`skald saga retry 'it'\\''s' --scope 'a b'`") != std::string::npos);
 }
 
-TEST_CASE("ended: when, and why")
+TEST_CASE("of a saga that has ended it says when, and why")
 {
     auto s = with_steps_done(4, saga_state::completed);
     s.finished_at = noon - 5h;

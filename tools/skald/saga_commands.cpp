@@ -141,7 +141,7 @@ void add_saga_commands(CLI::App& app, output& out, choice& chosen)
     out.add_flag(*show_command);
     show_command->callback([=, &out, &chosen] { chosen = [id, &out] { return show(*id, out); }; });
 
-    add_order(*saga, "cancel", "stop a saga that is not past its pivot, and undo what has run", out, chosen);
+    add_order(*saga, "cancel", "stop a saga that is not past its pivot, and compensate what has run", out, chosen);
     add_order(*saga, "pause", "let no further step of a saga begin, in any service", out, chosen);
     add_order(*saga, "resume", "let a paused saga go on", out, chosen);
     add_order(*saga, "retry", "put the parked step of a stuck saga back, with its attempts counted anew", out, chosen);

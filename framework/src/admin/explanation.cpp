@@ -62,7 +62,7 @@ core::instant last_news(saga_facts const& saga)
 {
     auto latest = saga.created_at;
     for (auto const& step : saga.steps)
-        for (auto const* record : {&step.record, &step.undo})
+        for (auto const* record : {&step.record, &step.compensation})
             if (*record) latest = std::max(latest, (*record)->at);
     return latest;
 }
@@ -95,10 +95,10 @@ std::string compensating(saga_facts const& saga)
     std::string said = "compensating" + because(saga.reason);
     for (auto step = saga.steps.rbegin(); step != saga.steps.rend(); ++step) {
         if (!is(step->record, step_status::completed)) continue;
-        if (is(step->undo, step_status::completed) || is(step->undo, step_status::cancelled)) continue;
-        if (is(step->undo, step_status::retrying))
+        if (is(step->compensation, step_status::completed) || is(step->compensation, step_status::cancelled)) continue;
+        if (is(step->compensation, step_status::retrying))
             return fmt::format("{}; the compensation of {} {}.", said, step->name,
-                               trouble(*step->undo, step->service, saga.now));
+                               trouble(*step->compensation, step->service, saga.now));
         return fmt::format("{}; waiting for {} to compensate {} since {}.", said, step->service, step->name,
                            when(last_news(saga), saga.now));
     }
@@ -108,16 +108,16 @@ std::string compensating(saga_facts const& saga)
 std::string stuck(saga_facts const& saga)
 {
     for (auto const& step : saga.steps) {
-        bool const undo = is(step.undo, step_status::parked);
-        if (!undo && !is(step.record, step_status::parked)) continue;
-        auto const& record = undo ? *step.undo : *step.record;
+        bool const is_compensation = is(step.compensation, step_status::parked);
+        if (!is_compensation && !is(step.record, step_status::parked)) continue;
+        auto const& record = is_compensation ? *step.compensation : *step.record;
         auto const after = record.attempts == 0   ? std::string{}
                            : record.attempts == 1 ? " after 1 attempt"
                                                   : fmt::format(" after {} attempts", record.attempts);
-        bool const can_cancel = !undo && step.kind != step_kind::retriable;
+        bool const can_cancel = !is_compensation && step.kind != step_kind::retriable;
         return fmt::format("stuck: {}{} was parked at {}{}, {}{}. Mend the cause, then {}{}.", step.name,
-                           undo ? core::compensate_suffix : "", step.service, after, when(record.at, saga.now),
-                           because(record.error), command("retry", saga.id),
+                           is_compensation ? core::compensate_suffix : "", step.service, after,
+                           when(record.at, saga.now), because(record.error), command("retry", saga.id),
                            can_cancel ? ", or give it up with " + command("cancel", saga.id) : "");
     }
     return "stuck" + because(saga.reason) +

@@ -28,7 +28,7 @@ struct step_facts
     std::string service;
     step_kind kind{};
     std::optional<step_record> record;  // nothing: nobody has told of it yet
-    std::optional<step_record> undo;
+    std::optional<step_record> compensation;
 };
 
 /// The latest order that was given for the saga.

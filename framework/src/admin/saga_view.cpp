@@ -61,7 +61,7 @@ json to_json(step_facts const& step)
            {"status", "pending"},
            {"attempts", 0}};
     if (step.record) s.update(to_json(*step.record));
-    if (step.undo) s["compensation"] = to_json(*step.undo);
+    if (step.compensation) s["compensation"] = to_json(*step.compensation);
     return s;
 }
 
