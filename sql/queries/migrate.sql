@@ -3,9 +3,6 @@
 -- name: lock_migrations
 SELECT pg_advisory_lock(hashtextextended('skald.migration', 0))
 
--- name: unlock_migrations
-SELECT pg_advisory_unlock(hashtextextended('skald.migration', 0))
-
 -- name: create_migration_table
 CREATE SCHEMA IF NOT EXISTS skald;
 CREATE TABLE IF NOT EXISTS skald.migration (

@@ -1,4 +1,34 @@
--- What is asked before anything else, on a connection of which nothing is known yet.
+-- What is asked and set before anything else, on a connection of which nothing is known yet; and what must be answered also
+-- where the statements of the other files are not prepared.
 
 -- name: backend
 SELECT pg_backend_pid()
+
+-- What all statements rely on. $1 lock_timeout, $2 statement_timeout, $3 idle_in_transaction_session_timeout, in milliseconds.
+-- Warnings come in the server's language, so that any of them counts: notices must not come at all. A synchronous_commit that
+-- is weaker would make ghosts, a message published whose step is gone after a crash; $4 is for who will miss nothing.
+-- name: session_settings
+SELECT set_config('standard_conforming_strings', 'on', false),
+       set_config('client_encoding', 'UTF8', false),
+       set_config('datestyle', 'ISO', false),
+       set_config('client_min_messages', 'warning', false),
+       set_config('default_transaction_isolation', 'read committed', false),
+       set_config('client_connection_check_interval', '1s', false),
+       set_config('lock_timeout', $1::bigint::text, false),
+       set_config('statement_timeout', $2::bigint::text, false),
+       set_config('idle_in_transaction_session_timeout', $3::bigint::text, false),
+       CASE WHEN $4::boolean THEN set_config('synchronous_commit', 'off', false)
+            WHEN current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')
+            THEN set_config('synchronous_commit', 'on', false) END
+
+-- Whether there is a schema that the other statements can be prepared against: one of the newest's own functions.
+-- name: schema_is_there
+SELECT to_regprocedure('skald.refuse_open_batch()') IS NOT NULL
+
+-- The transaction that is open, if it has written.
+-- name: current_transaction
+SELECT pg_current_xact_id_if_assigned()::text
+
+-- Whether anybody answers.
+-- name: ping
+SELECT 1

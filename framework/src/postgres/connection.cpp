@@ -2,8 +2,10 @@
 
 #include "core/failpoint.hpp"
 #include "postgres/conninfo.hpp"
+#include "postgres/literal.hpp"
 #include "postgres/pooler.hpp"
 #include "skald_queries.hpp"
+#include "skald_session_queries.hpp"
 
 #include <skald/errors.hpp>
 
@@ -50,26 +52,23 @@ private:
 
 #pragma GCC diagnostic pop
 
-std::string session_settings(connection_options const& o)
+std::string prepare(std::string_view name, std::string_view query)
 {
-    // A weaker synchronous_commit would make ghosts: a message published whose step is gone after a crash.
-    return fmt::format(
-        "SET standard_conforming_strings = on; SET client_encoding = 'UTF8'; SET datestyle = 'ISO';"
-        // Warnings come in the server's language, so that any of them counts: notices must not come at all.
-        "SET client_min_messages = warning;"
-        "SET default_transaction_isolation = 'read committed'; SET lock_timeout = {}; SET statement_timeout = {};"
-        "SET idle_in_transaction_session_timeout = {}; SET client_connection_check_interval = '1s';"
-        "SELECT set_config('synchronous_commit', '{}', false)"
-        " WHERE {} OR current_setting('synchronous_commit') IN ('off', 'local', 'remote_write');",
-        o.lock_timeout.count(), o.statement_timeout.count(), o.idle_in_transaction_timeout.count(),
-        o.waits_for_disk ? "on" : "off", !o.waits_for_disk);
+    return fmt::format("PREPARE {} AS {};\n", name, query);
+}
+
+std::string set_session(connection_options const& o)
+{
+    return prepare("session_settings", session_queries::session_settings) +
+           execute("session_settings",
+                   {literal(o.lock_timeout.count()), literal(o.statement_timeout.count()),
+                    literal(o.idle_in_transaction_timeout.count()), o.waits_for_disk ? "false" : "true"});
 }
 
 std::string prepare_everything()
 {
     std::string text;
-    for (auto const& [name, query] : queries::all)
-        text.append("PREPARE ").append(name).append(" AS ").append(query).append(";\n");
+    for (auto const& [name, query] : queries::all) text += prepare(name, query);
     return text;
 }
 
@@ -83,11 +82,10 @@ connection::connection(connection_options const& options)
     forbid_reconnecting(connection_);
     breaker_.hold(connection_.sock());
     examine_pooler(options);
-    run(session_settings(options));
-    if (run("SELECT to_regprocedure('skald.refuse_open_batch()') IS NOT NULL")[0][0].as<bool>())
-        run(prepare_everything());
-    else
+    run(set_session(options));
+    if (!run(std::string{session_queries::schema_is_there})[0][0].as<bool>())
         throw configuration_error{"the database has no schema `skald`, or an old one: run `skald migrate`"};
+    run(prepare_everything());
 }
 
 // Once in a process: before the first of its settings could land on somebody else's session.
@@ -115,6 +113,16 @@ pqxx::result connection::run(std::string const& text)
         throw pqxx::broken_connection{
             fmt::format("the database gave no answer within {} ms; the connection was cut", answer_within_.count())};
     }
+}
+
+std::string connection::transaction()
+{
+    return run(std::string{session_queries::current_transaction})[0][0].as<std::string>("");
+}
+
+void connection::ping()
+{
+    run(std::string{session_queries::ping});
 }
 
 std::string const& connection::prepared(std::string_view text)

@@ -47,6 +47,13 @@ public:
     /// commit_timeout, whatever the server does: then the connection is cut, and pqxx::broken_connection is thrown.
     pqxx::result run(std::string const& text);
 
+    /// The transaction that is open, by its number; empty where it has written nothing, or none is. Throws as run() does, also
+    /// where the transaction was aborted.
+    std::string transaction();
+
+    /// Throws where the database does not answer.
+    void ping();
+
     /// How often run() was called: what is counted where round trips are promised.
     std::uint64_t round_trips() const { return round_trips_; }
 

@@ -330,8 +330,7 @@ try {
     // A connection that is gone took the transaction with it, unless a COMMIT of the step's own came before: that
     // shows when the step is claimed again.
     if (!connection_ || !connection_->is_open() || transaction_id_.empty()) return true;
-    auto const rows = connection_->run("SELECT pg_current_xact_id_if_assigned()::text");
-    return rows[0][0].as<std::string>("") == transaction_id_;
+    return connection_->transaction() == transaction_id_;
 }
 catch (...) {
     // An aborted transaction answers nothing, and it is still there.

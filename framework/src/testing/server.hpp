@@ -37,7 +37,6 @@ private:
     using rows = std::vector<std::string>;
 
     rows run(std::string const& statement);
-    void drop_leftovers();
 
     std::string url_;
     std::string name_;  // of the run: a session of that name says that it is under way

@@ -155,7 +155,7 @@ std::string web::scope_of(http::request const& r) const
 // Ready: the database answers, and the broker's connection is up.
 http::response web::ready(lane& on) const
 try {
-    read(on.store, [](postgres::connection& c) { return c.run("SELECT 1"); });
+    read(on.store, [](postgres::connection& c) { c.ping(); });
     if (deliveries_.available()) return {200, "text/plain", {}, "ready\n"};
     return http::with_retry_after(http::problem(http::problem_type::not_ready, "the broker is away"), 1s);
 }
