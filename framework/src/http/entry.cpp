@@ -9,7 +9,7 @@
 #include "http/prefer.hpp"
 #include "http/problem.hpp"
 #include "http/response_head.hpp"
-#include "runtime/hand_over.hpp"
+#include "runtime/consequences.hpp"
 
 #include <skald/errors.hpp>
 

@@ -62,7 +62,7 @@ bool consumer_session::read(mailbox& box)
     } catch (undecodable const& error) {
         set_aside(error.what());
     }
-    hand_over(box);
+    deliver_to(box);
     return more;
 }
 
@@ -119,7 +119,7 @@ void consumer_session::note(content arrived)
 }
 
 /// All at once: a lane that was woken for the first would take it and leave the others to the next.
-void consumer_session::hand_over(mailbox& box)
+void consumer_session::deliver_to(mailbox& box)
 {
     if (arrived_.empty()) return;
     auto const back = box.deliver(std::exchange(arrived_, {}));

@@ -61,7 +61,7 @@ private:
     void handle(amqp_method_t const& method);
     [[noreturn]] void set_aside(std::string const& why);
     void note(content arrived);
-    void hand_over(mailbox& box);
+    void deliver_to(mailbox& box);
     void give_back(std::uint64_t tag);
     void count_acks(std::size_t frames);
     void linger();

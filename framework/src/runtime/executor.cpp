@@ -3,7 +3,7 @@
 
 #include "core/failpoint.hpp"
 #include "core/text.hpp"
-#include "runtime/hand_over.hpp"
+#include "runtime/consequences.hpp"
 
 #include <skald/errors.hpp>
 

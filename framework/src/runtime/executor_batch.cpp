@@ -4,7 +4,7 @@
 #include "runtime/step_delivery.hpp"
 
 #include "core/failpoint.hpp"
-#include "runtime/hand_over.hpp"
+#include "runtime/consequences.hpp"
 
 #include <array>
 #include <deque>

@@ -4,7 +4,7 @@
 
 #include "core/deadline.hpp"
 #include "core/failpoint.hpp"
-#include "runtime/hand_over.hpp"
+#include "runtime/consequences.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // What a step's transaction hands over: the next message, the user's own, and word to the saga's home.
 #include <doctest/doctest.h>
 
-#include "runtime/hand_over.hpp"
+#include "runtime/consequences.hpp"
 
 #include <nlohmann/json.hpp>
 

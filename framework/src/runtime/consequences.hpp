@@ -1,5 +1,5 @@
-// What a step's transaction hands over when it commits: the next message, the messages that the user published, and what
-// the saga's home is told. Pure: it only fills in the changes.
+// What follows for others from a step, to be committed with it: the next message, the messages that the user published, and
+// what the saga's home is told. Pure: it only fills in the changes.
 #pragma once
 
 #include "core/envelope.hpp"

@@ -1,4 +1,4 @@
-#include "runtime/hand_over.hpp"
+#include "runtime/consequences.hpp"
 
 #include "core/text.hpp"
 
