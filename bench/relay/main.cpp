@@ -150,7 +150,7 @@ std::string move_backlog(bench& b, std::string const& name)
     auto last = began;
     auto const step = std::max<std::size_t>(b.chosen.rows / 10, 1);
     while (before < b.chosen.rows) {
-        std::this_thread::sleep_for(20ms);
+        std::this_thread::sleep_for(20ms);  // between two looks: the relay tells nobody how far it is
         auto const gone = queue.taken();
         if (gone - before < step && gone < b.chosen.rows) continue;
         auto const now = clock::now();

@@ -74,7 +74,7 @@ private:
         try {
             order_demo::http_client client{port_, answer_patience};
             for (std::size_t i = next_++; i < keys_.size() && !stop.stop_requested(); i = next_++) {
-                std::this_thread::sleep_until(loop_.due(i));
+                std::this_thread::sleep_until(loop_.due(i));  // the load itself
                 place(client, keys_[i]);
                 answers_[i] = loop_.latency_ms(i, wall::now());
             }
@@ -124,7 +124,7 @@ latency_figures run_alone(bench const& b, world& databases)
         auto const answered = ms_since(sent);
         while (ask(databases.at(orders), sql::state_of, key)[0][0].c_str() != std::string_view{"completed"}) {
             if (wall::now() > until + 60s) throw std::runtime_error{"saga " + key + " does not complete"};
-            std::this_thread::sleep_for(look_every);
+            std::this_thread::sleep_for(look_every);  // as a client does that asks until it has ended
         }
         if (b.chosen.sagas == 0 && sent < measure_from) continue;
         ends.push_back(ms_since(sent));

@@ -60,7 +60,7 @@ TEST_CASE("every line, point, place and name is drawn, and everything is on the 
         for (auto const y : numbers_in(svg, attribute)) CHECK((y >= 0 && y <= 420));
 }
 
-TEST_CASE("more is higher")
+TEST_CASE("what is more stands higher in a plot")
 {
     auto const heights = numbers_in(draw(two_lines()), "cy");  // 2400, 2503, 2600, 10
     REQUIRE(heights.size() == 4);

@@ -1,6 +1,7 @@
 // `skald bench` whole, with few sagas: framework and floor leave the same rows, and the report adds up. No time is looked at.
 #include "fleet.hpp"
 #include "load.hpp"
+#include "support/required.hpp"
 #include "world.hpp"
 
 #include <doctest/doctest.h>
@@ -22,6 +23,7 @@
 namespace {
 
 using nlohmann::json;
+using skald::test::required;
 namespace fs = std::filesystem;
 
 struct ended
@@ -66,13 +68,6 @@ public:
     folder& operator=(folder const&) = delete;
     fs::path path;
 };
-
-std::string required(char const* variable)
-{
-    char const* const value = std::getenv(variable);
-    REQUIRE_MESSAGE(value != nullptr, variable << " is missing: run scripts/test.sh");
-    return value;
-}
 
 constexpr int sagas = 60;
 

@@ -301,6 +301,7 @@ void storm::delete_queue(std::size_t service)
                broker_operator_.rabbitmqctl("-q list_queues --no-table-headers messages").find_first_of("123456789") ==
                    std::string::npos;
     };
+    // Between two looks: no server tells when it has nothing left.
     while (!is_idle() && clock::now() < until) std::this_thread::sleep_for(tick_length);
     if (is_idle()) broker_operator_.rabbitmqctl("delete_queue " + queue_of(service));
     load_.hold(false);

@@ -68,18 +68,22 @@ TEST_CASE_TEMPLATE_DEFINE("a delivery comes again until it is acked", World, tra
         CHECK(next[0].message.id == "next");  // so nothing was delivered anew
         CHECK(subscription->available());
     }
-    SUBCASE("what is put back comes again, and only that")
-    {
-        REQUIRE(all_confirmed(publish(*publisher, numbered(service, 3))));
-        auto const first = collect(*subscription, 3);
-        REQUIRE(first.size() == 3);
-        subscription->requeue(first[1].tag);
-        auto const again = collect(*subscription, 1);
-        REQUIRE(again.size() == 1);
-        CHECK(again[0].message.id == "m1");
-        CHECK(again[0].redelivered);
-        CHECK(nothing_comes(*subscription));
-    }
+}
+
+TEST_CASE_TEMPLATE_DEFINE("what is put back comes again, and only that", World, transport_requeues)
+{
+    World world;
+    auto const service = world.service();
+    auto const subscription = world.transport().subscribe(service, 200);
+    REQUIRE(all_confirmed(publish(*world.transport().open_publisher(), numbered(service, 3))));
+    auto const first = collect(*subscription, 3);
+    REQUIRE(first.size() == 3);
+    subscription->requeue(first[1].tag);
+    auto const again = collect(*subscription, 1);
+    REQUIRE(again.size() == 1);
+    CHECK(again[0].message.id == "m1");
+    CHECK(again[0].redelivered);
+    CHECK(nothing_comes(*subscription));
 }
 
 TEST_CASE_TEMPLATE_DEFINE("take waits for the first delivery and for no other", World, transport_taking)
@@ -196,16 +200,16 @@ TEST_CASE_TEMPLATE_DEFINE("an outage of the broker costs nothing but time", Worl
     SUBCASE("publisher and subscription say so, and come back by themselves")
     {
         world.go_down();
-        CHECK(eventually([&] { return !publisher->available(); }));
+        CHECK(wait_until([&] { return !publisher->available(); }));
         CHECK(publisher->trouble() != "");
-        CHECK(eventually([&] { return !subscription->available(); }));
+        CHECK(wait_until([&] { return !subscription->available(); }));
         CHECK(subscription->trouble() != "");
         CHECK(subscription->take(1, 0ms).empty());
 
         world.come_back();
-        CHECK(eventually([&] { return publisher->available(); }));
+        CHECK(wait_until([&] { return publisher->available(); }));
         CHECK(publisher->trouble() == "");
-        CHECK(eventually([&] { return subscription->available(); }));
+        CHECK(wait_until([&] { return subscription->available(); }));
         CHECK(subscription->trouble() == "");
         CHECK(all_confirmed(publish(*publisher, batch({message_for(service)}))));
         CHECK(collect(*subscription, 1).size() == 1);
@@ -228,7 +232,7 @@ TEST_CASE_TEMPLATE_DEFINE("an outage of the broker costs nothing but time", Worl
         auto const before = collect(*subscription, 2);
         REQUIRE(before.size() == 2);
         world.go_down();
-        CHECK(eventually([&] { return !subscription->available(); }));
+        CHECK(wait_until([&] { return !subscription->available(); }));
         subscription->ack(before[0].tag);
         world.come_back();
 
@@ -242,21 +246,32 @@ TEST_CASE_TEMPLATE_DEFINE("an outage of the broker costs nothing but time", Worl
         CHECK(nothing_comes(*subscription));
         CHECK(subscription->available());
     }
-    SUBCASE("whoever begins during an outage starts when it is over")
+}
+
+TEST_CASE_TEMPLATE_DEFINE("whoever comes or goes during an outage need not care", World, transport_outage_meanwhile)
+{
+    World world;
+    auto const service = world.service();
+    auto const subscription = world.transport().subscribe(service, 10);
+    auto const publisher = world.transport().open_publisher();
+    world.go_down();
+
+    SUBCASE("who begins starts when it is over")
     {
-        world.go_down();
         auto const late = world.transport().subscribe(service, 1);
         auto const late_publisher = world.transport().open_publisher();
         CHECK_FALSE(late->available());
         CHECK_FALSE(late_publisher->available());
         world.come_back();
-        CHECK(eventually([&] { return late->available() && late_publisher->available(); }));
+        CHECK(wait_until([&] { return late->available() && late_publisher->available(); }));
     }
-    SUBCASE("a subscription may end during one")
+    SUBCASE("a subscription that ends leaves everything to the others")
     {
-        world.go_down();
         world.transport().subscribe(service, 1).reset();
         world.come_back();
+        CHECK(wait_until([&] { return subscription->available() && publisher->available(); }));
+        CHECK(all_confirmed(publish(*publisher, numbered(service, 3))));
+        CHECK(collect(*subscription, 3).size() == 3);
     }
 }
 

@@ -3,15 +3,13 @@
 
 #include "ports/transport.hpp"
 
+#include <skald/testing/wait_until.hpp>
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
-#include <functional>
 #include <map>
-#include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -21,6 +19,7 @@ namespace skald::test {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 using ports::publish_status;
+using testing::wait_until;
 
 /// Longer than anything takes on a busy machine: only a failure waits for it.
 inline constexpr auto patience = 20s;
@@ -88,20 +87,6 @@ inline core::header_list in_order_of_name(core::header_list headers)
 {
     std::ranges::sort(headers);
     return headers;
-}
-
-/// Whether it becomes true within `bound`.
-inline bool eventually(std::function<bool()> const& is_true, std::chrono::milliseconds bound = patience)
-{
-    std::mutex mutex;
-    std::condition_variable nobody_notifies;
-    std::unique_lock lock{mutex};
-    auto const until = clock::now() + bound;
-    while (!is_true()) {
-        if (clock::now() >= until) return false;
-        nobody_notifies.wait_for(lock, 5ms);
-    }
-    return true;
 }
 
 /// Takes until there are `count`, or until `patience` is over.

@@ -103,14 +103,14 @@ TEST_CASE("a queue that changes while the service runs is trouble that is logged
     auto const subscription = world.transport().subscribe(service, 1);
     operator_hands hands;
     world.go_down();
-    REQUIRE(eventually([&] { return !subscription->available(); }));
+    REQUIRE(wait_until([&] { return !subscription->available(); }));
     hands.delete_queue(queue_name(service));
     hands.declare_queue(queue_name(service));
     world.come_back();
-    CHECK(eventually([&] { return subscription->trouble().find("PRECONDITION_FAILED") != std::string::npos; }));
+    CHECK(wait_until([&] { return subscription->trouble().find("PRECONDITION_FAILED") != std::string::npos; }));
     CHECK(world.log().has("error test broker.topology_mismatch"));
     hands.delete_queue(queue_name(service));
-    CHECK(eventually([&] { return subscription->available(); }));
+    CHECK(wait_until([&] { return subscription->available(); }));
 }
 
 TEST_CASE("a queue that is deleted under its consumer is declared again, and it goes on")
@@ -124,12 +124,12 @@ TEST_CASE("a queue that is deleted under its consumer is declared again, and it 
         REQUIRE(all_confirmed(publish(*publisher, numbered(service, 1))));
         auto const before = collect(*subscription, 1);
         hands.delete_queue(queue);
-        CHECK(eventually([&] { return world.log().has("cancelled the consumer of `" + queue + "`"); }));
+        CHECK(wait_until([&] { return world.log().has("cancelled the consumer of `" + queue + "`"); }));
         ack_all(*subscription, before);  // of a generation that is over
-        CHECK(eventually([&] { return subscription->available(); }));
+        CHECK(wait_until([&] { return subscription->available(); }));
         auto const sent = message_for(service, random_name("again-"));
-        CHECK(eventually([&] { return publish(*publisher, batch({sent}))[0].status == publish_status::confirmed; }));
-        CHECK(eventually([&] { return collect_ids(*subscription, 1).contains(sent.id); }));
+        CHECK(wait_until([&] { return publish(*publisher, batch({sent}))[0].status == publish_status::confirmed; }));
+        CHECK(wait_until([&] { return collect_ids(*subscription, 1).contains(sent.id); }));
     }
 }
 
@@ -149,7 +149,7 @@ TEST_CASE("confirms that do not come leave every message unresolved within the d
         CHECK(one.reason.find("not confirmed in time") != std::string::npos);
     }
     world.proxy().hold_answers(false);
-    CHECK(eventually([&] { return publisher->available(); }));
+    CHECK(wait_until([&] { return publisher->available(); }));
     CHECK(all_confirmed(publish(*publisher, numbered(service, 1, "next"))));
     CHECK(collect_ids(*subscription, 11).size() == 11);  // unresolved is not "did not arrive"
 }
@@ -170,7 +170,7 @@ TEST_CASE("publish returns about at its deadline though the socket takes no more
     REQUIRE(receipts.size() == 40);
     for (auto const& one : receipts) CHECK(one.status == publish_status::unresolved);
     world.proxy().hold_requests(false);
-    CHECK(eventually([&] { return publisher->available(); }));
+    CHECK(wait_until([&] { return publisher->available(); }));
 }
 
 TEST_CASE("what a full queue rejects is nacked, and what it took is confirmed")
@@ -201,15 +201,15 @@ TEST_CASE("a connection that is reset in the middle leaves what was outstanding 
     world.proxy().hold_answers(true);
     auto const requested = world.proxy().bytes_requested();
     auto receipts = std::async(std::launch::async, [&] { return publish(*publisher, numbered(service, 3)); });
-    REQUIRE(eventually([&] { return world.proxy().bytes_requested() > requested; }));
+    REQUIRE(wait_until([&] { return world.proxy().bytes_requested() > requested; }));
     auto const took = duration_of([&] {
         world.proxy().hold_answers(false);
         world.proxy().cut_once();
         for (auto const& one : receipts.get()) CHECK(one.status != publish_status::returned);
     });
     CHECK(took < patience / 2);
-    CHECK(eventually([&] { return publisher->available(); }));
-    CHECK(eventually([&] { return subscription->available(); }));
+    CHECK(wait_until([&] { return publisher->available(); }));
+    CHECK(wait_until([&] { return subscription->available(); }));
 }
 
 TEST_CASE("a broker that falls silent is noticed by its missing heartbeats")
@@ -221,14 +221,14 @@ TEST_CASE("a broker that falls silent is noticed by its missing heartbeats")
     auto const subscription = transport.subscribe(world.service(), 1);
     auto const publisher = transport.open_publisher();
     world.proxy().hold_answers(true);
-    CHECK(eventually([&] { return !subscription->available(); }));
+    CHECK(wait_until([&] { return !subscription->available(); }));
     CHECK(subscription->trouble().find("heartbeat") != std::string::npos);
-    CHECK(eventually([&] {
+    CHECK(wait_until([&] {
         publisher->tend();
         return publisher->trouble().find("heartbeat") != std::string::npos;
     }));
     world.proxy().hold_answers(false);
-    CHECK(eventually([&] { return subscription->available() && publisher->available(); }));
+    CHECK(wait_until([&] { return subscription->available() && publisher->available(); }));
 }
 
 TEST_CASE("heartbeats keep an idle connection alive")
@@ -241,7 +241,7 @@ TEST_CASE("heartbeats keep an idle connection alive")
     auto const idle_from = world.proxy().bytes_requested();
     constexpr std::uint64_t heartbeat_bytes = 8;
     // The broker gives up a client after two missed ones.
-    CHECK(eventually([&] { return world.proxy().bytes_requested() >= idle_from + 4 * heartbeat_bytes; }));
+    CHECK(wait_until([&] { return world.proxy().bytes_requested() >= idle_from + 4 * heartbeat_bytes; }));
     CHECK(subscription->available());
     CHECK_FALSE(world.log().has("broker.lost"));
 }
@@ -330,7 +330,7 @@ TEST_CASE("headers nested deep are a problem, not a crash, and nothing behind th
             hands.messages_in(queue_name(service));  // so that they have arrived before the connection ends
         }};
         std::map<std::string, std::string> problems;  // by body
-        CHECK(eventually([&] {
+        CHECK(wait_until([&] {
             for (auto const& one : subscription->take(10, 100ms)) {
                 problems[one.message.body] = one.problem;
                 subscription->ack(one.tag);
@@ -343,9 +343,9 @@ TEST_CASE("headers nested deep are a problem, not a crash, and nothing behind th
         bool const is_readable = problems.contains("deep");
         CHECK((depth > 100 || is_readable));
         if (is_readable) CHECK(problems["deep"].find("`deep`") != std::string::npos);
-        else CHECK(eventually([&] { return operator_hands{}.messages_in(queue_name(service) + ".parked") == 1; }));
+        else CHECK(wait_until([&] { return operator_hands{}.messages_in(queue_name(service) + ".parked") == 1; }));
     }
-    CHECK(eventually([&] { return subscription->available(); }));
+    CHECK(wait_until([&] { return subscription->available(); }));
 }
 
 TEST_CASE("a message whose headers just fit into a frame survives what the broker adds when it delivers it again")

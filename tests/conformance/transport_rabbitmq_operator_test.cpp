@@ -99,7 +99,7 @@ TEST_CASE("under a memory alarm publish returns in time, nothing is lost, consum
     CHECK(collect_ids(*subscription, 5).size() == 5);
 
     alarm.end();
-    CHECK(eventually([&] { return publisher->available(); }));
+    CHECK(wait_until([&] { return publisher->available(); }));
     CHECK(all_confirmed(publish(*publisher, numbered(service, 1, "after-"))));
 }
 
@@ -117,7 +117,7 @@ TEST_CASE("a publisher that is idle learns of an alarm and of its end")
     CHECK(publisher->trouble().find("blocked") != std::string::npos);
     CHECK(world.log().has("warning test broker.blocked"));
     alarm.end();
-    CHECK(eventually([&] { return publisher->available(); }));
+    CHECK(wait_until([&] { return publisher->available(); }));
     CHECK(world.log().has("info test broker.unblocked"));
     // The connection was kept, so the message that was on its way arrived after all.
     CHECK_FALSE(world.log().has("broker.lost"));
@@ -137,12 +137,12 @@ TEST_CASE("connections that the broker closes are made again, and nothing acked 
     subscription->ack(deliveries[0].tag);
 
     REQUIRE(control("close_all_connections --vhost " + vhost.name() + " maintenance"));
-    CHECK(eventually([&] { return world.log().has("CONNECTION_FORCED"); }));
-    CHECK(eventually([&] { return subscription->available(); }));
+    CHECK(wait_until([&] { return world.log().has("CONNECTION_FORCED"); }));
+    CHECK(wait_until([&] { return subscription->available(); }));
     subscription->ack(deliveries[1].tag);  // of the connection that was closed
     CHECK(collect_ids(*subscription, 1) == std::set<std::string>{deliveries[1].message.id});
 
-    CHECK(eventually([&] { return publisher->available(); }));
+    CHECK(wait_until([&] { return publisher->available(); }));
     CHECK(all_confirmed(publish(*publisher, numbered(service, 1, "after-"))));
     CHECK(collect_ids(*subscription, 1) == std::set<std::string>{"after-0"});
 }
@@ -159,7 +159,7 @@ TEST_CASE("an exchange that is deleted under a publisher leaves its messages unr
         CHECK(one.status == publish_status::unresolved);
         CHECK(one.reason.find("NOT_FOUND") != std::string::npos);
     }
-    CHECK(eventually([&] { return publisher->available(); }));
+    CHECK(wait_until([&] { return publisher->available(); }));
     auto const subscription = world.transport().subscribe(service, 1);
     CHECK(all_confirmed(publish(*publisher, numbered(service, 3))));
 }
@@ -174,7 +174,7 @@ TEST_CASE("of the nodes in the URL whichever answers is taken")
     auto const service = world.service();
     auto const subscription = transport.subscribe(service, 1);
     auto const publisher = transport.open_publisher();
-    REQUIRE(eventually([&] { return publisher->available(); }));
+    REQUIRE(wait_until([&] { return publisher->available(); }));
     CHECK(all_confirmed(publish(*publisher, numbered(service, 1))));
     CHECK(collect(*subscription, 1).size() == 1);
 }

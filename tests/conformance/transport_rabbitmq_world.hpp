@@ -9,19 +9,15 @@
 #include "rabbitmq/connection.hpp"
 #include "rabbitmq/rabbitmq_transport.hpp"
 #include "rabbitmq/topology.hpp"
+#include "support/required.hpp"
 
-#include <cstdlib>
 #include <random>
-#include <stdexcept>
 
 namespace skald::test {
 
-/// The broker to test with. Throws if there is none: a test that silently did nothing would count as passed.
 inline rabbitmq::address test_broker()
 {
-    char const* const url = std::getenv("AMQP_URL");
-    if (!url) throw std::runtime_error{"AMQP_URL is not set: these tests need a RabbitMQ (scripts/stack.sh up DIR)"};
-    return rabbitmq::parse_url(url);
+    return rabbitmq::parse_url(required("AMQP_URL"));
 }
 
 inline std::string url_of(rabbitmq::address const& where)

@@ -41,7 +41,7 @@ void customer::run(std::stop_token const& stop)
 
 heard customer::ask(std::uint16_t port) const
 try {
-    testing::raw_client client{port};
+    test::raw_client client{port};
     timeval const patience{.tv_sec = 1, .tv_usec = 500'000};
     ::setsockopt(client.handle(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     auto const answer =

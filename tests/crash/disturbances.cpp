@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 void run::send_malformed()
 {
-    testing::raw_message odd;
+    test::raw_message odd;
     odd.destination = "payments";
     odd.set_type("charge-payment");
     odd.set_id("malformed " + key_);
@@ -31,7 +31,7 @@ void run::disturb()
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") !=
             "0") {
         // The claim waits for this transaction, and must give up waiting before it ends.
-        was_disturbed_ = testing::eventually(
+        was_disturbed_ = testing::wait_until(
             [&] {
                 shop_.look_after();
                 return value(payments, "SELECT count(*) FROM skald.outbox WHERE idempotency_key = '" + key_ +
@@ -130,7 +130,7 @@ void run::come_late()
 
 void run::send_made_up(std::string const& step, std::string const& direction, std::string const& deadline)
 {
-    testing::raw_message message;
+    test::raw_message message;
     message.destination = "payments";
     message.set_type("charge-payment");
     message.set_id(key_ + ':' + step);

@@ -121,10 +121,10 @@ private:
     // What came late, after its run was judged, must not have changed anything.
     void judge_all(shop_world& shop)
     {
-        bool const acked = testing::eventually(
+        bool const acked = testing::wait_until(
             [&] {
                 auto const queues =
-                    testing::rabbitmqctl("-q list_queues --no-table-headers -p " + shop.vhost() + " messages name");
+                    test::rabbitmqctl("-q list_queues --no-table-headers -p " + shop.vhost() + " messages name");
                 std::istringstream lines{queues};
                 for (std::string line; std::getline(lines, line);)
                     if (line.find("\tskald.") != std::string::npos && !line.starts_with("0\t")) return false;

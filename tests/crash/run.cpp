@@ -78,6 +78,7 @@ void run::prepare()
 
 bool run::wait_for(bool (run::*condition)(), std::chrono::milliseconds longest)
 {
+    // Between two looks: what the services do tells nobody here when it is done.
     for (auto const until = clock::now() + longest; clock::now() < until; std::this_thread::sleep_for(tick)) {
         shop_.look_after();
         disturb();

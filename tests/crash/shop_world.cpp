@@ -67,13 +67,13 @@ std::vector<std::string> arguments(std::size_t service, std::uint16_t port)
     return {"--listen", "127.0.0.1:" + std::to_string(port)};
 }
 
-void add_armament(testing::environment& variables, armament const& arms)
+void add_armament(test::environment& variables, armament const& arms)
 {
     variables["SKALD_FAILPOINTS"] = '@' + arms.program();
     variables["SKALD_FAILPOINT_TRACE"] = arms.trace();
 }
 
-std::string words_for(testing::ending const& how)
+std::string words_for(test::ending const& how)
 {
     return "ended with " +
            (how.signal ? "signal " + std::to_string(*how.signal) : "code " + std::to_string(how.code.value_or(-1)));
@@ -125,23 +125,22 @@ bool armament::sprang() const
 }
 
 shop_world::shop_world(std::string const& mutant)
-    : mutant_{mutant}, broker_{testing::required("AMQP_URL")}, port_{find_free_port()}, standin_port_{find_free_port()}
+    : mutant_{mutant}, broker_{test::required("AMQP_URL")}, port_{find_free_port()}, standin_port_{find_free_port()}
 {
-    broker_.vhost = "crash-" + testing::random_word();
-    testing::rabbitmqctl("add_vhost " + broker_.vhost);
-    testing::rabbitmqctl("set_permissions -p " + broker_.vhost + ' ' + broker_.user + " '.*' '.*' '.*'");
-    hands_ = std::make_unique<testing::amqp_hands>(broker_);
+    broker_.vhost = "crash-" + test::random_word();
+    test::rabbitmqctl("add_vhost " + broker_.vhost);
+    test::rabbitmqctl("set_permissions -p " + broker_.vhost + ' ' + broker_.user + " '.*' '.*' '.*'");
+    hands_ = std::make_unique<test::amqp_hands>(broker_);
     hands_->capture_everything();
     for (auto& one : arms_) one = std::make_unique<armament>();
     for (std::size_t i = 0; i < services.size(); ++i) {
-        databases_[i] = std::make_unique<testing::fresh_database>("crash_" + std::string{services[i]});
-        processes_[i] =
-            std::make_unique<testing::service_process>(programs[i], arguments(i, port_), variables(i, true));
+        databases_[i] = std::make_unique<test::fresh_database>("crash_" + std::string{services[i]});
+        processes_[i] = std::make_unique<test::service_process>(programs[i], arguments(i, port_), variables(i, true));
         standins_[i] =
-            std::make_unique<testing::service_process>(programs[i], arguments(i, standin_port_), variables(i, false));
+            std::make_unique<test::service_process>(programs[i], arguments(i, standin_port_), variables(i, false));
         processes_[i]->start();
     }
-    if (!testing::eventually([&] { return look_after(); }))
+    if (!testing::wait_until([&] { return look_after(); }))
         throw std::runtime_error{"the shop does not open:\n" + logs()};
 }
 
@@ -149,31 +148,31 @@ shop_world::~shop_world()
 {
     try {
         for (auto& process : processes_) process->kill(SIGKILL);
-        testing::rabbitmqctl("delete_vhost " + broker_.vhost);
+        test::rabbitmqctl("delete_vhost " + broker_.vhost);
     }
     catch (std::exception const& error) {
         std::fprintf(stderr, "the virtual host %s stays behind: %s\n", broker_.vhost.c_str(), error.what());
     }
 }
 
-testing::environment shop_world::variables(std::size_t service, bool armed) const
+test::environment shop_world::variables(std::size_t service, bool armed) const
 {
-    testing::environment made{{"DATABASE_URL", databases_[service]->url()},
-                              {"AMQP_URL", broker_.url()},
-                              {"PATH", "/usr/bin:/bin"},
-                              {"SKALD_LOCK_TIMEOUT_MS", "1000"},
-                              // Which deliveries come together is chance, and the points that are passed with it.
-                              {"SKALD_BATCH_MAX", "1"},
-                              {"SKALD_HEAD_START_MS", "1000"},  // a message that is lost from memory comes that late
-                              {"SKALD_SWEEP_SECONDS", "1"}};
+    test::environment made{{"DATABASE_URL", databases_[service]->url()},
+                           {"AMQP_URL", broker_.url()},
+                           {"PATH", "/usr/bin:/bin"},
+                           {"SKALD_LOCK_TIMEOUT_MS", "1000"},
+                           // Which deliveries come together is chance, and the points that are passed with it.
+                           {"SKALD_BATCH_MAX", "1"},
+                           {"SKALD_HEAD_START_MS", "1000"},  // a message that is lost from memory comes that late
+                           {"SKALD_SWEEP_SECONDS", "1"}};
     if (!mutant_.empty()) made["SKALD_MUTANT"] = mutant_;
     if (armed) add_armament(made, *arms_[service]);
     return made;
 }
 
-testing::environment shop_world::operator_variables(std::size_t service, bool armed) const
+test::environment shop_world::operator_variables(std::size_t service, bool armed) const
 {
-    testing::environment made{{"DATABASE_URL", databases_[service]->url()}, {"PATH", "/usr/bin:/bin"}};
+    test::environment made{{"DATABASE_URL", databases_[service]->url()}, {"PATH", "/usr/bin:/bin"}};
     if (!mutant_.empty()) made["SKALD_MUTANT"] = mutant_;
     if (armed) add_armament(made, *arms_[the_operator]);
     return made;
@@ -226,16 +225,16 @@ void shop_world::start_standin(std::size_t i)
 void shop_world::operate(std::size_t service, std::vector<std::string> const& words)
 {
     constexpr int tries_max = 3;
-    testing::service_process tool{SKALD_TOOL, words, operator_variables(service, true)};
-    testing::service_process other{SKALD_TOOL, words, operator_variables(service, false)};
+    test::service_process tool{SKALD_TOOL, words, operator_variables(service, true)};
+    test::service_process other{SKALD_TOOL, words, operator_variables(service, false)};
     tool.start();
     while (tool.is_running()) {
-        std::this_thread::sleep_for(2ms);
+        std::this_thread::sleep_for(2ms);  // between two looks: a process that is stopped tells nobody
         if (!is_stopped(tool.pid())) continue;
         happened_ += "operator stopped; ";
         auto const until = clock::now() + stop_for;
         other.run();
-        std::this_thread::sleep_until(until);
+        std::this_thread::sleep_until(until);  // the disturbance itself
         tool.kill(SIGCONT);
     }
     auto how = tool.wait();
@@ -253,7 +252,7 @@ void shop_world::set_lanes(std::size_t service, unsigned lanes)
     processes_[service]->set_variable("SKALD_BATCH_MAX", lanes == usual_lanes ? "1" : "32");
     processes_[service]->kill(SIGKILL);
     processes_[service]->wait();
-    if (!testing::eventually([&] { return look_after(); }))
+    if (!testing::wait_until([&] { return look_after(); }))
         throw std::runtime_error{"the shop does not open again:\n" + logs()};
 }
 

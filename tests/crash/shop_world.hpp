@@ -66,8 +66,8 @@ public:
     shop_world(shop_world const&) = delete;
     shop_world& operator=(shop_world const&) = delete;
 
-    testing::fresh_database& database(std::size_t service) { return *databases_[service]; }
-    testing::amqp_hands& hands() { return *hands_; }
+    test::fresh_database& database(std::size_t service) { return *databases_[service]; }
+    test::amqp_hands& hands() { return *hands_; }
     std::uint16_t port() const { return port_; }
     std::uint16_t standin_port() const { return standin_port_; }
     std::string const& vhost() const { return broker_.vhost; }
@@ -100,18 +100,18 @@ private:
 
     void look_after(std::size_t service);
     void start_standin(std::size_t service);
-    testing::environment variables(std::size_t service, bool armed) const;
-    testing::environment operator_variables(std::size_t service, bool armed) const;
+    test::environment variables(std::size_t service, bool armed) const;
+    test::environment operator_variables(std::size_t service, bool armed) const;
 
     std::string mutant_;
-    testing::amqp_place broker_;
-    std::array<std::unique_ptr<testing::fresh_database>, services.size()> databases_;
+    test::amqp_place broker_;
+    std::array<std::unique_ptr<test::fresh_database>, services.size()> databases_;
     std::array<std::unique_ptr<armament>, places.size()> arms_;
-    std::array<std::unique_ptr<testing::service_process>, services.size()> processes_, standins_;
+    std::array<std::unique_ptr<test::service_process>, services.size()> processes_, standins_;
     std::array<std::optional<clock::time_point>, services.size()> stopped_;
     std::array<bool, services.size()> is_up_{};
     std::array<unsigned, services.size()> lanes_{usual_lanes, usual_lanes, usual_lanes};
-    std::unique_ptr<testing::amqp_hands> hands_;
+    std::unique_ptr<test::amqp_hands> hands_;
     std::uint16_t port_{}, standin_port_{};
     std::string happened_;
 };

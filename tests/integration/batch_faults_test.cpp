@@ -175,7 +175,7 @@ TEST_CASE("two batches that take the same rows in opposite order both come to th
         note(ctx, "pack:" + p.id);
         // The first eight go up the shelves, the others down.
         ctx.sql("UPDATE shelf SET n = n + 1 WHERE id = $1", p.weight <= 8 ? p.weight : 17 - p.weight);
-        ctx.sql("SELECT pg_sleep(0.002)");
+        ctx.sql("SELECT pg_sleep(0.002)");  // so that the two meet in the middle
         return skald::done();
     };
     d.start_all(16);

@@ -2,8 +2,9 @@
 // one that is milliseconds away.
 #include "http/entry.hpp"
 #include "postgres/postgres_store.hpp"
-#include "support/eventually.hpp"
 #include "support/stepped_shop.hpp"
+
+#include <skald/testing/wait_until.hpp>
 
 #include <doctest/doctest.h>
 
@@ -166,7 +167,7 @@ TEST_CASE("a deadline that passes while the claim waits counts: it is read behin
     running.exec("SELECT * FROM skald.claim(ARRAY[''], ARRAY['k'], ARRAY['pay'], ARRAY[sha256('{}')])");
     auto const soon = db.one("SELECT clock_timestamp() + interval '50 ms'");
     auto waiting = std::async(std::launch::async, [&] { return claim(db, "pay", "'" + soon + "'"); });
-    REQUIRE(skald::testing::eventually([&] { return db.one("SELECT clock_timestamp() > '" + soon + "'") == "t"; }));
+    REQUIRE(skald::testing::wait_until([&] { return db.one("SELECT clock_timestamp() > '" + soon + "'") == "t"; }));
     running.abort();
     CHECK(waiting.get() == "cancelled true deadline deadline passed");
 }
@@ -264,7 +265,7 @@ TEST_CASE("a step whose deadline comes during its backoff is tried at the deadli
     errands e{{.attempts_max = 100, .first = 2h, .longest = 2h, .deadline = 50ms}, breaks};
     REQUIRE(e.saga_status("k") == "running");
     CHECK(e.waiting(due_at_deadline) == "t");
-    REQUIRE(skald::testing::eventually([&] {
+    REQUIRE(skald::testing::wait_until([&] {
         e.run();
         return e.saga_status("k") == "compensated";
     }));
@@ -276,7 +277,7 @@ TEST_CASE("a snooze is cut short by the deadline as well")
 {
     errands e{{.deadline = 50ms}, [] { return skald::snooze(2h); }};
     CHECK(e.waiting(due_at_deadline) == "t");
-    REQUIRE(skald::testing::eventually([&] {
+    REQUIRE(skald::testing::wait_until([&] {
         e.run();
         return e.saga_status("k") == "compensated";
     }));
@@ -294,7 +295,7 @@ TEST_CASE("a step that breaks, and whose deadline has passed while it ran, goes 
            "jsonb_build_object('x-step-deadline', skald.instant(clock_timestamp() + interval '2 s'))");
     auto const deadline = e.waiting("headers->>'x-step-deadline'");
     wait = [&] {
-        REQUIRE(skald::testing::eventually([&] { return db.one("SELECT clock_timestamp() > '" + deadline + "'") == "t"; }));
+        REQUIRE(skald::testing::wait_until([&] { return db.one("SELECT clock_timestamp() > '" + deadline + "'") == "t"; }));
     };
     e.run();
     CHECK(e.saga_status("k") == "compensated");

@@ -1,7 +1,5 @@
 // The guard at the HTTP entry, without HTTP: one request, one transaction, one answer for each key.
-#include "http/entry.hpp"
-#include "support/database.hpp"
-#include "support/doubtful_store.hpp"
+#include "support/front_door.hpp"
 #include "support/session.hpp"
 
 #include "examples/order_saga/order_saga.hpp"
@@ -14,92 +12,12 @@
 #include <latch>
 
 using namespace skald;
-using namespace std::chrono_literals;
+using test::front_door;
+using test::post;
+using test::text_of;
+using test::value_of;
 
 namespace {
-
-http::request post(std::string const& key, std::string const& body = "{}", std::string const& target = "/orders")
-{
-    http::request r;
-    r.method = "POST";
-    r.target = target;
-    r.path = target.substr(0, target.find('?'));
-    r.query = target.find('?') == std::string::npos ? "" : target.substr(target.find('?') + 1);
-    r.headers = {{"Idempotency-Key", key}};
-    r.body = body;
-    return r;
-}
-
-// The entry of one service over a store that can lose its connection at COMMIT.
-class front_door
-{
-public:
-    /// Replays come from the database; with `kept_bytes` of room for answers, from memory where they can.
-    explicit front_door(std::size_t kept_bytes = 0) : known_{.answered = http::kept_answers{{kept_bytes, 1h}}}
-    {
-        db.run("CREATE TABLE effect (n int)");
-    }
-
-    http::response answer(http::request const& r, http::entry_handler const& handle, std::string const& scope = "")
-    {
-        http::entry lane{"orders", store, known_, backlog_, out_, log_};
-        return lane.answer(r, route(handle), scope).answer;
-    }
-
-    http::entry_route route(http::entry_handler const& handle) const { return {"POST", "/orders", key, handle}; }
-
-    /// Answered by another process, with a connection of its own.
-    http::response answer_apart(http::request const& r, http::entry_handler const& handle)
-    {
-        test::doubtful_store other{db.url()};
-        http::known_requests apart;
-        return http::entry{"orders", other, apart, backlog_, out_, log_}.answer(r, route(handle), "").answer;
-    }
-
-    /// A handler that leaves an effect and gives this answer.
-    http::entry_handler giving(http::response given)
-    {
-        return [this, given](http::request_context& ctx) {
-            ++runs;
-            ctx.sql("INSERT INTO effect VALUES (1)");
-            return given;
-        };
-    }
-
-    std::string effects() const { return db.one("SELECT count(*) FROM effect"); }
-    std::string records() const
-    {
-        return db.rows("SELECT (SELECT count(*) FROM skald.idempotency), (SELECT count(*) FROM skald.response), "
-                       "(SELECT count(*) FROM skald.saga), (SELECT count(*) FROM skald.outbox)");
-    }
-
-    test::database const db;
-    test::doubtful_store store{db.url()};
-    int runs{};
-    http::idempotency key{http::idempotency::required};
-
-private:
-    http::known_requests known_;
-    runtime::backlog backlog_;
-    runtime::outbound out_;
-    core::silent_logger log_;
-};
-
-std::string value_of(http::response const& answer, std::string const& name)
-{
-    for (auto const& [header, value] : answer.headers)
-        if (header == name) return value;
-    return "";
-}
-
-// Everything that goes back to the client, but for the mark of a replay.
-std::string text_of(http::response answer)
-{
-    std::erase_if(answer.headers, [](auto const& h) { return h.first == "Idempotency-Replayed"; });
-    std::string text = std::to_string(answer.status) + ' ' + answer.content_type + '\n';
-    for (auto const& [name, value] : answer.headers) text += name + ": " + value + '\n';
-    return text + '\n' + answer.body;
-}
 
 void check_replayed_as_given(http::response const& given)
 {
@@ -237,76 +155,6 @@ TEST_CASE("the same key in two scopes is two requests")
     CHECK(door.runs == 2);
 }
 
-TEST_CASE("what was answered here is answered from memory: to the same request in the same scope, and 422 to another")
-{
-    front_door door{1'000'000};
-    auto const handle = door.giving({201, "text/plain", {{"Location", "/x"}}, "made"});
-    auto const first = door.answer(post("k"), handle);
-    door.db.run("TRUNCATE skald.idempotency, skald.response");  // so that the database knows nothing of it
-    auto const again = door.answer(post("k"), handle);
-    CHECK(text_of(again) == text_of(first));
-    CHECK(value_of(again, "Idempotency-Replayed") == "true");
-    CHECK(door.answer(post("k", "{ }"), handle).status == 422);
-    CHECK(door.runs == 1);
-
-    CHECK(value_of(door.answer(post("k"), handle, "other scope"), "Idempotency-Replayed").empty());
-    CHECK(door.runs == 2);
-}
-
-TEST_CASE("what another process answered is found in the database, and then answered from memory too")
-{
-    front_door door{1'000'000};
-    auto const handle = door.giving({201, "text/plain", {}, "made"});
-    auto const first = door.answer_apart(post("k"), handle);
-    CHECK(text_of(door.answer(post("k"), handle)) == text_of(first));
-    door.db.run("TRUNCATE skald.idempotency, skald.response");
-    CHECK(text_of(door.answer(post("k"), handle)) == text_of(first));
-    CHECK(door.runs == 1);
-}
-
-TEST_CASE("the answer to a refused first step, which is stored without the handler's writes, is kept like any other")
-{
-    struct refusing final : compensatable_step<order_saga::order>
-    {
-        outcome execute(step_context&, order_saga::order&) const override { return reject("no"); }
-        void compensate(step_context&, order_saga::order&) const override {}
-    };
-    front_door door{1'000'000};
-    auto const start = [&](http::request_context& ctx) {
-        ++door.runs;
-        ctx.start(order_saga::place_order, refusing{}, order_saga::order{});
-        return http::problem_response(422, "no");
-    };
-    auto const first = door.answer(post("k"), start);
-    door.db.run("TRUNCATE skald.idempotency, skald.response");
-    CHECK(text_of(door.answer(post("k"), start)) == text_of(first));
-    CHECK(door.runs == 1);
-}
-
-TEST_CASE("what was not stored is not answered from memory: a 5xx, a COMMIT that failed, one whose outcome stays unknown")
-{
-    front_door door{1'000'000};
-    auto const good = door.giving({201, "", {}, ""});
-    CHECK(door.answer(post("a"), door.giving({503, "", {}, ""})).status == 503);
-    CHECK(door.answer(post("a"), good).status == 201);
-
-    door.db.run("CREATE TABLE parent (id int PRIMARY KEY); CREATE TABLE child (id int REFERENCES parent DEFERRABLE "
-                "INITIALLY DEFERRED)");
-    CHECK(door.answer(post("b"), [](http::request_context& ctx) -> http::response {
-        ctx.sql("INSERT INTO child VALUES (1)");
-        return {201, "", {}, ""};
-    }).status == 500);
-    CHECK(value_of(door.answer(post("b"), good), "Idempotency-Replayed").empty());
-
-    auto const unknown = door.answer(post("c"), [&](http::request_context&) -> http::response {
-        door.store.next = test::doubtful_store::loses::the_commit;  // each time it is tried
-        return {201, "", {}, ""};
-    });
-    CHECK(unknown.status == 503);
-    CHECK(value_of(door.answer(post("c"), good), "Idempotency-Replayed").empty());
-    CHECK(door.effects() == "3");
-}
-
 TEST_CASE("G4: a request whose key is being served is answered with 409 from the lock, before the first one ends")
 {
     front_door door;
@@ -370,7 +218,8 @@ TEST_CASE("G10, G18: a COMMIT in doubt is asked for through the guard: one effec
     }
 }
 
-TEST_CASE("a COMMIT that stays in doubt is told as unknown, with when to ask again, and then the same key hears the truth")
+TEST_CASE(
+    "a COMMIT that stays in doubt is told as unknown, with when to ask again, and then the same key hears the truth")
 {
     front_door door;
     auto const unknown = door.answer(post("k"), [&](http::request_context& ctx) -> http::response {

@@ -3,12 +3,13 @@
 
 #include <string>
 
-#include "support/eventually.hpp"
+#include <skald/testing/wait_until.hpp>
+
 #include "support/live_server.hpp"
 
-using namespace skald::http_test;
+using namespace skald::test;
 using skald::http::server_load;
-using skald::testing::eventually;
+using skald::testing::wait_until;
 
 namespace {
 
@@ -28,7 +29,7 @@ void hold_lane(live_server& on, raw_client& client)
 
 bool reaches(live_server& on, server_load const& load)
 {
-    return eventually([&] { return on.service.load() == load; });
+    return wait_until([&] { return on.service.load() == load; });
 }
 
 constexpr phase phases[] = {
@@ -58,19 +59,19 @@ constexpr phase phases[] = {
     {"while a better answer is waited for",
      [](live_server& on, raw_client& client) {
          client.send(get("/wait"));
-         REQUIRE(eventually([&] { return on.service.load().waits == 1; }));
+         REQUIRE(wait_until([&] { return on.service.load().waits == 1; }));
      }},
     {"while a better answer is waited for, with the next request sent",
      [](live_server& on, raw_client& client) {
          client.send(get("/wait"));
-         REQUIRE(eventually([&] { return on.service.load().waits == 1; }));
+         REQUIRE(wait_until([&] { return on.service.load().waits == 1; }));
          client.send(get("/next"));  // which nobody reads yet
      }},
     {"while the answer is written",
      [](live_server& on, raw_client& client) {
          client.send(get("/large"));
-         REQUIRE(eventually([&] { return on.handled == 1; }));
-         REQUIRE(eventually([&] { return client.has_heard(); }));
+         REQUIRE(wait_until([&] { return on.handled == 1; }));
+         REQUIRE(wait_until([&] { return client.has_heard(); }));
      }},
     {"between the answers to pipelined requests",
      [](live_server& on, raw_client& client) {
@@ -134,13 +135,13 @@ TEST_CASE("a place to wait goes to the next as soon as its client has left")
     live_server on{{.lanes = 1, .wait_max = 600s, .waits_max = 1}};
     auto first = on.connect();
     first.send(get("/wait"));
-    REQUIRE(eventually([&] { return on.service.load().waits == 1; }));
+    REQUIRE(wait_until([&] { return on.service.load().waits == 1; }));
     CHECK(on.connect().ask(get("/wait")).body == "not yet");
     first.close();
-    REQUIRE(eventually([&] { return on.service.load().waits == 0; }));
+    REQUIRE(wait_until([&] { return on.service.load().waits == 0; }));
     auto second = on.connect();
     second.send(get("/wait"));
-    REQUIRE(eventually([&] { return on.service.load().waits == 1; }));
+    REQUIRE(wait_until([&] { return on.service.load().waits == 1; }));
     on.ready = true;
     CHECK(second.read_answer().body == "GET /wait ");
 }
@@ -150,10 +151,10 @@ TEST_CASE("who waits and has sent the next request already keeps waiting, and ge
     live_server on{{.lanes = 1, .wait_max = 600s}};
     auto client = on.connect();
     client.send(get("/wait"));
-    REQUIRE(eventually([&] { return on.service.load().waits == 1; }));
+    REQUIRE(wait_until([&] { return on.service.load().waits == 1; }));
     client.send(get("/next"));
     auto const looks = on.handled.load();
-    REQUIRE(eventually([&] { return on.handled >= looks + 2; }));  // so it was asked whether it has left
+    REQUIRE(wait_until([&] { return on.handled >= looks + 2; }));  // so it was asked whether it has left
     CHECK(on.service.load().waits == 1);
     on.ready = true;
     CHECK(client.read_answer().body == "GET /wait ");
@@ -165,7 +166,7 @@ TEST_CASE("who waits and closes its sending half hears how it stands, and what i
     live_server on{{.lanes = 1, .wait_max = 600s}};
     auto client = on.connect();
     client.send(get("/wait"));
-    REQUIRE(eventually([&] { return on.service.load().waits == 1; }));
+    REQUIRE(wait_until([&] { return on.service.load().waits == 1; }));
     client.send(get("/next"));
     client.close_sending();
     CHECK(client.read_answer().body == "not yet");

@@ -21,8 +21,8 @@ struct service
 {
     ~service() { held.let_out(); }
 
-    testing::raw_answer post(std::string const& path, std::string const& key, std::string const& body = "{}",
-                             std::string const& more = {}) const
+    test::raw_answer post(std::string const& path, std::string const& key, std::string const& body = "{}",
+                          std::string const& more = {}) const
     {
         return web.ask("POST", path, "Idempotency-Key: " + key + "\r\n" + more, body);
     }
@@ -45,7 +45,7 @@ struct service
 };
 
 /// The documentation that a problem's type is a link to.
-void check_link(service const& s, testing::raw_answer const& answer)
+void check_link(service const& s, test::raw_answer const& answer)
 {
     CHECK(answer.value_of("Content-Type") == "application/problem+json");
     auto const problem = nlohmann::json::parse(answer.body);

@@ -1,8 +1,9 @@
 // The edge on a real port and a real database: clients that leave, are slow, or ask again, and what is left of them.
 #include "support/descriptors.hpp"
-#include "support/eventually.hpp"
 #include "support/held_handler.hpp"
 #include "support/live_web.hpp"
+
+#include <skald/testing/wait_until.hpp>
 
 #include <doctest/doctest.h>
 
@@ -13,7 +14,7 @@ using namespace skald;
 using namespace skald::test;
 using namespace std::chrono_literals;
 using http::idempotency;
-using testing::eventually;
+using testing::wait_until;
 
 namespace {
 
@@ -43,18 +44,18 @@ struct edge
 {
     ~edge() { held.let_out(); }
 
-    testing::raw_answer ask(std::string const& path, std::string const& k, std::string const& more = {}) const
+    test::raw_answer ask(std::string const& path, std::string const& k, std::string const& more = {}) const
     {
         return web.ask("POST", path, key(k) + more);
     }
-    void hold_lane(testing::raw_client& client, std::string const& k)
+    void hold_lane(test::raw_client& client, std::string const& k)
     {
         client.send(live_web::text("POST", "/held", key(k)));
         held.wait_until_inside();
     }
     bool is_quiet() const
     {
-        return eventually([&] { return web.web->load() == http::server_load{}; });
+        return wait_until([&] { return web.web->load() == http::server_load{}; });
     }
 
     held_handler held;
@@ -65,13 +66,13 @@ struct edge
                  patient(1)};
 };
 
-bool is_replay(testing::raw_answer const& answer)
+bool is_replay(test::raw_answer const& answer)
 {
     return answer.value_of("Idempotency-Replayed") == "true";
 }
 
 /// The answer without what each answer has of its own.
-std::string comparable(testing::raw_answer const& answer)
+std::string comparable(test::raw_answer const& answer)
 {
     auto head = answer.head;
     for (std::string_view const own : {"\r\nDate: ", "\r\nIdempotency-Replayed: "})
@@ -88,7 +89,7 @@ TEST_CASE("a client that leaves before its request is whole has asked nothing, a
     for (auto const size : {request.size() / 2, request.size() - 1}) {
         auto client = on.web.connect();
         client.send(request.substr(0, size));
-        REQUIRE(eventually([&] { return on.web.web->load().connections == 1; }));
+        REQUIRE(wait_until([&] { return on.web.web->load().connections == 1; }));
         client.close();
         CHECK(on.is_quiet());
     }
@@ -105,7 +106,7 @@ TEST_CASE("a client that leaves in the queue, or while it is served, hears the s
         on.hold_lane(served, "first");
         auto queued = on.web.connect();
         queued.send(live_web::text("POST", "/quick", key("second")));
-        REQUIRE(eventually([&] { return on.web.web->load().queued == 1; }));
+        REQUIRE(wait_until([&] { return on.web.web->load().queued == 1; }));
         for (auto* client : {&served, &queued}) resets ? client->reset() : client->close();
         on.held.let_out();
         CHECK(on.is_quiet());
@@ -123,14 +124,14 @@ TEST_CASE("duplicates that leave while they wait give up their places while the 
     edge on;
     auto first = on.web.connect();
     on.hold_lane(first, "k");
-    std::vector<testing::raw_client> waiters;
+    std::vector<test::raw_client> waiters;
     for (int i = 0; i < 10; ++i) {
         waiters.push_back(on.web.connect());
         waiters.back().send(live_web::text("POST", "/held", key("k") + "Prefer: wait=600\r\n"));
     }
-    REQUIRE(eventually([&] { return on.web.web->load().waits == 10; }));
+    REQUIRE(wait_until([&] { return on.web.web->load().waits == 10; }));
     for (std::size_t i = 1; i < waiters.size(); ++i) i % 2 == 0 ? waiters[i].reset() : waiters[i].close();
-    CHECK(eventually([&] { return on.web.web->load().waits == 1; }));
+    CHECK(wait_until([&] { return on.web.web->load().waits == 1; }));
     CHECK(on.web.web->load().lanes_busy == 1);
     on.held.let_out();
     CHECK(first.read_answer().status == 201);
@@ -144,9 +145,9 @@ TEST_CASE("a client that leaves while its answer is written hears it whole when 
     {
         auto const address = on.web.web->address();
         auto const port = static_cast<std::uint16_t>(std::stoul(address.substr(address.rfind(':') + 1)));
-        testing::raw_client client{port, 4096};
+        test::raw_client client{port, 4096};
         client.send(live_web::text("POST", "/large", key("k")));
-        REQUIRE(eventually([&] { return client.has_heard(); }));
+        REQUIRE(wait_until([&] { return client.has_heard(); }));
         client.reset();
     }
     CHECK(on.is_quiet());
@@ -176,15 +177,15 @@ TEST_CASE("a client that leaves between pipelined requests finds each of them do
 TEST_CASE("clients that dribble hold neither a lane nor a transaction, and are served when they are done")
 {
     constexpr int slow_count = 300;
-    testing::need_descriptors(2 * slow_count + 200);
+    test::need_descriptors(2 * slow_count + 200);
     edge on;
-    std::vector<testing::raw_client> slow;
+    std::vector<test::raw_client> slow;
     for (int i = 0; i < slow_count; ++i) {
         auto const request = live_web::text("POST", "/quick", key("slow-" + std::to_string(i)), "{}");
         slow.push_back(on.web.connect());
         slow.back().send(request.substr(0, request.size() - (i % 2 == 0 ? 1 : 10)));  // in the body; in the head
     }
-    REQUIRE(eventually([&] { return on.web.web->load().connections == slow_count; }));
+    REQUIRE(wait_until([&] { return on.web.web->load().connections == slow_count; }));
     for (int i = 0; i < 20; ++i) CHECK(on.ask("/quick", "good-" + std::to_string(i)).status == 201);
     CHECK(on.web.web->load().lanes_busy == 0);
     CHECK(on.web.web->load().queued == 0);

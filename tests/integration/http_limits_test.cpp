@@ -6,11 +6,12 @@
 #include <thread>
 #include <vector>
 
-#include "support/eventually.hpp"
+#include <skald/testing/wait_until.hpp>
+
 #include "support/live_server.hpp"
 
-using namespace skald::http_test;
-using skald::testing::eventually;
+using namespace skald::test;
+using skald::testing::wait_until;
 
 namespace {
 
@@ -41,7 +42,7 @@ TEST_CASE("one address has its number of connections, beyond it is told 429, and
     CHECK(raw_client{on.service.port(), 0, another_address}.ask(get("/")).status == 200);
 
     first.close();
-    CHECK_MESSAGE(eventually([&] { return on.connect().ask(get("/")).status == 200; }), "there is room again");
+    CHECK_MESSAGE(wait_until([&] { return on.connect().ask(get("/")).status == 200; }), "there is room again");
 }
 
 TEST_CASE("by default one address may have all connections, for a proxy is one")
@@ -114,7 +115,7 @@ TEST_CASE("the queue has its number of places, and with none a free lane still t
     on.held.wait_for(1);
     std::array<raw_client, 2> queued{on.connect(), on.connect()};
     for (auto& client : queued) client.send(get("/queued"));
-    REQUIRE(eventually([&] { return on.service.load().queued == 2; }));
+    REQUIRE(wait_until([&] { return on.service.load().queued == 2; }));
     CHECK(on.connect().ask(get("/beyond")).status == 503);
     on.held.open();
     for (auto& client : queued) CHECK(client.read_answer().status == 200);
@@ -142,7 +143,7 @@ TEST_CASE("an answer that is read late but in time is read whole, and nobody els
     live_server on{{.write_time = 600s}};
     auto slow = on.connect(4096);
     slow.send(get("/large"));
-    REQUIRE(eventually([&] { return on.handled == 1; }));
+    REQUIRE(wait_until([&] { return on.handled == 1; }));
     auto quick = on.connect();
     CHECK(quick.ask(get("/large")).body.size() == 32 * 1024 * 1024);
     CHECK(slow.read_answer().body.size() == 32 * 1024 * 1024);

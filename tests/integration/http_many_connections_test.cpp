@@ -11,14 +11,15 @@
 
 #include <sys/wait.h>
 
+#include <skald/testing/wait_until.hpp>
+
 #include "support/descriptors.hpp"
-#include "support/eventually.hpp"
 #include "support/live_server.hpp"
 
-using namespace skald::http_test;
+using namespace skald::test;
 using skald::http::server_load;
-using skald::testing::eventually;
-using skald::testing::need_descriptors;
+using skald::test::need_descriptors;
+using skald::testing::wait_until;
 
 namespace {
 
@@ -165,7 +166,7 @@ TEST_CASE("10,000 idle connections cost little memory, and a request beside them
     crowd clients;
     live_server on{{.idle_time = 3'600s, .connections_max = idle_count + 1}};
     CHECK(on.connect().ask(get("/first")).status == 200);  // whatever one request needs for all is there before
-    REQUIRE(eventually([&] { return on.service.load().connections == 0; }));
+    REQUIRE(wait_until([&] { return on.service.load().connections == 0; }));
 
     auto const before = resident_bytes();
     REQUIRE(clients.all_ask(on.service.port()) == idle_count);
@@ -196,7 +197,7 @@ TEST_CASE("1,200 clients that are slow to send or to read hold no lane, and othe
                     .lanes = 1}};
     auto slow = start_dribbling(on, 500);
     auto readers = start_reading_slowly(on, 200);
-    REQUIRE(eventually([&] { return on.handled == 200; }));
+    REQUIRE(wait_until([&] { return on.handled == 200; }));
     {
         std::jthread const sends{[&](std::stop_token const& stop) { dribble(slow, stop); }};
         std::array<raw_client, 2> good{on.connect(), on.connect()};

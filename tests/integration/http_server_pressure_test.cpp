@@ -6,12 +6,13 @@
 #include <string>
 #include <thread>
 
-#include "support/eventually.hpp"
+#include <skald/testing/wait_until.hpp>
+
 #include "support/live_server.hpp"
 
-using namespace skald::http_test;
-using skald::testing::eventually;
-using skald::testing::first_with_answer;
+using namespace skald::test;
+using skald::testing::wait_until;
+using skald::test::first_with_answer;
 
 TEST_CASE("the limits hold at their value and refuse one beyond")
 {
@@ -129,7 +130,7 @@ TEST_CASE("who waits for a better answer has no lane, and beyond the number of t
     auto second = on.connect();
     first.send(get("/wait"));
     second.send(get("/wait"));
-    REQUIRE(eventually([&] { return on.handled >= 2; }));
+    REQUIRE(wait_until([&] { return on.handled >= 2; }));
     CHECK(on.connect().ask(get("/other")).body == "GET /other ");
     CHECK(on.connect().ask(get("/wait")).body == "not yet");
     on.ready = true;
@@ -140,7 +141,7 @@ TEST_CASE("who waits for a better answer has no lane, and beyond the number of t
     auto third = on.connect();
     third.send(get("/wait"));
     auto const before = on.handled.load();
-    CHECK_MESSAGE(eventually([&] { return on.handled > before + 2; }), "there is room again, and it is looked at");
+    CHECK_MESSAGE(wait_until([&] { return on.handled > before + 2; }), "there is room again, and it is looked at");
     on.ready = true;
     CHECK(third.read_answer().body == "GET /wait ");
     CHECK(third.ask(get("/next")).body == "GET /next ");
@@ -151,7 +152,7 @@ TEST_CASE("a wait ends in time although every lane is taken, and the look that c
     live_server on{{.lanes = 1, .wait_max = 1s}};
     auto waiter = on.connect();
     waiter.send(get("/wait"));
-    REQUIRE(eventually([&] { return on.handled >= 1; }));
+    REQUIRE(wait_until([&] { return on.handled >= 1; }));
     auto holder = on.connect();
     holder.send(get("/hold"));
     on.held.wait_for(1);
@@ -247,10 +248,5 @@ TEST_CASE_FIXTURE(live_server, "drain lets a request that is half read finish")
 
 TEST_CASE_FIXTURE(live_server, "drain says so when a request didn't finish in time")
 {
-    auto running = connect();
-    running.send(get("/hold"));
-    held.wait_for(1);
-    CHECK_FALSE(service.drain(1ms));
-    CHECK(running.is_closed());
-    held.open();
+    check_that_drain_cuts_off_what_is_late(*this);
 }

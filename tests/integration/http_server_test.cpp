@@ -11,7 +11,7 @@
 
 using namespace skald;
 using namespace skald::http;
-using namespace skald::http_test;
+using namespace skald::test;
 
 TEST_CASE_FIXTURE(live_server, "a connection serves one request after the other")
 {
@@ -162,18 +162,5 @@ TEST_CASE("an address that can't be listened on is an error that names the setti
 TEST_CASE("many clients at once each get their own answers")
 {
     live_server on{{.lanes = 3}};
-    constexpr int clients = 8;
-    constexpr int requests = 50;
-    std::atomic<int> right{0};
-    std::vector<std::thread> threads;
-    for (int c = 0; c < clients; ++c)
-        threads.emplace_back([&, c] {
-            auto client = on.connect();
-            for (int i = 0; i < requests; ++i) {
-                auto const mark = std::to_string(c) + '-' + std::to_string(i);
-                if (client.ask(post("/echo", mark)).body == "POST /echo " + mark) ++right;
-            }
-        });
-    for (auto& thread : threads) thread.join();
-    CHECK(right == clients * requests);
+    check_that_each_client_gets_its_own_answers(on, 0);
 }

@@ -15,10 +15,10 @@
 
 using namespace skald;
 using namespace skald::http;
-using namespace skald::http_test;
-using testing::certificate_folder;
-using testing::tls_client;
-using testing::tls_wishes;
+using namespace skald::test;
+using test::certificate_folder;
+using test::tls_client;
+using test::tls_wishes;
 
 namespace {
 
@@ -53,8 +53,8 @@ struct live_tls_server : certificate_folder, live_server
 /// The first bytes of a handshake, a few too few.
 std::string half_a_hello()
 {
-    std::unique_ptr<SSL_CTX, testing::openssl_deleter<SSL_CTX_free>> const context{SSL_CTX_new(TLS_client_method())};
-    std::unique_ptr<SSL, testing::openssl_deleter<SSL_free>> const ssl{SSL_new(context.get())};
+    std::unique_ptr<SSL_CTX, test::openssl_deleter<SSL_CTX_free>> const context{SSL_CTX_new(TLS_client_method())};
+    std::unique_ptr<SSL, test::openssl_deleter<SSL_free>> const ssl{SSL_new(context.get())};
     SSL_set_bio(ssl.get(), BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
     SSL_connect(ssl.get());
     char* bytes = nullptr;
@@ -160,8 +160,7 @@ TEST_CASE_FIXTURE(live_tls_server, "a session is resumed by its ticket, and no c
 {
     auto first = connect();
     CHECK(first.ask(get("/")).status == 200);  // the ticket comes before the answer
-    std::unique_ptr<SSL_SESSION, testing::openssl_deleter<SSL_SESSION_free>> const ticket{
-        SSL_get1_session(first.tls())};
+    std::unique_ptr<SSL_SESSION, test::openssl_deleter<SSL_SESSION_free>> const ticket{SSL_get1_session(first.tls())};
     auto second = connect({.resumed = ticket.get()});
     CHECK(SSL_session_reused(second.tls()) == 1);
     CHECK(second.ask(get("/")).status == 200);
@@ -293,12 +292,7 @@ TEST_CASE("drain closes who is idle or in a handshake, and lets a running reques
 
 TEST_CASE_FIXTURE(live_tls_server, "drain cuts off who does not finish in time")
 {
-    auto running = connect();
-    running.send(get("/hold"));
-    held.wait_for(1);
-    CHECK_FALSE(service.drain(1ms));
-    CHECK(running.is_closed());
-    held.open();
+    check_that_drain_cuts_off_what_is_late(*this);
 }
 
 TEST_CASE_FIXTURE(live_tls_server, "a renewed certificate is shown from the next connection on")
@@ -310,7 +304,7 @@ TEST_CASE_FIXTURE(live_tls_server, "a renewed certificate is shown from the next
     CHECK(before.ask(get("/")).status == 200);  // and who is there stays
 
     // Written in place, one file after the other: until the second is there, the certificate before stays.
-    auto const made = testing::issue("third");
+    auto const made = test::issue("third");
     auto const key_before = std::filesystem::file_size(key());
     std::ofstream{chain()} << pem(made);
     auto const other_root = write("third.pem", pem(made));
@@ -347,18 +341,5 @@ TEST_CASE("files that can't be used are an error before anything is listened on"
 TEST_CASE("many clients at once each get their own answers through TLS")
 {
     live_tls_server on{{.lanes = 3}};
-    constexpr int clients = 8;
-    constexpr int requests = 50;
-    std::atomic<int> right{0};
-    std::vector<std::thread> threads;
-    for (int c = 0; c < clients; ++c)
-        threads.emplace_back([&, c] {
-            auto client = on.connect();
-            for (int i = 0; i < requests; ++i) {
-                auto const mark = std::string(static_cast<std::size_t>(i) * 997, 'm') + std::to_string(c);
-                if (client.ask(post("/echo", mark)).body == "POST /echo " + mark) ++right;
-            }
-        });
-    for (auto& thread : threads) thread.join();
-    CHECK(right == clients * requests);
+    check_that_each_client_gets_its_own_answers(on, 997);
 }

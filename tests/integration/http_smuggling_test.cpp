@@ -7,7 +7,7 @@
 
 #include "support/live_server.hpp"
 
-using namespace skald::http_test;
+using namespace skald::test;
 using namespace std::string_literals;
 
 namespace {

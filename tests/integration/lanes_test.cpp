@@ -1,6 +1,7 @@
 // Lanes as a worker has them, over a real database: how many run one step at a time.
 #include "support/busy_depot.hpp"
-#include "support/eventually.hpp"
+
+#include <skald/testing/wait_until.hpp>
 
 #include <doctest/doctest.h>
 
@@ -10,7 +11,7 @@
 using skald::test::busy_depot;
 using skald::test::note;
 using skald::test::parcel;
-using skald::testing::eventually;
+using skald::testing::wait_until;
 
 namespace {
 
@@ -44,12 +45,12 @@ TEST_CASE("deliveries of one step run on several lanes at a time")
     d.start_all(1);
     d.at("depot").relay_due();
     skald::test::service::running_lanes const lanes{d.at("depot"), 2};
-    REQUIRE(eventually([&] { return pack.inside == 1; }));
+    REQUIRE(wait_until([&] { return pack.inside == 1; }));
     d.start(skald::test::send, parcel{"p2", 2}, "p2");
     d.at("depot").relay_due();
-    CHECK(eventually([&] { return pack.inside == 2; }));
+    CHECK(wait_until([&] { return pack.inside == 2; }));
     pack.may_end.count_down();
-    CHECK(eventually([&] { return d.counts() == "pack 2"; }));
+    CHECK(wait_until([&] { return d.counts() == "pack 2"; }));
 }
 
 TEST_CASE("a step that may have one lane runs on one, and the other lane goes on with other steps")
@@ -66,11 +67,11 @@ TEST_CASE("a step that may have one lane runs on one, and the other lane goes on
     REQUIRE(depot.settle_one());  // p1 is packed, and can be weighed
 
     skald::test::service::running_lanes const lanes{depot, 2, 2};
-    REQUIRE(eventually([&] { return d.transport().waiting("depot") == 0; }));  // each has taken two to pack
+    REQUIRE(wait_until([&] { return d.transport().waiting("depot") == 0; }));  // each has taken two to pack
     depot.relay_due();
-    CHECK(eventually([&] { return d.counts() == "pack 1, weigh 1"; }));
-    CHECK(eventually([&] { return pack.inside == 1; }));
+    CHECK(wait_until([&] { return d.counts() == "pack 1, weigh 1"; }));
+    CHECK(wait_until([&] { return pack.inside == 1; }));
     pack.may_end.count_down();
-    CHECK(eventually([&] { return d.counts() == "pack 5, weigh 1"; }));
+    CHECK(wait_until([&] { return d.counts() == "pack 5, weigh 1"; }));
     CHECK(pack.most == 1);
 }

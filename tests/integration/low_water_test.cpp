@@ -3,7 +3,8 @@
 #include "postgres/literal.hpp"
 #include "postgres/postgres_outbox.hpp"
 #include "support/database.hpp"
-#include "support/eventually.hpp"
+
+#include <skald/testing/wait_until.hpp>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -121,13 +122,13 @@ TEST_CASE("R11: the housekeeper's count begins at the mark, and from the beginni
         o.db.run(
             "SELECT skald.enqueue('x', 'x', 'x', '') FROM generate_series(1, 4); UPDATE skald.outbox SET due_at = " +
             due);
-        bool const counted = skald::testing::eventually([&] { return backlog.is_over(); }, 200ms);
+        bool const counted = skald::testing::wait_until([&] { return backlog.is_over(); }, 200ms);
         o.db.run("DELETE FROM skald.outbox");
-        REQUIRE(skald::testing::eventually([&] { return !backlog.is_over(); }));
+        REQUIRE(skald::testing::wait_until([&] { return !backlog.is_over(); }));
         return counted;
     };
     // Until the mark is raised, about once a second, even these are counted.
-    CHECK(skald::testing::eventually([&] { return !counts_rows_of("'2020-01-01'"); }));
+    CHECK(skald::testing::wait_until([&] { return !counts_rows_of("'2020-01-01'"); }));
     CHECK(counts_rows_of("clock_timestamp()"));
     stop.stop();
 }
@@ -197,7 +198,7 @@ TEST_CASE("a row that is due before the mark is found by a search from the begin
     o.enqueue("b");
     o.db.run("UPDATE skald.outbox SET due_at = '2020-01-01'");  // the clock was wrong
     std::vector<skald::ports::outbox::row> rows;
-    REQUIRE(skald::testing::eventually([&] {
+    REQUIRE(skald::testing::wait_until([&] {
         rows = o.rows.take(1);
         return !rows.empty();
     }));

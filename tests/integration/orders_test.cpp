@@ -308,7 +308,7 @@ TEST_CASE("a cancel frees a saga that is stuck before the pivot")
     CHECK(s.parked().empty());
 }
 
-TEST_CASE("a retry puts the undo that is parked elsewhere back, with its attempts counted anew")
+TEST_CASE("a retry puts the compensation that is parked elsewhere back, with its attempts counted anew")
 {
     ordered_shop s;
     s.order("1", 6);

@@ -94,6 +94,18 @@ TEST_CASE("headers that are wrong are parked with their name in the reason")
     }
 }
 
+TEST_CASE("two deliveries that differ in a header alone are two that are parked")
+{
+    stepped_shop s;
+    auto m = good_charge();
+    for (auto const* version : {"x", "y", "y"}) {
+        set(m, "x-saga-version", version);
+        s.transport().inject(m);
+    }
+    s.run();
+    CHECK(s.at("payments").db.one("SELECT count(*) FROM skald.parked") == "2");
+}
+
 TEST_CASE("a delivery whose key, type and itinerary disagree is parked")
 {
     stepped_shop s;

@@ -1,7 +1,8 @@
 // Retention: records of ended sagas go, from every service and the home last, and nothing is forgotten too early (G19).
 #include "admin/housekeeper.hpp"
-#include "support/eventually.hpp"
 #include "support/stepped_shop.hpp"
+
+#include <skald/testing/wait_until.hpp>
 
 #include <doctest/doctest.h>
 
@@ -96,7 +97,7 @@ TEST_CASE("records of a saga that ended long ago go from every service, and from
     CHECK(s.purge("orders") == "0|0|0|0");
 }
 
-TEST_CASE("a compensated saga is forgotten as a completed one is, undo records too")
+TEST_CASE("a compensated saga is forgotten as a completed one is, the records of its compensations too")
 {
     old_shop s;
     s.run_orders(1, 31, 1000);
@@ -351,7 +352,7 @@ TEST_CASE("the housekeeper purges what is old, batch after batch, and says what 
     options.outbox_max = 0;
     admin::housekeeper keeper{options, {.url = s.at("orders").db.url()}, backlog, stop, log, std::mt19937_64{1}};
     std::jthread const thread{[&] { keeper.run(); }};
-    CHECK(testing::eventually(
+    CHECK(testing::wait_until(
         [&] { return s.at("orders").db.one("SELECT count(*) FROM skald.saga WHERE forgetting IS NULL") == "0"; }));
     stop.stop();
 }
@@ -369,8 +370,8 @@ TEST_CASE("the housekeeper notes when the outbox holds more than it may, and whe
     admin::housekeeper keeper{options, {.url = db.url()}, backlog, stop, log, std::mt19937_64{1}};
     std::jthread const thread{[&] { keeper.run(); }};
     db.run("SELECT skald.enqueue('x', 'x', 'x', '', delay => '1 h') FROM generate_series(1, 4)");
-    CHECK(testing::eventually([&] { return backlog.is_over(); }));
+    CHECK(testing::wait_until([&] { return backlog.is_over(); }));
     db.run("DELETE FROM skald.outbox WHERE id IN (SELECT min(id) FROM skald.outbox)");
-    CHECK(testing::eventually([&] { return !backlog.is_over(); }));
+    CHECK(testing::wait_until([&] { return !backlog.is_over(); }));
     stop.stop();
 }

@@ -18,7 +18,7 @@ struct saga_web
 {
     saga_web() { REQUIRE(web.ask("POST", "/orders", "Idempotency-Key: k\r\nX-Scope: a\r\n").status == 202); }
 
-    testing::raw_answer ask(std::string const& method, std::string const& target, std::string const& fields = {}) const
+    test::raw_answer ask(std::string const& method, std::string const& target, std::string const& fields = {}) const
     {
         return web.ask(method, target, "X-Scope: a\r\n" + fields);
     }
@@ -78,7 +78,7 @@ TEST_CASE("a saga tells its steps with their attempts and times, and what can be
 TEST_CASE("?wait=N answers when the saga ends, and without a lane meanwhile")
 {
     saga_web s;
-    std::vector<testing::raw_client> waiters;
+    std::vector<test::raw_client> waiters;
     for (auto const* wait : {"?wait=25", "?a=b&wait=25", ""})
         for (int i = 0; i < 4; ++i) {
             waiters.push_back(s.web.connect());

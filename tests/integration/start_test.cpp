@@ -40,6 +40,18 @@ TEST_CASE("a saga exists if and only if the transaction that started it commits"
           "orders|create-order|k:create-order|orders|place-order");
 }
 
+TEST_CASE("a definition under another version starts sagas of that version, and its messages say so")
+{
+    constexpr auto second = order_saga::place_order.versioned(2);
+    database const db;
+    pqxx::connection c{db.url()};
+    pqxx::work tx{c};
+    skald::start(tx, second, pens, {"k", ""});
+    tx.commit();
+    CHECK(db.one("SELECT version FROM skald.saga") == "2");
+    CHECK(db.rows("SELECT type, headers->>'x-saga-version' FROM skald.outbox") == "create-order|2");
+}
+
 TEST_CASE("the same key starts the same saga once")
 {
     database const db;

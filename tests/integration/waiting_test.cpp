@@ -41,7 +41,7 @@ struct held_web
     // A test that failed half-way must not leave the handler inside.
     ~held_web() { held.let_out(); }
 
-    testing::raw_client send(std::string const& fields, std::string const& body = "{}") const
+    test::raw_client send(std::string const& fields, std::string const& body = "{}") const
     {
         auto client = web.connect();
         client.send(live_web::text("POST", "/held", key + fields, body));
@@ -50,7 +50,7 @@ struct held_web
 
     held_handler held;
     live_web web;
-    testing::raw_client first;
+    test::raw_client first;
 };
 
 }  // namespace
@@ -98,7 +98,7 @@ TEST_CASE("a duplicate is told at once although every lane waits for something, 
 TEST_CASE("who prefers to wait hears the first's answer, and however many wait, others are served meanwhile")
 {
     held_web h;  // one of two lanes is held
-    std::vector<testing::raw_client> waiters;
+    std::vector<test::raw_client> waiters;
     for (int i = 0; i < 40; ++i) waiters.push_back(h.send("Prefer: respond-async, wait=25\r\n"));
     for (int i = 0; i < 20; ++i)
         CHECK(h.web.ask("POST", "/quick", "Idempotency-Key: q" + std::to_string(i) + "\r\n").status == 201);

@@ -21,7 +21,7 @@
 #include <amqp_tcp_socket.h>
 #endif
 
-namespace skald::testing {
+namespace skald::test {
 
 inline std::string_view view(amqp_bytes_t bytes)
 {
@@ -285,4 +285,4 @@ private:
     amqp_connection_state_t connection_;
 };
 
-}  // namespace skald::testing
+}  // namespace skald::test

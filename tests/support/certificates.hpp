@@ -16,7 +16,7 @@
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
-namespace skald::testing {
+namespace skald::test {
 
 template <auto function>
 struct openssl_deleter
@@ -139,4 +139,4 @@ private:
     identity middle_{issue("middle", &root_)};
 };
 
-}  // namespace skald::testing
+}  // namespace skald::test

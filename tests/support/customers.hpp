@@ -9,7 +9,7 @@
 
 #include "support/shop.hpp"
 
-namespace skald::testing {
+namespace skald::test {
 
 /// Orders from a thread of its own until it is stopped; what was not accepted is sent again with the same key.
 class customers
@@ -38,7 +38,7 @@ private:
     void place(std::string const& key)
     {
         std::string const sku = ++placed_ % 4 == 0 ? "rare" : "lamp";
-        bool const done = eventually(
+        bool const done = wait_until(
             [&] {
                 try {
                     auto const answer = shop_.order(key, {.sku = sku, .cents = 10});
@@ -78,8 +78,8 @@ inline void check_all_well(shop& s, customers& load)
 
 inline bool reaches(customers const& load, int count)
 {
-    return eventually([&] { return load.accepted() >= std::min(count, customers::orders_max); },
+    return wait_until([&] { return load.accepted() >= std::min(count, customers::orders_max); },
                       std::chrono::seconds{60});
 }
 
-}  // namespace skald::testing
+}  // namespace skald::test

@@ -1,11 +1,10 @@
 #include "support/database.hpp"
 
 #include "postgres/migrate.hpp"
+#include "support/required.hpp"
 
-#include <cstdlib>
 #include <map>
 #include <mutex>
-#include <stdexcept>
 
 #include <unistd.h>
 
@@ -14,7 +13,7 @@ namespace {
 
 std::string server_url()
 {
-    return required_variable("DATABASE_URL");
+    return required("DATABASE_URL");
 }
 
 // The server's URL with another database at its end.
@@ -98,14 +97,6 @@ pool& databases()
 }
 
 }  // namespace
-
-std::string required_variable(char const* name)
-{
-    char const* const value = std::getenv(name);
-    if (value == nullptr || *value == '\0')
-        throw std::runtime_error{std::string{name} + " is not set: run the tests with scripts/test.sh"};
-    return value;
-}
 
 database::database(std::string const& service) : service_{service}, name_{databases().take(service)}
 {

@@ -7,10 +7,6 @@
 
 namespace skald::test {
 
-/// The value of a variable that scripts/test.sh sets. Fails the test run where it is missing: a test that is skipped
-/// proves nothing.
-std::string required_variable(char const* name);
-
 class database
 {
 public:

@@ -6,7 +6,7 @@
 
 #include <sys/resource.h>
 
-namespace skald::testing {
+namespace skald::test {
 
 /// Throws, and so fails the test, where the machine does not let this process have as many.
 inline void need_descriptors(unsigned long count)
@@ -22,4 +22,4 @@ inline void need_descriptors(unsigned long count)
                                  " as root, LimitNOFILE= of the service, --ulimit nofile= of the container)"};
 }
 
-}  // namespace skald::testing
+}  // namespace skald::test

@@ -1,6 +1,7 @@
 // A database of a test's own on the server of DATABASE_URL, gone when the test is.
 #pragma once
 
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <random>
@@ -9,9 +10,9 @@
 
 #include <pqxx/pqxx>
 
-#include "support/stack_control.hpp"
+#include "support/required.hpp"
 
-namespace skald::testing {
+namespace skald::test {
 
 using table = std::vector<std::vector<std::string>>;  // rows of text; NULL is "<null>"
 
@@ -74,6 +75,21 @@ public:
     std::string value(std::string const& sql) { return ask(sql).at(0).at(0); }
     long count(std::string const& from) { return std::stol(value("SELECT count(*) FROM " + from)); }
 
+    /// From now on an insert into that table takes so long, with its transaction open.
+    void slow_down(std::string const& inserted_into, std::chrono::milliseconds by)
+    {
+        auto const seconds = std::to_string(by.count()) + " / 1000.0";
+        ask("CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(" + seconds +
+            "); RETURN NEW; END $$;"  // the slowness itself
+            "CREATE TRIGGER slow BEFORE INSERT ON " +
+            inserted_into + " FOR EACH ROW EXECUTE FUNCTION slow()");
+    }
+    /// Whether one is about it.
+    bool is_slow_now()
+    {
+        return count("pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()") == 1;
+    }
+
 private:
     static table text_of(pqxx::result const& rows)
     {
@@ -93,4 +109,4 @@ private:
     std::unique_ptr<pqxx::connection> connection_;
 };
 
-}  // namespace skald::testing
+}  // namespace skald::test

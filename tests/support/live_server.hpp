@@ -1,7 +1,6 @@
 // A live server whose handler misbehaves on demand, for the tests that talk to it over sockets.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -10,49 +9,21 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include <doctest/doctest.h>
+
 #include "http/server.hpp"
+#include "support/event_log.hpp"
 #include "support/raw_http.hpp"
 
-namespace skald::http_test {
+namespace skald::test {
 
 using namespace std::chrono_literals;
 using http::request;
 using http::response;
 using http::server_options;
-using testing::raw_client;
-
-/// Keeps the events and lets a test wait for one.
-class event_log final : public core::logger
-{
-public:
-    void write(core::severity, std::string_view event, std::initializer_list<core::log_field>) noexcept override
-    {
-        std::lock_guard const lock{mutex_};
-        events_.emplace_back(event);
-        changed_.notify_all();
-    }
-    bool has(std::string_view event)
-    {
-        std::lock_guard const lock{mutex_};
-        return std::ranges::find(events_, event) != events_.end();
-    }
-    bool wait_for(std::string_view event)
-    {
-        std::unique_lock lock{mutex_};
-        return changed_.wait_for(lock, 30s, [&] {
-            for (auto const& seen : events_)
-                if (seen == event) return true;
-            return false;
-        });
-    }
-
-private:
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    std::vector<std::string> events_;
-};
 
 /// Holds handlers at "/hold" until it is opened, and tells how many are there.
 class gate
@@ -149,4 +120,36 @@ inline std::string post(std::string const& path, std::string const& body, std::s
            "\r\n\r\n" + body;
 }
 
-}  // namespace skald::http_test
+/// Eight clients at once, each with a mark of its own in every request, and each request larger than the one before.
+template <class Server>
+void check_that_each_client_gets_its_own_answers(Server& on, std::size_t growth)
+{
+    constexpr int clients = 8;
+    constexpr int requests = 50;
+    std::atomic<int> right{0};
+    std::vector<std::thread> threads;
+    for (int c = 0; c < clients; ++c)
+        threads.emplace_back([&, c] {
+            auto client = on.connect();
+            for (std::size_t i = 0; i < requests; ++i) {
+                auto const mark = std::to_string(c) + '-' + std::to_string(i) + std::string(i * growth, 'm');
+                if (client.ask(post("/echo", mark)).body == "POST /echo " + mark) ++right;
+            }
+        });
+    for (auto& thread : threads) thread.join();
+    CHECK(right == clients * requests);
+}
+
+/// A request that does not end within the drain is cut off, and the drain says so.
+template <class Server>
+void check_that_drain_cuts_off_what_is_late(Server& on)
+{
+    auto running = on.connect();
+    running.send(get("/hold"));
+    on.held.wait_for(1);
+    CHECK_FALSE(on.service.drain(std::chrono::milliseconds{1}));
+    CHECK(running.is_closed());
+    on.held.open();
+}
+
+}  // namespace skald::test

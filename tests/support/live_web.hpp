@@ -29,16 +29,16 @@ struct live_web
         web->start();
     }
 
-    testing::raw_client connect() const
+    test::raw_client connect() const
     {
         auto const address = web->address();
-        return testing::raw_client{
+        return test::raw_client{
             static_cast<std::uint16_t>(std::strtoul(address.c_str() + address.rfind(':') + 1, nullptr, 10))};
     }
 
     /// `fields` are whole header lines.
-    testing::raw_answer ask(std::string const& method, std::string const& target, std::string const& fields = {},
-                            std::string const& body = {}) const
+    test::raw_answer ask(std::string const& method, std::string const& target, std::string const& fields = {},
+                         std::string const& body = {}) const
     {
         return connect().ask(text(method, target, fields, body));
     }
@@ -70,7 +70,7 @@ struct live_web
 };
 
 /// The suffix of a problem's type: "in-flight"; of about:blank, "about:blank".
-inline std::string problem_of(testing::raw_answer const& answer)
+inline std::string problem_of(test::raw_answer const& answer)
 {
     auto const type = nlohmann::json::parse(answer.body).at("type").get<std::string>();
     return type.starts_with("/problems/") ? type.substr(10) : type;

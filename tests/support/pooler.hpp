@@ -19,11 +19,10 @@
 
 #include <pqxx/pqxx>
 
-#include "support/eventually.hpp"
 #include "support/fresh_database.hpp"
 #include "support/service_process.hpp"
 
-namespace skald::testing {
+namespace skald::test {
 
 /// Threads: one at a time.
 class pooler
@@ -71,7 +70,7 @@ private:
     void start()
     {
         process_->start();
-        if (!eventually([&] { return process_->has_logged("process up") || !process_->is_running(); }) ||
+        if (!wait_until([&] { return process_->has_logged("process up") || !process_->is_running(); }) ||
             !process_->is_running())
             throw std::runtime_error{"pgbouncer did not start (scripts/setup.sh installs it): " + process_->log()};
     }
@@ -116,4 +115,4 @@ private:
     std::unique_ptr<service_process> process_;
 };
 
-}  // namespace skald::testing
+}  // namespace skald::test

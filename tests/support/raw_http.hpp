@@ -18,7 +18,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-namespace skald::testing {
+namespace skald::test {
 
 struct raw_answer
 {
@@ -167,4 +167,4 @@ inline std::size_t first_with_answer(std::array<raw_client, 2> const& clients)
     return waits[0].revents != 0 ? 0 : 1;
 }
 
-}  // namespace skald::testing
+}  // namespace skald::test

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
@@ -21,9 +22,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "support/eventually.hpp"
+#include <skald/testing/wait_until.hpp>
 
-namespace skald::testing {
+namespace skald::test {
+
+using testing::wait_until;
+
+/// For what another process does: much longer than it takes on a busy machine.
+inline constexpr std::chrono::seconds wait_max{30};
 
 using environment = std::map<std::string, std::string>;
 
@@ -100,7 +106,7 @@ public:
     ending wait(std::chrono::milliseconds longest = wait_max)
     {
         if (pid_ <= 0) return {};
-        if (!eventually([&] { return !is_running(); }, longest)) {
+        if (!wait_until([&] { return !is_running(); }, longest)) {
             ::kill(pid_, SIGKILL);
             int status{};
             ::waitpid(pid_, &status, 0);
@@ -161,7 +167,12 @@ public:
     }
 
 private:
-    static std::size_t count_in(std::string const& folder);
+    static std::size_t count_in(std::string const& folder)
+    {
+        std::size_t count = 0;
+        for ([[maybe_unused]] auto const& entry : std::filesystem::directory_iterator{folder}) ++count;
+        return count;
+    }
 
     void note(int status)
     {
@@ -187,13 +198,4 @@ private:
     std::optional<ending> ended_;
 };
 
-}  // namespace skald::testing
-
-#include <filesystem>
-
-inline std::size_t skald::testing::service_process::count_in(std::string const& folder)
-{
-    std::size_t count = 0;
-    for ([[maybe_unused]] auto const& entry : std::filesystem::directory_iterator{folder}) ++count;
-    return count;
-}
+}  // namespace skald::test

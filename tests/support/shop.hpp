@@ -10,13 +10,12 @@
 #include <nlohmann/json.hpp>
 
 #include "support/amqp_hands.hpp"
-#include "support/eventually.hpp"
 #include "support/fresh_database.hpp"
 #include "support/raw_http.hpp"
 #include "support/service_process.hpp"
 #include "support/stack_control.hpp"
 
-namespace skald::testing {
+namespace skald::test {
 
 using nlohmann::json;
 
@@ -87,7 +86,7 @@ public:
     }
     void wait_until_started(service_process& service)
     {
-        REQUIRE_MESSAGE(eventually([&] { return service.has_logged(" worker.started ") || !service.is_running(); }),
+        REQUIRE_MESSAGE(wait_until([&] { return service.has_logged(" worker.started ") || !service.is_running(); }),
                         service.log());
         REQUIRE_MESSAGE(service.is_running(), service.log());
     }
@@ -141,7 +140,7 @@ public:
     }
     bool ends(std::string const& key, std::string const& expected, std::chrono::milliseconds longest = wait_max)
     {
-        return eventually([&] { return status(key) == expected; }, longest);
+        return wait_until([&] { return status(key) == expected; }, longest);
     }
     long sagas_not_ended()
     {
@@ -149,11 +148,11 @@ public:
     }
     bool all_end(std::chrono::milliseconds longest = wait_max)
     {
-        return eventually([&] { return sagas_not_ended() == 0; }, longest);
+        return wait_until([&] { return sagas_not_ended() == 0; }, longest);
     }
     bool outboxes_empty(std::chrono::milliseconds longest = wait_max)
     {
-        return eventually([&] {
+        return wait_until([&] {
             return std::ranges::all_of(databases(), [](auto* d) { return d->count("skald.outbox") == 0; });
         }, longest);
     }
@@ -184,7 +183,7 @@ public:
     /// Every delivery is acked: neither does one wait, nor has a service one that it did not settle yet.
     bool all_acked()
     {
-        return eventually([] {
+        return wait_until([] {
             auto const queues = rabbitmqctl("-q list_queues --no-table-headers -p " + broker().vhost + " messages name");
             std::istringstream lines{queues};
             for (std::string line; std::getline(lines, line);)
@@ -218,4 +217,4 @@ public:
     }
 };
 
-}  // namespace skald::testing
+}  // namespace skald::test

@@ -2,23 +2,13 @@
 #pragma once
 
 #include <cstdio>
-#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
-namespace skald::testing {
+#include "support/required.hpp"
 
-/// The variable, or an error that says how to get one: a test that silently did nothing would count as passed.
-inline std::string required(char const* variable)
-{
-    char const* const value = std::getenv(variable);
-    if (value == nullptr || *value == '\0')
-        throw std::runtime_error{std::string{variable} +
-                                 " is not set: these tests need a stack of their own; run eval \"$(scripts/stack.sh up "
-                                 "DIR)\" and export SKALD_TEST_STACK=DIR, or run scripts/test.sh"};
-    return value;
-}
+namespace skald::test {
 
 inline std::string run_command(std::string const& command)
 {
@@ -68,4 +58,4 @@ private:
     bool is_away_{true};
 };
 
-}  // namespace skald::testing
+}  // namespace skald::test

@@ -15,7 +15,7 @@
 #include "support/certificates.hpp"
 #include "support/raw_http.hpp"
 
-namespace skald::testing {
+namespace skald::test {
 
 /// What a client wants of TLS.
 struct tls_wishes
@@ -109,4 +109,4 @@ private:
     std::unique_ptr<SSL, openssl_deleter<SSL_free>> ssl_;
 };
 
-}  // namespace skald::testing
+}  // namespace skald::test

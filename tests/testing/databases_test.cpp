@@ -1,11 +1,11 @@
 // The kit's databases: made, brought back, and dropped, also those that a killed run left behind.
 #include "shop.hpp"
+#include "tests/support/required.hpp"
 
 #include <pqxx/pqxx>
 
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <string>
 
 using namespace kit_test;
@@ -24,7 +24,7 @@ public:
     }
 
 private:
-    pqxx::connection connection_{std::getenv("DATABASE_URL")};
+    pqxx::connection connection_{skald::test::required("DATABASE_URL")};
 };
 
 std::string name_in(std::string const& url)
@@ -35,7 +35,7 @@ std::string name_in(std::string const& url)
 // The URL of the server, for another role.
 std::string url_for(std::string const& role)
 {
-    std::string url = std::getenv("DATABASE_URL");
+    std::string url = skald::test::required("DATABASE_URL");
     auto const user = url.find("://") + 3;
     return url.substr(0, user) + role + url.substr(url.find('@', user));
 }

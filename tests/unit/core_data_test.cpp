@@ -3,6 +3,7 @@
 
 #include <skald/detail/data.hpp>
 
+#include "support/complaint.hpp"
 #include "unit/seeded.hpp"
 
 #include <cmath>
@@ -14,6 +15,7 @@
 
 using namespace skald;
 using namespace skald::detail;
+using test::contains;
 using namespace std::string_literals;
 
 namespace {
@@ -40,17 +42,10 @@ Value value_of(std::string const& number)
     return read_data<holder<Value>>(R"({"value":)" + number + "}").value;
 }
 
-/// What data_error says; empty where nothing was thrown.
 template <class Act>
 std::string complaint(Act act)
 {
-    try {
-        act();
-    }
-    catch (data_error const& error) {
-        return error.what();
-    }
-    return "";
+    return test::complaint_about<data_error>(act);
 }
 
 std::string why_refused(std::string const& body)
@@ -67,11 +62,6 @@ template <class Value>
 bool does_not_fit(std::string const& number)
 {
     return !complaint([&] { value_of<Value>(number); }).empty();
-}
-
-bool contains(std::string const& text, std::string_view part)
-{
-    return text.find(part) != std::string::npos;
 }
 
 std::string nested(std::size_t levels)

@@ -5,34 +5,25 @@
 
 #include "http/certificate.hpp"
 #include "support/certificates.hpp"
+#include "support/complaint.hpp"
 
 #include <openssl/ssl.h>
 #include <skald/errors.hpp>
 
 using namespace skald;
 using namespace skald::http;
-using testing::certificate_folder;
-using testing::issue;
-using testing::key_pem;
-using testing::pem;
+using test::certificate_folder;
+using test::contains;
+using test::issue;
+using test::key_pem;
+using test::pem;
 
 namespace {
 
 /// What is said against these files; empty where nothing is.
 std::string complaint(tls_files const& files)
 {
-    try {
-        load_certificate(files);
-    }
-    catch (configuration_error const& error) {
-        return error.what();
-    }
-    return "";
-}
-
-bool contains(std::string const& text, std::string_view part)
-{
-    return text.find(part) != std::string::npos;
+    return test::complaint_about([&] { load_certificate(files); });
 }
 
 }  // namespace
@@ -92,7 +83,7 @@ TEST_CASE("files that can't be used are errors that name the setting, the file a
 TEST_CASE("a key of another kind than the certificate's is not its key")
 {
     certificate_folder const folder;
-    testing::identity rsa{testing::test_key{EVP_RSA_gen(2048)}, nullptr};
+    test::identity rsa{test::test_key{EVP_RSA_gen(2048)}, nullptr};
     auto const file = folder.write("rsa.pem", key_pem(rsa));
     CHECK(contains(complaint({folder.chain(), file}), "is not the key of the first certificate"));
 }

@@ -45,7 +45,7 @@ TEST_CASE("an address without connections is forgotten")
     CHECK(peers.addresses() == 0);
 }
 
-TEST_CASE("0 is any number, and keeps no account")
+TEST_CASE("a limit of 0 is none, and keeps no account")
 {
     peer_count peers{0};
     std::vector<peer_count::place> places;

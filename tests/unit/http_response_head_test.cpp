@@ -1,8 +1,10 @@
 #include <doctest/doctest.h>
 
 #include "http/response_head.hpp"
+#include "support/complaint.hpp"
 
 using namespace skald::http;
+using skald::test::contains;
 using namespace std::chrono_literals;
 
 namespace {
@@ -12,11 +14,6 @@ answer_frame const kept{.keep_alive = true, .date = std::chrono::sys_days{2026y 
 response text_answer(int status = 200)
 {
     return {.status = status, .content_type = "text/plain", .headers = {}, .body = "hello"};
-}
-
-bool contains(std::string const& text, std::string_view part)
-{
-    return text.find(part) != std::string::npos;
 }
 
 }  // namespace

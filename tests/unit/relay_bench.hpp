@@ -4,6 +4,7 @@
 #include "memory/memory_transport.hpp"
 #include "runtime/outbound.hpp"
 #include "runtime/relay.hpp"
+#include "support/event_log.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -145,19 +146,6 @@ public:
 
     std::vector<ports::receipt> receipts;
     int interrupted{};
-};
-
-class event_log final : public core::logger
-{
-public:
-    std::vector<std::string> events;
-
-    void write(core::severity, std::string_view event, std::initializer_list<core::log_field>) noexcept override
-    {
-        events.emplace_back(event);
-    }
-
-    auto count(std::string_view event) const { return std::ranges::count(events, event); }
 };
 
 /// A relay with everything around it.

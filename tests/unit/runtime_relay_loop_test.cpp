@@ -40,7 +40,7 @@ TEST_CASE("a publisher that comes back gets what has waited, and that is told")
     };
     b.relay().run();
     CHECK(b.outbox.rows.empty());
-    CHECK(b.log.events == std::vector<std::string>{"relay.waiting", "relay.available"});
+    CHECK(b.log.events() == std::vector<std::string>{"relay.waiting", "relay.available"});
 }
 
 TEST_CASE("a full batch is followed by the next one at once, until the outbox is empty")

@@ -1,6 +1,7 @@
 // What config::check() refuses, and what --help says.
 #include <doctest/doctest.h>
 
+#include "support/complaint.hpp"
 #include "worker/settings.hpp"
 
 #include <skald/config.hpp>
@@ -9,6 +10,7 @@
 #include <string>
 
 using namespace skald;
+using test::contains;
 using namespace std::chrono_literals;
 
 namespace {
@@ -23,18 +25,7 @@ config payments()
 /// The complaint about the configuration; empty where there is none.
 std::string complaint(config const& c)
 {
-    try {
-        c.check();
-    }
-    catch (configuration_error const& error) {
-        return error.what();
-    }
-    return "";
-}
-
-bool contains(std::string const& text, std::string_view part)
-{
-    return text.find(part) != std::string::npos;
+    return test::complaint_about([&] { c.check(); });
 }
 
 }  // namespace

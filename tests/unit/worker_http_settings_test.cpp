@@ -1,6 +1,7 @@
 // The settings of the HTTP side reach the server, and their defaults are its own.
 #include <doctest/doctest.h>
 
+#include "support/complaint.hpp"
 #include "worker/settings.hpp"
 #include "worker/web.hpp"
 
@@ -28,13 +29,7 @@ std::string other_value(worker_detail::setting const& s)
 
 std::string refusal_of(std::string const& variable, std::string const& value)
 {
-    try {
-        options_with(variable, value);
-    }
-    catch (configuration_error const& error) {
-        return error.what();
-    }
-    return "";
+    return test::complaint_about([&] { options_with(variable, value); });
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "core/failpoint.hpp"
+#include "support/complaint.hpp"
 #include "worker/settings.hpp"
 
 #include <skald/errors.hpp>
@@ -17,6 +18,7 @@
 #include <vector>
 
 using namespace skald;
+using test::contains;
 using worker_detail::environment;
 using worker_detail::settings;
 using namespace std::chrono_literals;
@@ -31,18 +33,7 @@ config read(environment const& variables, std::vector<std::string> const& argume
 /// The complaint; empty where there is none.
 std::string complaint(environment const& variables, std::vector<std::string> const& arguments = {})
 {
-    try {
-        read(variables, arguments);
-    }
-    catch (configuration_error const& error) {
-        return error.what();
-    }
-    return "";
-}
-
-bool contains(std::string const& text, std::string_view part)
-{
-    return text.find(part) != std::string::npos;
+    return test::complaint_about([&] { read(variables, arguments); });
 }
 
 /// A value that differs from the default, for each setting.

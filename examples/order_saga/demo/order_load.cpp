@@ -58,6 +58,7 @@ bool order_load::wait_for_turn(std::size_t order, order_client const& client) co
     auto const turn = due(order);
     for (auto now = std::chrono::steady_clock::now(); held_ || now < turn; now = std::chrono::steady_clock::now()) {
         if (client.stopped()) return false;
+        // In short pieces, so that an order to hold or to stop is soon seen.
         std::this_thread::sleep_until(held_ ? now + look_again : std::min(turn, now + look_again));
     }
     return !client.stopped();

@@ -230,7 +230,7 @@ void pass_failpoint(std::size_t number)
     switch (armed->what) {
     case action::kill: ::kill(::getpid(), SIGKILL); break;
     case action::stop: ::kill(::getpid(), SIGSTOP); break;
-    case action::sleep: std::this_thread::sleep_for(armed->pause); break;
+    case action::sleep: std::this_thread::sleep_for(armed->pause); break;  // the disturbance itself
     case action::reset: shut_down(failpoints[number].socket); break;
     case action::throw_:
         throw std::runtime_error{fmt::format("the failpoint {} was told to throw", failpoints[number].name)};

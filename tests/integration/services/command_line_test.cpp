@@ -1,7 +1,7 @@
 // `skald purge`, `skald outbox status` and `skald doctor`, as an operator runs them.
 #include "support/shop.hpp"
 
-using namespace skald::testing;
+using namespace skald::test;
 
 namespace {
 
@@ -57,10 +57,10 @@ TEST_CASE("skald purge empties every service of sagas that ended long ago, and s
     CHECK(asked.object()["asked"] == 5);
     CHECK(asked.object()["waiting"][0]["sagas"] == 5);
     CHECK(
-        eventually([&] { return s.payments_db.count("skald.ended") == 5 && s.shipping_db.count("skald.ended") == 5; }));
+        wait_until([&] { return s.payments_db.count("skald.ended") == 5 && s.shipping_db.count("skald.ended") == 5; }));
     CHECK(run_skald(s.payments_db, {"purge", "--json"}).object()["forgotten"] == 5);
     CHECK(run_skald(s.shipping_db, {"purge", "--json"}).object()["forgotten"] == 5);
-    CHECK(eventually([&] { return s.orders_db.count("skald.saga WHERE forgetting = '{}'") == 5; }));
+    CHECK(wait_until([&] { return s.orders_db.count("skald.saga WHERE forgetting = '{}'") == 5; }));
     CHECK(s.order("k1").value_of("Idempotency-Replayed") == "true");
 
     CHECK(run_skald(s.orders_db, {"purge"}).text.find("purged 5 sagas with all their records") == 0);
@@ -85,7 +85,7 @@ TEST_CASE("the services sweep by themselves, without an operator")
         database->ask("UPDATE skald.idempotency SET created_at = created_at - interval '40 days',"
                       " updated_at = updated_at - interval '40 days' WHERE key = 'old';"
                       "UPDATE skald.saga SET finished_at = finished_at - interval '40 days' WHERE key = 'old'");
-    CHECK(eventually([&] { return s.orders_db.count("skald.idempotency WHERE key = 'old'") == 0; }));
+    CHECK(wait_until([&] { return s.orders_db.count("skald.idempotency WHERE key = 'old'") == 0; }));
     for (auto* database : s.databases()) {
         CHECK(database->count("skald.idempotency WHERE key = 'old'") == 0);
         CHECK(database->count("skald.idempotency WHERE key = 'new'") > 0);

@@ -5,7 +5,7 @@
 
 #include "support/shop.hpp"
 
-using namespace skald::testing;
+using namespace skald::test;
 using namespace std::chrono_literals;
 
 namespace {
@@ -39,7 +39,7 @@ private:
     {
         run("ALTER SYSTEM " + change);
         run("SELECT pg_reload_conf()");
-        REQUIRE(eventually([&] {
+        REQUIRE(wait_until([&] {
             auto const now = run("SHOW " + name_);
             return expected.empty() ? now.empty() || now == "off" : now == expected;
         }));
@@ -94,8 +94,8 @@ TEST_CASE("a COMMIT that waits for a standby for ever is cut off, and what it wa
 
     server_setting standby{"synchronous_standby_names", "nobody"};
     s.payments.start();
-    REQUIRE(eventually([&] { return s.payments.has_logged("no answer within 1000 ms"); }));
-    CHECK(eventually([] { return unacked("skald.payments") == "1"; }));
+    REQUIRE(wait_until([&] { return s.payments.has_logged("no answer within 1000 ms"); }));
+    CHECK(wait_until([] { return unacked("skald.payments") == "1"; }));
     CHECK(s.status("waits") == "running");
 
     for (int i = 0; i < 3; ++i) {
@@ -106,7 +106,7 @@ TEST_CASE("a COMMIT that waits for a standby for ever is cut off, and what it wa
     }
     standby.reset();
     CHECK(s.ends("waits", "completed", 60s));
-    CHECK(eventually([&] { return s.order("asked").status == 202; }));
+    CHECK(wait_until([&] { return s.order("asked").status == 202; }));
     CHECK(s.ends("asked", "completed", 60s));
     CHECK(s.all_acked());
     CHECK(s.payments_db.count("charge") == 3);
@@ -128,15 +128,15 @@ TEST_CASE(
         answered = 1;
     }};
     std::string pid;
-    REQUIRE(eventually([&] { return !(pid = waiting_for_standbys(s.orders_db)).empty(); }));
+    REQUIRE(wait_until([&] { return !(pid = waiting_for_standbys(s.orders_db)).empty(); }));
     s.orders_db.ask("SELECT pg_cancel_backend(" + pid + ")");
-    REQUIRE(eventually([&] { return s.orders.has_logged("maybe not for good"); }));
+    REQUIRE(wait_until([&] { return s.orders.has_logged("maybe not for good"); }));
     // The record is there to be seen; still it is not taken for decided.
     CHECK(s.orders_db.count("customer_order") == 1);
-    REQUIRE(eventually([&] { return !waiting_for_standbys(s.orders_db).empty(); }));
+    REQUIRE(wait_until([&] { return !waiting_for_standbys(s.orders_db).empty(); }));
     CHECK(answered == 0);
     standby.reset();
-    CHECK(eventually([&] { return answered == 1; }));
+    CHECK(wait_until([&] { return answered == 1; }));
     CHECK(answer.status == 202);
     CHECK(answer.value_of("Idempotency-Replayed") == "true");
     CHECK(s.ends("k", "completed"));
@@ -155,12 +155,12 @@ TEST_CASE("a delivery whose COMMIT was made to stop waiting for the standby is a
     server_setting standby{"synchronous_standby_names", "nobody"};
     s.payments.start();
     std::string pid;
-    REQUIRE(eventually([&] { return !(pid = waiting_for_standbys(s.payments_db)).empty(); }));
+    REQUIRE(wait_until([&] { return !(pid = waiting_for_standbys(s.payments_db)).empty(); }));
     s.payments_db.ask("SELECT pg_cancel_backend(" + pid + ")");
-    REQUIRE(eventually([&] { return s.payments.has_logged("maybe not for good"); }));
+    REQUIRE(wait_until([&] { return s.payments.has_logged("maybe not for good"); }));
     CHECK(s.payments_db.count("charge") == 1);
-    REQUIRE(eventually([&] { return !waiting_for_standbys(s.payments_db).empty(); }));
-    CHECK(eventually([] { return unacked("skald.payments") == "1"; }));
+    REQUIRE(wait_until([&] { return !waiting_for_standbys(s.payments_db).empty(); }));
+    CHECK(wait_until([] { return unacked("skald.payments") == "1"; }));
     standby.reset();
     CHECK(s.ends("k", "completed"));
     CHECK(s.all_acked());
@@ -179,8 +179,8 @@ TEST_CASE("a node that is made read-only is written to no more, and the services
         server_setting const fence{"default_transaction_read_only", "on"};
         auto const written = s.orders_db.count("skald.idempotency");
         // Sessions hear of it one by one, each when it next waits for a query.
-        REQUIRE(eventually([&] { return s.order("k" + std::to_string(written)).status == 503; }));
-        CHECK(eventually([&] { return s.orders.has_logged("read-only"); }));
+        REQUIRE(wait_until([&] { return s.order("k" + std::to_string(written)).status == 503; }));
+        CHECK(wait_until([&] { return s.orders.has_logged("read-only"); }));
         auto const then = s.orders_db.count("skald.idempotency");
         for (int i = 0; i < 8; ++i) {
             auto const answer = s.order("r" + std::to_string(i));
@@ -189,7 +189,7 @@ TEST_CASE("a node that is made read-only is written to no more, and the services
         }
         CHECK(s.orders_db.count("skald.idempotency") == then);
     }
-    for (int i = 0; i < 8; ++i) CHECK(eventually([&] { return s.order("r" + std::to_string(i)).status == 202; }));
+    for (int i = 0; i < 8; ++i) CHECK(wait_until([&] { return s.order("r" + std::to_string(i)).status == 202; }));
     CHECK(s.all_end(60s));
     CHECK(s.outboxes_empty());
     CHECK(pids == std::array{s.orders.pid(), s.payments.pid(), s.shipping.pid()});

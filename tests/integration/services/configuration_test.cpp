@@ -3,7 +3,7 @@
 
 #include "support/shop.hpp"
 
-using namespace skald::testing;
+using namespace skald::test;
 
 namespace {
 
@@ -114,7 +114,7 @@ TEST_CASE("two services in one database: the second is refused and leaves nothin
     one_service s;
     service_process payments{shop::program("payment"), {}, s.variables};
     payments.start();
-    REQUIRE(eventually([&] { return payments.has_logged("worker.started"); }));
+    REQUIRE(wait_until([&] { return payments.has_logged("worker.started"); }));
     service_process shipping{shop::program("shipping"), {}, s.variables};
     auto const end = shipping.run();
     CHECK(end.code == 2);
@@ -152,7 +152,7 @@ TEST_CASE("a schema that a newer or another Skald changed is refused, not used")
     {
         service_process payments{shop::program("payment"), {}, s.variables};
         payments.start();
-        REQUIRE(eventually([&] { return payments.has_logged("worker.started"); }));
+        REQUIRE(wait_until([&] { return payments.has_logged("worker.started"); }));
         CHECK(payments.terminate().code == 0);
     }
     s.database.ask("UPDATE skald.migration SET checksum = 'x' WHERE owner = 'skald' AND name = '0002_guard'");

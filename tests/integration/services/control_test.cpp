@@ -1,7 +1,7 @@
 // An operator's orders in skald.control, read by every claim.
 #include "support/shop.hpp"
 
-using namespace skald::testing;
+using namespace skald::test;
 
 TEST_CASE("a cancel that comes before the charge cancels the order")
 {
@@ -64,7 +64,7 @@ TEST_CASE("a paused saga waits, and goes on when it is released")
     s.open();
     s.payments_db.ask("INSERT INTO skald.control (scope, key, action) VALUES ('', 'k', 'pause')");
     REQUIRE(s.order("k").status == 202);
-    REQUIRE(eventually([&] { return s.payments_db.count("skald.outbox WHERE due_at > now()") == 1; }));
+    REQUIRE(wait_until([&] { return s.payments_db.count("skald.outbox WHERE due_at > now()") == 1; }));
     REQUIRE(s.order("other").status == 202);
     CHECK(s.ends("other", "completed"));
     CHECK(s.status("k") == "running");

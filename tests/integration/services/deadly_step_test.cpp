@@ -3,7 +3,7 @@
 
 #include "support/shop.hpp"
 
-using namespace skald::testing;
+using namespace skald::test;
 using namespace std::chrono_literals;
 
 TEST_CASE(
@@ -19,7 +19,7 @@ TEST_CASE(
 
     constexpr int deliveries_max = 50;
     int deaths = 0, others = 0;
-    bool const parked = eventually(
+    bool const parked = wait_until(
         [&] {
             if (!payments.is_running()) {
                 CHECK(payments.wait().signal == SIGSEGV);

@@ -3,7 +3,8 @@
 
 #include "support/shop.hpp"
 
-using namespace skald::testing;
+using namespace skald::test;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -43,7 +44,7 @@ struct three_sagas
         REQUIRE(s.ends("poor", "compensated"));
         REQUIRE(s.ends("rare", "compensated"));
         REQUIRE(s.outboxes_empty());
-        REQUIRE(eventually([&] { return s.orders_db.count("skald.progress") == 6; }));
+        REQUIRE(wait_until([&] { return s.orders_db.count("skald.progress") == 6; }));
     }
     void take()
     {
@@ -86,7 +87,7 @@ TEST_CASE("every delivery eight times at once changes nothing")
     auto const before = everything(t.s);
     for (auto const& one : t.deliveries) {
         for (int i = 0; i < 8; ++i) t.hands.send(one);
-        REQUIRE(eventually([&] { return t.hands.waiting_in("skald." + one.destination) == 0; }));
+        REQUIRE(wait_until([&] { return t.hands.waiting_in("skald." + one.destination) == 0; }));
     }
     t.check_nothing_changed(before);
 }
@@ -109,14 +110,12 @@ TEST_CASE("deliveries that are copied while the sagas run, eight times each, tak
     t.s.start_all();
     t.s.fill();
     // Slow steps, so that the copies meet the original in the middle of its transaction.
-    t.s.payments_db.ask("CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS "
-                        "$$ BEGIN PERFORM pg_sleep(0.3); RETURN NEW; END $$;"
-                        "CREATE TRIGGER slow BEFORE INSERT ON charge FOR EACH ROW EXECUTE FUNCTION slow()");
+    t.s.payments_db.slow_down("charge", 300ms);
     for (int i = 0; i < 5; ++i) {
         REQUIRE(t.s.order("good-" + std::to_string(i)).status == 202);
         REQUIRE(t.s.order("rare-" + std::to_string(i), {.sku = "rare"}).status == 202);
     }
-    REQUIRE(eventually([&] {
+    REQUIRE(wait_until([&] {
         for (auto const& one : t.hands.take_captured())
             for (int i = 0; i < 8; ++i) t.hands.send(one);
         return t.s.sagas_not_ended() == 0;
@@ -144,7 +143,7 @@ TEST_CASE("another body under a delivery's key is parked once as a mismatch, and
         for (int i = 0; i < 3; ++i) t.hands.send(one);
         ++changed;
     }
-    CHECK(eventually([&] { return t.s.parked_in_all() == changed; }));
+    CHECK(wait_until([&] { return t.s.parked_in_all() == changed; }));
     CHECK(t.s.all_acked());
     t.s.close_in_order();
     CHECK(t.s.parked_in_all() == changed);
@@ -175,9 +174,9 @@ TEST_CASE("a compensation that comes before its step keeps the step from running
     auto itinerary = late.header("x-saga-itinerary");
     undo.set("x-saga-itinerary", "back" + itinerary.substr(itinerary.find(' ')));
     hands.send(undo);
-    REQUIRE(eventually([&] { return s.payments_db.count("skald.idempotency WHERE key = 'ghost'") == 2; }));
+    REQUIRE(wait_until([&] { return s.payments_db.count("skald.idempotency WHERE key = 'ghost'") == 2; }));
     hands.send(late);
-    REQUIRE(eventually([&] { return s.waiting_deliveries() == 0; }));
+    REQUIRE(wait_until([&] { return s.waiting_deliveries() == 0; }));
     REQUIRE(s.order("last").status == 202);
     REQUIRE(s.ends("last", "completed"));
     s.close_in_order();

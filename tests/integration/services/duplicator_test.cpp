@@ -1,12 +1,12 @@
 // `skald duplicate` on a real broker: beside the running order example, and beside a queue of a test's own, to see exactly
 // what it sends.
-#include <cctype>
 #include <map>
 
+#include "support/amqp_text.hpp"
 #include "support/shop.hpp"
 #include "support/tcp_proxy.hpp"
 
-using namespace skald::testing;
+using namespace skald::test;
 
 namespace {
 
@@ -18,7 +18,7 @@ public:
         : tool_{SKALD_TOOL, with(std::move(words)), {{"AMQP_URL", where.url()}, {"PATH", "/usr/bin:/bin"}}}
     {
         tool_.start();
-        bool const is_up = eventually([&] { return tool_.has_logged("Ctrl-C ends it") || !tool_.is_running(); });
+        bool const is_up = wait_until([&] { return tool_.has_logged("Ctrl-C ends it") || !tool_.is_running(); });
         REQUIRE_MESSAGE(is_up, tool_.log());
         REQUIRE_MESSAGE(tool_.is_running(), tool_.log());
     }
@@ -71,67 +71,6 @@ bool has_queue_of_duplicator()
     return queues().find("skald.duplicate.") != std::string::npos;
 }
 
-std::string shown(amqp_bytes_t bytes)
-{
-    std::string text;
-    for (char const c : view(bytes)) {
-        if (std::isprint(static_cast<unsigned char>(c)) != 0) text += c;
-        else text += '\\' + std::to_string(static_cast<unsigned char>(c));
-    }
-    return text;
-}
-
-std::string shown(amqp_table_t const& table);
-
-std::string shown(amqp_field_value_t const& field)
-{
-    std::string text{static_cast<char>(field.kind)};
-    switch (field.kind) {
-    case AMQP_FIELD_KIND_TABLE: return text + shown(field.value.table);
-    case AMQP_FIELD_KIND_UTF8:
-    case AMQP_FIELD_KIND_BYTES: return text + shown(field.value.bytes);
-    case AMQP_FIELD_KIND_BOOLEAN: return text + std::to_string(field.value.boolean);
-    case AMQP_FIELD_KIND_I32: return text + std::to_string(field.value.i32);
-    case AMQP_FIELD_KIND_I64: return text + std::to_string(field.value.i64);
-    case AMQP_FIELD_KIND_F64: return text + std::to_string(field.value.f64);
-    case AMQP_FIELD_KIND_ARRAY:
-        for (int i = 0; i < field.value.array.num_entries; ++i) text += ' ' + shown(field.value.array.entries[i]);
-        return text;
-    default: return text + '?';
-    }
-}
-
-std::string shown(amqp_table_t const& table)
-{
-    std::map<std::string, std::string> sorted;
-    for (int i = 0; i < table.num_entries; ++i) sorted[shown(table.entries[i].key)] = shown(table.entries[i].value);
-    std::string text = "{";
-    for (auto const& [name, value] : sorted) text += name + '=' + value + "; ";
-    return text + '}';
-}
-
-/// Everything that a consumer can see of a message.
-std::string shown(amqp_message_t const& m)
-{
-    auto const& p = m.properties;
-    std::string text = std::to_string(p._flags);
-    auto const add = [&](amqp_flags_t flag, std::string const& value) {
-        text += '|' + ((p._flags & flag) != 0 ? value : "");
-    };
-    add(AMQP_BASIC_CONTENT_TYPE_FLAG, shown(p.content_type));
-    add(AMQP_BASIC_CONTENT_ENCODING_FLAG, shown(p.content_encoding));
-    add(AMQP_BASIC_HEADERS_FLAG, shown(p.headers));
-    add(AMQP_BASIC_DELIVERY_MODE_FLAG, std::to_string(p.delivery_mode));
-    add(AMQP_BASIC_PRIORITY_FLAG, std::to_string(p.priority));
-    add(AMQP_BASIC_CORRELATION_ID_FLAG, shown(p.correlation_id));
-    add(AMQP_BASIC_REPLY_TO_FLAG, shown(p.reply_to));
-    add(AMQP_BASIC_MESSAGE_ID_FLAG, shown(p.message_id));
-    add(AMQP_BASIC_TIMESTAMP_FLAG, std::to_string(p.timestamp));
-    add(AMQP_BASIC_TYPE_FLAG, shown(p.type));
-    add(AMQP_BASIC_APP_ID_FLAG, shown(p.app_id));
-    return text + '|' + shown(m.body);
-}
-
 /// A queue as a service would have one, with nobody behind it but the test.
 class probe
 {
@@ -156,7 +95,7 @@ public:
     }
     bool holds(std::uint32_t count)
     {
-        return eventually([&] { return hands.waiting_in(queue) >= count; });
+        return wait_until([&] { return hands.waiting_in(queue) >= count; });
     }
     /// How often each message is there, by everything that can be seen of it.
     std::map<std::string, int> take_all()
@@ -220,7 +159,7 @@ TEST_CASE("every delivery of dozens of sagas three times more, now and later: ea
     }
     REQUIRE(s.all_end());
     auto const done = copies.end();
-    CHECK(eventually([&] { return s.waiting_deliveries() == 0; }));
+    CHECK(wait_until([&] { return s.waiting_deliveries() == 0; }));
     CHECK(s.outboxes_empty());
 
     // 24 complete (charge, ship, confirm), 12 are refused by the payments, 12 by the shipping, which is undone in two steps.
@@ -317,7 +256,7 @@ TEST_CASE("a duplicator that is killed leaves no queue behind, and the originals
     p.send("one");
     REQUIRE(p.holds(2));
     copies.process().kill(SIGKILL);
-    CHECK(eventually([] { return !has_queue_of_duplicator(); }));
+    CHECK(wait_until([] { return !has_queue_of_duplicator(); }));
     p.send("two");
     REQUIRE(p.holds(3));
     CHECK(p.take_all().size() == 2);
@@ -330,10 +269,10 @@ TEST_CASE("a duplicator whose connections are closed comes back, and goes on")
     p.send("before");
     REQUIRE(p.holds(2));
     rabbitmqctl("close_all_connections --vhost " + broker().vhost + " 'a test closes them'");
-    REQUIRE(eventually([&] { return copies.process().has_logged("the broker is away"); }));
-    REQUIRE(eventually([] { return has_queue_of_duplicator(); }));
+    REQUIRE(wait_until([&] { return copies.process().has_logged("the broker is away"); }));
+    REQUIRE(wait_until([] { return has_queue_of_duplicator(); }));
     amqp_hands hands{broker()};
-    CHECK(eventually([&] {
+    CHECK(wait_until([&] {
         raw_message m;
         m.destination = "probe";
         m.body = "again";
@@ -360,7 +299,7 @@ TEST_CASE("duplicates that were on their way when the connection was lost are se
     CHECK(has_queue_of_duplicator());
     proxy.cut_once();
     proxy.hold_requests(false);
-    REQUIRE(eventually([&] { return copies.process().has_logged("the broker is away"); }));
+    REQUIRE(wait_until([&] { return copies.process().has_logged("the broker is away"); }));
     auto const done = copies.end();
     CHECK(done["unconfirmed"] == 0);
     CHECK(done["duplicates"] == 2 * done["seen"].get<unsigned>());
@@ -375,7 +314,7 @@ TEST_CASE("a service's queue that is deleted meanwhile ends it: what is sent the
     auto const ended = copies.process().wait();
     CHECK(ended.code == 1);
     CHECK_MESSAGE(copies.process().has_logged("the queue skald.probe is not there"), copies.process().log());
-    CHECK(eventually([] { return !has_queue_of_duplicator(); }));
+    CHECK(wait_until([] { return !has_queue_of_duplicator(); }));
 }
 
 TEST_CASE("skald duplicate does nothing unless it is told that this is no production system")

@@ -2,7 +2,7 @@
 // Run by scripts/failover.sh, which makes the servers.
 #include "support/customers.hpp"
 
-using namespace skald::testing;
+using namespace skald::test;
 
 namespace {
 

@@ -1,7 +1,7 @@
 // The broker and the database go away and come back, in every order: nothing lost, nothing twice, no wrong answer.
 #include "support/customers.hpp"
 
-using namespace skald::testing;
+using namespace skald::test;
 using namespace std::chrono_literals;
 
 TEST_CASE("while the broker is away orders are accepted, kept in the outbox, and delivered when it is back")
@@ -32,7 +32,7 @@ TEST_CASE("a full outbox turns new requests away, and no others, until the broke
     REQUIRE(s.ends("first", "completed"));
     server_away rabbitmq{"rabbitmq"};
     for (int i = 0; i < 4; ++i) REQUIRE(s.order("k" + std::to_string(i)).status == 202);
-    REQUIRE(eventually([&] { return s.orders.has_logged("outbox.over"); }));
+    REQUIRE(wait_until([&] { return s.orders.has_logged("outbox.over"); }));
     auto const refused = s.order("more");
     CHECK(refused.status == 503);
     CHECK(refused.value_of("Retry-After") == "5");
@@ -45,13 +45,13 @@ TEST_CASE("a full outbox turns new requests away, and no others, until the broke
     CHECK(s.order("k0", {.sku = "other"}).status == 422);
     CHECK(s.status("k0") == "running");
     // Nobody holds a transaction open while there is nothing to be done.
-    CHECK(eventually([&] {
+    CHECK(wait_until([&] {
         return s.orders_db.count(
                    "pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'skald/%'"
                    " AND state = 'idle in transaction'") == 0;
     }));
     rabbitmq.come_back();
-    CHECK(eventually([&] { return s.order("more").status == 202; }, 60s));
+    CHECK(wait_until([&] { return s.order("more").status == 202; }, 60s));
     CHECK(s.orders.has_logged("outbox.below"));
     CHECK(s.all_end(60s));
     s.check_books(100001, 1000);
@@ -166,10 +166,10 @@ TEST_CASE("services that start while the database is away say so and work as soo
     server_away postgres{"postgres"};
     for (auto* service : s.services()) service->start();
     for (auto* service : s.services())
-        CHECK(eventually([&] { return service->has_logged("database.waiting"); }));
+        CHECK(wait_until([&] { return service->has_logged("database.waiting"); }));
     service_process another{shop::program("payment"), {}, shop::variables(s.payments_db)};
     another.start();
-    REQUIRE(eventually([&] { return another.has_logged("database.waiting"); }));
+    REQUIRE(wait_until([&] { return another.has_logged("database.waiting"); }));
     CHECK(another.terminate().code == 0);
     postgres.come_back();
     for (auto* service : s.services()) s.wait_until_started(*service);
@@ -204,13 +204,13 @@ TEST_CASE("a message that no queue takes stays in the outbox with its reason, an
     s.wait_until_started(s.orders);
     s.wait_until_started(s.shipping);
     REQUIRE(s.order("k").status == 202);
-    REQUIRE(eventually([&] { return s.orders_db.count("skald.outbox WHERE attempts > 1 AND error <> ''") == 1; }));
+    REQUIRE(wait_until([&] { return s.orders_db.count("skald.outbox WHERE attempts > 1 AND error <> ''") == 1; }));
     CHECK(s.orders_db.value("SELECT error FROM skald.outbox").find("NO_ROUTE") != std::string::npos);
     CHECK(s.orders_db.count("skald.outbox") == 1);
     s.payments.start();
     s.wait_until_started(s.payments);
     s.fill();
-    CHECK(eventually([&] { return s.status("k") == "compensated" || s.status("k") == "completed"; }));
+    CHECK(wait_until([&] { return s.status("k") == "compensated" || s.status("k") == "completed"; }));
     CHECK(s.outboxes_empty());
     s.close_in_order();
 }

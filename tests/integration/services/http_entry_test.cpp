@@ -6,7 +6,8 @@
 
 #include "support/shop.hpp"
 
-using namespace skald::testing;
+using namespace skald::test;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -74,7 +75,7 @@ TEST_CASE("keys of every printable byte and of the greatest length work to the e
         }
         REQUIRE_MESSAGE(answer.status == 202, key);
         auto const location = answer.value_of("Location");
-        CHECK_MESSAGE(eventually([&] { return s.status(location.substr(7)) == "completed"; }), location);
+        CHECK_MESSAGE(wait_until([&] { return s.status(location.substr(7)) == "completed"; }), location);
         if (!path.empty()) CHECK_MESSAGE(s.status(path) == "completed", path);
     }
     CHECK(s.payments_db.count("charge") == 9);
@@ -154,7 +155,7 @@ TEST_CASE("a scope of any text works to the end")
                                     "ssssssssssssssssssssssssssssssssssssssssssssssssssssssssssssssss"}) {
         auto const field = "X-Scope: " + scope + "\r\n";
         CHECK_MESSAGE(s.order("k", {}, field).status == 202, scope);
-        CHECK_MESSAGE(eventually([&] { return s.status("k", field) == "completed"; }), scope);
+        CHECK_MESSAGE(wait_until([&] { return s.status("k", field) == "completed"; }), scope);
     }
     CHECK(s.payments_db.count("charge") == 5);
     s.close_in_order();
@@ -246,14 +247,10 @@ TEST_CASE("a key in flight is answered with 409 at once, not after a wait for th
 {
     shop s;
     s.open();
-    s.orders_db.ask("CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS "
-                    "$$ BEGIN PERFORM pg_sleep(2); RETURN NEW; END $$;"
-                    "CREATE TRIGGER slow BEFORE INSERT ON customer_order FOR EACH ROW EXECUTE FUNCTION slow()");
+    s.orders_db.slow_down("customer_order", 2s);
     auto first = s.connect();
     first.send(shop::post("k", order_request{}.body()));
-    REQUIRE(eventually([&] {
-        return s.orders_db.count("pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()") == 1;
-    }));
+    REQUIRE(wait_until([&] { return s.orders_db.is_slow_now(); }));
     auto second = s.connect();
     auto const begin = std::chrono::steady_clock::now();
     auto const answer = second.ask(shop::post("k", order_request{}.body()));

@@ -2,7 +2,7 @@
 #include "support/shop.hpp"
 #include "support/tls_client.hpp"
 
-using namespace skald::testing;
+using namespace skald::test;
 
 namespace {
 

@@ -10,11 +10,11 @@
 int main(int argc, char** argv)
 try {
     doctest::Context context{argc, argv};
-    skald::testing::required("DATABASE_URL");
-    skald::testing::required("AMQP_URL");
+    skald::test::required("DATABASE_URL");
+    skald::test::required("AMQP_URL");
     int const result = context.run();
-    if (!context.shouldExit() && skald::testing::broker().vhost.starts_with("e2e-"))
-        skald::testing::rabbitmqctl("delete_vhost " + skald::testing::broker().vhost);
+    if (!context.shouldExit() && skald::test::broker().vhost.starts_with("e2e-"))
+        skald::test::rabbitmqctl("delete_vhost " + skald::test::broker().vhost);
     return result;
 }
 catch (std::exception const& error) {

@@ -3,7 +3,7 @@
 
 #include <thread>
 
-using namespace skald::testing;
+using namespace skald::test;
 
 namespace {
 
@@ -30,13 +30,13 @@ public:
 
     bool has_order(fresh_database& database, std::string const& action)
     {
-        return eventually([&] { return database.count("skald.control WHERE action = '" + action + "'") > 0; });
+        return wait_until([&] { return database.count("skald.control WHERE action = '" + action + "'") > 0; });
     }
 
     /// Until the saga is so; what waits for its next attempt does not have to wait.
     bool ends_soon(std::string const& key, std::string const& expected)
     {
-        return eventually([&] {
+        return wait_until([&] {
             for (auto* database : databases())
                 database->ask("UPDATE skald.outbox SET due_at = clock_timestamp() WHERE due_at > clock_timestamp()");
             return status(key) == expected;
@@ -108,7 +108,7 @@ TEST_CASE("skald saga cancel against running pivots: each saga completes or goes
         REQUIRE(s.order(key).status == 202);
         auto const cancelled = s.at_home({"saga", "cancel", key, "--json"});
         if (held == &s.payments)
-            CHECK(eventually([&] { return s.shipping_db.count("skald.control WHERE key = '" + key + "'") == 1; }));
+            CHECK(wait_until([&] { return s.shipping_db.count("skald.control WHERE key = '" + key + "'") == 1; }));
         if (held != nullptr) held->kill(SIGCONT);
         CHECK_MESSAGE((cancelled.code == 0) != cancelled.object().contains("refused"), cancelled.text);
         refused += cancelled.code;
@@ -135,7 +135,7 @@ TEST_CASE("skald saga pause, show, list and resume")
     CHECK(s.at_home({"saga", "pause", "k", "--reason", "looking"}).code == 0);
     s.payments_db.ask("INSERT INTO skald.control (scope, key, action) VALUES ('', 'k', 'pause')");
     s.payments.start();
-    REQUIRE(eventually([&] { return s.payments_db.count("skald.outbox WHERE due_at > now()") == 1; }));
+    REQUIRE(wait_until([&] { return s.payments_db.count("skald.outbox WHERE due_at > now()") == 1; }));
     CHECK(s.payments_db.count("charge") == 0);
 
     auto const shown = s.at_home({"saga", "show", "k"});
@@ -243,7 +243,7 @@ TEST_CASE("skald parked export: what is parked here is delivered in another syst
         json::parse(line)["body"].get<std::string>() + "$body$::jsonb AS b) AS recorded");
     amqp_hands hands{broker()};
     for (int i = 0; i < 3; ++i) hands.send(message_of(line));
-    CHECK(eventually([&] { return staging.orders_db.count("confirmation") > 0; }));
+    CHECK(wait_until([&] { return staging.orders_db.count("confirmation") > 0; }));
     CHECK(staging.all_acked());
     staging.close_in_order();
     CHECK(staging.orders_db.count("confirmation") == 1);

@@ -1,7 +1,7 @@
 // How an order can end: the exact contents of the three databases, and what GET /sagas/{key} says of it.
 #include "support/shop.hpp"
 
-using namespace skald::testing;
+using namespace skald::test;
 
 TEST_CASE("an order that nothing speaks against is charged, shipped and confirmed, once")
 {
@@ -28,7 +28,7 @@ TEST_CASE("an order that nothing speaks against is charged, shipped and confirme
     CHECK(s.payments_db.ask("SELECT step, status FROM skald.idempotency") == table{{"charge-payment", "completed"}});
     CHECK(s.shipping_db.ask("SELECT step, status FROM skald.idempotency") == table{{"arrange-shipping", "completed"}});
 
-    CHECK(eventually([&] {
+    CHECK(wait_until([&] {
         return shop::steps(s.saga("k1")) ==
                "create-order=completed charge-payment=completed arrange-shipping=completed confirm-order=completed ";
     }));
@@ -54,7 +54,7 @@ TEST_CASE("a declined card cancels the order and moves no money")
     CHECK(s.shipping_db.count("shipment") == 0);
     CHECK(s.shipping_db.count("skald.idempotency") == 0);
     CHECK(s.parked_in_all() == 0);
-    CHECK(eventually([&] {
+    CHECK(wait_until([&] {
         return shop::steps(s.saga("k1")) ==
                "create-order=completed/completed charge-payment=rejected arrange-shipping=pending confirm-order=pending ";
     }));
@@ -77,7 +77,7 @@ TEST_CASE("out of stock refunds the charge and cancels the order")
     CHECK(s.payments_db.value("SELECT cents FROM wallet WHERE customer = 'ann'") == "100000");
     CHECK(s.shipping_db.count("shipment") == 0);
     CHECK(s.parked_in_all() == 0);
-    CHECK(eventually([&] {
+    CHECK(wait_until([&] {
         return shop::steps(s.saga("k1")) == "create-order=completed/completed charge-payment=completed/completed "
                                             "arrange-shipping=rejected confirm-order=pending ";
     }));

@@ -2,7 +2,7 @@
 #include "support/pooler.hpp"
 #include "support/shop.hpp"
 
-using namespace skald::testing;
+using namespace skald::test;
 
 namespace {
 
@@ -50,7 +50,7 @@ void migrate(fresh_database const& database)
     for (std::string const queue : {"skald.orders", "skald.orders.parked"}) hands.delete_queue(queue);
     service_process once{shop::program("order"), {}, shop::variables(database)};
     once.start();
-    REQUIRE(eventually([&] { return once.has_logged(" worker.started "); }));
+    REQUIRE(wait_until([&] { return once.has_logged(" worker.started "); }));
     REQUIRE(once.terminate().code == 0);
 }
 
@@ -130,7 +130,7 @@ TEST_CASE("behind a pooler by session sagas run as they do without, also where i
     for (int i = 0; i < 40; ++i) {
         order_request const what{.sku = i % 4 == 0 ? "rare" : "lamp"};
         if (i % 10 == 9) between.kill_and_restart();
-        REQUIRE(eventually([&] { return s.order("k" + std::to_string(i), what).status == 202; }));
+        REQUIRE(wait_until([&] { return s.order("k" + std::to_string(i), what).status == 202; }));
     }
     REQUIRE(s.all_end());
     REQUIRE(s.outboxes_empty());

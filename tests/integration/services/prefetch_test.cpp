@@ -1,7 +1,7 @@
 // How many deliveries a worker takes from the broker before it has acked any.
 #include "support/shop.hpp"
 
-using namespace skald::testing;
+using namespace skald::test;
 
 TEST_CASE("a worker has as many deliveries out as its own prefetch and its steps' together say, and no more")
 {
@@ -19,12 +19,12 @@ TEST_CASE("a worker has as many deliveries out as its own prefetch and its steps
     for (std::uint32_t i = 1; i <= orders; ++i)
         REQUIRE(s.order("order-" + std::to_string(i), {.customer = "gated-1"}).status == 202);
     // All of them have left the orders' outbox, so that all are in the queue or with the worker.
-    REQUIRE(eventually([&] { return s.orders_db.count("skald.outbox") == 0; }));
+    REQUIRE(wait_until([&] { return s.orders_db.count("skald.outbox") == 0; }));
     amqp_hands hands{broker()};
-    CHECK(eventually([&] { return hands.waiting_in("skald.payments") == orders - out; }));
+    CHECK(wait_until([&] { return hands.waiting_in("skald.payments") == orders - out; }));
     CHECK(payments.has_logged("prefetch=8"));
 
     s.payments_db.ask("DELETE FROM gate");
-    CHECK(eventually([&] { return s.payments_db.count("charge") == orders; }));
+    CHECK(wait_until([&] { return s.payments_db.count("charge") == orders; }));
     CHECK(hands.waiting_in("skald.payments") == 0);
 }

@@ -3,7 +3,7 @@
 
 #include "support/shop.hpp"
 
-using namespace skald::testing;
+using namespace skald::test;
 using namespace std::chrono_literals;
 
 namespace {
@@ -13,7 +13,7 @@ std::jthread place(shop& s, std::string prefix, int count)
 {
     return std::jthread{[&s, prefix = std::move(prefix), count] {
         for (int i = 0; i < count; ++i)
-            eventually([&] {
+            (void)wait_until([&] {
                 try {
                     return s.order(prefix + std::to_string(i), {.sku = i % 4 == 0 ? "rare" : "lamp", .cents = 10}).status ==
                            202;
@@ -42,7 +42,7 @@ TEST_CASE("SIGTERM in the middle of orders drains, ends with 0, and leaves nothi
     s.open();
     auto clients = place(s, "k", 150);
     for (int round = 1; round <= 4; ++round) {
-        REQUIRE(eventually([&] { return s.orders_db.count("customer_order") >= 25 * round; }, 60s));
+        REQUIRE(wait_until([&] { return s.orders_db.count("customer_order") >= 25 * round; }, 60s));
         for (auto* service : s.services()) {
             auto const end = service->terminate();
             CHECK_MESSAGE(end.code == 0, service->log());
@@ -60,13 +60,9 @@ TEST_CASE("SIGTERM in the middle of a slow step waits for it")
 {
     shop s;
     s.open();
-    s.payments_db.ask("CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS "
-                      "$$ BEGIN PERFORM pg_sleep(3); RETURN NEW; END $$;"
-                      "CREATE TRIGGER slow BEFORE INSERT ON charge FOR EACH ROW EXECUTE FUNCTION slow()");
+    s.payments_db.slow_down("charge", 3s);
     REQUIRE(s.order("k").status == 202);
-    REQUIRE(eventually([&] {
-        return s.payments_db.count("pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()") == 1;
-    }));
+    REQUIRE(wait_until([&] { return s.payments_db.is_slow_now(); }));
     CHECK(s.payments.terminate().code == 0);
     CHECK(s.payments_db.count("charge") == 1);
     CHECK(s.ends("k", "completed"));
@@ -77,13 +73,9 @@ TEST_CASE("a step that takes longer than the drain is not done, says so with 75,
     shop s;
     s.payments.set_variable("SKALD_DRAIN_SECONDS", "1");
     s.open();
-    s.payments_db.ask("CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS "
-                      "$$ BEGIN PERFORM pg_sleep(4); RETURN NEW; END $$;"
-                      "CREATE TRIGGER slow BEFORE INSERT ON charge FOR EACH ROW EXECUTE FUNCTION slow()");
+    s.payments_db.slow_down("charge", 4s);
     REQUIRE(s.order("k").status == 202);
-    REQUIRE(eventually([&] {
-        return s.payments_db.count("pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()") == 1;
-    }));
+    REQUIRE(wait_until([&] { return s.payments_db.is_slow_now(); }));
     CHECK(s.payments.terminate().code == 75);
     s.payments.start();
     CHECK(s.ends("k", "completed"));
@@ -97,7 +89,7 @@ TEST_CASE("SIGKILL of each service, again and again, in the middle of orders")
     s.open();
     auto clients = place(s, "k", 150);
     for (int round = 1; round <= 5; ++round) {
-        REQUIRE(eventually([&] { return s.orders_db.count("customer_order") >= 20 * round; }, 60s));
+        REQUIRE(wait_until([&] { return s.orders_db.count("customer_order") >= 20 * round; }, 60s));
         for (auto* service : s.services()) {
             service->kill_and_restart();
             s.wait_until_started(*service);
@@ -126,7 +118,7 @@ TEST_CASE("two processes of each service share the work, and every effect is sin
     for (auto const port : {s.orders.http_port(), orders.http_port()})
         clients.emplace_back([port] {
             for (int i = 0; i < 100; ++i)
-                eventually([&] {
+                (void)wait_until([&] {
                     order_request const what{.sku = i % 4 == 0 ? "rare" : "lamp", .cents = 10};
                     return raw_client{port}.ask(shop::post("k" + std::to_string(i), what.body())).status == 202;
                 });

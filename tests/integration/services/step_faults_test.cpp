@@ -2,7 +2,7 @@
 // example's tables play the fault, since its steps have none.
 #include "support/shop.hpp"
 
-using namespace skald::testing;
+using namespace skald::test;
 
 namespace {
 
@@ -78,7 +78,7 @@ TEST_CASE("a step that always fails with one SQLSTATE or another is bounded what
         REQUIRE(s.order(code, {.customer = code}).status == 202);
     }
     for (auto const& code : codes) {
-        bool const bounded = eventually([&] {
+        bool const bounded = wait_until([&] {
             return s.status(code) != "running" ||
                    s.payments_db.count("skald.idempotency WHERE attempts >= 1 AND status <> 'completed' AND key = '" + code +
                                        "'") == 1;
@@ -86,7 +86,7 @@ TEST_CASE("a step that always fails with one SQLSTATE or another is bounded what
         CHECK_MESSAGE(bounded, code, " is tried for ever, and nothing tells");
     }
     s.payments_db.ask("DROP FUNCTION sabotage() CASCADE");
-    CHECK(eventually([&] { return s.orders_db.count("skald.saga WHERE status = 'running'") == 0; }, std::chrono::seconds{60}));
+    CHECK(wait_until([&] { return s.orders_db.count("skald.saga WHERE status = 'running'") == 0; }, std::chrono::seconds{60}));
     CHECK(s.payments_db.ask("SELECT order_id, kind FROM charge GROUP BY 1, 2 HAVING count(*) > 1").empty());
 }
 
@@ -146,7 +146,7 @@ TEST_CASE("an entry whose connection is killed while it commits is never told th
     auto const answer = s.order("k");
     CHECK((answer.status == 202 || answer.status == 503));
     if (answer.status == 503) CHECK(!answer.value_of("Retry-After").empty());
-    CHECK(eventually([&] { return s.order("k").status == 202; }));
+    CHECK(wait_until([&] { return s.order("k").status == 202; }));
     CHECK(s.ends("k", "completed"));
     CHECK(s.orders_db.count("customer_order") == 1);
     s.close_in_order();
@@ -162,7 +162,7 @@ TEST_CASE("a saga whose data does not fit the step does not hang in silence as r
                     "'charge-payment', '{\"id\":\"x\"}', '{\"x-idempotency-key\":\"sql:charge-payment\",\"x-saga-scope\":\"\","
                     "\"x-saga\":\"place-order\",\"x-saga-version\":\"1\",\"x-saga-itinerary\":\"forward 1/2 "
                     "charge-payment@payments=compensatable arrange-shipping@shipping=pivot\"}')");
-    REQUIRE(eventually([&] { return s.payments_db.count("skald.parked") == 1; }));
+    REQUIRE(wait_until([&] { return s.payments_db.count("skald.parked") == 1; }));
     CHECK_MESSAGE(s.ends("sql", "stuck", std::chrono::seconds{5}), s.saga("sql").dump());
     s.close_in_order();
 }
@@ -175,7 +175,7 @@ TEST_CASE("a saga with a step that its service does not host does not hang in si
                     "sha256('x'), 'shipping', 'wrap-gift', '{}', '{\"x-idempotency-key\":\"sql:wrap-gift\","
                     "\"x-saga-scope\":\"\",\"x-saga\":\"place-order\",\"x-saga-version\":\"1\","
                     "\"x-saga-itinerary\":\"forward 1/1 wrap-gift@shipping=pivot\"}')");
-    REQUIRE(eventually([&] { return s.shipping_db.count("skald.parked") == 1; }));
+    REQUIRE(wait_until([&] { return s.shipping_db.count("skald.parked") == 1; }));
     CHECK_MESSAGE(s.ends("sql", "stuck", std::chrono::seconds{5}), s.saga("sql").dump());
     s.close_in_order();
 }

@@ -14,6 +14,7 @@ template <class Condition>
     auto const until = std::chrono::steady_clock::now() + limit;
     while (!condition()) {
         if (std::chrono::steady_clock::now() >= until) return false;
+        // What another process or thread does tells nobody here when it is done.
         std::this_thread::sleep_for(std::chrono::milliseconds{10});
     }
     return true;
