@@ -1,7 +1,7 @@
 // The programs of README.md, docs/concepts.md and docs/http.md, built from the pages as they stand, do what the pages say.
 #include "support/shop.hpp"
 
-using namespace skald::testing;
+using namespace skald::test;
 
 namespace {
 
@@ -27,7 +27,7 @@ struct page
     void start()
     {
         program.start();
-        REQUIRE_MESSAGE(eventually([&] { return program.has_logged("worker.started"); }), program.log());
+        REQUIRE_MESSAGE(wait_until([&] { return program.has_logged("worker.started"); }), program.log());
     }
     void start_order(std::string const& key, std::string const& itinerary, std::string const& data)
     {
@@ -67,7 +67,7 @@ TEST_CASE("README: the service charges a wallet once, refunds it once, and leave
     payments.start();
 
     payments.start_order("order-1", "forward 1/2 " + itinerary, shown_order);
-    REQUIRE(eventually([&] { return payments.record("charge-payment") == "completed"; }));
+    REQUIRE(wait_until([&] { return payments.record("charge-payment") == "completed"; }));
     CHECK(cents() == "700");
 
     // What a shipping service of another make sends when there is no stock.
@@ -75,11 +75,11 @@ TEST_CASE("README: the service charges a wallet once, refunds it once, and leave
                           shown_order + "', 'UTF8'), jsonb_build_object('x-idempotency-key', 'order-1:charge-payment.compensate', "
                           "'x-saga-scope', '', 'x-saga', 'place-order', 'x-saga-home', 'payments', 'x-saga-reason', 'out of stock', "
                           "'x-saga-itinerary', 'back 1/2 " + itinerary + "'))");
-    REQUIRE(eventually([&] { return payments.saga("order-1") == "compensated"; }));
+    REQUIRE(wait_until([&] { return payments.saga("order-1") == "compensated"; }));
     CHECK(cents() == "1000");
 
     payments.start_order("order-2", "forward 1/2 " + itinerary, R"({"id":"o-2","customer":"ada","cents":5000})");
-    REQUIRE(eventually([&] { return payments.saga("order-2") == "compensated"; }));
+    REQUIRE(wait_until([&] { return payments.saga("order-2") == "compensated"; }));
     CHECK(payments.database.value("SELECT reason FROM skald.saga WHERE key = 'order-2'") == "insufficient funds");
     CHECK(cents() == "1000");
     CHECK(payments.program.terminate().code == 0);
@@ -101,7 +101,7 @@ TEST_CASE("docs/concepts.md: a saga from a transaction, from a request and with 
     CHECK(client.ask(post("/trips", "Idempotency-Key: trip-1\r\n", trip)).has("Idempotency-Replayed: true"));
     CHECK(client.ask(post("/trips", "Idempotency-Key: trip-2\r\n", R"({"id":"2","city":"","cents":1})")).status == 400);
 
-    CHECK(eventually([&] { return hotels.database.value("SELECT string_agg(rooms::text, ' ' ORDER BY city) FROM hotel") == "3 4"; }));
+    CHECK(wait_until([&] { return hotels.database.value("SELECT string_agg(rooms::text, ' ' ORDER BY city) FROM hotel") == "3 4"; }));
     auto const sagas = hotels.database.ask("SELECT key, deadline_at IS NOT NULL FROM skald.saga ORDER BY key");
     CHECK(sagas == table{{"basket-42", "f"}, {"basket-43", "t"}, {"trip-1", "f"}});
     CHECK(hotels.program.terminate().code == 0);

@@ -43,7 +43,7 @@ target_link_libraries(docs_testing PRIVATE skald::testing doctest::doctest skald
 add_test(NAME docs_testing COMMAND docs_testing)
 
 add_executable(docs_pages_run pages_test.cpp ../integration/services/main.cpp)
-target_include_directories(docs_pages_run PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+target_include_directories(docs_pages_run PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/framework/include)
 target_compile_definitions(docs_pages_run PRIVATE
     SKALD_README="$<TARGET_FILE:docs_readme>"
     SKALD_CONCEPTS="$<TARGET_FILE:docs_concepts>"
