@@ -2,6 +2,7 @@
 # Set-up, build, a private PostgreSQL and RabbitMQ, and every test; ctest's summary comes last.
 #
 #   scripts/test.sh [PRESET] [ctest arguments...]
+#   scripts/test.sh --without LABELS     everything but the tests whose label matches
 #
 # PRESET is one of CMakePresets.json (default: `default`, which builds in build/ and runs everything). With any other, such
 # as `asan` and `tsan`, the unit tests and the conformance tests of both transports run. Two forms take longer and run alone:
@@ -13,9 +14,14 @@ root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
 cd "$root"
 
 long=
+without='^(server_faults|long)$'
+if [[ ${1:-} = --without ]]; then
+  without="$without|${2:?--without needs a regular expression}"
+  shift 2
+fi
 case ${1:-} in
   -h | --help)
-    sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+    sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
     exit 0
     ;;
   '' | -*) preset=default ;;
@@ -71,7 +77,7 @@ elif [[ $preset = default && $# = 0 ]]; then
   # Given a second chance: a RabbitMQ that is killed soon after a queue was declared can lose that queue (its own
   # directory of queues is not flushed yet), and then there is nothing to recover.
   ctest --test-dir "$build" --output-on-failure --label-regex server_faults --repeat until-pass:2 || status=$?
-  only=(--label-exclude '^(server_faults|long)$')
+  only=(--label-exclude "$without")
 fi
 
 say 'tests'
