@@ -86,7 +86,6 @@ function(skald_compile_together)
         skald_targets_below(${folder} targets)
         foreach(target IN LISTS targets)
             set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
-            target_compile_options(${target} PRIVATE -Wno-shadow)  # by what another file has
             set_for(${target} SKIP_UNITY_BUILD_INCLUSION ${skald_compiled_alone})
         endforeach()
     endforeach()

@@ -17,6 +17,9 @@ endif()
 if(SKALD_WARNINGS_AS_ERRORS)
     target_compile_options(skald_build_flags INTERFACE -Werror)
 endif()
+if(SKALD_FAST_BUILD STREQUAL "all")
+    target_compile_options(skald_build_flags INTERFACE -Wno-shadow)  # by a name of another file
+endif()
 if(SKALD_FAST_BUILD)
     target_compile_options(skald_build_flags INTERFACE -g1)  # what a backtrace needs
 endif()
