@@ -106,10 +106,11 @@ void lane_pool::run_desk()
 
         lock.unlock();
         auto answer = answer_at_desk(work.message);
-        if (answer) work.answered(std::move(work.message), *std::move(answer));
+        bool const is_answered = answer.has_value();
+        if (is_answered) work.answered(std::move(work.message), *std::move(answer));
         lock.lock();
         is_at_desk_ = false;
-        if (answer || stopping_) {
+        if (is_answered || stopping_) {
             lock.unlock();
             work = {};
             lock.lock();

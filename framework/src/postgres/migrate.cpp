@@ -71,6 +71,7 @@ void bring_up_to_date(pqxx::connection& c, std::string const& owner, std::vector
 std::vector<migration> own_migrations()
 {
     std::vector<migration> own;
+    own.reserve(skald::migrations::all.size());
     for (auto const& [name, sql] : skald::migrations::all) own.push_back({std::string{name.substr(2)}, std::string{sql}});
     return own;
 }

@@ -22,7 +22,7 @@ std::optional<std::string> to_text(amqp_field_value_t const& field)
         case AMQP_FIELD_KIND_I32: return std::to_string(value.i32);
         case AMQP_FIELD_KIND_U32: return std::to_string(value.u32);
         case AMQP_FIELD_KIND_I64: return std::to_string(value.i64);
-        case AMQP_FIELD_KIND_U64: return std::to_string(value.u64);
+        case AMQP_FIELD_KIND_U64:
         case AMQP_FIELD_KIND_TIMESTAMP: return std::to_string(value.u64);  // seconds since 1970, as it is sent
         default: return std::nullopt;
     }

@@ -193,7 +193,7 @@ ports::outbox::put_off relay::put_off(std::int64_t row, int attempts, std::strin
 
 void relay::release_all() noexcept
 {
-    for (auto const& one : under_way_) free_.push_back(*one.from);
+    for (auto const& one : under_way_) free_.emplace_back(*one.from);
     under_way_.clear();
     for (auto const& one : free_) one.get().release();
 }

@@ -54,6 +54,7 @@ void add_lines(std::string& text, char sign, std::vector<std::string> const& lin
 std::vector<section> effects_of(world& w, std::vector<effect> const& named)
 {
     std::vector<section> all;
+    all.reserve(named.size() + w.outside.size());
     for (auto const& one : named)
         all.push_back({one.service + ": " + one.sql, w.service(one.service).database().ask(one.sql)});
     if (named.empty())

@@ -84,13 +84,13 @@ harness& harness::add(std::string_view definition, int version, std::span<planne
     return *this;
 }
 
-harness& harness::migrate(std::string service, std::string name, std::string_view sql)
+harness& harness::migrate(std::string const& service, std::string name, std::string_view sql)
 {
     implementation_->all.service(service).migrations.push_back({std::move(name), std::string{sql}});
     return *this;
 }
 
-harness& harness::given(std::string service, std::string_view sql)
+harness& harness::given(std::string const& service, std::string_view sql)
 {
     implementation_->all.service(service).given.append(sql).append(";\n");
     return *this;
@@ -281,6 +281,7 @@ check_result harness::ran(std::string_view step, std::size_t times) const
     auto const count = it == runs.end() ? 0 : static_cast<std::size_t>(it->second);
     if (count == times) return check_result::success();
     std::vector<std::string> all;
+    all.reserve(runs.size());
     for (auto const& [name, n] : runs) all.push_back(name + ' ' + std::to_string(n) + " times");
     return check_result::failure("the code of " + std::string{step} + " is expected to have run " +
                                  std::to_string(times) + " times, and ran " + std::to_string(count) +

@@ -69,7 +69,7 @@ own_routes::own_routes(http::router& router)
         router.add("GET", at_once);  // the router is not asked for these
 }
 
-web::web(config const& settings, postgres::connection_options database, std::vector<http::entry_route> routes,
+web::web(config const& settings, postgres::connection_options const& database, std::vector<http::entry_route> routes,
          http::scope_function scope_of, ports::subscription const& deliveries, runtime::backlog const& backlog,
          runtime::outbound& out, core::logger& log)
     : routes_{std::move(routes)}, scope_of_{std::move(scope_of)}, deliveries_{deliveries},

@@ -40,7 +40,7 @@ class web
 {
 public:
     /// Listens. Throws std::runtime_error for an address that can't be listened on, and for files of TLS that can't be used.
-    web(config const& settings, postgres::connection_options database, std::vector<http::entry_route> routes,
+    web(config const& settings, postgres::connection_options const& database, std::vector<http::entry_route> routes,
         http::scope_function scope_of, ports::subscription const& deliveries, runtime::backlog const& backlog,
         runtime::outbound& out, core::logger& log);
     ~web();

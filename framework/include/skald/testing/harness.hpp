@@ -70,10 +70,10 @@ public:
     }
 
     /// As worker::migrate(), of that service.
-    harness& migrate(std::string service, std::string name, std::string_view sql);
+    harness& migrate(std::string const& service, std::string name, std::string_view sql);
 
     /// What is in the service's database before the first saga, behind its migrations.
-    harness& given(std::string service, std::string_view sql);
+    harness& given(std::string const& service, std::string_view sql);
 
     /// What steps do outside of their databases, for the proof.
     harness& watch(outside_effect what);
