@@ -20,7 +20,8 @@ set(skald_compiled_alone
     tools/duplicator/tap.cpp
     tools/skald/saga_commands.cpp
     examples/order_saga/demo/order_client.cpp
-    examples/order_saga/demo/order_load.cpp)
+    examples/order_saga/demo/order_load.cpp
+    bench/sweep/phase.cpp)
 
 # These are doctest's implementation, for which its header is read in another way.
 set(skald_not_precompiled
