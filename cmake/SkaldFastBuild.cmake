@@ -21,6 +21,7 @@ set(skald_compiled_alone
     tools/skald/saga_commands.cpp
     examples/order_saga/demo/order_client.cpp
     examples/order_saga/demo/order_load.cpp
+    examples/order_saga/demo/shop_databases.cpp
     bench/sweep/phase.cpp)
 
 # These are doctest's implementation, for which its header is read in another way.

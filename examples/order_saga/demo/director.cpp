@@ -87,13 +87,14 @@ void director::start_services()
     figures_.phase = "starting the services";
     for (auto const& service : services_) service->start();
     auto const until = clock::now() + start_patience;
-    for (std::size_t i = 0; i < service_count; ++i)
+    for (std::size_t i = 0; i < service_count; ++i) {
         while (!is_ready(i)) {
             if (clock::now() > until)
                 throw demo_failure(fmt::format("the {} service was not ready after {} s. The end of its log:\n{}",
                                                service_names[i], start_patience.count(), services_[i]->log_tail()));
             tick();
         }
+    }
 }
 
 void director::start_duplicator()

@@ -171,7 +171,7 @@ json accepted_rows(order_plan const& plan, std::vector<order_record> const& reco
     json rows = json::array();
     for (std::size_t i = 0; i < records.size(); ++i) {
         auto const& order = plan.orders[i];
-        if (records[i].accepted)
+        if (records[i].accepted) {
             rows.push_back({{"key", order.key},
                             {"order_id", records[i].order_id},
                             {"told", records[i].told},
@@ -179,6 +179,7 @@ json accepted_rows(order_plan const& plan, std::vector<order_record> const& reco
                             {"sku", order.sku},
                             {"quantity", order.quantity},
                             {"cents", order.cents}});
+        }
     }
     return rows;
 }
