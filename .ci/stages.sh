@@ -2,11 +2,10 @@
 # What CI does: the stages in their order, a sentence about each, and the command of each.
 # shellcheck disable=SC2034 # read by .ci/run
 
-stages=(setup format layers reference build tidy asan tsan storm cluster demo long integration install crash fuzz)
+stages=(setup layers reference build tidy asan tsan storm cluster demo long integration install crash fuzz)
 
 declare -A about=(
   [setup]='the packages, once for all that follows'
-  [format]='clang-format has nothing to change'
   [layers]='from any file one can only look down, and the other rules that are checked by reading'
   [reference]='Doxygen reads the public headers without a warning'
   [build]='everything; all but the tests as users build it'
@@ -25,7 +24,7 @@ declare -A about=(
 
 # What waits for other processes most of the time runs beside what compiles.
 run_everything() {
-  for name in setup format layers reference build; do run_stage "$name"; done
+  for name in setup layers reference build; do run_stage "$name"; done
   start_beside storm cluster demo long
   for name in tidy asan tsan; do run_stage "$name"; done
   join_beside storm cluster demo long
@@ -33,7 +32,6 @@ run_everything() {
 }
 
 stage_setup() { scripts/setup.sh --dev; }
-stage_format() { scripts/format.sh --check; }
 stage_layers() { configure && ctest --test-dir build --output-on-failure --label-regex layers; }
 stage_reference() { configure && cmake --build --preset default --target reference; }
 stage_build() { configure && cmake --build --preset default --parallel "$(nproc)"; }
