@@ -1,10 +1,10 @@
-# SKALD_FAST_BUILD: what a build may do to take less time; .ci/run asks for it by the environment variable of that name.
+# SKALD_FAST_BUILD: what a build may do to take less time, in the cache or the environment. scripts/tidy.sh asks for `all`.
 # Nothing that is installed comes from such a build's shortcuts but `tests`, which leaves the library as it is.
 #
 #   tests   the tests are not optimised, and read their heavy headers precompiled
 #   all     besides, all files of one target are compiled together
 #
-# One of CI's builds has to be `tests`, or nobody finds the file that forgets an include.
+# One of CI's builds has to be without `all`, or nobody finds the file that forgets an include.
 set(SKALD_FAST_BUILD "$ENV{SKALD_FAST_BUILD}" CACHE STRING "Shortcuts for a build that is made once: empty, 'tests' or 'all'")
 if(NOT SKALD_FAST_BUILD MATCHES "^(|tests|all)$")
     message(FATAL_ERROR "SKALD_FAST_BUILD is '${SKALD_FAST_BUILD}': it may be empty, 'tests' or 'all'")
@@ -70,7 +70,9 @@ function(skald_build_tests_fast)
     skald_targets_below(${PROJECT_SOURCE_DIR}/tests programs)
     foreach(target IN LISTS programs)
         get_target_property(type ${target} TYPE)
-        if(type STREQUAL "EXECUTABLE")
+        get_target_property(libraries ${target} LINK_LIBRARIES)
+        # The header leaves names behind that only doctest has.
+        if(type STREQUAL "EXECUTABLE" AND libraries MATCHES "doctest")
             target_precompile_headers(${target} REUSE_FROM skald_precompiled)
             set_for(${target} SKIP_PRECOMPILE_HEADERS ${skald_not_precompiled})
             target_compile_options(${target} PRIVATE -O0)
