@@ -13,6 +13,7 @@
 #include "core/failpoint.hpp"
 #include "mutants.hpp"
 #include "run.hpp"
+#include "support/stack_control.hpp"
 
 namespace skald::crash {
 namespace {

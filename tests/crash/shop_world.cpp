@@ -1,5 +1,7 @@
 #include "shop_world.hpp"
 
+#include "support/stack_control.hpp"
+
 #include <array>
 #include <cstring>
 #include <fstream>
