@@ -31,8 +31,9 @@ run_elsewhere=(
   'docs/testing.md cmake 1|tests/install'
   'docs/start.md sh 1|scripts/test.sh'
   'CONTRIBUTING.md sh 1|.ci/run, one after the other'
-  'CONTRIBUTING.md sh 2|scripts/test.sh'
-  'CONTRIBUTING.md sh 3|scripts/test.sh crash'
+  'CONTRIBUTING.md sh 2|CI itself, and by hand'
+  'CONTRIBUTING.md sh 3|scripts/test.sh'
+  'CONTRIBUTING.md sh 4|scripts/test.sh crash'
   'docker/README.md sh 1|by hand: needs a Docker'
 )
 
