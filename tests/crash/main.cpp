@@ -38,7 +38,7 @@ AMQP_URL and SKALD_TEST_STACK say where (scripts/test.sh crash sets them).
   --only RUN        one run, such as step.committed=kill@2/back/payments, or a way without a fault, such as back;
                     may be given several times
   --list            the names of the runs; goes each way once without a fault, to learn them
-  --worlds N        how many shops run side by side [8]
+  --worlds N        how many shops run side by side [4]
   --help            this
 
 Exit codes: 0 all holds, 1 something does not, 2 wrong usage or no servers.
@@ -49,7 +49,7 @@ struct options
     std::vector<plan> only;
     std::string mutant;
     bool with_matrix{true}, with_mutants{true}, list{};
-    std::size_t worlds{8};
+    std::size_t worlds{4};
 };
 
 std::mutex printing;
