@@ -17,12 +17,6 @@ endif()
 if(SKALD_WARNINGS_AS_ERRORS)
     target_compile_options(skald_build_flags INTERFACE -Werror)
 endif()
-if(SKALD_FAST_BUILD STREQUAL "all")
-    target_compile_options(skald_build_flags INTERFACE -Wno-shadow)  # by a name of another file
-endif()
-if(SKALD_FAST_BUILD)
-    target_compile_options(skald_build_flags INTERFACE -g1)  # what a backtrace needs
-endif()
 if(SKALD_FAILPOINTS)
     target_compile_definitions(skald_build_flags INTERFACE SKALD_FAILPOINTS=1)
 endif()

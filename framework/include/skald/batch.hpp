@@ -91,7 +91,8 @@ private:
 };
 
 /// A step that does a whole batch at once. It does what execute() would do for each, and all_done() says that it has; or it
-/// says one_by_one(), and an exception is that too. execute() is still called: for a delivery that comes alone, after a failure, and for a retry.
+/// says one_by_one(), and an exception is that too. execute() is still called: for a delivery that comes alone, after a
+/// failure, and for a retry.
 template <class Data>
 class batch_step
 {
