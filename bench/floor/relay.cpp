@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t window_max = 1'000;
 constexpr std::size_t deleted_together = 500;
 constexpr int looked_up_together = 500;
-constexpr auto look_again_after = 10ms;   // where there was something: a few more may have come
+constexpr auto look_again_after = 10ms;  // where there was something: a few more may have come
 constexpr auto look_every = 100ms;
 constexpr auto sweep_every = 1s;
 

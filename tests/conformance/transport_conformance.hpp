@@ -11,16 +11,16 @@
 #include "transport_conformance_receiving.hpp"
 #include "transport_conformance_sending.hpp"
 
-#define SKALD_TRANSPORT_CLAIMS(world)                             \
-    TEST_CASE_TEMPLATE_INVOKE(transport_delivery, world);         \
-    TEST_CASE_TEMPLATE_INVOKE(transport_bytes, world);            \
-    TEST_CASE_TEMPLATE_INVOKE(transport_receipts, world);         \
-    TEST_CASE_TEMPLATE_INVOKE(transport_refusals, world);         \
-    TEST_CASE_TEMPLATE_INVOKE(transport_acks, world);             \
-    TEST_CASE_TEMPLATE_INVOKE(transport_requeues, world);         \
-    TEST_CASE_TEMPLATE_INVOKE(transport_taking, world);           \
-    TEST_CASE_TEMPLATE_INVOKE(transport_stopping, world);         \
-    TEST_CASE_TEMPLATE_INVOKE(transport_sharing, world);          \
-    TEST_CASE_TEMPLATE_INVOKE(transport_outage, world);           \
-    TEST_CASE_TEMPLATE_INVOKE(transport_outage_meanwhile, world); \
+#define SKALD_TRANSPORT_CLAIMS(world)                                                                                  \
+    TEST_CASE_TEMPLATE_INVOKE(transport_delivery, world);                                                              \
+    TEST_CASE_TEMPLATE_INVOKE(transport_bytes, world);                                                                 \
+    TEST_CASE_TEMPLATE_INVOKE(transport_receipts, world);                                                              \
+    TEST_CASE_TEMPLATE_INVOKE(transport_refusals, world);                                                              \
+    TEST_CASE_TEMPLATE_INVOKE(transport_acks, world);                                                                  \
+    TEST_CASE_TEMPLATE_INVOKE(transport_requeues, world);                                                              \
+    TEST_CASE_TEMPLATE_INVOKE(transport_taking, world);                                                                \
+    TEST_CASE_TEMPLATE_INVOKE(transport_stopping, world);                                                              \
+    TEST_CASE_TEMPLATE_INVOKE(transport_sharing, world);                                                               \
+    TEST_CASE_TEMPLATE_INVOKE(transport_outage, world);                                                                \
+    TEST_CASE_TEMPLATE_INVOKE(transport_outage_meanwhile, world);                                                      \
     TEST_CASE_TEMPLATE_INVOKE(transport_giving_up, world)

@@ -43,7 +43,9 @@ TEST_CASE_TEMPLATE_DEFINE("a delivery comes again until it is acked", World, tra
         REQUIRE(all_confirmed(publish(*publisher, numbered(service, 100))));
         auto const deliveries = collect(*subscription, 100);
         REQUIRE(deliveries.size() == 100);
-        std::thread odd{[&] { for (std::size_t i = 1; i < 100; i += 2) subscription->ack(deliveries[i].tag); }};
+        std::thread odd{[&] {
+            for (std::size_t i = 1; i < 100; i += 2) subscription->ack(deliveries[i].tag);
+        }};
         for (std::size_t i = 100; i >= 2; i -= 2) subscription->ack(deliveries[i - 2].tag);
         odd.join();
         subscription.reset();

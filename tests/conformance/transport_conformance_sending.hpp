@@ -84,10 +84,22 @@ TEST_CASE_TEMPLATE_DEFINE("id, type, content type, headers and body arrive byte 
 
     auto sent = message_for(service);
     SUBCASE("an ordinary message") {}
-    SUBCASE("an empty body") { sent.body.clear(); }
-    SUBCASE("a body of one zero byte") { sent.body.assign(1, '\0'); }
-    SUBCASE("a body of every byte there is") { sent.body = every_byte; }
-    SUBCASE("a body of one mebibyte") { sent.body = large; }
+    SUBCASE("an empty body")
+    {
+        sent.body.clear();
+    }
+    SUBCASE("a body of one zero byte")
+    {
+        sent.body.assign(1, '\0');
+    }
+    SUBCASE("a body of every byte there is")
+    {
+        sent.body = every_byte;
+    }
+    SUBCASE("a body of one mebibyte")
+    {
+        sent.body = large;
+    }
     SUBCASE("a body as large as a frame, and a byte more")
     {
         sent.body = large.substr(0, 131'072 - 8);
@@ -97,9 +109,18 @@ TEST_CASE_TEMPLATE_DEFINE("id, type, content type, headers and body arrive byte 
         CHECK(first[0].message.body == sent.body);
         sent.body = large.substr(0, 131'072 - 7);
     }
-    SUBCASE("no headers") { sent.headers.clear(); }
-    SUBCASE("nothing but a destination") { sent = {service, "", "", "", {}, ""}; }
-    SUBCASE("another content type") { sent.content_type = "application/octet-stream"; }
+    SUBCASE("no headers")
+    {
+        sent.headers.clear();
+    }
+    SUBCASE("nothing but a destination")
+    {
+        sent = {service, "", "", "", {}, ""};
+    }
+    SUBCASE("another content type")
+    {
+        sent.content_type = "application/octet-stream";
+    }
     SUBCASE("the longest id, type, content type and header name there may be")
     {
         sent.id.assign(255, 'i');
@@ -134,7 +155,10 @@ TEST_CASE_TEMPLATE_DEFINE("each row gets exactly one receipt", World, transport_
     auto const subscription = world.transport().subscribe(service, 10);
     auto const publisher = world.transport().open_publisher();
 
-    SUBCASE("none for an empty batch") { CHECK(publish(*publisher, {}).empty()); }
+    SUBCASE("none for an empty batch")
+    {
+        CHECK(publish(*publisher, {}).empty());
+    }
     SUBCASE("under the rows' own numbers, whatever they are")
     {
         auto const message = message_for(service);
@@ -202,21 +226,54 @@ TEST_CASE_TEMPLATE_DEFINE("what can never be sent is refused, its neighbours are
 
     std::string const too_long(256, 'x');
     auto bad = message_for(service, "bad");
-    SUBCASE("an id of 256 bytes") { bad.id = too_long; }
-    SUBCASE("a type of 256 bytes") { bad.type = too_long; }
-    SUBCASE("a content type of 256 bytes") { bad.content_type = too_long; }
-    SUBCASE("a destination of 256 bytes") { bad.destination = too_long; }
-    SUBCASE("no destination") { bad.destination.clear(); }
-    SUBCASE("a header's name of 256 bytes") { bad.headers.emplace_back(too_long, "value"); }
-    SUBCASE("a header without a name") { bad.headers.emplace_back("", "value"); }
-    SUBCASE("one header larger than a frame") { bad.headers.emplace_back("large", std::string(140'000, 'x')); }
+    SUBCASE("an id of 256 bytes")
+    {
+        bad.id = too_long;
+    }
+    SUBCASE("a type of 256 bytes")
+    {
+        bad.type = too_long;
+    }
+    SUBCASE("a content type of 256 bytes")
+    {
+        bad.content_type = too_long;
+    }
+    SUBCASE("a destination of 256 bytes")
+    {
+        bad.destination = too_long;
+    }
+    SUBCASE("no destination")
+    {
+        bad.destination.clear();
+    }
+    SUBCASE("a header's name of 256 bytes")
+    {
+        bad.headers.emplace_back(too_long, "value");
+    }
+    SUBCASE("a header without a name")
+    {
+        bad.headers.emplace_back("", "value");
+    }
+    SUBCASE("one header larger than a frame")
+    {
+        bad.headers.emplace_back("large", std::string(140'000, 'x'));
+    }
     SUBCASE("many headers larger than a frame together")
     {
         for (int i = 0; i < 1'000; ++i) bad.headers.emplace_back("h" + std::to_string(i), std::string(140, 'x'));
     }
-    SUBCASE("a header that the broker would obey") { bad.headers.emplace_back("CC", "somebody else"); }
-    SUBCASE("a header that the broker would overwrite") { bad.headers.emplace_back("x-death", "never"); }
-    SUBCASE("a body of more than 16 MiB") { bad.body.assign(16 * 1024 * 1024 + 1, 'x'); }
+    SUBCASE("a header that the broker would obey")
+    {
+        bad.headers.emplace_back("CC", "somebody else");
+    }
+    SUBCASE("a header that the broker would overwrite")
+    {
+        bad.headers.emplace_back("x-death", "never");
+    }
+    SUBCASE("a body of more than 16 MiB")
+    {
+        bad.body.assign(16 * 1024 * 1024 + 1, 'x');
+    }
 
     auto const receipts = publish(*publisher, batch({message_for(service, "a"), bad, message_for(service, "b")}));
     REQUIRE(receipts.size() == 3);

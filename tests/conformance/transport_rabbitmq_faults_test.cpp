@@ -78,7 +78,8 @@ TEST_CASE("a queue that exists with other arguments is an error that names it an
     try {
         world.transport().subscribe(service, 1);
         FAIL("it subscribed to a classic queue");
-    } catch (skald::rabbitmq::topology_mismatch const& mismatch) {
+    }
+    catch (skald::rabbitmq::topology_mismatch const& mismatch) {
         std::string const text = mismatch.what();
         CHECK(text.find("`" + queue_name(service) + "`") != std::string::npos);
         CHECK(text.find("PRECONDITION_FAILED") != std::string::npos);

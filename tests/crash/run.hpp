@@ -123,8 +123,8 @@ private:
     std::map<std::string, std::size_t> seen_messages_;
     std::array<unsigned, services.size()> acks_expected_{};  // once copies of messages to steps are dealt with
     std::array<unsigned, services.size()> copies_{};         // of them, that were sent at once
-    std::vector<test::raw_message> captured_;  // messages to steps, each once
-    int stage_{};                                 // of a disturbance that has several
+    std::vector<test::raw_message> captured_;                // messages to steps, each once
+    int stage_{};                                            // of a disturbance that has several
     clock::time_point copies_until_;
     std::string found_kept_;  // when the older saga was gone
     long stuck_remembered_{};

@@ -32,11 +32,15 @@ struct page
     void start_order(std::string const& key, std::string const& itinerary, std::string const& data)
     {
         database.ask("SELECT skald.start('', '" + key + "', 'place-order', 1, '" + data + "', '" + itinerary +
-                     "', sha256(convert_to('" + data + "', 'UTF8')), 'payments', 'charge-payment', convert_to('" + data +
-                     "', 'UTF8'), jsonb_build_object('x-idempotency-key', '" + key +
-                     ":charge-payment', 'x-saga-scope', '', 'x-saga', 'place-order', 'x-saga-itinerary', '" + itinerary + "'))");
+                     "', sha256(convert_to('" + data + "', 'UTF8')), 'payments', 'charge-payment', convert_to('" +
+                     data + "', 'UTF8'), jsonb_build_object('x-idempotency-key', '" + key +
+                     ":charge-payment', 'x-saga-scope', '', 'x-saga', 'place-order', 'x-saga-itinerary', '" +
+                     itinerary + "'))");
     }
-    std::string saga(std::string const& key) { return database.value("SELECT status FROM skald.saga WHERE key = '" + key + "'"); }
+    std::string saga(std::string const& key)
+    {
+        return database.value("SELECT status FROM skald.saga WHERE key = '" + key + "'");
+    }
     std::string record(std::string const& step)
     {
         auto const rows = database.ask("SELECT status FROM skald.idempotency WHERE step = '" + step + "'");
@@ -46,7 +50,8 @@ struct page
 
 std::string put(std::string const& target, std::string const& headers, std::string const& body)
 {
-    return "PUT " + target + " HTTP/1.1\r\nHost: a\r\n" + headers + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+    return "PUT " + target + " HTTP/1.1\r\nHost: a\r\n" + headers + "Content-Length: " + std::to_string(body.size()) +
+           "\r\n\r\n" + body;
 }
 
 std::string post(std::string const& target, std::string const& headers, std::string const& body)
@@ -71,10 +76,13 @@ TEST_CASE("README: the service charges a wallet once, refunds it once, and leave
     CHECK(cents() == "700");
 
     // What a shipping service of another make sends when there is no stock.
-    payments.database.ask("SELECT skald.enqueue('payments', 'charge-payment', 'order-1:charge-payment.compensate', convert_to('" +
-                          shown_order + "', 'UTF8'), jsonb_build_object('x-idempotency-key', 'order-1:charge-payment.compensate', "
-                          "'x-saga-scope', '', 'x-saga', 'place-order', 'x-saga-home', 'payments', 'x-saga-reason', 'out of stock', "
-                          "'x-saga-itinerary', 'back 1/2 " + itinerary + "'))");
+    payments.database.ask(
+        "SELECT skald.enqueue('payments', 'charge-payment', 'order-1:charge-payment.compensate', convert_to('" +
+        shown_order +
+        "', 'UTF8'), jsonb_build_object('x-idempotency-key', 'order-1:charge-payment.compensate', "
+        "'x-saga-scope', '', 'x-saga', 'place-order', 'x-saga-home', 'payments', 'x-saga-reason', 'out of stock', "
+        "'x-saga-itinerary', 'back 1/2 " +
+        itinerary + "'))");
     REQUIRE(wait_until([&] { return payments.saga("order-1") == "compensated"; }));
     CHECK(cents() == "1000");
 
@@ -85,7 +93,8 @@ TEST_CASE("README: the service charges a wallet once, refunds it once, and leave
     CHECK(payments.program.terminate().code == 0);
 }
 
-TEST_CASE("docs/concepts.md: a saga from a transaction, from a request and with a deadline; its first step takes a room")
+TEST_CASE(
+    "docs/concepts.md: a saga from a transaction, from a request and with a deadline; its first step takes a room")
 {
     page hotels{"hotels", SKALD_CONCEPTS, {"--listen", "127.0.0.1:0"}};
     hotels.database.ask("CREATE TABLE basket (id bigint, closed boolean)");
@@ -101,13 +110,16 @@ TEST_CASE("docs/concepts.md: a saga from a transaction, from a request and with 
     CHECK(client.ask(post("/trips", "Idempotency-Key: trip-1\r\n", trip)).has("Idempotency-Replayed: true"));
     CHECK(client.ask(post("/trips", "Idempotency-Key: trip-2\r\n", R"({"id":"2","city":"","cents":1})")).status == 400);
 
-    CHECK(wait_until([&] { return hotels.database.value("SELECT string_agg(rooms::text, ' ' ORDER BY city) FROM hotel") == "3 4"; }));
+    CHECK(wait_until([&] {
+        return hotels.database.value("SELECT string_agg(rooms::text, ' ' ORDER BY city) FROM hotel") == "3 4";
+    }));
     auto const sagas = hotels.database.ask("SELECT key, deadline_at IS NOT NULL FROM skald.saga ORDER BY key");
     CHECK(sagas == table{{"basket-42", "f"}, {"basket-43", "t"}, {"trip-1", "f"}});
     CHECK(hotels.program.terminate().code == 0);
 }
 
-TEST_CASE("docs/http.md: a route writes once for each key, and the last function of those given says whose request it is")
+TEST_CASE(
+    "docs/http.md: a route writes once for each key, and the last function of those given says whose request it is")
 {
     page wallets{"wallets", SKALD_HTTP, {"--listen", "127.0.0.1:0"}};
     wallets.database.ask("CREATE TABLE wallet (owner text, cents bigint)");

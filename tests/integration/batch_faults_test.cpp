@@ -23,9 +23,17 @@ struct rogue
 };
 
 constexpr rogue rogues[]{
-    {"COMMIT", false},   {"COMMIT", true},         {"ROLLBACK", false},      {"ROLLBACK", true},
-    {"END", true},       {"COMMIT AND CHAIN", true}, {"ROLLBACK AND CHAIN", true}, {"ROLLBACK; BEGIN", true},
-    {"COMMIT; BEGIN", true}, {"ROLLBACK; BEGIN READ WRITE", true}, {"PREPARE TRANSACTION 'x'", true},
+    {"COMMIT", false},
+    {"COMMIT", true},
+    {"ROLLBACK", false},
+    {"ROLLBACK", true},
+    {"END", true},
+    {"COMMIT AND CHAIN", true},
+    {"ROLLBACK AND CHAIN", true},
+    {"ROLLBACK; BEGIN", true},
+    {"COMMIT; BEGIN", true},
+    {"ROLLBACK; BEGIN READ WRITE", true},
+    {"PREPARE TRANSACTION 'x'", true},
 };
 
 }  // namespace
@@ -161,8 +169,9 @@ TEST_CASE("a batch of nothing but duplicates is still a transaction after an ear
     ++options.server->doubts;
     for (auto const& met : store.begin(items, {})) CHECK(met.verdict == skald::ports::verdict::duplicate);
     skald::ports::changes told;
-    told.progress.push_back(R"([{"scope":"","key":"a","step":"weigh","service":"scales","status":"completed","attempts":1,)"
-                            R"("at":"2026-01-01T00:00:00Z"}])");
+    told.progress.push_back(
+        R"([{"scope":"","key":"a","step":"weigh","service":"scales","status":"completed","attempts":1,)"
+        R"("at":"2026-01-01T00:00:00Z"}])");
     store.commit(told);
     CHECK(db.one("SELECT key FROM skald.progress") == "a");
 }
@@ -170,7 +179,8 @@ TEST_CASE("a batch of nothing but duplicates is still a transaction after an ear
 TEST_CASE("two batches that take the same rows in opposite order both come to their end")
 {
     busy_depot d;
-    d.db().run("CREATE TABLE shelf (id int PRIMARY KEY, n int); INSERT INTO shelf SELECT i, 0 FROM generate_series(1, 8) i");
+    d.db().run(
+        "CREATE TABLE shelf (id int PRIMARY KEY, n int); INSERT INTO shelf SELECT i, 0 FROM generate_series(1, 8) i");
     d.pack = [](skald::step_context& ctx, parcel& p) -> skald::outcome {
         note(ctx, "pack:" + p.id);
         // The first eight go up the shelves, the others down.
@@ -182,9 +192,8 @@ TEST_CASE("two batches that take the same rows in opposite order both come to th
     d.at("depot").relay_due();
     auto all = d.at("depot").take_all();
     REQUIRE(all.size() == 16);
-    std::ranges::sort(all, {}, [](auto const& one) {
-        return std::stoi(one.message.id.substr(1, one.message.id.find(':') - 1));
-    });
+    std::ranges::sort(
+        all, {}, [](auto const& one) { return std::stoi(one.message.id.substr(1, one.message.id.find(':') - 1)); });
     auto const settle = [&](std::span<skald::ports::delivery const> part) {
         skald::postgres::postgres_store store{{.url = d.db().url()}};
         auto lane = d.at("depot").executor_on(store);

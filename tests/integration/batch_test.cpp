@@ -38,7 +38,8 @@ TEST_CASE("two round trips for the framework, whatever the size of the batch")
 
 TEST_CASE("no more of a step than it wants share a transaction, and none where it wants to be alone")
 {
-    for (auto const& [max, transactions] : {std::pair{std::size_t{1}, "7"}, {std::size_t{3}, "3"}, {std::size_t{64}, "1"}}) {
+    for (auto const& [max, transactions] :
+         {std::pair{std::size_t{1}, "7"}, {std::size_t{3}, "3"}, {std::size_t{64}, "1"}}) {
         CAPTURE(max);
         busy_depot d;
         d.at("depot").batching_of_steps.max = max;

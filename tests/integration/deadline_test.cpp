@@ -50,11 +50,15 @@ public:
     }
 };
 
-std::string claim(database const& db, std::string const& step, std::string const& deadline, std::string const& more = "")
+std::string claim(database const& db, std::string const& step, std::string const& deadline,
+                  std::string const& more = "")
 {
     return db.one("SELECT verdict || ' ' || held || ' ' || coalesce(cause, '-') || ' ' || coalesce(reason, '-') FROM "
-                  "skald.claim(ARRAY[''], ARRAY['k'], ARRAY['" + step + "'], ARRAY[sha256('{}')], deadlines => "
-                  "ARRAY[" + deadline + "]::timestamptz[]" + more + ")");
+                  "skald.claim(ARRAY[''], ARRAY['k'], ARRAY['" +
+                  step +
+                  "'], ARRAY[sha256('{}')], deadlines => "
+                  "ARRAY[" +
+                  deadline + "]::timestamptz[]" + more + ")");
 }
 
 constexpr auto passed = "'2020-01-01'", far_away = "clock_timestamp() + interval '1 hour'";
@@ -81,8 +85,9 @@ TEST_CASE("a saga without a deadline has none, and one that is not in the future
     CHECK(s.at("orders").db.one("SELECT deadline_at IS NULL FROM skald.saga") == "t");
     s.run();
     CHECK(!skald::core::find_header(s.last_sent("charge-payment").headers, "x-saga-deadline"));
-    CHECK_THROWS(s.at("orders").db.run("SELECT skald.start('', '2', 'd', 1, '{}', 'forward 1/1 a@orders=pivot', sha256('x'), "
-                                       "'orders', 'a', 'x', '{}', deadline => '0')"));
+    CHECK_THROWS(
+        s.at("orders").db.run("SELECT skald.start('', '2', 'd', 1, '{}', 'forward 1/1 a@orders=pivot', sha256('x'), "
+                              "'orders', 'a', 'x', '{}', deadline => '0')"));
 }
 
 TEST_CASE("a deadline that passes before a step up to the pivot sends the saga back with that reason")
@@ -189,7 +194,8 @@ TEST_CASE("each item of a call has its own deadline")
 {
     database const db;
     CHECK(db.rows("SELECT ord, verdict FROM skald.claim(ARRAY['','',''], ARRAY['a','b','c'], ARRAY['s','s','s'], "
-                  "ARRAY[sha256('x'),sha256('x'),sha256('x')], deadlines => ARRAY['infinity', '2020-01-01', NULL]::timestamptz[])"
+                  "ARRAY[sha256('x'),sha256('x'),sha256('x')], deadlines => ARRAY['infinity', '2020-01-01', "
+                  "NULL]::timestamptz[])"
                   " ORDER BY ord") == "1|fresh\n2|cancelled\n3|fresh");
 }
 
@@ -229,7 +235,10 @@ public:
         start(run_errand, errand{"e"}, "k");
         run();
     }
-    std::string waiting(std::string const& what) { return at("orders").db.one("SELECT " + what + " FROM skald.outbox"); }
+    std::string waiting(std::string const& what)
+    {
+        return at("orders").db.one("SELECT " + what + " FROM skald.outbox");
+    }
 };
 
 skald::outcome breaks()
@@ -295,7 +304,8 @@ TEST_CASE("a step that breaks, and whose deadline has passed while it ran, goes 
            "jsonb_build_object('x-step-deadline', skald.instant(clock_timestamp() + interval '2 s'))");
     auto const deadline = e.waiting("headers->>'x-step-deadline'");
     wait = [&] {
-        REQUIRE(skald::testing::wait_until([&] { return db.one("SELECT clock_timestamp() > '" + deadline + "'") == "t"; }));
+        REQUIRE(
+            skald::testing::wait_until([&] { return db.one("SELECT clock_timestamp() > '" + deadline + "'") == "t"; }));
     };
     e.run();
     CHECK(e.saga_status("k") == "compensated");
@@ -314,10 +324,15 @@ TEST_CASE("a saga that a request starts has its deadline from the server's clock
     skald::http::request r;
     r.method = "POST";
     r.headers = {{"Idempotency-Key", "k"}};
-    auto const answer = entry.answer(r, {"POST", "/errands", {}, [](skald::http::request_context& ctx) {
-        ctx.start(run_errand, leaving{}, errand{"e"}, 1h);
-        return skald::http::json_response(202, {});
-    }}, "");
+    auto const answer = entry.answer(r,
+                                     {"POST",
+                                      "/errands",
+                                      {},
+                                      [](skald::http::request_context& ctx) {
+                                          ctx.start(run_errand, leaving{}, errand{"e"}, 1h);
+                                          return skald::http::json_response(202, {});
+                                      }},
+                                     "");
     CHECK(answer.answer.status == 202);
     CHECK(db.one("SELECT deadline_at - created_at BETWEEN '59 min' AND '61 min' FROM skald.saga") == "t");
     CHECK(db.one("SELECT headers->>'x-saga-deadline' = (SELECT skald.instant(deadline_at) FROM skald.saga) FROM "

@@ -11,8 +11,8 @@
 #include "support/live_server.hpp"
 
 using namespace skald::test;
-using skald::testing::wait_until;
 using skald::test::first_with_answer;
+using skald::testing::wait_until;
 
 TEST_CASE("the limits hold at their value and refuse one beyond")
 {
@@ -31,7 +31,11 @@ TEST_CASE("the limits hold at their value and refuse one beyond")
     auto const body = [](std::size_t size) { return post("/", std::string(size, 'b')); };
     for (auto const& bytes : {line(100), fields(5), head(300), body(20)}) CHECK(on.connect().ask(bytes).status == 200);
 
-    struct row { std::string bytes; int status; };
+    struct row
+    {
+        std::string bytes;
+        int status;
+    };
     for (auto const& r : {row{line(101), 414}, row{fields(6), 431}, row{head(301), 431}, row{body(21), 413}}) {
         auto const& [bytes, status] = r;
         auto client = on.connect();

@@ -152,7 +152,8 @@ TEST_CASE("an address that can't be listened on is an error that names the setti
         try {
             server second{options, handle, log};
             FAIL("listening");
-        } catch (std::runtime_error const& e) {
+        }
+        catch (std::runtime_error const& e) {
             CHECK(std::string{e.what()}.starts_with("SKALD_HTTP_LISTEN (--listen) \"" + listen + "\" "));
         }
     }

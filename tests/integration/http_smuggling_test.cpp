@@ -38,7 +38,8 @@ std::vector<row> const table{
     {"TE, then CL", headed("Transfer-Encoding: chunked\r\nContent-Length: 4\r\n", "0\r\n\r\n"), 400, then::closed},
     {"CL, then TE", headed("Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"), 400, then::closed},
     {"TE on HTTP/1.0", headed("Transfer-Encoding: chunked\r\n", "0\r\n\r\n", "HTTP/1.0"), 400, then::closed},
-    {"TE twice", headed("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"), 400, then::closed},
+    {"TE twice", headed("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"), 400,
+     then::closed},
     {"TE identity", headed("Transfer-Encoding: identity\r\n", "0\r\n\r\n"), 400, then::closed},
     {"TE gzip, chunked", headed("Transfer-Encoding: gzip, chunked\r\n", "0\r\n\r\n"), 400, then::closed},
     {"TE in capitals", headed("Transfer-Encoding: CHUNKED\r\n", "0\r\n\r\n"), 400, then::closed},
@@ -84,13 +85,16 @@ std::vector<row> const table{
     {"Host twice, different", "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400, then::closed},
     {"another host in the target", "GET http://b/ HTTP/1.1\r\nHost: a\r\n\r\n", 400, then::closed},
     {"the same host in the target", "GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n", 200, then::kept},
-    {"a key twice, equal", headed("Idempotency-Key: a\r\nIdempotency-Key: a\r\nContent-Length: 0\r\n"), 400, then::closed},
-    {"a key twice, different", headed("Idempotency-Key: a\r\nidempotency-key: b\r\nContent-Length: 0\r\n"), 400, then::closed},
-    {"Expect twice", headed("Expect: 100-continue\r\nExpect: 100-continue\r\nContent-Length: 0\r\n"), 417, then::closed},
+    {"a key twice, equal", headed("Idempotency-Key: a\r\nIdempotency-Key: a\r\nContent-Length: 0\r\n"), 400,
+     then::closed},
+    {"a key twice, different", headed("Idempotency-Key: a\r\nidempotency-key: b\r\nContent-Length: 0\r\n"), 400,
+     then::closed},
+    {"Expect twice", headed("Expect: 100-continue\r\nExpect: 100-continue\r\nContent-Length: 0\r\n"), 417,
+     then::closed},
     {"Expect that nobody knows", headed("Expect: 200-ok\r\nContent-Length: 0\r\n"), 417, then::closed},
     {"any other header twice", headed("X: a\r\nX: b\r\nContent-Length: 0\r\n"), 200, then::kept},
-    {"Connection twice, once close", headed("Connection: keep-alive\r\nConnection: close\r\nContent-Length: 0\r\n"), 200,
-     then::closed},
+    {"Connection twice, once close", headed("Connection: keep-alive\r\nConnection: close\r\nContent-Length: 0\r\n"),
+     200, then::closed},
     // What is odd and has one reading.
     {"a method that nobody knows", "BREW / HTTP/1.1\r\nHost: a\r\n\r\n", 200, then::kept},
     {"a method that is no token", "G(T / HTTP/1.1\r\nHost: a\r\n\r\n", 400, then::closed},
@@ -100,7 +104,8 @@ std::vector<row> const table{
 
 }  // namespace
 
-TEST_CASE_FIXTURE(live_server, "the smuggling table: each request has its answer, and what follows it is read as one or never")
+TEST_CASE_FIXTURE(live_server,
+                  "the smuggling table: each request has its answer, and what follows it is read as one or never")
 {
     int served = 0;
     for (auto const& r : table) {
@@ -117,7 +122,8 @@ TEST_CASE_FIXTURE(live_server, "the smuggling table: each request has its answer
             served += 2;
             CHECK(client.read_answer().body == "GET /hidden/1 ");
             CHECK(client.read_answer().body == "GET /hidden/2 ");
-        } else {
+        }
+        else {
             CHECK(client.is_closed());
         }
         CHECK(handled.load() == served);

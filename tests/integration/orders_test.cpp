@@ -118,8 +118,9 @@ TEST_CASE("a cancel behind the pivot is refused with the reason, and nothing is 
     s.at("shipping").settle_one();
     s.at("shipping").relay_due();
     // Of the two messages to the home, the report is the later one: confirm-order runs first.
-    s.at("orders").db.run("SELECT skald.note_progress(jsonb_build_array(jsonb_build_object('scope', '', 'key', '1', 'step', "
-                          "'arrange-shipping', 'service', 'shipping', 'status', 'completed', 'attempts', 1, 'at', now())))");
+    s.at("orders").db.run(
+        "SELECT skald.note_progress(jsonb_build_array(jsonb_build_object('scope', '', 'key', '1', 'step', "
+        "'arrange-shipping', 'service', 'shipping', 'status', 'completed', 'attempts', 1, 'at', now())))");
     CHECK(s.give("cancel").find("past the pivot: arrange-shipping completed at ") != std::string::npos);
     CHECK(s.audit("orders").empty());
     CHECK(s.at("orders").db.rows("SELECT * FROM skald.control").empty());
@@ -205,8 +206,9 @@ TEST_CASE("a pause that arrives after the resume that followed it is ignored")
     CHECK(s.give("pause").empty());
     CHECK(s.give("resume").empty());
     auto const& payments = s.at("payments").db;
-    auto const sent = s.at("orders").db.run("SELECT convert_from(payload, 'UTF8') FROM skald.outbox "
-                                            "WHERE destination = 'payments' AND type = 'skald.control' ORDER BY id DESC");
+    auto const sent =
+        s.at("orders").db.run("SELECT convert_from(payload, 'UTF8') FROM skald.outbox "
+                              "WHERE destination = 'payments' AND type = 'skald.control' ORDER BY id DESC");
     REQUIRE(sent.size() == 2);
     for (auto const* effect : {"taken", "outdated"}) {
         auto const& row = sent[effect == std::string{"taken"} ? 0 : 1];
@@ -326,8 +328,9 @@ TEST_CASE("a retry puts the compensation that is parked elsewhere back, with its
     CHECK(s.parked().empty());
     auto const order = s.last_sent("skald.control");
     s.run();
-    CHECK_MESSAGE(s.at("payments").db.rows("SELECT status, attempts, snoozes FROM skald.idempotency WHERE step = "
-                                           "'charge-payment.compensate'") == "parked|3|3",
+    CHECK_MESSAGE(s.at("payments")
+                          .db.rows("SELECT status, attempts, snoozes FROM skald.idempotency WHERE step = "
+                                   "'charge-payment.compensate'") == "parked|3|3",
                   "three attempts more, and parked again");
     s.transport().inject(order);
     s.run();

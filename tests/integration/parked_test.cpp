@@ -48,12 +48,19 @@ public:
 
     std::string record()
     {
-        return at("payments").db.rows("SELECT status, attempts, snoozes FROM skald.idempotency WHERE step = 'charge-payment'");
+        return at("payments")
+            .db.rows("SELECT status, attempts, snoozes FROM skald.idempotency WHERE step = 'charge-payment'");
     }
 
-    std::string audit() { return at("payments").db.rows("SELECT verb, key, detail->>'reason' FROM skald.audit ORDER BY id"); }
+    std::string audit()
+    {
+        return at("payments").db.rows("SELECT verb, key, detail->>'reason' FROM skald.audit ORDER BY id");
+    }
 
-    static bool contains(std::string const& text, std::string const& part) { return text.find(part) != std::string::npos; }
+    static bool contains(std::string const& text, std::string const& part)
+    {
+        return text.find(part) != std::string::npos;
+    }
 };
 
 }  // namespace
@@ -99,8 +106,9 @@ TEST_CASE("a replay keeps the derived key, moves the turn on and counts the atte
     s.at("payments").db.run("UPDATE skald.idempotency SET attempts = 5, snoozes = 2 WHERE step = 'charge-payment'");
     CHECK(s.replay(s.id()).empty());
     CHECK(s.record() == "retrying|0|7");
-    CHECK(s.at("payments").db.rows("SELECT idempotency_key, destination, headers->>'x-attempt', headers->>'x-snoozes', "
-                                   "headers->>'x-idempotency-key' FROM skald.outbox WHERE type = 'charge-payment'") ==
+    CHECK(s.at("payments")
+              .db.rows("SELECT idempotency_key, destination, headers->>'x-attempt', headers->>'x-snoozes', "
+                       "headers->>'x-idempotency-key' FROM skald.outbox WHERE type = 'charge-payment'") ==
           "1:charge-payment|payments|1|7|1:charge-payment");
     s.at("payments").relay_due();
     while (s.at("orders").settle_one()) continue;
@@ -114,7 +122,9 @@ TEST_CASE("what became of the step meanwhile is told, and nothing is put back")
     parking_shop s;
     s.park_charge();
     for (auto const* status : {"completed", "rejected", "cancelled"}) {
-        s.at("payments").db.run("UPDATE skald.idempotency SET status = '" + std::string{status} + "' WHERE step = 'charge-payment'");
+        s.at("payments")
+            .db.run("UPDATE skald.idempotency SET status = '" + std::string{status} +
+                    "' WHERE step = 'charge-payment'");
         CHECK(s.contains(s.replay(s.id()), "charge-payment of saga 1 is " + std::string{status} + " meanwhile"));
     }
     CHECK(s.at("payments").db.one("SELECT count(*) FROM skald.outbox") == "0");
@@ -193,8 +203,9 @@ TEST_CASE("a dropped delivery is gone, and who dropped which one and why is kept
     CHECK(s.drop(id, true).empty());
     CHECK(s.parked().empty());
     CHECK(s.contains(s.drop(id), "it was replayed or dropped already"));
-    CHECK(s.at("payments").db.rows("SELECT verb, key, detail->>'why', detail->>'step', length(detail->>'body_sha256') FROM "
-                                   "skald.audit") == "parked drop|1|a test|charge-payment|64");
+    CHECK(s.at("payments")
+              .db.rows("SELECT verb, key, detail->>'why', detail->>'step', length(detail->>'body_sha256') FROM "
+                       "skald.audit") == "parked drop|1|a test|charge-payment|64");
 }
 
 TEST_CASE("lists go page by page and filter by what an operator knows")
@@ -202,8 +213,9 @@ TEST_CASE("lists go page by page and filter by what an operator knows")
     parking_shop s;
     s.park_charge();
     skald::postgres::connection c{{.url = s.at("payments").db.url()}};
-    s.at("payments").db.run("INSERT INTO skald.parked (key, step, reason, body, fingerprint) SELECT 'k' || n, 's', 'malformed', "
-                            "'\\xff', sha256(n::text::bytea) FROM generate_series(1, 4) n");
+    s.at("payments")
+        .db.run("INSERT INTO skald.parked (key, step, reason, body, fingerprint) SELECT 'k' || n, 's', 'malformed', "
+                "'\\xff', sha256(n::text::bytea) FROM generate_series(1, 4) n");
     skald::admin::parked_filter filter{.limit = 2};
     std::string seen;
     for (nlohmann::json page;;) {

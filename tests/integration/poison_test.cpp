@@ -145,8 +145,9 @@ TEST_CASE("a saga whose message can't be served is stuck and says why, and does 
         s.at("payments").relay_due();
         while (s.at("orders").settle_one()) continue;
         CHECK(s.saga_status("1") == "stuck");
-        CHECK(s.at("orders").db.one("SELECT reason FROM skald.saga").find(malformed ? "does not fit" : "renamed-saga") !=
-              std::string::npos);
+        CHECK(
+            s.at("orders").db.one("SELECT reason FROM skald.saga").find(malformed ? "does not fit" : "renamed-saga") !=
+            std::string::npos);
     }
 }
 
@@ -161,8 +162,9 @@ TEST_CASE("what the transport can't read as a message is parked")
 
 TEST_CASE("a report of progress that is wrong is parked")
 {
-    for (std::string const body : {"", "{", "[1]", R"([{"scope":"","key":"k","step":"UPPER","service":"s","status":"completed"}])",
-                                   R"([{"scope":"","key":"k","step":"a","service":"s","status":"unheard-of","attempts":1,"at":"now"}])"}) {
+    for (std::string const body :
+         {"", "{", "[1]", R"([{"scope":"","key":"k","step":"UPPER","service":"s","status":"completed"}])",
+          R"([{"scope":"","key":"k","step":"a","service":"s","status":"unheard-of","attempts":1,"at":"now"}])"}) {
         CAPTURE(body);
         stepped_shop s;
         message m;

@@ -30,7 +30,8 @@ TEST_CASE("migrating again applies nothing")
 TEST_CASE("a service's own migrations are applied once, in the order of their names")
 {
     database const db{"shop"};
-    skald::postgres::migration const first{"0001_a", "CREATE TABLE own (n int)"}, second{"0002_b", "ALTER TABLE own ADD m int"};
+    skald::postgres::migration const first{"0001_a", "CREATE TABLE own (n int)"},
+        second{"0002_b", "ALTER TABLE own ADD m int"};
     CHECK(migrate(db.url(), "shop", {second, first}) == std::vector<std::string>{"shop/0001_a", "shop/0002_b"});
     CHECK(migrate(db.url(), "shop", {first, second}).empty());
     db.run("DELETE FROM skald.migration WHERE owner = 'shop'");
@@ -94,7 +95,8 @@ TEST_CASE("a database without the schema says what to do")
 TEST_CASE("a session never commits with less than a flush, whatever the database's default is")
 {
     database const db;
-    db.run("ALTER ROLE CURRENT_USER IN DATABASE " + db.one("SELECT current_database()") + " SET synchronous_commit = off");
+    db.run("ALTER ROLE CURRENT_USER IN DATABASE " + db.one("SELECT current_database()") +
+           " SET synchronous_commit = off");
     skald::postgres::connection c{{.url = db.url()}};
     CHECK(c.run("SHOW synchronous_commit")[0][0].c_str() == std::string{"on"});
     db.run("ALTER ROLE CURRENT_USER IN DATABASE " + db.one("SELECT current_database()") + " RESET synchronous_commit");
@@ -103,7 +105,8 @@ TEST_CASE("a session never commits with less than a flush, whatever the database
 TEST_CASE("a finished saga has its time and an unfinished one has none")
 {
     database const db;
-    CHECK_THROWS_WITH(db.run("INSERT INTO skald.saga (scope, key, definition, status, data, itinerary) VALUES ('', 'k', "
-                             "'d', 'completed', '{}', '')"),
-                      doctest::Contains("finished_exactly_in_final_states"));
+    CHECK_THROWS_WITH(
+        db.run("INSERT INTO skald.saga (scope, key, definition, status, data, itinerary) VALUES ('', 'k', "
+               "'d', 'completed', '{}', '')"),
+        doctest::Contains("finished_exactly_in_final_states"));
 }

@@ -36,7 +36,8 @@ TEST_CASE("a saga exists if and only if the transaction that started it commits"
     start(tx, "k");
     tx.commit();
     CHECK(count(db) == "1|1");
-    CHECK(db.rows("SELECT destination, type, idempotency_key, headers->>'x-saga-home', aggregatetype FROM skald.outbox") ==
+    CHECK(db.rows(
+              "SELECT destination, type, idempotency_key, headers->>'x-saga-home', aggregatetype FROM skald.outbox") ==
           "orders|create-order|k:create-order|orders|place-order");
 }
 
@@ -80,8 +81,8 @@ TEST_CASE("the same key for other data is an error that names the key")
 TEST_CASE("a key that another transaction is starting a saga with is in flight")
 {
     database const db;
-    pqxx::connection one{db.url()}, other{db.url() + (db.url().find('?') == std::string::npos ? "?" : "&") +
-                                          "options=-c%20lock_timeout%3D20"};
+    pqxx::connection one{db.url()},
+        other{db.url() + (db.url().find('?') == std::string::npos ? "?" : "&") + "options=-c%20lock_timeout%3D20"};
     pqxx::work first{one};
     start(first, "k");
     pqxx::work second{other};
@@ -105,7 +106,8 @@ TEST_CASE("a malformed key or scope is refused before any SQL runs")
     pqxx::work tx{c};
     CHECK_THROWS_AS(start(tx, std::string(181, 'k')), std::invalid_argument);
     CHECK_THROWS_AS(start(tx, "tab\there"), std::invalid_argument);
-    CHECK_THROWS_AS(skald::start(tx, order_saga::place_order, pens, {"k", std::string(65, 's')}), std::invalid_argument);
+    CHECK_THROWS_AS(skald::start(tx, order_saga::place_order, pens, {"k", std::string(65, 's')}),
+                    std::invalid_argument);
     CHECK_NOTHROW(start(tx, "k"));
 }
 

@@ -79,7 +79,8 @@ private:
         pqxx::nontransaction{c}.exec(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid <> pg_backend_pid();"
-            "DELETE FROM skald.idempotency; DELETE FROM skald.response; DELETE FROM skald.saga; DELETE FROM skald.outbox;"
+            "DELETE FROM skald.idempotency; DELETE FROM skald.response; DELETE FROM skald.saga; DELETE FROM "
+            "skald.outbox;"
             "DELETE FROM skald.progress; DELETE FROM skald.control; DELETE FROM skald.parked; DELETE FROM skald.audit;"
             "DELETE FROM skald.ended;"
             "DROP SCHEMA public CASCADE; CREATE SCHEMA public;");

@@ -111,8 +111,7 @@ public:
     /// Everything until the server closes.
     std::string read_to_end()
     {
-        while (receive()) {
-        }
+        while (receive()) {}
         return std::exchange(received_, {});
     }
 

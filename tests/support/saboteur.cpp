@@ -65,7 +65,8 @@ class saboteur final : public skald::compensatable_step<order>
     // Until the test takes the customer out of the table, between two looks. Not by a lock: each way to wait for one has an end.
     static void wait_at_gate(skald::step_context& ctx, order const& o)
     {
-        while (ctx.sql("SELECT FROM gate WHERE customer = $1", o.customer).size() > 0) ctx.sql("SELECT pg_sleep(0.005)");
+        while (ctx.sql("SELECT FROM gate WHERE customer = $1", o.customer).size() > 0)
+            ctx.sql("SELECT pg_sleep(0.005)");
     }
 
     // An operator has been there and ordered a retry.

@@ -70,7 +70,10 @@ public:
         if (std::uncaught_exceptions() > 0 || std::getenv("SKALD_TEST_LOGS") != nullptr) print_logs();
     }
 
-    static std::string program(std::string const& name) { return std::string{SKALD_SERVICES_DIR} + '/' + name + "_service"; }
+    static std::string program(std::string const& name)
+    {
+        return std::string{SKALD_SERVICES_DIR} + '/' + name + "_service";
+    }
     static environment variables(fresh_database const& database)
     {
         return {{"DATABASE_URL", database.url()}, {"AMQP_URL", broker().url()}, {"PATH", "/usr/bin:/bin"}};
@@ -142,19 +145,16 @@ public:
     {
         return wait_until([&] { return status(key) == expected; }, longest);
     }
-    long sagas_not_ended()
-    {
-        return orders_db.count("skald.saga WHERE status NOT IN ('completed', 'compensated')");
-    }
+    long sagas_not_ended() { return orders_db.count("skald.saga WHERE status NOT IN ('completed', 'compensated')"); }
     bool all_end(std::chrono::milliseconds longest = wait_max)
     {
         return wait_until([&] { return sagas_not_ended() == 0; }, longest);
     }
     bool outboxes_empty(std::chrono::milliseconds longest = wait_max)
     {
-        return wait_until([&] {
-            return std::ranges::all_of(databases(), [](auto* d) { return d->count("skald.outbox") == 0; });
-        }, longest);
+        return wait_until(
+            [&] { return std::ranges::all_of(databases(), [](auto* d) { return d->count("skald.outbox") == 0; }); },
+            longest);
     }
     std::uint32_t waiting_deliveries()
     {
@@ -164,7 +164,10 @@ public:
             sum += hands.waiting_in("skald." + service) + hands.waiting_in("skald." + service + ".parked");
         return sum;
     }
-    table parked(fresh_database& database) { return database.ask("SELECT reason, error FROM skald.parked ORDER BY id"); }
+    table parked(fresh_database& database)
+    {
+        return database.ask("SELECT reason, error FROM skald.parked ORDER BY id");
+    }
     long parked_in_all()
     {
         return orders_db.count("skald.parked") + payments_db.count("skald.parked") + shipping_db.count("skald.parked");
@@ -184,7 +187,8 @@ public:
     bool all_acked()
     {
         return wait_until([] {
-            auto const queues = rabbitmqctl("-q list_queues --no-table-headers -p " + broker().vhost + " messages name");
+            auto const queues =
+                rabbitmqctl("-q list_queues --no-table-headers -p " + broker().vhost + " messages name");
             std::istringstream lines{queues};
             for (std::string line; std::getline(lines, line);)
                 if (line.find("\tskald.") != std::string::npos && !line.starts_with("0\t")) return false;
@@ -203,8 +207,9 @@ public:
               orders_db.count("skald.saga WHERE status = 'completed'"));
         auto const confirmed = orders_db.ask("SELECT id FROM customer_order WHERE status = 'confirmed' ORDER BY 1");
         CHECK(shipping_db.ask("SELECT order_id FROM shipment ORDER BY 1") == confirmed);
-        CHECK(payments_db.ask("SELECT order_id FROM charge GROUP BY 1 HAVING sum(CASE kind WHEN 'charge' THEN 1 ELSE -1 "
-                              "END) = 1 ORDER BY 1") == confirmed);
+        CHECK(
+            payments_db.ask("SELECT order_id FROM charge GROUP BY 1 HAVING sum(CASE kind WHEN 'charge' THEN 1 ELSE -1 "
+                            "END) = 1 ORDER BY 1") == confirmed);
         CHECK(payments_db.value("SELECT coalesce(sum(CASE kind WHEN 'charge' THEN cents ELSE -cents END), 0) + "
                                 "(SELECT sum(cents) FROM wallet) FROM charge") == std::to_string(money_before));
         CHECK(shipping_db.value("SELECT coalesce(sum(quantity), 0) + (SELECT sum(free) FROM stock) FROM shipment") ==

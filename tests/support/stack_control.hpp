@@ -23,13 +23,26 @@ inline std::string run_command(std::string const& command)
 
 inline std::string stack(std::string const& verb, std::string const& words)
 {
-    return run_command(std::string{SKALD_STACK_SCRIPT} + ' ' + verb + " '" + required("SKALD_TEST_STACK") + "' " + words);
+    return run_command(std::string{SKALD_STACK_SCRIPT} + ' ' + verb + " '" + required("SKALD_TEST_STACK") + "' " +
+                       words);
 }
 
-inline void start_server(std::string const& name) { stack("start", name); }
-inline void stop_server(std::string const& name) { stack("stop", name); }
-inline void kill_server(std::string const& name) { stack("kill", name); }
-inline std::string rabbitmqctl(std::string const& words) { return stack("ctl", words); }
+inline void start_server(std::string const& name)
+{
+    stack("start", name);
+}
+inline void stop_server(std::string const& name)
+{
+    stack("stop", name);
+}
+inline void kill_server(std::string const& name)
+{
+    stack("kill", name);
+}
+inline std::string rabbitmqctl(std::string const& words)
+{
+    return stack("ctl", words);
+}
 
 /// Stops a server, and starts it again whatever happens meanwhile.
 class server_away

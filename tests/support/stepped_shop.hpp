@@ -32,8 +32,8 @@ public:
     {
         return at("orders").db.rows("SELECT id, status FROM customer_order ORDER BY 1") + " / " +
                at("payments").db.rows("SELECT cents FROM wallet") + ' ' +
-               at("payments").db.rows("SELECT order_id, kind, count(*) FROM charge GROUP BY 1, 2 ORDER BY 1, 2") + " / " +
-               at("shipping").db.rows("SELECT free FROM stock") + ' ' +
+               at("payments").db.rows("SELECT order_id, kind, count(*) FROM charge GROUP BY 1, 2 ORDER BY 1, 2") +
+               " / " + at("shipping").db.rows("SELECT free FROM stock") + ' ' +
                at("shipping").db.rows("SELECT order_id, count(*) FROM shipment GROUP BY 1 ORDER BY 1");
     }
 

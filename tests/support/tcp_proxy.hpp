@@ -69,8 +69,8 @@ public:
 private:
     struct link
     {
-        std::array<int, 2> ends{-1, -1};          // client, server
-        std::array<std::string, 2> pending;       // what came from one end and the other does not take yet
+        std::array<int, 2> ends{-1, -1};     // client, server
+        std::array<std::string, 2> pending;  // what came from one end and the other does not take yet
         ~link()
         {
             for (int const end : ends)

@@ -10,8 +10,7 @@ using namespace std::chrono_literals;
 
 service::service(std::string n, memory::memory_transport& transport)
     : name{std::move(n)}, db{name}, store_{options()}, outbox_{options()}, publisher_{transport.open_publisher()},
-      deliveries_{transport.subscribe(name, 100)},
-      executor_{name, steps_, store_, out_, log_, std::mt19937_64{1}},
+      deliveries_{transport.subscribe(name, 100)}, executor_{name, steps_, store_, out_, log_, std::mt19937_64{1}},
       relay_{{}, {outbox_}, *publisher_, out_, stop_, log_, std::mt19937_64{1}}
 {}
 
@@ -30,7 +29,8 @@ service::running_lanes::running_lanes(service& of, std::size_t count, std::size_
         threads_.emplace_back([&of, this, n, batch_max] {
             postgres::postgres_store store{of.options()};
             runtime::executor executor{of.name, of.steps_, store, of.out_, of.log_, std::mt19937_64{n}};
-            runtime::lane{std::move(executor), *of.deliveries_, batch_max, limits_, stop_, of.log_, std::mt19937_64{n}}.run();
+            runtime::lane{std::move(executor), *of.deliveries_, batch_max, limits_, stop_, of.log_, std::mt19937_64{n}}
+                .run();
         });
 }
 

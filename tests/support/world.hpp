@@ -31,14 +31,16 @@ public:
 
     /// Hosts a step, tried `attempts_max` times with no wait in between.
     template <class Data, step_kind... Kinds, step_kind Kind, class Step>
-    void host(definition<Data, Kinds...> const& saga, step_handle<Data, Kind> const& handle, Step step, int attempts_max = 3)
+    void host(definition<Data, Kinds...> const& saga, step_handle<Data, Kind> const& handle, Step step,
+              int attempts_max = 3)
     {
         using namespace std::chrono_literals;
         host_with(saga, handle, std::move(step), {attempts_max, 0ms, 0ms});
     }
 
     template <class Data, step_kind... Kinds, step_kind Kind, class Step>
-    void host_with(definition<Data, Kinds...> const& saga, step_handle<Data, Kind> const& handle, Step step, retry policy)
+    void host_with(definition<Data, Kinds...> const& saga, step_handle<Data, Kind> const& handle, Step step,
+                   retry policy)
     {
         steps_.add(saga.name, handle.name,
                    {std::make_unique<detail::typed_step<Data, Step>>(std::move(step)), policy, Kind, saga.version,

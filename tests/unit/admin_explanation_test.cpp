@@ -38,7 +38,8 @@ step_record was(step_status status, std::chrono::seconds ago = 3min, int attempt
 saga_facts with_steps_done(std::size_t count, saga_state status = saga_state::running)
 {
     auto s = saga(status);
-    for (std::size_t i = 0; i < count; ++i) s.steps[i].record = was(step_status::completed, 9min - std::chrono::minutes{i});
+    for (std::size_t i = 0; i < count; ++i)
+        s.steps[i].record = was(step_status::completed, 9min - std::chrono::minutes{i});
     return s;
 }
 
@@ -46,7 +47,8 @@ saga_facts with_steps_done(std::size_t count, saga_state status = saga_state::ru
 
 TEST_CASE("running: who has to take which step, and since when")
 {
-    CHECK(explain(saga()) == "running: waiting for orders to take create-order since 2026-01-31 11:50:00Z (10 min ago).");
+    CHECK(explain(saga()) ==
+          "running: waiting for orders to take create-order since 2026-01-31 11:50:00Z (10 min ago).");
     CHECK(explain(with_steps_done(2)) ==
           "running: waiting for shipping to take arrange-shipping since 2026-01-31 11:52:00Z (8 min ago).");
     CHECK(explain(with_steps_done(4)) == "running: every step has run, and its end is being noted.");
@@ -56,8 +58,9 @@ TEST_CASE("running: a step that is tried again says how often it failed, and wit
 {
     auto s = with_steps_done(2);
     s.steps[2].record = was(step_status::retrying, 40s, 2, "no bridge");
-    CHECK(explain(s) == "running: arrange-shipping failed 2 times at shipping, last at 2026-01-31 11:59:20Z (40 s ago): no "
-                        "bridge; it is tried again by itself.");
+    CHECK(explain(s) ==
+          "running: arrange-shipping failed 2 times at shipping, last at 2026-01-31 11:59:20Z (40 s ago): no "
+          "bridge; it is tried again by itself.");
     s.steps[2].record = was(step_status::retrying, 40s, 1, "no bridge");
     CHECK(explain(s).find("failed once at shipping") != std::string::npos);
     s.steps[2].record = was(step_status::retrying, 40s, 0, "snoozed");
@@ -71,12 +74,14 @@ TEST_CASE("compensating: why, and whose compensation is next")
     auto s = with_steps_done(2, saga_state::compensating);
     s.reason = "out of stock";
     s.steps[2].record = was(step_status::rejected, 2min, 1, "out of stock");
-    CHECK(explain(s) == "compensating: out of stock; waiting for payments to compensate charge-payment since 2026-01-31 11:58:00Z "
-                        "(2 min ago).");
+    CHECK(explain(s) ==
+          "compensating: out of stock; waiting for payments to compensate charge-payment since 2026-01-31 11:58:00Z "
+          "(2 min ago).");
     s.steps[1].compensation = was(step_status::retrying, 1min, 3, "deadlock");
     CHECK(explain(s).find("the compensation of charge-payment failed 3 times at payments") != std::string::npos);
     s.steps[1].compensation = was(step_status::completed, 1min);
-    CHECK(explain(s).find("waiting for orders to compensate create-order since 2026-01-31 11:59:00Z") != std::string::npos);
+    CHECK(explain(s).find("waiting for orders to compensate create-order since 2026-01-31 11:59:00Z") !=
+          std::string::npos);
     s.steps[0].compensation = was(step_status::completed, 0s);
     CHECK(explain(s) == "compensating: out of stock; what had run is being undone.");
 }
@@ -85,12 +90,14 @@ TEST_CASE("stuck: what was parked where, after how many attempts, and the comman
 {
     auto s = with_steps_done(2, saga_state::stuck);
     s.steps[1].compensation = was(step_status::parked, 3min, 5, "no wallet");
-    CHECK(explain(s) == "stuck: charge-payment.compensate was parked at payments after 5 attempts, 2026-01-31 11:57:00Z (3 min "
-                        "ago): no wallet. Mend the cause, then `skald saga retry k`.");
+    CHECK(explain(s) ==
+          "stuck: charge-payment.compensate was parked at payments after 5 attempts, 2026-01-31 11:57:00Z (3 min "
+          "ago): no wallet. Mend the cause, then `skald saga retry k`.");
     s.steps[1].compensation.reset();
     s.steps[2].record = was(step_status::parked, 3min, 0, "too often");
-    CHECK(explain(s) == "stuck: arrange-shipping was parked at shipping, 2026-01-31 11:57:00Z (3 min ago): too often. Mend the "
-                        "cause, then `skald saga retry k`, or give it up with `skald saga cancel k`.");
+    CHECK(explain(s) ==
+          "stuck: arrange-shipping was parked at shipping, 2026-01-31 11:57:00Z (3 min ago): too often. Mend the "
+          "cause, then `skald saga retry k`, or give it up with `skald saga cancel k`.");
     s = with_steps_done(3, saga_state::stuck);
     s.steps[3].record = was(step_status::parked, 3min, 1, "no row");
     CHECK(explain(s).find("after 1 attempt, ") != std::string::npos);
@@ -114,19 +121,22 @@ TEST_CASE("of a saga that has ended it says when, and why")
     s = with_steps_done(1, saga_state::compensated);
     s.finished_at = noon - 72h;
     s.reason = "insufficient funds";
-    CHECK(explain(s) == "compensated at 2026-01-28 12:00:00Z (3 days ago): insufficient funds. What had run was undone.");
+    CHECK(explain(s) ==
+          "compensated at 2026-01-28 12:00:00Z (3 days ago): insufficient funds. What had run was undone.");
 }
 
 TEST_CASE("an order is told as long as it means something")
 {
     auto s = with_steps_done(1);
     s.order = order_facts{"pause", "eve", "looking", noon - 1min};
-    CHECK(explain(s).ends_with(" It is paused by eve at 2026-01-31 11:59:00Z (60 s ago): looking. Let it go on with `skald saga "
-                               "resume k`."));
+    CHECK(explain(s).ends_with(
+        " It is paused by eve at 2026-01-31 11:59:00Z (60 s ago): looking. Let it go on with `skald saga "
+        "resume k`."));
     s.order->action = "resume";
     CHECK(explain(s) == explain(with_steps_done(1)));
     s.order->action = "cancel";
-    CHECK(explain(s).ends_with("A cancel was asked for by eve at 2026-01-31 11:59:00Z (60 s ago): looking; no step has met it yet."));
+    CHECK(explain(s).ends_with(
+        "A cancel was asked for by eve at 2026-01-31 11:59:00Z (60 s ago): looking; no step has met it yet."));
     s.status = saga_state::compensating;
     CHECK(explain(s).find("A cancel") == std::string::npos);
 }
@@ -136,8 +146,9 @@ TEST_CASE("a cancel that came behind the pivot is told as too late, also when th
     for (auto const status : {saga_state::running, saga_state::completed}) {
         auto s = with_steps_done(3, status);
         s.order = order_facts{"cancel", "eve", "", noon - 1min};
-        CHECK(explain(s).ends_with("too late: arrange-shipping, the pivot, had completed, and behind it a saga can only go "
-                                   "forward."));
+        CHECK(explain(s).ends_with(
+            "too late: arrange-shipping, the pivot, had completed, and behind it a saga can only go "
+            "forward."));
     }
 }
 
@@ -160,8 +171,9 @@ TEST_CASE("a deadline: when it comes, or who has not met it yet")
     CHECK(explain(s).ends_with(" Its deadline passed 3 min ago; payments has not taken it yet."));
     auto past = with_steps_done(3);
     past.deadline = noon - 3min;
-    CHECK(explain(past).ends_with(" Its deadline passed 3 min ago, but arrange-shipping, the pivot, had completed: it can only "
-                                  "go forward."));
+    CHECK(explain(past).ends_with(
+        " Its deadline passed 3 min ago, but arrange-shipping, the pivot, had completed: it can only "
+        "go forward."));
     past.deadline = noon + 3min;
     CHECK(explain(past).find("deadline") == std::string::npos);
     s.status = saga_state::compensating;

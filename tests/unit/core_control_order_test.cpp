@@ -67,7 +67,8 @@ TEST_CASE("a member that is missing or malformed is named")
 TEST_CASE("an order to retry names its step, and no other does")
 {
     CHECK(why_not(pause_order(), "action", "retry") == "an order to retry names its step, and no other order does");
-    CHECK(why_not(pause_order(), "step", "charge-payment") == "an order to retry names its step, and no other order does");
+    CHECK(why_not(pause_order(), "step", "charge-payment") ==
+          "an order to retry names its step, and no other order does");
     auto retry = pause_order();
     retry["action"] = "retry";
     CHECK(why_not(retry, "step", "charge-payment").empty());

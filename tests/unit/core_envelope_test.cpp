@@ -132,7 +132,11 @@ TEST_CASE("every header that is needed is asked for by name")
 
 TEST_CASE("a malformed header is refused by name")
 {
-    struct { std::string_view header; std::string value; } const table[]{
+    struct
+    {
+        std::string_view header;
+        std::string value;
+    } const table[]{
         {header::idempotency_key, ""},
         {header::idempotency_key, "charge-payment"},
         {header::idempotency_key, "order:42:Charge"},
@@ -192,7 +196,8 @@ TEST_CASE("a key of another step than the itinerary's is refused")
 
 TEST_CASE("a key that goes the other way than the itinerary is refused")
 {
-    CHECK(why(with(header::idempotency_key, "order:42:charge-payment.compensate")).find("same step") != std::string::npos);
+    CHECK(why(with(header::idempotency_key, "order:42:charge-payment.compensate")).find("same step") !=
+          std::string::npos);
 
     auto back = write_message(charge_payment().at({direction::back, 0}), "{}");
     set(back, header::idempotency_key, "order:42:create-order");
@@ -233,8 +238,8 @@ TEST_CASE("a reason that can't be stored is made storable, and a long one is cut
 // The next reader could take the other one.
 TEST_CASE("one of our headers that is given twice is refused by name, even where both say the same")
 {
-    for (auto const name : {header::idempotency_key, header::scope, header::definition, header::version, header::itinerary,
-                            header::home, header::attempt, header::snoozes}) {
+    for (auto const name : {header::idempotency_key, header::scope, header::definition, header::version,
+                            header::itinerary, header::home, header::attempt, header::snoozes}) {
         CAPTURE(name);
         auto m = written();
         m.headers.emplace_back(name, *find_header(m.headers, name));

@@ -16,7 +16,8 @@ namespace {
 itinerary plan_of(std::size_t size)
 {
     itinerary plan;
-    for (std::size_t i = 0; i < size; ++i) plan.steps.push_back({"s" + std::to_string(i), "svc", step_kind::compensatable});
+    for (std::size_t i = 0; i < size; ++i)
+        plan.steps.push_back({"s" + std::to_string(i), "svc", step_kind::compensatable});
     return plan;
 }
 
@@ -57,7 +58,8 @@ TEST_CASE("reading what text() wrote gives the same itinerary")
         if (random.coin() || undoable + behind == 0) add(step_kind::pivot);
         for (std::size_t n = 0; n < behind; ++n) add(step_kind::retriable);
         written.position = {direction::forward, random.number(0, written.steps.size() - 1)};
-        if (written.current().kind == step_kind::compensatable && random.coin()) written.position.direction = direction::back;
+        if (written.current().kind == step_kind::compensatable && random.coin())
+            written.position.direction = direction::back;
 
         CAPTURE(written.text());
         auto const read = parse_itinerary(written.text());
@@ -70,26 +72,63 @@ TEST_CASE("a malformed itinerary is refused")
 {
     REQUIRE(parse_itinerary("forward 1/2 a@x=compensatable b@y=pivot").has_value());
     for (auto const& bad : {
-             ""s, " "s, "forward"s, "forward "s, "forward 1/1"s, "forward 1/1 "s, "forward 0/0"s, "forward 1/0"s,
+             ""s,
+             " "s,
+             "forward"s,
+             "forward "s,
+             "forward 1/1"s,
+             "forward 1/1 "s,
+             "forward 0/0"s,
+             "forward 1/0"s,
              // direction
-             "Forward 1/1 a@x=pivot"s, "sideways 1/1 a@x=pivot"s, " forward 1/1 a@x=pivot"s, "1/1 a@x=pivot"s,
-             "forward  1/1 a@x=pivot"s, "forward\t1/1 a@x=pivot"s, "forward\0 1/1 a@x=pivot"s,
+             "Forward 1/1 a@x=pivot"s,
+             "sideways 1/1 a@x=pivot"s,
+             " forward 1/1 a@x=pivot"s,
+             "1/1 a@x=pivot"s,
+             "forward  1/1 a@x=pivot"s,
+             "forward\t1/1 a@x=pivot"s,
+             "forward\0 1/1 a@x=pivot"s,
              // position
-             "forward 0/1 a@x=pivot"s, "forward 2/1 a@x=pivot"s, "forward -1/1 a@x=pivot"s, "forward +1/1 a@x=pivot"s,
-             "forward 1 a@x=pivot"s, "forward /1 a@x=pivot"s, "forward 1/ a@x=pivot"s, "forward 1/1/1 a@x=pivot"s,
-             "forward 1.0/1 a@x=pivot"s, "forward x/1 a@x=pivot"s, "forward 1/x a@x=pivot"s, "forward 0x1/1 a@x=pivot"s,
+             "forward 0/1 a@x=pivot"s,
+             "forward 2/1 a@x=pivot"s,
+             "forward -1/1 a@x=pivot"s,
+             "forward +1/1 a@x=pivot"s,
+             "forward 1 a@x=pivot"s,
+             "forward /1 a@x=pivot"s,
+             "forward 1/ a@x=pivot"s,
+             "forward 1/1/1 a@x=pivot"s,
+             "forward 1.0/1 a@x=pivot"s,
+             "forward x/1 a@x=pivot"s,
+             "forward 1/x a@x=pivot"s,
+             "forward 0x1/1 a@x=pivot"s,
              "forward 18446744073709551617/18446744073709551617 a@x=pivot"s,
              // number of steps
-             "forward 1/2 a@x=pivot"s, "forward 1/1 a@x=compensatable b@y=pivot"s,
+             "forward 1/2 a@x=pivot"s,
+             "forward 1/1 a@x=compensatable b@y=pivot"s,
              // a step
-             "forward 1/1 a"s, "forward 1/1 a@x"s, "forward 1/1 a=pivot"s, "forward 1/1 @x=pivot"s, "forward 1/1 a@=pivot"s,
-             "forward 1/1 a@x="s, "forward 1/1 a@x=Pivot"s, "forward 1/1 a@x=pivots"s, "forward 1/1 a@x=pivot=pivot"s,
-             "forward 1/1 a@x@y=pivot"s, "forward 1/1 A@x=pivot"s, "forward 1/1 a@X=pivot"s, "forward 1/1 a:b@x=pivot"s,
-             "forward 1/1 a.compensate@x=compensatable"s, "forward 1/1 a@x=pivot\n"s, "forward 1/1 a@x=pivot\0"s,
+             "forward 1/1 a"s,
+             "forward 1/1 a@x"s,
+             "forward 1/1 a=pivot"s,
+             "forward 1/1 @x=pivot"s,
+             "forward 1/1 a@=pivot"s,
+             "forward 1/1 a@x="s,
+             "forward 1/1 a@x=Pivot"s,
+             "forward 1/1 a@x=pivots"s,
+             "forward 1/1 a@x=pivot=pivot"s,
+             "forward 1/1 a@x@y=pivot"s,
+             "forward 1/1 A@x=pivot"s,
+             "forward 1/1 a@X=pivot"s,
+             "forward 1/1 a:b@x=pivot"s,
+             "forward 1/1 a.compensate@x=compensatable"s,
+             "forward 1/1 a@x=pivot\n"s,
+             "forward 1/1 a@x=pivot\0"s,
              "forward 1/1 " + std::string(49, 'a') + "@x=pivot",
              // separators
-             "forward 1/2 a@x=compensatable  b@y=pivot"s, "forward 1/2 a@x=compensatable,b@y=pivot"s,
-             "forward 1/1  a@x=pivot"s, "forward 1/1 a@x=pivot  "s, "forward 1/1 a@x=pivot b"s,
+             "forward 1/2 a@x=compensatable  b@y=pivot"s,
+             "forward 1/2 a@x=compensatable,b@y=pivot"s,
+             "forward 1/1  a@x=pivot"s,
+             "forward 1/1 a@x=pivot  "s,
+             "forward 1/1 a@x=pivot b"s,
          }) {
         CAPTURE(bad);
         CHECK_FALSE(parse_itinerary(bad).has_value());
@@ -114,10 +153,10 @@ TEST_CASE("an itinerary that has a name twice is refused")
 
 TEST_CASE("an itinerary whose kinds are out of order is refused")
 {
-    for (auto const& bad : {"forward 1/2 a@x=pivot b@x=compensatable"s, "forward 1/2 a@x=retriable b@x=pivot"s,
-                            "forward 1/2 a@x=retriable b@x=compensatable"s, "forward 1/2 a@x=pivot b@x=pivot"s,
-                            "forward 1/3 a@x=compensatable b@x=retriable c@x=pivot"s,
-                            "forward 1/3 a@x=pivot b@x=retriable c@x=pivot"s}) {
+    for (auto const& bad :
+         {"forward 1/2 a@x=pivot b@x=compensatable"s, "forward 1/2 a@x=retriable b@x=pivot"s,
+          "forward 1/2 a@x=retriable b@x=compensatable"s, "forward 1/2 a@x=pivot b@x=pivot"s,
+          "forward 1/3 a@x=compensatable b@x=retriable c@x=pivot"s, "forward 1/3 a@x=pivot b@x=retriable c@x=pivot"s}) {
         CAPTURE(bad);
         CHECK_FALSE(parse_itinerary(bad).has_value());
     }

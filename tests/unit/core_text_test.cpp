@@ -12,9 +12,11 @@ using namespace std::string_literals;
 
 TEST_CASE("well-formed UTF-8 is storable")
 {
-    for (auto const& good : {""s, "a"s, "\x01"s, "\x7f"s, "\n\t"s, "\xc2\x80"s, "\xdf\xbf"s, "\xe0\xa0\x80"s, "\xe2\x82\xac"s,
-                             "\xed\x9f\xbf"s, "\xee\x80\x80"s, "\xef\xbf\xbf"s, "\xf0\x90\x80\x80"s, "\xf0\x9f\x98\x80"s,
-                             "\xf4\x8f\xbf\xbf"s, "a\xe2\x82\xac" "b"s}) {
+    for (auto const& good : {""s, "a"s, "\x01"s, "\x7f"s, "\n\t"s, "\xc2\x80"s, "\xdf\xbf"s, "\xe0\xa0\x80"s,
+                             "\xe2\x82\xac"s, "\xed\x9f\xbf"s, "\xee\x80\x80"s, "\xef\xbf\xbf"s, "\xf0\x90\x80\x80"s,
+                             "\xf0\x9f\x98\x80"s, "\xf4\x8f\xbf\xbf"s,
+                             "a\xe2\x82\xac"
+                             "b"s}) {
         CAPTURE(to_hex(good));
         CHECK(is_storable_text(good));
         CHECK(storable_text(good) == good);
@@ -23,7 +25,11 @@ TEST_CASE("well-formed UTF-8 is storable")
 
 TEST_CASE("malformed UTF-8 and NUL are not storable")
 {
-    struct { std::string text; char const* why; } const table[]{
+    struct
+    {
+        std::string text;
+        char const* why;
+    } const table[]{
         {"\0"s, "NUL"},
         {"a\0b"s, "NUL within"},
         {"\x80", "a continuation alone"},
@@ -34,10 +40,18 @@ TEST_CASE("malformed UTF-8 and NUL are not storable")
         {"\xf0\x9f\x98", "truncated, 3 of 4"},
         {"\xf0\x9f", "truncated, 2 of 4"},
         {"\xf0", "truncated, 1 of 4"},
-        {"\xc3" "a", "a letter where a continuation belongs"},
-        {"\xe2\x82" "a", "a letter in third place"},
-        {"\xe2" "a\x82", "a letter in second place"},
-        {"\xf0\x9f\x98" "a", "a letter in fourth place"},
+        {"\xc3"
+         "a",
+         "a letter where a continuation belongs"},
+        {"\xe2\x82"
+         "a",
+         "a letter in third place"},
+        {"\xe2"
+         "a\x82",
+         "a letter in second place"},
+        {"\xf0\x9f\x98"
+         "a",
+         "a letter in fourth place"},
         {"\xc0\x80", "overlong NUL"},
         {"\xc0\xaf", "overlong slash"},
         {"\xc1\xbf", "overlong, 2 bytes"},
@@ -55,7 +69,9 @@ TEST_CASE("malformed UTF-8 and NUL are not storable")
         {"\xfe", "no such byte"},
         {"\xff", "no such byte"},
         {"a\xff", "after good text"},
-        {"\xff" "a", "before good text"},
+        {"\xff"
+         "a",
+         "before good text"},
     };
     for (auto const& bad : table) {
         CAPTURE(bad.why);
@@ -75,7 +91,9 @@ TEST_CASE("exactly the code points other than NUL and the surrogates are storabl
         text[0] = static_cast<char>(lead[bytes] | point);
         return is_storable_text({text, bytes});
     };
-    auto const shortest = [](unsigned point) { return point < 0x80 ? 1u : point < 0x800 ? 2u : point < 0x10000 ? 3u : 4u; };
+    auto const shortest = [](unsigned point) {
+        return point < 0x80 ? 1u : point < 0x800 ? 2u : point < 0x10000 ? 3u : 4u;
+    };
     std::size_t wrong = 0;
     for (unsigned point = 0; point < 0x1fffff; ++point) {
         bool const is_character = point != 0 && (point < 0xd800 || point > 0xdfff) && point <= 0x10ffff;
@@ -90,7 +108,8 @@ TEST_CASE("each offending byte is written out, and the rest stays as it is")
     CHECK(storable_text("a\0b"s) == "a\\x00b");
     CHECK(storable_text("\xe2\x82") == "\\xe2\\x82");
     CHECK(storable_text("\xe2\x82\xac\xff") == "\xe2\x82\xac\\xff");
-    CHECK(storable_text("\xc3" "a") == "\\xc3a");
+    CHECK(storable_text("\xc3"
+                        "a") == "\\xc3a");
 }
 
 TEST_CASE("a cut never splits a character or an escape")
@@ -112,7 +131,8 @@ TEST_CASE("whatever the bytes, storable text is storable, within its limit, and 
     skald::test::seeded random{7};
     for (int i = 0; i < 20'000; ++i) {
         // Bytes that are likely to begin or continue characters.
-        auto const text = random.coin() ? random.bytes(0, 40) : random.text("a\x80\xbf\xc2\xe0\xa0\xed\x9f\xf0\x90\xf4\x8f", 0, 40);
+        auto const text =
+            random.coin() ? random.bytes(0, 40) : random.text("a\x80\xbf\xc2\xe0\xa0\xed\x9f\xf0\x90\xf4\x8f", 0, 40);
         auto const bytes_max = random.number(0, 50);
         CAPTURE(to_hex(text));
         auto const made = storable_text(text, bytes_max);

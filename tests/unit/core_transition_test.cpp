@@ -41,7 +41,8 @@ std::vector<itinerary> every_plan()
 /// What can happen to the step at the position.
 std::vector<event> possible_at(itinerary const& at)
 {
-    if (at.position.direction == direction::back) return {event::completed, event::cancelled, event::attempts_exhausted};
+    if (at.position.direction == direction::back)
+        return {event::completed, event::cancelled, event::attempts_exhausted};
     if (at.current().kind == step_kind::retriable) return {event::completed, event::attempts_exhausted};
     return {event::completed, event::rejected, event::cancelled, event::attempts_exhausted};
 }
@@ -132,7 +133,8 @@ TEST_CASE("a step that completed hands on to the step behind it, and the last on
     });
 }
 
-TEST_CASE("a no before or at the pivot turns back to the nearest step that completed, and no step is undone that said no")
+TEST_CASE(
+    "a no before or at the pivot turns back to the nearest step that completed, and no step is undone that said no")
 {
     for_each_transition([](itinerary const& at, event what, transition const& then) {
         if (at.position.direction == direction::back || what == event::completed) return;
@@ -164,11 +166,11 @@ TEST_CASE("what is recorded of a step says what happened to it")
     });
 }
 
-TEST_CASE("only a retriable step or a compensation is parked, only when its attempts are exhausted, and the saga is stuck")
+TEST_CASE(
+    "only a retriable step or a compensation is parked, only when its attempts are exhausted, and the saga is stuck")
 {
     for_each_transition([](itinerary const& at, event what, transition const& then) {
-        bool const no_way_back =
-            at.position.direction == direction::back || at.current().kind == step_kind::retriable;
+        bool const no_way_back = at.position.direction == direction::back || at.current().kind == step_kind::retriable;
         bool const parked = then.recorded == step_status::parked;
         CHECK(parked == (what == event::attempts_exhausted && no_way_back));
         CHECK(parked == (then.saga == saga_state::stuck));

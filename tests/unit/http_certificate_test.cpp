@@ -54,7 +54,11 @@ TEST_CASE("files that can't be used are errors that name the setting, the file a
     auto const encrypted = folder.write("encrypted.pem", key_pem(made, "secret"));
     auto const wrong_order = folder.write("order.pem", pem(issue("middle")) + pem(made));
 
-    struct { tls_files files; std::string says; } const table[]{
+    struct
+    {
+        tls_files files;
+        std::string says;
+    } const table[]{
         {{missing, folder.key()}, "SKALD_HTTP_TLS_CERTIFICATE (" + missing + ") can't be read: No such file"},
         {{folder.path(""), folder.key()},
          "SKALD_HTTP_TLS_CERTIFICATE (" + folder.path("") + ") can't be read: Is a directory"},
@@ -68,8 +72,11 @@ TEST_CASE("files that can't be used are errors that name the setting, the file a
          "SKALD_HTTP_TLS_KEY (" + folder.path("") + ") can't be read: Is a directory"},
         {{folder.chain(), empty}, "SKALD_HTTP_TLS_KEY (" + empty + ") holds no private key in PEM"},
         {{folder.chain(), folder.chain()}, "SKALD_HTTP_TLS_KEY (" + folder.chain() + ") holds no private key in PEM"},
-        {{folder.chain(), other}, "SKALD_HTTP_TLS_KEY (" + other + ") is not the key of the first certificate in "
-                                  "SKALD_HTTP_TLS_CERTIFICATE (" + folder.chain() + ")"},
+        {{folder.chain(), other},
+         "SKALD_HTTP_TLS_KEY (" + other +
+             ") is not the key of the first certificate in "
+             "SKALD_HTTP_TLS_CERTIFICATE (" +
+             folder.chain() + ")"},
         {{wrong_order, other}, "SKALD_HTTP_TLS_KEY (" + other + ") is not the key of the first certificate"},
         {{folder.chain(), encrypted},
          "SKALD_HTTP_TLS_KEY (" + encrypted + ") is encrypted: decrypt it with `openssl pkey`"},

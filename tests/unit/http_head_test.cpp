@@ -67,8 +67,8 @@ std::string get(std::string const& fields)
 
 TEST_CASE("a head is read as it was written")
 {
-    auto const head = accepted(
-        "PATCH /a%20b?c=d HTTP/1.1\r\nHost: shop:80\r\nX-A:\t 1 2 \r\nx-a: \xc3\xa4\r\nEmpty:\r\n\r\n");
+    auto const head =
+        accepted("PATCH /a%20b?c=d HTTP/1.1\r\nHost: shop:80\r\nX-A:\t 1 2 \r\nx-a: \xc3\xa4\r\nEmpty:\r\n\r\n");
     CHECK(head.method == "PATCH");
     CHECK(head.target == "/a%20b?c=d");
     CHECK(head.minor_version == 1);
@@ -144,7 +144,10 @@ TEST_CASE("a head that leaves open where a field ends is refused")
         {"name that is no token", post("Content@Length: 5\r\n"), 400},
         {"NUL in a name", post("Conte\0nt: 5\r\n"s), 400},
         {"NUL in a value", post("X: a\0b\r\n"s), 400},
-        {"control byte in a value", post("X: a\x01" "b\r\n"), 400},
+        {"control byte in a value",
+         post("X: a\x01"
+              "b\r\n"),
+         400},
         {"DEL in a value", post("X: a\x7f\r\n"), 400},
         {"bare CR in a value", post("X: a\rb\r\n"), 400},
         {"CR before CRLF", post("X: a\r\r\n"), 400},

@@ -6,7 +6,10 @@ using namespace skald::http;
 
 TEST_CASE("a quoted key and a bare one are the same key")
 {
-    struct row { std::string header, key; };
+    struct row
+    {
+        std::string header, key;
+    };
     for (auto const& r : {
              row{R"("8e03978e-40d5-43dd-bc93-6894a57f9324")", "8e03978e-40d5-43dd-bc93-6894a57f9324"},
              row{"8e03978e-40d5-43dd-bc93-6894a57f9324", "8e03978e-40d5-43dd-bc93-6894a57f9324"},
@@ -34,7 +37,10 @@ TEST_CASE("a quoted key and a bare one are the same key")
 
 TEST_CASE("a header that isn't one key is refused with its reason")
 {
-    struct row { std::string header, reason; };
+    struct row
+    {
+        std::string header, reason;
+    };
     for (auto const& r : {
              row{"", "missing"},
              row{" \t ", "missing"},

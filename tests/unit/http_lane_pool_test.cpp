@@ -19,7 +19,8 @@ namespace {
 
 core::silent_logger silent;
 
-lane_pool::job job_named(std::string path, std::function<void(response)> answered = [](response) {})
+lane_pool::job job_named(
+    std::string path, std::function<void(response)> answered = [](response) {})
 {
     request message;
     message.method = "GET";
@@ -160,7 +161,8 @@ TEST_CASE("an exception of the handler is a 500 that tells the client nothing an
     auto const thrown = [](auto const& value) {
         try {
             throw value;
-        } catch (...) {
+        }
+        catch (...) {
             return std::current_exception();
         }
     };

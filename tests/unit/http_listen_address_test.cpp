@@ -8,7 +8,11 @@ using namespace skald::http;
 
 TEST_CASE("HOST:PORT is read and written back")
 {
-    struct row { std::string text, host; int port; };
+    struct row
+    {
+        std::string text, host;
+        int port;
+    };
     for (auto const& r : {
              row{"127.0.0.1:8080", "127.0.0.1", 8080},
              row{"0.0.0.0:0", "0.0.0.0", 0},
@@ -33,7 +37,8 @@ TEST_CASE("an address that isn't HOST:PORT is refused with the setting's name an
         try {
             parse_listen_address(text);
             FAIL("accepted");
-        } catch (std::runtime_error const& e) {
+        }
+        catch (std::runtime_error const& e) {
             std::string const what = e.what();
             CHECK(what.starts_with("SKALD_HTTP_LISTEN (--listen) \"" + text + "\" "));
         }

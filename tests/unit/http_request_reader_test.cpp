@@ -88,8 +88,8 @@ TEST_CASE("a request carries its parts")
 TEST_CASE("requests that arrive together come out one by one, in order")
 {
     request_reader reader{limits};
-    auto const bytes = sized("one") + chunked("3\r\ntwo\r\n0\r\n\r\n") +
-                       "GET /three HTTP/1.1\r\nHost: shop\r\n\r\n" + "GET /fo";
+    auto const bytes =
+        sized("one") + chunked("3\r\ntwo\r\n0\r\n\r\n") + "GET /three HTTP/1.1\r\nHost: shop\r\n\r\n" + "GET /fo";
     reader.append(bytes);
     std::vector<std::string> bodies;
     for (int i = 0; i < 2; ++i) {

@@ -22,16 +22,15 @@ TEST_CASE("an answer's head is the status line, the defaults, its own headers an
 {
     auto answer = text_answer(201);
     answer.headers = {{"Location", "/sagas/order-42"}};
-    CHECK(response_head(answer, kept) ==
-          "HTTP/1.1 201 Created\r\n"
-          "Date: Sat, 31 Jan 2026 12:00:00 GMT\r\n"
-          "Server: skald\r\n"
-          "X-Content-Type-Options: nosniff\r\n"
-          "Cache-Control: no-store\r\n"
-          "Location: /sagas/order-42\r\n"
-          "Content-Type: text/plain\r\n"
-          "Content-Length: 5\r\n"
-          "Connection: keep-alive\r\n\r\n");
+    CHECK(response_head(answer, kept) == "HTTP/1.1 201 Created\r\n"
+                                         "Date: Sat, 31 Jan 2026 12:00:00 GMT\r\n"
+                                         "Server: skald\r\n"
+                                         "X-Content-Type-Options: nosniff\r\n"
+                                         "Cache-Control: no-store\r\n"
+                                         "Location: /sagas/order-42\r\n"
+                                         "Content-Type: text/plain\r\n"
+                                         "Content-Length: 5\r\n"
+                                         "Connection: keep-alive\r\n\r\n");
 }
 
 TEST_CASE("a handler's own Cache-Control replaces the default, whatever its case")
@@ -66,18 +65,18 @@ TEST_CASE("an answer that would split or misframe the stream has a flaw")
 {
     CHECK(flaw_of(text_answer()) == "");
     for (auto const& r : header_list{{"Location", "/a\r\nSet-Cookie: x"},
-                                                 {"Location", "/a\n"},
-                                                 {"Location", "/a\r"},
-                                                 {"Location", std::string("a\0b", 3)},
-                                                 {"Location", "\x7f"},
-                                                 {"", "x"},
-                                                 {"Lo cation", "x"},
-                                                 {"Location:", "x"},
-                                                 {"Location\r\nX", "x"},
-                                                 {"content-length", "7"},
-                                                 {"Transfer-Encoding", "chunked"},
-                                                 {"CONNECTION", "upgrade"},
-                                                 {"Content-Type", "text/plain"}}) {
+                                     {"Location", "/a\n"},
+                                     {"Location", "/a\r"},
+                                     {"Location", std::string("a\0b", 3)},
+                                     {"Location", "\x7f"},
+                                     {"", "x"},
+                                     {"Lo cation", "x"},
+                                     {"Location:", "x"},
+                                     {"Location\r\nX", "x"},
+                                     {"content-length", "7"},
+                                     {"Transfer-Encoding", "chunked"},
+                                     {"CONNECTION", "upgrade"},
+                                     {"Content-Type", "text/plain"}}) {
         auto const& [name, value] = r;
         CAPTURE(r.first);
         CAPTURE(r.second);

@@ -7,7 +7,10 @@ using namespace std::string_literals;
 
 TEST_CASE("a target splits into path and query, still encoded")
 {
-    struct row { std::string target, authority, path, query; };
+    struct row
+    {
+        std::string target, authority, path, query;
+    };
     for (auto const& r : {
              row{"/", "", "/", ""},
              row{"/sagas/a%2Fb?x=1&y=2", "", "/sagas/a%2Fb", "x=1&y=2"},

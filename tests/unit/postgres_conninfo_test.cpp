@@ -76,8 +76,9 @@ TEST_CASE("what the user says stays as it was")
 
 TEST_CASE("a user's setting wins over ours")
 {
-    for (std::string const url : {"connect_timeout=1 application_name=theirs target_session_attrs=any dbname=shop",
-                                  "postgresql://db/shop?connect_timeout=1&application_name=theirs&target_session_attrs=any"}) {
+    for (std::string const url :
+         {"connect_timeout=1 application_name=theirs target_session_attrs=any dbname=shop",
+          "postgresql://db/shop?connect_timeout=1&application_name=theirs&target_session_attrs=any"}) {
         CAPTURE(url);
         auto const settings = settings_for(url);
         CHECK(settings.at("connect_timeout") == "1");

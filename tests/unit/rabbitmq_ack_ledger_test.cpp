@@ -92,33 +92,33 @@ TEST_CASE("a broker that follows the frames settles exactly what was acked")
         for (int step = 0; step < 80; ++step) {
             auto const tag = pick(last + 1);
             switch (pick(4)) {
-                case 0:
-                case 1:
-                    ledger.delivered(++last);
-                    broker.insert(last);
-                    break;
-                case 2:
-                    ledger.ack(tag);
-                    if (broker.contains(tag)) due.insert(tag);
-                    break;
-                case 3:
-                    if (bool const goes_back = ledger.requeue(tag)) {
-                        REQUIRE(goes_back == (broker.contains(tag) && !due.contains(tag)));
-                        broker.erase(tag);
-                    }
-                    break;
-                default: {
-                    std::set<std::uint64_t> settled;
-                    for (auto const& frame : ledger.flush()) {
-                        REQUIRE(broker.contains(frame.tag));  // otherwise it would close the channel
-                        auto const first = frame.multiple ? broker.begin() : broker.find(frame.tag);
-                        auto const end = std::next(broker.find(frame.tag));
-                        settled.insert(first, end);
-                        broker.erase(first, end);
-                    }
-                    REQUIRE(settled == due);
-                    due.clear();
+            case 0:
+            case 1:
+                ledger.delivered(++last);
+                broker.insert(last);
+                break;
+            case 2:
+                ledger.ack(tag);
+                if (broker.contains(tag)) due.insert(tag);
+                break;
+            case 3:
+                if (bool const goes_back = ledger.requeue(tag)) {
+                    REQUIRE(goes_back == (broker.contains(tag) && !due.contains(tag)));
+                    broker.erase(tag);
                 }
+                break;
+            default: {
+                std::set<std::uint64_t> settled;
+                for (auto const& frame : ledger.flush()) {
+                    REQUIRE(broker.contains(frame.tag));  // otherwise it would close the channel
+                    auto const first = frame.multiple ? broker.begin() : broker.find(frame.tag);
+                    auto const end = std::next(broker.find(frame.tag));
+                    settled.insert(first, end);
+                    broker.erase(first, end);
+                }
+                REQUIRE(settled == due);
+                due.clear();
+            }
             }
         }
     }

@@ -186,27 +186,27 @@ TEST_CASE("whatever a broker answers in whatever order, each message is resolved
             return std::uniform_int_distribution<std::uint64_t>{from, to}(random);
         };
         confirm_window window;
-        expected model;                                // position -> first answer
+        expected model;  // position -> first answer
         std::map<std::uint64_t, bool> was_returned;
         std::size_t sent = 0;
         for (int step = 0; step < 60; ++step) {
             auto const tag = pick(0, sent + 2);
             bool const multiple = pick(0, 1) == 1;
             switch (pick(0, 4)) {
-                case 0:
-                case 1: window.sent(sent++); break;
-                case 2:
-                    window.returned(tag, "why");
-                    if (tag >= 1 && tag <= sent && !model.contains(tag - 1)) was_returned[tag] = true;
-                    break;
-                default: {
-                    bool const positive = pick(0, 3) != 0;
-                    auto const last = multiple ? (tag == 0 ? sent : std::min<std::uint64_t>(tag, sent)) : tag;
-                    for (auto t = multiple ? 1 : tag; t >= 1 && t <= last && t <= sent; ++t)
-                        model.emplace(t - 1, !positive ? nacked : was_returned[t] ? returned : confirmed);
-                    if (positive) window.acked(tag, multiple);
-                    else window.nacked(tag, multiple);
-                }
+            case 0:
+            case 1: window.sent(sent++); break;
+            case 2:
+                window.returned(tag, "why");
+                if (tag >= 1 && tag <= sent && !model.contains(tag - 1)) was_returned[tag] = true;
+                break;
+            default: {
+                bool const positive = pick(0, 3) != 0;
+                auto const last = multiple ? (tag == 0 ? sent : std::min<std::uint64_t>(tag, sent)) : tag;
+                for (auto t = multiple ? 1 : tag; t >= 1 && t <= last && t <= sent; ++t)
+                    model.emplace(t - 1, !positive ? nacked : was_returned[t] ? returned : confirmed);
+                if (positive) window.acked(tag, multiple);
+                else window.nacked(tag, multiple);
+            }
             }
             REQUIRE(window.outstanding() == sent - model.size());
             REQUIRE(window.next_tag() == sent + 1);

@@ -97,10 +97,10 @@ TEST_CASE("a header of any other kind is a problem that names it, and the others
     {
         std::uint8_t kind;
         char const* says;
-    } const cases[]{{AMQP_FIELD_KIND_TABLE, "table"},         {AMQP_FIELD_KIND_ARRAY, "array"},
-                    {AMQP_FIELD_KIND_BYTES, "byte array"},    {AMQP_FIELD_KIND_F32, "floating point"},
-                    {AMQP_FIELD_KIND_F64, "floating point"},  {AMQP_FIELD_KIND_DECIMAL, "decimal"},
-                    {AMQP_FIELD_KIND_VOID, "void"},           {'?', "unknown kind"}};
+    } const cases[]{{AMQP_FIELD_KIND_TABLE, "table"},        {AMQP_FIELD_KIND_ARRAY, "array"},
+                    {AMQP_FIELD_KIND_BYTES, "byte array"},   {AMQP_FIELD_KIND_F32, "floating point"},
+                    {AMQP_FIELD_KIND_F64, "floating point"}, {AMQP_FIELD_KIND_DECIMAL, "decimal"},
+                    {AMQP_FIELD_KIND_VOID, "void"},          {'?', "unknown kind"}};
     for (auto const& [kind, says] : cases) {
         CAPTURE(says);
         auto good = entry("good", AMQP_FIELD_KIND_UTF8);
@@ -197,7 +197,10 @@ TEST_CASE("frames in an order that makes no sense end the connection, not the pr
     amqp_basic_deliver_t method{};
     amqp_basic_properties_t properties{};
     content_reader reader;
-    SUBCASE("a body before its message") { CHECK_THROWS_AS(reader.feed(body_frame("x")), connection_lost); }
+    SUBCASE("a body before its message")
+    {
+        CHECK_THROWS_AS(reader.feed(body_frame("x")), connection_lost);
+    }
     SUBCASE("a header before its message")
     {
         CHECK_THROWS_AS(reader.feed(header_frame(properties, 1)), connection_lost);

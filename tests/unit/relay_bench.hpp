@@ -129,7 +129,8 @@ public:
             auto const it = says.find(sent.back());
             auto const status = it == says.end() ? publish_status::confirmed : it->second;
             receipts.push_back(
-                {m.row, status, status == publish_status::confirmed ? "" : "because of " + std::to_string(sent.back())});
+                {m.row, status,
+                 status == publish_status::confirmed ? "" : "because of " + std::to_string(sent.back())});
         }
     }
 

@@ -21,8 +21,9 @@ envelope charge_payment()
     e.saga = {"tenant-1", "order-1"};
     e.definition = "place-order";
     e.version = 2;
-    e.itinerary = {{{"create-order", "orders", step_kind::compensatable}, {"charge-payment", "payments", step_kind::pivot}},
-                   {direction::forward, 1}};
+    e.itinerary = {
+        {{"create-order", "orders", step_kind::compensatable}, {"charge-payment", "payments", step_kind::pivot}},
+        {direction::forward, 1}};
     e.home = "orders";
     e.attempt = 3;
     return e;

@@ -46,7 +46,8 @@ TEST_CASE("every setting of the HTTP side changes the server's options")
     auto const unchanged = server_options_of(config{});
     int seen = 0;
     for (auto const& s : settings()) {
-        if (!s.variable.starts_with("SKALD_HTTP_") || s.variable.starts_with("SKALD_HTTP_KEPT_")) continue;  // the entry's
+        if (!s.variable.starts_with("SKALD_HTTP_") || s.variable.starts_with("SKALD_HTTP_KEPT_"))
+            continue;  // the entry's
         CAPTURE(s.variable);
         CHECK_FALSE(options_with(std::string{s.variable}, other_value(s)) == unchanged);
         ++seen;

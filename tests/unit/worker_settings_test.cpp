@@ -85,9 +85,9 @@ bool same(config const& a, config const& b)
     return a.service == b.service && a.database_url == b.database_url && a.amqp_url == b.amqp_url &&
            a.http_listen == b.http_listen && a.lanes == b.lanes && a.http_lanes == b.http_lanes &&
            a.http_wait_max == b.http_wait_max && a.http == b.http && a.http_tls_certificate == b.http_tls_certificate &&
-           a.http_tls_key == b.http_tls_key &&
-           a.batch_max == b.batch_max && a.prefetch == b.prefetch && a.relay == b.relay && a.migrate == b.migrate &&
-           a.relay_batch_max == b.relay_batch_max && a.relay_poll == b.relay_poll && a.head_start == b.head_start && a.lock_timeout == b.lock_timeout &&
+           a.http_tls_key == b.http_tls_key && a.batch_max == b.batch_max && a.prefetch == b.prefetch &&
+           a.relay == b.relay && a.migrate == b.migrate && a.relay_batch_max == b.relay_batch_max &&
+           a.relay_poll == b.relay_poll && a.head_start == b.head_start && a.lock_timeout == b.lock_timeout &&
            a.statement_timeout == b.statement_timeout && a.drain == b.drain && a.log_level == b.log_level &&
            a.commit_timeout == b.commit_timeout && a.outbox_max == b.outbox_max && a.sweep == b.sweep &&
            a.sweep_every == b.sweep_every && a.retention_days == b.retention_days;
@@ -170,7 +170,9 @@ TEST_CASE("variables reach the field of their name")
                                 .peer_connections_max = 1011,
                                 .connection_requests_max = 1012,
                                 .queue_max = 1013,
-                                .waits_max = 1014, .kept_bytes_max = 1015, .kept_time = 1016ms});
+                                .waits_max = 1014,
+                                .kept_bytes_max = 1015,
+                                .kept_time = 1016ms});
     CHECK(c.http_tls_certificate == "chain.pem");
     CHECK(c.http_tls_key == "key.pem");
     CHECK(c.batch_max == 21);
@@ -243,7 +245,8 @@ TEST_CASE("failpoints are refused by a build that has none, and what is wrong wi
 {
     for (std::string const name : {"SKALD_FAILPOINTS", "SKALD_FAILPOINT_TRACE", "SKALD_MUTANT"}) {
         CAPTURE(name);
-        CHECK(contains(complaint({{name, "odd"}}), name + ": works only in a build for tests") == !core::has_failpoints);
+        CHECK(contains(complaint({{name, "odd"}}), name + ": works only in a build for tests") ==
+              !core::has_failpoints);
     }
     if (!core::has_failpoints) return;
     CHECK(complaint({{"SKALD_FAILPOINTS", "step.committed=kill@2;entry.claimed=sleep:10"}}) == "");
@@ -255,12 +258,14 @@ TEST_CASE("failpoints are refused by a build that has none, and what is wrong wi
 
 TEST_CASE("variables that are not ours are nobody's business")
 {
-    CHECK(complaint({{"PATH", "/bin"}, {"PGHOST", "db"}, {"skald_lanes", "x"}, {"MY_SKALD_LANES", "x"}, {"", "x"}}) == "");
+    CHECK(complaint({{"PATH", "/bin"}, {"PGHOST", "db"}, {"skald_lanes", "x"}, {"MY_SKALD_LANES", "x"}, {"", "x"}}) ==
+          "");
 }
 
 TEST_CASE("an unknown argument is an error that names it")
 {
-    for (std::string const argument : {"--lane", "-l", "lanes", "--lanes8", "--Lanes=8", "=", "", "--", "--listen-on=x", "8"}) {
+    for (std::string const argument :
+         {"--lane", "-l", "lanes", "--lanes8", "--Lanes=8", "=", "", "--", "--listen-on=x", "8"}) {
         CAPTURE(argument);
         CHECK(contains(complaint({}, {argument, "8"}), "unknown argument " + argument));
     }
@@ -280,7 +285,10 @@ TEST_CASE("a value is what follows the first equals sign, whatever is in it")
 
 TEST_CASE("a value out of range is an error that names the setting, the value and the range")
 {
-    struct { std::string variable, value, right; } const table[]{
+    struct
+    {
+        std::string variable, value, right;
+    } const table[]{
         {"SKALD_LANES", "0", "from 1 to 256"},
         {"SKALD_LANES", "257", "from 1 to 256"},
         {"SKALD_LANES", "-1", "from 1 to 256"},
@@ -321,7 +329,8 @@ TEST_CASE("a value out of range is an error that names the setting, the value an
 
 TEST_CASE("settings that do not go together are refused")
 {
-    CHECK(contains(complaint({{"SKALD_LANES", "65"}, {"SKALD_PREFETCH", "64"}}), "SKALD_PREFETCH (64) must be at least SKALD_LANES (65)"));
+    CHECK(contains(complaint({{"SKALD_LANES", "65"}, {"SKALD_PREFETCH", "64"}}),
+                   "SKALD_PREFETCH (64) must be at least SKALD_LANES (65)"));
     CHECK(complaint({{"SKALD_LANES", "65"}, {"SKALD_PREFETCH", "65"}}) == "");
 }
 
@@ -337,9 +346,11 @@ TEST_CASE("TLS needs a certificate and its key, where there is HTTP")
 
 TEST_CASE("a key where its file's name should be is an error that does not show it")
 {
-    for (std::string const key : {"-----BEGIN PRIVATE KEY-----\nMC4CAQAw\n-----END PRIVATE KEY-----", "MC4CAQAw\nMC4C"}) {
+    for (std::string const key :
+         {"-----BEGIN PRIVATE KEY-----\nMC4CAQAw\n-----END PRIVATE KEY-----", "MC4CAQAw\nMC4C"}) {
         temporary_file const file{key};
-        for (environment const& wrong : {environment{{"SKALD_HTTP_TLS_KEY", key}}, {{"SKALD_HTTP_TLS_KEY_FILE", file.path()}}}) {
+        for (environment const& wrong :
+             {environment{{"SKALD_HTTP_TLS_KEY", key}}, {{"SKALD_HTTP_TLS_KEY_FILE", file.path()}}}) {
             auto const said = complaint(wrong);
             CHECK(contains(said, "SKALD_HTTP_TLS_KEY holds PEM text, and should name the file"));
             CHECK_FALSE(contains(said, "MC4C"));

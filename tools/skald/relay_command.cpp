@@ -40,7 +40,8 @@ int relay(bool until_empty, output const& out)
     options.poll = settings.relay_poll;
     runtime::outbound nothing_else;
     runtime::stop_flag stop;
-    runtime::relay relay{options, {outbox, other}, *publisher, nothing_else, stop, log, std::mt19937_64{std::random_device{}()}};
+    runtime::relay relay{
+        options, {outbox, other}, *publisher, nothing_else, stop, log, std::mt19937_64{std::random_device{}()}};
 
     if (until_empty) {
         if (!publisher->available()) throw std::runtime_error{"the broker is away: " + publisher->trouble()};

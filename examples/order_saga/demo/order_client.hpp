@@ -20,9 +20,9 @@ namespace order_demo {
 /// What the clients learnt of one order. Touched by one thread at a time.
 struct order_record
 {
-    bool accepted{};      // a 202 was received
-    int answers{};        // how many 202s
-    int fresh_answers{};  // how many of them did not call themselves replayed: at most one may
+    bool accepted{};                             // a 202 was received
+    int answers{};                               // how many 202s
+    int fresh_answers{};                         // how many of them did not call themselves replayed: at most one may
     std::chrono::microseconds answered_after{};  // from when the first request was due
     std::string order_id;
     std::string saga;

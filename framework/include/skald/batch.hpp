@@ -33,10 +33,11 @@ namespace skald {
 /// waits for more to arrive.
 struct batching
 {
-    std::size_t max{64};       // at most the worker's own (SKALD_BATCH_MAX); 1: each delivery in a transaction of its own
-    std::size_t lanes{0};      // of this process that run the step, forward or back, at a time; 0: all that there are
-    std::size_t prefetch{0};   // so many more deliveries than SKALD_PREFETCH may be out, on this step's account: room for
-                               // those of a slow one, so that its neighbours' still come. 10'000 at most
+    std::size_t max{64};   // at most the worker's own (SKALD_BATCH_MAX); 1: each delivery in a transaction of its own
+    std::size_t lanes{0};  // of this process that run the step, forward or back, at a time; 0: all that there are
+    std::size_t prefetch{
+        0};  // so many more deliveries than SKALD_PREFETCH may be out, on this step's account: room for
+             // those of a slow one, so that its neighbours' still come. 10'000 at most
 };
 
 /// What execute_batch() returns.
@@ -46,16 +47,22 @@ enum class batch_outcome {
 };
 
 /// Every one of them has done its work.
-constexpr batch_outcome all_done() { return batch_outcome::all_done; }
+constexpr batch_outcome all_done()
+{
+    return batch_outcome::all_done;
+}
 /// Not so, or not known for all of them.
-constexpr batch_outcome one_by_one() { return batch_outcome::one_by_one; }
+constexpr batch_outcome one_by_one()
+{
+    return batch_outcome::one_by_one;
+}
 
 /// One delivery of a batch.
 template <class Data>
 struct batch_member
 {
-    step_context& ctx;  // its key, its scope, and what it publishes
-    Data& data;         // changes travel to its next step
+    step_context& ctx;                  // its key, its scope, and what it publishes
+    Data& data;                         // changes travel to its next step
     std::optional<reject_outcome>& no;  // what reject() was told
 
     /// As if execute() had returned skald::reject(): its saga goes back, and the others go on. To be called only where the batch

@@ -13,9 +13,9 @@ namespace skald {
 struct http_limits
 {
     std::size_t request_line_bytes_max{8 * 1024};  // without its end of line
-    std::size_t header_bytes_max{16 * 1024};  // the whole head, with the request line
-    std::size_t header_count_max{64};         // lines of the head
-    std::size_t body_bytes_max{256 * 1024};   // without the framing of chunks
+    std::size_t header_bytes_max{16 * 1024};       // the whole head, with the request line
+    std::size_t header_count_max{64};              // lines of the head
+    std::size_t body_bytes_max{256 * 1024};        // without the framing of chunks
 
     std::chrono::milliseconds header_time{5'000};  // from a request's first byte to the end of its head
     std::chrono::milliseconds body_time{15'000};   // for the body, and what body_rate_min adds to it
@@ -26,7 +26,7 @@ struct http_limits
     std::size_t connections_max{1024};    // at a time
     std::size_t peer_connections_max{0};  // of those, from one address; 0: any number, for a proxy is one address
     std::size_t connection_requests_max{10'000};  // on one connection; it is closed after the answer to the last
-    std::size_t queue_max{256};  // requests read whole that wait for a lane
+    std::size_t queue_max{256};                   // requests read whole that wait for a lane
     std::size_t waits_max{256};  // clients that wait for a better answer at a time; more hear how it stands
 
     // Answers of this process, kept in memory after COMMIT for whoever asks again soon; the database has them all.
@@ -40,22 +40,22 @@ struct http_limits
 /// The settings of a service's process. The names are those of the variables: `lanes` is SKALD_LANES.
 struct config
 {
-    std::string service;       // its name in definitions: "payments"
-    std::string database_url;  // empty: libpq's PG* variables
+    std::string service;                                        // its name in definitions: "payments"
+    std::string database_url;                                   // empty: libpq's PG* variables
     std::string amqp_url{"amqp://guest:guest@127.0.0.1:5672"};  // the nodes of a cluster: host:port,host:port
-    std::string http_listen;   // "127.0.0.1:8080"; empty: no HTTP
+    std::string http_listen;                                    // "127.0.0.1:8080"; empty: no HTTP
     std::string http_tls_certificate;  // a PEM file, with the chain; empty: plain HTTP. Read again when it was changed
     std::string http_tls_key;          // a PEM file with the certificate's key, not encrypted
 
-    std::size_t lanes{4};       // threads that run steps, each with a database connection
-    std::size_t http_lanes{4};  // threads that run request handlers, likewise
+    std::size_t lanes{4};                    // threads that run steps, each with a database connection
+    std::size_t http_lanes{4};               // threads that run request handlers, likewise
     std::chrono::seconds http_wait_max{30};  // how long a client may wait for what is not there yet; 0: not at all
-    http_limits http;           // what else bounds its requests
-    std::size_t batch_max{32};  // deliveries that a lane may run in one transaction; 1 to 64
+    http_limits http;                        // what else bounds its requests
+    std::size_t batch_max{32};               // deliveries that a lane may run in one transaction; 1 to 64
     std::uint16_t prefetch{256};  // deliveries out and not yet acked: twice lanes x batch_max keeps the lanes busy
 
-    bool relay{true};    // move this database's outbox to the broker from within this process
-    bool migrate{true};  // bring the database up to date at start
+    bool relay{true};                           // move this database's outbox to the broker from within this process
+    bool migrate{true};                         // bring the database up to date at start
     std::size_t relay_batch_max{500};           // rows that it moves at a time
     std::chrono::milliseconds relay_poll{200};  // how often it looks without being woken
 
@@ -64,12 +64,12 @@ struct config
 
     std::chrono::milliseconds lock_timeout{5'000};        // for a lock
     std::chrono::milliseconds statement_timeout{30'000};  // for a statement
-    std::chrono::milliseconds commit_timeout{10'000};  // beyond statement_timeout: then a silent database is cut off
+    std::chrono::milliseconds commit_timeout{10'000};     // beyond statement_timeout: then a silent database is cut off
     std::int64_t outbox_max{100'000};  // messages waiting, above which a request with a new key gets 503; 0: never
-    std::chrono::seconds drain{20};  // from SIGTERM to exit
+    std::chrono::seconds drain{20};    // from SIGTERM to exit
 
-    bool sweep{true};        // delete records of sagas that ended long ago, a few at a time
-    int retention_days{30};  // how long ago: a day at least
+    bool sweep{true};                      // delete records of sagas that ended long ago, a few at a time
+    int retention_days{30};                // how long ago: a day at least
     std::chrono::seconds sweep_every{60};  // how often it looks for some
 
     std::string log_level{"info"};  // debug, info, warning, error

@@ -34,13 +34,16 @@ struct step_handle
     std::string_view name;     // [a-z][a-z0-9-]{0,47}
     std::string_view service;  // likewise
 
-    using data = Data;                      // what the saga carries from step to step
+    using data = Data;                       // what the saga carries from step to step
     static constexpr step_kind kind = Kind;  // which class the step derives from
 };
 
-template <class Data> using compensatable = step_handle<Data, step_kind::compensatable>;  // a compensatable_step<Data>
-template <class Data> using pivot         = step_handle<Data, step_kind::pivot>;          // a pivot_step<Data>
-template <class Data> using retriable     = step_handle<Data, step_kind::retriable>;      // a retriable_step<Data>
+template <class Data>
+using compensatable = step_handle<Data, step_kind::compensatable>;  // a compensatable_step<Data>
+template <class Data>
+using pivot = step_handle<Data, step_kind::pivot>;  // a pivot_step<Data>
+template <class Data>
+using retriable = step_handle<Data, step_kind::retriable>;  // a retriable_step<Data>
 
 /// One step of a plan, without its type.
 struct planned_step

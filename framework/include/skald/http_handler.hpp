@@ -131,7 +131,8 @@ private:
     {
         if (!started_.empty()) throw std::logic_error{"a request starts one saga: its key names it"};
         if (key_.empty())
-            throw std::logic_error{"a route without Idempotency-Key has no key for a saga: use skald::start(ctx.tx(), ...)"};
+            throw std::logic_error{
+                "a route without Idempotency-Key has no key for a saga: use skald::start(ctx.tx(), ...)"};
         if (deadline.count() < 0) throw std::invalid_argument{"a deadline is later than now"};
         return {std::string{saga.name}, saga.version, saga.steps, std::move(data), {}, {}, {}, deadline};
     }

@@ -9,7 +9,8 @@
 namespace skald {
 
 /// What done() returns.
-struct done_outcome {};
+struct done_outcome
+{};
 
 /// What reject() returns.
 struct reject_outcome
@@ -24,14 +25,23 @@ struct snooze_outcome
 };
 
 /// The step has done its work; what it wrote commits together with the message to the next step.
-inline done_outcome done() { return {}; }
+inline done_outcome done()
+{
+    return {};
+}
 
 /// A business no. Nothing that the step wrote remains, it is never retried, and compensation starts at once.
 /// `reason` is for people: it is stored, shown with the saga, and cut at 1,000 bytes.
-inline reject_outcome reject(std::string reason) { return {std::move(reason)}; }
+inline reject_outcome reject(std::string reason)
+{
+    return {std::move(reason)};
+}
 
 /// Not yet. Nothing that the step wrote remains; it runs again after `wait`, and that costs no attempt.
-inline snooze_outcome snooze(std::chrono::milliseconds wait) { return {wait}; }
+inline snooze_outcome snooze(std::chrono::milliseconds wait)
+{
+    return {wait};
+}
 
 /// What `execute` of a compensatable or pivot step returns: done(), reject(...) or snooze(...).
 class outcome
@@ -56,7 +66,7 @@ class forward_outcome
 public:
     forward_outcome(done_outcome what) : what_{what} {}    // `return skald::done();`
     forward_outcome(snooze_outcome what) : what_{what} {}  // `return skald::snooze(5s);`
-    forward_outcome(reject_outcome) = delete;  // a retriable step can't reject: the saga is past its pivot
+    forward_outcome(reject_outcome) = delete;              // a retriable step can't reject: the saga is past its pivot
 
     operator outcome() const { return what_; }  // so that every kind of step ends in one type
 

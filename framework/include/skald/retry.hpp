@@ -10,8 +10,8 @@ namespace skald {
 /// Attempts are counted in the database, together with the message that tries again.
 struct retry
 {
-    int attempts_max{8};                     // from 1; then compensation, or parked where there is no way back
-    std::chrono::milliseconds first{200};    // the ceiling of the first wait
+    int attempts_max{8};                        // from 1; then compensation, or parked where there is no way back
+    std::chrono::milliseconds first{200};       // the ceiling of the first wait
     std::chrono::milliseconds longest{30'000};  // the ceiling that is not passed
 
     /// The longest time from the step's first try to its outcome, retries and snoozes included, by the server's clock; 0:

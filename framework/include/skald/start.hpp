@@ -34,7 +34,7 @@ struct start_options
 struct started
 {
     std::string key;  // the saga's, within its scope
-    bool is_new{};  // false: this key had started the same saga with the same data before
+    bool is_new{};    // false: this key had started the same saga with the same data before
 };
 
 namespace detail {

@@ -12,7 +12,8 @@ class step_context final : public transaction_context
 {
 public:
     /// Skald makes them.
-    step_context(detail::unit_of_work& unit, std::string scope, std::string saga_key, std::string derived_key, int attempt)
+    step_context(detail::unit_of_work& unit, std::string scope, std::string saga_key, std::string derived_key,
+                 int attempt)
         : transaction_context{unit, std::move(scope)}, saga_key_{std::move(saga_key)},
           derived_key_{std::move(derived_key)}, attempt_{attempt}
     {}

@@ -73,7 +73,10 @@ public:
     }
 
     /// The transaction itself, for what sql() has no form for. It can't be committed through this object.
-    pqxx::transaction_base& tx() { return unit_.tx(); }
+    pqxx::transaction_base& tx()
+    {
+        return unit_.tx();
+    }
 
     /// Sends a message of yours when this transaction commits, at least once. `destination` is a routing key that a queue
     /// of yours is bound with to the exchange `skald`; not a Skald service's, which runs steps and parks everything else.
@@ -88,17 +91,26 @@ public:
     }
 
     /// The tenant, user or organisation that the key belongs to; '' if unused.
-    std::string const& scope() const { return scope_; }
+    std::string const& scope() const
+    {
+        return scope_;
+    }
 
     /// What publish() was given, for Skald.
-    std::vector<detail::published_message> const& published() const { return published_; }
+    std::vector<detail::published_message> const& published() const
+    {
+        return published_;
+    }
 
 protected:
     /// Its two kinds alone are made, by Skald.
     transaction_context(detail::unit_of_work& unit, std::string scope) : unit_{unit}, scope_{std::move(scope)} {}
     ~transaction_context() = default;
 
-    detail::unit_of_work& unit() { return unit_; }  // for a context within this one's transaction
+    detail::unit_of_work& unit()
+    {
+        return unit_;
+    }  // for a context within this one's transaction
 
 private:
     detail::unit_of_work& unit_;

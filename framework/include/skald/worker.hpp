@@ -40,8 +40,8 @@ public:
     /// Runs `step` for the deliveries of that step of that saga; `together` bounds how many share a transaction.
     /// Throws configuration_error where the step is not one of the definition, or belongs to another service.
     template <class Data, step_kind... Kinds, std::derived_from<compensatable_step<Data>> Step>
-    worker& host(definition<Data, Kinds...> const& saga, compensatable<Data> const& step, Step object, retry policy = {},
-                 batching together = {})
+    worker& host(definition<Data, Kinds...> const& saga, compensatable<Data> const& step, Step object,
+                 retry policy = {}, batching together = {})
     {
         return add<Data>(saga, step.name, std::move(object), policy, together);
     }

@@ -36,7 +36,7 @@ purged purge_batch(postgres::connection& c, int retention_days, int batch_max)
 {
     SKALD_MUTANT("retention_too_short", retention_days = 1);
     auto const rows = c.run("BEGIN;" + postgres::execute("purge", {postgres::literal(std::int64_t{retention_days}),
-                                                                  postgres::literal(std::int64_t{batch_max})}));
+                                                                   postgres::literal(std::int64_t{batch_max})}));
     auto const& row = rows[0];
     purged const done{row[0].as<std::int64_t>(), row[1].as<std::int64_t>(), row[2].as<std::int64_t>(),
                       row[3].as<std::int64_t>(), row[4].as<std::int64_t>(), row[5].as<bool>()};

@@ -12,10 +12,10 @@ nlohmann::json give(postgres::connection& c, order const& what)
     using postgres::literal;
     SKALD_FAILPOINT("order.giving");
     // One transaction, as one text is. A lane's connection writes only where it is told to.
-    auto const rows = c.run("SET TRANSACTION READ WRITE;" +
-                            postgres::execute("request_control", {literal(what.action), literal(what.saga.scope),
-                                                                  literal(what.saga.key), literal(what.reason),
-                                                                  literal(what.by)}));
+    auto const rows =
+        c.run("SET TRANSACTION READ WRITE;" +
+              postgres::execute("request_control", {literal(what.action), literal(what.saga.scope),
+                                                    literal(what.saga.key), literal(what.reason), literal(what.by)}));
     SKALD_FAILPOINT("order.given");
     return nlohmann::json::parse(rows[0][0].c_str());
 }

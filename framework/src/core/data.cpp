@@ -4,9 +4,9 @@
 // with one name, turns 2^64 into a double and 4294967297 into 1 (reliability finding F14). Here they are errors.
 #include <skald/detail/data.hpp>
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
-#include <cmath>
 #include <set>
 #include <vector>
 
@@ -31,7 +31,8 @@ public:
         if (text.find_first_of(".eE") == string_t::npos) return refuse("a whole number beyond 64 bits: " + text);
         // Written out in digits, it means every one of them; from 2^53 on a double has not all.
         bool const written_out = text.find_first_of("eE") == string_t::npos;
-        return !written_out || std::abs(number) < 9007199254740992.0 || refuse("more digits than a double holds: " + text);
+        return !written_out || std::abs(number) < 9007199254740992.0 ||
+               refuse("more digits than a double holds: " + text);
     }
 
     bool string(string_t& text) override
@@ -103,7 +104,8 @@ nlohmann::json parse_checked(std::string_view body)
     // nlohmann takes it for the end of the body, and does not look at what follows.
     if (body.find('\0') != std::string_view::npos) throw data_error{"the body is not JSON that can be taken: a NUL"};
     checker check;
-    if (!nlohmann::json::sax_parse(body, &check)) throw data_error{"the body is not JSON that can be taken: " + check.problem};
+    if (!nlohmann::json::sax_parse(body, &check))
+        throw data_error{"the body is not JSON that can be taken: " + check.problem};
     return nlohmann::json::parse(body);
 }
 

@@ -86,7 +86,8 @@ std::variant<envelope, refusal> read_envelope(message const& received)
 
     envelope e;
     e.saga = {std::string{text_of(received, header::scope)}, key->key};
-    if (!find_header(received.headers, header::scope) || !is_scope(e.saga.scope)) return missing_or_malformed(header::scope);
+    if (!find_header(received.headers, header::scope) || !is_scope(e.saga.scope))
+        return missing_or_malformed(header::scope);
 
     e.definition = text_of(received, header::definition);
     if (!is_name(e.definition)) return missing_or_malformed(header::definition);
@@ -108,8 +109,10 @@ std::variant<envelope, refusal> read_envelope(message const& received)
     e.attempt = *attempt;
     e.snoozes = *snoozes;
 
-    if (!read_instant(received, header::saga_deadline, e.saga_deadline)) return missing_or_malformed(header::saga_deadline);
-    if (!read_instant(received, header::step_deadline, e.step_deadline)) return missing_or_malformed(header::step_deadline);
+    if (!read_instant(received, header::saga_deadline, e.saga_deadline))
+        return missing_or_malformed(header::saga_deadline);
+    if (!read_instant(received, header::step_deadline, e.step_deadline))
+        return missing_or_malformed(header::step_deadline);
 
     if (e.key() != *key || received.type != key->step)
         return refusal{"the key, the type and the itinerary do not speak of the same step"};

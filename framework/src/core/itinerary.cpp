@@ -91,7 +91,8 @@ std::optional<itinerary> parse_itinerary(std::string_view text)
     }
     if (!text.empty() || read.steps.size() != *count || !in_order(read.steps) || !names_differ(read.steps))
         return std::nullopt;
-    if (read.position.direction == direction::back && read.current().kind != step_kind::compensatable) return std::nullopt;
+    if (read.position.direction == direction::back && read.current().kind != step_kind::compensatable)
+        return std::nullopt;
     return read;
 }
 

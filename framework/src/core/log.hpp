@@ -39,10 +39,22 @@ public:
     virtual void write(severity level, std::string_view event,
                        std::initializer_list<log_field> fields = {}) noexcept = 0;
 
-    void debug(std::string_view event, std::initializer_list<log_field> f = {}) noexcept { write(severity::debug, event, f); }
-    void info(std::string_view event, std::initializer_list<log_field> f = {}) noexcept { write(severity::info, event, f); }
-    void warning(std::string_view event, std::initializer_list<log_field> f = {}) noexcept { write(severity::warning, event, f); }
-    void error(std::string_view event, std::initializer_list<log_field> f = {}) noexcept { write(severity::error, event, f); }
+    void debug(std::string_view event, std::initializer_list<log_field> f = {}) noexcept
+    {
+        write(severity::debug, event, f);
+    }
+    void info(std::string_view event, std::initializer_list<log_field> f = {}) noexcept
+    {
+        write(severity::info, event, f);
+    }
+    void warning(std::string_view event, std::initializer_list<log_field> f = {}) noexcept
+    {
+        write(severity::warning, event, f);
+    }
+    void error(std::string_view event, std::initializer_list<log_field> f = {}) noexcept
+    {
+        write(severity::error, event, f);
+    }
 };
 
 /// Any bytes as one field value: quoted where needed, with control and non-UTF-8 bytes escaped, so that a value made

@@ -82,8 +82,7 @@ std::string from_hex(std::string_view hex)
     if (hex.size() % 2 != 0) throw std::invalid_argument{"an odd number of hexadecimal digits"};
     std::string out;
     out.reserve(hex.size() / 2);
-    for (std::size_t i = 0; i < hex.size(); i += 2)
-        out += static_cast<char>(nibble(hex[i]) << 4u | nibble(hex[i + 1]));
+    for (std::size_t i = 0; i < hex.size(); i += 2) out += static_cast<char>(nibble(hex[i]) << 4u | nibble(hex[i + 1]));
     return out;
 }
 

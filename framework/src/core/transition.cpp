@@ -20,10 +20,8 @@ transition next_forward(itinerary const& at, event what)
     case event::completed:
         if (index + 1 == at.steps.size()) return {step_status::completed, std::nullopt, saga_state::completed};
         return {step_status::completed, position{direction::forward, index + 1}, saga_state::running};
-    case event::rejected:
-        return step_back(index, step_status::rejected);
-    case event::cancelled:
-        return step_back(index, step_status::cancelled);
+    case event::rejected: return step_back(index, step_status::rejected);
+    case event::cancelled: return step_back(index, step_status::cancelled);
     case event::attempts_exhausted:
         if (at.past_pivot()) return {step_status::parked, std::nullopt, saga_state::stuck};
         return step_back(index, step_status::rejected);
@@ -49,7 +47,8 @@ transition next(itinerary const& at, event what)
 
 std::string_view name_of(step_status status)
 {
-    constexpr std::array<std::string_view, 6> names{"completed", "started", "retrying", "rejected", "parked", "cancelled"};
+    constexpr std::array<std::string_view, 6> names{"completed", "started", "retrying",
+                                                    "rejected",  "parked",  "cancelled"};
     return names[static_cast<std::size_t>(status)];
 }
 

@@ -12,9 +12,9 @@
 namespace skald::core {
 
 enum class event {
-    completed,        // the step's transaction committed; going back: the compensation's did
-    rejected,         // a business no
-    cancelled,        // an operator's or a deadline's no; going back: there was nothing to undo
+    completed,           // the step's transaction committed; going back: the compensation's did
+    rejected,            // a business no
+    cancelled,           // an operator's or a deadline's no; going back: there was nothing to undo
     attempts_exhausted,  // it broke as often as its policy allows
 };
 
@@ -24,9 +24,9 @@ enum class saga_state { running, compensating, completed, compensated, stuck };
 
 struct transition
 {
-    step_status recorded{};         // what the guard's record says of this step from now on
-    std::optional<position> next;   // who gets the next message, if anybody
-    saga_state saga{};              // the saga's state from now on, as far as this step can tell
+    step_status recorded{};        // what the guard's record says of this step from now on
+    std::optional<position> next;  // who gets the next message, if anybody
+    saga_state saga{};             // the saga's state from now on, as far as this step can tell
 
     bool operator==(transition const&) const = default;
 };

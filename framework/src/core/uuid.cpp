@@ -19,8 +19,8 @@ std::string make_uuid_v7()
         throw std::runtime_error{"OpenSSL has no random numbers"};
 
     using namespace std::chrono;
-    auto const ms = static_cast<std::uint64_t>(
-        duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count());
+    auto const ms =
+        static_cast<std::uint64_t>(duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count());
     for (std::size_t i = 0; i < 6; ++i) bytes[i] = static_cast<char>(ms >> (40 - 8 * i));
     bytes[6] = static_cast<char>((bytes[6] & 0x0f) | 0x70);  // version 7
     bytes[8] = static_cast<char>((bytes[8] & 0x3f) | 0x80);  // variant 10

@@ -35,8 +35,8 @@ int minor_version_of(std::string_view text)
 {
     if (text == "HTTP/1.1"sv) return 1;
     if (text == "HTTP/1.0"sv) return 0;
-    bool const has_shape = text.size() == 8 && text.starts_with("HTTP/"sv) && is_digit(text[5]) && text[6] == '.' &&
-                           is_digit(text[7]);
+    bool const has_shape =
+        text.size() == 8 && text.starts_with("HTTP/"sv) && is_digit(text[5]) && text[6] == '.' && is_digit(text[7]);
     return has_shape ? -1 : -2;
 }
 

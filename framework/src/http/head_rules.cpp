@@ -109,8 +109,8 @@ std::optional<refusal> apply_head_rules(request_head& head, request_limits const
     if (find_all(head.headers, "Idempotency-Key").count > 1) return duplicate_key;
 
     bool const is_http11 = head.minor_version > 0;
-    head.keep_alive = !connection_says(head.headers, "close") &&
-                      (is_http11 || connection_says(head.headers, "keep-alive"));
+    head.keep_alive =
+        !connection_says(head.headers, "close") && (is_http11 || connection_says(head.headers, "keep-alive"));
     if (auto const expect = find_all(head.headers, "Expect"); expect.count > 0 && is_http11) {
         if (expect.count > 1 || !equal_ignoring_case(expect.first, "100-continue")) return bad_expectation;
         head.expects_continue = true;

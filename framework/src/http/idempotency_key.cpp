@@ -99,7 +99,8 @@ idempotency_key parse_idempotency_key(std::string_view header_value)
         if (!quoted) return refused(badly_quoted);
         if (quoted->empty()) return refused(empty);
         key = *std::move(quoted);
-    } else {
+    }
+    else {
         key = take_bare(rest);
         if (!rest.empty() && (rest.front() == '"' || rest.front() == '\\')) return refused(badly_quoted);
     }

@@ -88,10 +88,9 @@ std::variant<route_match, response> router::find(request const& message) const
 bool router::fits(route const& r, std::vector<std::string> const& path)
 {
     // An empty segment names nothing, so it never fills a parameter.
-    return std::equal(r.segments.begin(), r.segments.end(), path.begin(), path.end(),
-                      [](segment const& s, std::string const& text) {
-                          return s.is_parameter ? !text.empty() : s.text == text;
-                      });
+    return std::equal(
+        r.segments.begin(), r.segments.end(), path.begin(), path.end(),
+        [](segment const& s, std::string const& text) { return s.is_parameter ? !text.empty() : s.text == text; });
 }
 
 bool router::is_same(route const& a, route const& b)

@@ -119,8 +119,8 @@ server::implementation::implementation(server_options options, handler on_reques
     : options_{checked(std::move(options))}, immediate_{std::move(immediate)}, log_{log},
       tls_{options_.tls ? std::optional<tls>{std::in_place, *options_.tls, log} : std::nullopt},
       peers_{options_.peer_connections_max}, acceptor_{listening(io_, options_.listen)},
-      endpoint_{acceptor_.local_endpoint()}, accept_again_{io_},
-      lanes_{options_.lanes, options_.waiting_max, std::move(on_request), log, std::move(at_desk)},
+      endpoint_{acceptor_.local_endpoint()}, accept_again_{io_}, lanes_{options_.lanes, options_.waiting_max,
+                                                                        std::move(on_request), log, std::move(at_desk)},
       hub_{.options = options_,
            .limits = {.request_line_bytes_max = options_.request_line_bytes_max,
                       .header_bytes_max = options_.header_bytes_max,
@@ -151,7 +151,8 @@ void server::implementation::run()
         try {
             io_.run();
             return;
-        } catch (std::exception const& e) {
+        }
+        catch (std::exception const& e) {
             // Out of memory, most likely. It costs the connection that met it, not the service.
             log_.error("http.io_failed", {{"reason", e.what()}});
         }

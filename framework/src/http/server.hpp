@@ -26,16 +26,17 @@ struct server_options
     std::size_t header_bytes_max{16 * 1024};  // the whole head, with the request line
     std::size_t header_count_max{64};
     std::size_t body_bytes_max{256 * 1024};
-    std::chrono::milliseconds header_time{5'000};  // from a request's first byte to the end of its head; for a handshake
-    std::chrono::milliseconds body_time{15'000};   // for the body, and what the next adds to it
-    std::size_t body_rate_min{1024};  // bytes of the body that buy a second more; 0: none do
+    std::chrono::milliseconds header_time{
+        5'000};                                   // from a request's first byte to the end of its head; for a handshake
+    std::chrono::milliseconds body_time{15'000};  // for the body, and what the next adds to it
+    std::size_t body_rate_min{1024};              // bytes of the body that buy a second more; 0: none do
     std::chrono::milliseconds write_time{15'000};  // for one whole answer
     std::chrono::milliseconds idle_time{15'000};   // from an answer, or the connection's begin, to a first byte
     std::size_t connections_max{1024};
-    std::size_t peer_connections_max{0};  // from one IPv4 address or IPv6 /64; 0: any number
+    std::size_t peer_connections_max{0};          // from one IPv4 address or IPv6 /64; 0: any number
     std::size_t connection_requests_max{10'000};  // then the connection is closed
     std::size_t lanes{4};
-    std::size_t waiting_max{256};  // requests read whole that wait for a lane
+    std::size_t waiting_max{256};       // requests read whole that wait for a lane
     std::chrono::seconds wait_max{30};  // for a better answer, at most, whatever the client asks for
     std::size_t waits_max{256};         // clients that do so at a time; more hear how it stands
     std::optional<tls_files> tls{};     // nothing: plain HTTP
@@ -49,7 +50,7 @@ struct server_load
     std::size_t connections{0};  // those that are open, whatever they do
     std::size_t waits{0};        // of those, the ones that wait for a better answer
     std::size_t lanes_busy{0};
-    std::size_t queued{0};       // requests that wait for a lane
+    std::size_t queued{0};  // requests that wait for a lane
 
     bool operator==(server_load const&) const = default;
 };

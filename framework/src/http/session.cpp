@@ -184,11 +184,12 @@ void session::dispatch()
 /// The lane only brings the answer back; everything else about a connection happens on the I/O thread.
 std::function<void(request, reply)> session::ask_lanes()
 {
-    return [self = shared_from_this(), executor = timer_.get_executor(), asked = ++asked_](request message, reply made) {
-        asio::post(executor, [self, asked, message = std::move(message), made = std::move(made)]() mutable {
-            if (asked == self->asked_) self->on_reply(std::move(message), std::move(made));
-        });
-    };
+    return
+        [self = shared_from_this(), executor = timer_.get_executor(), asked = ++asked_](request message, reply made) {
+            asio::post(executor, [self, asked, message = std::move(message), made = std::move(made)]() mutable {
+                if (asked == self->asked_) self->on_reply(std::move(message), std::move(made));
+            });
+        };
 }
 
 void session::write(response answer)

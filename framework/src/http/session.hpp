@@ -133,7 +133,7 @@ private:
         look_schedule looks;
         request message{};
         response latest{};
-        std::string applied{};  // for Preference-Applied
+        std::string applied{};     // for Preference-Applied
         bool is_looked_at{false};  // a lane has the message, or will
     };
     std::optional<waiting> waiting_;

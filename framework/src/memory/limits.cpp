@@ -19,10 +19,18 @@ std::string too_long(std::string_view field, std::string const& value)
 
 std::string refused_header(std::string const& name)
 {
-    static constexpr std::array<std::string_view, 12> brokers{
-        "CC", "BCC", "x-death", "x-delivery-count", "x-acquired-count", "x-opt-rabbitmq-delivery-time",
-        "x-first-death-exchange", "x-first-death-queue", "x-first-death-reason",
-        "x-last-death-exchange", "x-last-death-queue", "x-last-death-reason"};
+    static constexpr std::array<std::string_view, 12> brokers{"CC",
+                                                              "BCC",
+                                                              "x-death",
+                                                              "x-delivery-count",
+                                                              "x-acquired-count",
+                                                              "x-opt-rabbitmq-delivery-time",
+                                                              "x-first-death-exchange",
+                                                              "x-first-death-queue",
+                                                              "x-first-death-reason",
+                                                              "x-last-death-exchange",
+                                                              "x-last-death-queue",
+                                                              "x-last-death-reason"};
     if (name.empty()) return "a header has no name";
     if (std::find(brokers.begin(), brokers.end(), name) != brokers.end())
         return "the header `" + name + "` belongs to the broker";
@@ -34,9 +42,9 @@ std::string refused_header(std::string const& name)
 std::string refusal(core::message const& message)
 {
     if (message.destination.empty()) return "it has no destination";
-    for (auto const& [field, value] : {std::pair{"destination", &message.destination}, std::pair{"id", &message.id},
-                                       std::pair{"type", &message.type},
-                                       std::pair{"content type", &message.content_type}})
+    for (auto const& [field, value] :
+         {std::pair{"destination", &message.destination}, std::pair{"id", &message.id},
+          std::pair{"type", &message.type}, std::pair{"content type", &message.content_type}})
         if (auto why = too_long(field, *value); !why.empty()) return why;
 
     std::size_t needed = message.id.size() + message.type.size() + message.content_type.size();

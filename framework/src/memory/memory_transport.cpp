@@ -53,8 +53,7 @@ class memory_subscription final : public ports::subscription
 public:
     memory_subscription(std::shared_ptr<broker> at, std::string const& service, std::uint16_t prefetch)
         : broker_{std::move(at)}, consumer_{broker_->subscribe(service, prefetch)}
-    {
-    }
+    {}
     ~memory_subscription() override { broker_->unsubscribe(consumer_); }
 
     std::vector<ports::delivery> take(std::size_t max, std::chrono::milliseconds wait) override

@@ -131,7 +131,7 @@ struct changes
     std::vector<step_record> records;
     std::vector<std::string> progress;  // JSON arrays of other services' reports, as received
     std::vector<core::control_order> orders;
-    std::vector<std::string> ended;     // the same, of sagas that their homes declare ended
+    std::vector<std::string> ended;      // the same, of sagas that their homes declare ended
     std::vector<std::string> forgotten;  // and of sagas of this home that services have forgotten
     std::vector<saga_change> saga_changes;
     std::vector<enqueued> messages;

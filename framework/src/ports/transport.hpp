@@ -22,8 +22,7 @@ struct outgoing
     core::message message;
 };
 
-enum class publish_status
-{
+enum class publish_status {
     confirmed,   // the broker has it, routed and durable
     returned,    // no queue is bound for its destination
     nacked,      // the broker refused to take responsibility for it

@@ -21,17 +21,16 @@ std::string write(ports::new_saga const& s)
 
 std::string write(ports::new_record const& r)
 {
-    return execute("insert_record", {literal(r.saga.scope), literal(r.saga.key), literal(r.step),
-                                     bytes_literal(r.fingerprint)});
+    return execute("insert_record",
+                   {literal(r.saga.scope), literal(r.saga.key), literal(r.step), bytes_literal(r.fingerprint)});
 }
 
 std::string write(ports::step_record const& r)
 {
-    return execute("record_step", {literal(r.saga.scope), literal(r.saga.key), literal(r.step),
-                                   literal(core::name_of(r.status)), literal(std::int64_t{r.attempts}),
-                                   literal(std::int64_t{r.snoozes_added}),
-                                   r.error.empty() ? "NULL" : text_literal(r.error),
-                                   r.forget_fingerprint ? "true" : "false"});
+    return execute("record_step",
+                   {literal(r.saga.scope), literal(r.saga.key), literal(r.step), literal(core::name_of(r.status)),
+                    literal(std::int64_t{r.attempts}), literal(std::int64_t{r.snoozes_added}),
+                    r.error.empty() ? "NULL" : text_literal(r.error), r.forget_fingerprint ? "true" : "false"});
 }
 
 std::string write(core::control_order const& order)
@@ -48,10 +47,11 @@ std::string write(ports::saga_change const& c)
 std::string write(ports::enqueued const& e)
 {
     auto const& m = e.message;
-    return execute("enqueue", {literal(e.aggregate_type), literal(e.aggregate_id), literal(m.type), bytes_literal(m.body),
-                               literal(e.scope), literal(m.id), literal(write_headers(m.headers)), literal(m.content_type),
-                               literal(m.destination), literal(std::int64_t{(e.delay + e.head_start).count()}),
-                               e.row ? literal(*e.row) : "NULL"});
+    return execute("enqueue",
+                   {literal(e.aggregate_type), literal(e.aggregate_id), literal(m.type), bytes_literal(m.body),
+                    literal(e.scope), literal(m.id), literal(write_headers(m.headers)), literal(m.content_type),
+                    literal(m.destination), literal(std::int64_t{(e.delay + e.head_start).count()}),
+                    e.row ? literal(*e.row) : "NULL"});
 }
 
 // Many in one statement, which costs a fraction of one for each.
@@ -72,10 +72,10 @@ std::string write_together(std::vector<ports::enqueued> const& all)
         delays.push_back((e.delay + e.head_start).count());
         rows.push_back(e.row ? std::to_string(*e.row) : "");
     }
-    return execute("enqueue_many", {array_literal(definitions), array_literal(keys), array_literal(types),
-                                    bytes_array_literal(bodies), array_literal(scopes), array_literal(ids),
-                                    array_literal(headers), array_literal(content_types), array_literal(destinations),
-                                    array_literal(delays, "integer"), array_literal(rows)});
+    return execute("enqueue_many",
+                   {array_literal(definitions), array_literal(keys), array_literal(types), bytes_array_literal(bodies),
+                    array_literal(scopes), array_literal(ids), array_literal(headers), array_literal(content_types),
+                    array_literal(destinations), array_literal(delays, "integer"), array_literal(rows)});
 }
 
 std::string write_messages(std::vector<ports::enqueued> const& all)
@@ -98,8 +98,9 @@ std::string write(ports::parked_delivery const& p)
 
 std::string write(ports::stored_response const& r)
 {
-    return execute("store_response", {literal(r.saga.scope), literal(r.saga.key), literal(std::int64_t{r.status}),
-                                      literal(r.content_type), literal(write_headers(r.headers)), bytes_literal(r.body)});
+    return execute("store_response",
+                   {literal(r.saga.scope), literal(r.saga.key), literal(std::int64_t{r.status}),
+                    literal(r.content_type), literal(write_headers(r.headers)), bytes_literal(r.body)});
 }
 
 template <class Values>
@@ -126,7 +127,8 @@ std::string changes_text(ports::changes const& what)
     return write_each(what.new_records) + write_each(what.records) + write_each(what.sagas) +
            note_each("note_progress", what.progress) + note_each("note_ended", what.ended) +
            note_each("note_forgotten", what.forgotten) + write_each(what.orders) + write_each(what.saga_changes) +
-           (what.response ? write(*what.response) : std::string{}) + write_each(what.parked) + write_messages(what.messages);
+           (what.response ? write(*what.response) : std::string{}) + write_each(what.parked) +
+           write_messages(what.messages);
 }
 
 }  // namespace skald::postgres

@@ -33,8 +33,8 @@ bool has_numeric_port(PQconninfoOption const* options)
 void check(std::string const& conninfo)
 {
     char* problem = nullptr;
-    std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> const parsed{PQconninfoParse(conninfo.c_str(), &problem),
-                                                                              &PQconninfoFree};
+    std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> const parsed{
+        PQconninfoParse(conninfo.c_str(), &problem), &PQconninfoFree};
     PQfreemem(problem);  // it quotes what it did not understand, which may be the password
     if (!parsed || !has_numeric_port(parsed.get()))
         throw configuration_error{"DATABASE_URL is neither a URL (postgresql://user@host:port/database) nor a list of "

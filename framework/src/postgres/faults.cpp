@@ -18,8 +18,8 @@ fault classify_state(std::string_view state, std::string const& what)
     // 25006: a node that became read-only after a failover. 0A000: a table changed under a prepared statement, which a
     // new connection prepares anew. 53xxx, 58030, XX000, 08xxx: the server has a problem. Any of them may be the step's
     // own doing, so the tries are bounded.
-    if (state.starts_with("08") || state.starts_with("53") || state == "25006" || state == "0A000" || state == "58030" ||
-        state == "XX000")
+    if (state.starts_with("08") || state.starts_with("53") || state == "25006" || state == "0A000" ||
+        state == "58030" || state == "XX000")
         return {fault_kind::retry_at_once, what, true};
     if (state.starts_with("40")) return {fault_kind::retry_at_once, what};
     if (state == "25P02")

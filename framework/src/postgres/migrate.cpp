@@ -43,8 +43,10 @@ void own(pqxx::connection& c, std::string const& service)
     tx.exec_params(std::string{migrate_queries::own_database}, service);
     std::string const owner = tx.exec(std::string{migrate_queries::owner_of_database})[0][0].c_str();
     if (owner != service)
-        throw configuration_error{"the database belongs to the service " + owner + ": each service needs one of its own, "
-                                  "and this is " + service};
+        throw configuration_error{"the database belongs to the service " + owner +
+                                  ": each service needs one of its own, "
+                                  "and this is " +
+                                  service};
 }
 
 #pragma GCC diagnostic pop
@@ -72,7 +74,8 @@ std::vector<migration> own_migrations()
 {
     std::vector<migration> own;
     own.reserve(skald::migrations::all.size());
-    for (auto const& [name, sql] : skald::migrations::all) own.push_back({std::string{name.substr(2)}, std::string{sql}});
+    for (auto const& [name, sql] : skald::migrations::all)
+        own.push_back({std::string{name.substr(2)}, std::string{sql}});
     return own;
 }
 

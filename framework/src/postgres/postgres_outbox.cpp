@@ -113,9 +113,10 @@ void postgres_outbox::settle(std::vector<std::int64_t> const& confirmed, std::ve
     guarded([&](connection& c) {
         in_transaction_ = true;
         auto const later = ids.empty() ? std::string{}
-                                         : execute("put_off", {array_literal(ids, "bigint"), array_literal(reasons),
-                                                               array_literal(delays, "integer")});
-        c.run(begin_without_flush + execute("delete_confirmed", {array_literal(confirmed, "bigint")}) + later + "COMMIT");
+                                       : execute("put_off", {array_literal(ids, "bigint"), array_literal(reasons),
+                                                             array_literal(delays, "integer")});
+        c.run(begin_without_flush + execute("delete_confirmed", {array_literal(confirmed, "bigint")}) + later +
+              "COMMIT");
         in_transaction_ = false;
     });
 }

@@ -27,7 +27,8 @@ public:
     void release() noexcept override;
 
 private:
-    template <class Work> auto guarded(Work work);
+    template <class Work>
+    auto guarded(Work work);
     void connect();
 
     connection_options options_;

@@ -63,10 +63,10 @@ std::string claim_text(std::span<ports::claim_item const> items, std::optional<s
         past_pivot.push_back(item.past_pivot);
         deadlines.push_back(item.deadline ? core::write_instant(*item.deadline) : "infinity");
     }
-    return execute("claim", {array_literal(scopes), array_literal(keys), array_literal(steps),
-                             bytes_array_literal(fingerprints), array_literal(turns, "integer"),
-                             array_literal(past_pivot), wait ? literal(wait->count()) : "NULL",
-                             any_deadline(items) ? array_literal(deadlines) : "NULL"});
+    return execute("claim",
+                   {array_literal(scopes), array_literal(keys), array_literal(steps), bytes_array_literal(fingerprints),
+                    array_literal(turns, "integer"), array_literal(past_pivot), wait ? literal(wait->count()) : "NULL",
+                    any_deadline(items) ? array_literal(deadlines) : "NULL"});
 }
 
 }  // namespace

@@ -59,12 +59,12 @@ private:
     std::string transaction_id_;  // empty while nothing was written
     core::instant claimed_at_{};
     bool in_transaction_{};
-    bool for_many_{};       // the transaction is of several deliveries: COMMIT fails until the check has switched that off
-    bool batch_{};          // between begin_batch() and its end
+    bool for_many_{};  // the transaction is of several deliveries: COMMIT fails until the check has switched that off
+    bool batch_{};     // between begin_batch() and its end
     bool batch_is_lost_{};  // its transaction is gone
     bool in_savepoint_{};
     bool connection_is_suspect_{};
-    std::uint64_t doubts_settled_{};  // server_state::doubts that a commit of ours came after
+    std::uint64_t doubts_settled_{};        // server_state::doubts that a commit of ours came after
     std::vector<std::int64_t> spare_rows_;  // numbers for rows of the outbox, not used yet
     reconnect_gate gate_;
 };

@@ -35,14 +35,16 @@ started start_saga(pqxx::transaction_base& tx, std::string_view definition, int 
     auto const fingerprint = core::to_hex(core::fingerprint_of_parts({definition, data}));
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // exec_params: the one form that libpqxx 6 and 7 share
-    auto const rows = tx.exec_params(std::string{queries::start}, first.saga.scope, first.saga.key, first.definition,
-                                     version, data, first.itinerary.text(), "\\x" + fingerprint, message.destination,
-                                     message.type, "\\x" + core::to_hex(data), headers.dump(), options.deadline.count());
+    auto const rows =
+        tx.exec_params(std::string{queries::start}, first.saga.scope, first.saga.key, first.definition, version, data,
+                       first.itinerary.text(), "\\x" + fingerprint, message.destination, message.type,
+                       "\\x" + core::to_hex(data), headers.dump(), options.deadline.count());
 #pragma GCC diagnostic pop
 
     std::string const verdict = rows[0][0].c_str();
     if (verdict == "mismatch") throw key_reused{"the key " + first.saga.key + " was used before for something else"};
-    if (verdict == "in_flight") throw key_in_flight{"the key " + first.saga.key + " is being used by another transaction"};
+    if (verdict == "in_flight")
+        throw key_in_flight{"the key " + first.saga.key + " is being used by another transaction"};
     return {first.saga.key, verdict == "fresh"};
 }
 

@@ -34,7 +34,8 @@ std::vector<ack_frame> ack_ledger::flush()
         if (next->second) {
             frames.push_back({next->first, false});
             next = outstanding_.erase(next);
-        } else {
+        }
+        else {
             ++next;
         }
     }

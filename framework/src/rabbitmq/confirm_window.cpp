@@ -37,7 +37,8 @@ void confirm_window::answer(std::uint64_t tag, bool multiple, bool positive)
 {
     if (!multiple) {
         if (auto* const one = find(tag)) resolve(*one, positive);
-    } else if (!entries_.empty()) {
+    }
+    else if (!entries_.empty()) {
         // Zero stands for everything so far. A tag beyond the last one is the broker's mistake, and no reason to
         // believe that it has what we have not sent.
         auto const last = next_tag() - 1;

@@ -61,7 +61,7 @@ private:
     void resolve(entry& one, bool positive);
     void drop_resolved();
 
-    std::deque<entry> entries_;    // by tag, from oldest_ on
+    std::deque<entry> entries_;  // by tag, from oldest_ on
     std::uint64_t oldest_{1};
     std::size_t outstanding_{};
     std::vector<resolution> resolved_;

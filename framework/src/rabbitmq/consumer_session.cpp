@@ -59,7 +59,8 @@ bool consumer_session::read(mailbox& box)
     bool more = true;
     try {
         for (int i = 0; more && i < frames_per_turn; ++i) more = read_one();
-    } catch (undecodable const& error) {
+    }
+    catch (undecodable const& error) {
         set_aside(error.what());
     }
     deliver_to(box);
@@ -72,7 +73,8 @@ bool consumer_session::read_one()
     if (!frame) return false;
     if (content_reader::is_part(*frame)) {
         if (auto arrived = reader_.feed(*frame)) note(std::move(*arrived));
-    } else if (frame->frame_type == AMQP_FRAME_METHOD) {
+    }
+    else if (frame->frame_type == AMQP_FRAME_METHOD) {
         handle(frame->payload.method);
     }
     broker_.release_buffers();
@@ -180,7 +182,8 @@ void consumer_session::close() noexcept
     try {
         if (recent_acks_ > acks_under_way_max && clock::now() - recent_since_ < 2 * acks_settle) linger();
         broker_.close(goodbye);
-    } catch (connection_lost const&) {
+    }
+    catch (connection_lost const&) {
         // Then there is nothing left to close.
     }
 }

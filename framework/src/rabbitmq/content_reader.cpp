@@ -26,21 +26,21 @@ constexpr std::size_t body_bytes_kept_max = 2 * 1024 * 1024;
 bool content_reader::is_part(amqp_frame_t const& frame)
 {
     switch (frame.frame_type) {
-        case AMQP_FRAME_HEADER:
-        case AMQP_FRAME_BODY: return true;
-        case AMQP_FRAME_METHOD:
-            return frame.payload.method.id == AMQP_BASIC_DELIVER_METHOD ||
-                   frame.payload.method.id == AMQP_BASIC_RETURN_METHOD;
-        default: return false;
+    case AMQP_FRAME_HEADER:
+    case AMQP_FRAME_BODY: return true;
+    case AMQP_FRAME_METHOD:
+        return frame.payload.method.id == AMQP_BASIC_DELIVER_METHOD ||
+               frame.payload.method.id == AMQP_BASIC_RETURN_METHOD;
+    default: return false;
     }
 }
 
 std::optional<content> content_reader::feed(amqp_frame_t const& frame)
 {
     switch (frame.frame_type) {
-        case AMQP_FRAME_METHOD: begin(frame.payload.method); break;
-        case AMQP_FRAME_HEADER: read_header(frame); break;
-        default: read_body(frame.payload.body_fragment); break;
+    case AMQP_FRAME_METHOD: begin(frame.payload.method); break;
+    case AMQP_FRAME_HEADER: read_header(frame); break;
+    default: read_body(frame.payload.body_fragment); break;
     }
     if (!header_read_ || missing_ > 0) return std::nullopt;
     header_read_ = false;
@@ -56,7 +56,8 @@ void content_reader::begin(amqp_method_t const& method)
         begun.delivery_tag = deliver.delivery_tag;
         begun.redelivered = deliver.redelivered != 0;
         begun.consumer = view(deliver.consumer_tag);
-    } else {
+    }
+    else {
         auto const& given_back = *static_cast<amqp_basic_return_t const*>(method.decoded);
         begun.returned = true;
         begun.reason = fmt::format("{} {}: no queue is bound for `{}`", given_back.reply_code,
@@ -73,8 +74,8 @@ void content_reader::read_header(amqp_frame_t const& frame)
     missing_ = header.body_size;
     header_read_ = true;
     if (header.body_size > body_bytes_kept_max && unfinished_->properties.problem.empty())
-        unfinished_->properties.problem = fmt::format("its body has {} bytes; the first {} were kept", header.body_size,
-                                                      body_bytes_kept_max);
+        unfinished_->properties.problem =
+            fmt::format("its body has {} bytes; the first {} were kept", header.body_size, body_bytes_kept_max);
 }
 
 void content_reader::read_body(amqp_bytes_t fragment)

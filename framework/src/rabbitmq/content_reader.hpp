@@ -15,7 +15,7 @@ namespace skald::rabbitmq {
 /// What a basic.deliver or a basic.return brought.
 struct content
 {
-    bool returned{};             // a basic.return, otherwise a basic.deliver
+    bool returned{};               // a basic.return, otherwise a basic.deliver
     std::uint64_t delivery_tag{};  // basic.deliver
     bool redelivered{};            // basic.deliver
     std::string consumer;          // basic.deliver: the consumer tag

@@ -13,32 +13,32 @@ std::optional<std::string> to_text(amqp_field_value_t const& field)
 {
     auto const& value = field.value;
     switch (field.kind) {
-        case AMQP_FIELD_KIND_UTF8: return std::string{view(value.bytes)};
-        case AMQP_FIELD_KIND_BOOLEAN: return value.boolean ? "true" : "false";
-        case AMQP_FIELD_KIND_I8: return std::to_string(value.i8);
-        case AMQP_FIELD_KIND_U8: return std::to_string(value.u8);
-        case AMQP_FIELD_KIND_I16: return std::to_string(value.i16);
-        case AMQP_FIELD_KIND_U16: return std::to_string(value.u16);
-        case AMQP_FIELD_KIND_I32: return std::to_string(value.i32);
-        case AMQP_FIELD_KIND_U32: return std::to_string(value.u32);
-        case AMQP_FIELD_KIND_I64: return std::to_string(value.i64);
-        case AMQP_FIELD_KIND_U64:
-        case AMQP_FIELD_KIND_TIMESTAMP: return std::to_string(value.u64);  // seconds since 1970, as it is sent
-        default: return std::nullopt;
+    case AMQP_FIELD_KIND_UTF8: return std::string{view(value.bytes)};
+    case AMQP_FIELD_KIND_BOOLEAN: return value.boolean ? "true" : "false";
+    case AMQP_FIELD_KIND_I8: return std::to_string(value.i8);
+    case AMQP_FIELD_KIND_U8: return std::to_string(value.u8);
+    case AMQP_FIELD_KIND_I16: return std::to_string(value.i16);
+    case AMQP_FIELD_KIND_U16: return std::to_string(value.u16);
+    case AMQP_FIELD_KIND_I32: return std::to_string(value.i32);
+    case AMQP_FIELD_KIND_U32: return std::to_string(value.u32);
+    case AMQP_FIELD_KIND_I64: return std::to_string(value.i64);
+    case AMQP_FIELD_KIND_U64:
+    case AMQP_FIELD_KIND_TIMESTAMP: return std::to_string(value.u64);  // seconds since 1970, as it is sent
+    default: return std::nullopt;
     }
 }
 
 char const* kind_name(std::uint8_t kind)
 {
     switch (kind) {
-        case AMQP_FIELD_KIND_TABLE: return "a table";
-        case AMQP_FIELD_KIND_ARRAY: return "an array";
-        case AMQP_FIELD_KIND_BYTES: return "a byte array";
-        case AMQP_FIELD_KIND_F32:
-        case AMQP_FIELD_KIND_F64: return "a floating point number";
-        case AMQP_FIELD_KIND_DECIMAL: return "a decimal number";
-        case AMQP_FIELD_KIND_VOID: return "void";
-        default: return "of an unknown kind";
+    case AMQP_FIELD_KIND_TABLE: return "a table";
+    case AMQP_FIELD_KIND_ARRAY: return "an array";
+    case AMQP_FIELD_KIND_BYTES: return "a byte array";
+    case AMQP_FIELD_KIND_F32:
+    case AMQP_FIELD_KIND_F64: return "a floating point number";
+    case AMQP_FIELD_KIND_DECIMAL: return "a decimal number";
+    case AMQP_FIELD_KIND_VOID: return "void";
+    default: return "of an unknown kind";
     }
 }
 
@@ -50,7 +50,8 @@ void decode_headers(amqp_table_t const& table, decoded_properties& into)
         if (is_brokers_own_header(name)) continue;
         if (auto text = to_text(value)) {
             into.message.headers.emplace_back(std::move(name), std::move(*text));
-        } else if (into.problem.empty()) {
+        }
+        else if (into.problem.empty()) {
             into.problem =
                 fmt::format("the header `{}` is {}: only text, whole numbers, booleans and times can be read", name,
                             kind_name(value.kind));

@@ -10,9 +10,9 @@ namespace skald::rabbitmq {
 
 struct decoded_properties
 {
-    core::message message;    // id, type, content type and headers
+    core::message message;  // id, type, content type and headers
     std::string correlation;
-    std::string problem;      // what could not be read, as one line; the rest is kept
+    std::string problem;  // what could not be read, as one line; the rest is kept
 };
 
 /// Text stays as it is, whole numbers, booleans and times become text. Everything else that a header may be (tables,

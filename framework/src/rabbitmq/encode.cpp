@@ -51,10 +51,18 @@ amqp_table_entry_t text_entry(std::string const& name, std::string const& value)
 bool is_brokers_own_header(std::string_view name)
 {
     // CC and BCC are further routing keys: as text, the broker closes the channel over them.
-    static constexpr std::array<std::string_view, 12> names{
-        "CC", "BCC", "x-death", "x-delivery-count", "x-acquired-count", "x-opt-rabbitmq-delivery-time",
-        "x-first-death-exchange", "x-first-death-queue", "x-first-death-reason",
-        "x-last-death-exchange", "x-last-death-queue", "x-last-death-reason"};
+    static constexpr std::array<std::string_view, 12> names{"CC",
+                                                            "BCC",
+                                                            "x-death",
+                                                            "x-delivery-count",
+                                                            "x-acquired-count",
+                                                            "x-opt-rabbitmq-delivery-time",
+                                                            "x-first-death-exchange",
+                                                            "x-first-death-queue",
+                                                            "x-first-death-reason",
+                                                            "x-last-death-exchange",
+                                                            "x-last-death-queue",
+                                                            "x-last-death-reason"};
     return std::find(names.begin(), names.end(), name) != names.end();
 }
 

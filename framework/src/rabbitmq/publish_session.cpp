@@ -42,7 +42,8 @@ bool publish_session::read(std::chrono::milliseconds wait)
     if (!frame) return false;
     if (content_reader::is_part(*frame)) {
         if (auto const returned = reader_.feed(*frame)) handle_return(*returned);
-    } else if (frame->frame_type == AMQP_FRAME_METHOD) {
+    }
+    else if (frame->frame_type == AMQP_FRAME_METHOD) {
         handle(frame->payload.method);
     }
     broker_.release_buffers();
@@ -58,22 +59,22 @@ void publish_session::drain()
 void publish_session::handle(amqp_method_t const& method)
 {
     switch (method.id) {
-        case AMQP_BASIC_ACK_METHOD: {
-            auto const& ack = *static_cast<amqp_basic_ack_t const*>(method.decoded);
-            window_.acked(ack.delivery_tag, ack.multiple != 0);
-            break;
-        }
-        case AMQP_BASIC_NACK_METHOD: {
-            auto const& nack = *static_cast<amqp_basic_nack_t const*>(method.decoded);
-            window_.nacked(nack.delivery_tag, nack.multiple != 0);
-            break;
-        }
-        case AMQP_CONNECTION_BLOCKED_METHOD:
-            blocked_ = view(static_cast<amqp_connection_blocked_t const*>(method.decoded)->reason);
-            if (blocked_.empty()) blocked_ = "no reason given";
-            break;
-        case AMQP_CONNECTION_UNBLOCKED_METHOD: blocked_.clear(); break;
-        default: break;  // nothing else concerns a publisher
+    case AMQP_BASIC_ACK_METHOD: {
+        auto const& ack = *static_cast<amqp_basic_ack_t const*>(method.decoded);
+        window_.acked(ack.delivery_tag, ack.multiple != 0);
+        break;
+    }
+    case AMQP_BASIC_NACK_METHOD: {
+        auto const& nack = *static_cast<amqp_basic_nack_t const*>(method.decoded);
+        window_.nacked(nack.delivery_tag, nack.multiple != 0);
+        break;
+    }
+    case AMQP_CONNECTION_BLOCKED_METHOD:
+        blocked_ = view(static_cast<amqp_connection_blocked_t const*>(method.decoded)->reason);
+        if (blocked_.empty()) blocked_ = "no reason given";
+        break;
+    case AMQP_CONNECTION_UNBLOCKED_METHOD: blocked_.clear(); break;
+    default: break;  // nothing else concerns a publisher
     }
 }
 

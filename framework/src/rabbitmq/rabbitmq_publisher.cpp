@@ -41,7 +41,8 @@ rabbitmq_publisher::rabbitmq_publisher(publisher_settings settings, core::logger
 {
     try {
         connect(settings_.connection.connect_timeout);
-    } catch (connection_lost const& lost) {
+    }
+    catch (connection_lost const& lost) {
         lose(lost.what());
     }
 }
@@ -70,9 +71,11 @@ void rabbitmq_publisher::try_to_connect(milliseconds patience)
     sockets::watched const guard{watchdog_, clock::now() + patience + watchdog_grace};
     try {
         connect(patience);
-    } catch (connection_lost const& lost) {
+    }
+    catch (connection_lost const& lost) {
         lose(lost.what());
-    } catch (topology_mismatch const& mismatch) {
+    }
+    catch (topology_mismatch const& mismatch) {
         // The first connect threw it; now that the process runs it can only be told.
         log_.error("broker.topology_mismatch", {{"role", "publisher"}, {"error", mismatch.what()}});
         lose(mismatch.what());
@@ -104,7 +107,8 @@ void rabbitmq_publisher::listen()
         note_blocking();
         harvest();
         give_up_overdue();
-    } catch (connection_lost const& lost) {
+    }
+    catch (connection_lost const& lost) {
         lose(lost.what());
     }
 }
@@ -157,9 +161,11 @@ void rabbitmq_publisher::send(batch messages, milliseconds deadline)
             send_all(messages, until, dealt_with);
             SKALD_FAILPOINT("relay.sent");
             note_blocking();
-        } catch (connection_lost const& lost) {
+        }
+        catch (connection_lost const& lost) {
             lose(lost.what());
-        } catch (std::exception const& error) {
+        }
+        catch (std::exception const& error) {
             // Part of a message may be on the wire, and nobody waits for the answers to the others any more.
             lose(error.what());
             throw;

@@ -79,18 +79,21 @@ bool rabbitmq_subscription::run_once()
         mailbox_.disconnected("closed");
         tell_first();
         return false;
-    } catch (topology_mismatch const& mismatch) {
+    }
+    catch (topology_mismatch const& mismatch) {
         if (!first_told_) {
             tell_first(std::current_exception());
             return false;
         }
         log_.error("broker.topology_mismatch", {{"role", "consumer"}, {"error", mismatch.what()}});
         lose(mismatch.what());
-    } catch (parked_undecodable const& error) {
+    }
+    catch (parked_undecodable const& error) {
         parked_readable_ = false;
         log_.error("broker.parked_undecodable", {{"error", error.what()}});
         lose(error.what());
-    } catch (std::exception const& lost) {
+    }
+    catch (std::exception const& lost) {
         lose(lost.what());
     }
     tell_first();

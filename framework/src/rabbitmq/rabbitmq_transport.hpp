@@ -16,13 +16,13 @@ namespace skald::rabbitmq {
 
 struct options
 {
-    std::string url;                // amqp[s]://user:password@host:port/vhost
+    std::string url;                       // amqp[s]://user:password@host:port/vhost
     std::string connection_name{"skald"};  // shown by the broker, with "/publisher" or "/consumer" behind it
-    int heartbeat_seconds{20};      // 0 switches heartbeats off
+    int heartbeat_seconds{20};             // 0 switches heartbeats off
     std::chrono::milliseconds connect_timeout{5'000};
     core::backoff reconnect{};
     std::size_t confirm_window{1'000};  // messages sent and not yet confirmed
-    std::uint64_t seed{0};            // of the jitter; 0: a random one
+    std::uint64_t seed{0};              // of the jitter; 0: a random one
 };
 
 /// Threads: open_publisher() and subscribe() may be called from any thread. Each publisher and each subscription has a

@@ -18,7 +18,11 @@ public:
     bool due(time_point now) const { return now >= next_; }
     time_point next() const { return next_; }
 
-    void connected(time_point now) { connected_at_ = now; connected_ = true; }
+    void connected(time_point now)
+    {
+        connected_at_ = now;
+        connected_ = true;
+    }
 
     /// A connection was lost, or one could not be made.
     void failed(time_point now)

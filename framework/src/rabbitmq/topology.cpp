@@ -19,7 +19,8 @@ void declare(connection& broker, std::string const& what, std::string const& rem
     try {
         call();
         broker.check_last(("declaring " + what).c_str());
-    } catch (refused_by_broker const& refusal) {
+    }
+    catch (refused_by_broker const& refusal) {
         bool const exists = refusal.code() == AMQP_PRECONDITION_FAILED || refusal.code() == AMQP_RESOURCE_LOCKED;
         if (!exists) throw;
         throw topology_mismatch{
@@ -29,14 +30,13 @@ void declare(connection& broker, std::string const& what, std::string const& rem
 
 void declare_exchange(connection& broker, char const* name)
 {
-    declare(broker, fmt::format("exchange `{}`", name),
-            fmt::format("delete it (`rabbitmqadmin delete exchange name={}`) or use another vhost; then start again",
-                        name),
-            [&] {
-                amqp_exchange_declare(broker.raw(), the_channel, amqp_cstring_bytes(name), amqp_cstring_bytes("direct"),
-                                      /*passive*/ 0, /*durable*/ 1, /*auto_delete*/ 0, /*internal*/ 0,
-                                      amqp_empty_table);
-            });
+    declare(
+        broker, fmt::format("exchange `{}`", name),
+        fmt::format("delete it (`rabbitmqadmin delete exchange name={}`) or use another vhost; then start again", name),
+        [&] {
+            amqp_exchange_declare(broker.raw(), the_channel, amqp_cstring_bytes(name), amqp_cstring_bytes("direct"),
+                                  /*passive*/ 0, /*durable*/ 1, /*auto_delete*/ 0, /*internal*/ 0, amqp_empty_table);
+        });
 }
 
 void declare_queue(connection& broker, std::string const& name, amqp_table_t arguments)

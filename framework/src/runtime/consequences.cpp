@@ -33,8 +33,8 @@ ports::enqueued to_enqueue(core::envelope const& e, std::string body, std::chron
     return {core::write_message(e, std::move(body)), e.saga.scope, e.definition, e.saga.key, delay};
 }
 
-void add_published(ports::changes& changes, core::saga_id const& saga, std::string_view definition, std::string const& key,
-                   std::vector<detail::published_message> const& published)
+void add_published(ports::changes& changes, core::saga_id const& saga, std::string_view definition,
+                   std::string const& key, std::vector<detail::published_message> const& published)
 {
     // Numbered, so that no two share a key whatever their types are called, and none has the key of a step.
     int number = 0;

@@ -19,8 +19,8 @@ namespace skald::runtime {
 ports::enqueued to_enqueue(core::envelope const& e, std::string body, std::chrono::milliseconds delay = {});
 
 /// The user's own messages, under keys derived from `key`.
-void add_published(ports::changes& changes, core::saga_id const& saga, std::string_view definition, std::string const& key,
-                   std::vector<detail::published_message> const& published);
+void add_published(ports::changes& changes, core::saga_id const& saga, std::string_view definition,
+                   std::string const& key, std::vector<detail::published_message> const& published);
 
 /// What became of a step, for the saga's home.
 struct step_report

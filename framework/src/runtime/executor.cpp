@@ -72,7 +72,8 @@ std::string executor::not_hosted(step_delivery const& work) const
     if (e.version > work.hosted->version)
         return "the message is of version " + std::to_string(e.version) + " of " + e.definition +
                ", and this service knows up to " + std::to_string(work.hosted->version);
-    if (step.kind != work.hosted->kind) return "the itinerary gives step " + step.name + " another kind than this service";
+    if (step.kind != work.hosted->kind)
+        return "the itinerary gives step " + step.name + " another kind than this service";
     return {};
 }
 
@@ -82,9 +83,7 @@ void executor::settle_step(step_delivery& work, std::optional<std::chrono::milli
     work.first_tried = store_.claimed_at();
     switch (claimed.verdict) {
     case ports::verdict::fresh:
-    case ports::verdict::retry:
-        SKALD_FAILPOINT("step.claimed");
-        return run(work, claimed);
+    case ports::verdict::retry: SKALD_FAILPOINT("step.claimed"); return run(work, claimed);
     case ports::verdict::duplicate:
         SKALD_FAILPOINT("step.duplicate");
         log_.debug("step.duplicate", {{"key", work.key().text()}, {"scope", work.envelope.saga.scope}});
@@ -92,8 +91,7 @@ void executor::settle_step(step_delivery& work, std::optional<std::chrono::milli
     case ports::verdict::in_flight:
         SKALD_MUTANT("busy_is_duplicate", return store_.rollback());
         return come_back_later(work, in_flight_wait);
-    case ports::verdict::paused:
-        return come_back_later(work, paused_wait);
+    case ports::verdict::paused: return come_back_later(work, paused_wait);
     case ports::verdict::mismatch:
         store_.rollback();
         return park(*work.delivery, "mismatch", "the key was used before with another body");
@@ -151,7 +149,7 @@ void executor::finish(step_delivery const& work, ports::claim_answer const& clai
         commit(changes);
     }
     catch (ports::fault const& met) {
-        SKALD_MUTANT("in_doubt_as_committed", if (met.kind == ports::fault_kind::in_doubt) return);
+        SKALD_MUTANT("in_doubt_as_committed", if (met.kind == ports::fault_kind::in_doubt) return );
         return fail_or_throw(work, met);
     }
     rolled_back_in_a_row_ = 0;

@@ -60,9 +60,11 @@ private:
     void run(step_delivery const& work, ports::claim_answer const& claimed);
     bool roll_back(step_delivery const& work);
     void fail_or_throw(step_delivery const& work, ports::fault const& met);
-    void finish(step_delivery const& work, ports::claim_answer const& claimed, step_context const& ctx, std::string data);
+    void finish(step_delivery const& work, ports::claim_answer const& claimed, step_context const& ctx,
+                std::string data);
     void decide(step_delivery const& work, core::event what, std::string const& why);
-    void write_no(step_delivery const& work, ports::claim_answer const& claimed, core::event what, std::string const& why);
+    void write_no(step_delivery const& work, ports::claim_answer const& claimed, core::event what,
+                  std::string const& why);
     void tell_no(step_delivery const& work, core::event what, std::string const& why);
     void fail(step_delivery const& work, std::string const& why);
     void exhaust(step_delivery const& work, ports::claim_answer const& claimed, std::string const& why);

@@ -136,9 +136,7 @@ bool executor::is_settled_together(step_delivery const& work, ports::claim_answe
                                    std::vector<step_delivery const*>& to_run)
 {
     switch (claimed.verdict) {
-    case ports::verdict::fresh:
-        to_run.push_back(&work);
-        return true;
+    case ports::verdict::fresh: to_run.push_back(&work); return true;
     case ports::verdict::duplicate:
         SKALD_FAILPOINT("step.duplicate");
         log_.debug("step.duplicate", {{"key", work.key().text()}, {"scope", work.envelope.saga.scope}});
@@ -152,8 +150,7 @@ bool executor::is_settled_together(step_delivery const& work, ports::claim_answe
         throw spoilt{};
     case ports::verdict::retry:
     case ports::verdict::paused:
-    case ports::verdict::mismatch:
-        return false;
+    case ports::verdict::mismatch: return false;
     }
     return false;
 }
@@ -206,7 +203,8 @@ void executor::run_in_batch(std::span<step_delivery const* const> works, ports::
     for (std::size_t n = 0; n < works.size(); ++n) {
         auto const& e = works[n]->envelope;
         if (noes[n]) {
-            add_transition(changes, *works[n], fresh, core::event::rejected, noes[n]->reason, works[n]->delivery->message.body);
+            add_transition(changes, *works[n], fresh, core::event::rejected, noes[n]->reason,
+                           works[n]->delivery->message.body);
             rejected.push_back({works[n], noes[n]->reason});
             continue;
         }

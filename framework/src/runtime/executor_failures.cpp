@@ -79,9 +79,10 @@ void executor::fail(step_delivery const& work, std::string const& why)
     if (!claim_to_try_again(work, claimed)) return;
     auto const& policy = work.hosted->policy;
     bool const exhausted = claimed.attempts >= policy.attempts_max;
-    log_.warning(exhausted ? "step.attempts_exhausted" : "step.failed",
-                 {{"key", work.key().text()}, {"scope", work.envelope.saga.scope}, {"attempt", claimed.attempts},
-                  {"error", why}});
+    log_.warning(exhausted ? "step.attempts_exhausted" : "step.failed", {{"key", work.key().text()},
+                                                                         {"scope", work.envelope.saga.scope},
+                                                                         {"attempt", claimed.attempts},
+                                                                         {"error", why}});
     if (exhausted) return exhaust(work, claimed, why);
     core::backoff const backoff{policy.first, policy.longest};
     try_again(work, {claimed.attempts, 0, why, backoff.wait(claimed.attempts, random_)});
@@ -158,7 +159,8 @@ void executor::give_up(step_delivery const& work, std::string_view reason, std::
     // One that an operator or its deadline stops need not be run, and so not be kept: the saga goes back from here. But what
     // a step did by itself somebody has to look at first.
     bool const stopped = claimed.cause == ports::cancel_cause::order || claimed.cause == ports::cancel_cause::deadline;
-    if (stopped && reason != "transaction_ended") return write_no(work, claimed, core::event::cancelled, claimed.reason);
+    if (stopped && reason != "transaction_ended")
+        return write_no(work, claimed, core::event::cancelled, claimed.reason);
     write_parked(work, claimed, reason, why);
 }
 
@@ -180,10 +182,11 @@ void executor::write_parked(step_delivery const& work, ports::claim_answer const
     log_.error("step.parked", {{"key", work.key().text()}, {"reason", reason}, {"error", why}});
 }
 
-ports::parked_delivery executor::to_park(step_delivery const& work, std::string_view reason, std::string const& why) const
+ports::parked_delivery executor::to_park(step_delivery const& work, std::string_view reason,
+                                         std::string const& why) const
 {
-    return {work.envelope.saga, work.key().guarded_step(), std::string{reason}, why, work.delivery->message,
-            work.envelope.attempt};
+    return {work.envelope.saga,     work.key().guarded_step(), std::string{reason}, why,
+            work.delivery->message, work.envelope.attempt};
 }
 
 // After a rollback. Another delivery of the same step may have come first: then it has decided, and this one is done.
@@ -194,8 +197,7 @@ bool executor::claim_again(step_delivery const& work, ports::claim_answer& claim
     if (claimed.held) return true;
     if (claimed.verdict == ports::verdict::in_flight || claimed.verdict == ports::verdict::paused)
         come_back_later(work, in_flight_wait);
-    else
-        store_.rollback();
+    else store_.rollback();
     return false;
 }
 

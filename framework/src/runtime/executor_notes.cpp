@@ -58,8 +58,9 @@ void executor::park(ports::delivery const& d, std::string_view reason, std::stri
     ports::parked_delivery parked{{}, {}, std::string{reason}, why, d.message, 0};
     auto const text = core::find_header(d.message.headers, core::header::idempotency_key).value_or(std::string_view{});
     if (auto const key = core::parse_derived_key(text)) {
-        parked.saga = {std::string{core::find_header(d.message.headers, core::header::scope).value_or(std::string_view{})},
-                       key->key};
+        parked.saga = {
+            std::string{core::find_header(d.message.headers, core::header::scope).value_or(std::string_view{})},
+            key->key};
         parked.step = key->guarded_step();
     }
     ports::changes changes;

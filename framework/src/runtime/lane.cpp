@@ -18,8 +18,8 @@ constexpr int tries_max = 5;
 
 lane::lane(executor executor, ports::subscription& deliveries, std::size_t batch_max, step_lanes& limits,
            stop_flag const& stop, core::logger& log, std::mt19937_64 random)
-    : executor_{std::move(executor)}, deliveries_{deliveries}, batch_max_{batch_max}, limits_{limits}, stop_{stop},
-      log_{log}, random_{random}
+    : executor_{std::move(executor)}, deliveries_{deliveries},
+      batch_max_{batch_max}, limits_{limits}, stop_{stop}, log_{log}, random_{random}
 {}
 
 void lane::run()
@@ -48,7 +48,9 @@ try {
     return settled;
 }
 catch (std::exception const& error) {
-    SKALD_MUTANT("failed_batch_acked", for (auto& d : all) deliveries_.ack(d.tag); return std::vector(all.size(), true));
+    SKALD_MUTANT("failed_batch_acked", for (auto& d
+                                            : all) deliveries_.ack(d.tag);
+                 return std::vector(all.size(), true));
     log_.warning("batch.not_settled", {{"deliveries", all.size()}, {"error", error.what()}});
     return std::vector<bool>(all.size());
 }
@@ -69,7 +71,8 @@ try {
 }
 catch (ports::fault const& met) {
     SKALD_MUTANT("retry_in_broker_only", return deliveries_.requeue(d.tag), true);
-    bool const waiting_helps = met.kind != ports::fault_kind::broken && met.kind != ports::fault_kind::transaction_ended;
+    bool const waiting_helps =
+        met.kind != ports::fault_kind::broken && met.kind != ports::fault_kind::transaction_ended;
     return keep_aside(d, waiting_helps ? 0 : tries, met.what());
 }
 catch (std::exception const& error) {

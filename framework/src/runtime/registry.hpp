@@ -20,7 +20,7 @@ struct registered_step
     std::unique_ptr<detail::hosted_step> step;
     retry policy;
     step_kind kind{};
-    int version{1};  // of the definition, as this service was built with it
+    int version{1};             // of the definition, as this service was built with it
     std::size_t batch_max{64};  // deliveries of it in one transaction
     std::size_t lanes_max{};    // that run it at a time; 0: all
     std::size_t prefetch{};     // room for its deliveries, beside the worker's own

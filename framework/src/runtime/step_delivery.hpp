@@ -24,7 +24,7 @@ struct executor::step_delivery
 
     ports::claim_item item() const
     {
-        return {envelope.saga, key().guarded_step(), fingerprint, envelope.turn(), envelope.itinerary.past_pivot(),
+        return {envelope.saga,      key().guarded_step(), fingerprint, envelope.turn(), envelope.itinerary.past_pivot(),
                 envelope.deadline()};
     }
 };

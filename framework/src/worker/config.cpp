@@ -15,7 +15,8 @@ void check_is_file_name(std::string_view setting, std::string const& value)
 {
     if (value.find("-----BEGIN") == std::string::npos && value.find('\n') == std::string::npos) return;
     throw configuration_error{fmt::format("{0} holds PEM text, and should name the file that does ({0}_FILE names a "
-                                          "file that holds that name)", setting)};
+                                          "file that holds that name)",
+                                          setting)};
 }
 
 void check_tls(config const& c)
@@ -54,13 +55,15 @@ std::string config::help()
 void config::check() const
 {
     if (!core::is_name(service))
-        throw configuration_error{"'" + service + "' is no name for a service: a lower-case letter, then lower-case "
-                                                  "letters, digits and dashes, 48 at most"};
+        throw configuration_error{"'" + service +
+                                  "' is no name for a service: a lower-case letter, then lower-case "
+                                  "letters, digits and dashes, 48 at most"};
     worker_detail::check(*this);
     check_tls(*this);
     if (prefetch < lanes)
         throw configuration_error{fmt::format("SKALD_PREFETCH ({}) must be at least SKALD_LANES ({}): a lane without a "
-                                              "delivery is idle", prefetch, lanes)};
+                                              "delivery is idle",
+                                              prefetch, lanes)};
 }
 
 }  // namespace skald

@@ -33,8 +33,8 @@ rabbitmq::options broker_of(config const& settings)
 }  // namespace
 
 process::process(config const& settings, runtime::registry const& steps, runtime::stop_flag& stop, core::logger& log)
-    : settings_{settings}, steps_{steps}, limits_{steps.lane_limits()}, stop_{stop}, log_{log}, out_{{.head_start = settings.head_start}},
-      transport_{broker_of(settings), log}
+    : settings_{settings}, steps_{steps}, limits_{steps.lane_limits()}, stop_{stop}, log_{log},
+      out_{{.head_start = settings.head_start}}, transport_{broker_of(settings), log}
 {
     // A peer that closes a socket is an error code here, not the end of the process.
     std::signal(SIGPIPE, SIG_IGN);
@@ -76,8 +76,7 @@ bool process::prepare_database(std::vector<postgres::migration> const& migration
             if (settings_.migrate)
                 for (auto const& name : postgres::migrate(settings_.database_url, settings_.service, migrations))
                     log_.info("database.migrated", {{"migration", name}});
-            else
-                postgres::own_database(settings_.database_url, settings_.service);
+            else postgres::own_database(settings_.database_url, settings_.service);
             return true;
         }
         catch (pqxx::broken_connection const& error) {
@@ -104,17 +103,27 @@ void process::start(std::vector<http::entry_route> routes, http::scope_function 
     });
     for (std::size_t i = 0; i < settings_.lanes; ++i) {
         ++lanes_running_;
-        threads_.emplace_back([this] { run_lane(); --lanes_running_; });
+        threads_.emplace_back([this] {
+            run_lane();
+            --lanes_running_;
+        });
     }
     if (web_) web_->start();
-    log_.info("worker.started", {{"lanes", settings_.lanes}, {"prefetch", prefetch}, {"http", web_ ? web_->address() : std::string{"off"}}});
+    log_.info(
+        "worker.started",
+        {{"lanes", settings_.lanes}, {"prefetch", prefetch}, {"http", web_ ? web_->address() : std::string{"off"}}});
 }
 
 void process::run_lane()
 {
     postgres::postgres_store store{database("lane")};
     runtime::executor executor{settings_.service, steps_, store, out_, log_, std::mt19937_64{std::random_device{}()}};
-    runtime::lane{std::move(executor), *deliveries_, settings_.batch_max, limits_, stop_, log_,
+    runtime::lane{std::move(executor),
+                  *deliveries_,
+                  settings_.batch_max,
+                  limits_,
+                  stop_,
+                  log_,
                   std::mt19937_64{std::random_device{}()}}
         .run();
 }
@@ -124,11 +133,17 @@ void process::start_relay()
 {
     publisher_ = transport_.open_publisher();
     ++relays_running_;
-    threads_.emplace_back([this] { run_relay(); --relays_running_; });
+    threads_.emplace_back([this] {
+        run_relay();
+        --relays_running_;
+    });
     if (settings_.head_start.count() == 0) return;
     sender_publisher_ = transport_.open_publisher();
     ++senders_running_;
-    threads_.emplace_back([this] { run_sender(); --senders_running_; });
+    threads_.emplace_back([this] {
+        run_sender();
+        --senders_running_;
+    });
 }
 
 void process::run_sender()
@@ -144,7 +159,8 @@ void process::run_relay()
     runtime::relay_options options;
     options.batch_max = settings_.relay_batch_max;
     options.poll = settings_.relay_poll;
-    runtime::relay{options, {outbox, other}, *publisher_, out_, relay_stop_, log_, std::mt19937_64{std::random_device{}()}}
+    runtime::relay{
+        options, {outbox, other}, *publisher_, out_, relay_stop_, log_, std::mt19937_64{std::random_device{}()}}
         .run();
 }
 

@@ -65,8 +65,8 @@ private:
     std::unique_ptr<ports::publisher> publisher_;         // the relay's
     std::unique_ptr<ports::publisher> sender_publisher_;  // so that a backlog is in nobody's way
     std::unique_ptr<web> web_;
-    runtime::stop_flag sender_stop_;  // stopped behind the lanes: their final messages should leave
-    runtime::stop_flag relay_stop_;   // stopped last: it deletes what the sender got confirmed
+    runtime::stop_flag sender_stop_;    // stopped behind the lanes: their final messages should leave
+    runtime::stop_flag relay_stop_;     // stopped last: it deletes what the sender got confirmed
     std::atomic<int> lanes_running_{};  // and the housekeeper, which stops with them
     std::atomic<int> senders_running_{};
     std::atomic<int> relays_running_{};

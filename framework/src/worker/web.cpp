@@ -73,9 +73,9 @@ web::web(config const& settings, postgres::connection_options const& database, s
          http::scope_function scope_of, ports::subscription const& deliveries, runtime::backlog const& backlog,
          runtime::outbound& out, core::logger& log)
     : routes_{std::move(routes)}, scope_of_{std::move(scope_of)}, deliveries_{deliveries},
-      known_{.answered = http::kept_answers{{settings.http.kept_bytes_max, settings.http.kept_time}}}, server_{server_options_of(settings),
-                                       [this](http::request& r, std::size_t number) { return answer(r, number); }, log,
-                                       answer_at_once, [this](http::request& r) { return answer_at_desk(r); }}
+      known_{.answered = http::kept_answers{{settings.http.kept_bytes_max, settings.http.kept_time}}},
+      server_{server_options_of(settings), [this](http::request& r, std::size_t number) { return answer(r, number); },
+              log, answer_at_once, [this](http::request& r) { return answer_at_desk(r); }}
 {
     for (auto const& route : routes_) router_.add(route.method, route.pattern);
     for (std::size_t i = 0; i < settings.http_lanes; ++i)

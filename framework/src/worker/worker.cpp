@@ -22,7 +22,9 @@ namespace skald {
 class worker::implementation
 {
 public:
-    explicit implementation(config s) : settings{std::move(s)}, log{settings.service, core::parse_severity(settings.log_level)} {}
+    explicit implementation(config s)
+        : settings{std::move(s)}, log{settings.service, core::parse_severity(settings.log_level)}
+    {}
 
     config settings;
     core::stderr_logger log;
@@ -53,18 +55,22 @@ worker& worker::add(std::string_view definition, int version, std::span<planned_
         throw configuration_error{"step " + std::string{step} + " belongs to the service " + std::string{it->service} +
                                   ", and this is " + implementation_->settings.service};
     if (policy.attempts_max < 1 || policy.first.count() < 0 || policy.longest < policy.first)
-        throw configuration_error{"step " + std::string{step} + ": a retry policy has at least one attempt, and its "
-                                                                "longest wait is not below its first"};
+        throw configuration_error{"step " + std::string{step} +
+                                  ": a retry policy has at least one attempt, and its "
+                                  "longest wait is not below its first"};
     if (policy.deadline.count() < 0 || (policy.deadline.count() > 0 && it->kind == step_kind::retriable))
-        throw configuration_error{"step " + std::string{step} + ": a deadline is not below 0, and a retriable step has none: "
-                                                                "behind the pivot there is no way back"};
+        throw configuration_error{"step " + std::string{step} +
+                                  ": a deadline is not below 0, and a retriable step has none: "
+                                  "behind the pivot there is no way back"};
     if (together.max < 1)
-        throw configuration_error{"step " + std::string{step} + ": batching{.max} is at least 1: each delivery in a "
+        throw configuration_error{"step " + std::string{step} +
+                                  ": batching{.max} is at least 1: each delivery in a "
                                   "transaction of its own"};
     if (together.prefetch > 10'000)
         throw configuration_error{"step " + std::string{step} + ": batching{.prefetch} is at most 10000 deliveries"};
-    implementation_->steps.add(definition, step, {std::move(hosted), policy, it->kind, version, together.max, together.lanes,
-                                                  together.prefetch});
+    implementation_->steps.add(
+        definition, step,
+        {std::move(hosted), policy, it->kind, version, together.max, together.lanes, together.prefetch});
     return *this;
 }
 

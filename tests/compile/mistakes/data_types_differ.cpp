@@ -2,8 +2,10 @@
 // expected: every step of a definition works on the same data type
 #include <skald/definition.hpp>
 
-struct order {};
-struct parcel {};
+struct order
+{};
+struct parcel
+{};
 constexpr skald::compensatable<order> charge{"charge", "payments"};
 #ifdef MISTAKE
 constexpr skald::pivot<parcel> ship{"ship", "shipping"};

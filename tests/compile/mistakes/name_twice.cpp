@@ -2,7 +2,8 @@
 // expected: a_step_name_is_used_twice
 #include <skald/definition.hpp>
 
-struct order {};
+struct order
+{};
 constexpr skald::compensatable<order> charge{"charge", "payments"};
 #ifdef MISTAKE
 constexpr skald::retriable<order> ship{"charge", "shipping"};

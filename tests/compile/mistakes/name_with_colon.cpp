@@ -2,7 +2,8 @@
 // expected: a_name_must_begin_with_a_letter_and_have_only_lower_case_letters_digits_and_dashes
 #include <skald/definition.hpp>
 
-struct order {};
+struct order
+{};
 #ifdef MISTAKE
 constexpr skald::pivot<order> charge{"charge:payment", "payments"};
 #else

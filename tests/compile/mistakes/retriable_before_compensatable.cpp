@@ -2,7 +2,8 @@
 // expected: steps come in this order
 #include <skald/definition.hpp>
 
-struct order {};
+struct order
+{};
 constexpr skald::compensatable<order> charge{"charge", "payments"};
 constexpr skald::retriable<order> ship{"ship", "shipping"};
 

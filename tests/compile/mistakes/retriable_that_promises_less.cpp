@@ -2,13 +2,20 @@
 // expected: forward_outcome
 #include <skald/step.hpp>
 
-struct order {};
+struct order
+{};
 
 struct ship final : skald::retriable_step<order>
 {
 #ifdef MISTAKE
-    skald::outcome execute(skald::step_context&, order&) const override { return skald::done(); }
+    skald::outcome execute(skald::step_context&, order&) const override
+    {
+        return skald::done();
+    }
 #else
-    skald::forward_outcome execute(skald::step_context&, order&) const override { return skald::done(); }
+    skald::forward_outcome execute(skald::step_context&, order&) const override
+    {
+        return skald::done();
+    }
 #endif
 };

@@ -2,7 +2,8 @@
 // expected: a retriable step can't reject
 #include <skald/step.hpp>
 
-struct order {};
+struct order
+{};
 
 struct ship final : skald::retriable_step<order>
 {

@@ -61,8 +61,10 @@ TEST_CASE("an unknown setting, or a value that can't be, is named, and the servi
     s.refuses({"--listen", "127.0.0.1:99999"}, {}, "127.0.0.1:99999");
     s.refuses({"--listen", "192.0.2.1:80"}, {}, "192.0.2.1:80");
     s.refuses({}, {{"DATABASE_URL_FILE", "/no/such/file"}}, "/no/such/file");
-    s.refuses({"--listen", "127.0.0.1:0"}, {{"SKALD_HTTP_TLS_KEY", "key.pem"}}, "SKALD_HTTP_TLS_CERTIFICATE is missing");
-    s.refuses({"--listen", "127.0.0.1:0", "--http-tls-certificate", "/no/such/file"}, {{"SKALD_HTTP_TLS_KEY", "key.pem"}},
+    s.refuses({"--listen", "127.0.0.1:0"}, {{"SKALD_HTTP_TLS_KEY", "key.pem"}},
+              "SKALD_HTTP_TLS_CERTIFICATE is missing");
+    s.refuses({"--listen", "127.0.0.1:0", "--http-tls-certificate", "/no/such/file"},
+              {{"SKALD_HTTP_TLS_KEY", "key.pem"}},
               "SKALD_HTTP_TLS_CERTIFICATE (/no/such/file) can't be read: No such file");
 }
 

@@ -165,8 +165,7 @@ TEST_CASE("services that start while the database is away say so and work as soo
     shop s;
     server_away postgres{"postgres"};
     for (auto* service : s.services()) service->start();
-    for (auto* service : s.services())
-        CHECK(wait_until([&] { return service->has_logged("database.waiting"); }));
+    for (auto* service : s.services()) CHECK(wait_until([&] { return service->has_logged("database.waiting"); }));
     service_process another{shop::program("payment"), {}, shop::variables(s.payments_db)};
     another.start();
     REQUIRE(wait_until([&] { return another.has_logged("database.waiting"); }));
@@ -193,7 +192,7 @@ TEST_CASE("SIGTERM while the database is away ends with 0 in time")
         }
     }
     s.start_all();
-    CHECK(s.ends("k", "completed") );
+    CHECK(s.ends("k", "completed"));
 }
 
 TEST_CASE("a message that no queue takes stays in the outbox with its reason, and goes when the service comes")

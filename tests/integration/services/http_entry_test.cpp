@@ -31,9 +31,20 @@ TEST_CASE("a key that is missing or malformed is answered with 400, and nothing 
     shop s;
     s.open();
     auto const body = order_request{}.body();
-    std::vector<std::string> const bad{"", "\"\"", "\"open", "a b", "a,b", "a\"b", std::string(181, 'k'),
-                                       '"' + std::string(181, 'k') + '"', "\"a\" \"b\"", "k\x7f", "caf\xc3\xa9",
-                                       "\"a\\n\"", "\"a\";=", "k;"};
+    std::vector<std::string> const bad{"",
+                                       "\"\"",
+                                       "\"open",
+                                       "a b",
+                                       "a,b",
+                                       "a\"b",
+                                       std::string(181, 'k'),
+                                       '"' + std::string(181, 'k') + '"',
+                                       "\"a\" \"b\"",
+                                       "k\x7f",
+                                       "caf\xc3\xa9",
+                                       "\"a\\n\"",
+                                       "\"a\";=",
+                                       "k;"};
     for (auto const& key : bad) {
         auto const answer = s.connect().ask(shop::post(key, body));
         CHECK_MESSAGE(answer.status == 400, "key ", key);
@@ -203,9 +214,10 @@ TEST_CASE("the same request again is answered byte for byte the same, marked as 
     REQUIRE(s.ends("k", "completed"));
     CHECK(comparable(s.order("k")) == comparable(first));
     CHECK(s.order("k", {.cents = 101}).status == 422);
-    auto const other_query = s.connect().ask("POST /orders?a=1 HTTP/1.1\r\nHost: shop\r\nIdempotency-Key: k\r\n"
-                                             "Content-Length: " + std::to_string(order_request{}.body().size()) +
-                                             "\r\n\r\n" + order_request{}.body());
+    auto const other_query =
+        s.connect().ask("POST /orders?a=1 HTTP/1.1\r\nHost: shop\r\nIdempotency-Key: k\r\n"
+                        "Content-Length: " +
+                        std::to_string(order_request{}.body().size()) + "\r\n\r\n" + order_request{}.body());
     CHECK(other_query.status == 422);
     CHECK(s.connect().ask(shop::post("k", order_request{}.body() + " ")).status == 422);
     CHECK(s.orders_db.count("customer_order") == 1);
@@ -267,7 +279,16 @@ TEST_CASE("a body that can't be taken is answered with 400, stores nothing, and 
     shop s;
     s.open();
     std::vector<std::string> const bad{
-        "", "{", "null", "[]", "42", "\"text\"", "{}", std::string(1, '\0'), "\xff\xfe", "{\"customer\":\"ann\"}",
+        "",
+        "{",
+        "null",
+        "[]",
+        "42",
+        "\"text\"",
+        "{}",
+        std::string(1, '\0'),
+        "\xff\xfe",
+        "{\"customer\":\"ann\"}",
         R"({"customer":"ann","sku":"lamp","quantity":"1","cents":1})",
         R"({"customer":1,"sku":"lamp","quantity":1,"cents":1})",
         R"({"customer":null,"sku":"lamp","quantity":1,"cents":1})",
@@ -284,7 +305,8 @@ TEST_CASE("a body that can't be taken is answered with 400, stores nothing, and 
         R"({"customer":"\ud800","sku":"lamp","quantity":1,"cents":1})",
         "{\"customer\":\"\xc3\x28\",\"sku\":\"lamp\",\"quantity\":1,\"cents\":1}",
         R"({"customer":"ann","sku":"lamp","quantity":1,"cents":1}x)",
-        R"({"customer":"ann","sku":"lamp","quantity":1,"cents":1,"more":)" + std::string(70, '[') + std::string(70, ']') + "}",
+        R"({"customer":"ann","sku":"lamp","quantity":1,"cents":1,"more":)" + std::string(70, '[') +
+            std::string(70, ']') + "}",
         std::string(100'000, '['),
     };
     for (auto const& body : bad) {
@@ -305,10 +327,14 @@ TEST_CASE("a number beyond 64 signed bits does not come out of the type as a neg
     s.open();
     for (std::string const number : {"9223372036854775808", "18446744073709551615", "18446744073709551611"}) {
         CAPTURE(number);
-        CHECK(s.connect().ask(shop::post("c" + number, R"({"customer":"ann","sku":"lamp","quantity":1,"cents":)" + number +
-                                         "}")).status == 400);
-        CHECK(s.connect().ask(shop::post("q" + number, R"({"customer":"ann","sku":"lamp","cents":1,"quantity":)" + number +
-                                         "}")).status == 400);
+        CHECK(
+            s.connect()
+                .ask(shop::post("c" + number, R"({"customer":"ann","sku":"lamp","quantity":1,"cents":)" + number + "}"))
+                .status == 400);
+        CHECK(
+            s.connect()
+                .ask(shop::post("q" + number, R"({"customer":"ann","sku":"lamp","cents":1,"quantity":)" + number + "}"))
+                .status == 400);
         // It does not fit the type, which is no outcome: nothing is stored, and the client may send it right.
         CHECK(s.orders_db.count("skald.idempotency") == 0);
     }
@@ -319,8 +345,10 @@ TEST_CASE("true is not a quantity, and false is not a price")
 {
     shop s;
     s.open();
-    CHECK(s.connect().ask(shop::post("a", R"({"customer":"ann","sku":"lamp","quantity":true,"cents":1})")).status == 400);
-    CHECK(s.connect().ask(shop::post("b", R"({"customer":"ann","sku":"lamp","quantity":1,"cents":false})")).status == 400);
+    CHECK(s.connect().ask(shop::post("a", R"({"customer":"ann","sku":"lamp","quantity":true,"cents":1})")).status ==
+          400);
+    CHECK(s.connect().ask(shop::post("b", R"({"customer":"ann","sku":"lamp","quantity":1,"cents":false})")).status ==
+          400);
     CHECK(s.orders_db.count("customer_order") == 0);
     s.close_in_order();
 }

@@ -37,7 +37,8 @@ TEST_CASE("an order is placed over HTTPS, repeated and followed to its end, whil
     CHECK(s.orders.has_logged(" http.certificate_loaded file=" + s.files.chain() + " until="));
     CHECK(s.curl("/readyz") == "ready\n 200");
 
-    auto const order = "-H 'Idempotency-Key: k' -H 'Content-Type: application/json' -d '" + order_request{}.body() + '\'';
+    auto const order =
+        "-H 'Idempotency-Key: k' -H 'Content-Type: application/json' -d '" + order_request{}.body() + '\'';
     auto const first = s.curl("/orders", order);
     CHECK(first.ends_with(" 202"));
     s.files.renew("renewed");
@@ -54,8 +55,9 @@ TEST_CASE("an order is placed over HTTPS, repeated and followed to its end, whil
 TEST_CASE("TLS 1.1 is refused although the machine's OpenSSL allows it")
 {
     https_shop s;
-    auto const weak = s.files.write("openssl.cnf", "openssl_conf = all\n[all]\nssl_conf = ssl\n[ssl]\nsystem_default = weak\n"
-                                                   "[weak]\nMinProtocol = TLSv1\nCipherString = ALL:@SECLEVEL=0\n");
+    auto const weak =
+        s.files.write("openssl.cnf", "openssl_conf = all\n[all]\nssl_conf = ssl\n[ssl]\nsystem_default = weak\n"
+                                     "[weak]\nMinProtocol = TLSv1\nCipherString = ALL:@SECLEVEL=0\n");
     s.orders.set_variable("OPENSSL_CONF", weak);
     s.orders.start();
     s.wait_until_started(s.orders);

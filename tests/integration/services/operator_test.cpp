@@ -45,7 +45,8 @@ public:
 
     void stick(std::string const& key)
     {
-        orders_db.ask("ALTER TABLE customer_order ALTER status TYPE text, ADD CONSTRAINT out_of_order CHECK (status <> 'confirmed')");
+        orders_db.ask("ALTER TABLE customer_order ALTER status TYPE text, ADD CONSTRAINT out_of_order CHECK (status <> "
+                      "'confirmed')");
         REQUIRE(order(key).status == 202);
         REQUIRE(ends_soon(key, "stuck"));
         orders_db.ask("ALTER TABLE customer_order DROP CONSTRAINT out_of_order");
@@ -76,7 +77,8 @@ TEST_CASE("skald saga cancel: before the pivot everything is refunded, in three 
     s.open();
     s.payments.terminate();
     REQUIRE(s.order("k").status == 202);
-    auto const cancelled = s.at_home({"saga", "cancel", "k", "--reason", "the customer called", "--by", "eve", "--json"});
+    auto const cancelled =
+        s.at_home({"saga", "cancel", "k", "--reason", "the customer called", "--by", "eve", "--json"});
     CHECK_MESSAGE(cancelled.code == 0, cancelled.text);
     CHECK(cancelled.object()["told"] == json{"orders", "payments", "shipping"});
     REQUIRE(s.has_order(s.shipping_db, "cancel"));
@@ -86,7 +88,8 @@ TEST_CASE("skald saga cancel: before the pivot everything is refunded, in three 
     CHECK(s.payments_db.ask("SELECT kind FROM charge ORDER BY 1") == table{{"charge"}, {"refund"}});
     REQUIRE(s.has_order(s.payments_db, "cancel"));
     for (auto* database : s.databases())
-        CHECK(database->ask("SELECT verb, actor LIKE 'eve as %', key FROM skald.audit") == table{{"saga cancel", "t", "k"}});
+        CHECK(database->ask("SELECT verb, actor LIKE 'eve as %', key FROM skald.audit") ==
+              table{{"saga cancel", "t", "k"}});
     s.check_books(100001, 1000);
 
     auto const again = s.at_home({"saga", "cancel", "k"});
@@ -114,14 +117,16 @@ TEST_CASE("skald saga cancel against running pivots: each saga completes or goes
         refused += cancelled.code;
     }
     REQUIRE(s.all_end());
-    MESSAGE(refused << " of 18 refused, " << s.orders_db.count("skald.saga WHERE status = 'completed'") << " completed");
+    MESSAGE(refused << " of 18 refused, " << s.orders_db.count("skald.saga WHERE status = 'completed'")
+                    << " completed");
     CHECK(s.orders_db.count("skald.saga WHERE status = 'compensated'") >= 6);
     REQUIRE(s.outboxes_empty());
     s.check_books(100001, 1000);
     CHECK(s.parked_in_all() == 0);
     // Those that were cancelled in vain say so.
-    for (auto const& row : s.orders_db.ask("SELECT s.key FROM skald.saga s JOIN skald.control c USING (scope, key) WHERE "
-                                           "s.status = 'completed'"))
+    for (auto const& row :
+         s.orders_db.ask("SELECT s.key FROM skald.saga s JOIN skald.control c USING (scope, key) WHERE "
+                         "s.status = 'completed'"))
         CHECK(s.at_home({"saga", "show", row.at(0)}).has("too late: arrange-shipping, the pivot, had completed"));
     s.close_in_order();
 }
@@ -155,7 +160,9 @@ TEST_CASE("skald saga pause, show, list and resume")
     CHECK(next["sagas"][0]["key"] == "second");
     CHECK(next["next"].is_null());
     CHECK(s.at_home({"saga", "list", "--status", "stuck", "--json"}).object()["sagas"].empty());
-    CHECK(s.at_home({"saga", "list", "--definition", "place-order", "--older-than", "1h", "--json"}).object()["sagas"].empty());
+    CHECK(s.at_home({"saga", "list", "--definition", "place-order", "--older-than", "1h", "--json"})
+              .object()["sagas"]
+              .empty());
     s.close_in_order();
 }
 
@@ -200,7 +207,8 @@ TEST_CASE("skald parked list, show and replay: once, whatever is replayed twice"
     CHECK(again.has("it was replayed or dropped already"));
     CHECK(s.ends("k", "completed"));
     CHECK(s.orders_db.ask("SELECT verb, key FROM skald.audit") == table{{"parked replay", "k"}});
-    CHECK(s.orders_db.value("SELECT status::text || attempts FROM skald.idempotency WHERE step = 'confirm-order'") == "completed1");
+    CHECK(s.orders_db.value("SELECT status::text || attempts FROM skald.idempotency WHERE step = 'confirm-order'") ==
+          "completed1");
     s.check_books(100001, 1000);
     s.close_in_order();
 }
@@ -287,8 +295,9 @@ TEST_CASE("skald parked drop asks for a reason, and for --yes where more than on
 {
     operated_shop s;
     s.open();
-    s.orders_db.ask("INSERT INTO skald.parked (reason, body, fingerprint) SELECT 'malformed', 'x', sha256(n::text::bytea) FROM "
-                    "generate_series(1, 3) n");
+    s.orders_db.ask(
+        "INSERT INTO skald.parked (reason, body, fingerprint) SELECT 'malformed', 'x', sha256(n::text::bytea) FROM "
+        "generate_series(1, 3) n");
     CHECK(s.at_home({"parked", "drop", "1"}).code == 2);
     CHECK(s.at_home({"parked", "drop", "1", "2", "--reason", "tests"}).code == 2);
     CHECK(s.orders_db.count("skald.parked") == 3);

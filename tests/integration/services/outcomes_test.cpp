@@ -55,8 +55,8 @@ TEST_CASE("a declined card cancels the order and moves no money")
     CHECK(s.shipping_db.count("skald.idempotency") == 0);
     CHECK(s.parked_in_all() == 0);
     CHECK(wait_until([&] {
-        return shop::steps(s.saga("k1")) ==
-               "create-order=completed/completed charge-payment=rejected arrange-shipping=pending confirm-order=pending ";
+        return shop::steps(s.saga("k1")) == "create-order=completed/completed charge-payment=rejected "
+                                            "arrange-shipping=pending confirm-order=pending ";
     }));
     CHECK(s.saga("k1")["reason"] == "insufficient funds");
     s.close_in_order();

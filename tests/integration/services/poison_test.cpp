@@ -69,7 +69,8 @@ TEST_CASE("every poison is parked once with a reason and acked, and the next goo
             m.set_id("poison " + std::to_string(names.size()));
             hands.send(m);
             names.push_back(name);
-            bool const parked = wait_until([&] { return database.count("skald.parked") > before; }, std::chrono::seconds{10});
+            bool const parked =
+                wait_until([&] { return database.count("skald.parked") > before; }, std::chrono::seconds{10});
             CHECK_MESSAGE(parked, std::string{service_names.at(i)}, " did not park: ", name);
             before = database.count("skald.parked");
             if (!s.services().at(i)->is_running()) FAIL(std::string{service_names.at(i)}, " died of: ", name);
@@ -108,9 +109,8 @@ TEST_CASE("a header that is delivered twice is ambiguous, and parked")
     auto m = genuine_charge(s, hands, "twice");
     m.add("x-idempotency-key", text_field("other:charge-payment"));
     auto const delivered = hands.as_delivered(m);
-    bool const ambiguous = std::ranges::count(delivered.headers, "x-idempotency-key", [](auto const& header) {
-                               return view(header.key);
-                           }) == 2;
+    bool const ambiguous = std::ranges::count(delivered.headers, "x-idempotency-key",
+                                              [](auto const& header) { return view(header.key); }) == 2;
     hands.send(m);
     auto const parked = [&] { return s.payments_db.count("skald.parked"); };
     auto const charged = [&] { return s.payments_db.count("charge"); };
@@ -201,14 +201,26 @@ TEST_CASE("progress that can't be taken in is parked, and true progress still ar
     REQUIRE(s.order("first").status == 202);
     REQUIRE(s.ends("first", "completed"));
     std::vector<std::string> const bodies{
-        "", "{", "{}", "null", "1", "[1]", "[[]]", "[{}]", R"([{"scope":"","key":"k"}])",
+        "",
+        "{",
+        "{}",
+        "null",
+        "1",
+        "[1]",
+        "[[]]",
+        "[{}]",
+        R"([{"scope":"","key":"k"}])",
         R"([{"scope":"","key":"k","step":"s","service":"x","status":"odd","attempts":1,"at":"now"}])",
         R"([{"scope":"","key":"k","step":"s","service":"x","status":"completed","attempts":1,"at":"never"}])",
         R"([{"scope":"","key":"k","step":"S","service":"x","status":"completed","attempts":1,"at":"now"}])",
-        R"([{"scope":"","key":"caf)" "\xc3\xa9" R"(","step":"s","service":"x","status":"completed","attempts":1,"at":"now"}])",
+        R"([{"scope":"","key":"caf)"
+        "\xc3\xa9"
+        R"(","step":"s","service":"x","status":"completed","attempts":1,"at":"now"}])",
         R"([{"scope":"","key":"k","step":"s","service":"x","status":"completed","attempts":9999999999,"at":"now"}])",
         R"([{"scope":"","key":"k","step":"s","service":"x","status":"completed","attempts":"many","at":"now"}])",
-        std::string(100'000, '['), "\xff", R"([{"scope":"\u0000"}])",
+        std::string(100'000, '['),
+        "\xff",
+        R"([{"scope":"\u0000"}])",
     };
     for (std::size_t i = 0; i < bodies.size(); ++i) {
         raw_message m;
@@ -218,7 +230,8 @@ TEST_CASE("progress that can't be taken in is parked, and true progress still ar
         m.body = bodies[i];
         hands.send(m);
         CHECK_MESSAGE(wait_until([&] { return s.orders_db.count("skald.parked") == static_cast<long>(i) + 1; },
-                                 std::chrono::seconds{10}), bodies[i].substr(0, 60));
+                                 std::chrono::seconds{10}),
+                      bodies[i].substr(0, 60));
     }
     CHECK(s.status("first") == "completed");
     REQUIRE(s.order("second", {.sku = "rare"}).status == 202);

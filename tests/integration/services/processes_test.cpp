@@ -13,15 +13,17 @@ std::jthread place(shop& s, std::string prefix, int count)
 {
     return std::jthread{[&s, prefix = std::move(prefix), count] {
         for (int i = 0; i < count; ++i)
-            (void)wait_until([&] {
-                try {
-                    return s.order(prefix + std::to_string(i), {.sku = i % 4 == 0 ? "rare" : "lamp", .cents = 10}).status ==
-                           202;
-                }
-                catch (std::exception const&) {
-                    return false;
-                }
-            }, 60s);
+            (void)wait_until(
+                [&] {
+                    try {
+                        return s.order(prefix + std::to_string(i), {.sku = i % 4 == 0 ? "rare" : "lamp", .cents = 10})
+                                   .status == 202;
+                    }
+                    catch (std::exception const&) {
+                        return false;
+                    }
+                },
+                60s);
     }};
 }
 

@@ -7,7 +7,8 @@ using namespace skald::test;
 namespace {
 
 /// Makes every insert into `name` run this PL/pgSQL.
-void sabotage(fresh_database& database, std::string const& name, std::string const& code, std::string const& when = "INSERT")
+void sabotage(fresh_database& database, std::string const& name, std::string const& code,
+              std::string const& when = "INSERT")
 {
     database.ask("CREATE FUNCTION sabotage() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN " + code +
                  "; RETURN NEW; END $f$; CREATE TRIGGER sabotage BEFORE " + when + " ON " + name +
@@ -68,7 +69,8 @@ TEST_CASE("a step that always fails is given up after its attempts: cancelled wh
 // must still not be tried for ever with nothing to be seen of it.
 TEST_CASE("a step that always fails with one SQLSTATE or another is bounded whatever the code")
 {
-    std::vector<std::string> const codes{"P0001", "0A000", "XX000", "25006", "40001", "40P01", "57014", "55P03", "2D000"};
+    std::vector<std::string> const codes{"P0001", "0A000", "XX000", "25006", "40001",
+                                         "40P01", "57014", "55P03", "2D000"};
     shop s;
     s.payments.set_variable("SKALD_LANES", "16");
     s.open();
@@ -78,15 +80,19 @@ TEST_CASE("a step that always fails with one SQLSTATE or another is bounded what
         REQUIRE(s.order(code, {.customer = code}).status == 202);
     }
     for (auto const& code : codes) {
-        bool const bounded = wait_until([&] {
-            return s.status(code) != "running" ||
-                   s.payments_db.count("skald.idempotency WHERE attempts >= 1 AND status <> 'completed' AND key = '" + code +
-                                       "'") == 1;
-        }, std::chrono::seconds{15});
+        bool const bounded = wait_until(
+            [&] {
+                return s.status(code) != "running" ||
+                       s.payments_db.count(
+                           "skald.idempotency WHERE attempts >= 1 AND status <> 'completed' AND key = '" + code +
+                           "'") == 1;
+            },
+            std::chrono::seconds{15});
         CHECK_MESSAGE(bounded, code, " is tried for ever, and nothing tells");
     }
     s.payments_db.ask("DROP FUNCTION sabotage() CASCADE");
-    CHECK(wait_until([&] { return s.orders_db.count("skald.saga WHERE status = 'running'") == 0; }, std::chrono::seconds{60}));
+    CHECK(wait_until([&] { return s.orders_db.count("skald.saga WHERE status = 'running'") == 0; },
+                     std::chrono::seconds{60}));
     CHECK(s.payments_db.ask("SELECT order_id, kind FROM charge GROUP BY 1, 2 HAVING count(*) > 1").empty());
 }
 
@@ -157,11 +163,12 @@ TEST_CASE("a saga whose data does not fit the step does not hang in silence as r
 {
     shop s;
     s.open();
-    s.orders_db.ask("SELECT skald.start('', 'sql', 'place-order', 1, '{\"id\":\"x\"}', 'forward 1/2 "
-                    "charge-payment@payments=compensatable arrange-shipping@shipping=pivot', sha256('x'), 'payments', "
-                    "'charge-payment', '{\"id\":\"x\"}', '{\"x-idempotency-key\":\"sql:charge-payment\",\"x-saga-scope\":\"\","
-                    "\"x-saga\":\"place-order\",\"x-saga-version\":\"1\",\"x-saga-itinerary\":\"forward 1/2 "
-                    "charge-payment@payments=compensatable arrange-shipping@shipping=pivot\"}')");
+    s.orders_db.ask(
+        "SELECT skald.start('', 'sql', 'place-order', 1, '{\"id\":\"x\"}', 'forward 1/2 "
+        "charge-payment@payments=compensatable arrange-shipping@shipping=pivot', sha256('x'), 'payments', "
+        "'charge-payment', '{\"id\":\"x\"}', '{\"x-idempotency-key\":\"sql:charge-payment\",\"x-saga-scope\":\"\","
+        "\"x-saga\":\"place-order\",\"x-saga-version\":\"1\",\"x-saga-itinerary\":\"forward 1/2 "
+        "charge-payment@payments=compensatable arrange-shipping@shipping=pivot\"}')");
     REQUIRE(wait_until([&] { return s.payments_db.count("skald.parked") == 1; }));
     CHECK_MESSAGE(s.ends("sql", "stuck", std::chrono::seconds{5}), s.saga("sql").dump());
     s.close_in_order();

@@ -72,8 +72,7 @@ private:
             return static_cast<compensatable_step<Data> const&>(step_);
         else if constexpr (std::is_base_of_v<pivot_step<Data>, Step>)
             return static_cast<pivot_step<Data> const&>(step_);
-        else
-            return static_cast<retriable_step<Data> const&>(step_);
+        else return static_cast<retriable_step<Data> const&>(step_);
     }
 
     Step const& step_;

@@ -26,7 +26,7 @@ struct outside_effect
 {
     std::string name;                                // as it is called where it differs
     std::function<std::vector<std::string>()> read;  // what was done since clear()
-    std::function<void()> clear;  // before each run
+    std::function<void()> clear;                     // before each run
 };
 
 /// What is compared, and how much is tried.
