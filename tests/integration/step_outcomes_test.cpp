@@ -3,6 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <string>
+
 using namespace std::chrono_literals;
 using skald::test::depot;
 using skald::test::note;
@@ -60,6 +63,46 @@ TEST_CASE("a step that throws is tried again, and only the run that succeeds has
     CHECK(d.effects() == "pack, weigh, load, sign");
     CHECK(d.record("weigh") == "completed|3|0");
     CHECK(d.saga_status("k") == "completed");
+}
+
+TEST_CASE("the home is told of each attempt that failed, with why, before the step is tried again")
+{
+    skald::test::world w{{"office", "depot"}};
+    auto const broken = [](skald::step_context&, parcel&) -> skald::outcome {
+        throw std::runtime_error{"the scales are broken"};
+    };
+    w.at("depot").host(skald::test::send, skald::test::steps::pack, skald::test::scripted{"pack", broken});
+    w.start(skald::test::send, parcel{"p", 7}, "k");
+    w.at("office").relay_due();
+    for (auto const* known : {"1", "2"}) {
+        REQUIRE(w.at("depot").settle_one());
+        w.at("depot").relay_due();
+        REQUIRE(w.at("office").settle_one());
+        CHECK(w.at("office").db.rows("SELECT step, service, status, attempts, error FROM skald.progress") ==
+              std::string{"pack|depot|retrying|"} + known + "|the scales are broken");
+    }
+    CHECK(w.saga_status("k") == "running");
+}
+
+TEST_CASE("the wait for the next attempt is drawn from a span that doubles with each, up to the policy's longest")
+{
+    depot d;
+    d.pack = [](skald::step_context&, parcel&) -> skald::outcome { throw std::runtime_error{"no box"}; };
+    d.at("depot").host_with(skald::test::send, skald::test::steps::pack, skald::test::scripted{"pack", d.pack},
+                            {40, 1s, 1000s});
+    d.start(skald::test::send, parcel{"p", 7}, "k");
+    double longest_of_first_two = 0, longest = 0;
+    for (int attempt = 1; attempt < 40; ++attempt) {
+        d.at("depot").relay_due();
+        REQUIRE(d.at("depot").settle_one());
+        auto const wait = std::stod(d.db().one("SELECT extract(epoch FROM due_at - created_at) FROM skald.outbox"));
+        if (attempt <= 2) longest_of_first_two = std::max(longest_of_first_two, wait);
+        longest = std::max(longest, wait);
+        d.at("depot").make_due();
+    }
+    CHECK(longest_of_first_two <= 2.0);
+    CHECK_MESSAGE(longest > 100.0, "thirty draws from up to 1,000 s");
+    CHECK(longest <= 1000.0);
 }
 
 TEST_CASE("every attempt has the same derived key and says its number in the message")
