@@ -9,7 +9,7 @@
 namespace sweep_bench {
 namespace {
 
-constexpr std::size_t orders = 0;  // in service_names
+using order_demo::orders;
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // exec_params: the one form that libpqxx 6 and 7 share

@@ -23,8 +23,8 @@ namespace {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 using services = std::vector<std::unique_ptr<order_demo::service_process>>;
+using order_demo::orders;
 
-constexpr std::size_t orders = 0;  // in service_names
 constexpr std::array<char const*, order_demo::service_count> program_names{"order_service", "payment_service",
                                                                            "shipping_service"};
 constexpr auto tick_length = 100ms;

@@ -133,3 +133,10 @@ TEST_CASE("a prepared statement is executed with its literals in order")
     CHECK(execute("claim", {}) == "EXECUTE claim;");
     CHECK(execute("claim", {literal("it's"), literal(std::int64_t{1}), "NULL"}) == "EXECUTE claim('it''s',1,NULL);");
 }
+
+TEST_CASE("no text is NULL, and an empty text is not")
+{
+    CHECK(literal_or_null({}) == "NULL");
+    CHECK(literal_or_null("") == "''");
+    CHECK(literal_or_null("it's") == "'it''s'");
+}

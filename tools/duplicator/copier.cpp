@@ -13,8 +13,6 @@ using rabbitmq::bytes;
 using rabbitmq::the_channel;
 using rabbitmq::view;
 
-constexpr std::chrono::milliseconds goodbye{500};
-
 [[noreturn]] void throw_missing(std::string const& queue)
 {
     throw queue_missing{
@@ -128,7 +126,7 @@ std::vector<captured_ptr> copier::take_unconfirmed()
 
 void copier::close() noexcept
 {
-    broker_.close(goodbye);
+    broker_.close();
 }
 
 }  // namespace skald::tools

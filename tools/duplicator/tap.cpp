@@ -18,8 +18,6 @@ using rabbitmq::view;
 
 constexpr std::int64_t messages_max = 100'000;
 constexpr std::int64_t bytes_max = 64 * 1024 * 1024;
-constexpr std::chrono::milliseconds goodbye{1'000};
-
 // No service's queue can have that name: theirs has no second dot.
 std::string new_queue_name()
 {
@@ -86,7 +84,7 @@ void tap::close()
 {
     amqp_queue_delete(broker_.raw(), the_channel, bytes(queue_), /*if_unused*/ 0, /*if_empty*/ 0);
     broker_.check_last("deleting the queue for what was sent to the services");
-    broker_.close(goodbye);
+    broker_.close();
 }
 
 }  // namespace skald::tools

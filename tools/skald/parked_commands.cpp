@@ -121,7 +121,7 @@ int drop(choice_of_parked const& what, output const& out)
     return counted.tell();
 }
 
-void add_list(CLI::App& parked, output& out, choice& chosen)
+void add_list_of_parked(CLI::App& parked, output& out, choice& chosen)
 {
     auto* const command = parked.add_subcommand("list", "what is parked, the oldest first");
     auto const filter = std::make_shared<admin::parked_filter>();
@@ -187,7 +187,7 @@ void add_parked_commands(CLI::App& app, output& out, choice& chosen)
     auto* const parked = app.add_subcommand(
         "parked", "deliveries that a service gave up on: DATABASE_URL is the database of that service");
     parked->require_subcommand(1);
-    add_list(*parked, out, chosen);
+    add_list_of_parked(*parked, out, chosen);
     add_show(*parked, out, chosen);
     add_parked_export(*parked, out, chosen);
     add_replay(*parked, out, chosen);

@@ -91,7 +91,7 @@ void add_identity(CLI::App& command, core::saga_id& id)
     command.add_option("--scope", id.scope, "the scope of the key, if it has one");
 }
 
-void add_list(CLI::App& saga, output& out, choice& chosen)
+void add_list_of_sagas(CLI::App& saga, output& out, choice& chosen)
 {
     auto* const command =
         saga.add_subcommand("list", "the sagas that were started here, those that have not ended first");
@@ -133,7 +133,7 @@ void add_saga_commands(CLI::App& app, output& out, choice& chosen)
 {
     auto* const saga = app.add_subcommand("saga", "sagas, at their home: DATABASE_URL is the one they were started in");
     saga->require_subcommand(1);
-    add_list(*saga, out, chosen);
+    add_list_of_sagas(*saga, out, chosen);
 
     auto* const show_command = saga->add_subcommand("show", "where a saga is, and why");
     auto const id = std::make_shared<core::saga_id>();

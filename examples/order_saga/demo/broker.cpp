@@ -17,7 +17,7 @@ namespace {
 
 constexpr amqp_channel_t channel = 1;
 constexpr timeval connect_timeout{10, 0};
-constexpr timeval answer_timeout{30, 0};
+constexpr timeval broker_timeout{30, 0};
 constexpr int frame_max = 131'072;
 
 amqp_bytes_t bytes(std::string_view text)
@@ -61,7 +61,7 @@ broker::broker(std::string url) : connection_{amqp_new_connection()}
     auto* const socket = get() != nullptr ? amqp_tcp_socket_new(get()) : nullptr;
     if (socket == nullptr) throw broker_error("no memory for a connection to RabbitMQ");
     timeval timeout = connect_timeout;
-    amqp_set_rpc_timeout(get(), &answer_timeout);
+    amqp_set_rpc_timeout(get(), &broker_timeout);
     check_status(amqp_socket_open_noblock(socket, where.host, where.port, &timeout), "connecting");
     // No heartbeats: rabbitmq-c serves them only inside its calls, and this server is on the same machine.
     check(amqp_login(get(), where.vhost, 0, frame_max, 0, AMQP_SASL_METHOD_PLAIN, where.user, where.password),

@@ -14,7 +14,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t orders = 0;  // in service_names
 constexpr std::array<char const*, service_count> program_names{"order_service", "payment_service", "shipping_service"};
 
 constexpr auto tick_length = 10ms;

@@ -8,7 +8,7 @@
 namespace order_demo {
 namespace {
 
-constexpr std::chrono::milliseconds look_again{10};
+constexpr std::chrono::milliseconds look_again_after{10};
 
 }  // namespace
 
@@ -41,7 +41,7 @@ finding end_in_order(std::vector<std::unique_ptr<service_process>> const& servic
     for (auto const& service : services) {
         auto how = service->ended();
         for (; !how && std::chrono::steady_clock::now() < until; how = service->ended())
-            interruptions.wait_for(look_again);
+            interruptions.wait_for(look_again_after);
         if (how != "exit code 0")
             offenders.push_back(fmt::format("{} service: {}", service->name(),
                                             how.value_or(fmt::format("still there after {} s", patience.count()))));

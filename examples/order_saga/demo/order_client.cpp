@@ -14,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
-constexpr milliseconds answer_timeout = 10s;
+constexpr milliseconds http_timeout = 10s;
 constexpr milliseconds ask_again_for = 120s;
 constexpr milliseconds first_pause = 20ms;
 constexpr milliseconds longest_pause = 1s;
@@ -45,7 +45,7 @@ std::string text_at(nlohmann::json const& object, char const* name)
 }  // namespace
 
 order_client::order_client(std::uint16_t port, std::uint64_t seed, load_counters& counters, std::stop_token const& stop)
-    : first_{port, answer_timeout}, second_{port, answer_timeout}, random_{seed}, counters_{counters}, stop_{stop}
+    : first_{port, http_timeout}, second_{port, http_timeout}, random_{seed}, counters_{counters}, stop_{stop}
 {}
 
 void order_client::place(planned_order const& order, order_record& record)

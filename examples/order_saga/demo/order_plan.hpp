@@ -25,6 +25,7 @@ Number pick(random_source& random, Number low, Number high)
 
 inline constexpr std::size_t service_count = 3;
 inline constexpr std::array<std::string_view, service_count> service_names{"orders", "payments", "shipping"};
+inline constexpr std::size_t orders = 0, payments = 1, shipping = 2;  // in service_names
 
 /// When a request is sent a second time.
 enum class again {

@@ -5,10 +5,6 @@
 namespace order_demo {
 namespace {
 
-constexpr std::size_t orders = 0;
-constexpr std::size_t payments = 1;
-constexpr std::size_t shipping = 2;
-
 // What each service's database must have before the demonstration can use it.
 constexpr std::array<char const*, service_count> tables_needed{
     "SELECT to_regclass('skald.saga') IS NOT NULL AND to_regclass('customer_order') IS NOT NULL",

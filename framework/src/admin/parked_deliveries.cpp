@@ -17,11 +17,7 @@ namespace {
 using nlohmann::json;
 using postgres::execute;
 using postgres::literal;
-
-std::string or_null(std::optional<std::string> const& text)
-{
-    return text ? literal(*text) : "NULL";
-}
+using postgres::literal_or_null;
 
 json common(pqxx::row const& row)
 {
@@ -68,9 +64,9 @@ std::optional<std::string> refusal(pqxx::result const& rows)
 
 json list_parked(postgres::connection& c, parked_filter const& filter)
 {
-    auto const rows = c.run(
-        execute("list_parked", {or_null(filter.reason), or_null(filter.scope), or_null(filter.key),
-                                or_null(filter.step), literal(filter.after), literal(std::int64_t{filter.limit} + 1)}));
+    auto const rows = c.run(execute("list_parked", {literal_or_null(filter.reason), literal_or_null(filter.scope),
+                                                    literal_or_null(filter.key), literal_or_null(filter.step),
+                                                    literal(filter.after), literal(std::int64_t{filter.limit} + 1)}));
     json page{{"parked", json::array()}, {"next", nullptr}};
     for (auto const& row : rows) {
         if (page["parked"].size() == static_cast<std::size_t>(filter.limit)) {

@@ -14,11 +14,7 @@ namespace skald::admin {
 namespace {
 
 using nlohmann::json;
-
-std::string or_null(std::optional<std::string> const& text)
-{
-    return text ? postgres::literal(*text) : "NULL";
-}
+using postgres::literal_or_null;
 
 // The place of a row in the order of the list, as opaque text that no shell has to quote.
 std::string place_of(json const& saga)
@@ -56,9 +52,10 @@ json list_sagas(postgres::connection& c, saga_filter const& filter)
 {
     auto const place = read_place(filter.after);
     auto const rows = c.run(postgres::execute(
-        "list_sagas", {or_null(filter.status), or_null(filter.definition), or_null(filter.scope),
-                       filter.older_than ? postgres::literal(std::int64_t{filter.older_than->count()}) : "NULL",
-                       postgres::literal(std::int64_t{filter.limit} + 1), place[0], place[1], place[2], place[3]}));
+        "list_sagas",
+        {literal_or_null(filter.status), literal_or_null(filter.definition), literal_or_null(filter.scope),
+         filter.older_than ? postgres::literal(std::int64_t{filter.older_than->count()}) : "NULL",
+         postgres::literal(std::int64_t{filter.limit} + 1), place[0], place[1], place[2], place[3]}));
 
     json page{{"sagas", json::array()}, {"next", nullptr}};
     for (auto const& row : rows) {

@@ -15,7 +15,7 @@ constexpr refusal head_too_large{431, "The header is too large."};
 constexpr refusal too_many_fields{431, "The header has too many fields."};
 constexpr refusal bad_request_line{400, "The request line is malformed."};
 constexpr refusal bad_version{505, "Only HTTP/1.1 and HTTP/1.0 are spoken here."};
-constexpr refusal bad_target{400, "The request target holds bytes that must be escaped."};
+constexpr refusal unescaped_target{400, "The request target holds bytes that must be escaped."};
 constexpr refusal folded_line{400, "Header lines must not be folded."};
 constexpr refusal bad_field_name{400, "A header's name is malformed."};
 constexpr refusal bad_field_value{400, "A header's value holds a control byte."};
@@ -53,7 +53,7 @@ std::optional<refusal> parse_request_line(std::string_view line, request_head& h
     if (minor == -1) return bad_version;
     // Bytes above ASCII are refused too: an escape says which they are, and no proxy rewrites it.
     for (char const c : target)
-        if (is_control(c) || c == ' ' || static_cast<unsigned char>(c) > 0x7f) return bad_target;
+        if (is_control(c) || c == ' ' || static_cast<unsigned char>(c) > 0x7f) return unescaped_target;
     if (target.empty()) return bad_request_line;
 
     head.method = method;

@@ -27,6 +27,8 @@ struct refusal
     std::string_view detail;  // a sentence for the client; static text
 };
 
+inline constexpr refusal body_too_large{413, "The body is too large."};
+
 struct request_head
 {
     std::string method;

@@ -10,7 +10,6 @@ namespace {
 
 constexpr refusal duplicate_length{400, "Content-Length must be given once."};
 constexpr refusal bad_length{400, "Content-Length must be a decimal number."};
-constexpr refusal body_too_large{413, "The body is too large."};
 constexpr refusal coding_on_http10{400, "HTTP/1.0 has no Transfer-Encoding."};
 constexpr refusal coding_and_length{400, "Transfer-Encoding and Content-Length exclude each other."};
 constexpr refusal bad_coding{400, "The only Transfer-Encoding known here is chunked."};

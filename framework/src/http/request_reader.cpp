@@ -18,7 +18,6 @@ namespace beast = boost::beast;
 
 constexpr refusal malformed_head{400, "The request is malformed."};
 constexpr refusal malformed_body{400, "The body's chunks are malformed."};
-constexpr refusal body_too_large{413, "The body is too large."};
 constexpr refusal framing_too_large{400, "The framing of the body's chunks is too large."};
 
 // No chunked body that isn't whole lacks fewer bytes than its last chunk, "0\r\n\r\n". Beast 1.81 relies on it: given

@@ -44,6 +44,11 @@ std::string literal(std::int64_t number)
     return std::to_string(number);
 }
 
+std::string literal_or_null(std::optional<std::string> const& text)
+{
+    return text ? literal(*text) : "NULL";
+}
+
 std::string bytes_literal(std::string_view bytes)
 {
     return "'\\x" + core::to_hex(bytes) + "'";

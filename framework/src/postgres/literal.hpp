@@ -21,6 +21,9 @@ std::string literal(std::string_view text);
 
 std::string literal(std::int64_t number);
 
+/// `NULL` where there is nothing.
+std::string literal_or_null(std::optional<std::string> const& text);
+
 /// `'\x00ff'`, a bytea.
 std::string bytes_literal(std::string_view bytes);
 

@@ -57,7 +57,7 @@ public:
     void close_unread() noexcept;
 
     /// Says goodbye within about `patience`. A connection that is destroyed without is cut.
-    void close(std::chrono::milliseconds patience) noexcept;
+    void close(std::chrono::milliseconds patience = std::chrono::seconds{1}) noexcept;
 
     /// Throws if a library function returned an error.
     void check(int status, char const* doing) const;

@@ -10,8 +10,6 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds goodbye{1'000};
-
 // Of a quorum queue's acks the broker's channel has 32 under way at most. It keeps the others to itself until some of
 // those are done, and forgets them if the channel is closed meanwhile. Measured on 3.10: in one of three closes right
 // after 100 acks, some came again. So after many acks we stay a moment.
@@ -181,7 +179,7 @@ void consumer_session::close() noexcept
 {
     try {
         if (recent_acks_ > acks_under_way_max && clock::now() - recent_since_ < 2 * acks_settle) linger();
-        broker_.close(goodbye);
+        broker_.close();
     }
     catch (connection_lost const&) {
         // Then there is nothing left to close.

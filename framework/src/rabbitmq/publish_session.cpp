@@ -7,11 +7,7 @@
 #include <charconv>
 
 namespace skald::rabbitmq {
-namespace {
-
-constexpr std::chrono::milliseconds goodbye{500};
-
-}  // namespace
+namespace {}  // namespace
 
 publish_session::publish_session(connection_settings const& settings, sockets::socket_breaker& breaker)
     : broker_{settings, breaker}
@@ -92,7 +88,7 @@ void publish_session::handle_return(content const& returned)
 
 void publish_session::close() noexcept
 {
-    broker_.close(goodbye);
+    broker_.close();
 }
 
 }  // namespace skald::rabbitmq
