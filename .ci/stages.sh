@@ -2,12 +2,14 @@
 # What CI does: the stages in their order, a sentence about each, and the command of each.
 # shellcheck disable=SC2034 # read by .ci/run
 
-stages=(setup layers reference asan tsan crash integration install long storm cluster demo fuzz)
+stages=(setup format layers reference tidy asan tsan crash integration install long storm cluster demo fuzz)
 
 declare -A about=(
   [setup]='the packages, once for all that follows'
+  [format]='all C++ is as .clang-format says'
   [layers]='from any file one can only look down, and the other rules that are checked by reading'
   [reference]='Doxygen reads the public headers without a warning'
+  [tidy]='clang-tidy finds nothing in the framework, the tools, the example and bench/'
   [asan]='unit and conformance tests under AddressSanitizer and UBSan'
   [tsan]='unit and conformance tests under ThreadSanitizer'
   [crash]='services killed, stopped and cut off at every failpoint; and every mutant dies'
@@ -21,8 +23,10 @@ declare -A about=(
 )
 
 stage_setup() { scripts/setup.sh --dev; }
+stage_format() { scripts/format.sh --check; }
 stage_layers() { configure && ctest --test-dir build --output-on-failure --label-regex layers; }
 stage_reference() { configure && cmake --build --preset default --target reference; }
+stage_tidy() { scripts/tidy.sh; }
 stage_asan() { scripts/test.sh asan; }
 stage_tsan() { scripts/test.sh tsan; }
 stage_crash() { scripts/test.sh crash; }

@@ -98,7 +98,7 @@ make_cluster() {
   }
   # fsync and synchronous_commit stay on: the tests kill this server.
   cat >>"$home/data.new/postgresql.conf" <<'CONF'
-max_connections = 200
+max_connections = 400
 shared_buffers = 128MB
 max_wal_size = 2GB
 track_commit_timestamp = on
