@@ -35,9 +35,9 @@ struct batching
 {
     std::size_t max{64};   // at most the worker's own (SKALD_BATCH_MAX); 1: each delivery in a transaction of its own
     std::size_t lanes{0};  // of this process that run the step, forward or back, at a time; 0: all that there are
-    std::size_t prefetch{
-        0};  // so many more deliveries than SKALD_PREFETCH may be out, on this step's account: room for
-             // those of a slow one, so that its neighbours' still come. 10'000 at most
+    /// So many more deliveries than SKALD_PREFETCH may be out, on this step's account: room for those of a slow one, so that
+    /// its neighbours' still come. 10'000 at most.
+    std::size_t prefetch{0};
 };
 
 /// What execute_batch() returns.

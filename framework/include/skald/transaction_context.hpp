@@ -63,20 +63,10 @@ public:
     /// `text` should be a constant; values belong into `args`.
     /// Throws: what pqxx throws. Let it pass: Skald classifies it and retries the step.
     template <class... Args>
-    pqxx::result sql(std::string_view text, Args const&... args)
-    {
-        auto const& name = unit_.prepared(text);
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // libpqxx 7.10 prefers exec(prepped); 6.4 has only this
-        return unit_.tx().exec_prepared(name, detail::as_parameter(args)...);
-#pragma GCC diagnostic pop
-    }
+    pqxx::result sql(std::string_view text, Args const&... args);
 
     /// The transaction itself, for what sql() has no form for. It can't be committed through this object.
-    pqxx::transaction_base& tx()
-    {
-        return unit_.tx();
-    }
+    pqxx::transaction_base& tx() { return unit_.tx(); }
 
     /// Sends a message of yours when this transaction commits, at least once. `destination` is a routing key that a queue
     /// of yours is bound with to the exchange `skald`; not a Skald service's, which runs steps and parks everything else.
@@ -91,31 +81,33 @@ public:
     }
 
     /// The tenant, user or organisation that the key belongs to; '' if unused.
-    std::string const& scope() const
-    {
-        return scope_;
-    }
+    std::string const& scope() const { return scope_; }
 
     /// What publish() was given, for Skald.
-    std::vector<detail::published_message> const& published() const
-    {
-        return published_;
-    }
+    std::vector<detail::published_message> const& published() const { return published_; }
 
 protected:
     /// Its two kinds alone are made, by Skald.
     transaction_context(detail::unit_of_work& unit, std::string scope) : unit_{unit}, scope_{std::move(scope)} {}
     ~transaction_context() = default;
 
-    detail::unit_of_work& unit()
-    {
-        return unit_;
-    }  // for a context within this one's transaction
+    /// For a context within this one's transaction.
+    detail::unit_of_work& unit() { return unit_; }
 
 private:
     detail::unit_of_work& unit_;
     std::string scope_;
     std::vector<detail::published_message> published_;
 };
+
+template <class... Args>
+pqxx::result transaction_context::sql(std::string_view text, Args const&... args)
+{
+    auto const& name = unit_.prepared(text);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // libpqxx 7.10 prefers exec(prepped); 6.4 has only this
+    return unit_.tx().exec_prepared(name, detail::as_parameter(args)...);
+#pragma GCC diagnostic pop
+}
 
 }  // namespace skald
