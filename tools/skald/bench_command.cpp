@@ -20,6 +20,7 @@ namespace {
     auto const program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "skald-bench";
     words.insert(words.begin(), program.string());
     std::vector<char*> pointers;
+    pointers.reserve(words.size() + 1);
     for (auto& word : words) pointers.push_back(word.data());
     pointers.push_back(nullptr);
     ::execv(program.c_str(), pointers.data());

@@ -90,18 +90,20 @@ void examine_clock(pqxx::connection& c, findings& found)
 void examine_pooler(pqxx::connection& c, std::string const& conninfo, findings& found)
 try {
     auto const between = postgres::find_pooling(c, conninfo);
-    if (between == postgres::pooling::transactions)
+    if (between == postgres::pooling::transactions) {
         found.push_back(
             {"pooler", health::problem,
              "a pooler in transaction mode stands before the database: what Skald sets, prepares and locks on a "
              "session is lost; its workers refuse to start",
              "connect to the server itself, or let the pooler work by session (pgbouncer: pool_mode = session)"});
-    else
+    }
+    else {
         add(found, "pooler", between == postgres::pooling::none, health::warning,
             between == postgres::pooling::none
                 ? "connected to the server itself"
                 : "a pooler stands before the database, in session mode as far as can be seen",
             "see that it keeps pooling by session, with a pool of lanes + HTTP lanes + 2 for each process");
+    }
 }
 catch (pqxx::broken_connection const& error) {
     found.push_back({"pooler", health::problem, error.what(),

@@ -46,11 +46,12 @@ int show(std::int64_t id, output const& out)
     auto c = connect();
     auto const p = admin::show_parked(c, id);
     if (!p) return out.refuse(fmt::format("there is no parked delivery {} here", id));
-    auto text = fmt::format(
-        "parked delivery {} ({}) at {}\nsaga {}{}, step {}, attempts {}\nerror: {}\n{}\n\n", id,
-        p->at("reason").get<std::string>(), p->at("parked_at").get<std::string>(), p->at("key").get<std::string>(),
-        p->at("scope") == "" ? "" : " of scope " + p->at("scope").get<std::string>(), p->at("step").get<std::string>(),
-        p->at("attempts").get<int>(), p->at("error").get<std::string>(), p->at("advice").get<std::string>());
+    auto const scope = p->at("scope").get<std::string>();
+    auto text = fmt::format("parked delivery {} ({}) at {}\nsaga {}{}, step {}, attempts {}\nerror: {}\n{}\n\n", id,
+                            p->at("reason").get<std::string>(), p->at("parked_at").get<std::string>(),
+                            p->at("key").get<std::string>(), scope.empty() ? "" : " of scope " + scope,
+                            p->at("step").get<std::string>(), p->at("attempts").get<int>(),
+                            p->at("error").get<std::string>(), p->at("advice").get<std::string>());
     for (auto const& [name, value] : p->at("headers").items())
         text += fmt::format("{}: {}\n", name, value.is_string() ? value.get<std::string>() : value.dump());
     text += '\n' + (p->contains("body") ? p->at("body").get<std::string>() : p->at("body_hex").get<std::string>());
