@@ -170,6 +170,17 @@ TEST_CASE("a message in the outbox holds the records of its saga back, under wha
     CHECK(s.purge("orders") == "1|0|0|0");
 }
 
+TEST_CASE("a message that is due before the outbox is taken to begin holds the records of its saga back all the same")
+{
+    old_shop s;
+    s.run_orders(1, 31);
+    auto const& db = s.at("orders").db;
+    db.run("SELECT skald.enqueue('x', 'x', 'x', '', aggregateid => '1')");
+    CHECK(db.one("SELECT asked FROM skald.purge('30 days', 10, 'infinity')") == "0");
+    db.run("DELETE FROM skald.outbox");
+    CHECK(db.one("SELECT asked FROM skald.purge('30 days', 10, 'infinity')") == "1");
+}
+
 TEST_CASE("a record that may still be claimed holds its saga back")
 {
     old_shop s;

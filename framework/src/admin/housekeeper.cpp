@@ -32,11 +32,12 @@ purged& purged::operator+=(purged const& more)
     return *this;
 }
 
-purged purge_batch(postgres::connection& c, int retention_days, int batch_max)
+purged purge_batch(postgres::connection& c, int retention_days, int batch_max, std::string const& outbox_from)
 {
     SKALD_MUTANT("retention_too_short", retention_days = 1);
     auto const rows = c.run("BEGIN;" + postgres::execute("purge", {postgres::literal(std::int64_t{retention_days}),
-                                                                   postgres::literal(std::int64_t{batch_max})}));
+                                                                   postgres::literal(std::int64_t{batch_max}),
+                                                                   postgres::literal(outbox_from)}));
     auto const& row = rows[0];
     purged const done{row[0].as<std::int64_t>(), row[1].as<std::int64_t>(), row[2].as<std::int64_t>(),
                       row[3].as<std::int64_t>(), row[4].as<std::int64_t>(), row[5].as<bool>()};
@@ -119,7 +120,8 @@ void housekeeper::tell_backlog(bool over)
 void housekeeper::sweep_one_batch()
 {
     auto const began = clock::now();
-    auto const done = purge_batch(*connection_, options_.retention_days, options_.batch_max);
+    mark_.raise(*connection_, began);  // also where nothing is measured
+    auto const done = purge_batch(*connection_, options_.retention_days, options_.batch_max, mark_.mark());
     swept_ += done;
     if (!done.did_something()) return end_sweep();
     auto const took = std::chrono::duration_cast<std::chrono::milliseconds>(clock::now() - began);

@@ -15,10 +15,11 @@
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <string>
 
 namespace skald::admin {
 
-/// What one batch of a purge did; see skald.purge() in sql/migrations/0007_retention.sql.
+/// What one batch of a purge did; see skald.purge() in sql/migrations/0010_dead_rows.sql.
 struct purged
 {
     std::int64_t asked{};      // sagas whose services were asked to forget them
@@ -33,8 +34,10 @@ struct purged
 };
 
 /// One batch of each kind, in a transaction of its own. Throws what pqxx throws; `c` may then have that transaction open,
-/// and is only good for being closed.
-purged purge_batch(postgres::connection& c, int retention_days, int batch_max);
+/// and is only good for being closed. `outbox_from`: a time before which the outbox is known to be empty, as PostgreSQL writes
+/// it (postgres::low_water); what waits is counted from there, and not over the dead rows before it.
+purged purge_batch(postgres::connection& c, int retention_days, int batch_max,
+                   std::string const& outbox_from = "-infinity");
 
 struct housekeeping_options
 {
