@@ -65,6 +65,3 @@ INSERT INTO skald.outbox
 SELECT aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination,
        clock_timestamp() + delay_ms * interval '1 millisecond', attempts + 1, new_error, created_at
   FROM gone
-
--- name: backlog
-SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - min(created_at)), 0)::bigint FROM skald.outbox
