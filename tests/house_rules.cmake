@@ -1,5 +1,5 @@
-# What a reviewer would have to remember: no test sleeps where it could wait for something, and a file that has grown beyond
-# 400 lines is split.
+# What a reviewer would have to remember: no test sleeps where it could wait for something, a file that has grown beyond
+# 400 lines is split, and a comment is no wider than the code, whose width clang-format holds.
 #
 #     cmake -DROOT=<checkout> -P tests/house_rules.cmake          every offence is printed, and it fails
 #     cmake -DSELF_TEST=<empty folder> -P tests/house_rules.cmake     shows on made-up trees that it can fail
@@ -7,6 +7,9 @@ cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/rule_trees.cmake)
 
 set(lines_max 400)
+set(columns_max 120)
+math(EXPR too_wide "${columns_max} + 1")
+string(REPEAT "." ${too_wide} too_wide)
 
 # Sleeps in tests/, by file: a ratchet. May go down, not up. A test waits with skald/testing/wait_until.hpp, which ends as soon
 # as what it waits for is true; a sleep is too short on a busy machine and too long on any other. Why each of these is there is
@@ -49,6 +52,16 @@ function(check_length root file)
     endif()
 endfunction()
 
+# .clang-format leaves the lines of comments as they are.
+function(check_comments root file)
+    file(STRINGS ${root}/${file} wide REGEX "^${too_wide}")
+    list(FILTER wide INCLUDE REGEX "^ *//")
+    if(wide)
+        list(GET wide 0 first)
+        offence(${file} "a comment goes beyond column ${columns_max}: ${first}")
+    endif()
+endfunction()
+
 function(check_tree root)
     file(GLOB_RECURSE tests RELATIVE ${root}/tests ${root}/tests/*.cpp ${root}/tests/*.hpp)
     foreach(file IN LISTS tests)
@@ -67,6 +80,9 @@ function(check_tree root)
     endif()
     foreach(file IN LISTS files)
         check_length(${root} ${file})
+        if(file MATCHES "\\.[ch]pp$")
+            check_comments(${root} ${file})
+        endif()
     endforeach()
     message(STATUS "${count} files looked at")
 endfunction()
@@ -86,6 +102,10 @@ function(self_test folder)
     tree(framework/src/core/a.cpp "${text}" "")
     tree(framework/src/core/a.cpp "${text}\n" "framework/src/core/a.cpp")
     tree(sql/queries/a.sql "${text}\n" "401 lines")
+    string(REPEAT "x" 117 text)
+    tree(framework/src/core/a.cpp "// ${text}\n" "")
+    tree(framework/src/core/a.cpp "    /// ${text}\n" "framework/src/core/a.cpp")
+    tree(framework/src/core/a.cpp "auto a = \"${text}\";\n" "")
     tree(README.md "" "nothing to look at")
     end_trees()
 endfunction()

@@ -1,5 +1,5 @@
-// skald-bench-floor: one of the three services, written by hand over libpq and rabbitmq-c, without a line of Skald's. What
-// its figures are for is in bench/README.md, "The floor".
+// skald-bench-floor: one of the three services, written by hand over libpq and rabbitmq-c, without a line of Skald's.
+// What its figures are for is in bench/README.md, "The floor".
 #include "lane.hpp"
 
 #include <CLI/CLI.hpp>

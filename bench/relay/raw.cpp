@@ -46,7 +46,8 @@ std::uint64_t raw_connection::read_confirm()
     }
 }
 
-// In order as the broker confirms them is close enough for a rate: single confirms are counted, `multiple` sets the count.
+// In order as the broker confirms them is close enough for a rate: single confirms are counted,
+// `multiple` sets the count.
 void raw_connection::publish(std::string const& service, std::size_t count, std::size_t window, std::string const& body)
 {
     amqp_confirm_select(state_.get(), 1);

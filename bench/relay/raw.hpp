@@ -1,4 +1,5 @@
-// A connection by hand, over rabbitmq-c and nothing of Skald's: what there is to compare with, and what empties the queue.
+// A connection by hand, over rabbitmq-c and nothing of Skald's: what there is to compare with,
+// and what empties the queue.
 #pragma once
 
 #include "rabbitmq/amqp.hpp"

@@ -1,4 +1,5 @@
-// skald-bench-service: one of the three services, by the shipped worker. Its settings are a worker's, with their defaults.
+// skald-bench-service: one of the three services, by the shipped worker. Its settings are a
+// worker's, with their defaults.
 #include "bench_shop_tables.hpp"
 #include "shop.hpp"
 

@@ -1,7 +1,7 @@
 // The saga that is measured: three services, and one business statement for each step.
 //
-// An order says by its customer what is to become of it: `hot` pays from a wallet, which is one row for all of them, and
-// `broke` is rejected. The others get a row of their own.
+// An order says by its customer what is to become of it: `hot` pays from a wallet, which is one row for all of them,
+// and `broke` is rejected. The others get a row of their own.
 #pragma once
 
 #include <skald/skald.hpp>

@@ -1,5 +1,5 @@
-// sweep_bench: does the retention's sweep disturb a running load? bench/README.md says how it is measured; bench/sweep.sh
-// starts what this needs.
+// sweep_bench: does the retention's sweep disturb a running load? bench/README.md says how it is measured;
+// bench/sweep.sh starts what this needs.
 #include "figures.hpp"
 #include "phase.hpp"
 #include "sweep_bench_sql.hpp"

@@ -1,5 +1,5 @@
-// One phase: three services, a constant rate of orders, and perhaps a sweep; until all sagas have ended and all old ones
-// are gone.
+// One phase: three services, a constant rate of orders, and perhaps a sweep; until all sagas have ended
+// and all old ones are gone.
 #pragma once
 
 #include "figures.hpp"
@@ -29,7 +29,8 @@ struct settings
     order_demo::options shop;  // the databases and the broker
 };
 
-/// Fills wallets and shelves with what `plan` has, if anything. Runs all its orders, with `old` sagas to sweep away meanwhile, or, for 0, with the sweep off.
+/// Fills wallets and shelves with what `plan` has, if anything. Runs all its orders, with `old` sagas to sweep away
+/// meanwhile, or, for 0, with the sweep off.
 /// Throws std::runtime_error where anything went otherwise than planned, pqxx's exceptions, order_demo::interrupted.
 phase_figures run_phase(settings const& chosen, order_demo::signals const& interruptions,
                         order_demo::shop_databases& databases, order_demo::order_plan const& plan, std::string name,

@@ -1,4 +1,5 @@
-// What the bench needs of the broker besides: its version, a way to deliver everything twice, a queue that keeps nothing.
+// What the bench needs of the broker besides: its version, a way to deliver everything twice, a
+// queue that keeps nothing.
 #pragma once
 
 #include <cstdint>
@@ -48,9 +49,9 @@ private:
     std::unique_ptr<amqp_connection_state_t_, closes> connection_;
 };
 
-/// As long as it lives, the broker delivers the messages of sagas of the scope `again` once more, half a second later, when
-/// the first has been settled. No client takes part: a copy of each goes to a queue in which it expires at once, and from
-/// there, as a dead letter, to the service's queue.
+/// As long as it lives, the broker delivers the messages of sagas of the scope `again` once more, half a second later,
+/// when the first has been settled. No client takes part: a copy of each goes to a queue in which it expires at once,
+/// and from there, as a dead letter, to the service's queue.
 class every_message_again
 {
 public:

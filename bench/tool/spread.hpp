@@ -16,9 +16,9 @@ struct spread
 
 spread spread_of(std::vector<double> milliseconds);
 
-/// When requests are due at a constant rate, whatever became of those before. Latency is counted from then and not from when
-/// the request was sent: a client that waits for a stalled server sends the next ones late, and leaving that out would charge
-/// the stall to one request instead of to all that had to wait (coordinated omission).
+/// When requests are due at a constant rate, whatever became of those before. Latency is counted from then and not from
+/// when the request was sent: a client that waits for a stalled server sends the next ones late, and leaving that out
+/// would charge the stall to one request instead of to all that had to wait (coordinated omission).
 template <class Clock>
 class open_loop
 {

@@ -34,8 +34,8 @@ pqxx::result ask(pqxx::connection& c, std::string_view statement, Values const&.
 class world
 {
 public:
-    /// Drops and makes the databases skald_bench_orders, _payments and _shipping on the server of `admin_url`. `tcp`: as the
-    /// URL says; else over the server's unix socket. Throws std::runtime_error with what to do.
+    /// Drops and makes the databases skald_bench_orders, _payments and _shipping on the server of `admin_url`. `tcp`:
+    /// as the URL says; else over the server's unix socket. Throws std::runtime_error with what to do.
     world(std::string const& admin_url, bool tcp);
     ~world();
     world(world const&) = delete;
@@ -59,8 +59,8 @@ public:
     /// All three, as an array for SQL.
     std::string database_names() const;
 
-    /// Ends the bench's own connections, and waits until all others have ended: backends hand in what they counted when they
-    /// end, and up to a second late before.
+    /// Ends the bench's own connections, and waits until all others have ended: backends hand in what they counted when
+    /// they end, and up to a second late before.
     void disconnect_all();
 
 private:

@@ -16,7 +16,8 @@ class charge_payment final : public skald::compensatable_step<order>, public ska
         return skald::done();
     }
 
-    // A whole batch in one statement. Where the wallets do not cover all of it each order is charged by itself, and hears so.
+    // A whole batch in one statement. Where the wallets do not cover all of it each order is
+    // charged by itself, and hears so.
     skald::batch_outcome execute_batch(skald::batch<order>& all) const override
     {
         auto wanted = nlohmann::json::array();

@@ -1,4 +1,5 @@
-// `skald bench` whole, with few sagas: framework and floor leave the same rows, and the report adds up. No time is looked at.
+// `skald bench` whole, with few sagas: framework and floor leave the same rows, and the report adds
+// up. No time is looked at.
 #include "fleet.hpp"
 #include "load.hpp"
 #include "support/required.hpp"
@@ -84,7 +85,8 @@ int inserted(json const& phase, char const* table)
     return phase.at("server").at("rows").at(table).at("inserted");
 }
 
-// What one saga leaves: the request's record and three steps', an order, a charge and a shipment, and two steps' progress.
+// What one saga leaves: the request's record and three steps', an order, a charge and a
+// shipment, and two steps' progress.
 void check_rows(json const& phase)
 {
     CHECK(phase.at("sagas") == sagas);

@@ -54,8 +54,9 @@ TEST_CASE("requests are due at a constant rate, without an error that adds up")
     CHECK(loop.due(300 * 3'600) == clock::time_point{10s + 1h});
 }
 
-// A client that waits for each answer, 100 requests a second, and a server that needs 1 ms, but once 1 s. What was sent late
-// because of that is charged to the server; from when each was sent, one request in a thousand would have seen anything.
+// A client that waits for each answer, 100 requests a second, and a server that needs 1 ms, but once 1 s. What
+// was sent late because of that is charged to the server; from when each was sent, one request in a thousand
+// would have seen anything.
 TEST_CASE("a stall is charged to everybody who had to wait")
 {
     using clock = std::chrono::steady_clock;

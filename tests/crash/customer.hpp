@@ -1,4 +1,5 @@
-// A client that does as it is told to: it sends its order until it has an answer, with one key, and remembers what it heard.
+// A client that does as it is told to: it sends its order until it has an answer, with one key,
+// and remembers what it heard.
 #pragma once
 
 #include <atomic>

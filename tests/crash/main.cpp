@@ -1,5 +1,5 @@
-// The crash matrix: every failpoint, every way, every action. Needs a build with failpoints, and a stack of its own; `usage`
-// says how it is called.
+// The crash matrix: every failpoint, every way, every action. Needs a build with failpoints, and a stack of its own;
+// `usage` says how it is called.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -111,8 +111,8 @@ private:
         judge_all(shop);
     }
 
-    // A message goes from memory or by the relay, as the connections are that an earlier fault may have cut: a fault that
-    // met the other way is tried again.
+    // A message goes from memory or by the relay, as the connections are that an earlier fault may have cut: a fault
+    // that met the other way is tried again.
     static result try_until_it_strikes(shop_world& shop, plan const& what, int& number)
     {
         for (int tries = 1;; ++tries) {

@@ -41,7 +41,8 @@ void run::give(std::string const& order)
     operate(orders, {"saga", order, key_, "--reason", "the matrix says so"});
 }
 
-/// Whether every claim of the charge from now on meets the order: it is taken, and no claim is under way that began before.
+/// Whether every claim of the charge from now on meets the order: it is taken, and no claim is
+/// under way that began before.
 bool run::has_met(std::string const& order)
 {
     if (value(payments, "SELECT count(*) FROM skald.control WHERE key = " + sql_text(key_) +

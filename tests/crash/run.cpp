@@ -131,8 +131,8 @@ bool run::is_ended()
         if (status != "completed" && status != "compensated" && status != one.goes->ends) return false;
     }
     if (goes_.besides == disturbance::overtaken) {
-        // The compensation and the charge are two acks; of the last, one of the two lines may be missing after a kill. The
-        // compensation that is delivered again may come with the charge, as one batch: then they are one ack.
+        // The compensation and the charge are two acks; of the last, one of the two lines may be missing after a kill.
+        // The compensation that is delivered again may come with the charge, as one batch: then they are one ack.
         auto hits = shop_.arms(payments).hits();
         return was_disturbed_ && hits["step.acked"] + 2 * hits["batch.acked"] + hits["consumer.acked"] >= 3;
     }

@@ -217,8 +217,8 @@ void shop_world::look_after(std::size_t i)
     }
 }
 
-// What is stopped still has its connections, its deliveries and its locks; the work goes on elsewhere meanwhile, and when
-// it wakes up it must not do it again.
+// What is stopped still has its connections, its deliveries and its locks; the work goes on elsewhere meanwhile, and
+// when it wakes up it must not do it again.
 void shop_world::start_standin(std::size_t i)
 {
     if (!standins_[i]->is_running()) standins_[i]->start();

@@ -75,8 +75,8 @@ public:
     void arm(std::size_t place, std::string const& program);
     armament& arms(std::size_t place) { return *arms_[place]; }
 
-    /// Runs `skald` in a service's database, with the faults that the operator is armed with: one that breaks off is run
-    /// again without them, as its user would, and while one is stopped another does the same.
+    /// Runs `skald` in a service's database, with the faults that the operator is armed with: one that breaks off is
+    /// run again without them, as its user would, and while one is stopped another does the same.
     void operate(std::size_t service, std::vector<std::string> const& words);
 
     /// Starts what died, without its fault, and continues what stopped, after `stop_for`. True if all is up and well.

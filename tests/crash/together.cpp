@@ -1,4 +1,5 @@
-// Many orders whose charges arrive as one batch: payments has one lane, which the first of them holds while the others come.
+// Many orders whose charges arrive as one batch: payments has one lane, which the first of them
+// holds while the others come.
 #include "run.hpp"
 
 #include <nlohmann/json.hpp>

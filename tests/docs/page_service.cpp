@@ -1,4 +1,5 @@
-// What stands on a page, as a service: its blocks run one after the other, and then the worker that they have furnished.
+// What stands on a page, as a service: its blocks run one after the other, and then the worker
+// that they have furnished.
 #include SKALD_PAGE
 
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// The programs of README.md, docs/concepts.md and docs/http.md, built from the pages as they stand, do what the pages say.
+// The programs of README.md, docs/concepts.md and docs/http.md, built from the pages as they
+// stand, do what the pages say.
 #include "support/shop.hpp"
 
 using namespace skald::test;

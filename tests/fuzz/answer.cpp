@@ -1,5 +1,5 @@
-// A handler's answer: where no flaw is found in it, its head on the wire is what was said and no more. Whoever chooses a
-// value must not be able to write headers, or a second answer.
+// A handler's answer: where no flaw is found in it, its head on the wire is what was said and no more. Whoever chooses
+// a value must not be able to write headers, or a second answer.
 //
 // Input: status, a NUL; the content type, a NUL; then names and values of headers, each with its NUL.
 #include <algorithm>

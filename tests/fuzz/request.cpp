@@ -1,7 +1,7 @@
-// A connection's bytes: the same requests come out however they are cut, none is beyond a limit, and each that is written
-// anew is read as the same request. Where a chunk's framing is wrong, one cut may let it be refused at once, and another
-// only when more is there, as much as the framing may have at most; and Beast, which reads a quoted extension beyond the
-// line's end, may call it malformed or too large.
+// A connection's bytes: the same requests come out however they are cut, none is beyond a limit, and each that is
+// written anew is read as the same request. Where a chunk's framing is wrong, one cut may let it be refused at once,
+// and another only when more is there, as much as the framing may have at most; and Beast, which reads a quoted
+// extension beyond the line's end, may call it malformed or too large.
 #include <algorithm>
 #include <string>
 #include <vector>

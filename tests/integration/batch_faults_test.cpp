@@ -1,5 +1,5 @@
-// Many deliveries in one transaction, where a step does what it must not, or the database fails under them: no neighbour is
-// harmed, and nothing is done twice.
+// Many deliveries in one transaction, where a step does what it must not, or the database fails under them: no
+// neighbour is harmed, and nothing is done twice.
 #include "runtime/executor.hpp"
 #include "support/busy_depot.hpp"
 #include "support/doubtful_store.hpp"

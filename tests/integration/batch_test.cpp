@@ -1,4 +1,5 @@
-// Many deliveries in one transaction, where all goes well or one of them says no: what each does is what it would do alone.
+// Many deliveries in one transaction, where all goes well or one of them says no: what each does
+// is what it would do alone.
 #include "support/busy_depot.hpp"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// Deadlines of sagas and steps over real databases. Time passes by moving a deadline, and never by waiting for it, but for
-// one that is milliseconds away.
+// Deadlines of sagas and steps over real databases. Time passes by moving a deadline, and never by waiting for it, but
+// for one that is milliseconds away.
 #include "http/entry.hpp"
 #include "postgres/postgres_store.hpp"
 #include "support/stepped_shop.hpp"

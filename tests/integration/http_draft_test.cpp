@@ -1,4 +1,5 @@
-// draft-ietf-httpapi-idempotency-key-header-07, section by section: what it says, in its words, and what a service answers.
+// draft-ietf-httpapi-idempotency-key-header-07, section by section: what it says, in its words,
+// and what a service answers.
 #include "http/problem_types.hpp"
 #include "support/held_handler.hpp"
 #include "support/live_web.hpp"

@@ -35,7 +35,8 @@ constexpr bool memory_counts = !__has_feature(address_sanitizer) && !__has_featu
 constexpr bool memory_counts = true;
 #endif
 
-// What one may cost, with the kilobytes that it reads into. Before the large head that each has sent was forgotten, 24 KiB.
+// What one may cost, with the kilobytes that it reads into. Before the large head that each has
+// sent was forgotten, 24 KiB.
 constexpr std::size_t bytes_per_idle_connection_max = 16 * 1024;
 
 std::size_t resident_bytes()

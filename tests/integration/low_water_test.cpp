@@ -1,4 +1,5 @@
-// The relay's search begins where the outbox is known to be empty: never beyond a row, and never over what was sent long ago.
+// The relay's search begins where the outbox is known to be empty: never beyond a row, and never
+// over what was sent long ago.
 #include "admin/housekeeper.hpp"
 #include "postgres/literal.hpp"
 #include "postgres/postgres_outbox.hpp"
@@ -55,7 +56,8 @@ struct marked_outbox
         return pages_of(keeps, execute("outbox_is_over", {"100000", literal(from)}));
     }
 
-    /// The same of a purge that finds nothing to do: the fewest of some, for those that are planned anew read the catalogue too.
+    /// The same of a purge that finds nothing to do: the fewest of some, for those that are planned
+    /// anew read the catalogue too.
     int pages_of_purge(std::string const& from)
     {
         auto fewest = std::numeric_limits<int>::max();

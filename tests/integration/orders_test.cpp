@@ -1,4 +1,5 @@
-// An operator's orders over real databases, stepped by hand: cancel, pause, resume and retry of one saga across services.
+// An operator's orders over real databases, stepped by hand: cancel, pause, resume and retry of
+// one saga across services.
 #include "admin/orders.hpp"
 #include "admin/saga_view.hpp"
 #include "support/stepped_shop.hpp"

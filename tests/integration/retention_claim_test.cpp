@@ -1,5 +1,5 @@
-// G5: a claim meets a record while a purge deletes it. Never `duplicate` for a run that is not there any more, and never
-// two that run.
+// G5: a claim meets a record while a purge deletes it. Never `duplicate` for a run that is not there any
+// more, and never two that run.
 #include "support/database.hpp"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,5 @@
-// Routes of every method and kind over a real port and a real database: what an Idempotency-Key means to each, and who asks.
+// Routes of every method and kind over a real port and a real database: what an Idempotency-Key
+// means to each, and who asks.
 #include "support/live_web.hpp"
 
 #include "examples/order_saga/order_saga.hpp"

@@ -1,4 +1,5 @@
-// GET and DELETE of /sagas/{key} on a real port and a real database. What other services tell is written as they tell it.
+// GET and DELETE of /sagas/{key} on a real port and a real database. What other services tell
+// is written as they tell it.
 #include "support/live_web.hpp"
 
 #include "examples/order_saga/order_saga.hpp"

@@ -1,4 +1,5 @@
-// Duplicates of a running request on a real port and a real database: who is told at once, who waits, and who is held up.
+// Duplicates of a running request on a real port and a real database: who is told at once, who
+// waits, and who is held up.
 #include "support/live_web.hpp"
 
 #include "http/entry.hpp"

@@ -1,4 +1,5 @@
-// The HTTP entry of a service without HTTP: requests made by hand, a database of its own, and a handler that leaves an effect.
+// The HTTP entry of a service without HTTP: requests made by hand, a database of its own, and a
+// handler that leaves an effect.
 #pragma once
 
 #include "http/entry.hpp"

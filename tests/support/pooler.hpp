@@ -95,7 +95,8 @@ private:
         return ntohs(address.sin_port);
     }
 
-    // pgbouncer refuses to run as root. A change of the user would make it outlive a test that is killed, unless it is told.
+    // pgbouncer refuses to run as root. A change of the user would make it outlive a test that is
+    // killed, unless it is told.
     static std::vector<std::string> command()
     {
         if (::geteuid() != 0) return {"/usr/sbin/pgbouncer"};

@@ -44,8 +44,8 @@ struct raw_answer
 class raw_client
 {
 public:
-    /// `receive_bytes` bounds what the kernel takes for a client that doesn't read. `from` is which of the machine's own
-    /// addresses, 127.0.0.0/8, the client has: each has its own ports.
+    /// `receive_bytes` bounds what the kernel takes for a client that doesn't read. `from` is which of the machine's
+    /// own addresses, 127.0.0.0/8, the client has: each has its own ports.
     explicit raw_client(std::uint16_t port, int receive_bytes = 0, std::uint32_t from = INADDR_LOOPBACK)
         : socket_{::socket(AF_INET, SOCK_STREAM, 0)}
     {

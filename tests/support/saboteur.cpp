@@ -62,7 +62,8 @@ class saboteur final : public skald::compensatable_step<order>
     // A sequence is not rolled back: every second call of all is a nap.
     static bool nap(skald::step_context& ctx) { return ctx.sql("SELECT nextval('naps')")[0][0].as<long>() % 2 == 1; }
 
-    // Until the test takes the customer out of the table, between two looks. Not by a lock: each way to wait for one has an end.
+    // Until the test takes the customer out of the table, between two looks. Not by a lock: each way
+    // to wait for one has an end.
     static void wait_at_gate(skald::step_context& ctx, order const& o)
     {
         while (ctx.sql("SELECT FROM gate WHERE customer = $1", o.customer).size() > 0)

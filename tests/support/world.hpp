@@ -55,8 +55,8 @@ public:
     /// Takes one delivery and settles it. False where none was waiting.
     bool settle_one();
 
-    /// Takes all that wait, at most `max`, and settles them as a lane does: together, and each alone that is left. Returns how
-    /// many there were.
+    /// Takes all that wait, at most `max`, and settles them as a lane does: together, and each alone that is left.
+    /// Returns how many there were.
     std::size_t settle_many(std::size_t max = 32);
 
     /// The same, with these besides.

@@ -19,8 +19,8 @@ bool has(std::string const& text, std::string const& part)
     return text.find(part) != std::string::npos;
 }
 
-// One harness for all, since its databases take longest; the order example's definition once for each mistake, under a name of
-// its own.
+// One harness for all, since its databases take longest; the order example's definition once for each
+// mistake, under a name of its own.
 skald::testing::harness& shop()
 {
     static skald::testing::harness made;

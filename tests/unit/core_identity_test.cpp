@@ -1,5 +1,5 @@
-// Scope, key, step, and the derived key `key:step`: what is taken, what is refused, and that nobody's key reaches another
-// saga's step.
+// Scope, key, step, and the derived key `key:step`: what is taken, what is refused, and that nobody's key
+// reaches another saga's step.
 #include <doctest/doctest.h>
 
 #include "core/identity.hpp"

@@ -1,7 +1,8 @@
 // The theory of sagas, over every plan of up to five steps, every position and everything that can happen there.
 //
-// What is expected is stated here in its own words (Garcia-Molina and Salem, 1987) and not by a second copy of the code:
-// completed compensatable steps are undone once each in reverse, nothing is undone behind the pivot, every saga ends.
+// What is expected is stated here in its own words (Garcia-Molina and Salem, 1987) and not by a second
+// copy of the code: completed compensatable steps are undone once each in reverse, nothing is undone
+// behind the pivot, every saga ends.
 #include <doctest/doctest.h>
 
 #include "core/transition.hpp"

@@ -1,5 +1,5 @@
-// What is handed over in memory: marked before COMMIT, sent after it, told to the relay once confirmed; and left to come
-// due wherever that can't be.
+// What is handed over in memory: marked before COMMIT, sent after it, told to the relay once confirmed; and left to
+// come due wherever that can't be.
 #include "unit/relay_bench.hpp"
 
 #include "runtime/sender.hpp"

@@ -20,8 +20,8 @@ class agenda
 public:
     using clock = std::chrono::steady_clock;
 
-    /// Each item is to be sent `times` times. When more than `bytes_max` wait, what comes is due at once, so that an agenda
-    /// that can't be worked off in time sends earlier and does not grow.
+    /// Each item is to be sent `times` times. When more than `bytes_max` wait, what comes is due at once, so that an
+    /// agenda that can't be worked off in time sends earlier and does not grow.
     agenda(int times, delay_rule delay, std::uint64_t seed, std::size_t bytes_max)
         : times_{times}, delay_{std::move(delay)}, random_{seed}, bytes_max_{bytes_max}
     {}

@@ -1,7 +1,7 @@
 // Publishes captured messages again, straight into the queues of the services that they were for.
 //
-// Not over the exchange from which they were captured: what goes past it is captured by nobody, so that duplicates are never
-// duplicated, by this duplicator or another one, and need no mark by which they would be known.
+// Not over the exchange from which they were captured: what goes past it is captured by nobody, so that duplicates are
+// never duplicated, by this duplicator or another one, and need no mark by which they would be known.
 #pragma once
 
 #include "duplicator/captured.hpp"
@@ -24,7 +24,8 @@ public:
     using std::runtime_error::runtime_error;
 };
 
-/// Every function throws rabbitmq::connection_lost when that is what happens; then only take_unconfirmed() may be asked.
+/// Every function throws rabbitmq::connection_lost when that is what happens; then only
+/// take_unconfirmed() may be asked.
 /// Threads: one at a time.
 class copier
 {

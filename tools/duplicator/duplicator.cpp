@@ -222,7 +222,8 @@ void duplicator::work::obey()
     if (is_stopping_ || is_hurried_) agenda_.hurry(clock::now());
 }
 
-/// False if nothing more is there. Where something is, it may be in the library's memory, of which poll() does not know.
+/// False if nothing more is there. Where something is, it may be in the library's memory, of
+/// which poll() does not know.
 bool duplicator::work::take_in()
 {
     for (int i = 0; i < taken_per_turn && tap_ && !agenda_.is_full(); ++i) {

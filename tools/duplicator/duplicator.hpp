@@ -1,8 +1,9 @@
-// Sends every message to some services again, several times, at once and later: what a broker may do at any time, done all the
-// time. For staging systems and tests; the services' effects must be the same as without it.
+// Sends every message to some services again, several times, at once and later: what a broker may do at any time, done
+// all the time. For staging systems and tests; the services' effects must be the same as without it.
 //
-// The originals are neither held up nor touched: a queue beside those of the services gets copies (tap.hpp). A duplicate has
-// every property and header of its original and no other, and goes straight into the service's queue (copier.hpp).
+// The originals are neither held up nor touched: a queue beside those of the services gets copies (tap.hpp).
+// A duplicate has every property and header of its original and no other, and goes straight into the
+// service's queue (copier.hpp).
 #pragma once
 
 #include "duplicator/delay.hpp"
@@ -35,15 +36,15 @@ struct duplicated
     std::uint64_t left{};        // duplicates of what was seen that are not sent or not confirmed
 };
 
-/// Works on a thread of its own from construction on. A broker that goes away is waited for; what was sent to the services
-/// meanwhile is not seen.
+/// Works on a thread of its own from construction on. A broker that goes away is waited for; what was sent to the
+/// services meanwhile is not seen.
 /// Threads: any, but for finish() and the destructor.
 class duplicator
 {
 public:
     /// When this returns, whatever is sent to these services from now on is sent again.
-    /// Throws: std::invalid_argument for options that can't be meant; std::runtime_error where the broker can't be reached or a
-    /// queue is missing.
+    /// Throws: std::invalid_argument for options that can't be meant; std::runtime_error where the broker can't be
+    /// reached or a queue is missing.
     explicit duplicator(duplicator_options options);
 
     /// Sends nothing more. The queue beside the services' is gone.
@@ -59,8 +60,8 @@ public:
     /// Throws what ended the work, if something did: a queue of a service that was deleted.
     void check() const;
 
-    /// Takes nothing more, sends at once what was held back, and waits for its confirms, at most so long. True where nothing is
-    /// left. The queue beside the services' is gone then.
+    /// Takes nothing more, sends at once what was held back, and waits for its confirms, at most so long. True where
+    /// nothing is left. The queue beside the services' is gone then.
     bool finish(std::chrono::milliseconds patience);
 
 private:

@@ -1,8 +1,8 @@
 // A queue beside those of the services: it gets a copy of each message that is sent to them.
 //
-// It is bound to the same exchange with the same keys, so that nothing changes for the services' own queues, and what comes to
-// it is taken without acks. It belongs to its connection and is gone with it, however that ends. If its owner is too slow it
-// drops its oldest messages: nobody who publishes ever waits for it, or is refused because of it.
+// It is bound to the same exchange with the same keys, so that nothing changes for the services' own queues, and what
+// comes to it is taken without acks. It belongs to its connection and is gone with it, however that ends. If its owner
+// is too slow it drops its oldest messages: nobody who publishes ever waits for it, or is refused because of it.
 #pragma once
 
 #include "duplicator/captured.hpp"
@@ -19,7 +19,8 @@ class tap
 public:
     /// When this returns, whatever is sent to these services from now on comes here too.
     ///
-    /// Their queues must be there: a message that only this queue takes counts as routed, and would never be sent again.
+    /// Their queues must be there: a message that only this queue takes counts as routed, and
+    /// would never be sent again.
     tap(rabbitmq::connection_settings const& settings, sockets::socket_breaker& breaker,
         std::vector<std::string> services);
 

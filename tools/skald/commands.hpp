@@ -1,5 +1,5 @@
-// The commands of `skald`: each names itself and its options to the command line, reads its settings from the environment,
-// and returns the exit code.
+// The commands of `skald`: each names itself and its options to the command line, reads its settings from the
+// environment, and returns the exit code.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -45,8 +45,8 @@ CLI::AsNumberWithUnit milliseconds_with_unit()
         CLI::AsNumberWithUnit::UNIT_REQUIRED};
 }
 
-// Skald's own steps would not notice. Whatever else takes messages from these queues has no guard, and a production system is
-// no place to find out.
+// Skald's own steps would not notice. Whatever else takes messages from these queues has no guard, and a production
+// system is no place to find out.
 void refuse_production(duplicate_options const& options, std::string const& where)
 {
     if (options.staging) return;

@@ -96,7 +96,8 @@ int replay(choice_of_parked what, output const& out)
     auto c = connect();
     tally counted{"replayed", out};
     for (auto const id : what.ids) counted.note(id, admin::replay_parked(c, id, what.by, what.yes));
-    // Page by page, by id: what is parked again meanwhile has a higher one, and would be met for ever but for the bound.
+    // Page by page, by id: what is parked again meanwhile has a higher one, and would be met
+    // for ever but for the bound.
     std::int64_t last = 0;
     if (what.ids.empty())
         if (auto const newest = admin::newest_parked(c)) last = *newest;

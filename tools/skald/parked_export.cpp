@@ -1,8 +1,8 @@
 // `skald parked export`: parked deliveries written down, to be delivered again in a test. docs/operations.md, "Recorded
 // deliveries".
 //
-// One a line, so that recordings can be put together with cat, cut with head, compared with diff, and read by eye; and so that
-// nothing here holds more than one of them in memory.
+// One a line, so that recordings can be put together with cat, cut with head, compared with diff, and read by eye; and
+// so that nothing here holds more than one of them in memory.
 #include "core/identity.hpp"
 #include "database.hpp"
 #include "parked.hpp"

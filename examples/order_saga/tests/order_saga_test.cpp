@@ -1,4 +1,5 @@
-// The order saga: what its steps do, one by one and together, and that they do it once. docs/testing.md explains each part.
+// The order saga: what its steps do, one by one and together, and that they do it once.
+// docs/testing.md explains each part.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 

@@ -1,8 +1,9 @@
 // Many deliveries in one transaction: how many, and steps that do all of them in one statement.
 //
-// A lane runs what has arrived for it in one transaction, each delivery with its own execute(). Where one of them does not end
-// well nothing of that transaction remains, and each runs again by itself; so batching changes what steps cost and never
-// what they do. A step that can do a whole batch in one statement says so by deriving from batch_step beside its kind:
+// A lane runs what has arrived for it in one transaction, each delivery with its own execute(). Where one of them
+// does not end well nothing of that transaction remains, and each runs again by itself; so batching changes what
+// steps cost and never what they do. A step that can do a whole batch in one statement says so by deriving from
+// batch_step beside its kind:
 //
 //     class charge_payment final : public skald::compensatable_step<order>, public skald::batch_step<order> {
 //         skald::batch_outcome execute_batch(skald::batch<order>& all) const override
@@ -10,7 +11,8 @@
 //             auto rows = nlohmann::json::array();
 //             for (auto& one : all) rows.push_back({{"key", one.ctx.key()}, {"amount", one.data.total}});
 //             auto const written = all.sql("INSERT INTO charge (key, amount) SELECT m.key, m.amount"
-//                                          "  FROM jsonb_to_recordset($1::jsonb) AS m(key text, amount bigint)", rows.dump());
+//                                          "  FROM jsonb_to_recordset($1::jsonb) AS m(key text, amount bigint)",
+//                                          rows.dump());
 //             return written.affected_rows() == all.size() ? skald::all_done() : skald::one_by_one();
 //         }
 //         ...
@@ -29,14 +31,14 @@
 
 namespace skald {
 
-/// How many deliveries of a step run in one transaction, how many such transactions at a time, and how many may wait. Nobody
-/// waits for more to arrive.
+/// How many deliveries of a step run in one transaction, how many such transactions at a time, and how many may wait.
+/// Nobody waits for more to arrive.
 struct batching
 {
     std::size_t max{64};   // at most the worker's own (SKALD_BATCH_MAX); 1: each delivery in a transaction of its own
     std::size_t lanes{0};  // of this process that run the step, forward or back, at a time; 0: all that there are
-    /// So many more deliveries than SKALD_PREFETCH may be out, on this step's account: room for those of a slow one, so that
-    /// its neighbours' still come. 10'000 at most.
+    /// So many more deliveries than SKALD_PREFETCH may be out, on this step's account: room for those of a slow one, so
+    /// that its neighbours' still come. 10'000 at most.
     std::size_t prefetch{0};
 };
 
@@ -65,9 +67,9 @@ struct batch_member
     Data& data;                         // changes travel to its next step
     std::optional<reject_outcome>& no;  // what reject() was told
 
-    /// As if execute() had returned skald::reject(): its saga goes back, and the others go on. To be called only where the batch
-    /// has written nothing for it, since nothing is undone for one member. A retriable step can't reject, and answering so
-    /// is one_by_one().
+    /// As if execute() had returned skald::reject(): its saga goes back, and the others go on. To be called only where
+    /// the batch has written nothing for it, since nothing is undone for one member. A retriable step can't reject, and
+    /// answering so is one_by_one().
     void reject(std::string reason) const { no = skald::reject(std::move(reason)); }
 };
 
@@ -97,9 +99,9 @@ private:
     std::vector<batch_member<Data>> members_;
 };
 
-/// A step that does a whole batch at once. It does what execute() would do for each, and all_done() says that it has; or it
-/// says one_by_one(), and an exception is that too. execute() is still called: for a delivery that comes alone, after a
-/// failure, and for a retry.
+/// A step that does a whole batch at once. It does what execute() would do for each, and all_done() says that it has;
+/// or it says one_by_one(), and an exception is that too. execute() is still called: for a delivery that comes alone,
+/// after a failure, and for a retry.
 template <class Data>
 class batch_step
 {

@@ -8,8 +8,8 @@
 
 namespace skald {
 
-/// How much a client may ask for, and for how long, before its connection is refused or closed. docs/http.md says what it
-/// is answered at each of these.
+/// How much a client may ask for, and for how long, before its connection is refused or closed. docs/http.md says what
+/// it is answered at each of these.
 struct http_limits
 {
     std::size_t request_line_bytes_max{8 * 1024};  // without its end of line
@@ -59,7 +59,8 @@ struct config
     std::size_t relay_batch_max{500};           // rows that it moves at a time
     std::chrono::milliseconds relay_poll{200};  // how often it looks without being woken
 
-    /// A message that goes to the broker straight from memory: how long the relay leaves its row alone. 0: none goes so.
+    /// A message that goes to the broker straight from memory: how long the relay leaves its
+    /// row alone. 0: none goes so.
     std::chrono::milliseconds head_start{5'000};
 
     std::chrono::milliseconds lock_timeout{5'000};        // for a lock

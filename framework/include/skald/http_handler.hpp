@@ -4,11 +4,12 @@
 //     worker.post("/orders", [](skald::http::request_context& ctx) {
 //         auto o = ctx.json<order>();
 //         ctx.start(place_order, create_order{}, o);
-//         return skald::http::json_response(202, {{"saga", ctx.key()}}, {{"Location", skald::http::saga_path(ctx.key())}});
+//         return skald::http::json_response(202, {{"saga", ctx.key()}},
+//                                           {{"Location", skald::http::saga_path(ctx.key())}});
 //     });
 //
-// A returned 2xx or 4xx is the outcome: it is stored in the same commit, and replayed byte for byte to whoever sends the
-// same key again. An exception or a 5xx leaves nothing behind, so that the client may try again with the same key.
+// A returned 2xx or 4xx is the outcome: it is stored in the same commit, and replayed byte for byte to whoever sends
+// the same key again. An exception or a 5xx leaves nothing behind, so that the client may try again with the same key.
 // See docs/http.md for how, and docs/protocol.md, "HTTP entry", for what is answered when. The header's source is
 // draft-ietf-httpapi-idempotency-key-header-07.
 #pragma once
@@ -69,11 +70,12 @@ public:
 
     http::request const& request() const { return request_; }  // lives as long as this
 
-    /// The Idempotency-Key, unquoted, or the one that Skald made where the route and the client left it out. A saga that is
-    /// started here has the same key. Empty where the route's idempotency is off.
+    /// The Idempotency-Key, unquoted, or the one that Skald made where the route and the client left it out. A saga
+    /// that is started here has the same key. Empty where the route's idempotency is off.
     std::string const& key() const { return key_; }
 
-    /// What stands in the path for `{name}` of the route's pattern, decoded. Throws std::out_of_range where it has none.
+    /// What stands in the path for `{name}` of the route's pattern, decoded. Throws
+    /// std::out_of_range where it has none.
     std::string const& parameter(std::string const& name) const { return request_.parameters.at(name); }
 
     /// The body as `T`. Throws data_error, which is answered with 400 and not stored.
@@ -86,8 +88,9 @@ public:
     /// Starts a saga that runs its first step here and now, in the request's own transaction. Where the step rejects or
     /// snoozes, no saga is started, and nothing that this handler wrote remains; the outcome tells. `deadline`: as in
     /// start_options, from when the request was taken.
-    /// Throws: std::logic_error where this request has started one, or has no key; std::invalid_argument for a deadline below
-    ///         0; data_error; what the step throws. Let all of it pass: nothing remains, and the client may ask again.
+    /// Throws: std::logic_error where this request has started one, or has no key; std::invalid_argument for a
+    ///         deadline below 0; data_error; what the step throws. Let all of it pass: nothing remains, and
+    ///         the client may ask again.
     template <class Data, step_kind... Kinds, class Step>
     outcome start(definition<Data, Kinds...> const& saga, Step const& first_step, Data data,
                   std::chrono::milliseconds deadline = {})
@@ -146,9 +149,10 @@ private:
 /// What answers a request. Any lane calls it, so it is called at once from several threads.
 using entry_handler = std::function<response(request_context&)>;
 
-/// Whose request it is: the scope of its key. A key means nothing in another scope, and nobody sees another scope's sagas.
-/// Called for every request, replays too, before anything is looked up; any lane calls it, so it is called at once from
-/// several threads. What it throws: `unauthorized` is answered with 401, data_error with 400, the rest with 500.
+/// Whose request it is: the scope of its key. A key means nothing in another scope, and nobody sees another
+/// scope's sagas. Called for every request, replays too, before anything is looked up; any lane calls it, so
+/// it is called at once from several threads. What it throws: `unauthorized` is answered with 401, data_error
+/// with 400, the rest with 500.
 using scope_function = std::function<std::string(request const&)>;
 
 /// The request does not show who it is from. `what()` is for the client.
@@ -161,15 +165,16 @@ struct unauthorized : std::runtime_error
     std::string challenge;  // how to show it: the WWW-Authenticate of the 401 (RFC 9110, 11.6.1)
 };
 
-/// The scope is in this header, which a proxy in front has set; requests from elsewhere must not reach the service. Given
-/// twice it is refused: a proxy that appends would let the client choose.
+/// The scope is in this header, which a proxy in front has set; requests from elsewhere must not reach the service.
+/// Given twice it is refused: a proxy that appends would let the client choose.
 scope_function scope_from_header(std::string name);
 
 /// Who has this token; nothing where nobody has. May ask another server: it holds up its lane alone. Where it compares
 /// tokens itself, is_same_secret() does so without telling by its time how much was right.
 using token_function = std::function<std::optional<std::string>(std::string const& token)>;
 
-/// The scope is that of the token in `Authorization: Bearer <token>` (RFC 6750); without a token that `scope_of` knows, 401.
+/// The scope is that of the token in `Authorization: Bearer <token>` (RFC 6750); without a token
+/// that `scope_of` knows, 401.
 scope_function scope_from_bearer(token_function scope_of);
 
 /// A table of tokens, as from a file of secrets: {token, scope}. Several tokens may have one scope, so that one can be

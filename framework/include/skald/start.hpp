@@ -25,8 +25,8 @@ struct start_options
     std::string key{};    // 1..180 bytes of printable ASCII; empty: Skald makes one (UUIDv7)
     std::string scope{};  // at most 64 bytes
 
-    /// How long from now, by this database's clock, steps up to the pivot may begin; after that the saga goes back. 0: for
-    /// ever. A saga that is past its pivot by then completes.
+    /// How long from now, by this database's clock, steps up to the pivot may begin; after that the saga goes back. 0:
+    /// for ever. A saga that is past its pivot by then completes.
     std::chrono::milliseconds deadline{};
 };
 

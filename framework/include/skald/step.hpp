@@ -1,13 +1,13 @@
-// The classes that a saga's steps derive from. A step is one transaction: its writes, the guard's record and the message
-// to the next step commit together or not at all.
+// The classes that a saga's steps derive from. A step is one transaction: its writes, the guard's record and the
+// message to the next step commit together or not at all.
 //
 //     class charge_payment final : public skald::compensatable_step<order> {
 //         skald::outcome execute(skald::step_context& ctx, order& o) const override { ... }
 //         void compensate(skald::step_context& ctx, order& o) const override { ... }
 //     };
 //
-// `execute` and `compensate` are const: one object serves every lane. What a step needs it gets through its constructor,
-// and it must be safe to use from several threads.
+// `execute` and `compensate` are const: one object serves every lane. What a step needs it gets through its
+// constructor, and it must be safe to use from several threads.
 //
 // Once in effect: the code may run again (after a fault, a crash, a lost connection), but only one run's writes through
 // `ctx` ever commit. What a step does elsewhere (another connection, HTTP, a file) is not covered.
@@ -21,7 +21,8 @@
 namespace skald {
 
 /// A step that can be undone. `compensate` runs after `execute` committed, when a later step said no, and only then. It
-/// has no way to say no: it succeeds, or throws and is tried again, and at last the saga is stuck and an operator sees it.
+/// has no way to say no: it succeeds, or throws and is tried again, and at last the saga is
+/// stuck and an operator sees it.
 template <class Data>
 class compensatable_step
 {

@@ -1,10 +1,11 @@
-// The test kit: what shows that your steps happen once, in your own tests. A library of its own, `skald::testing`, which no
-// program links that is for use.
+// The test kit: what shows that your steps happen once, in your own tests. A library of its own, `skald::testing`,
+// which no program links that is for use.
 //
 //     TEST_CASE("placing an order charges once, whatever is delivered twice or dies half-way")
 //     {
 //         skald::testing::harness shop;  // on the PostgreSQL of DATABASE_URL, in databases of its own
-//         shop.migrate("payments", "0001_payments", tables::payments).given("payments", "INSERT INTO wallet VALUES ('ann', 1000)");
+//         shop.migrate("payments", "0001_payments", tables::payments);
+//         shop.given("payments", "INSERT INTO wallet VALUES ('ann', 1000)");
 //         shop.host(place_order, steps::charge_payment, charge_payment{}); // ... as a worker does
 //         CHECK(shop.prove_exactly_once(place_order, order{"o-1", "ann", 100}));
 //     }

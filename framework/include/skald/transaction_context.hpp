@@ -68,10 +68,10 @@ public:
     /// The transaction itself, for what sql() has no form for. It can't be committed through this object.
     pqxx::transaction_base& tx() { return unit_.tx(); }
 
-    /// Sends a message of yours when this transaction commits, at least once. `destination` is a routing key that a queue
-    /// of yours is bound with to the exchange `skald`; not a Skald service's, which runs steps and parks everything else.
-    /// Its key is `<derived key>.<n>.<type>`, n counting the messages of this step from 1: at most 255 bytes in all. The
-    /// body is at most 1 MiB. What is larger fails the step when it commits.
+    /// Sends a message of yours when this transaction commits, at least once. `destination` is a routing key that a
+    /// queue of yours is bound with to the exchange `skald`; not a Skald service's, which runs steps and parks
+    /// everything else. Its key is `<derived key>.<n>.<type>`, n counting the messages of this step from 1: at most 255
+    /// bytes in all. The body is at most 1 MiB. What is larger fails the step when it commits.
     /// Throws: std::invalid_argument for a type that is empty or has a ':', which would make that key read as a step's.
     void publish(std::string_view destination, std::string_view type, nlohmann::json const& body)
     {

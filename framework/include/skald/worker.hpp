@@ -1,5 +1,5 @@
-// The worker: a service's process. It consumes the service's deliveries and runs its steps, relays its outbox, and serves
-// its HTTP entry, until SIGTERM.
+// The worker: a service's process. It consumes the service's deliveries and runs its steps, relays its outbox, and
+// serves its HTTP entry, until SIGTERM.
 //
 //     int main(int argc, char** argv)
 //     {
@@ -65,11 +65,12 @@ public:
     /// A migration of the service's own tables, applied once, at start, in the order of names, after Skald's own.
     worker& migrate(std::string name, std::string_view sql);
 
-    /// Answers requests with this method to `pattern`: a path whose segments are literal or a {parameter} that stands for one
-    /// segment, "/carts/{id}/items/{sku}". A literal segment wins over a parameter, and HEAD is answered by the route of GET.
-    /// Each request runs in a transaction, which commits before the client hears; `key` says whether only once.
-    /// Throws configuration_error for a malformed method or pattern, and where a request would have two routes; "/sagas/{key}",
-    /// "/problems/{type}", "/livez" and "/readyz" are Skald's.
+    /// Answers requests with this method to `pattern`: a path whose segments are literal or a {parameter} that
+    /// stands for one segment, "/carts/{id}/items/{sku}". A literal segment wins over a parameter, and HEAD is
+    /// answered by the route of GET. Each request runs in a transaction, which commits before the client hears;
+    /// `key` says whether only once.
+    /// Throws configuration_error for a malformed method or pattern, and where a request would have two routes;
+    /// "/sagas/{key}", "/problems/{type}", "/livez" and "/readyz" are Skald's.
     worker& route(std::string method, std::string pattern, http::idempotency key, http::entry_handler handler);
 
     /// A route for POST whose Idempotency-Key is required.
@@ -81,13 +82,14 @@ public:
     /// Whose key a request carries; without it every request has the scope ''.
     worker& scope(http::scope_function scope_of);
 
-    /// Connects, serves, and drains on SIGTERM, SIGINT or stop(). A database or broker that is away is waited for. Once for
-    /// each worker.
+    /// Connects, serves, and drains on SIGTERM, SIGINT or stop(). A database or broker that is away is waited
+    /// for. Once for each worker.
     ///
-    /// Returns: 0 after a clean drain. Where the drain is cut short (a second signal, or the time), the process ends here
-    ///          with exit code 75, for a thread that is stuck in a step can't be stopped; what was not committed comes again.
-    /// Threads: starts its own, and returns when they have ended. SIGTERM and SIGINT are blocked in this one meanwhile, and
-    ///          in what it starts; SIGPIPE is ignored in the whole process from then on.
+    /// Returns: 0 after a clean drain. Where the drain is cut short (a second signal, or the time), the process
+    ///          ends here with exit code 75, for a thread that is stuck in a step can't be stopped; what was
+    ///          not committed comes again.
+    /// Threads: starts its own, and returns when they have ended. SIGTERM and SIGINT are blocked in this one meanwhile,
+    ///          and in what it starts; SIGPIPE is ignored in the whole process from then on.
     /// Throws:  configuration_error for what waiting does not mend; what pqxx throws where a migration fails.
     int run();
 

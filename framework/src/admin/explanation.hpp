@@ -1,4 +1,5 @@
-// Why a saga is where it is, in words, worked out from what its home knows. Pure: tested case by case without a database.
+// Why a saga is where it is, in words, worked out from what its home knows. Pure: tested case
+// by case without a database.
 #pragma once
 
 #include "core/identity.hpp"

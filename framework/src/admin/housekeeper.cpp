@@ -14,8 +14,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Between two batches it rests this many times as long as the last one took, so that a sweep never takes more than a fifth
-// of one connection, however large the table and however slow the disk.
+// Between two batches it rests this many times as long as the last one took, so that a sweep never takes more than a
+// fifth of one connection, however large the table and however slow the disk.
 constexpr int rest_factor = 4;
 constexpr std::chrono::milliseconds rest_least = 50ms;
 

@@ -1,8 +1,8 @@
-// The housekeeper: a worker's own slow thread, for what must be done now and then and is nobody's work in particular. It
-// sweeps out records of sagas that ended long ago, and measures the outbox for the HTTP entry.
+// The housekeeper: a worker's own slow thread, for what must be done now and then and is nobody's work in particular.
+// It sweeps out records of sagas that ended long ago, and measures the outbox for the HTTP entry.
 //
-// A thread and a connection of its own, and not the relay's: a sweep of a large table would hold messages up, and a relay
-// that waits for the broker would hold the sweep up.
+// A thread and a connection of its own, and not the relay's: a sweep of a large table would hold messages up, and a
+// relay that waits for the broker would hold the sweep up.
 #pragma once
 
 #include "core/log.hpp"
@@ -33,9 +33,9 @@ struct purged
     purged& operator+=(purged const& more);
 };
 
-/// One batch of each kind, in a transaction of its own. Throws what pqxx throws; `c` may then have that transaction open,
-/// and is only good for being closed. `outbox_from`: a time before which the outbox is known to be empty, as PostgreSQL writes
-/// it (postgres::low_water); what waits is counted from there, and not over the dead rows before it.
+/// One batch of each kind, in a transaction of its own. Throws what pqxx throws; `c` may then have that transaction
+/// open, and is only good for being closed. `outbox_from`: a time before which the outbox is known to be empty, as
+/// PostgreSQL writes it (postgres::low_water); what waits is counted from there, and not over the dead rows before it.
 purged purge_batch(postgres::connection& c, int retention_days, int batch_max,
                    std::string const& outbox_from = "-infinity");
 

@@ -18,7 +18,8 @@ struct order
     std::string by;  // the person, beside the database's user
 };
 
-/// {"id", "action", "told": [services], "step", "left"}; or {"refused": why}, and then nothing was done. One transaction.
+/// {"id", "action", "told": [services], "step", "left"}; or {"refused": why}, and then nothing
+/// was done. One transaction.
 /// Throws what pqxx throws.
 nlohmann::json give(postgres::connection& c, order const& what);
 

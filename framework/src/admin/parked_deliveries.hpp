@@ -28,12 +28,12 @@ nlohmann::json list_parked(postgres::connection& c, parked_filter const& filter)
 /// The highest id there is; nothing where nothing is parked.
 std::optional<std::int64_t> newest_parked(postgres::connection& c);
 
-/// All of it, with "headers", the body as text ("body") or, where it is none, in hexadecimal ("body_hex"), and "advice".
-/// Nothing where there is no such row.
+/// All of it, with "headers", the body as text ("body") or, where it is none, in hexadecimal ("body_hex"), and
+/// "advice". Nothing where there is no such row.
 std::optional<nlohmann::json> show_parked(postgres::connection& c, std::int64_t id);
 
-/// The delivery written down, to be delivered again elsewhere: one line (core/recorded_delivery.hpp). Nothing where there is no
-/// such row. Throws: configuration_error where the database does not say whose it is.
+/// The delivery written down, to be delivered again elsewhere: one line (core/recorded_delivery.hpp). Nothing where
+/// there is no such row. Throws: configuration_error where the database does not say whose it is.
 std::optional<std::string> record_parked(postgres::connection& c, std::int64_t id);
 
 /// What to do about a parked delivery, in a sentence. `record`: the status of its step, empty where there is none.

@@ -21,9 +21,9 @@ struct saga_filter
     int limit{50};
 };
 
-/// {"sagas": [{"key", "scope", "definition", "status", "reason", "created_at", "updated_at", "finished_at", "deadline_at",
-/// "age_seconds"}], "next": text or null}: those that have not ended first, each part by age. A saga that ends while pages
-/// are read may be seen twice, and none that has not ended is passed over.
+/// {"sagas": [{"key", "scope", "definition", "status", "reason", "created_at", "updated_at", "finished_at",
+/// "deadline_at", "age_seconds"}], "next": text or null}: those that have not ended first, each part by age. A saga
+/// that ends while pages are read may be seen twice, and none that has not ended is passed over.
 /// Throws std::invalid_argument where `after` is no `next` of ours; what pqxx throws.
 nlohmann::json list_sagas(postgres::connection& c, saga_filter const& filter);
 

@@ -14,8 +14,9 @@ namespace skald::admin {
 /// Everything that the home knows of a saga. Nothing where there is no such saga. Throws what pqxx throws.
 std::optional<saga_facts> find_saga(postgres::connection& c, core::saga_id const& id);
 
-/// {"key","scope","definition","status","reason","created_at","finished_at","deadline_at","steps":[{"name","service","kind",
-/// "status","attempts","at","error","compensation":{...}}]}. A step that nothing is known of yet has the status `pending`.
+/// {"key","scope","definition","status","reason","created_at","finished_at","deadline_at",
+/// "steps":[{"name","service","kind","status","attempts","at","error","compensation":{...}}]}. A step that nothing is
+/// known of yet has the status `pending`.
 nlohmann::json to_json(saga_facts const& saga);
 
 /// The same with "explanation" and "order": {"action","by","at","reason"}. For operators: it names people and commands.

@@ -1,5 +1,5 @@
-// An operator's order for one saga, as a message `skald.control` carries it to the services of the itinerary: checked here,
-// carried out by skald.take_control(). See docs/repair.md, "Orders".
+// An operator's order for one saga, as a message `skald.control` carries it to the services of the itinerary: checked
+// here, carried out by skald.take_control(). See docs/repair.md, "Orders".
 #pragma once
 
 #include <string>

@@ -54,7 +54,8 @@ struct envelope
     /// is a duplicate.
     int turn() const { return attempt + snoozes; }
 
-    /// When the step must not begin any more: the earlier deadline, up to the pivot. Behind it, and on the way back, none.
+    /// When the step must not begin any more: the earlier deadline, up to the pivot. Behind it,
+    /// and on the way back, none.
     std::optional<instant> deadline() const;
 
     /// The envelope of another step of the same saga.

@@ -3,7 +3,7 @@
 //     SKALD_FAILPOINTS=step.committed=kill@2      at the second hit of that point in this process
 //     SKALD_FAILPOINTS=@/tmp/program              the same text from a file, which is read at every hit: whoever writes
 //                                                 it arms and disarms a process that runs, and starts its counts anew
-//     SKALD_FAILPOINT_TRACE=/tmp/trace            a line `name hit action` for every hit, written before anything happens
+//     SKALD_FAILPOINT_TRACE=/tmp/trace            a line `name hit action` for every hit, before anything happens
 //     SKALD_MUTANT=ack_before_commit              a deliberate fault
 //
 // Actions: kill (SIGKILL), throw, reset (the point's socket is shut down), stop (SIGSTOP, until somebody continues it),
@@ -183,8 +183,8 @@ board& the_board()
     return one;
 }
 
-// A lane, the relay, the sender and the HTTP thread each have a database connection, a publisher or a client of their own;
-// the consumer's connection is the process's.
+// A lane, the relay, the sender and the HTTP thread each have a database connection, a publisher or a client of their
+// own; the consumer's connection is the process's.
 thread_local int own_postgres = -1;
 thread_local int own_client = -1;
 thread_local int own_publisher = -1;
@@ -198,8 +198,8 @@ std::uint32_t segments_sent(int descriptor)
     return ::getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_data_segs_out : 0;
 }
 
-/// Lets what is sent next arrive, and shuts the socket for reading before the answer can. libpqxx looks for the end of the
-/// connection before it sends anything, so that it can't be shut at once.
+/// Lets what is sent next arrive, and shuts the socket for reading before the answer can. libpqxx looks for the end of
+/// the connection before it sends anything, so that it can't be shut at once.
 void lose_reply(int descriptor)
 {
     std::thread{[own = ::dup(descriptor), before = segments_sent(descriptor)] {

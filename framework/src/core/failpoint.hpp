@@ -1,9 +1,9 @@
 // Named places in the protocol at which a test may kill, stop or disturb the process.
 //
-// SKALD_FAILPOINT("step.committed"); marks one. Its name is checked when it is compiled, in every build; code comes from it
-// only in a build with -DSKALD_FAILPOINTS=ON, which is for tests and can't be installed. What happens at a point there is
-// said by the environment variable SKALD_FAILPOINTS (failpoint.cpp). Each use is one whole line, so that it can be taken out
-// by a script: tests/crash/same_code.cmake shows that nothing else changes then.
+// SKALD_FAILPOINT("step.committed"); marks one. Its name is checked when it is compiled, in every build; code comes
+// from it only in a build with -DSKALD_FAILPOINTS=ON, which is for tests and can't be installed. What happens at a
+// point there is said by the environment variable SKALD_FAILPOINTS (failpoint.cpp). Each use is one whole line, so that
+// it can be taken out by a script: tests/crash/same_code.cmake shows that nothing else changes then.
 #pragma once
 
 #include <array>

@@ -1,4 +1,5 @@
-// The fingerprint of what a key stands for: SHA-256 over the bytes as received, never over JSON written anew (traps G16).
+// The fingerprint of what a key stands for: SHA-256 over the bytes as received, never over JSON
+// written anew (traps G16).
 #pragma once
 
 #include <initializer_list>

@@ -26,8 +26,8 @@ struct saga_id
 
 enum class direction { forward, back };
 
-/// `key:step` or `key:step.compensate`. Split on the last colon, since a key may hold colons and a step may not; used to
-/// carry an identity, never to decide one: the parts are stored in columns of their own (traps G14).
+/// `key:step` or `key:step.compensate`. Split on the last colon, since a key may hold colons and a step may not; used
+/// to carry an identity, never to decide one: the parts are stored in columns of their own (traps G14).
 struct derived_key
 {
     std::string key;

@@ -1,9 +1,9 @@
-// The itinerary: the plan of a saga and the position on it, as a message carries it, so that a saga finishes on the plan
-// with which it began and each service hands on to the next without a central hop.
+// The itinerary: the plan of a saga and the position on it, as a message carries it, so that a saga finishes on the
+// plan with which it began and each service hands on to the next without a central hop.
 //
 // Text form (header x-saga-itinerary, column skald.saga.itinerary), stable:
 //
-//     forward 2/4 create-order@orders=compensatable charge-payment@payments=compensatable arrange-shipping@shipping=pivot ...
+//     forward 2/4 create-order@orders=compensatable charge-payment@payments=compensatable ...
 //     back 1/4 ...
 //
 // The direction, the step it is for (from 1) out of how many, and each step as name@service=kind.

@@ -1,4 +1,5 @@
-// The theory of sagas as one pure function: where a saga goes next, given its plan, its position and what happened there.
+// The theory of sagas as one pure function: where a saga goes next, given its plan, its
+// position and what happened there.
 //
 // Compensatable steps, then at most one pivot, then retriable steps. Before the pivot commits, a "no" walks back over
 // what completed, in reverse; behind it there is only forward.

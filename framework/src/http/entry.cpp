@@ -136,7 +136,8 @@ try {
 catch (ports::fault const& met) {
     SKALD_MUTANT("in_doubt_as_failed", if (met.kind == ports::fault_kind::in_doubt) throw);
     c.in_doubt = c.in_doubt || met.kind == ports::fault_kind::in_doubt;
-    // The connection may be an old one, from before a restart of the server: worth a new one, if there is one to be had.
+    // The connection may be an old one, from before a restart of the server: worth a new one,
+    // if there is one to be had.
     if (met.kind == ports::fault_kind::connection_lost) store_.connect();
     else if (met.kind != ports::fault_kind::in_doubt && met.kind != ports::fault_kind::retry_at_once) throw;
     log_.warning("entry.tried_again", {{"key", c.id.key}, {"error", met.what()}});

@@ -23,8 +23,8 @@ struct entry_route
     entry_handler handler;
 };
 
-/// The answer to a duplicate of a request that runs in this process, or ended here a moment ago, for which nobody has to be
-/// asked; or nothing.
+/// The answer to a duplicate of a request that runs in this process, or ended here a moment ago, for which nobody
+/// has to be asked; or nothing.
 std::optional<reply> answer_to_known(known_requests const& known, request const& r, entry_route const& route,
                                      std::string const& scope);
 
@@ -36,8 +36,8 @@ public:
     entry(std::string service, ports::store& store, known_requests& known, runtime::backlog const& backlog,
           runtime::outbound& out, core::logger& log);
 
-    /// Never throws: what breaks is answered with 500 or 503, and leaves nothing behind. Where the first request with the key
-    /// still runs, a client that prefers to wait may.
+    /// Never throws: what breaks is answered with 500 or 503, and leaves nothing behind. Where the first request with
+    /// the key still runs, a client that prefers to wait may.
     reply answer(request const& r, entry_route const& route, std::string const& scope);
 
 private:

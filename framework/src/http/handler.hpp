@@ -14,8 +14,8 @@
 
 namespace skald::http {
 
-/// An answer; or how it stands, where the client may wait up to `patience` for a better one. It is then asked for again, on
-/// any lane, until there is no more patience to be had or the time is over.
+/// An answer; or how it stands, where the client may wait up to `patience` for a better one. It is then asked for
+/// again, on any lane, until there is no more patience to be had or the time is over.
 struct reply
 {
     reply(response a, std::chrono::seconds p = {}) : answer{std::move(a)}, patience{p} {}
@@ -28,8 +28,8 @@ struct reply
 /// database connection) is touched by one thread. The request is the handler's own: it may set its parameters.
 using handler = std::function<reply(request& message, std::size_t lane)>;
 
-/// Answers a request that every lane is too busy for, or leaves it to them by nothing. Called on a thread of its own, where it
-/// may block for a little: what it can say without a lane's database connection must not wait for a lane.
+/// Answers a request that every lane is too busy for, or leaves it to them by nothing. Called on a thread of its own,
+/// where it may block for a little: what it can say without a lane's database connection must not wait for a lane.
 using desk_handler = std::function<std::optional<reply>(request& message)>;
 
 /// Answers on the I/O thread, before the lanes are asked; nothing means that it is a request for the lanes. It must

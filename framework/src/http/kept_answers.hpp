@@ -1,8 +1,9 @@
-// Answers that are committed, in memory for a while: whoever sends such a key again gets its answer without a look at the
-// database, as most do who ask twice, within seconds. A stored answer is final, so that an old copy is as good as a new one.
+// Answers that are committed, in memory for a while: whoever sends such a key again gets its answer without a
+// look at the database, as most do who ask twice, within seconds. A stored answer is final, so that an old
+// copy is as good as a new one.
 //
-// It is filled after COMMIT, or from the database, and by nothing else: what is here was stored. What is not here may well be
-// stored all the same.
+// It is filled after COMMIT, or from the database, and by nothing else: what is here was stored. What is not here may
+// well be stored all the same.
 #pragma once
 
 #include "core/fingerprint.hpp"

@@ -1,5 +1,5 @@
-// The lanes: threads that run the blocking handler, with a bounded queue before them; and beside the queue a desk, one more
-// thread, which answers what needs no lane while all of them are taken.
+// The lanes: threads that run the blocking handler, with a bounded queue before them; and beside the queue a desk, one
+// more thread, which answers what needs no lane while all of them are taken.
 #pragma once
 
 #include <condition_variable>

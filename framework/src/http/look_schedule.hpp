@@ -1,5 +1,5 @@
-// When a request that waits is looked at again: soon at first, for most waits are short, then less and less often, so that
-// many who wait long cost little. A wait of half a minute is twenty looks.
+// When a request that waits is looked at again: soon at first, for most waits are short, then less and less often, so
+// that many who wait long cost little. A wait of half a minute is twenty looks.
 #pragma once
 
 #include <algorithm>

@@ -9,8 +9,8 @@
 
 namespace skald::http {
 
-/// N of `Prefer: wait=N`, the first where there are several. Nothing where there is none or it is malformed: a preference
-/// that isn't understood is passed over.
+/// N of `Prefer: wait=N`, the first where there are several. Nothing where there is none or it is malformed: a
+/// preference that isn't understood is passed over.
 std::optional<std::chrono::seconds> wait_preference(request const& message);
 
 /// A whole number of seconds. What is too large to be meant becomes the largest that can be.

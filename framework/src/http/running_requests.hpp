@@ -1,6 +1,6 @@
-// The requests of this process that have claimed their keys and have no answer yet. Whoever sends such a key again hears so
-// without a look at the database, and hears too where it belongs to another request, which only the first's commit would
-// show there.
+// The requests of this process that have claimed their keys and have no answer yet. Whoever sends such a key again
+// hears so without a look at the database, and hears too where it belongs to another request, which only the
+// first's commit would show there.
 #pragma once
 
 #include "core/fingerprint.hpp"

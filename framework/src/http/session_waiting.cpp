@@ -1,8 +1,9 @@
 // The part of a session that waits: for the answer of the first request with a key, for the end of a saga.
 //
-// Who waits has no lane and no database connection: the request sits in the I/O thread, with a timer, and a lane looks at it
-// again now and then. Before each look the socket is asked whether the client has closed its sending half: one that has left
-// must not keep its place, and one that merely will send no more hears how it stands, which it can tell from nothing else.
+// Who waits has no lane and no database connection: the request sits in the I/O thread, with a timer, and a lane
+// looks at it again now and then. Before each look the socket is asked whether the client has closed its sending
+// half: one that has left must not keep its place, and one that merely will send no more hears how it stands, which
+// it can tell from nothing else.
 #include "http/prefer.hpp"
 #include "http/session.hpp"
 
@@ -71,8 +72,8 @@ void session::look_again()
     await_look();
 }
 
-/// The client hears how it stands. A look that is under way answers nobody: what it may still do is done under the client's
-/// key, and heard by whoever sends that again.
+/// The client hears how it stands. A look that is under way answers nobody: what it may still do is done under the
+/// client's key, and heard by whoever sends that again.
 void session::end_wait()
 {
     ++asked_;

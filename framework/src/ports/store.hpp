@@ -56,7 +56,8 @@ struct enqueued
     std::string aggregate_type;  // the definition
     std::string aggregate_id;    // the saga's key
     std::chrono::milliseconds delay{};
-    // Where it goes to the broker from memory: its row, and how long other relays leave that alone (runtime/outbound.hpp).
+    // Where it goes to the broker from memory: its row, and how long other relays leave that
+    // alone (runtime/outbound.hpp).
     std::optional<std::int64_t> row{};
     std::chrono::milliseconds head_start{};
 };
@@ -147,17 +148,18 @@ public:
     /// Connects if there is no connection. Throws fault{connection_lost}.
     virtual void connect() = 0;
 
-    /// BEGIN and claim, in one round trip. `wait`: how long to wait for a transaction that has one of the keys; where that is
-    /// not enough for one of them, all are `in_flight`. Without items nothing is claimed; commit() finds out all the same
-    /// whether it is still that transaction. With several, a step's own COMMIT fails: it would commit for all.
+    /// BEGIN and claim, in one round trip. `wait`: how long to wait for a transaction that has one of the keys;
+    /// where that is not enough for one of them, all are `in_flight`. Without items nothing is claimed;
+    /// commit() finds out all the same whether it is still that transaction. With several, a step's own COMMIT
+    /// fails: it would commit for all.
     virtual std::vector<claim_answer> begin(std::span<claim_item const> items,
                                             std::optional<std::chrono::milliseconds> wait = {}) = 0;
 
     /// The same for a request, with its answer where it has one. A key that was answered costs no attempt to claim it.
     virtual request_claim begin_request(claim_item const& item, std::optional<std::chrono::milliseconds> wait) = 0;
 
-    /// From here to commit_batch() or rollback_batch(), begin() to commit() is a savepoint in one transaction: each is undone
-    /// alone, and all are committed together. Nothing may be believed to be committed before commit_batch().
+    /// From here to commit_batch() or rollback_batch(), begin() to commit() is a savepoint in one transaction: each is
+    /// undone alone, and all are committed together. Nothing may be believed to be committed before commit_batch().
     virtual void begin_batch() = 0;
 
     /// Whether the transaction of begin_batch() is there still, so that one more can begin in it.
@@ -173,8 +175,8 @@ public:
     /// The server's clock when begin() claimed.
     virtual core::instant claimed_at() const = 0;
 
-    /// Numbers for the rows of `count` messages that the next commit() is to insert. Empty where there are none to be had:
-    /// then the outbox numbers them itself. Nothing but commit() or rollback() may follow.
+    /// Numbers for the rows of `count` messages that the next commit() is to insert. Empty where there are none to be
+    /// had: then the outbox numbers them itself. Nothing but commit() or rollback() may follow.
     virtual std::vector<std::int64_t> new_rows([[maybe_unused]] std::size_t count) { return {}; }
 
     /// Writes `what` and commits, in one round trip, after making sure that it is still the transaction that claimed.
@@ -184,7 +186,8 @@ public:
     /// Writes `what` in a transaction of its own, without a claim.
     virtual void write(changes const& what) = 0;
 
-    /// Whether the transaction is still the one that begin() opened. False where the step ended it. Only for the unhappy ways: commit() checks for itself.
+    /// Whether the transaction is still the one that begin() opened. False where the step ended it. Only for the
+    /// unhappy ways: commit() checks for itself.
     virtual bool is_still_claimed() noexcept = 0;
 
     /// Ends the transaction, if there is one, without its effects. What can't be rolled back is disconnected.

@@ -49,12 +49,13 @@ public:
     virtual bool available() = 0;
 
     /// Sends, and does not wait for the answers: collect() brings exactly one receipt for each message, in any order.
-    /// What has no answer within about `deadline` is `unresolved`, and so is what can't be sent by then. Never throws for
-    /// what the broker does. Blocks while the socket takes no more, or while too many messages wait for their confirms.
+    /// What has no answer within about `deadline` is `unresolved`, and so is what can't be sent by then.
+    /// Never throws for what the broker does. Blocks while the socket takes no more, or while too many
+    /// messages wait for their confirms.
     virtual void send(std::span<outgoing const> messages, std::chrono::milliseconds deadline) = 0;
 
-    /// The receipts that are there. Where there are none it waits for the first, at most `wait`, and no longer than until
-    /// interrupt(). Serves heartbeats and notices like tend().
+    /// The receipts that are there. Where there are none it waits for the first, at most `wait`, and no longer than
+    /// until interrupt(). Serves heartbeats and notices like tend().
     virtual std::vector<receipt> collect(std::chrono::milliseconds wait) = 0;
 
     /// Ends the wait of collect(), or of its next call where none waits now.

@@ -26,8 +26,8 @@ struct connection_options
     std::chrono::milliseconds lock_timeout{5'000};
     std::chrono::milliseconds statement_timeout{30'000};
     std::chrono::milliseconds idle_in_transaction_timeout{30'000};
-    // How much longer than statement_timeout an answer may take before the connection is cut: no setting of the server's
-    // bounds COMMIT, nor a server that hangs.
+    // How much longer than statement_timeout an answer may take before the connection is cut: no setting of the
+    // server's bounds COMMIT, nor a server that hangs.
     std::chrono::milliseconds commit_timeout{10'000};
     // False: COMMIT returns before the disk has it. Only where nobody will miss it, as in the test kit's databases.
     bool waits_for_disk{true};
@@ -47,8 +47,8 @@ public:
     /// commit_timeout, whatever the server does: then the connection is cut, and pqxx::broken_connection is thrown.
     pqxx::result run(std::string const& text);
 
-    /// The transaction that is open, by its number; empty where it has written nothing, or none is. Throws as run() does, also
-    /// where the transaction was aborted.
+    /// The transaction that is open, by its number; empty where it has written nothing, or none is. Throws as run()
+    /// does, also where the transaction was aborted.
     std::string transaction();
 
     /// Throws where the database does not answer.

@@ -1,7 +1,7 @@
 // Values as SQL literals, for the framework's own statements.
 //
-// Two round trips for a step means that BEGIN goes with the claim, and the last writes with COMMIT: several statements in
-// one query, which PostgreSQL's protocol gives no parameters. So values are written into the text: here, and nowhere
+// Two round trips for a step means that BEGIN goes with the claim, and the last writes with COMMIT: several statements
+// in one query, which PostgreSQL's protocol gives no parameters. So values are written into the text: here, and nowhere
 // else. The text around them is fixed; users' SQL always has parameters.
 //
 // Relies on standard_conforming_strings = on and client_encoding = UTF8, which every connection of ours sets.

@@ -1,9 +1,9 @@
-// How far the outbox is known to be empty: where a search for due rows may begin, so that it does not walk over the dead
-// rows of all that was sent since somebody's snapshot was taken (traps R4, R11).
+// How far the outbox is known to be empty: where a search for due rows may begin, so that it does not walk over the
+// dead rows of all that was sent since somebody's snapshot was taken (traps R4, R11).
 //
-// It may only ever be too low. A time can be the mark once every transaction that may have a row before it has ended, which
-// takes two looks at who has the table locked; then the oldest row that is left bounds it. A clock that was set back, or a
-// row that was given a due_at of its own, is found by a search from the beginning now and then.
+// It may only ever be too low. A time can be the mark once every transaction that may have a row before it has ended,
+// which takes two looks at who has the table locked; then the oldest row that is left bounds it. A clock that was set
+// back, or a row that was given a due_at of its own, is found by a search from the beginning now and then.
 #pragma once
 
 #include <chrono>

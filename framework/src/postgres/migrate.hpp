@@ -18,11 +18,12 @@ struct migration
 };
 
 /// Brings the database up to date: Skald's own migrations first (owner `skald`), then those of `service`, if one is
-/// named, which owns the database from then on. Each runs in a transaction of its own, together with the note that it ran.
+/// named, which owns the database from then on. Each runs in a transaction of its own, together
+/// with the note that it ran.
 /// Returns what was applied, as "owner/name".
 /// Throws what pqxx throws; configuration_error where an applied migration has another text now, where the database
-/// belongs to another service (then nothing of this one's is applied), or where it is reached through a pooler that hands
-/// its sessions out by transaction (then nothing at all).
+/// belongs to another service (then nothing of this one's is applied), or where it is reached through a pooler that
+/// hands its sessions out by transaction (then nothing at all).
 std::vector<std::string> migrate(std::string const& url, std::string const& service = {},
                                  std::vector<migration> const& migrations = {});
 

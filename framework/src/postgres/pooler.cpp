@@ -24,9 +24,9 @@ int backend_of(pqxx::connection& c)
     return pqxx::nontransaction{c}.exec(std::string{session_queries::backend})[0][0].as<int>();
 }
 
-// Two clients never have one of the server's sessions in common, and neither ever changes it, unless somebody takes it away
-// from them between two transactions. We ask twice in a row because a pooler that goes round two servers would else show
-// each of us the same one every time.
+// Two clients never have one of the server's sessions in common, and neither ever changes it, unless somebody takes it
+// away from them between two transactions. We ask twice in a row because a pooler that goes round two servers would
+// else show each of us the same one every time.
 bool share_sessions(pqxx::connection& a, pqxx::connection& b)
 {
     auto const ours = backend_of(a);

@@ -1,7 +1,7 @@
 // Whether a pooler stands between a connection and the server, and of which kind.
 //
-// Skald sets and prepares things on its sessions, and `skald migrate` locks there. Behind a pooler that hands its server
-// connections out for one transaction at a time, all of that would land on anybody's session (reliability F16).
+// Skald sets and prepares things on its sessions, and `skald migrate` locks there. Behind a pooler that hands its
+// server connections out for one transaction at a time, all of that would land on anybody's session (reliability F16).
 #pragma once
 
 #include <pqxx/connection>
@@ -16,12 +16,12 @@ enum class pooling {
     transactions,  // another one for each transaction, or each statement
 };
 
-/// Sends nothing but harmless questions. Where a pooler is found, opens one more connection with `conninfo` to find out of
-/// which kind it is; where that gets no answer within 5 s, throws pqxx::broken_connection.
+/// Sends nothing but harmless questions. Where a pooler is found, opens one more connection with `conninfo` to find out
+/// of which kind it is; where that gets no answer within 5 s, throws pqxx::broken_connection.
 pooling find_pooling(pqxx::connection& c, std::string const& conninfo);
 
-/// Throws configuration_error for pooling::transactions; else as find_pooling(). To be called before anything is set, locked
-/// or prepared on `c`.
+/// Throws configuration_error for pooling::transactions; else as find_pooling(). To be called before anything is set,
+/// locked or prepared on `c`.
 void refuse_transaction_pooler(pqxx::connection& c, std::string const& conninfo);
 
 }  // namespace skald::postgres

@@ -9,8 +9,8 @@
 
 namespace skald::postgres {
 
-/// Session settings. The table's statistics say nothing of its next moment: it is empty one minute, and has a million rows
-/// the next. A plan that reads more of it than it takes is never right.
+/// Session settings. The table's statistics say nothing of its next moment: it is empty one minute, and has a million
+/// rows the next. A plan that reads more of it than it takes is never right.
 inline constexpr auto outbox_plans = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off";
 
 class postgres_outbox final : public ports::outbox

@@ -163,8 +163,8 @@ pqxx::result postgres_store::begin_and_claim(std::string const& claim, bool for_
     return rows;
 }
 
-// Runs in the same query before COMMIT: an aborted transaction, whose COMMIT would be a silent ROLLBACK, or one that the
-// step ended, fails here (traps F1, G9).
+// Runs in the same query before COMMIT: an aborted transaction, whose COMMIT would be a silent ROLLBACK, or one that
+// the step ended, fails here (traps F1, G9).
 std::string postgres_store::check(std::string_view query) const
 {
     return transaction_id_.empty() ? std::string{} : execute(query, {literal(transaction_id_)});

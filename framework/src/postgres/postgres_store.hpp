@@ -54,7 +54,8 @@ private:
 
     connection_options options_;
     std::unique_ptr<connection> connection_;
-    // What the step sees. It never sends BEGIN or COMMIT by itself, so a step that calls commit() on it commits nothing.
+    // What the step sees. It never sends BEGIN or COMMIT by itself, so a step that calls
+    // commit() on it commits nothing.
     std::optional<pqxx::nontransaction> transaction_;
     std::string transaction_id_;  // empty while nothing was written
     core::instant claimed_at_{};

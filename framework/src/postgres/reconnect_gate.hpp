@@ -1,5 +1,5 @@
-// When a lane may try to connect again. Lanes and requests come far more often than a server that is just starting, or has
-// just taken over, can take: without this every request of a busy service is another connection.
+// When a lane may try to connect again. Lanes and requests come far more often than a server that is just starting, or
+// has just taken over, can take: without this every request of a busy service is another connection.
 #pragma once
 
 #include "core/backoff.hpp"

@@ -16,8 +16,8 @@ using clock = std::chrono::steady_clock;
 constexpr std::size_t acks_under_way_max = 16;
 constexpr std::chrono::milliseconds acks_settle{500};
 
-// So many frames before what they brought is handed over, and the orders of the others are looked at again. A delivery has
-// three: it is about what a lane takes at a time.
+// So many frames before what they brought is handed over, and the orders of the others are looked at again. A delivery
+// has three: it is about what a lane takes at a time.
 constexpr int frames_per_turn = 3 * 64;
 
 // Deliveries of the parked queue come on top of the prefetch, so as few as possible.

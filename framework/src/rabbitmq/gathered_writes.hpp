@@ -1,5 +1,5 @@
-// Many small frames in few packets. The library writes each frame by itself, and a message has three: without this the broker
-// is woken for each message, which costs both sides more than the frame does.
+// Many small frames in few packets. The library writes each frame by itself, and a message has three: without this the
+// broker is woken for each message, which costs both sides more than the frame does.
 #pragma once
 
 #include <netinet/in.h>

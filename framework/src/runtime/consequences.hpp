@@ -1,5 +1,5 @@
-// What follows for others from a step, to be committed with it: the next message, the messages that the user published, and
-// what the saga's home is told. Pure: it only fills in the changes.
+// What follows for others from a step, to be committed with it: the next message, the messages that the user published,
+// and what the saga's home is told. Pure: it only fills in the changes.
 #pragma once
 
 #include "core/envelope.hpp"
@@ -33,7 +33,8 @@ struct step_report
     core::instant at;  // by the server's clock
 };
 
-/// In the home's own database the saga's row changes in the same transaction; elsewhere a progress message is sent home.
+/// In the home's own database the saga's row changes in the same transaction; elsewhere a
+/// progress message is sent home.
 void add_report(ports::changes& changes, core::envelope const& e, std::string_view service, step_report const& report);
 
 /// What several steps tell one home, in one message.

@@ -33,8 +33,8 @@ public:
     /// settle it: do not ack, call again.
     void settle(ports::delivery const& d);
 
-    /// The same for many at once, in as few transactions as that takes. True: that delivery is settled; the others are to be
-    /// settled each alone. Throws as settle() does, and then none is known to be.
+    /// The same for many at once, in as few transactions as that takes. True: that delivery is settled; the others are
+    /// to be settled each alone. Throws as settle() does, and then none is known to be.
     std::vector<bool> settle_batch(std::span<ports::delivery const> deliveries);
 
     /// Keeps a delivery that can't be settled at all, with why. Throws as settle() does.

@@ -1,6 +1,6 @@
-// Many deliveries in one transaction: claimed together, run one after the other, committed once. Where one of them does not
-// end well nothing of the transaction remains, and they run in turn, each under a savepoint: then the bad one is undone
-// alone, and the good ones commit. See docs/batches.md.
+// Many deliveries in one transaction: claimed together, run one after the other, committed once. Where one of them does
+// not end well nothing of the transaction remains, and they run in turn, each under a savepoint: then the bad one is
+// undone alone, and the good ones commit. See docs/batches.md.
 #include "runtime/step_delivery.hpp"
 
 #include "core/failpoint.hpp"

@@ -124,8 +124,8 @@ void executor::try_again(step_delivery const& work, next_try const& next)
     commit(changes);
 }
 
-// The step's deadline counts from its first try here. Whoever sent the message does not know this service's policy, so it
-// is the first message that tries again which carries it.
+// The step's deadline counts from its first try here. Whoever sent the message does not know this service's policy, so
+// it is the first message that tries again which carries it.
 void executor::set_step_deadline(step_delivery const& work, core::envelope& again) const
 {
     auto const longest = work.hosted->policy.deadline;
@@ -156,8 +156,8 @@ void executor::give_up(step_delivery const& work, std::string_view reason, std::
         return park(*work.delivery, reason, why);
     }
 
-    // One that an operator or its deadline stops need not be run, and so not be kept: the saga goes back from here. But what
-    // a step did by itself somebody has to look at first.
+    // One that an operator or its deadline stops need not be run, and so not be kept: the saga goes back from here. But
+    // what a step did by itself somebody has to look at first.
     bool const stopped = claimed.cause == ports::cancel_cause::order || claimed.cause == ports::cancel_cause::deadline;
     if (stopped && reason != "transaction_ended")
         return write_no(work, claimed, core::event::cancelled, claimed.reason);

@@ -11,7 +11,8 @@ using namespace std::chrono_literals;
 
 constexpr auto take_wait = 500ms;
 
-// A delivery that even the framework's own writes fail for, again and again, is kept aside instead of blocking the lane.
+// A delivery that even the framework's own writes fail for, again and again, is kept aside
+// instead of blocking the lane.
 constexpr int tries_max = 5;
 
 }  // namespace

@@ -22,7 +22,8 @@ public:
     lane(executor executor, ports::subscription& deliveries, std::size_t batch_max, step_lanes& limits,
          stop_flag const& stop, core::logger& log, std::mt19937_64 random);
 
-    /// Until `stop`. What it has taken is settled first, unless the database is away: that stays unacked and comes again.
+    /// Until `stop`. What it has taken is settled first, unless the database is away: that
+    /// stays unacked and comes again.
     void run();
 
 private:

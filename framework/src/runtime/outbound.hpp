@@ -1,9 +1,11 @@
-// What was just committed, on its way to the broker: handed over in memory, with its row in the outbox as the insurance.
+// What was just committed, on its way to the broker: handed over in memory, with its row in
+// the outbox as the insurance.
 //
-// Before COMMIT a message gets its row's number and a head start: the row comes due only when that is over, so that no relay
-// takes it meanwhile. After COMMIT it is handed to the sender (runtime/sender.hpp), which publishes it at once; when the
-// broker has confirmed it, the relay deletes the row, many at a time. Whatever goes wrong in between, the row comes due and
-// any relay publishes it: twice at most, which the guard absorbs. See docs/adr/0013-handed-over-in-memory.md.
+// Before COMMIT a message gets its row's number and a head start: the row comes due only when that is over, so that no
+// relay takes it meanwhile. After COMMIT it is handed to the sender (runtime/sender.hpp), which publishes it at once;
+// when the broker has confirmed it, the relay deletes the row, many at a time. Whatever goes wrong in between, the row
+// comes due and any relay publishes it: twice at most, which the guard absorbs. See
+// docs/adr/0013-handed-over-in-memory.md.
 //
 // What there is no room for, or no broker, or what is to go later, is left to the relay as before.
 #pragma once
@@ -80,8 +82,8 @@ public:
         clock::time_point good_until_{};
     };
 
-    /// To be called right before COMMIT: decides which of the messages will be handed over, all that go at once or none, and
-    /// marks them. Throws what `store` throws.
+    /// To be called right before COMMIT: decides which of the messages will be handed over, all that go at once or
+    /// none, and marks them. Throws what `store` throws.
     departure prepare(ports::store& store, ports::changes& changes);
 
     // --- The relay's side ---

@@ -135,7 +135,8 @@ std::size_t relay::finish_oldest()
     return moved;
 }
 
-// Never longer than its deadline: its rows are locked. The publisher ends sooner where it knows that no answer will come.
+// Never longer than its deadline: its rows are locked. The publisher ends sooner where it knows
+// that no answer will come.
 void relay::await(batch const& awaited)
 {
     do {

@@ -43,8 +43,8 @@ public:
     /// Until `stop`, and then once more for what was committed last.
     void run();
 
-    /// Moves what is due, batch after batch, until none is left, something could not be sent, or `stop`. Returns how many
-    /// rows left. Throws ports::fault.
+    /// Moves what is due, batch after batch, until none is left, something could not be sent, or `stop`. Returns how
+    /// many rows left. Throws ports::fault.
     std::size_t move_due();
 
 private:

@@ -1,6 +1,6 @@
 // How many lanes run deliveries of one step at a time, for steps that say so: one whose rows are few and hot, or whose
-// neighbour can bear only so much. What comes while they are all taken waits here, unacked, and the lane that becomes free of
-// that step goes on with it; the other lanes go on with other steps.
+// neighbour can bear only so much. What comes while they are all taken waits here, unacked, and the lane that becomes
+// free of that step goes on with it; the other lanes go on with other steps.
 #pragma once
 
 #include "ports/transport.hpp"

@@ -1,9 +1,9 @@
 // Ends a blocking call of a client library from another thread.
 //
-// amqp_basic_publish has no timeout and hangs as long as a broker's alarm lasts; a COMMIT that waits for a standby is bounded
-// by none of PostgreSQL's timeouts. shutdown(2) on the socket ends either; close(2) would free the number for somebody
-// else's file. The library itself may close the socket at any time, so the breaker works on a duplicate of its own, which
-// can't be reused meanwhile.
+// amqp_basic_publish has no timeout and hangs as long as a broker's alarm lasts; a COMMIT that waits for a standby is
+// bounded by none of PostgreSQL's timeouts. shutdown(2) on the socket ends either; close(2) would free the number for
+// somebody else's file. The library itself may close the socket at any time, so the breaker works on a duplicate of its
+// own, which can't be reused meanwhile.
 #pragma once
 
 #include <chrono>
@@ -43,8 +43,8 @@ private:
 
 /// Breaks a socket when a deadline passes before the work under it is done.
 /// Threads: watch() and done() by one thread; the breaker's socket may be in use by that thread.
-/// Cheap enough for every query: its thread sleeps to the deadline it knew last and looks again there, so that work which
-/// is done in time wakes it up no more than once for each such wait.
+/// Cheap enough for every query: its thread sleeps to the deadline it knew last and looks again there, so that work
+/// which is done in time wakes it up no more than once for each such wait.
 class watchdog
 {
 public:

@@ -1,4 +1,5 @@
-// What can be seen of a step while it runs, from beside its transaction: what it does there is what a ROLLBACK can't undo.
+// What can be seen of a step while it runs, from beside its transaction: what it does there is
+// what a ROLLBACK can't undo.
 #pragma once
 
 #include "testing/world.hpp"
@@ -22,8 +23,8 @@ public:
     /// What the databases have kept of a run that has ended: who ended a transaction, who faulted and how.
     void take_notes(world& w);
 
-    /// A step that ran COMMIT, one that went on after an SQL error, one whose doings were there before COMMIT: whatever of
-    /// this was seen, in sentences. Empty where nothing was.
+    /// A step that ran COMMIT, one that went on after an SQL error, one whose doings were there before COMMIT: whatever
+    /// of this was seen, in sentences. Empty where nothing was.
     std::string cause() const;
 
 private:

@@ -1,4 +1,5 @@
-// prove_exactly_once(): every schedule is run, and what it leaves behind is compared with what its way leaves undisturbed.
+// prove_exactly_once(): every schedule is run, and what it leaves behind is compared with what
+// its way leaves undisturbed.
 #pragma once
 
 #include "testing/ending.hpp"

@@ -1,4 +1,5 @@
-// What is run in a proof: the way that a saga takes, and what disturbs it there. Each has a name, and is found by it again.
+// What is run in a proof: the way that a saga takes, and what disturbs it there. Each has a name,
+// and is found by it again.
 #pragma once
 
 #include "testing/observed_step.hpp"

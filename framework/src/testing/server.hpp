@@ -1,4 +1,5 @@
-// The PostgreSQL server that a harness works on: databases of its own, made and dropped, and those that a killed run left.
+// The PostgreSQL server that a harness works on: databases of its own, made and dropped, and
+// those that a killed run left.
 #pragma once
 
 #include "postgres/server_state.hpp"

@@ -69,8 +69,8 @@ std::string service_database::migrated()
     return name;
 }
 
-// Making a database is cheap, and having made it is not: PostgreSQL syncs each of its 400 files at the next checkpoint, and
-// dropping one is a checkpoint. So this is for what rewind() can't mend.
+// Making a database is cheap, and having made it is not: PostgreSQL syncs each of its 400 files at the next checkpoint,
+// and dropping one is a checkpoint. So this is for what rewind() can't mend.
 void service_database::begin_anew()
 {
     session_.reset();

@@ -26,7 +26,8 @@ public:
 
     std::string url() const { return server_.url_of(name_); }
 
-    /// For stores and outboxes. Nobody's COMMIT waits for the disk here: the kit's crashes are of services, never of the server.
+    /// For stores and outboxes. Nobody's COMMIT waits for the disk here: the kit's crashes are of
+    /// services, never of the server.
     postgres::connection_options options() const;
 
     /// Everything is as it was first. True: in another database, so that whoever is connected has to connect anew.

@@ -77,7 +77,8 @@ public:
     /// On a connection of its own, as another lane would at the same time.
     void settle_apart(ports::delivery const& d);
 
-    /// The process is gone: its connections, what it had in memory, and its unacked deliveries. It starts again at once.
+    /// The process is gone: its connections, what it had in memory, and its unacked
+    /// deliveries. It starts again at once.
     void die(memory::memory_transport& transport);
 
     /// There may be something to send.

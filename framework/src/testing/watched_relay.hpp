@@ -41,8 +41,8 @@ public:
 
     void release() noexcept override { inner_.release(); }
 
-    /// Its process is gone, and its transaction with it. No code of a user's has ever run on this connection, so that the
-    /// database can't tell whether it was closed: it is kept, since a new one takes long.
+    /// Its process is gone, and its transaction with it. No code of a user's has ever run on this connection, so that
+    /// the database can't tell whether it was closed: it is kept, since a new one takes long.
     void die() { inner_.release(); }
 
 private:

@@ -7,8 +7,8 @@
 
 namespace skald::worker_detail {
 
-/// A connection from before a restart of the server shows itself by breaking: then once more, on a new one. So `what` is
-/// something that may be done twice.
+/// A connection from before a restart of the server shows itself by breaking: then once more, on a new one. So `what`
+/// is something that may be done twice.
 template <class What>
 auto read(postgres::postgres_store& store, What what)
 try {

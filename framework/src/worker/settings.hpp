@@ -1,5 +1,5 @@
-// The settings, once: their variable, flag, meaning, and how each is read. Environment, command line and --help all come
-// from this table.
+// The settings, once: their variable, flag, meaning, and how each is read. Environment, command line and --help
+// all come from this table.
 #pragma once
 
 #include <skald/config.hpp>

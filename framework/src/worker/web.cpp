@@ -117,7 +117,8 @@ http::reply web::answer(http::request& r, std::size_t number)
     return on.entry.answer(r, entry_at(route), scope);
 }
 
-// What a lane would say at once: a duplicate of what runs here, or ended a moment ago, is told so however many lanes wait for others.
+// What a lane would say at once: a duplicate of what runs here, or ended a moment ago, is told so however
+// many lanes wait for others.
 std::optional<http::reply> web::answer_at_desk(http::request& r)
 {
     auto const found = find(r);

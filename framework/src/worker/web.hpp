@@ -39,7 +39,8 @@ http::server_options server_options_of(config const& settings);
 class web
 {
 public:
-    /// Listens. Throws std::runtime_error for an address that can't be listened on, and for files of TLS that can't be used.
+    /// Listens. Throws std::runtime_error for an address that can't be listened on, and for files
+    /// of TLS that can't be used.
     web(config const& settings, postgres::connection_options const& database, std::vector<http::entry_route> routes,
         http::scope_function scope_of, ports::subscription const& deliveries, runtime::backlog const& backlog,
         runtime::outbound& out, core::logger& log);

@@ -1,5 +1,5 @@
-// COMMIT that hangs, that is cut short, and a node that takes no writes any more: what no timeout of the server's bounds,
-// and what a client must never hear as "failed" or as "done" (reliability F3).
+// COMMIT that hangs, that is cut short, and a node that takes no writes any more: what no timeout of the server's
+// bounds, and what a client must never hear as "failed" or as "done" (reliability F3).
 #include <atomic>
 #include <thread>
 

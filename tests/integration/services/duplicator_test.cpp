@@ -1,5 +1,5 @@
-// `skald duplicate` on a real broker: beside the running order example, and beside a queue of a test's own, to see exactly
-// what it sends.
+// `skald duplicate` on a real broker: beside the running order example, and beside a queue of a test's own, to
+// see exactly what it sends.
 #include <map>
 
 #include "support/amqp_text.hpp"
@@ -162,7 +162,8 @@ TEST_CASE("every delivery of dozens of sagas three times more, now and later: ea
     CHECK(wait_until([&] { return s.waiting_deliveries() == 0; }));
     CHECK(s.outboxes_empty());
 
-    // 24 complete (charge, ship, confirm), 12 are refused by the payments, 12 by the shipping, which is undone in two steps.
+    // 24 complete (charge, ship, confirm), 12 are refused by the payments, 12 by the shipping,
+    // which is undone in two steps.
     CHECK(done["seen"] >= 24 * 3 + 12 * 2 + 12 * 4);
     CHECK(done["duplicates"] == 3 * done["seen"].get<int>());
     CHECK(done["unconfirmed"] == 0);

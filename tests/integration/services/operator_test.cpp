@@ -105,7 +105,8 @@ TEST_CASE("skald saga cancel against running pivots: each saga completes or goes
     int refused = 0;
     for (int i = 0; i < 18; ++i) {
         auto const key = "race-" + std::to_string(i);
-        // Held back while the order is given: nobody; the pivot, which then meets it in the same instant; the step before.
+        // Held back while the order is given: nobody; the pivot, which then meets it in the same
+        // instant; the step before.
         auto* const held = i % 3 == 0 ? nullptr : i % 3 == 1 ? &s.shipping : &s.payments;
         if (held != nullptr) held->kill(SIGSTOP);
         REQUIRE(s.order(key).status == 202);

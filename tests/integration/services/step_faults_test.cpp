@@ -65,8 +65,8 @@ TEST_CASE("a step that always fails is given up after its attempts: cancelled wh
     s.close_in_order();
 }
 
-// Some codes say that something beneath the step broke, and need not count as its attempt. A step that ends so every time
-// must still not be tried for ever with nothing to be seen of it.
+// Some codes say that something beneath the step broke, and need not count as its attempt. A step that ends so every
+// time must still not be tried for ever with nothing to be seen of it.
 TEST_CASE("a step that always fails with one SQLSTATE or another is bounded whatever the code")
 {
     std::vector<std::string> const codes{"P0001", "0A000", "XX000", "25006", "40001",

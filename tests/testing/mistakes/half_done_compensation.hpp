@@ -1,5 +1,5 @@
-// Gives the money back on a connection of its own: right once, and wrong where the compensation is done again because it
-// was only half done the first time.
+// Gives the money back on a connection of its own: right once, and wrong where the compensation is done again because
+// it was only half done the first time.
 #pragma once
 
 #include "mistakes/charging.hpp"

@@ -10,8 +10,8 @@
 
 namespace skald::detail {
 
-/// JSON that is safe to hand to nlohmann::json and to PostgreSQL: at most 64 levels deep, no name twice in an object, no
-/// \u0000, no whole number beyond 64 bits. Throws data_error that says what and where.
+/// JSON that is safe to hand to nlohmann::json and to PostgreSQL: at most 64 levels deep, no name twice in an object,
+/// no \u0000, no whole number beyond 64 bits. Throws data_error that says what and where.
 nlohmann::json parse_checked(std::string_view body);
 
 /// Throws data_error where a number came out of the type other than it went in, as 4294967297 does from an int.
@@ -31,8 +31,8 @@ Data read_data(std::string_view body)
     }
 }
 
-/// Throws data_error where the next step could not read what is written: text that is not UTF-8 or holds a NUL, a number
-/// that is none. Better here, where it came from, than in the service that gets it.
+/// Throws data_error where the next step could not read what is written: text that is not UTF-8 or holds a NUL, a
+/// number that is none. Better here, where it came from, than in the service that gets it.
 template <class Data>
 std::string write_data(Data const& data)
 try {

@@ -1,5 +1,5 @@
-// The services of a definition in one process and on one thread, stepped by hand: real databases, a broker in memory, and a
-// clock that the test moves.
+// The services of a definition in one process and on one thread, stepped by hand: real databases, a broker in memory,
+// and a clock that the test moves.
 #pragma once
 
 #include <skald/batch.hpp>
@@ -27,10 +27,10 @@ namespace skald::testing {
 
 /// What a test builds: the services, their databases, and what happens to them.
 ///
-/// Databases: each service of the definitions that are hosted has one of its own on the server, made at the first use and
-///            dropped with the harness; those that a killed run left behind are dropped by the next. Nothing is ever written
-///            to the database of the URL. The role must be allowed to create databases; one that is no superuser may have
-///            the databases cloned between runs, which takes some hundred times as long.
+/// Databases: each service of the definitions that are hosted has one of its own on the server, made at the first use
+///            and dropped with the harness; those that a killed run left behind are dropped by the next. Nothing is
+///            ever written to the database of the URL. The role must be allowed to create databases; one that is no
+///            superuser may have the databases cloned between runs, which takes some hundred times as long.
 /// Time:      a service asks its database what time it is. advance() moves every time that Skald has stored, and every
 ///            deadline that is under way, into the past by as much; your own tables and now() know nothing of it.
 /// Threads:   one.
@@ -96,7 +96,8 @@ public:
     /// The relays send what is due, and the delivery that has waited longest is settled. False: there was none.
     bool deliver_next();
 
-    /// Until nothing is due and nothing waits. What is to come later, comes after advance(). Returns how many there were.
+    /// Until nothing is due and nothing waits. What is to come later, comes after advance().
+    /// Returns how many there were.
     std::size_t deliver_all();
 
     /// The same, and the clock moves on to whatever comes later, until nothing is left. Returns how many there were.
@@ -108,13 +109,13 @@ public:
     /// Puts copies of a message, out of sent() or waiting(), at the end of its queue.
     void replay(message_view const& what, int times = 1);
 
-    /// Puts the deliveries of a recording, which `skald parked export` has printed, at the end of their queues, as the services
-    /// received them. Returns how many. Throws data_error with the line and what to do where it is no recording, and
-    /// std::invalid_argument where one is for a service that hosts nothing here.
+    /// Puts the deliveries of a recording, which `skald parked export` has printed, at the end of their queues, as the
+    /// services received them. Returns how many. Throws data_error with the line and what to do where it is no
+    /// recording, and std::invalid_argument where one is for a service that hosts nothing here.
     std::size_t replay_recorded(std::string_view lines);
 
-    /// The next delivery that comes to this point dies there with its service, which starts again at once. `step`, where it is
-    /// named: only a delivery of that name (message_view::name, without what numbers it).
+    /// The next delivery that comes to this point dies there with its service, which starts again at once. `step`,
+    /// where it is named: only a delivery of that name (message_view::name, without what numbers it).
     void crash_at(crash_point point, std::string_view step = {});
 
     /// From now on that step says no, after its own code has run; `.compensate` can't.
@@ -128,8 +129,8 @@ public:
 
     // --- What there is to see ---
 
-    /// Every message that the relays have published since the last rewind(), in order: twice where one died before it knew.
-    /// What replay() puts into a queue is not among them.
+    /// Every message that the relays have published since the last rewind(), in order: twice where one died before it
+    /// knew. What replay() puts into a queue is not among them.
     std::vector<message_view> sent() const;
 
     /// What is in the queues, after the relays have sent what is due.
@@ -168,11 +169,11 @@ public:
 
     // --- The proof ---
 
-    /// Runs the saga again and again, each time disturbed in another way, and compares what it leaves behind with what it
-    /// leaves undisturbed: every message twice, several times, twice at once, late, and after its neighbour; and a crash
-    /// at every point that it comes to. Each of these on the way forward, with a no at each step that may say it, a fault
-    /// at each step once and for ever, and a cancel before each step. Rewinds before and after; rules of reject_at() and the like
-    /// don't count.
+    /// Runs the saga again and again, each time disturbed in another way, and compares what it leaves behind with what
+    /// it leaves undisturbed: every message twice, several times, twice at once, late, and after its neighbour; and a
+    /// crash at every point that it comes to. Each of these on the way forward, with a no at each step that may say it,
+    /// a fault at each step once and for ever, and a cancel before each step. Rewinds before and after; rules of
+    /// reject_at() and the like don't count.
     template <class Data, step_kind... Kinds>
     proof prove_exactly_once(definition<Data, Kinds...> const& saga, Data const& data,
                              proof_options const& options = {})

@@ -32,8 +32,8 @@ struct outside_effect
 /// What is compared, and how much is tried.
 struct proof_options
 {
-    /// What must be the same. Empty: every row of every table of yours in every service. Name queries where rows hold what
-    /// differs from run to run and may: a time, a random id.
+    /// What must be the same. Empty: every row of every table of yours in every service. Name queries where rows hold
+    /// what differs from run to run and may: a time, a random id.
     std::vector<effect> effects{};
 
     /// For the sampled part, which is two disturbances in one run. The rest is complete, and needs no seed.

@@ -9,9 +9,9 @@ namespace skald::testing {
 
 /// A message, as it went to the broker or as a service has it in its hands.
 ///
-/// `name` says which it is: the step that it is for (`charge-payment`, `charge-payment.compensate`), what a step tells its
-/// saga's home (`charge-payment.progress`), what a step published (`charge-payment.1.receipt`), or an order (`control@payments`).
-/// A second one of that name, such as the next attempt, is `charge-payment#2`.
+/// `name` says which it is: the step that it is for (`charge-payment`, `charge-payment.compensate`), what a step tells
+/// its saga's home (`charge-payment.progress`), what a step published (`charge-payment.1.receipt`), or an order
+/// (`control@payments`). A second one of that name, such as the next attempt, is `charge-payment#2`.
 struct message_view
 {
     std::uint64_t number{};   // the kit's own, for replay()

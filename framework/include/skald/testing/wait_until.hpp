@@ -1,5 +1,5 @@
-// For tests with a real broker, where something will be true soon: asked again and again, up to a limit, and no longer than
-// it takes.
+// For tests with a real broker, where something will be true soon: asked again and again, up to a limit,
+// and no longer than it takes.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,8 @@
 
 namespace skald::testing {
 
-/// True as soon as `condition()` is; false where it still was not when `limit` had passed. What it throws passes through.
+/// True as soon as `condition()` is; false where it still was not when `limit` had passed. What
+/// it throws passes through.
 template <class Condition>
 [[nodiscard]] bool wait_until(Condition condition, std::chrono::milliseconds limit = std::chrono::seconds{30})
 {
