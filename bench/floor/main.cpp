@@ -14,7 +14,7 @@ namespace {
 
 using namespace bench_floor;
 
-std::string required(char const* variable)
+std::string from_environment(char const* variable)
 {
     char const* const value = std::getenv(variable);
     if (value == nullptr || *value == '\0') throw std::runtime_error{std::string{variable} + " is not set"};
@@ -75,8 +75,8 @@ try {
     sigaddset(&signals, SIGINT);
     pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     std::signal(SIGPIPE, SIG_IGN);
-    options.database_url = required("DATABASE_URL");
-    options.broker_url = required("AMQP_URL");
+    options.database_url = from_environment("DATABASE_URL");
+    options.broker_url = from_environment("AMQP_URL");
     return serve(options, role_of(service), signals);
 }
 catch (std::exception const& error) {

@@ -16,13 +16,13 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-void print_row(std::string const& name, spread const& answers, spread const& ends, std::string const& remark)
+void print_row(std::string const& name, percentiles const& answers, percentiles const& ends, std::string const& remark)
 {
     fmt::print("{:<18}{:>8} |{:>8.1f}{:>8.1f}{:>8.1f} |{:>8.1f}{:>8.1f}{:>8.1f} |{}\n", name, answers.count,
                answers.p50, answers.p95, answers.p99, ends.p50, ends.p95, ends.p99, remark);
 }
 
-json to_json(spread const& s)
+json to_json(percentiles const& s)
 {
     return {{"count", s.count}, {"p50", s.p50}, {"p95", s.p95}, {"p99", s.p99}, {"max", s.max}};
 }
@@ -34,7 +34,7 @@ double per_second(swept_sagas const& swept)
 
 }  // namespace
 
-spread spread_of(std::vector<double> milliseconds)
+percentiles percentiles_of(std::vector<double> milliseconds)
 {
     if (milliseconds.empty()) return {};
     std::ranges::sort(milliseconds);

@@ -10,28 +10,28 @@
 namespace sweep_bench {
 
 /// Of a set of durations, in milliseconds.
-struct spread
+struct percentiles
 {
     std::size_t count{};
     double p50{}, p95{}, p99{}, max{};
 };
 
-spread spread_of(std::vector<double> milliseconds);
+percentiles percentiles_of(std::vector<double> milliseconds);
 
 struct swept_sagas
 {
     int sagas{};
-    double seconds{};  // from the start of the load until none was left
-    spread answers;    // of the orders that came meanwhile
-    spread ends;
+    double seconds{};     // from the start of the load until none was left
+    percentiles answers;  // of the orders that came meanwhile
+    percentiles ends;
 };
 
 struct phase_figures
 {
     std::string name;
     int orders{};
-    spread answers;  // from when an order was due to its answer
-    spread ends;     // from when it was accepted until its saga had completed
+    percentiles answers;  // from when an order was due to its answer
+    percentiles ends;     // from when it was accepted until its saga had completed
     std::optional<swept_sagas> swept;
 };
 

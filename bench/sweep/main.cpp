@@ -20,7 +20,7 @@ using namespace sweep_bench;
 constexpr int warm_up_seconds = 5;
 constexpr std::uint64_t seed = 2026;
 
-std::string required(char const* variable)
+std::string from_environment(char const* variable)
 {
     char const* const value = std::getenv(variable);
     if (value == nullptr || *value == '\0')
@@ -95,10 +95,10 @@ try {
     app.add_option("--json", chosen.json, "also write the figures to this file");
     app.add_option("--commit", chosen.commit, "what is measured, for the report");
     CLI11_PARSE(app, argc, argv);
-    chosen.shop.orders_database = required("DATABASE_URL_ORDERS");
-    chosen.shop.payments_database = required("DATABASE_URL_PAYMENTS");
-    chosen.shop.shipping_database = required("DATABASE_URL_SHIPPING");
-    chosen.shop.broker = required("AMQP_URL");
+    chosen.shop.orders_database = from_environment("DATABASE_URL_ORDERS");
+    chosen.shop.payments_database = from_environment("DATABASE_URL_PAYMENTS");
+    chosen.shop.shipping_database = from_environment("DATABASE_URL_SHIPPING");
+    chosen.shop.broker = from_environment("AMQP_URL");
     return run(chosen);
 }
 catch (order_demo::interrupted const& how) {

@@ -120,7 +120,8 @@ std::unordered_map<std::string, double> times_to_end(order_demo::shop_databases&
 
 // Of the first `count` orders of the plan.
 void measure(order_demo::order_plan const& plan, std::vector<order_demo::order_record> const& records,
-             std::unordered_map<std::string, double> const& times, std::size_t count, spread& answers, spread& ends)
+             std::unordered_map<std::string, double> const& times, std::size_t count, percentiles& answers,
+             percentiles& ends)
 {
     std::vector<double> answered, ended;
     for (std::size_t i = 0; i < count; ++i) {
@@ -130,8 +131,8 @@ void measure(order_demo::order_plan const& plan, std::vector<order_demo::order_r
         answered.push_back(std::chrono::duration<double, std::milli>(records[i].answered_after).count());
         ended.push_back(times.at(plan.orders[i].key));
     }
-    answers = spread_of(std::move(answered));
-    ends = spread_of(std::move(ended));
+    answers = percentiles_of(std::move(answered));
+    ends = percentiles_of(std::move(ended));
 }
 
 }  // namespace

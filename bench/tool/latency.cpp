@@ -3,6 +3,7 @@
 
 #include "bench_tool_sql.hpp"
 #include "keys.hpp"
+#include "open_loop.hpp"
 
 #include "http_client.hpp"
 
@@ -134,7 +135,7 @@ latency_figures run_alone(bench const& b, world& databases)
     services.stop();
     auto const count = std::ssize(ends);
     auto const sum_ms = std::accumulate(ends.begin(), ends.end(), 0.0);
-    return {0, count, spread_of(std::move(answers)), spread_of(std::move(ends)),
+    return {0, count, percentiles_of(std::move(answers)), percentiles_of(std::move(ends)),
             sum_ms > 0 ? static_cast<double>(count) * 1'000 / sum_ms : 0};
 }
 
@@ -168,7 +169,7 @@ latency_figures run_at_rate(bench const& b, world& databases, double rate)
     std::vector<double> answers(load.answers().begin() + static_cast<std::ptrdiff_t>(warm_up), load.answers().end());
     std::chrono::duration<double> const took = last - load.loop().due(warm_up);
     auto const count = std::ssize(ends);
-    return {rate, count, spread_of(std::move(answers)), spread_of(std::move(ends)),
+    return {rate, count, percentiles_of(std::move(answers)), percentiles_of(std::move(ends)),
             static_cast<double>(count) / took.count()};
 }
 

@@ -84,7 +84,7 @@ void add_floor(CLI::App& app, options& o)
         ->option_text("N");
 }
 
-std::string required(char const* variable)
+std::string from_environment(char const* variable)
 {
     char const* const value = std::getenv(variable);
     if (value != nullptr && *value != '\0') return value;
@@ -124,8 +124,8 @@ options read_options(int argc, char** argv)
         throw end_of_program{2};
     }
     o.programs = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-    o.database_url = required("DATABASE_URL");
-    o.broker_url = required("AMQP_URL");
+    o.database_url = from_environment("DATABASE_URL");
+    o.broker_url = from_environment("AMQP_URL");
     return o;
 }
 

@@ -4,7 +4,7 @@
 #include "fleet.hpp"
 #include "load.hpp"
 #include "meter.hpp"
-#include "spread.hpp"
+#include "percentiles.hpp"
 
 #include <cstdint>
 #include <map>
@@ -55,7 +55,7 @@ struct latency_figures
 {
     double rate{};  // 0: one saga alone, the next one when it has completed
     std::int64_t sagas{};
-    spread answer_ms, completed_ms;
+    percentiles answer_ms, completed_ms;
     double achieved_per_second{};
 };
 

@@ -72,7 +72,7 @@ json to_json(phase_figures const& p)
     return made;
 }
 
-json to_json(spread const& s)
+json to_json(percentiles const& s)
 {
     return {{"count", s.count}, {"p50", s.p50}, {"p99", s.p99}, {"p999", s.p999}, {"max", s.max}};
 }

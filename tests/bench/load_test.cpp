@@ -1,8 +1,9 @@
 // Percentiles, latencies that are corrected for coordinated omission, and the shape of the load.
-#include "spread.hpp"
+#include "load.hpp"
 
 #include "keys.hpp"
-#include "load.hpp"
+#include "open_loop.hpp"
+#include "percentiles.hpp"
 
 #include <doctest/doctest.h>
 
@@ -28,21 +29,21 @@ std::vector<double> one_to(int last)
 
 TEST_CASE("a percentile is the smallest value that so many do not exceed")
 {
-    auto const thousand = spread_of(one_to(1'000));
+    auto const thousand = percentiles_of(one_to(1'000));
     CHECK(thousand.count == 1'000);
     CHECK(thousand.p50 == 500);
     CHECK(thousand.p99 == 990);
     CHECK(thousand.p999 == 999);
     CHECK(thousand.max == 1'000);
 
-    auto const hundred = spread_of(one_to(100));
+    auto const hundred = percentiles_of(one_to(100));
     CHECK(hundred.p99 == 99);
     CHECK(hundred.p999 == 100);
 
-    auto const one = spread_of({7.0});
+    auto const one = percentiles_of({7.0});
     CHECK(one.p50 == 7);
     CHECK(one.p999 == 7);
-    CHECK(spread_of({}).count == 0);
+    CHECK(percentiles_of({}).count == 0);
 }
 
 TEST_CASE("requests are due at a constant rate, without an error that adds up")
@@ -69,7 +70,7 @@ TEST_CASE("a stall is charged to everybody who had to wait")
         corrected.push_back(loop.latency_ms(i, free));
         as_sent.push_back(std::chrono::duration<double, std::milli>(free - sent).count());
     }
-    auto const honest = spread_of(corrected), naive = spread_of(as_sent);
+    auto const honest = percentiles_of(corrected), naive = percentiles_of(as_sent);
     CHECK(naive.p99 == doctest::Approx(1));
     CHECK(honest.p50 == doctest::Approx(1));
     CHECK(honest.p99 == doctest::Approx(910));  // ten waited longer, each 10 ms - 1 ms more than the next

@@ -1,20 +1,10 @@
-// Latencies: from when a request was due, and their percentiles.
+// Requests at a constant rate, and how late each was answered.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
-#include <vector>
 
 namespace skald_bench {
-
-/// Of a set of durations, in milliseconds. A percentile is one of the values: the smallest that so many do not exceed.
-struct spread
-{
-    std::size_t count{};
-    double p50{}, p99{}, p999{}, max{};
-};
-
-spread spread_of(std::vector<double> milliseconds);
 
 /// When requests are due at a constant rate, whatever became of those before. Latency is counted from then and not from
 /// when the request was sent: a client that waits for a stalled server sends the next ones late, and leaving that out

@@ -1,11 +1,11 @@
-#include "spread.hpp"
+#include "percentiles.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 namespace skald_bench {
 
-spread spread_of(std::vector<double> milliseconds)
+percentiles percentiles_of(std::vector<double> milliseconds)
 {
     if (milliseconds.empty()) return {};
     std::ranges::sort(milliseconds);

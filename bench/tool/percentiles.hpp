@@ -1,0 +1,18 @@
+// How a set of durations is told in a few figures.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace skald_bench {
+
+/// Of a set of durations, in milliseconds. A percentile is one of the values: the smallest that so many do not exceed.
+struct percentiles
+{
+    std::size_t count{};
+    double p50{}, p99{}, p999{}, max{};
+};
+
+percentiles percentiles_of(std::vector<double> milliseconds);
+
+}  // namespace skald_bench
