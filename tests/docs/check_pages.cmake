@@ -54,7 +54,7 @@ function(check_settings)
 endfunction()
 
 function(check_log_events)
-    set(groups "broker|database|delivery|entry|http|outbox|relay|saga|step|sweep|worker")
+    set(groups "batch|broker|database|delivery|entry|http|outbox|relay|saga|step|sweep|worker")
     set(logged "")
     file(GLOB_RECURSE files ${ROOT}/framework/src/*.cpp)
     foreach(file IN LISTS files)

@@ -55,8 +55,8 @@ int outbox_status(outbox_limits const& limits, output const& out)
         object["reasons"].push_back({{"destination", row[0].c_str()},
                                      {"reason", row[1].c_str()},
                                      {"rows", row[2].as<std::int64_t>()},
-                                     {"tries_max", row[3].as<std::int64_t>()}});
-        sentence += fmt::format("\nput off, to {}: {} (up to {} tries): {}", row[0].c_str(), row[2].c_str(),
+                                     {"attempts_max", row[3].as<std::int64_t>()}});
+        sentence += fmt::format("\nput off, to {}: {} (up to {} attempts): {}", row[0].c_str(), row[2].c_str(),
                                 row[3].c_str(), row[1].c_str());
     }
     bool const over = (limits.rows && rows > *limits.rows) || (limits.age_seconds && oldest > *limits.age_seconds);

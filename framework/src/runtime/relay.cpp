@@ -188,7 +188,7 @@ ports::outbox::put_off relay::put_off(std::int64_t row, int attempts, std::strin
                                       std::string const& destination, std::string const& reason)
 {
     log_.warning("outbox.not_sent",
-                 {{"key", key}, {"destination", destination}, {"tries", attempts + 1}, {"reason", reason}});
+                 {{"key", key}, {"destination", destination}, {"attempts", attempts + 1}, {"reason", reason}});
     return {row, reason, options_.put_off.wait(attempts + 1, random_)};
 }
 

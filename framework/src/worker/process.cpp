@@ -80,7 +80,7 @@ bool process::prepare_database(std::vector<postgres::migration> const& migration
             return true;
         }
         catch (pqxx::broken_connection const& error) {
-            log_.warning("database.waiting", {{"tries", failures}, {"error", error.what()}});
+            log_.warning("database.waiting", {{"attempts", failures}, {"error", error.what()}});
         }
         if (signals.wait(backoff.wait(failures, random)) || stop_.stopped()) return false;
     }

@@ -122,7 +122,7 @@ TEST_CASE("skald outbox status counts by destination and reason, and its exit co
     CHECK(status["destinations"][0]["destination"] == "mail");
     CHECK(status["destinations"][0]["rows"] == 3);
     CHECK(status["reasons"] ==
-          json::parse(R"([{"destination": "mail", "reason": "NO_ROUTE", "rows": 2, "tries_max": 7}])"));
+          json::parse(R"([{"destination": "mail", "reason": "NO_ROUTE", "rows": 2, "attempts_max": 7}])"));
     CHECK(run_skald(s.orders_db, {"outbox", "status", "--warn-rows", "4"}).code == 0);
     CHECK(run_skald(s.orders_db, {"outbox", "status", "--warn-rows", "3"}).code == 1);
     CHECK(run_skald(s.orders_db, {"outbox", "status", "--warn-age", "3600"}).code == 0);
