@@ -19,7 +19,7 @@ namespace {
 
 core::silent_logger silent;
 
-lane_pool::job job_named(
+lane_pool::pending_request request_for(
     std::string path, std::function<void(response)> answered = [](response) {})
 {
     request message;
@@ -53,8 +53,8 @@ TEST_CASE("each lane is one thread, and all lanes can work at once")
     pool.start();
     std::latch answered{60};
     for (int i = 0; i < 60; ++i) {
-        auto job = job_named(i < 3 ? "/meet" : "/go", [&](response) { answered.count_down(); });
-        REQUIRE(pool.submit(job));
+        auto pending = request_for(i < 3 ? "/meet" : "/go", [&](response) { answered.count_down(); });
+        REQUIRE(pool.submit(pending));
     }
     answered.wait();
     CHECK(threads.size() == lanes);
@@ -85,8 +85,8 @@ TEST_CASE("while every lane is taken the desk answers what needs none, and the r
     pool.start();
     auto const ask = [&](std::string path) {
         auto heard = std::make_shared<std::promise<response>>();
-        auto job = job_named(std::move(path), [heard](response answer) { heard->set_value(std::move(answer)); });
-        REQUIRE(pool.submit(job));
+        auto pending = request_for(std::move(path), [heard](response answer) { heard->set_value(std::move(answer)); });
+        REQUIRE(pool.submit(pending));
         return heard->get_future();
     };
     CHECK(ask("/desk").get().body == "lane");
@@ -118,12 +118,12 @@ TEST_CASE("what doesn't fit is turned down, and keeps its request")
                    silent};
     pool.start();
     for (int i = 0; i < 2; ++i) {
-        auto running = job_named("/running");
+        auto running = request_for("/running");
         REQUIRE(pool.submit(running));
     }
     entered.wait();
-    auto waiting = job_named("/waiting");
-    auto beyond = job_named("/beyond");
+    auto waiting = request_for("/waiting");
+    auto beyond = request_for("/beyond");
     // Both lanes are held until `release`, so this one stays in the queue, and is forgotten by stop().
     CHECK(pool.submit(waiting));
     CHECK_FALSE(pool.submit(beyond));
@@ -140,8 +140,8 @@ TEST_CASE("a queue of none still hands work to a free lane")
     pool.start();
     for (int i = 0; i < 20; ++i) {
         std::promise<response> promise;
-        auto job = job_named("/", [&](response answer) { promise.set_value(std::move(answer)); });
-        REQUIRE(pool.submit(job));
+        auto pending = request_for("/", [&](response answer) { promise.set_value(std::move(answer)); });
+        REQUIRE(pool.submit(pending));
         CHECK(promise.get_future().get().body == "done");
     }
 }
@@ -166,7 +166,7 @@ TEST_CASE("an exception of the handler is a 500 that tells the client nothing an
             return std::current_exception();
         }
     };
-    auto const message = job_named("/orders").message;
+    auto const message = request_for("/orders").message;
     auto answer = internal_error(message, thrown(std::runtime_error{"password=secret"}), log);
     CHECK(answer.status == 500);
     CHECK(answer.body.find("secret") == std::string::npos);

@@ -23,14 +23,14 @@ void lane_pool::start()
     if (at_desk_) threads_.emplace_back([this] { run_desk(); });
 }
 
-bool lane_pool::submit(job& work)
+bool lane_pool::submit(pending_request& pending)
 {
     bool is_for_desk{};
     {
         std::lock_guard const lock{mutex_};
         // A lane that is free but hasn't woken up yet makes room for one more, so that a queue of 0 still works.
         if (stopping_ || running_ + waiting() >= lanes_ + waiting_max_) return false;
-        unseen_.push_back(std::move(work));
+        unseen_.push_back(std::move(pending));
         is_for_desk = desk_has_work();
     }
     // One of the two: a lane that becomes free looks for work without being woken.
@@ -46,7 +46,7 @@ lane_pool::load lane_pool::now() const
 
 void lane_pool::stop()
 {
-    std::deque<job> forgotten, also_forgotten;  // destroyed without the lock: their sessions go with them
+    std::deque<pending_request> forgotten, also_forgotten;  // destroyed without the lock: their sessions go with them
     {
         std::lock_guard const lock{mutex_};
         stopping_ = true;
@@ -63,12 +63,12 @@ void lane_pool::join()
         if (thread.joinable()) thread.join();
 }
 
-lane_pool::job lane_pool::take_waiting()
+lane_pool::pending_request lane_pool::take_waiting()
 {
     auto& queue = waiting_.empty() ? unseen_ : waiting_;
-    auto work = std::move(queue.front());
+    auto pending = std::move(queue.front());
     queue.pop_front();
-    return work;
+    return pending;
 }
 
 void lane_pool::run(std::size_t lane)
@@ -77,19 +77,19 @@ void lane_pool::run(std::size_t lane)
     for (;;) {
         changed_.wait(lock, [this] { return stopping_ || has_waiting(); });
         if (stopping_) return;
-        auto work = take_waiting();
+        auto pending = take_waiting();
         ++running_;
         bool const leaves_work = desk_has_work();  // this may have been the last lane that was free
 
         lock.unlock();
         if (leaves_work) desk_changed_.notify_one();
-        auto answer = this->answer(work.message, lane);
+        auto answer = this->answer(pending.message, lane);
         // The lane is free before the client hears: a client that asks again at once must not meet its own shadow.
         lock.lock();
         --running_;
         lock.unlock();
-        work.answered(std::move(work.message), std::move(answer));
-        work = {};  // what it holds is destroyed without the lock
+        pending.answered(std::move(pending.message), std::move(answer));
+        pending = {};  // what it holds is destroyed without the lock
         lock.lock();
     }
 }
@@ -100,23 +100,23 @@ void lane_pool::run_desk()
     for (;;) {
         desk_changed_.wait(lock, [this] { return stopping_ || desk_has_work(); });
         if (stopping_) return;
-        auto work = std::move(unseen_.front());
+        auto pending = std::move(unseen_.front());
         unseen_.pop_front();
         is_at_desk_ = true;
 
         lock.unlock();
-        auto answer = answer_at_desk(work.message);
+        auto answer = answer_at_desk(pending.message);
         bool const is_answered = answer.has_value();
-        if (is_answered) work.answered(std::move(work.message), *std::move(answer));
+        if (is_answered) pending.answered(std::move(pending.message), *std::move(answer));
         lock.lock();
         is_at_desk_ = false;
         if (is_answered || stopping_) {
             lock.unlock();
-            work = {};
+            pending = {};
             lock.lock();
             continue;
         }
-        waiting_.push_back(std::move(work));
+        waiting_.push_back(std::move(pending));
         changed_.notify_one();  // a lane may have become free meanwhile
     }
 }

@@ -22,7 +22,7 @@ namespace skald::http {
 class lane_pool
 {
 public:
-    struct job
+    struct pending_request
     {
         request message;
         std::function<void(request, reply)> answered;  // called on the lane; must not throw
@@ -34,8 +34,8 @@ public:
 
     void start();
 
-    /// False if every lane is taken and the queue is full; then nothing of `work` was moved.
-    bool submit(job& work);
+    /// False if every lane is taken and the queue is full; then nothing of `pending` was moved.
+    bool submit(pending_request& pending);
 
     struct load
     {
@@ -52,7 +52,7 @@ private:
     std::size_t waiting() const { return waiting_.size() + unseen_.size() + (is_at_desk_ ? 1 : 0); }
     bool has_waiting() const { return !waiting_.empty() || !unseen_.empty(); }
     bool desk_has_work() const { return running_ == lanes_ && !unseen_.empty(); }
-    job take_waiting();
+    pending_request take_waiting();
     void run(std::size_t lane);
     void run_desk();
     reply answer(request& message, std::size_t lane);
@@ -67,8 +67,8 @@ private:
     std::mutex mutable mutex_;
     std::condition_variable changed_;  // for the lanes
     std::condition_variable desk_changed_;
-    std::deque<job> waiting_;  // the desk had nothing to say to these, which came first
-    std::deque<job> unseen_;
+    std::deque<pending_request> waiting_;  // the desk had nothing to say to these, which came first
+    std::deque<pending_request> unseen_;
     bool is_at_desk_{false};  // one more, which is neither here nor there
     std::size_t running_{0};
     bool stopping_{false};

@@ -171,14 +171,14 @@ void session::dispatch()
     clear_deadline();
     phase_ = phase::answering;
     owes_answer_ = true;
-    lane_pool::job work{.message = reader_.take(), .answered = {}};
+    lane_pool::pending_request pending{.message = reader_.take(), .answered = {}};
     closes_after_ = !reader_.keeps_alive() || ++request_count_ >= hub_.options.connection_requests_max;
-    is_head_request_ = work.message.method == "HEAD";
+    is_head_request_ = pending.message.method == "HEAD";
 
-    if (auto now = answer_at_once(hub_, work.message)) return write(*std::move(now));
+    if (auto now = answer_at_once(hub_, pending.message)) return write(*std::move(now));
 
-    work.answered = ask_lanes();
-    if (!hub_.lanes.submit(work)) write(with_retry_after(problem(503, "The service is busy."), 1s));
+    pending.answered = ask_lanes();
+    if (!hub_.lanes.submit(pending)) write(with_retry_after(problem(503, "The service is busy."), 1s));
 }
 
 /// The lane only brings the answer back; everything else about a connection happens on the I/O thread.

@@ -62,13 +62,13 @@ void session::on_wait_timer()
 
 void session::look_again()
 {
-    lane_pool::job work{.message = std::move(waiting_->message), .answered = ask_lanes()};
-    if (hub_.lanes.submit(work)) {
+    lane_pool::pending_request pending{.message = std::move(waiting_->message), .answered = ask_lanes()};
+    if (hub_.lanes.submit(pending)) {
         waiting_->is_looked_at = true;
         return set_deadline(waiting_->looks.left(look_schedule::clock::now()) + last_look_time);
     }
     // Others have all the lanes: how it stood is known well enough.
-    waiting_->message = std::move(work.message);
+    waiting_->message = std::move(pending.message);
     await_look();
 }
 
