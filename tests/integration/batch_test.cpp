@@ -26,7 +26,7 @@ TEST_CASE("what has arrived runs in one transaction, and every saga goes on")
     CHECK(d.db().one("SELECT count(*) FROM skald.outbox") == "0");
 }
 
-TEST_CASE("two round trips for the framework, whatever the size of the batch")
+TEST_CASE("a batch costs the framework two round trips, whatever its size")
 {
     busy_depot d;
     d.pack = [](skald::step_context&, parcel&) -> skald::outcome { return skald::done(); };

@@ -74,7 +74,7 @@ void check(std::vector<sentence> const& sentences)
 
 }  // namespace
 
-TEST_CASE("draft 07, 2.1 to 2.5: the key and its fingerprint")
+TEST_CASE("draft 07, 2.1 to 2.5: a key is one string, and stands for one request")
 {
     check({
         {"2.1", "Its value MUST be a String",
@@ -121,7 +121,7 @@ TEST_CASE("draft 07, 2.1 to 2.5: the key and its fingerprint")
     });
 }
 
-TEST_CASE("draft 07, 2.6: first, retried and concurrent requests")
+TEST_CASE("draft 07, 2.6: a first request is done, a retried one is replayed, a concurrent one is refused")
 {
     check({
         {"2.6", "First time request: The resource SHOULD process the request normally and respond",
@@ -158,7 +158,7 @@ TEST_CASE("draft 07, 2.6: first, retried and concurrent requests")
     });
 }
 
-TEST_CASE("draft 07, 2.7: errors, and what clients do about them")
+TEST_CASE("draft 07, 2.7: each error has its status and leads to what the client can do")
 {
     check({
         {"2.7", "is missing for a documented idempotent operation: 400 with body containing a link",

@@ -45,7 +45,7 @@ saga_facts with_steps_done(std::size_t count, saga_state status = saga_state::ru
 
 }  // namespace
 
-TEST_CASE("running: who has to take which step, and since when")
+TEST_CASE("of a running saga it says who has to take which step, and since when")
 {
     CHECK(explain(saga()) ==
           "running: waiting for orders to take create-order since 2026-01-31 11:50:00Z (10 min ago).");
@@ -54,7 +54,7 @@ TEST_CASE("running: who has to take which step, and since when")
     CHECK(explain(with_steps_done(4)) == "running: every step has run, and its end is being noted.");
 }
 
-TEST_CASE("running: a step that is tried again says how often it failed, and with what")
+TEST_CASE("of a step that is tried again it says how often it failed, and with what")
 {
     auto s = with_steps_done(2);
     s.steps[2].record = was(step_status::retrying, 40s, 2, "no bridge");
@@ -69,7 +69,7 @@ TEST_CASE("running: a step that is tried again says how often it failed, and wit
     CHECK(explain(s).find("was put back by an operator at 2026-01-31 11:59:20Z") != std::string::npos);
 }
 
-TEST_CASE("compensating: why, and whose compensation is next")
+TEST_CASE("of a saga that goes back it says why, and whose compensation is next")
 {
     auto s = with_steps_done(2, saga_state::compensating);
     s.reason = "out of stock";
@@ -86,7 +86,7 @@ TEST_CASE("compensating: why, and whose compensation is next")
     CHECK(explain(s) == "compensating: out of stock; what had run is being undone.");
 }
 
-TEST_CASE("stuck: what was parked where, after how many attempts, and the command that goes on")
+TEST_CASE("of a stuck saga it says what was parked where, after how many attempts, and the command that goes on")
 {
     auto s = with_steps_done(2, saga_state::stuck);
     s.steps[1].compensation = was(step_status::parked, 3min, 5, "no wallet");
@@ -162,7 +162,7 @@ TEST_CASE("where there is no pivot, the last step that can be undone is the turn
     CHECK(explain(s).ends_with("in vain: no step of it can be undone."));
 }
 
-TEST_CASE("a deadline: when it comes, or who has not met it yet")
+TEST_CASE("of a deadline it says when it comes, or who has not met it yet")
 {
     auto s = with_steps_done(1);
     s.deadline = noon + 4min;

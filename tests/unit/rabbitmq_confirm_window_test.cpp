@@ -78,7 +78,8 @@ TEST_CASE("a multiple nack resolves everything up to its tag that is still outst
     CHECK(window.outstanding() == 1);
 }
 
-TEST_CASE("an order seen on a broker: nack 55, nack 56, then ack 54 multiple")
+// Seen on a broker: nack 55, nack 56, then ack 54 with `multiple`.
+TEST_CASE("a multiple ack below tags that were nacked before it leaves those nacked")
 {
     auto window = window_of(56);
     window.nacked(55, false);

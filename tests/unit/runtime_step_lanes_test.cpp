@@ -67,7 +67,7 @@ TEST_CASE("the lane that goes on with what waited still has its place, and gives
     CHECK(types_of(limits.enter(deliveries({"a"}))) == "a");
 }
 
-TEST_CASE("as many lanes as the step may have, counted for each step alone")
+TEST_CASE("a step runs on as many lanes as it may have, counted for each step alone")
 {
     step_lanes limits{{{"a", 2}, {"b", 1}}};
     CHECK(types_of(limits.enter(deliveries({"a", "b"}))) == "a b");

@@ -87,7 +87,7 @@ TEST_CASE("SIGTERM while the broker is away ends with 0 in time")
     s.close_in_order();
 }
 
-TEST_CASE("the broker is killed in the middle of orders")
+TEST_CASE("orders under which the broker is killed all end, with each effect once")
 {
     shop s;
     s.open();
@@ -106,7 +106,7 @@ TEST_CASE("the broker is killed in the middle of orders")
     s.close_in_order();
 }
 
-TEST_CASE("all connections to the broker are closed, again and again, in the middle of orders")
+TEST_CASE("orders whose connections to the broker are closed again and again all end, with each effect once")
 {
     shop s;
     s.open();
@@ -119,7 +119,7 @@ TEST_CASE("all connections to the broker are closed, again and again, in the mid
     s.close_in_order();
 }
 
-TEST_CASE("every backend of the three databases is killed, again and again, in the middle of orders")
+TEST_CASE("orders whose database sessions are killed again and again all end, with each effect once")
 {
     shop s;
     s.open();

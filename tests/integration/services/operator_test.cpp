@@ -132,7 +132,7 @@ TEST_CASE("skald saga cancel against running pivots: each saga completes or goes
     s.close_in_order();
 }
 
-TEST_CASE("skald saga pause, show, list and resume")
+TEST_CASE("skald saga pause holds a saga until resume, and show and list tell of it")
 {
     operated_shop s;
     s.open();

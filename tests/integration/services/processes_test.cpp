@@ -85,7 +85,7 @@ TEST_CASE("a step that takes longer than the drain is not done, says so with 75,
     s.check_books(100001, 1000);
 }
 
-TEST_CASE("SIGKILL of each service, again and again, in the middle of orders")
+TEST_CASE("orders whose services are killed again and again all end, with each effect once")
 {
     shop s;
     s.open();
