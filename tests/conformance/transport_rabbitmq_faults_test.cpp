@@ -225,7 +225,7 @@ TEST_CASE("a broker that falls silent is noticed by its missing heartbeats")
     CHECK(wait_until([&] { return !subscription->available(); }));
     CHECK(subscription->trouble().find("heartbeat") != std::string::npos);
     CHECK(wait_until([&] {
-        publisher->tend();
+        publisher->collect(0ms);
         return publisher->trouble().find("heartbeat") != std::string::npos;
     }));
     world.proxy().hold_answers(false);

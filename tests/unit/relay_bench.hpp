@@ -108,18 +108,18 @@ public:
     std::map<std::int64_t, publish_status> says;
     std::vector<std::int64_t> sent;
     std::string why_not;  // empty: available
-    int tended{};
-    std::function<void()> on_tend = [] {};
+    int looks{};
+    std::function<void()> on_look = [] {};
     std::function<void()> on_publish = [] {};
 
-    bool available() override { return why_not.empty(); }
-    std::string trouble() const override { return why_not; }
-
-    void tend() override
+    bool available() override
     {
-        ++tended;
-        on_tend();
+        ++looks;
+        on_look();
+        return why_not.empty();
     }
+
+    std::string trouble() const override { return why_not; }
 
     void send(std::span<ports::outgoing const> messages, std::chrono::milliseconds) override
     {
@@ -165,9 +165,8 @@ struct bench
     /// Runs until it has looked `times` times at its publisher, and the once more that every relay does at its end.
     void run(int times)
     {
-        int looked = 0;
-        publisher.on_tend = [&, times] {
-            if (++looked == times) stop.stop();
+        publisher.on_look = [&, times] {
+            if (publisher.looks == times) stop.stop();
         };
         relay().run();
     }

@@ -73,8 +73,8 @@ TEST_CASE("where a batch breaks off, the other one that is under way is given ba
     b.publisher.on_publish = [&] {
         if (++published == 2) throw std::runtime_error{"out of memory"};
     };
-    b.publisher.on_tend = [&] {
-        if (b.publisher.tended == 1) return;
+    b.publisher.on_look = [&] {
+        if (b.publisher.looks == 1) return;
         b.stop.stop();
         other.rows.clear();
     };

@@ -15,7 +15,6 @@ public:
     explicit memory_publisher(std::shared_ptr<broker> at) : broker_{std::move(at)} {}
 
     bool available() override { return trouble().empty(); }
-    void tend() override {}
     std::string trouble() const override { return broker_->trouble_of_publishers(); }
 
     void send(std::span<ports::outgoing const> messages, std::chrono::milliseconds) override

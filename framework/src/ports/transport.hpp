@@ -45,7 +45,8 @@ public:
     virtual ~publisher() = default;
 
     /// Connected and not blocked by the broker. Tries to connect when it is not and the backoff allows it; bounded by
-    /// a few seconds, never throws. `false` means: open no transaction, try again later.
+    /// a few seconds, never throws. `false` means: open no transaction, try again later. To be called, or collect(), at
+    /// least once a second while there is nothing to publish: both serve heartbeats and the broker's notices.
     virtual bool available() = 0;
 
     /// Sends, and does not wait for the answers: collect() brings exactly one receipt for each message, in any order.
@@ -55,14 +56,11 @@ public:
     virtual void send(std::span<outgoing const> messages, std::chrono::milliseconds deadline) = 0;
 
     /// The receipts that are there. Where there are none it waits for the first, at most `wait`, and no longer than
-    /// until interrupt(). Serves heartbeats and notices like tend().
+    /// until interrupt().
     virtual std::vector<receipt> collect(std::chrono::milliseconds wait) = 0;
 
     /// Ends the wait of collect(), or of its next call where none waits now.
     virtual void interrupt() noexcept = 0;
-
-    /// To be called at least once a second while there is nothing to publish: serves heartbeats and notices.
-    virtual void tend() = 0;
 
     /// Why `available()` was false, for logs and health; empty if it is available.
     virtual std::string trouble() const = 0;

@@ -127,14 +127,15 @@ void rabbitmq_publisher::note_blocking()
 
 bool rabbitmq_publisher::available()
 {
-    listen();
-    if (!session_ && schedule_.due(clock::now())) try_to_connect(settings_.connection.connect_timeout);
-    return session_ && session_->blocked().empty();
+    return is_available_within(settings_.connection.connect_timeout);
 }
 
-void rabbitmq_publisher::tend()
+bool rabbitmq_publisher::is_available_within(milliseconds patience)
 {
     listen();
+    if (!session_ && schedule_.due(clock::now()))
+        try_to_connect(std::clamp(patience, 1ms, settings_.connection.connect_timeout));
+    return session_ && session_->blocked().empty();
 }
 
 std::string rabbitmq_publisher::trouble() const
@@ -143,19 +144,11 @@ std::string rabbitmq_publisher::trouble() const
     return session_->blocked().empty() ? "" : "blocked by the broker: " + session_->blocked();
 }
 
-bool rabbitmq_publisher::ready(clock::time_point until)
-{
-    listen();
-    if (!session_ && schedule_.due(clock::now()))
-        try_to_connect(std::clamp(time_left(until), 1ms, settings_.connection.connect_timeout));
-    return session_ && session_->blocked().empty();
-}
-
 void rabbitmq_publisher::send(batch messages, milliseconds deadline)
 {
     auto const until = clock::now() + std::min<milliseconds>(deadline, 1h);
     std::size_t dealt_with = 0;
-    if (ready(until)) {
+    if (is_available_within(time_left(until))) {
         sockets::watched const guard{watchdog_, until + watchdog_grace};
         try {
             send_all(messages, until, dealt_with);

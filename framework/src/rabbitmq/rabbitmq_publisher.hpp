@@ -38,7 +38,6 @@ public:
     void send(std::span<ports::outgoing const> messages, std::chrono::milliseconds deadline) override;
     std::vector<ports::receipt> collect(std::chrono::milliseconds wait) override;
     void interrupt() noexcept override { wake_.wake(); }
-    void tend() override;
     std::string trouble() const override;
 
 private:
@@ -54,7 +53,7 @@ private:
 
     void connect(std::chrono::milliseconds patience);
     void try_to_connect(std::chrono::milliseconds patience);
-    bool ready(clock::time_point until);
+    bool is_available_within(std::chrono::milliseconds patience);
     void lose(std::string const& why);
     void listen();
     void note_blocking();

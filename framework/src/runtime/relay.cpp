@@ -42,7 +42,6 @@ void relay::run()
 
 std::size_t relay::try_to_move()
 try {
-    publisher_.tend();
     if (!publisher_.available()) {
         tell_trouble(publisher_.trouble());
         failures_in_a_row_ = std::max(failures_in_a_row_, 1);

@@ -12,7 +12,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // Heartbeats and the broker's notices want a look now and then.
-constexpr auto tend = 500ms;
+constexpr auto idle_wait = 500ms;
 
 // While it is away everything goes the longer way, so one that is back should soon be seen.
 constexpr auto look_for_broker = 50ms;
@@ -26,7 +26,7 @@ sender::sender(sender_options options, outbound& out, ports::publisher& publishe
 
 void sender::run()
 {
-    while (!stop_.stopped()) try_to_turn(tend);
+    while (!stop_.stopped()) try_to_turn(idle_wait);
     auto const until = clock::now() + options_.deadline;
     do try_to_turn(10ms);
     while (!unanswered_.empty() && clock::now() < until);

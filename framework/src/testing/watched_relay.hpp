@@ -62,7 +62,6 @@ public:
     bool available() override { return inner_->available(); }
     std::vector<ports::receipt> collect(std::chrono::milliseconds wait) override { return inner_->collect(wait); }
     void interrupt() noexcept override { inner_->interrupt(); }
-    void tend() override { inner_->tend(); }
     std::string trouble() const override { return inner_->trouble(); }
 
     void send(std::span<ports::outgoing const> messages, std::chrono::milliseconds deadline) override
