@@ -1,10 +1,9 @@
 #include "postgres/postgres_store.hpp"
 
 #include "core/failpoint.hpp"
-#include "core/text.hpp"
 #include "postgres/changes_text.hpp"
+#include "postgres/claim_text.hpp"
 #include "postgres/faults.hpp"
-#include "postgres/header_json.hpp"
 #include "postgres/literal.hpp"
 
 #include <pqxx/pqxx>
@@ -20,53 +19,9 @@ std::string const begin_text{"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;"}
 
 constexpr std::int64_t spare_rows_max = 256;
 
-ports::verdict parse_verdict(std::string_view text)
+ports::fault batch_is_gone()
 {
-    constexpr std::array<std::string_view, 7> names{"fresh",    "retry",     "duplicate", "in_flight",
-                                                    "mismatch", "cancelled", "paused"};
-    auto const it = std::find(names.begin(), names.end(), text);
-    if (it == names.end()) throw std::logic_error{"skald.claim gave the unknown verdict " + std::string{text}};
-    return static_cast<ports::verdict>(it - names.begin());
-}
-
-ports::cancel_cause parse_cause(std::string_view text)
-{
-    constexpr std::array<std::string_view, 4> names{"", "operator", "deadline", "nothing to undo"};
-    auto const it = std::find(names.begin(), names.end(), text);
-    if (it == names.end()) throw std::logic_error{"skald.claim gave the unknown cause " + std::string{text}};
-    return static_cast<ports::cancel_cause>(it - names.begin());
-}
-
-bool any_deadline(std::span<ports::claim_item const> items)
-{
-    return std::ranges::any_of(items, [](ports::claim_item const& item) { return item.deadline.has_value(); });
-}
-
-ports::claim_answer read_answer(pqxx::row const& row)
-{
-    return {parse_verdict(row[1].c_str()), row[2].as<int>(), row[3].as<bool>(), parse_cause(row[4].c_str()),
-            row[5].c_str()};
-}
-
-std::string claim_text(std::span<ports::claim_item const> items, std::optional<std::chrono::milliseconds> wait)
-{
-    std::vector<std::string> scopes, keys, steps, fingerprints;
-    std::vector<std::int64_t> turns;
-    std::vector<bool> past_pivot;
-    std::vector<std::string> deadlines;
-    for (auto const& item : items) {
-        scopes.push_back(item.saga.scope);
-        keys.push_back(item.saga.key);
-        steps.push_back(item.step);
-        fingerprints.push_back(item.fingerprint);
-        turns.push_back(item.turn);
-        past_pivot.push_back(item.past_pivot);
-        deadlines.push_back(item.deadline ? core::write_instant(*item.deadline) : "infinity");
-    }
-    return execute("claim",
-                   {array_literal(scopes), array_literal(keys), array_literal(steps), bytes_array_literal(fingerprints),
-                    array_literal(turns, "integer"), array_literal(past_pivot), wait ? literal(wait->count()) : "NULL",
-                    any_deadline(items) ? array_literal(deadlines) : "NULL"});
+    return {ports::fault_kind::retry_at_once, "the batch's transaction is gone"};
 }
 
 }  // namespace
@@ -103,11 +58,11 @@ connection& postgres_store::open()
 std::vector<ports::claim_answer> postgres_store::begin(std::span<ports::claim_item const> items,
                                                        std::optional<std::chrono::milliseconds> wait)
 try {
-    auto const rows =
-        begin_and_claim(items.empty() ? execute("claim_nothing", {}) : claim_text(items, wait), items.size() > 1);
+    auto const rows = begin_and_claim(items.empty() ? execute("claim_nothing", {}) : claim_text(items, wait),
+                                      items.size() > 1 ? stage::many : stage::one);
     std::vector<ports::claim_answer> answers(items.size());
     if (!items.empty())
-        for (auto const& row : rows) answers.at(row[0].as<std::size_t>() - 1) = read_answer(row);
+        for (auto const& row : rows) answers.at(row[0].as<std::size_t>() - 1) = read_claim(row);
     // To settle doubts ends the transaction, and with it what was claimed for the others of a batch.
     if (settle_doubts(answers) && items.size() > 1) return begin(items, wait);
     transaction_.emplace(connection_->raw());
@@ -122,14 +77,8 @@ catch (pqxx::failure const&) {
 ports::request_claim postgres_store::begin_request(ports::claim_item const& item,
                                                    std::optional<std::chrono::milliseconds> wait)
 try {
-    auto const rows = begin_and_claim(
-        execute("claim_request", {literal(item.saga.scope), literal(item.saga.key), bytes_literal(item.fingerprint),
-                                  wait ? literal(wait->count()) : "NULL"}));
-    auto const& row = rows[0];
-    ports::request_claim met{read_answer(row), {}};
-    if (!row[9].is_null())
-        met.answer = {item.saga, row[9].as<int>(), row[10].c_str(), read_headers(row[11].c_str()),
-                      core::from_hex(row[12].c_str())};
+    auto const rows = begin_and_claim(claim_request_text(item, wait), stage::one);
+    ports::request_claim met{read_claim(rows[0]), read_stored_response(rows[0], item.saga)};
     settle_doubts(std::array{met.claimed});
     transaction_.emplace(connection_->raw());
     return met;
@@ -140,23 +89,33 @@ catch (pqxx::failure const&) {
     throw met;
 }
 
-// BEGIN and `claim`, whose first columns are those of every claim (sql/queries/guard.sql). Within a batch: a savepoint.
-pqxx::result postgres_store::begin_and_claim(std::string const& claim, bool for_many)
+// What has to be sent first: BEGIN, for the stage `alone`; within a batch a savepoint, and BEGIN before the first. The
+// stage is what it will be then.
+std::string postgres_store::enter(stage alone)
 {
-    if (batch_is_lost_) throw ports::fault{ports::fault_kind::retry_at_once, "the batch's transaction is gone"};
     connect();
+    if (stage_ == stage::batch_lost) throw batch_is_gone();
+    bool const in_batch = is_in_batch();
     std::string text;
-    if (!in_transaction_) {
+    if (stage_ == stage::none || stage_ == stage::batch_ahead) {
         transaction_id_.clear();
-        for_many_ = for_many || batch_;
         text = begin_text;
-        if (for_many_) text += "SET LOCAL skald.batch_is_open = 'on';";
+        if (in_batch || alone == stage::many) text += "SET LOCAL skald.batch_is_open = 'on';";
         SKALD_MUTANT("open_batch_committed", text = begin_text);
+        stage_ = alone;
     }
-    if (batch_) text += "SAVEPOINT delivery;";
-    in_transaction_ = true;
-    in_savepoint_ = batch_;
-    auto rows = connection_->run(text + claim);
+    if (in_batch) {
+        text += "SAVEPOINT delivery;";
+        stage_ = stage::batch_delivery;
+    }
+    return text;
+}
+
+// `claim` is a query whose first columns are those of every claim (sql/queries/guard.sql).
+pqxx::result postgres_store::begin_and_claim(std::string const& claim, stage alone)
+{
+    auto const opening = enter(alone);
+    auto rows = connection_->run(opening + claim);
     if (transaction_id_.empty() && !rows[0][6].is_null()) transaction_id_ = rows[0][6].c_str();
     claimed_at_ = core::parse_instant(rows[0][7].c_str()).value();
     refuse_read_only_node(rows[0][8].c_str() == std::string_view{"on"});
@@ -188,9 +147,9 @@ catch (pqxx::failure const&) {
 void postgres_store::commit(ports::changes const& what)
 {
     transaction_.reset();
-    if (in_savepoint_) return run_to_the_end(check("assert_transaction") + changes_text(what));
+    if (stage_ == stage::batch_delivery) return run_to_the_end(check("assert_transaction") + changes_text(what));
     try {
-        auto checked = check(for_many_ ? "assert_batch" : "assert_transaction");
+        auto checked = check(stage_ == stage::many ? "assert_batch" : "assert_transaction");
         SKALD_MUTANT("no_transaction_check", checked.clear());
         SKALD_MUTANT("partial_commit", checked.clear(), connection_->run("COMMIT; BEGIN"));
         SKALD_FAILPOINT("store.committing");
@@ -208,7 +167,7 @@ void postgres_store::commit(ports::changes const& what)
 void postgres_store::run_to_the_end(std::string const& text)
 try {
     connection_->run(text + "RELEASE SAVEPOINT delivery");
-    in_savepoint_ = false;
+    stage_ = stage::batch_between;
 }
 catch (pqxx::failure const&) {
     auto const met = noted(classify_current_of_ours());
@@ -218,35 +177,39 @@ catch (pqxx::failure const&) {
 
 void postgres_store::begin_batch()
 {
-    rollback();
-    batch_ = true;
-    batch_is_lost_ = false;
+    rollback_batch();
+    stage_ = stage::batch_ahead;
 }
 
 void postgres_store::commit_batch()
 {
-    batch_ = false;
-    if (std::exchange(batch_is_lost_, false))
-        throw ports::fault{ports::fault_kind::retry_at_once, "the batch's transaction is gone"};
-    if (in_transaction_) commit({});
+    if (stage_ == stage::batch_lost) {
+        rollback_batch();
+        throw batch_is_gone();
+    }
+    if (stage_ == stage::batch_ahead) {
+        stage_ = stage::none;
+        return;
+    }
+    stage_ = stage::many;
+    commit({});
 }
 
 void postgres_store::rollback_batch() noexcept
 {
-    batch_ = in_savepoint_ = false;
+    if (is_in_batch()) stage_ = stage_ == stage::batch_ahead ? stage::none : stage::many;
     rollback();
-    batch_is_lost_ = false;
 }
 
-// Where that fails the transaction is gone, and with it everything that the batch did before.
+// Where that fails the transaction is of no use, and everything that the batch did before is lost with it.
 void postgres_store::roll_back_to_savepoint() noexcept
 try {
-    in_savepoint_ = false;
+    stage_ = stage::batch_lost;
     if (!connection_ || !connection_->is_open() || connection_is_suspect_) return disconnect();
     connection_->run("ROLLBACK TO SAVEPOINT delivery; RELEASE SAVEPOINT delivery");
+    stage_ = stage::batch_between;
 }
 catch (...) {
-    batch_is_lost_ = true;
 }
 
 void postgres_store::run_commit(std::string const& text)
@@ -260,7 +223,7 @@ void postgres_store::run_commit(std::string const& text)
         if (classify_current_at_commit().kind == ports::fault_kind::in_doubt) ++doubts;
         throw;
     }
-    in_transaction_ = false;
+    stage_ = stage::none;
     if (connection_->warning().empty()) {
         doubts_settled_ = before;  // it has waited for the standbys, and what came before it in the log has too
         return;
@@ -291,9 +254,10 @@ bool postgres_store::settle_doubts(std::span<ports::claim_answer const> answers)
         return !a.held && (a.verdict == ports::verdict::duplicate || a.verdict == ports::verdict::cancelled);
     });
     if (!met_one) return false;
-    if (batch_) throw ports::fault{ports::fault_kind::retry_at_once, "a record has to be settled outside of the batch"};
+    if (stage_ == stage::batch_delivery)
+        throw ports::fault{ports::fault_kind::retry_at_once, "a record has to be settled outside of the batch"};
     connection_->run("ROLLBACK");
-    in_transaction_ = false;
+    stage_ = stage::none;
     connection_->run("BEGIN READ WRITE;" + execute("wait_for_standbys", {}) + "COMMIT");
     if (!connection_->warning().empty())
         throw ports::fault{ports::fault_kind::in_doubt,
@@ -304,17 +268,12 @@ bool postgres_store::settle_doubts(std::span<ports::claim_answer const> answers)
 
 void postgres_store::write(ports::changes const& what)
 {
-    if (batch_ && in_transaction_) {
-        in_savepoint_ = true;
-        return run_to_the_end("SAVEPOINT delivery;" + changes_text(what));
-    }
-    connect();
-    in_transaction_ = true;
-    transaction_id_.clear();
+    auto const text = enter(stage::one) + changes_text(what);
+    if (stage_ == stage::batch_delivery) return run_to_the_end(text);
     try {
         SKALD_FAILPOINT("store.committing");
         SKALD_FAILPOINT("store.commit_sent");
-        run_commit(begin_text + changes_text(what) + "COMMIT");
+        run_commit(text + "COMMIT");
     }
     catch (pqxx::failure const&) {
         auto met = noted(classify_current_at_commit());
@@ -340,10 +299,9 @@ catch (...) {
 void postgres_store::rollback() noexcept
 try {
     transaction_.reset();
-    if (!in_transaction_) return;
-    if (in_savepoint_) return roll_back_to_savepoint();
-    if (batch_) return;  // between two of its deliveries
-    in_transaction_ = false;
+    if (stage_ == stage::batch_delivery) return roll_back_to_savepoint();
+    if (stage_ != stage::one && stage_ != stage::many) return;
+    stage_ = stage::none;
     if (!connection_ || !connection_->is_open() || connection_is_suspect_) return disconnect();
     // A warning and no error where the server has ended the transaction already.
     connection_->run("ROLLBACK");
@@ -355,8 +313,7 @@ catch (...) {
 void postgres_store::disconnect() noexcept
 {
     transaction_.reset();
-    batch_is_lost_ = batch_;
-    in_transaction_ = in_savepoint_ = false;
+    if (stage_ != stage::batch_ahead) stage_ = is_in_batch() ? stage::batch_lost : stage::none;
     connection_is_suspect_ = false;
     spare_rows_.clear();  // another server may come to number its rows the same
     connection_.reset();

@@ -23,7 +23,7 @@ public:
     ports::request_claim begin_request(ports::claim_item const& item,
                                        std::optional<std::chrono::milliseconds> wait) override;
     void begin_batch() override;
-    bool batch_is_open() const noexcept override { return batch_ && !batch_is_lost_; }
+    bool batch_is_open() const noexcept override { return is_in_batch() && stage_ != stage::batch_lost; }
     void commit_batch() override;
     void rollback_batch() noexcept override;
     detail::unit_of_work& unit() override { return *this; }
@@ -39,10 +39,23 @@ public:
     connection& open();
 
 private:
+    /// What there is of a transaction. Only begin_batch() leads to a batch, and only its end leads out of it.
+    enum class stage {
+        none,
+        one,             // of one delivery, or of one request
+        many,            // of several deliveries: COMMIT fails until the check before it has permitted that
+        batch_ahead,     // the first delivery of the batch will begin its transaction
+        batch_between,   // between two of its deliveries
+        batch_delivery,  // in one of them: under its savepoint
+        batch_lost,      // its transaction is gone, or good for nothing but a rollback
+    };
+
     pqxx::transaction_base& tx() override { return *transaction_; }
     std::string const& prepared(std::string_view text) override { return connection_->prepared(text); }
 
-    pqxx::result begin_and_claim(std::string const& claim, bool for_many = false);
+    bool is_in_batch() const noexcept { return stage_ >= stage::batch_ahead; }
+    std::string enter(stage alone);
+    pqxx::result begin_and_claim(std::string const& claim, stage alone);
     std::string check(std::string_view query) const;
     void run_to_the_end(std::string const& text);
     void roll_back_to_savepoint() noexcept;
@@ -59,11 +72,7 @@ private:
     std::optional<pqxx::nontransaction> transaction_;
     std::string transaction_id_;  // empty while nothing was written
     core::instant claimed_at_{};
-    bool in_transaction_{};
-    bool for_many_{};  // the transaction is of several deliveries: COMMIT fails until the check has switched that off
-    bool batch_{};     // between begin_batch() and its end
-    bool batch_is_lost_{};  // its transaction is gone
-    bool in_savepoint_{};
+    stage stage_{stage::none};
     bool connection_is_suspect_{};
     std::uint64_t doubts_settled_{};        // server_state::doubts that a commit of ours came after
     std::vector<std::int64_t> spare_rows_;  // numbers for rows of the outbox, not used yet

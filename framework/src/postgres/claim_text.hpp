@@ -1,0 +1,27 @@
+// The queries that claim, and how their rows are read. See sql/queries/guard.sql.
+#pragma once
+
+#include "ports/store.hpp"
+
+#include <pqxx/result>
+
+#include <chrono>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace skald::postgres {
+
+/// `wait`: as for ports::store::begin().
+std::string claim_text(std::span<ports::claim_item const> items, std::optional<std::chrono::milliseconds> wait);
+
+/// The same for a request.
+std::string claim_request_text(ports::claim_item const& item, std::optional<std::chrono::milliseconds> wait);
+
+/// A row of either.
+ports::claim_answer read_claim(pqxx::row const& row);
+
+/// What the request of `saga` was answered before, if that was over HTTP.
+std::optional<ports::stored_response> read_stored_response(pqxx::row const& row, core::saga_id const& saga);
+
+}  // namespace skald::postgres
