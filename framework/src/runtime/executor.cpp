@@ -9,6 +9,7 @@
 
 #include <array>
 #include <memory>
+#include <utility>
 
 namespace skald::runtime {
 
@@ -20,10 +21,13 @@ executor::executor(std::string service, registry const& steps, ports::store& sto
 void executor::settle(ports::delivery const& d)
 try {
     read_and_settle(d);
+    SKALD_FAILPOINT_IF(!leaving_.empty(), "step.committed");
+    hand_over();
 }
 catch (...) {
     // Whatever went wrong: the next one on this connection must not commit what this one began.
     store_.rollback();
+    leaving_.clear();
     throw;
 }
 
@@ -175,18 +179,20 @@ void executor::add_transition(ports::changes& changes, step_delivery const& work
     add_report(changes, told, service_, {then.recorded, claimed.attempts, then.saga, news, why, store_.claimed_at()});
 }
 
+// Of a delivery that is settled in turn with others this ends only its savepoint, so what follows does not leave yet.
 void executor::commit(ports::changes& changes)
 {
-    SKALD_FAILPOINT_IF(!in_turn_, "step.before_commit");
-    auto leaving = out_.prepare(store_, changes);
-    SKALD_MUTANT("handed_over_early", leaving.hand_over(*std::make_unique<ports::changes>(changes)));
+    SKALD_FAILPOINT_IF(!store_.batch_is_open(), "step.before_commit");
+    auto departure = out_.prepare(store_, changes);
+    SKALD_MUTANT("handed_over_early", departure.hand_over(*std::make_unique<ports::changes>(changes)));
     store_.commit(changes);
-    if (in_turn_) {
-        leaving_.emplace_back(std::move(leaving), std::move(changes));
-        return;
-    }
-    SKALD_FAILPOINT("step.committed");
-    leaving.hand_over(changes);
+    leaving_.push_back({std::move(departure), std::move(changes)});
+}
+
+// To be called once the transaction has committed, and only then.
+void executor::hand_over()
+{
+    for (auto& [departure, committed] : std::exchange(leaving_, {})) departure.hand_over(committed);
 }
 
 // At one delivery in 64 that spoils its batch, half of the batches of 32 run twice: not worth the try.

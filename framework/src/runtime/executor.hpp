@@ -52,6 +52,13 @@ private:
         std::string reason;
     };
 
+    /// What a transaction was committed with, and the messages of it that leave from memory.
+    struct leaving
+    {
+        outbound::departure departure;
+        ports::changes committed;
+    };
+
     void read_and_settle(ports::delivery const& d);
     std::string not_hosted(step_delivery const& work) const;
     step_delivery delivery_of(ports::delivery const& d, core::envelope e) const;
@@ -85,6 +92,7 @@ private:
     bool claim_again(step_delivery const& work, ports::claim_answer& claimed);
     bool claim_to_try_again(step_delivery const& work, ports::claim_answer& claimed);
     void commit(ports::changes& changes);
+    void hand_over();
 
     void settle_together(batch& all, std::vector<bool>& settled);
     std::vector<std::size_t> try_together(batch& now);
@@ -106,8 +114,7 @@ private:
     core::logger& log_;
     std::mt19937_64 random_;
     int rolled_back_in_a_row_{};
-    bool in_turn_{};  // within a transaction of several: what is to leave waits in leaving_ until that commits
-    std::vector<std::pair<outbound::departure, ports::changes>> leaving_;
+    std::vector<leaving> leaving_;                     // until hand_over()
     std::map<registered_step const*, double> spoils_;  // the share of deliveries that did not end well, lately
 };
 

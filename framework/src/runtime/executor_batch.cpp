@@ -90,6 +90,7 @@ void executor::settle_together(batch& all, std::vector<bool>& settled)
     }
     catch (...) {
         store_.rollback();
+        leaving_.clear();
         throw;
     }
     // The notes are left to be taken in alone: it may be one of them that can't be.
@@ -120,6 +121,8 @@ try {
     SKALD_FAILPOINT("batch.ran");
     if (to_run.empty() && changes.progress.empty()) store_.rollback();
     else commit(changes);
+    SKALD_FAILPOINT_IF(!leaving_.empty(), "step.committed");
+    hand_over();
     SKALD_FAILPOINT("batch.committed");
     for (auto const* work : to_run) learn(*work->hosted, false);
     for (auto const& [work, reason] : rejected) tell_no(*work, core::event::rejected, reason);
@@ -213,20 +216,18 @@ void executor::run_in_batch(std::span<step_delivery const* const> works, ports::
     }
 }
 
-// Each under a savepoint of one transaction, as if it were alone. Nothing leaves before that commits.
+// Each under a savepoint of one transaction, as if it were alone.
 void executor::settle_in_turn(batch& all, std::vector<bool>& settled)
 {
     auto members = all.take(savepoints_max);
     std::vector<std::size_t> done;
     store_.begin_batch();
-    in_turn_ = true;
     try {
         for (auto& one : members) {
             if (try_in_turn(one.work)) done.push_back(one.place);
             if (!store_.batch_is_open()) break;
         }
-        in_turn_ = false;
-        SKALD_MUTANT("handed_over_in_turn", for (auto& [departure, changes] : leaving_) departure.hand_over(changes));
+        SKALD_MUTANT("handed_over_in_turn", hand_over());
         SKALD_FAILPOINT("batch.ran_in_turn");
         store_.commit_batch();
     }
@@ -239,16 +240,14 @@ void executor::settle_in_turn(batch& all, std::vector<bool>& settled)
         abandon_batch();
         throw;
     }
-    auto leaving = std::exchange(leaving_, {});
     SKALD_FAILPOINT("batch.committed_in_turn");
-    for (auto& [departure, changes] : leaving) departure.hand_over(changes);
+    hand_over();
     for (auto const place : done) settled[place] = true;
 }
 
 // Whoever settles the next delivery must not find itself in a transaction that nobody will commit.
 void executor::abandon_batch() noexcept
 {
-    in_turn_ = false;
     leaving_.clear();
     store_.rollback_batch();
 }
