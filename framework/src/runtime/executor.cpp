@@ -195,17 +195,4 @@ void executor::hand_over()
     for (auto& [departure, committed] : std::exchange(leaving_, {})) departure.hand_over(committed);
 }
 
-// At one delivery in 64 that spoils its batch, half of the batches of 32 run twice: not worth the try.
-bool executor::often_spoils(registered_step const& step) const
-{
-    auto const it = spoils_.find(&step);
-    return it != spoils_.end() && it->second > 1.0 / 64;
-}
-
-void executor::learn(registered_step const& step, bool spoils)
-{
-    auto& share = spoils_[&step];
-    share += ((spoils ? 1.0 : 0.0) - share) / 64;
-}
-
 }  // namespace skald::runtime

@@ -59,16 +59,23 @@ private:
         ports::changes committed;
     };
 
+    // The happy way: executor.cpp.
     void read_and_settle(ports::delivery const& d);
-    std::string not_hosted(step_delivery const& work) const;
     step_delivery delivery_of(ports::delivery const& d, core::envelope e) const;
     std::optional<step_delivery> read_step(ports::delivery const& d) const;
+    std::string not_hosted(step_delivery const& work) const;
     void settle_step(step_delivery& work, std::optional<std::chrono::milliseconds> wait);
     void run(step_delivery const& work, ports::claim_answer const& claimed);
-    bool roll_back(step_delivery const& work);
-    void fail_or_throw(step_delivery const& work, ports::fault const& met);
     void finish(step_delivery const& work, ports::claim_answer const& claimed, step_context const& ctx,
                 std::string data);
+    void add_transition(ports::changes& changes, step_delivery const& work, ports::claim_answer const& claimed,
+                        core::event what, std::string const& why, std::string body);
+    void commit(ports::changes& changes);
+    void hand_over();
+
+    // The others: executor_failures.cpp.
+    bool roll_back(step_delivery const& work);
+    void fail_or_throw(step_delivery const& work, ports::fault const& met);
     void decide(step_delivery const& work, core::event what, std::string const& why);
     void write_no(step_delivery const& work, ports::claim_answer const& claimed, core::event what,
                   std::string const& why);
@@ -77,23 +84,21 @@ private:
     void exhaust(step_delivery const& work, ports::claim_answer const& claimed, std::string const& why);
     void snooze(step_delivery const& work, std::chrono::milliseconds wait);
     void try_again(step_delivery const& work, next_try const& next);
+    void set_step_deadline(step_delivery const& work, core::envelope& again) const;
     void come_back_later(step_delivery const& work, std::chrono::milliseconds wait);
     void give_up(step_delivery const& work, std::string_view reason, std::string const& why);
     void write_parked(step_delivery const& work, ports::claim_answer const& claimed, std::string_view reason,
                       std::string const& why);
-    std::optional<std::string> read_progress(ports::delivery const& d) const;
-    void note(ports::delivery const& d, std::vector<std::string> ports::changes::*told);
-    void take_order(ports::delivery const& d);
-    void set_step_deadline(step_delivery const& work, core::envelope& again) const;
-
     ports::parked_delivery to_park(step_delivery const& work, std::string_view reason, std::string const& why) const;
-    void add_transition(ports::changes& changes, step_delivery const& work, ports::claim_answer const& claimed,
-                        core::event what, std::string const& why, std::string body);
     bool claim_again(step_delivery const& work, ports::claim_answer& claimed);
     bool claim_to_try_again(step_delivery const& work, ports::claim_answer& claimed);
-    void commit(ports::changes& changes);
-    void hand_over();
 
+    // What is no step's: executor_notes.cpp.
+    void note(ports::delivery const& d, std::vector<std::string> ports::changes::*told);
+    std::optional<std::string> read_progress(ports::delivery const& d) const;
+    void take_order(ports::delivery const& d);
+
+    // Many at once: executor_batch.cpp.
     void settle_together(batch& all, std::vector<bool>& settled);
     std::vector<std::size_t> try_together(batch& now);
     bool is_settled_together(step_delivery const& work, ports::claim_answer const& claimed,
@@ -102,8 +107,8 @@ private:
     void run_in_batch(std::span<step_delivery const* const> works, ports::changes& changes,
                       std::vector<member_no>& rejected);
     void settle_in_turn(batch& all, std::vector<bool>& settled);
-    void abandon_batch() noexcept;
     bool try_in_turn(step_delivery& work);
+    void abandon_batch() noexcept;
     bool often_spoils(registered_step const& step) const;
     void learn(registered_step const& step, bool spoils);
 

@@ -245,13 +245,6 @@ void executor::settle_in_turn(batch& all, std::vector<bool>& settled)
     for (auto const place : done) settled[place] = true;
 }
 
-// Whoever settles the next delivery must not find itself in a transaction that nobody will commit.
-void executor::abandon_batch() noexcept
-{
-    leaving_.clear();
-    store_.rollback_batch();
-}
-
 bool executor::try_in_turn(step_delivery& work)
 try {
     settle_step(work, batch_wait);
@@ -266,6 +259,26 @@ catch (std::exception const& error) {
     store_.rollback();
     log_.warning("delivery.not_settled", {{"id", work.delivery->message.id}, {"error", error.what()}});
     return false;
+}
+
+// Whoever settles the next delivery must not find itself in a transaction that nobody will commit.
+void executor::abandon_batch() noexcept
+{
+    leaving_.clear();
+    store_.rollback_batch();
+}
+
+// At one delivery in 64 that spoils its batch, half of the batches of 32 run twice: not worth the try.
+bool executor::often_spoils(registered_step const& step) const
+{
+    auto const it = spoils_.find(&step);
+    return it != spoils_.end() && it->second > 1.0 / 64;
+}
+
+void executor::learn(registered_step const& step, bool spoils)
+{
+    auto& share = spoils_[&step];
+    share += ((spoils ? 1.0 : 0.0) - share) / 64;
 }
 
 }  // namespace skald::runtime
