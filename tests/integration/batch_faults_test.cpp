@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include <span>
 #include <thread>
 
 using namespace std::chrono_literals;
@@ -174,6 +175,45 @@ TEST_CASE("a batch of nothing but duplicates is still a transaction after an ear
         R"("at":"2026-01-01T00:00:00Z"}])");
     store.commit(told);
     CHECK(db.one("SELECT key FROM skald.progress") == "a");
+}
+
+TEST_CASE("a batch that begins before there is a connection commits what each of it did")
+{
+    skald::test::database db{"depot"};
+    skald::postgres::postgres_store store{{.url = db.url()}};
+    store.begin_batch();
+    for (auto const* key : {"a", "b"}) {
+        skald::ports::claim_item const item{{"", key}, "pack", std::string(32, 'f'), 1, false, {}};
+        CHECK(store.begin(std::span{&item, 1}, {}).front().verdict == skald::ports::verdict::fresh);
+        store.commit({});
+        CHECK(store.batch_is_open());
+    }
+    CHECK(db.one("SELECT count(*) FROM skald.idempotency") == "0");
+    store.commit_batch();
+    CHECK_FALSE(store.batch_is_open());
+    CHECK(db.one("SELECT count(*) FROM skald.idempotency") == "2");
+}
+
+TEST_CASE("a batch whose connection is lost between two of its deliveries has nothing of either")
+{
+    skald::test::database db{"depot"};
+    skald::postgres::postgres_store store{{.url = db.url()}};
+    skald::ports::claim_item const a{{"", "a"}, "pack", std::string(32, 'f'), 1, false, {}};
+    auto b = a;
+    b.saga.key = "b";
+    store.begin_batch();
+    store.begin(std::span{&a, 1}, {});
+    store.commit({});
+    db.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+           " WHERE datname = current_database() AND pid <> pg_backend_pid()");
+    CHECK_THROWS_AS(store.begin(std::span{&b, 1}, {}), skald::ports::fault);
+    CHECK_FALSE(store.batch_is_open());
+    CHECK_THROWS_AS(store.commit_batch(), skald::ports::fault);
+    CHECK(db.one("SELECT count(*) FROM skald.idempotency") == "0");
+
+    CHECK(store.begin(std::span{&b, 1}, {}).front().verdict == skald::ports::verdict::fresh);
+    store.commit({});
+    CHECK(db.one("SELECT key FROM skald.idempotency") == "b");
 }
 
 TEST_CASE("two batches that take the same rows in opposite order both come to their end")
