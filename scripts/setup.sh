@@ -87,8 +87,8 @@ as_root_or_die() {
   command -v sudo >/dev/null || die "${#missing[@]} packages are missing, and this is neither root nor is sudo here." \
     "Run as root:
   $(apt_command)"
-  say "missing: ${missing[*]}; installing with sudo"
-  sudo -- bash "$self" "$@" || die "sudo failed. Run as root:
+  say 'only root can install them: using sudo'
+  sudo -- env SKALD_SETUP_LISTED=1 bash "$self" "$@" || die "installing with sudo failed. By hand, as root:
   $(apt_command)"
   exit 0
 }
@@ -184,6 +184,8 @@ main() {
     say "nothing to do, all ${#wanted[@]} packages are installed"
     return 0
   fi
+  # What sudo has started has said it before it asked for the password.
+  [[ ${SKALD_SETUP_LISTED:-} ]] || say "${#missing[@]} packages are missing: ${missing[*]}"
   as_root_or_die "$@"
 
   # One set-up at a time, or one would take away the guards of another.
@@ -196,7 +198,7 @@ main() {
   fi
 
   log=$(mktemp "${TMPDIR:-/tmp}/skald-setup.XXXXXX.log")
-  say "installing ${#missing[@]} packages: ${missing[*]} (log: $log)"
+  say "installing ${#missing[@]} packages, which takes some minutes (log: $log)"
   local -a todo=("${missing[@]}")
   place_guards
   install_missing
