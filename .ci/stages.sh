@@ -33,7 +33,7 @@ stage_asan() { scripts/test.sh asan; }
 stage_tsan() { scripts/test.sh tsan; }
 stage_crash() { scripts/test.sh crash; }
 # Before what builds parts of the same folder with fewer warnings, which would all be built again.
-stage_integration() { scripts/test.sh --without 'install|layers'; }
+stage_integration() { configure && scripts/test.sh --without 'install|layers'; }
 stage_install() { configure && cmake --build --preset default --parallel "$(nproc)" && ctest --test-dir build --output-on-failure --label-regex install; }
 stage_long() { scripts/test.sh long; }
 stage_storm() { scripts/chaos.sh --minutes 1 --seed 1; }
@@ -41,4 +41,4 @@ stage_cluster() { scripts/chaos.sh --cluster --minutes 1 --seed 2 --only broker_
 stage_demo() { scripts/demo.sh --orders 300 --seed 1; }
 stage_fuzz() { scripts/fuzz.sh --minutes 0.25; }
 
-configure() { cmake --preset default >/dev/null; }
+configure() { cmake --preset default -DSKALD_WARNINGS_AS_ERRORS=ON >/dev/null; }
