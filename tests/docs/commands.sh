@@ -25,7 +25,7 @@ run_here=(
 )
 # The same, and where they are run or why they are not.
 run_elsewhere=(
-  'README.md sh 1|.ci/run runs both'
+  'README.md sh 1|scripts/test.sh in each run of .ci/run, scripts/demo.sh by .ci/run demo'
   'README.md sh 4|tests/install'
   'README.md cmake 1|tests/install'
   'docs/testing.md cmake 1|tests/install'
