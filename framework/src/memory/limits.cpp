@@ -1,8 +1,9 @@
 #include "memory/limits.hpp"
 
-#include <algorithm>
-#include <array>
+#include "core/brokers_header.hpp"
+
 #include <string_view>
+#include <utility>
 
 namespace skald::memory {
 namespace {
@@ -19,21 +20,8 @@ std::string too_long(std::string_view field, std::string const& value)
 
 std::string refused_header(std::string const& name)
 {
-    static constexpr std::array<std::string_view, 12> brokers{"CC",
-                                                              "BCC",
-                                                              "x-death",
-                                                              "x-delivery-count",
-                                                              "x-acquired-count",
-                                                              "x-opt-rabbitmq-delivery-time",
-                                                              "x-first-death-exchange",
-                                                              "x-first-death-queue",
-                                                              "x-first-death-reason",
-                                                              "x-last-death-exchange",
-                                                              "x-last-death-queue",
-                                                              "x-last-death-reason"};
     if (name.empty()) return "a header has no name";
-    if (std::find(brokers.begin(), brokers.end(), name) != brokers.end())
-        return "the header `" + name + "` belongs to the broker";
+    if (core::is_brokers_own_header(name)) return "the header `" + name + "` belongs to the broker";
     return too_long("header's name", name);
 }
 

@@ -1,6 +1,6 @@
 #include "rabbitmq/decode.hpp"
 
-#include "rabbitmq/encode.hpp"
+#include "core/brokers_header.hpp"
 
 #include <fmt/format.h>
 
@@ -47,7 +47,7 @@ void decode_headers(amqp_table_t const& table, decoded_properties& into)
     for (int i = 0; i < table.num_entries; ++i) {
         auto const& [key, value] = table.entries[i];
         std::string name{view(key)};
-        if (is_brokers_own_header(name)) continue;
+        if (core::is_brokers_own_header(name)) continue;
         if (auto text = to_text(value)) {
             into.message.headers.emplace_back(std::move(name), std::move(*text));
         }

@@ -1,9 +1,8 @@
 #include "rabbitmq/encode.hpp"
 
-#include <fmt/format.h>
+#include "core/brokers_header.hpp"
 
-#include <algorithm>
-#include <array>
+#include <fmt/format.h>
 
 namespace skald::rabbitmq {
 namespace {
@@ -26,7 +25,7 @@ std::string refused_header(std::string const& name)
     if (name.empty()) return "a header has no name";
     if (name.size() > shortstr_bytes_max)
         return fmt::format("the name of a header has {} bytes, AMQP allows {}", name.size(), shortstr_bytes_max);
-    if (is_brokers_own_header(name)) return fmt::format("the header `{}` belongs to the broker", name);
+    if (core::is_brokers_own_header(name)) return fmt::format("the header `{}` belongs to the broker", name);
     return {};
 }
 
@@ -47,24 +46,6 @@ amqp_table_entry_t text_entry(std::string const& name, std::string const& value)
 }
 
 }  // namespace
-
-bool is_brokers_own_header(std::string_view name)
-{
-    // CC and BCC are further routing keys: as text, the broker closes the channel over them.
-    static constexpr std::array<std::string_view, 12> names{"CC",
-                                                            "BCC",
-                                                            "x-death",
-                                                            "x-delivery-count",
-                                                            "x-acquired-count",
-                                                            "x-opt-rabbitmq-delivery-time",
-                                                            "x-first-death-exchange",
-                                                            "x-first-death-queue",
-                                                            "x-first-death-reason",
-                                                            "x-last-death-exchange",
-                                                            "x-last-death-queue",
-                                                            "x-last-death-reason"};
-    return std::find(names.begin(), names.end(), name) != names.end();
-}
 
 std::string refusal(core::message const& message, std::size_t frame_max)
 {

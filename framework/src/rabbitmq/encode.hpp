@@ -18,9 +18,6 @@ inline constexpr std::size_t body_bytes_max = 16 * 1024 * 1024;
 /// a field too long leaves the channel in the middle of a message and costs the connection, again at every retry.
 std::string refusal(core::message const& message, std::size_t frame_max);
 
-/// Headers that belong to the broker or that it obeys: never sent, and dropped from what it delivers.
-bool is_brokers_own_header(std::string_view name);
-
 /// The properties of one publish. Points into the message and into itself: keep both until it is sent.
 class encoded_properties
 {
