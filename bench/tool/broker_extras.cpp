@@ -19,7 +19,7 @@ constexpr int frame_max = 131'072;
 constexpr char const* copies = "skald.bench.copies";
 constexpr char const* back_again = "skald.bench.back";
 constexpr std::int64_t again_after_ms = 500;
-constexpr char const* services[]{"bench-orders", "bench-payments", "bench-shipping"};
+constexpr char const* bench_services[]{"bench-orders", "bench-payments", "bench-shipping"};
 
 amqp_bytes_t bytes(std::string const& text)
 {
@@ -160,7 +160,7 @@ every_message_again::every_message_again(std::string const& broker_url) : broker
         queue, true, {number_entry("x-message-ttl", again_after_ms), text_entry("x-dead-letter-exchange", back_again)});
     // Not "all", which leaves out headers whose names begin with x-, and so would match every message.
     broker_.bind_queue(queue, copies, "", {text_entry("x-match", "all-with-x"), text_entry("x-saga-scope", scope)});
-    for (std::string const service : services) {
+    for (std::string const service : bench_services) {
         broker_.bind_queue("skald." + service, back_again, service);
         broker_.bind_exchange("skald", service, copies);
     }

@@ -153,7 +153,8 @@ void executor::finish(step_delivery const& work, ports::claim_answer const& clai
         commit(changes);
     }
     catch (ports::fault const& met) {
-        SKALD_MUTANT("in_doubt_as_committed", if (met.kind == ports::fault_kind::in_doubt) return );
+        SKALD_MUTANT(
+            "in_doubt_as_committed", if (met.kind == ports::fault_kind::in_doubt) { return; });
         return fail_or_throw(work, met);
     }
     rolled_back_in_a_row_ = 0;

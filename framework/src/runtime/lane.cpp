@@ -49,9 +49,8 @@ try {
     return settled;
 }
 catch (std::exception const& error) {
-    SKALD_MUTANT("failed_batch_acked", for (auto& d
-                                            : all) deliveries_.ack(d.tag);
-                 return std::vector(all.size(), true));
+    SKALD_MUTANT("failed_batch_acked", for (auto const& d : all) deliveries_.ack(d.tag));
+    SKALD_MUTANT("failed_batch_acked", return std::vector(all.size(), true));
     log_.warning("batch.not_settled", {{"deliveries", all.size()}, {"error", error.what()}});
     return std::vector<bool>(all.size());
 }
