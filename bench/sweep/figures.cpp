@@ -2,8 +2,6 @@
 
 #include "text.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <stdexcept>
@@ -33,17 +31,6 @@ double per_second(swept_sagas const& swept)
 }
 
 }  // namespace
-
-percentiles percentiles_of(std::vector<double> milliseconds)
-{
-    if (milliseconds.empty()) return {};
-    std::ranges::sort(milliseconds);
-    auto const at = [&](double part) {
-        auto const rank = static_cast<std::size_t>(std::ceil(part * static_cast<double>(milliseconds.size())));
-        return milliseconds[std::max<std::size_t>(rank, 1) - 1];
-    };
-    return {milliseconds.size(), at(0.50), at(0.95), at(0.99), milliseconds.back()};
-}
 
 void print_head(bench_figures const& bench)
 {

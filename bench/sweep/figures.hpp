@@ -1,7 +1,8 @@
 // What was measured, for people and for programs.
 #pragma once
 
-#include <cstddef>
+#include "tool/percentiles.hpp"
+
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -9,14 +10,7 @@
 
 namespace sweep_bench {
 
-/// Of a set of durations, in milliseconds.
-struct percentiles
-{
-    std::size_t count{};
-    double p50{}, p95{}, p99{}, max{};
-};
-
-percentiles percentiles_of(std::vector<double> milliseconds);
+using skald_bench::percentiles;
 
 struct swept_sagas
 {

@@ -131,8 +131,8 @@ void measure(order_demo::order_plan const& plan, std::vector<order_demo::order_r
         answered.push_back(std::chrono::duration<double, std::milli>(records[i].answered_after).count());
         ended.push_back(times.at(plan.orders[i].key));
     }
-    answers = percentiles_of(std::move(answered));
-    ends = percentiles_of(std::move(ended));
+    answers = skald_bench::percentiles_of(std::move(answered));
+    ends = skald_bench::percentiles_of(std::move(ended));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ percentiles percentiles_of(std::vector<double> milliseconds)
         auto const rank = static_cast<std::size_t>(std::ceil(part * static_cast<double>(milliseconds.size()) - 1e-9));
         return milliseconds[std::max<std::size_t>(rank, 1) - 1];
     };
-    return {milliseconds.size(), at(0.50), at(0.99), at(0.999), milliseconds.back()};
+    return {milliseconds.size(), at(0.50), at(0.95), at(0.99), at(0.999), milliseconds.back()};
 }
 
 }  // namespace skald_bench

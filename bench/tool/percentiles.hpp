@@ -10,7 +10,7 @@ namespace skald_bench {
 struct percentiles
 {
     std::size_t count{};
-    double p50{}, p99{}, p999{}, max{};
+    double p50{}, p95{}, p99{}, p999{}, max{};
 };
 
 percentiles percentiles_of(std::vector<double> milliseconds);

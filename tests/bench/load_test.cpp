@@ -32,6 +32,7 @@ TEST_CASE("a percentile is the smallest value that so many do not exceed")
     auto const thousand = percentiles_of(one_to(1'000));
     CHECK(thousand.count == 1'000);
     CHECK(thousand.p50 == 500);
+    CHECK(thousand.p95 == 950);
     CHECK(thousand.p99 == 990);
     CHECK(thousand.p999 == 999);
     CHECK(thousand.max == 1'000);
