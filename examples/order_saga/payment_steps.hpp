@@ -25,12 +25,14 @@ class charge_payment final : public skald::compensatable_step<order>, public ska
             wanted.push_back({{"id", one.data.id}, {"customer", one.data.customer}, {"cents", one.data.cents}});
         auto const charged = all.sql(
             "WITH wanted AS (SELECT * FROM jsonb_to_recordset($1::jsonb) AS w(id text, customer text, cents bigint)),"
-            " sums AS (SELECT customer, sum(cents) AS cents FROM wanted GROUP BY customer),"
-            // In one order, whatever the batch: two that take the same wallets must not wait for each other.
-            " locked AS MATERIALIZED (SELECT customer FROM wallet WHERE customer IN (SELECT customer FROM sums)"
-            "                          ORDER BY customer FOR NO KEY UPDATE),"
-            " paid AS (UPDATE wallet w SET cents = w.cents - s.cents FROM sums s JOIN locked USING (customer)"
-            "           WHERE w.customer = s.customer AND w.cents >= s.cents RETURNING w.customer)"
+            // In one order, whatever the batch: two that take the same wallets must not wait for each other. One lookup
+            // for each customer, however many wallets there are.
+            " sums AS (SELECT customer, sum(cents) AS cents FROM wanted GROUP BY customer ORDER BY customer),"
+            " locked AS (SELECT w.customer FROM sums s CROSS JOIN LATERAL"
+            "              (SELECT customer FROM wallet WHERE customer = s.customer FOR NO KEY UPDATE) AS w),"
+            " paid AS (UPDATE wallet w SET cents = w.cents - s.cents FROM sums s"
+            "           WHERE w.customer = ANY (ARRAY (SELECT customer FROM locked))"
+            "             AND w.customer = s.customer AND w.cents >= s.cents RETURNING w.customer)"
             " INSERT INTO charge (order_id, customer, cents, kind)"
             " SELECT w.id, w.customer, w.cents, 'charge' FROM wanted w JOIN paid USING (customer)",
             wanted.dump());

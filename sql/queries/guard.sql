@@ -35,6 +35,19 @@ SELECT skald.assert_transaction($1::text::xid8)
 -- name: assert_batch
 SELECT skald.assert_transaction($1::text::xid8), set_config('skald.batch_is_open', 'off', true)
 
+-- COMMIT fails from here on, until assert_batch.
+-- name: open_batch
+SELECT set_config('skald.batch_is_open', 'on', true)
+
+-- Steps whose transactions get in each other's way take turns: one such transaction at a time in this database. The lock's
+-- number is Skald's own, 'skald' in ASCII. (docs/contention.md)
+-- name: take_turn
+SELECT pg_advisory_xact_lock(495722785892)
+
+-- For the rest of the transaction.
+-- name: set_lock_timeout
+SELECT set_config('lock_timeout', $1::bigint::text, true)
+
 -- name: record_step
 UPDATE skald.idempotency
    SET status = $4::skald.step_status, attempts = $5::integer, snoozes = snoozes + $6::integer, error = $7::text,
@@ -54,3 +67,12 @@ INSERT INTO skald.parked
 VALUES ($1::text, $2::text, $3::text, $4::text, $5::text, $6::text, $7::text, $8::text, $9::bytea, $10::jsonb,
         $11::integer, $12::bytea)
 ON CONFLICT ON CONSTRAINT parked_once DO NOTHING
+
+-- How a step's transactions get in each other's way (0014_contention.sql): for operators, and no part of any promise.
+-- name: note_contention
+INSERT INTO skald.contention AS c (step, lanes, batch, takes_turns, conflicts, reason)
+VALUES ($1::text, $2::integer, $3::integer, $4::boolean, $5::bigint, $6::text)
+ON CONFLICT ON CONSTRAINT contention_once DO UPDATE
+   SET lanes = excluded.lanes, batch = excluded.batch, takes_turns = excluded.takes_turns,
+       conflicts = c.conflicts + excluded.conflicts, reason = excluded.reason, changed_at = clock_timestamp(),
+       last_conflict_at = CASE WHEN excluded.conflicts > 0 THEN clock_timestamp() ELSE c.last_conflict_at END

@@ -5,6 +5,10 @@ VALUES ($1::text, $2::text, $3::text, $4::integer, $5::jsonb, $6::text, $7::time
 -- name: advance
 SELECT skald.advance($1::text, $2::text, $3::text, $4::text)
 
+-- Many at once: scopes, keys, states, reasons; '' is no reason.
+-- name: advance_many
+SELECT skald.advance_many($1::text[], $2::text[], $3::text[], (SELECT array_agg(nullif(r, '') ORDER BY o) FROM unnest($4::text[]) WITH ORDINALITY AS u(r, o)))
+
 -- name: note_progress
 SELECT skald.note_progress($1::jsonb)
 

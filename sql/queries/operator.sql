@@ -52,3 +52,10 @@ SELECT (SELECT count(*) FROM skald.parked), (SELECT count(*) FROM skald.saga WHE
        (SELECT count(*) FROM skald.saga
          WHERE status IN ('running', 'compensating') AND created_at < clock_timestamp() - interval '1 hour'),
        (SELECT count(*) FROM skald.saga WHERE forgetting <> '{}' AND asked_at < clock_timestamp() - interval '1 day')
+
+-- Steps whose transactions were in each other's way within the last hour (docs/contention.md).
+-- name: doctor_contention
+SELECT step, lanes, batch, takes_turns, conflicts, last_conflict_at::timestamptz(0)::text
+  FROM skald.contention
+ WHERE last_conflict_at > clock_timestamp() - interval '1 hour' AND conflicts >= 10
+ ORDER BY conflicts DESC

@@ -52,12 +52,17 @@ SELECT least($2::timestamptz, (SELECT min(due_at) FROM skald.outbox WHERE due_at
 -- name: delete_confirmed
 DELETE FROM skald.outbox WHERE id = ANY ($1::bigint[])
 
+-- The same without those that another relay has meanwhile. To lock rows before they are deleted takes three times as long.
+-- name: delete_confirmed_and_free
+DELETE FROM skald.outbox
+ WHERE id = ANY (ARRAY (SELECT id FROM skald.outbox WHERE id = ANY ($1::bigint[]) FOR UPDATE SKIP LOCKED))
+
 -- Deleted and inserted again, not updated: the table's rows never change (0001_tables.sql).
--- name: put_off
-WITH failed AS (
+-- name: defer
+WITH deferred AS (
     SELECT * FROM unnest($1::bigint[], $2::text[], $3::integer[]) AS f(id, error, delay_ms)),
 gone AS (
-    DELETE FROM skald.outbox o USING failed f WHERE o.id = f.id
+    DELETE FROM skald.outbox o USING deferred f WHERE o.id = f.id
     RETURNING o.*, f.error AS new_error, f.delay_ms)
 INSERT INTO skald.outbox
     (aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination, due_at,

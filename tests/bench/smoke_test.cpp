@@ -163,6 +163,64 @@ TEST_CASE("framework and floor leave the same behind, and the report adds up")
     CHECK(read(plots / "throughput.svg").find(">framework, random<") != std::string::npos);
 }
 
+namespace {
+
+void check_shop_phase(json const& phase)
+{
+    INFO(phase.dump(2));
+    CHECK(phase.at("processes") == 2);
+    CHECK(phase.at("ended") == sagas);
+    CHECK(phase.at("declined") == sagas / 5);
+    CHECK(phase.at("broke") == sagas / 10);
+    CHECK(phase.at("customers") == (phase.at("shared") ? 3 : sagas));
+    CHECK(phase.at("skus") == (phase.at("shared") ? 2 : sagas));
+    CHECK(phase.at("sagas_per_second").get<double>() == doctest::Approx(sagas / phase.at("seconds").get<double>()));
+    CHECK(phase.at("peak_rss_mib").size() == 3 * phase.at("processes").get<std::size_t>() + 1);  // and the broker
+    for (auto const* counted : {"commits", "rollbacks", "deadlocks", "tried_again"}) {
+        int sum = 0;
+        for (auto const& one : phase.at("databases")) sum += one.at(counted).get<int>();
+        CHECK(phase.at("all").at(counted) == sum);
+    }
+    if (phase.at("who") == "floor")  // which locks in one order
+        for (auto const* service : {"payments", "shipping"})
+            CHECK(phase.at("databases").at(service).at("deadlocks") == 0);
+}
+
+}  // namespace
+
+// It judges the databases itself: what is wrong there is an error.
+TEST_CASE("in the shop every order ends as it should, by the framework and by hand, on rows that are shared or not")
+{
+    folder const made;
+    auto const json_file = made.path / "figures.json";
+    auto const bench =
+        run_bench("--floor --rounds 1 --scenario shop --sagas " + std::to_string(sagas) +
+                  " --customers 3 --skus 2 --declined 20 --broke 10 --processes 2 --json " + json_file.string());
+    INFO(bench.said);
+    REQUIRE(bench.code == 0);
+    auto const shop = scenario(json::parse(read(json_file)), "shop");
+    REQUIRE(shop.at("phases").size() == 4);  // shared and not, framework and floor
+    for (auto const& phase : shop.at("phases")) check_shop_phase(phase);
+    REQUIRE(shop.at("ratios").size() == 4);  // of the floor, and of what is not shared
+    CHECK(shop.at("ratios")[0].at("floor") == shop.at("phases")[1].at("sagas_per_second"));
+    CHECK(shop.at("ratios")[2].at("unshared") == shop.at("phases")[2].at("sagas_per_second"));
+}
+
+TEST_CASE("a shop that does not come to its end within the limit tells how far it came")
+{
+    folder const made;
+    auto const json_file = made.path / "figures.json";
+    auto const bench =
+        run_bench("--rounds 1 --scenario shop --sagas 5000 --shared none --limit 1 --json " + json_file.string());
+    INFO(bench.said);
+    REQUIRE(bench.code == 0);
+    auto const phase = scenario(json::parse(read(json_file)), "shop").at("phases")[0];
+    CHECK(phase.at("sagas") == 5'000);
+    CHECK(phase.at("ended") < 5'000);
+    CHECK(phase.at("sagas_per_second").get<double>() ==
+          doctest::Approx(phase.at("ended").get<double>() / phase.at("seconds").get<double>()));
+}
+
 // The load is made of rows, since one skald.start() a saga would be the bottleneck. They must be those that it leaves.
 TEST_CASE("the rows by which sagas are started are those of skald.start()")
 {
@@ -211,6 +269,8 @@ TEST_CASE("what is wrong with the command line, and a missing server, are said w
     CHECK(unknown.said.find("nonsense") != std::string::npos);
     CHECK(run_bench("--sagas none").code == 2);
     CHECK(run_bench("--floor --only-floor").code == 2);
+    CHECK(run_bench("--scenario shop --declined 60 --broke 50").code == 2);
+    CHECK(run_bench("--scenario shop --shared some").code == 2);
     CHECK(run_bench("--help").code == 0);
 
     auto const homeless = run(std::string{"env -u AMQP_URL "} + SKALD_TOOL + " bench --scenario throughput");

@@ -38,10 +38,9 @@ std::vector<mutant> const& all_mutants()
         {"answer_not_stored", {"forward"}},
         {"retention_too_short", {"purged"}},
         {"handed_over_early", {"store.committing=sleep:400@1/forward/payments"}},
-        {"failed_batch_acked", {"batch.claimed=throw@1/together/payments"}},
+        {"failed_batch_acked", {"step.claimed=throw@2/together/payments"}},
         {"spoilt_batch_kept", {"together-one-declined"}},
         {"open_batch_committed", {"together-one-headstrong"}},
-        {"handed_over_in_turn", {"batch.ran_in_turn=sleep:400@1/together-one-declined/payments"}},
         {"guard_by_select", {"step.ran=sleep:500@1/twice/payments"}, true},
         {"undo_of_what_never_ran", {"overtaken"}, true},
     };

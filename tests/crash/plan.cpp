@@ -20,12 +20,12 @@ unsigned covered(std::map<std::string_view, hit_counts> const& seen, way const& 
     return base == seen.end() ? 0 : count_in(base->second, place, point);
 }
 
-/// Whether a run at this point is of use: two deliveries of one order, or in a place where nobody sees to it, come
-/// together by chance only; and for many orders the other points are what they are for one.
+/// Whether a run at this point is of use: in a place where nobody sees to it deliveries come together by chance
+/// only; and for many orders the points besides a step's are what they are for one.
 bool is_worth_a_run(way const& goes, std::size_t place, std::string_view point)
 {
     constexpr std::size_t payments = 1;
-    return point.starts_with("batch.") == (goes.companions > 0) && (goes.companions == 0 || place == payments);
+    return goes.companions == 0 || (point.starts_with("step.") && place == payments);
 }
 
 }  // namespace

@@ -6,13 +6,12 @@
 
 namespace skald::crash {
 
-/// The last of them, which comes first, waits at the gate (tests/support/saboteur.cpp).
+/// The last of them comes first, and another transaction has its charge's key until the others have come.
 void run::add_companions(int number)
 {
     for (int i = 1; i <= goes_.companions; ++i) {
         auto const name = '-' + std::to_string(number) + '-' + std::to_string(i);
-        auto const* const habit = i == goes_.companions ? "gated" : "ann";
-        placed_.push_back({"order" + name, habit + name, "lamp" + name, &forward, nullptr, 0});
+        placed_.push_back({"order" + name, "ann" + name, "lamp" + name, &forward, nullptr, 0});
     }
 }
 
@@ -23,18 +22,18 @@ void run::place(placed& order)
         nlohmann::json{{"customer", order.person}, {"sku", order.item}, {"quantity", 1}, {"cents", price}}.dump());
 }
 
-/// One step further: the lane is held, the others arrive, the gate is opened.
+/// One step further: the lane waits for a key, the others arrive, the key is free.
 void run::come_together()
 {
     auto hits = shop_.arms(payments).hits();
-    if (stage_ == 0 && hits["step.claimed"] + hits["batch.claimed"] > 0) {
+    if (stage_ == 0 && hits["consumer.parsed"] > 0) {
         for (auto& one : placed_)
             if (!one.client) place(one);
         stage_ = 1;
     }
     auto const arrivals = placed_.size() * (goes_.besides == disturbance::twice ? 2 : 1);
     if (stage_ == 1 && hits["consumer.delivered"] >= arrivals) {
-        shop_.database(payments).ask("DELETE FROM gate WHERE customer = " + sql_text(placed_.back().person));
+        if (blocker_) unblock();
         was_disturbed_ = true;
     }
 }

@@ -4,10 +4,11 @@
 #include "support/busy_depot.hpp"
 #include "support/doubtful_store.hpp"
 
+#include <skald/testing/wait_until.hpp>
+
 #include <doctest/doctest.h>
 
 #include <span>
-#include <thread>
 
 using namespace std::chrono_literals;
 using skald::test::busy_depot;
@@ -146,8 +147,12 @@ TEST_CASE("F2, G10: a batch whose COMMIT is in doubt is settled one by one, and 
             auto const all = d.at("depot").take_all();
             REQUIRE(all.size() == 4);
             store.next = loss;
-            CHECK_THROWS_AS(apart.settle_batch(all), skald::ports::fault);
-            for (auto const& one : all) apart.settle(one);
+            auto together = d.at("depot").read(all);
+            auto const met = apart.run(together);
+            REQUIRE_FALSE(met.settled());
+            CHECK(met.not_settled->why == skald::runtime::failure::in_doubt);
+            CHECK(met.not_settled->then == skald::runtime::reaction::each_alone);
+            for (auto const& one : all) d.at("depot").settle_on(apart, one);
             CHECK(d.counts() == (in_turn ? "pack 3" : "pack 4"));
             d.run_all();
             CHECK(d.once_each());
@@ -177,86 +182,68 @@ TEST_CASE("a batch of nothing but duplicates is still a transaction after an ear
     CHECK(db.one("SELECT key FROM skald.progress") == "a");
 }
 
-TEST_CASE("a batch that begins before there is a connection commits what each of it did")
+TEST_CASE("what is undone to a savepoint is undone alone, and the rest commits")
 {
     skald::test::database db{"depot"};
+    db.run("CREATE TABLE effect (what text)");
     skald::postgres::postgres_store store{{.url = db.url()}};
-    store.begin_batch();
-    for (auto const* key : {"a", "b"}) {
-        skald::ports::claim_item const item{{"", key}, "pack", std::string(32, 'f'), 1, false, {}};
-        CHECK(store.begin(std::span{&item, 1}, {}).front().verdict == skald::ports::verdict::fresh);
-        store.commit({});
-        CHECK(store.batch_is_open());
+    skald::ports::claim_item const a{{"", "a"}, "pack", std::string(32, 'f'), 1, false, {}};
+    auto b = a;
+    b.saga.key = "b";
+    std::vector<skald::ports::claim_item> const items{a, b};
+    store.begin(items);
+    for (auto const* what : {"first", "second", "third"}) {
+        store.savepoint();
+        store.unit().tx().exec(std::string{"INSERT INTO effect VALUES ('"} + what + "')");
+        if (what == std::string_view{"second"}) store.undo_to_savepoint();
     }
-    CHECK(db.one("SELECT count(*) FROM skald.idempotency") == "0");
-    store.commit_batch();
-    CHECK_FALSE(store.batch_is_open());
+    store.commit({});
+    CHECK(db.one("SELECT string_agg(what, ' ' ORDER BY what) FROM effect") == "first third");
     CHECK(db.one("SELECT count(*) FROM skald.idempotency") == "2");
 }
 
-TEST_CASE("a batch whose connection is lost between two of its deliveries has nothing of either")
+TEST_CASE("a savepoint on a connection that was lost says so, and nothing remains")
 {
     skald::test::database db{"depot"};
     skald::postgres::postgres_store store{{.url = db.url()}};
     skald::ports::claim_item const a{{"", "a"}, "pack", std::string(32, 'f'), 1, false, {}};
     auto b = a;
     b.saga.key = "b";
-    store.begin_batch();
-    store.begin(std::span{&a, 1}, {});
-    store.commit({});
+    std::vector<skald::ports::claim_item> const items{a, b};
+    store.begin(items);
+    store.savepoint();
     db.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
            " WHERE datname = current_database() AND pid <> pg_backend_pid()");
-    CHECK_THROWS_AS(store.begin(std::span{&b, 1}, {}), skald::ports::fault);
-    CHECK_FALSE(store.batch_is_open());
-    CHECK_THROWS_AS(store.commit_batch(), skald::ports::fault);
+    CHECK_THROWS_AS(store.savepoint(), skald::ports::fault);
+    store.rollback();
     CHECK(db.one("SELECT count(*) FROM skald.idempotency") == "0");
-
-    CHECK(store.begin(std::span{&b, 1}, {}).front().verdict == skald::ports::verdict::fresh);
+    CHECK(store.begin(items).front().verdict == skald::ports::verdict::fresh);
     store.commit({});
-    CHECK(db.one("SELECT key FROM skald.idempotency") == "b");
+    CHECK(db.one("SELECT count(*) FROM skald.idempotency") == "2");
 }
 
-TEST_CASE("two batches that take the same rows in opposite order both come to their end")
+TEST_CASE(
+    "transactions that take the same rows in opposite order both come to their end, without a deadlock or an attempt")
 {
     busy_depot d;
     d.db().run(
         "CREATE TABLE shelf (id int PRIMARY KEY, n int); INSERT INTO shelf SELECT i, 0 FROM generate_series(1, 8) i");
     d.pack = [](skald::step_context& ctx, parcel& p) -> skald::outcome {
         note(ctx, "pack:" + p.id);
-        // The first eight go up the shelves, the others down.
-        ctx.sql("UPDATE shelf SET n = n + 1 WHERE id = $1", p.weight <= 8 ? p.weight : 17 - p.weight);
-        ctx.sql("SELECT pg_sleep(0.002)");  // so that the two meet in the middle
+        // Half of them go up the shelves, the others down.
+        ctx.sql("UPDATE shelf SET n = n + 1 WHERE id = $1", p.weight <= 32 ? (p.weight - 1) % 8 + 1 : 8 - p.weight % 8);
         return skald::done();
     };
-    d.start_all(16);
-    d.at("depot").relay_due();
-    auto all = d.at("depot").take_all();
-    REQUIRE(all.size() == 16);
-    std::ranges::sort(
-        all, {}, [](auto const& one) { return std::stoi(one.message.id.substr(1, one.message.id.find(':') - 1)); });
-    auto const settle = [&](std::span<skald::ports::delivery const> part) {
-        // Each deadlock takes a second to be found, and whoever waits for the other's end waits for several.
-        skald::postgres::postgres_store store{{.url = d.db().url(), .lock_timeout = 1min}};
-        auto lane = d.at("depot").executor_on(store);
-        auto const settled = lane.settle_batch(part);
-        std::vector<skald::ports::delivery> left;
-        for (std::size_t n = 0; n < part.size(); ++n) try {
-                if (!settled[n]) lane.settle(part[n]);
-            }
-            catch (skald::ports::fault const&) {
-                left.push_back(part[n]);
-            }
-        return left;
-    };
-    std::vector<skald::ports::delivery> theirs;
-    std::thread other{[&] { theirs = settle(std::span{all}.subspan(8)); }};
-    std::vector<skald::ports::delivery> const ours = settle(std::span{all}.first(8));
-    other.join();
-    // As their lanes would try them again, a while later.
-    for (auto const& left : {ours, theirs})
-        for (auto const& one : left) d.at("depot").settle_apart(one);
-    CHECK(d.counts() == "pack 16");
+    d.start_all(64);
+    auto const before = d.db().one("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()");
+    {
+        skald::test::service::running_lanes const lanes{d.at("depot"), 4, 8};
+        d.at("depot").relay_due();
+        CHECK(skald::testing::wait_until([&] { return d.counts() == "pack 64"; }));
+    }
     CHECK(d.once_each());
-    CHECK(d.db().one("SELECT sum(n) FROM shelf") == "16");
-    CHECK(d.db().one("SELECT count(*) FROM skald.outbox WHERE type = 'weigh'") == "16");
+    CHECK(d.db().one("SELECT sum(n) FROM shelf") == "64");
+    CHECK(d.db().one("SELECT max(attempts) FROM skald.idempotency") == "1");
+    CHECK(d.db().one("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()") == before);
+    CHECK(d.db().one("SELECT count(*) FROM skald.outbox WHERE type = 'weigh'") == "64");
 }

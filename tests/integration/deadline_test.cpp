@@ -316,7 +316,7 @@ TEST_CASE("a saga that a request starts has its deadline from the server's clock
 {
     database const db;
     skald::postgres::postgres_store store{{.url = db.url()}};
-    skald::runtime::outbound out;
+    skald::runtime::memory_source out;
     skald::core::silent_logger log;
     skald::runtime::backlog const backlog;
     skald::http::known_requests running;

@@ -142,7 +142,7 @@ TEST_CASE("G22: two steps that deadlock on the user's own rows both run in the e
                         settled = true;
                     }
                     catch (ports::fault const& met) {
-                        CHECK(met.kind == ports::fault_kind::retry_at_once);
+                        CHECK(met.kind == ports::fault_kind::contended);
                     }
                 }
             });

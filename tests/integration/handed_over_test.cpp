@@ -1,9 +1,10 @@
 // What a step commits goes to the broker from memory; its row in a real outbox is the insurance, whoever dies when.
 #include "postgres/postgres_store.hpp"
 #include "runtime/executor.hpp"
-#include "runtime/outbound.hpp"
-#include "runtime/sender.hpp"
+#include "runtime/memory_source.hpp"
+#include "runtime/publish_loop.hpp"
 #include "support/doubtful_store.hpp"
+#include "support/settle.hpp"
 #include "support/stepped_shop.hpp"
 
 #include <doctest/doctest.h>
@@ -13,7 +14,24 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// The payments service as a process has it, with a sender; its threads stepped by hand. Its charge is waiting.
+/// Its process may die before it deletes.
+struct mortal_outbox final : ports::outbox
+{
+    explicit mortal_outbox(postgres::connection_options options) : inner{std::move(options)} {}
+
+    std::vector<row> take(std::size_t max) override { return inner.take(max); }
+    void release() noexcept override { inner.release(); }
+    void settle(std::vector<std::int64_t> const& confirmed, std::vector<deferral> const& deferred) override
+    {
+        if (dies) throw ports::fault{ports::fault_kind::connection_lost, "killed"};
+        inner.settle(confirmed, deferred);
+    }
+
+    postgres::postgres_outbox inner;
+    bool dies{};
+};
+
+/// The payments service as a process has it, its loop of memory stepped by hand. Its charge is waiting.
 struct sending_payments
 {
     sending_payments()
@@ -29,30 +47,23 @@ struct sending_payments
         shop.at("orders").settle_one();
         shop.at("orders").relay_due();
         charge = test::world::delivery_of(shop.last_sent("charge-payment"));
-        sender.turn(0ms);
+        loop.turn(0ms);
     }
 
     test::database const& db() { return shop.at("payments").db; }
     std::string rows() { return db().one("SELECT count(*) FROM skald.outbox"); }
     std::size_t at_broker() { return shop.transport().waiting("shipping"); }
 
+    /// Sends what was committed, and has its rows settled.
     void send()
     {
-        sender.turn(0ms);
-        sender.turn(0ms);
+        do loop.turn(0ms);
+        while (!out.is_idle());
     }
 
-    /// The process's own relay, once.
-    void relay()
-    {
-        postgres::postgres_outbox rows{{.url = db().url()}};
-        auto const other = shop.transport().open_publisher();
-        runtime::stop_flag at_once;
-        at_once.stop();
-        runtime::relay{{}, {rows}, *other, out, at_once, log, std::mt19937_64{1}}.run();
-    }
+    void settle() { test::settle(executor, "payments", steps, charge); }
 
-    /// Head starts are over, and whatever came of it is done; each effect is there once.
+    /// Grace periods are over, and whatever came of it is done; each effect is there once.
     void end_well()
     {
         shop.at("payments").make_due();
@@ -67,11 +78,12 @@ struct sending_payments
     core::silent_logger log;
     runtime::registry steps;
     test::doubtful_store store{db().url()};
-    runtime::outbound out{{.head_start = 1h}};
-    runtime::executor executor{"payments", steps, store, out, log, std::mt19937_64{1}};
+    mortal_outbox settled{{.url = db().url()}};
+    runtime::memory_source out{{.grace_period = 1h, .settle_after = 0ms}, &settled};
+    runtime::executor executor{"payments", store, out, log, std::mt19937_64{1}};
     std::unique_ptr<ports::publisher> publisher{shop.transport().open_publisher()};
     runtime::stop_flag stop;
-    runtime::sender sender{{.told_after = 0ms}, out, *publisher, stop, log};
+    runtime::publish_loop loop{{}, out, *publisher, stop, log, std::mt19937_64{1}};
     ports::delivery charge;
 };
 
@@ -80,7 +92,7 @@ struct sending_payments
 TEST_CASE("what a step commits is sent from memory, no relay takes its row meanwhile, and the confirmed row is deleted")
 {
     sending_payments p;
-    p.executor.settle(p.charge);
+    p.settle();
     CHECK(p.rows() == "2");  // the next step's message, and word to the home
     CHECK(p.db().one("SELECT count(*) FROM skald.outbox WHERE due_at > clock_timestamp() + interval '59 minutes'") ==
           "2");
@@ -88,8 +100,6 @@ TEST_CASE("what a step commits is sent from memory, no relay takes its row meanw
     CHECK(p.at_broker() == 0);
     p.send();
     CHECK(p.at_broker() == 1);
-    CHECK(p.rows() == "2");
-    p.relay();
     CHECK(p.rows() == "0");
     CHECK(p.at_broker() == 1);
     p.end_well();
@@ -98,7 +108,7 @@ TEST_CASE("what a step commits is sent from memory, no relay takes its row meanw
 TEST_CASE("a process that dies before it has sent what it committed leaves it to the relay")
 {
     sending_payments p;
-    p.executor.settle(p.charge);
+    p.settle();
     p.out.close();
     p.send();
     CHECK(p.at_broker() == 0);
@@ -108,9 +118,11 @@ TEST_CASE("a process that dies before it has sent what it committed leaves it to
 TEST_CASE("a process that dies between the confirm and the delete has it sent twice, which the guard absorbs")
 {
     sending_payments p;
-    p.executor.settle(p.charge);
-    p.send();
+    p.settle();
+    p.settled.dies = true;
+    CHECK_THROWS_AS(p.send(), ports::fault);
     CHECK(p.at_broker() == 1);
+    CHECK(p.rows() == "2");
     p.shop.at("payments").make_due();
     p.shop.at("payments").relay_due();
     CHECK(p.at_broker() == 2);
@@ -122,10 +134,10 @@ TEST_CASE("nothing is handed over of a COMMIT in doubt, whether it came to pass 
     for (auto const loss : {test::doubtful_store::loses::the_answer, test::doubtful_store::loses::the_commit}) {
         sending_payments p;
         p.store.next = loss;
-        CHECK_THROWS_AS(p.executor.settle(p.charge), ports::fault);
+        CHECK_THROWS_AS(p.settle(), ports::fault);
         p.send();
         CHECK(p.at_broker() == 0);
-        p.executor.settle(p.charge);  // as the lane does: through the guard again
+        p.settle();  // as the lane does: through the guard again
         p.send();
         CHECK(p.at_broker() == (loss == test::doubtful_store::loses::the_commit ? 1 : 0));
         p.end_well();
@@ -135,14 +147,26 @@ TEST_CASE("nothing is handed over of a COMMIT in doubt, whether it came to pass 
 TEST_CASE("a message that the broker refuses from memory stays with its reason, and comes later")
 {
     sending_payments p;
-    p.executor.settle(p.charge);
+    p.settle();
     p.shop.transport().nack_next(1);
     p.send();
-    p.relay();
     CHECK(p.db().rows("SELECT type, attempts, error FROM skald.outbox") ==
           "arrange-shipping|1|the broker did not take the message");
     CHECK(p.db().one("SELECT due_at < clock_timestamp() + interval '1 minute' FROM skald.outbox") == "t");
     p.end_well();
+}
+
+TEST_CASE("what is committed is sent and deleted while a relay has a batch of a backlog in its hands")
+{
+    sending_payments p;
+    p.db().run("SELECT skald.enqueue('nobody', 'a-step', 'k' || i, '') FROM generate_series(1, 1000) AS i");
+    postgres::postgres_outbox relay{{.url = p.db().url()}};
+    CHECK(relay.take(500).size() == 500);
+    p.settle();
+    CHECK(p.rows() == "1002");
+    p.send();
+    CHECK(p.at_broker() == 1);
+    CHECK(p.rows() == "1000");
 }
 
 TEST_CASE("rows that are numbered before they are inserted share no number with others")

@@ -2,6 +2,7 @@
 #include "postgres/postgres_store.hpp"
 #include "runtime/executor.hpp"
 #include "support/doubtful_store.hpp"
+#include "support/settle.hpp"
 #include "support/stepped_shop.hpp"
 
 #include <doctest/doctest.h>
@@ -26,14 +27,14 @@ void charge_in_doubt(test::doubtful_store::loses loss)
                {},
                step_kind::compensatable,
                1});
-    runtime::outbound out;
+    runtime::memory_source out;
     core::silent_logger log;
     test::doubtful_store store{s.at("payments").db.url()};
-    runtime::executor executor{"payments", steps, store, out, log, std::mt19937_64{1}};
+    runtime::executor executor{"payments", store, out, log, std::mt19937_64{1}};
 
     store.next = loss;
-    CHECK_THROWS_AS(executor.settle(charge), ports::fault);
-    executor.settle(charge);
+    CHECK_THROWS_AS(test::settle(executor, "payments", steps, charge), ports::fault);
+    test::settle(executor, "payments", steps, charge);
     CHECK(s.at("payments").db.rows("SELECT kind, count(*) FROM charge GROUP BY 1") == "charge|1");
     CHECK(s.at("payments").db.one("SELECT count(*) FROM skald.outbox WHERE type = 'arrange-shipping'") == "1");
     s.run();

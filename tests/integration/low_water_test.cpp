@@ -4,6 +4,7 @@
 #include "postgres/literal.hpp"
 #include "postgres/postgres_outbox.hpp"
 #include "support/database.hpp"
+#include "support/settle_rows.hpp"
 
 #include <skald/testing/wait_until.hpp>
 
@@ -19,6 +20,7 @@ using skald::postgres::execute;
 using skald::postgres::literal;
 using skald::postgres::low_water;
 using skald::test::database;
+using skald::test::settle_all;
 
 namespace {
 
@@ -39,8 +41,9 @@ struct marked_outbox
     std::string take()
     {
         std::string keys;
-        for (auto const& row : rows.take(10)) keys += row.message.id + ' ';
-        rows.settle_all();
+        auto const taken = rows.take(10);
+        for (auto const& row : taken) keys += row.message.id + ' ';
+        settle_all(rows, taken);
         return keys;
     }
 
@@ -81,7 +84,7 @@ struct marked_outbox
     {
         db.run("SELECT skald.enqueue('shipping', 's', 'k' || i, '{}') FROM generate_series(1, " +
                std::to_string(count) + ") AS i");
-        while (!rows.take(1'000).empty()) rows.settle_all();
+        for (auto taken = rows.take(1'000); !taken.empty(); taken = rows.take(1'000)) settle_all(rows, taken);
     }
 
     database const db;
@@ -264,6 +267,6 @@ TEST_CASE("a row that is due before the mark is found by a search from the begin
         return !rows.empty();
     }));
     CHECK(o.mark->mark() == beginning);
-    o.rows.settle_all();
+    settle_all(o.rows, rows);
     CHECK(o.take() == "b ");
 }

@@ -1,7 +1,9 @@
 // The outbox and its relay on a real PostgreSQL: nothing is lost, whoever dies, and nothing leaves too early.
+#include "support/settle_rows.hpp"
 #include "support/world.hpp"
 
-#include "runtime/relay.hpp"
+#include "runtime/publish_loop.hpp"
+#include "runtime/table_source.hpp"
 
 #include <doctest/doctest.h>
 
@@ -11,6 +13,7 @@
 using namespace std::chrono_literals;
 using skald::ports::outbox;
 using skald::test::database;
+using skald::test::settle_all;
 
 namespace {
 
@@ -44,8 +47,9 @@ TEST_CASE("R1: a row that commits after one with a higher id is taken all the sa
     db.run(enqueue("high"));
 
     skald::postgres::postgres_outbox relay{options(db)};
-    CHECK(keys(relay.take(10)) == "high ");
-    relay.settle_all();
+    auto const high = relay.take(10);
+    CHECK(keys(high) == "high ");
+    settle_all(relay, high);
     tx.commit();
     CHECK(keys(relay.take(10)) == "low ");
 }
@@ -96,10 +100,11 @@ TEST_CASE("R19: a message that commits while a batch is in hand is not deleted w
     database const db;
     db.run(enqueue("a"));
     skald::postgres::postgres_outbox relay{options(db)};
-    CHECK(keys(relay.take(10)) == "a ");
+    auto const in_hand = relay.take(10);
+    CHECK(keys(in_hand) == "a ");
     db.run("INSERT INTO skald.outbox (id, aggregatetype, aggregateid, type, payload, idempotency_key, destination) "
            "OVERRIDING SYSTEM VALUE VALUES (-1, 't', 'i', 's', '', 'older-id', 'shipping')");
-    relay.settle_all();
+    settle_all(relay, in_hand);
     CHECK(keys(relay.take(10)) == "older-id ");
 }
 
@@ -153,10 +158,11 @@ TEST_CASE("a relay that dies with rows in its hands leaves them for the next")
     db.run(enqueue("k"));
     {
         skald::postgres::postgres_outbox dying{options(db)};
-        CHECK(keys(dying.take(10)) == "k ");
+        auto const in_hand = dying.take(10);
+        CHECK(keys(in_hand) == "k ");
         db.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'skald' "
                "AND datname = current_database()");
-        CHECK_THROWS_AS(dying.settle_all(), skald::ports::fault);
+        CHECK_THROWS_AS(settle_all(dying, in_hand), skald::ports::fault);
     }
     skald::postgres::postgres_outbox next{options(db)};
     CHECK(keys(next.take(10)) == "k ");
@@ -174,6 +180,21 @@ TEST_CASE("what was not sent stays with its reason, comes later, and counts; wha
     CHECK(keys(relay.take(10)) == "unknown ");
 }
 
+TEST_CASE("what was confirmed is deleted though another relay has one of the rows, which is left to that")
+{
+    database const db;
+    for (auto const* key : {"a", "b", "c"}) db.run(enqueue(key));
+    skald::postgres::postgres_outbox first{options(db)}, other{options(db)}, memory{options(db)};
+    auto const rows = first.take(10);
+    first.release();
+    auto const in_hand = other.take(1);
+    CHECK(keys(in_hand) == "a ");
+    settle_all(memory, rows);
+    CHECK(db.rows("SELECT idempotency_key FROM skald.outbox") == "a");
+    settle_all(other, in_hand);
+    CHECK(db.one("SELECT count(*) FROM skald.outbox") == "0");
+}
+
 TEST_CASE("R12: rows of the outbox are inserted and deleted, never updated")
 {
     database const db;
@@ -187,8 +208,7 @@ TEST_CASE("R12: rows of the outbox are inserted and deleted, never updated")
     skald::postgres::postgres_outbox relay{options(db)};
     auto const rows = relay.take(10);
     relay.settle({rows[0].id}, {{rows[1].id, "nacked", 0ms}});
-    relay.take(10);
-    relay.settle_all();
+    settle_all(relay, relay.take(10));
     CHECK(updates() == before);
 }
 
@@ -240,10 +260,10 @@ TEST_CASE("R8: while the broker is away or blocked the relay holds no transactio
     orders.db.run(enqueue("k"));
     skald::postgres::postgres_outbox rows{options(orders.db)};
     auto const publisher = w.transport().open_publisher();
-    skald::runtime::outbound out;
+    skald::runtime::table_source table{1ms, {rows}};
     skald::runtime::stop_flag stop;
     skald::core::silent_logger log;
-    skald::runtime::relay relay{{.poll = 1ms}, {rows}, *publisher, out, stop, log, std::mt19937_64{1}};
+    skald::runtime::publish_loop relay{{}, table, *publisher, stop, log, std::mt19937_64{1}};
     auto const open = [&] {
         return orders.db.one("SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction' AND datname = "
                              "current_database()");
@@ -257,7 +277,7 @@ TEST_CASE("R8: while the broker is away or blocked the relay holds no transactio
         w.transport().unblock();
         while (w.transport().waiting("shipping") == 0) std::this_thread::yield();
         stop.stop();
-        out.notify();
+        table.wake();
     }
     CHECK(orders.db.one("SELECT count(*) FROM skald.outbox") == "0");
 }

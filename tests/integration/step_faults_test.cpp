@@ -130,7 +130,7 @@ TEST_CASE("a serialization failure runs the step again and costs no attempt, wit
             else d.at("depot").settle(skald::test::world::delivery_of(d.last_sent("weigh")));
         }
         catch (skald::ports::fault const& met) {
-            CHECK(met.kind == skald::ports::fault_kind::retry_at_once);
+            CHECK(met.kind == skald::ports::fault_kind::contended);
         }
     }
     d.run();

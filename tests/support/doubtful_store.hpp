@@ -18,9 +18,9 @@ public:
 
     void connect() override { inner_.connect(); }
     std::vector<ports::claim_answer> begin(std::span<ports::claim_item const> items,
-                                           std::optional<std::chrono::milliseconds> wait) override
+                                           ports::claim_options const& how) override
     {
-        auto answers = inner_.begin(items, wait);
+        auto answers = inner_.begin(items, how);
         if (auto const then = std::exchange(after_begin, {})) then();
         return answers;
     }
@@ -31,13 +31,8 @@ public:
         if (auto const then = std::exchange(after_begin, {})) then();
         return met;
     }
-    void begin_batch() override { inner_.begin_batch(); }
-    bool batch_is_open() const noexcept override { return inner_.batch_is_open(); }
-    void rollback_batch() noexcept override { inner_.rollback_batch(); }
-    void commit_batch() override
-    {
-        lose([this] { inner_.commit_batch(); }, [this] { inner_.rollback_batch(); });
-    }
+    void savepoint() override { inner_.savepoint(); }
+    void undo_to_savepoint() override { inner_.undo_to_savepoint(); }
     detail::unit_of_work& unit() override { return inner_.unit(); }
     core::instant claimed_at() const override { return inner_.claimed_at(); }
     void write(ports::changes const& what) override { inner_.write(what); }
@@ -49,7 +44,6 @@ public:
 
     void commit(ports::changes const& what) override
     {
-        if (inner_.batch_is_open()) return inner_.commit(what);
         lose([&] { inner_.commit(what); }, [this] { inner_.rollback(); });
     }
 

@@ -76,7 +76,7 @@ public:
 private:
     http::known_requests known_;
     runtime::backlog backlog_;
-    runtime::outbound out_;
+    runtime::memory_source out_;
     core::silent_logger log_;
 };
 

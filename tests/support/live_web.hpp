@@ -62,7 +62,7 @@ struct live_web
     config const settings;
     database const db;
     runtime::backlog backlog;
-    runtime::outbound out;
+    runtime::memory_source out;
     core::silent_logger log;
     memory::memory_transport transport;
     std::unique_ptr<ports::subscription> deliveries{transport.subscribe("orders", 1)};

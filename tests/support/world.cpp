@@ -1,17 +1,48 @@
 #include "support/world.hpp"
 
+#include "support/settle.hpp"
+
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace skald::test {
 
 using namespace std::chrono_literals;
 
+namespace {
+
+/// Deliveries that are there already, and no others.
+class handful final : public ports::subscription
+{
+public:
+    explicit handful(std::vector<ports::delivery> all) : all_{std::move(all)} {}
+    std::vector<ports::delivery> take(std::size_t max, std::chrono::milliseconds) override
+    {
+        auto const end = all_.begin() + static_cast<std::ptrdiff_t>(std::min(max, all_.size()));
+        std::vector<ports::delivery> taken{all_.begin(), end};
+        all_.erase(all_.begin(), end);
+        return taken;
+    }
+    void ack(ports::delivery_tag) override {}
+    void requeue(ports::delivery_tag) override {}
+    void stop() override {}
+    bool available() const override { return true; }
+    std::string trouble() const override { return {}; }
+
+private:
+    std::vector<ports::delivery> all_;
+};
+
+constexpr std::size_t all_at_once = 64;
+
+}  // namespace
+
 service::service(std::string n, memory::memory_transport& transport)
     : name{std::move(n)}, db{name}, store_{options()}, outbox_{options()}, publisher_{transport.open_publisher()},
-      deliveries_{transport.subscribe(name, 100)}, executor_{name, steps_, store_, out_, log_, std::mt19937_64{1}},
-      relay_{{}, {outbox_}, *publisher_, out_, stop_, log_, std::mt19937_64{1}}
+      deliveries_{transport.subscribe(name, 100)}, executor_{name, store_, out_, log_, std::mt19937_64{1}},
+      table_{200ms, {outbox_}}, relay_{{}, table_, *publisher_, stop_, log_, std::mt19937_64{1}}
 {}
 
 postgres::connection_options service::options() const
@@ -23,14 +54,13 @@ postgres::connection_options service::options() const
 }
 
 service::running_lanes::running_lanes(service& of, std::size_t count, std::size_t batch_max)
-    : limits_{of.steps_.lane_limits()}
+    : work_{{.lanes = count, .batch_max = batch_max}, of.name, of.steps_, *of.deliveries_, of.log_, std::mt19937_64{1}}
 {
     for (std::size_t n = 0; n < count; ++n)
-        threads_.emplace_back([&of, this, n, batch_max] {
+        threads_.emplace_back([&of, this, n] {
             postgres::postgres_store store{of.options()};
-            runtime::executor executor{of.name, of.steps_, store, of.out_, of.log_, std::mt19937_64{n}};
-            runtime::lane{std::move(executor), *of.deliveries_, batch_max, limits_, stop_, of.log_, std::mt19937_64{n}}
-                .run();
+            runtime::executor executor{of.name, store, of.out_, of.log_, std::mt19937_64{n}};
+            runtime::lane{std::move(executor), work_, *of.deliveries_, stop_, of.log_}.run();
         });
 }
 
@@ -42,51 +72,63 @@ service::running_lanes::~running_lanes()
 
 std::size_t service::relay_due()
 {
-    return relay_.move_due();
+    return relay_.drain();
 }
 
 bool service::settle_one()
 {
     for (auto const& d : deliveries_->take(1, 0ms)) {
-        executor_.settle(d);
+        settle(d);
         deliveries_->ack(d.tag);
         return true;
     }
     return false;
 }
 
+void service::settle_on(runtime::executor& lane, ports::delivery const& d) const
+{
+    test::settle(lane, name, steps_, d);
+}
+
+std::vector<runtime::task> service::read(std::vector<ports::delivery> const& all) const
+{
+    std::vector<runtime::task> tasks;
+    for (auto const& one : all) tasks.push_back(runtime::route(one, name, steps_));
+    return tasks;
+}
+
+void service::settle_all(std::vector<ports::delivery> all)
+{
+    for (auto& one : all) one.tag.generation = 1;  // what a test has made up came on the same connection
+    handful arrived{std::move(all)};
+    runtime::dispatcher work{{.lanes = 1, .batch_max = all_at_once, .batch_first = all_at_once},
+                             name,
+                             steps_,
+                             arrived,
+                             log_,
+                             std::mt19937_64{1}};
+    for (auto next = work.take(5s); !next.tasks.empty(); next = work.take(5s)) {
+        auto const result = executor_.run(next.tasks, next.how);
+        work.finish(std::move(next), result);
+    }
+}
+
 std::size_t service::settle_many(std::size_t max)
 {
-    unsettled_ = deliveries_->take(max, 0ms);
-    auto const count = unsettled_.size();
-    auto const settled = executor_.settle_batch(unsettled_);
-    for (std::size_t n = 0; n < count; ++n)
-        if (settled[n]) deliveries_->ack(unsettled_[n].tag);
-    std::vector<ports::delivery> left;
-    for (std::size_t n = 0; n < count; ++n)
-        if (!settled[n]) left.push_back(std::move(unsettled_[n]));
-    unsettled_ = std::move(left);
-    settle_again();
-    return count;
+    auto const all = deliveries_->take(max, 0ms);
+    settle_all(all);
+    for (auto const& d : all) deliveries_->ack(d.tag);
+    return all.size();
 }
 
 std::size_t service::settle_with(std::vector<ports::delivery> all)
 {
     auto const waiting = deliveries_->take(100, 0ms);
     all.insert(all.end(), waiting.begin(), waiting.end());
-    auto const settled = executor_.settle_batch(all);
-    for (std::size_t n = 0; n < all.size(); ++n)
-        if (!settled[n]) executor_.settle(all[n]);
+    auto const count = all.size();
+    settle_all(std::move(all));
     for (auto const& d : waiting) deliveries_->ack(d.tag);
-    return all.size();
-}
-
-void service::settle_again()
-{
-    for (auto const& d : std::exchange(unsettled_, {})) {
-        executor_.settle(d);
-        deliveries_->ack(d.tag);
-    }
+    return count;
 }
 
 std::vector<ports::delivery> service::take_all()
@@ -98,7 +140,7 @@ std::vector<ports::delivery> service::take_all()
 
 runtime::executor service::executor_on(ports::store& store)
 {
-    return {name, steps_, store, out_, log_, std::mt19937_64{3}};
+    return {name, store, out_, log_, std::mt19937_64{3}};
 }
 
 void service::settle_apart(ports::delivery const& d)
@@ -106,7 +148,8 @@ void service::settle_apart(ports::delivery const& d)
     auto apart = options();
     apart.lock_timeout = 10s;
     postgres::postgres_store store{apart};
-    runtime::executor{name, steps_, store, out_, log_, std::mt19937_64{2}}.settle(d);
+    auto lane = executor_on(store);
+    settle_on(lane, d);
 }
 
 world::world(std::vector<std::string> const& services) : home_{services.front()}

@@ -8,8 +8,9 @@
 #include "postgres/postgres_store.hpp"
 #include "runtime/executor.hpp"
 #include "runtime/lane.hpp"
+#include "runtime/publish_loop.hpp"
 #include "runtime/registry.hpp"
-#include "runtime/relay.hpp"
+#include "runtime/table_source.hpp"
 #include "support/database.hpp"
 
 #include <skald/skald.hpp>
@@ -44,7 +45,8 @@ public:
     {
         steps_.add(saga.name, handle.name,
                    {std::make_unique<detail::typed_step<Data, Step>>(std::move(step)), policy, Kind, saga.version,
-                    batching_of_steps.max, batching_of_steps.lanes});
+                    batching_of_steps.max, batching_of_steps.lanes, batching_of_steps.prefetch,
+                    batching_of_steps.serial_by});
     }
 
     batching batching_of_steps;  // of those that are hosted from now on
@@ -62,9 +64,6 @@ public:
     /// The same, with these besides.
     std::size_t settle_with(std::vector<ports::delivery> all);
 
-    /// What settle_many() took and could not settle, each alone.
-    void settle_again();
-
     /// All that wait, for an executor of the test's own.
     std::vector<ports::delivery> take_all();
     runtime::executor executor_on(ports::store& store);
@@ -75,7 +74,12 @@ public:
     /// Settles a delivery on a connection of its own, as another lane would.
     void settle_apart(ports::delivery const& d);
 
-    void settle(ports::delivery const& d) { executor_.settle(d); }
+    /// One try, as a lane's. Throws ports::fault where it is not settled.
+    void settle(ports::delivery const& d) { settle_on(executor_, d); }
+    void settle_on(runtime::executor& lane, ports::delivery const& d) const;
+
+    /// What deliveries are for, as a process finds out.
+    std::vector<runtime::task> read(std::vector<ports::delivery> const& all) const;
 
     /// Lanes as a worker has them, each a thread with a connection of its own, until this dies.
     class running_lanes
@@ -86,7 +90,7 @@ public:
 
     private:
         runtime::stop_flag stop_;
-        runtime::step_lanes limits_;
+        runtime::dispatcher work_;
         std::vector<std::thread> threads_;
     };
 
@@ -98,18 +102,19 @@ public:
 
 private:
     postgres::connection_options options() const;
+    void settle_all(std::vector<ports::delivery> all);
 
     core::silent_logger log_;
     runtime::registry steps_;
-    runtime::outbound out_;
+    runtime::memory_source out_;
     runtime::stop_flag stop_;
     postgres::postgres_store store_;
     postgres::postgres_outbox outbox_;
     std::unique_ptr<ports::publisher> publisher_;
     std::unique_ptr<ports::subscription> deliveries_;
-    std::vector<ports::delivery> unsettled_;
     runtime::executor executor_;
-    runtime::relay relay_;
+    runtime::table_source table_;
+    runtime::publish_loop relay_;
 };
 
 class world

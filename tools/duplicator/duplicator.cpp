@@ -7,6 +7,7 @@
 #include "rabbitmq/reconnect_schedule.hpp"
 #include "rabbitmq/topology.hpp"
 #include "rabbitmq/waker.hpp"
+#include "sockets/watchdog.hpp"
 
 #include <algorithm>
 #include <array>

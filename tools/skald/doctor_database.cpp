@@ -158,6 +158,22 @@ void examine_sagas(pqxx::connection& c, findings& found)
         "`skald purge --dry-run` says for which");
 }
 
+void examine_contention(pqxx::connection& c, findings& found)
+{
+    auto const rows = run(c, q::doctor_contention);
+    if (rows.empty()) found.push_back({"contention", health::ok, "no step fights for rows", ""});
+    for (auto const& row : rows) {
+        found.push_back(
+            {"contention", health::warning,
+             fmt::format("step {} fights for rows: {} transactions rolled back, the last at {}; it runs on {} "
+                         "lanes of a process with {} deliveries in a transaction{}",
+                         row[0].c_str(), row[4].c_str(), row[5].c_str(), row[1].c_str(), row[2].c_str(),
+                         row[3].as<bool>() ? ", one at a time in this database" : ""),
+             "nothing is lost; to make it faster declare batching{.serial_by}, or lock in one order: see "
+             "docs/contention.md"});
+    }
+}
+
 std::string examine(pqxx::connection& c, std::string const& conninfo, findings& found)
 {
     auto const server = run(c, q::doctor_server);
@@ -172,6 +188,7 @@ std::string examine(pqxx::connection& c, std::string const& conninfo, findings& 
         owner.empty() ? "no service owns the database" : "the service " + owner,
         "start its worker once, or run `skald migrate --service NAME`");
     examine_sagas(c, found);
+    examine_contention(c, found);
     return owner;
 }
 

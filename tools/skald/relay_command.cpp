@@ -5,7 +5,8 @@
 #include "core/log.hpp"
 #include "postgres/postgres_outbox.hpp"
 #include "rabbitmq/rabbitmq_transport.hpp"
-#include "runtime/relay.hpp"
+#include "runtime/publish_loop.hpp"
+#include "runtime/table_source.hpp"
 #include "worker/signals.hpp"
 
 #include <skald/config.hpp>
@@ -35,24 +36,21 @@ int relay(bool until_empty, output const& out)
     postgres::postgres_outbox outbox{database, mark};
     postgres::postgres_outbox other{database, mark};
 
-    runtime::relay_options options;
-    options.batch_max = settings.relay_batch_max;
-    options.poll = settings.relay_poll;
-    runtime::outbound nothing_else;
+    runtime::table_source table{settings.relay_poll, {outbox, other}};
     runtime::stop_flag stop;
-    runtime::relay relay{
-        options, {outbox, other}, *publisher, nothing_else, stop, log, std::mt19937_64{std::random_device{}()}};
+    runtime::publish_loop relay{{.batch_max = settings.relay_batch_max}, table, *publisher, stop, log,
+                                std::mt19937_64{std::random_device{}()}};
 
     if (until_empty) {
         if (!publisher->available()) throw std::runtime_error{"the broker is away: " + publisher->trouble()};
-        auto const moved = relay.move_due();
+        auto const moved = relay.drain();
         out.tell(std::to_string(moved) + " messages moved", {{"moved", moved}});
         return 0;
     }
     std::jthread const moving{[&] { relay.run(); }};
     while (!signals.wait(std::chrono::minutes{1})) continue;
     stop.stop();
-    nothing_else.notify();
+    table.wake();
     return 0;
 }
 

@@ -170,6 +170,7 @@ run_summary director::conclude()
     run.seed = chosen_.seed;
     run.orders = chosen_.orders;
     run.length = std::chrono::duration_cast<std::chrono::milliseconds>(progress_.elapsed());
+    run.orders_took = databases_.orders_took();
     run.disturbed = {counters.sent_twice,
                      counters.told_in_flight,
                      counters.asked_again,

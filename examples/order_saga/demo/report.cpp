@@ -48,12 +48,16 @@ std::string what_is_wrong(verdict const& outcome)
     return text;
 }
 
+double in_seconds(std::chrono::milliseconds length)
+{
+    return static_cast<double>(length.count()) / 1'000;
+}
+
 }  // namespace
 
 void print_report(run_summary const& run)
 {
-    auto const seconds = static_cast<double>(run.length.count()) / 1'000;
-    fmt::print("\nThe verdict of the three databases, after {:.1f} s (seed {})\n\n", seconds, run.seed);
+    fmt::print("\nThe verdict of the three databases, after {:.1f} s (seed {})\n\n", in_seconds(run.length), run.seed);
     for (auto const& one : run.outcome.figures)
         if (!one.is_sum) print_row(one.name, grouped(one.value));
     fmt::print("\n");
@@ -68,6 +72,9 @@ void print_report(run_summary const& run)
     print_findings(run.outcome);
     fmt::print("\n{} orders, {} charged twice, {} lost\n", grouped(run.orders),
                grouped(run.outcome.found("charged twice")), grouped(run.outcome.found("lost")));
+    if (run.orders_took)
+        fmt::print("the orders took {:.1f} s, from the first to the end of the last saga\n",
+                   in_seconds(*run.orders_took));
     if (run.outcome.passed()) fmt::print("demo: passed\n");
     else fmt::print("demo: FAILED: {} (seed {})\n", what_is_wrong(run.outcome), run.seed);
     std::fflush(stdout);
@@ -86,6 +93,7 @@ void write_json(run_summary const& run, std::filesystem::path const& file)
         {"seed", run.seed},
         {"orders", run.orders},
         {"milliseconds", run.length.count()},
+        {"orders_took_milliseconds", run.orders_took ? json(run.orders_took->count()) : json(nullptr)},
         {"figures", figures},
         {"disturbances",
          {{"requests sent twice", run.disturbed.sent_twice},

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 
 #include "verdict.hpp"
 
@@ -25,6 +26,7 @@ struct run_summary
     std::uint64_t seed{};
     int orders{};
     std::chrono::milliseconds length{};
+    std::optional<std::chrono::milliseconds> orders_took;  // from the first until all had ended, if they did
     disturbances disturbed;
     verdict outcome;
 };

@@ -86,6 +86,16 @@ std::int64_t shop_databases::activity()
                              " + (SELECT count(*) FROM skald.progress) + (SELECT count(*) FROM skald.parked)");
 }
 
+std::optional<std::chrono::milliseconds> shop_databases::orders_took()
+{
+    pqxx::nontransaction tx{at(orders)};
+    auto const row =
+        tx.exec("SELECT (extract(epoch FROM max(finished_at) - min(created_at)) * 1000)::bigint FROM skald.saga"
+                " HAVING bool_and(finished_at IS NOT NULL)");
+    if (row.empty()) return std::nullopt;
+    return std::chrono::milliseconds{row[0][0].as<std::int64_t>()};
+}
+
 std::vector<std::string> shop_databases::describe_unfinished(int most)
 {
     std::vector<std::string> lines;

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +46,9 @@ public:
 
     /// A number that grows with whatever Skald does.
     std::int64_t activity();
+
+    /// From the start of the first saga to the end of the last; nothing where one has not ended.
+    std::optional<std::chrono::milliseconds> orders_took();
 
     /// Up to `most` sagas that have not ended, each with its steps, as lines of text.
     std::vector<std::string> describe_unfinished(int most);

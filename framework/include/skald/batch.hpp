@@ -22,14 +22,57 @@
 #include <skald/outcome.hpp>
 #include <skald/step_context.hpp>
 
+#include <concepts>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
 namespace skald {
+
+/// A member of the saga's data whose equal values are not to run at the same time: `&order::sku`, where a step updates
+/// the row of that sku.
+class serial_key
+{
+public:
+    /// None.
+    serial_key() = default;
+
+    /// The member is text or a whole number.
+    template <class Data, class Value>
+    serial_key(Value Data::*member)  // NOLINT(google-explicit-constructor): `.serial_by = &order::sku` says it all
+        : value_of_{[member](void const* data) { return text(static_cast<Data const*>(data)->*member); }},
+          data_{&typeid(Data)}
+    {}
+
+    /// Whether there is one.
+    explicit operator bool() const { return data_ != nullptr; }
+
+    /// Whether `Data` has the member.
+    template <class Data>
+    bool is_of() const
+    {
+        return *data_ == typeid(Data);
+    }
+
+    /// For Skald: `data` is an object of the type that has the member.
+    std::string value_of(void const* data) const { return value_of_(data); }
+
+private:
+    static std::string text(std::string const& value) { return value; }
+    template <std::integral Number>
+    static std::string text(Number value)
+    {
+        return std::to_string(value);
+    }
+
+    std::function<std::string(void const*)> value_of_;
+    std::type_info const* data_{};
+};
 
 /// How many deliveries of a step run in one transaction, how many such transactions at a time, and how many may wait.
 /// Nobody waits for more to arrive.
@@ -40,6 +83,10 @@ struct batching
     /// So many more deliveries than SKALD_PREFETCH may be out, on this step's account: room for those of a slow one, so
     /// that its neighbours' still come. 10'000 at most.
     std::size_t prefetch{0};
+    /// Deliveries with equal values never run at the same time in this process, and a transaction runs its
+    /// deliveries in the order of these values, so that two processes lock in one order. It is a hint: without it a
+    /// step whose transactions get in each other's way has its limits found out (docs/contention.md).
+    serial_key serial_by{};
 };
 
 /// What execute_batch() returns.

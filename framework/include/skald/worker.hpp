@@ -13,6 +13,7 @@
 #include <skald/config.hpp>
 #include <skald/definition.hpp>
 #include <skald/detail/hosted_step.hpp>
+#include <skald/errors.hpp>
 #include <skald/http_handler.hpp>
 #include <skald/retry.hpp>
 #include <skald/step.hpp>
@@ -41,7 +42,7 @@ public:
     /// Throws configuration_error where the step is not one of the definition, or belongs to another service.
     template <class Data, step_kind... Kinds, std::derived_from<compensatable_step<Data>> Step>
     worker& host(definition<Data, Kinds...> const& saga, compensatable<Data> const& step, Step object,
-                 retry policy = {}, batching together = {})
+                 retry policy = {}, batching const& together = {})
     {
         return add<Data>(saga, step.name, std::move(object), policy, together);
     }
@@ -49,7 +50,7 @@ public:
     /// The same for a pivot.
     template <class Data, step_kind... Kinds, std::derived_from<pivot_step<Data>> Step>
     worker& host(definition<Data, Kinds...> const& saga, pivot<Data> const& step, Step object, retry policy = {},
-                 batching together = {})
+                 batching const& together = {})
     {
         return add<Data>(saga, step.name, std::move(object), policy, together);
     }
@@ -57,7 +58,7 @@ public:
     /// The same for a retriable step.
     template <class Data, step_kind... Kinds, std::derived_from<retriable_step<Data>> Step>
     worker& host(definition<Data, Kinds...> const& saga, retriable<Data> const& step, Step object, retry policy = {},
-                 batching together = {})
+                 batching const& together = {})
     {
         return add<Data>(saga, step.name, std::move(object), policy, together);
     }
@@ -99,14 +100,17 @@ public:
 private:
     template <class Data, step_kind... Kinds, class Step>
     worker& add(definition<Data, Kinds...> const& saga, std::string_view name, Step object, retry policy,
-                batching together)
+                batching const& together)
     {
+        if (together.serial_by && !together.serial_by.template is_of<Data>())
+            throw configuration_error{"step " + std::string{name} +
+                                      ": batching{.serial_by} is a member of another type than the saga's data"};
         return add(saga.name, saga.version, saga.steps, name, policy, together,
                    std::make_unique<detail::typed_step<Data, Step>>(std::move(object)));
     }
 
     worker& add(std::string_view definition, int version, std::span<planned_step const> plan, std::string_view step,
-                retry policy, batching together, std::unique_ptr<detail::hosted_step> hosted);
+                retry policy, batching const& together, std::unique_ptr<detail::hosted_step> hosted);
 
     class implementation;
     std::unique_ptr<implementation> implementation_;

@@ -4,82 +4,159 @@
 // with one name, turns 2^64 into a double and 4294967297 into 1 (reliability finding F14). Here they are errors.
 #include <skald/detail/data.hpp>
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <set>
-#include <vector>
+#include <string>
+#include <utility>
 
 namespace skald::detail {
 namespace {
 
 constexpr std::size_t depth_max = 64;
 
-// Reads without building anything, so that no nesting can hurt; stops at the first thing that is not allowed.
-class checker final : public nlohmann::json_sax<nlohmann::json>
+[[noreturn]] void refuse(std::string const& what)
+{
+    throw data_error{"the body is not JSON that can be taken: " + what};
+}
+
+void check_text(std::string const& text)
+{
+    if (text.find('\0') != std::string::npos) refuse("\\u0000, which PostgreSQL can't store");
+}
+
+void check_level(std::size_t levels_around)
+{
+    if (levels_around == depth_max) refuse("nesting deeper than 64 levels");
+}
+
+// Checks and builds in one pass over the bytes. What is not allowed ends it before it is built, so that no nesting can
+// hurt: neither here nor when the value is copied, compared or written.
+class reader final : public nlohmann::json_sax<nlohmann::json>
 {
 public:
-    std::string problem;
+    nlohmann::json value;
 
-    bool null() override { return true; }
-    bool boolean(bool) override { return true; }
-    bool number_integer(number_integer_t) override { return true; }
-    bool number_unsigned(number_unsigned_t) override { return true; }
+    bool null() override { return put(nullptr); }
+    bool boolean(bool flag) override { return put(flag); }
+    bool number_integer(number_integer_t number) override { return put(number); }
+    bool number_unsigned(number_unsigned_t number) override { return put(number); }
 
     bool number_float(number_float_t number, string_t const& text) override
     {
-        if (text.find_first_of(".eE") == string_t::npos) return refuse("a whole number beyond 64 bits: " + text);
+        if (text.find_first_of(".eE") == string_t::npos) refuse("a whole number beyond 64 bits: " + text);
         // Written out in digits, it means every one of them; from 2^53 on a double has not all.
         bool const written_out = text.find_first_of("eE") == string_t::npos;
-        return !written_out || std::abs(number) < 9007199254740992.0 ||
-               refuse("more digits than a double holds: " + text);
+        if (written_out && std::abs(number) >= 9007199254740992.0) refuse("more digits than a double holds: " + text);
+        return put(number);
     }
 
     bool string(string_t& text) override
     {
-        return text.find('\0') == string_t::npos || refuse("\\u0000, which PostgreSQL can't store");
+        check_text(text);
+        return put(text);
     }
 
     bool binary(binary_t&) override { return false; }
-    bool start_object(std::size_t) override { return open(); }
+    bool start_object(std::size_t) override { return open(nlohmann::json::value_t::object); }
 
     bool key(string_t& name) override
     {
-        if (!string(name)) return false;
-        return names_.back().insert(name).second || refuse("the name \"" + name + "\" twice in one object");
+        check_text(name);
+        auto const [member, is_new] = open_[levels_ - 1]->emplace(name, nullptr);
+        if (!is_new) refuse("the name \"" + name + "\" twice in one object");
+        member_ = &*member;
+        return true;
     }
 
     bool end_object() override { return close(); }
-    bool start_array(std::size_t) override { return open(); }
+    bool start_array(std::size_t) override { return open(nlohmann::json::value_t::array); }
     bool end_array() override { return close(); }
 
     bool parse_error(std::size_t, std::string const&, nlohmann::json::exception const& error) override
     {
-        return refuse(error.what());
+        refuse(error.what());
     }
 
 private:
-    bool open()
+    template <class Value>
+    nlohmann::json& place(Value const& what)
     {
-        if (names_.size() == depth_max) return refuse("nesting deeper than 64 levels");
-        names_.emplace_back();
+        if (levels_ == 0) return value = what;
+        if (auto& inner = *open_[levels_ - 1]; inner.is_array()) return inner.emplace_back(what);
+        return *member_ = what;
+    }
+
+    template <class Value>
+    bool put(Value const& what)
+    {
+        place(what);
+        return true;
+    }
+
+    bool open(nlohmann::json::value_t kind)
+    {
+        check_level(levels_);
+        auto& inner = place(kind);
+        open_[levels_++] = &inner;
         return true;
     }
 
     bool close()
     {
-        names_.pop_back();
+        --levels_;
         return true;
     }
 
-    bool refuse(std::string what)
-    {
-        problem = std::move(what);
-        return false;
-    }
-
-    std::vector<std::set<string_t>> names_;
+    std::array<nlohmann::json*, depth_max> open_{};  // from the outermost to the innermost
+    std::size_t levels_ = 0;
+    nlohmann::json* member_ = nullptr;  // whose name was read last
 };
+
+// As dump() writes them.
+nlohmann::json as_object(nlohmann::json::binary_t const& bytes)
+{
+    auto subtype = bytes.has_subtype() ? nlohmann::json(bytes.subtype()) : nlohmann::json(nullptr);
+    auto list = nlohmann::json::array();
+    for (auto const byte : bytes) list.push_back(byte);
+    return {{"bytes", std::move(list)}, {"subtype", std::move(subtype)}};
+}
+
+void check_depth(nlohmann::json const& value, std::size_t levels_around)
+{
+    if (value.is_structured() || value.is_binary()) check_level(levels_around);
+    if (value.is_binary()) check_level(levels_around + 1);
+    if (!value.is_structured()) return;
+    for (auto const& inner : value) check_depth(inner, levels_around + 1);
+}
+
+void make_as_read(nlohmann::json& value)
+{
+    using kind = nlohmann::json::value_t;
+    switch (value.type()) {
+    case kind::object:
+        for (auto& [name, member] : value.get_ref<nlohmann::json::object_t&>()) {
+            check_text(name);
+            make_as_read(member);
+        }
+        break;
+    case kind::array:
+        for (auto& element : value) make_as_read(element);
+        break;
+    case kind::string: check_text(value.get_ref<std::string const&>()); break;
+    case kind::number_integer:
+        if (auto const number = value.get<std::int64_t>(); number >= 0) value = static_cast<std::uint64_t>(number);
+        break;
+    case kind::number_float:
+        // JSON has no form for them, and dump() writes null: a type that takes nothing but numbers refuses it.
+        if (!std::isfinite(value.get<double>())) value = nullptr;
+        break;
+    case kind::binary: value = as_object(value.get_binary()); break;
+    case kind::discarded: refuse("a value that was discarded");
+    default: break;
+    }
+}
 
 // Every 64-bit whole number and every double, exactly. nlohmann compares numbers of two kinds by casting one to the
 // other, which is the very loss that is looked for: to it, 2^64 - 1 equals -1, and 2^53 + 1 equals 2^53.
@@ -103,10 +180,22 @@ nlohmann::json parse_checked(std::string_view body)
 {
     // nlohmann takes it for the end of the body, and does not look at what follows.
     if (body.find('\0') != std::string_view::npos) throw data_error{"the body is not JSON that can be taken: a NUL"};
-    checker check;
-    if (!nlohmann::json::sax_parse(body, &check))
-        throw data_error{"the body is not JSON that can be taken: " + check.problem};
-    return nlohmann::json::parse(body);
+    reader read;
+    nlohmann::json::sax_parse(body, &read);
+    return std::move(read.value);
+}
+
+void check_depth(nlohmann::json const& data)
+{
+    check_depth(data, 0);
+}
+
+std::string write_checked(nlohmann::json& data)
+{
+    check_depth(data);
+    auto text = data.dump();
+    make_as_read(data);
+    return text;
 }
 
 void check_numbers_survived(nlohmann::json const& received, nlohmann::json const& understood)

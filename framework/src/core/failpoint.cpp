@@ -183,7 +183,7 @@ board& the_board()
     return one;
 }
 
-// A lane, the relay, the sender and the HTTP thread each have a database connection, a publisher or a client of their
+// A lane, a publish loop and the HTTP thread each have a database connection, a publisher or a client of their
 // own; the consumer's connection is the process's.
 thread_local int own_postgres = -1;
 thread_local int own_client = -1;

@@ -17,7 +17,7 @@ namespace skald::core {
 enum class fault_socket {
     postgres,   // the thread's database connection, both ways: what is sent next does not arrive
     reply,      // the same, for reading only: what is sent next arrives, and its answer is lost
-    publisher,  // the broker connection that the thread publishes on: the relay's or the sender's
+    publisher,  // the broker connection that the thread publishes on: the publish loop's
     consumer,   // the broker connection that deliveries come from
     client,     // the HTTP connection that is being answered
 };
@@ -78,25 +78,10 @@ inline constexpr std::array failpoints{
     failpoint{"step.acked", fault_socket::postgres, "C12 C13",
               "the step is done; acked, or delivered again and found done by the guard"},
     failpoint{"step.duplicate", fault_socket::consumer, "C12", "delivered again, and found done again"},
-    failpoint{"batch.claimed", fault_socket::postgres, "C05",
-              "nothing of the batch remains; all of it is delivered again"},
-    failpoint{"batch.ran", fault_socket::postgres, "C06", "nothing of the batch remains; all of it is delivered again"},
-    failpoint{"batch.committed", fault_socket::consumer, "C12",
-              "every step of the batch is done; delivered again, and found done by the guard"},
-    failpoint{"batch.acked", fault_socket::consumer, "C12 C13",
-              "every step of the batch is done; acked, or delivered again and found done by the guard"},
-    failpoint{"batch.spoilt", fault_socket::postgres, "S01",
-              "nothing of the batch remains; all of it is delivered again"},
-    failpoint{"batch.ran_in_turn", fault_socket::postgres, "C07",
-              "nothing of the batch remains; all of it is delivered again"},
-    failpoint{"batch.committed_in_turn", fault_socket::consumer, "C12",
-              "what became of each step is there, and its messages; delivered again, and found done by the guard"},
     failpoint{"step.rolled_back", fault_socket::postgres, "S01",
               "nothing of the attempt remains, nor a record of it; delivered again, and made again"},
     failpoint{"step.reclaimed", fault_socket::postgres, "S01 S03",
               "nothing of the attempt remains, nor a record of it; delivered again, and made again"},
-    failpoint{"step.put_back", fault_socket::consumer, "C12",
-              "a copy of the delivery comes later; the delivery itself comes again too"},
     failpoint{"delivery.parked", fault_socket::consumer, "C03", "parked once; delivered again, and still parked once"},
     failpoint{"progress.noted", fault_socket::consumer, "S04", "noted; delivered again, and nothing changes"},
     failpoint{"order.giving", fault_socket::reply, "S01",
@@ -121,11 +106,11 @@ inline constexpr std::array failpoints{
 };
 
 /// Deliberate faults of the protocol, by which the crash matrix shows that it would notice them.
-inline constexpr std::array<std::string_view, 16> mutants{
+inline constexpr std::array<std::string_view, 15> mutants{
     "ack_before_commit",    "delete_before_confirm", "no_mandatory",         "partial_commit",
     "retry_in_broker_only", "busy_is_duplicate",     "no_transaction_check", "in_doubt_as_committed",
     "in_doubt_as_failed",   "answer_not_stored",     "retention_too_short",  "handed_over_early",
-    "failed_batch_acked",   "spoilt_batch_kept",     "open_batch_committed", "handed_over_in_turn",
+    "failed_batch_acked",   "spoilt_batch_kept",     "open_batch_committed",
 };
 
 consteval bool is_failpoint(std::string_view name)

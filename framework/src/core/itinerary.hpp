@@ -9,6 +9,7 @@
 // The direction, the step it is for (from 1) out of how many, and each step as name@service=kind.
 #pragma once
 
+#include "core/assert.hpp"
 #include "core/identity.hpp"
 
 #include <skald/definition.hpp>
@@ -45,7 +46,11 @@ struct itinerary
 
     bool operator==(itinerary const&) const = default;
 
-    itinerary_step const& current() const { return steps[position.index]; }
+    itinerary_step const& current() const
+    {
+        SKALD_ASSERT(position.index < steps.size());  // what came from outside, parse_itinerary() has looked at
+        return steps[position.index];
+    }
     itinerary at(core::position there) const { return {steps, there}; }
 
     /// The step is behind the pivot: the saga can only go forward from here.

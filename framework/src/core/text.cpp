@@ -67,12 +67,12 @@ std::string storable_text(std::string_view text, std::size_t bytes_max)
 
 std::string to_hex(std::string_view bytes)
 {
-    std::string out;
-    out.reserve(bytes.size() * 2);
+    std::string out(bytes.size() * 2, '\0');
+    auto to = out.begin();
     for (char const c : bytes) {
         auto const byte = static_cast<unsigned char>(c);
-        out += digits[byte >> 4u];
-        out += digits[byte & 15u];
+        *to++ = digits[byte >> 4u];
+        *to++ = digits[byte & 15u];
     }
     return out;
 }

@@ -1,7 +1,8 @@
 #include "core/transition.hpp"
 
+#include "core/assert.hpp"
+
 #include <array>
-#include <cassert>
 
 namespace skald::core {
 namespace {
@@ -26,12 +27,13 @@ transition next_forward(itinerary const& at, event what)
         if (at.past_pivot()) return {step_status::parked, std::nullopt, saga_state::stuck};
         return step_back(index, step_status::rejected);
     }
-    assert(false);
-    return {};
+    assertion_failed("every event is dealt with", __FILE__, __LINE__);
 }
 
 transition next_back(itinerary const& at, event what)
 {
+    SKALD_ASSERT(at.current().kind == step_kind::compensatable);  // nothing else was passed on the way forward
+    SKALD_ASSERT(what != event::rejected);                        // a compensation can't say no
     if (what == event::attempts_exhausted) return {step_status::parked, std::nullopt, saga_state::stuck};
     return step_back(at.position.index, what == event::cancelled ? step_status::cancelled : step_status::completed);
 }
@@ -40,8 +42,10 @@ transition next_back(itinerary const& at, event what)
 
 transition next(itinerary const& at, event what)
 {
-    assert(at.position.index < at.steps.size());
-    assert(!((what == event::rejected || what == event::cancelled) && at.past_pivot()));
+    SKALD_ASSERT(at.position.index < at.steps.size());
+    // Behind the pivot the way back is closed: whoever claims a step or runs it has seen to it that no such no
+    // comes here.
+    SKALD_ASSERT(!((what == event::rejected || what == event::cancelled) && at.past_pivot()));
     return at.position.direction == direction::forward ? next_forward(at, what) : next_back(at, what);
 }
 

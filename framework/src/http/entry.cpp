@@ -68,7 +68,7 @@ struct entry::call
 };
 
 entry::entry(std::string service, ports::store& store, known_requests& known, runtime::backlog const& backlog,
-             runtime::outbound& out, core::logger& log)
+             runtime::memory_source& out, core::logger& log)
     : service_{std::move(service)}, store_{store}, known_{known}, backlog_{backlog}, out_{out}, log_{log}
 {}
 
@@ -139,7 +139,9 @@ catch (ports::fault const& met) {
     // The connection may be an old one, from before a restart of the server: worth a new one,
     // if there is one to be had.
     if (met.kind == ports::fault_kind::connection_lost) store_.connect();
-    else if (met.kind != ports::fault_kind::in_doubt && met.kind != ports::fault_kind::retry_at_once) throw;
+    else if (met.kind != ports::fault_kind::in_doubt && met.kind != ports::fault_kind::contended &&
+             met.kind != ports::fault_kind::retry_at_once)
+        throw;
     log_.warning("entry.tried_again", {{"key", c.id.key}, {"error", met.what()}});
     return std::nullopt;
 }
@@ -266,11 +268,11 @@ void entry::commit(call& c, request_context const& ctx, ports::changes changes)
 {
     runtime::add_published(changes, c.id, "entry", c.id.key + ":entry", ctx.published());
     SKALD_FAILPOINT("entry.before_commit");
-    auto leaving = out_.prepare(store_, changes);
+    auto pending = out_.prepare(store_, changes);
     store_.commit(changes);
     c.committed = true;
     SKALD_FAILPOINT("entry.committed");
-    leaving.hand_over(changes);
+    pending.dispatch(changes);
     keep(c, changes.response);
 }
 

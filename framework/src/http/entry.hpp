@@ -6,7 +6,7 @@
 #include "http/known_requests.hpp"
 #include "ports/store.hpp"
 #include "runtime/backlog.hpp"
-#include "runtime/outbound.hpp"
+#include "runtime/memory_source.hpp"
 
 #include <skald/http_handler.hpp>
 
@@ -34,7 +34,7 @@ class entry
 public:
     /// `known` is one for all lanes.
     entry(std::string service, ports::store& store, known_requests& known, runtime::backlog const& backlog,
-          runtime::outbound& out, core::logger& log);
+          runtime::memory_source& out, core::logger& log);
 
     /// Never throws: what breaks is answered with 500 or 503, and leaves nothing behind. Where the first request with
     /// the key still runs, a client that prefers to wait may.
@@ -60,7 +60,7 @@ private:
     ports::store& store_;
     known_requests& known_;
     runtime::backlog const& backlog_;
-    runtime::outbound& out_;
+    runtime::memory_source& out_;
     core::logger& log_;
 };
 

@@ -1,5 +1,7 @@
 #include "http/kept_answers.hpp"
 
+#include "core/assert.hpp"
+
 #include <utility>
 
 namespace skald::http {
@@ -32,6 +34,7 @@ void kept_answers::keep(kept_answer what, clock::time_point now)
     auto const at = entries_.insert(entries_.end(), {kept, bytes, now + limits_.longest});
     by_id_.emplace(kept->id, at);
     bytes_ += bytes;
+    SKALD_ASSERT(bytes_ <= limits_.bytes_max && entries_.size() == by_id_.size());
 }
 
 std::shared_ptr<kept_answer const> kept_answers::find(core::saga_id const& id, clock::time_point now) const
@@ -45,6 +48,7 @@ std::shared_ptr<kept_answer const> kept_answers::find(core::saga_id const& id, c
 void kept_answers::drop_first()
 {
     auto const& first = entries_.front();
+    SKALD_ASSERT(first.bytes <= bytes_);
     bytes_ -= first.bytes;
     by_id_.erase(first.what->id);
     entries_.pop_front();

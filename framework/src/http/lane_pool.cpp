@@ -1,5 +1,7 @@
 #include "http/lane_pool.hpp"
 
+#include "core/assert.hpp"
+
 #include <exception>
 #include <utility>
 
@@ -19,6 +21,7 @@ lane_pool::~lane_pool()
 
 void lane_pool::start()
 {
+    SKALD_ASSERT(threads_.empty());  // each lane has its number, and with it its connection, for itself
     for (std::size_t lane = 0; lane < lanes_; ++lane) threads_.emplace_back([this, lane] { run(lane); });
     if (at_desk_) threads_.emplace_back([this] { run_desk(); });
 }
@@ -65,6 +68,7 @@ void lane_pool::join()
 
 lane_pool::pending_request lane_pool::take_waiting()
 {
+    SKALD_ASSERT(has_waiting());
     auto& queue = waiting_.empty() ? unseen_ : waiting_;
     auto pending = std::move(queue.front());
     queue.pop_front();
@@ -79,6 +83,7 @@ void lane_pool::run(std::size_t lane)
         if (stopping_) return;
         auto pending = take_waiting();
         ++running_;
+        SKALD_ASSERT(running_ <= lanes_ && running_ + waiting() <= lanes_ + waiting_max_);  // as submit() has counted
         bool const leaves_work = desk_has_work();  // this may have been the last lane that was free
 
         lock.unlock();
@@ -100,6 +105,7 @@ void lane_pool::run_desk()
     for (;;) {
         desk_changed_.wait(lock, [this] { return stopping_ || desk_has_work(); });
         if (stopping_) return;
+        SKALD_ASSERT(!is_at_desk_);
         auto pending = std::move(unseen_.front());
         unseen_.pop_front();
         is_at_desk_ = true;

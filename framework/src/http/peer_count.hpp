@@ -10,6 +10,8 @@
 
 #include <boost/asio/ip/address.hpp>
 
+#include "core/assert.hpp"
+
 namespace skald::http {
 
 /// Threads: one.
@@ -34,7 +36,9 @@ public:
         }
         ~place()
         {
-            if (of_ != nullptr && --at_->second == 0) of_->counts_.erase(at_);
+            if (of_ == nullptr) return;
+            SKALD_ASSERT(at_->second > 0);
+            if (--at_->second == 0) of_->counts_.erase(at_);
         }
 
     private:

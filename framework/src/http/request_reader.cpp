@@ -8,6 +8,7 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 
+#include "core/assert.hpp"
 #include "http/chars.hpp"
 #include "http/target.hpp"
 
@@ -109,6 +110,7 @@ request_reader::progress request_reader::read_head()
 
 request_reader::progress request_reader::read_body()
 {
+    SKALD_ASSERT(framing_ && !framing_->is_done());
     std::size_t const least = head_.is_chunked ? last_chunk_bytes : 1;
     while (received_.size() >= least) {
         beast::error_code error;
@@ -139,6 +141,7 @@ std::size_t request_reader::body_bytes() const
 
 request request_reader::take()
 {
+    SKALD_ASSERT(state_ == progress::complete && framing_);
     auto parts = split_target(head_.target).value();  // the head's rules hold this and the next
     request taken{.method = std::move(head_.method),
                   .target = head_.target,

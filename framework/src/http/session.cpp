@@ -6,6 +6,7 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
 
+#include "core/assert.hpp"
 #include "core/failpoint.hpp"
 #include "http/problem.hpp"
 
@@ -89,6 +90,7 @@ void session::close()
     clear_deadline();
     forget_wait();
     stream_->close();
+    SKALD_ASSERT(!turned_away_ || hub_.turned_away > 0);
     if (turned_away_) --hub_.turned_away;
     place_ = {};
     hub_.sessions.erase(shared_from_this());
@@ -168,6 +170,7 @@ void session::refuse(refusal const& why)
 
 void session::dispatch()
 {
+    SKALD_ASSERT(!owes_answer_ && !waiting_);  // the next request is not read before the last was answered
     clear_deadline();
     phase_ = phase::answering;
     owes_answer_ = true;

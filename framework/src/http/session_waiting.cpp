@@ -4,6 +4,7 @@
 // looks at it again now and then. Before each look the socket is asked whether the client has closed its sending
 // half: one that has left must not keep its place, and one that merely will send no more hears how it stands, which
 // it can tell from nothing else.
+#include "core/assert.hpp"
 #include "http/prefer.hpp"
 #include "http/session.hpp"
 
@@ -42,6 +43,7 @@ void session::on_reply(request message, reply made)
 
 void session::begin_wait(request const& message, std::chrono::seconds patience)
 {
+    SKALD_ASSERT(owes_answer_);
     ++hub_.waits;
     waiting_.emplace(look_schedule{look_schedule::clock::now(), patience});
     if (wait_preference(message)) waiting_->applied = "wait=" + std::to_string(patience.count());
@@ -62,6 +64,7 @@ void session::on_wait_timer()
 
 void session::look_again()
 {
+    SKALD_ASSERT(waiting_ && !waiting_->is_looked_at);  // a lane that looks has the message
     lane_pool::pending_request pending{.message = std::move(waiting_->message), .answered = ask_lanes()};
     if (hub_.lanes.submit(pending)) {
         waiting_->is_looked_at = true;
@@ -76,6 +79,7 @@ void session::look_again()
 /// client's key, and heard by whoever sends that again.
 void session::end_wait()
 {
+    SKALD_ASSERT(waiting_);
     ++asked_;
     auto answer = std::move(waiting_->latest);
     if (!waiting_->applied.empty()) answer.headers.emplace_back("Preference-Applied", std::move(waiting_->applied));
@@ -87,6 +91,7 @@ void session::forget_wait()
 {
     if (!waiting_) return;
     waiting_.reset();
+    SKALD_ASSERT(hub_.waits > 0);
     --hub_.waits;
 }
 

@@ -11,6 +11,8 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
+#include "core/assert.hpp"
+
 namespace skald::http {
 namespace {
 
@@ -46,6 +48,7 @@ public:
     }
     void write(std::array<asio::const_buffer, 2> bytes, completion done) override
     {
+        SKALD_ASSERT(!has_unsent());  // one write at a time: the bytes of two would be mixed
         unsent_ = bytes;
         go(&encrypted::write_record, std::move(done));
     }
@@ -159,6 +162,7 @@ encrypted::progress encrypted::look_into(int result)
 int encrypted::write_record()
 {
     if (record_.empty()) take_record();
+    SKALD_ASSERT(!record_.empty());  // OpenSSL can't tell a write of nothing from one that failed
     std::size_t written = 0;
     int const result = SSL_write_ex(ssl_.get(), record_.data(), record_.size(), &written);
     if (result == 1) std::string{}.swap(record_);

@@ -56,10 +56,9 @@ struct enqueued
     std::string aggregate_type;  // the definition
     std::string aggregate_id;    // the saga's key
     std::chrono::milliseconds delay{};
-    // Where it goes to the broker from memory: its row, and how long other relays leave that
-    // alone (runtime/outbound.hpp).
+    // Where it goes from memory: its row, and how long relays leave that alone (runtime/memory_source.hpp).
     std::optional<std::int64_t> row{};
-    std::chrono::milliseconds head_start{};
+    std::chrono::milliseconds grace_period{};
 };
 
 struct step_record
@@ -117,6 +116,17 @@ struct stored_response
     std::string body;
 };
 
+/// How the transactions of one step may get in each other's way, as a process has found out (runtime/step_limit.hpp).
+struct contention
+{
+    std::string step;
+    std::string reason;        // why the limit has changed
+    std::size_t lanes{};       // of the process that run it at a time
+    std::size_t batch{};       // deliveries in one transaction
+    bool takes_turns{};        // with other processes
+    std::int64_t conflicts{};  // since the last time that this was told
+};
+
 /// A claim of a request's key. `answer`: what it was answered before, if that was over HTTP.
 struct request_claim
 {
@@ -138,8 +148,25 @@ struct changes
     std::vector<enqueued> messages;
     std::vector<parked_delivery> parked;
     std::optional<stored_response> response;
+    std::vector<ports::contention> contention;
 };
 
+/// How a transaction begins.
+struct claim_options
+{
+    /// How long to wait for a transaction that has one of the keys; where that is not enough for one of them, all are
+    /// `in_flight`. Nothing: the session's lock_timeout.
+    std::optional<std::chrono::milliseconds> key_wait{};
+
+    /// From the claim to commit(): how long a statement waits for a lock. Nothing: the session's lock_timeout.
+    std::optional<std::chrono::milliseconds> lock_wait{};
+
+    /// First of all it waits until no other transaction of this database that takes turns is open.
+    bool takes_turn{};
+};
+
+/// A database as one lane sees it. What may follow what: begin() or begin_request(), which open a transaction; then, as
+/// often as wanted, unit(), savepoint() and undo_to_savepoint(); then commit() or rollback(). Each asserts that.
 class store
 {
 public:
@@ -148,26 +175,20 @@ public:
     /// Connects if there is no connection. Throws fault{connection_lost}.
     virtual void connect() = 0;
 
-    /// BEGIN and claim, in one round trip. `wait`: how long to wait for a transaction that has one of the keys;
-    /// where that is not enough for one of them, all are `in_flight`. Without items nothing is claimed;
-    /// commit() finds out all the same whether it is still that transaction. With several, a step's own COMMIT
-    /// fails: it would commit for all.
-    virtual std::vector<claim_answer> begin(std::span<claim_item const> items,
-                                            std::optional<std::chrono::milliseconds> wait = {}) = 0;
+    /// BEGIN and claim, in one round trip. Without items nothing is claimed; commit() finds out all the same
+    /// whether it is still that transaction. With several, a step's own COMMIT fails: it would commit for all.
+    /// Throws fault.
+    virtual std::vector<claim_answer> begin(std::span<claim_item const> items, claim_options const& how = {}) = 0;
 
     /// The same for a request, with its answer where it has one. A key that was answered costs no attempt to claim it.
     virtual request_claim begin_request(claim_item const& item, std::optional<std::chrono::milliseconds> wait) = 0;
 
-    /// From here to commit_batch() or rollback_batch(), begin() to commit() is a savepoint in one transaction: each is
-    /// undone alone, and all are committed together. Nothing may be believed to be committed before commit_batch().
-    virtual void begin_batch() = 0;
+    /// What the transaction does from here on can be undone alone, until the next savepoint() or commit(). Throws
+    /// fault: transaction_ended where the transaction of begin() is gone.
+    virtual void savepoint() = 0;
 
-    /// Whether the transaction of begin_batch() is there still, so that one more can begin in it.
-    virtual bool batch_is_open() const noexcept = 0;
-
-    /// Throws as commit() does.
-    virtual void commit_batch() = 0;
-    virtual void rollback_batch() noexcept = 0;
+    /// Undoes that, and the locks that it took go. Throws as savepoint() does.
+    virtual void undo_to_savepoint() = 0;
 
     /// The transaction that begin() opened, for the step.
     virtual detail::unit_of_work& unit() = 0;
@@ -197,7 +218,7 @@ public:
     virtual fault classify_current() = 0;
 };
 
-/// The outbox as the relay sees it. One connection, used by one thread.
+/// The outbox as a publish loop sees it. One connection, used by one thread.
 class outbox
 {
 public:
@@ -208,7 +229,7 @@ public:
         core::message message;
     };
 
-    struct put_off
+    struct deferral
     {
         std::int64_t id{};
         std::string reason;
@@ -221,11 +242,9 @@ public:
     /// sees these rows until then; if this process dies they are free again.
     virtual std::vector<row> take(std::size_t max) = 0;
 
-    /// Everything taken was confirmed: it is gone.
-    virtual void settle_all() = 0;
-
-    /// Some were not: `confirmed` go, `failed` stay with a reason and come due later, the rest is free at once.
-    virtual void settle(std::vector<std::int64_t> const& confirmed, std::vector<put_off> const& failed) = 0;
+    /// `confirmed` go, `deferred` stay with a reason and come due later. Of what was taken the rest is free at once;
+    /// where nothing was, the rows may be any.
+    virtual void settle(std::vector<std::int64_t> const& confirmed, std::vector<deferral> const& deferred) = 0;
 
     /// Gives back everything that was taken.
     virtual void release() noexcept = 0;

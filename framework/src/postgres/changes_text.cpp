@@ -50,11 +50,27 @@ std::string write(ports::enqueued const& e)
     return execute("enqueue",
                    {literal(e.aggregate_type), literal(e.aggregate_id), literal(m.type), bytes_literal(m.body),
                     literal(e.scope), literal(m.id), literal(write_headers(m.headers)), literal(m.content_type),
-                    literal(m.destination), literal(std::int64_t{(e.delay + e.head_start).count()}),
+                    literal(m.destination), literal(std::int64_t{(e.delay + e.grace_period).count()}),
                     e.row ? literal(*e.row) : "NULL"});
 }
 
-// Many in one statement, which costs a fraction of one for each.
+// Many in one statement, which costs a fraction of one for each, and locks them in one order.
+std::string write_sagas(std::vector<ports::saga_change> const& all)
+{
+    if (all.empty()) return {};
+    if (all.size() == 1) return write(all.front());
+    std::vector<std::string> scopes, keys, states, reasons;
+    for (auto const& c : all) {
+        scopes.push_back(c.saga.scope);
+        keys.push_back(c.saga.key);
+        states.emplace_back(core::name_of(c.state));
+        reasons.push_back(core::storable_text(c.reason));
+    }
+    return execute("advance_many",
+                   {array_literal(scopes), array_literal(keys), array_literal(states), array_literal(reasons)});
+}
+
+// The same for messages.
 std::string write_together(std::vector<ports::enqueued> const& all)
 {
     std::vector<std::string> types, ids, definitions, keys, bodies, scopes, headers, content_types, destinations, rows;
@@ -69,7 +85,7 @@ std::string write_together(std::vector<ports::enqueued> const& all)
         headers.push_back(write_headers(e.message.headers));
         content_types.push_back(e.message.content_type);
         destinations.push_back(e.message.destination);
-        delays.push_back((e.delay + e.head_start).count());
+        delays.push_back((e.delay + e.grace_period).count());
         rows.push_back(e.row ? std::to_string(*e.row) : "");
     }
     return execute("enqueue_many",
@@ -103,6 +119,13 @@ std::string write(ports::stored_response const& r)
                     literal(r.content_type), literal(write_headers(r.headers)), bytes_literal(r.body)});
 }
 
+std::string write(ports::contention const& c)
+{
+    return execute("note_contention", {literal(c.step), literal(static_cast<std::int64_t>(c.lanes)),
+                                       literal(static_cast<std::int64_t>(c.batch)), c.takes_turns ? "true" : "false",
+                                       literal(c.conflicts), literal(c.reason)});
+}
+
 template <class Values>
 std::string write_each(Values const& values)
 {
@@ -126,9 +149,9 @@ std::string changes_text(ports::changes const& what)
 {
     return write_each(what.new_records) + write_each(what.records) + write_each(what.sagas) +
            note_each("note_progress", what.progress) + note_each("note_ended", what.ended) +
-           note_each("note_forgotten", what.forgotten) + write_each(what.orders) + write_each(what.saga_changes) +
+           note_each("note_forgotten", what.forgotten) + write_each(what.orders) + write_sagas(what.saga_changes) +
            (what.response ? write(*what.response) : std::string{}) + write_each(what.parked) +
-           write_messages(what.messages);
+           write_messages(what.messages) + write_each(what.contention);
 }
 
 }  // namespace skald::postgres

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "postgres/server_state.hpp"
-#include "sockets/socket_breaker.hpp"
+#include "sockets/watchdog.hpp"
 
 #include <pqxx/connection>
 #include <pqxx/errorhandler>

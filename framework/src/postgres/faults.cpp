@@ -21,7 +21,8 @@ fault classify_state(std::string_view state, std::string const& what)
     if (state.starts_with("08") || state.starts_with("53") || state == "25006" || state == "0A000" ||
         state == "58030" || state == "XX000")
         return {fault_kind::retry_at_once, what, true};
-    if (state.starts_with("40")) return {fault_kind::retry_at_once, what};
+    // 40001, 40P01: serialization failure, deadlock. 55P03: a lock was not to be had in time.
+    if (state.starts_with("40") || state == "55P03") return {fault_kind::contended, what};
     if (state == "25P02")
         return {fault_kind::broken,
                 "the step went on after an SQL error; let the exception pass, or use a SAVEPOINT (" + what + ")"};
@@ -56,7 +57,7 @@ catch (pqxx::broken_connection const& error) {
     return {fault_kind::connection_lost, error.what()};
 }
 catch (pqxx::transaction_rollback const& error) {
-    return {fault_kind::retry_at_once, error.what()};
+    return {fault_kind::contended, error.what()};
 }
 catch (pqxx::in_doubt_error const& error) {
     return {fault_kind::in_doubt, error.what()};

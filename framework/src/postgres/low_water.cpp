@@ -1,5 +1,6 @@
 #include "postgres/low_water.hpp"
 
+#include "core/assert.hpp"
 #include "postgres/connection.hpp"
 #include "postgres/literal.hpp"
 
@@ -29,6 +30,8 @@ std::string low_water::search_from(clock::time_point now)
 
 void low_water::searched(clock::time_point began, clock::time_point ended, bool found_behind)
 {
+    SKALD_ASSERT(began <= ended);
+    SKALD_ASSERT(is_sweeping_ || !found_behind);  // only a search from the beginning can find what lies before the mark
     if (found_behind) mark_ = beginning;
     if (is_sweeping_) next_sweep_ = std::max(next_sweep_, ended + sweep_share * (ended - began));
 }

@@ -1,7 +1,7 @@
 #include "postgres/pooler.hpp"
 
 #include "skald_session_queries.hpp"
-#include "sockets/socket_breaker.hpp"
+#include "sockets/watchdog.hpp"
 
 #include <skald/errors.hpp>
 

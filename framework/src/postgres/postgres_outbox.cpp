@@ -1,5 +1,6 @@
 #include "postgres/postgres_outbox.hpp"
 
+#include "core/assert.hpp"
 #include "core/failpoint.hpp"
 #include "core/text.hpp"
 #include "postgres/faults.hpp"
@@ -9,12 +10,18 @@
 #include <pqxx/pqxx>
 
 #include <algorithm>
+#include <cassert>
+#include <string_view>
 
 namespace skald::postgres {
 namespace {
 
 // A delete that a crash forgets is a message published twice, which the guard absorbs: no need to wait for the disk.
 constexpr auto begin_without_flush = "BEGIN; SET LOCAL synchronous_commit = off;";
+
+// A row that is locked is another relay's, which may take seconds; what was just committed must not wait for that.
+constexpr auto wait_for_locks_briefly = "SET LOCAL lock_timeout = 100;";
+constexpr auto lock_not_available = "55P03";
 
 // What one batch may hold in memory, whatever its rows weigh.
 constexpr std::int64_t bytes_max = 8 * 1024 * 1024;
@@ -68,6 +75,7 @@ void postgres_outbox::connect()
 
 std::vector<ports::outbox::row> postgres_outbox::take(std::size_t max)
 {
+    SKALD_ASSERT(!in_transaction_);  // a second take() would delete what the first took, with its own
     return guarded([&](connection& c) {
         mark_->raise(c, low_water::clock::now());
         auto const began = low_water::clock::now();
@@ -75,6 +83,8 @@ std::vector<ports::outbox::row> postgres_outbox::take(std::size_t max)
         auto const rows = c.run(begin_without_flush +
                                 execute("take_due", {literal(static_cast<std::int64_t>(max)), literal(bytes_max),
                                                      literal(mark_->search_from(began)), literal(mark_->mark())}));
+        // A LIMIT that the planner moved into a join takes more than it says, and with them what nobody has room for.
+        SKALD_ASSERT(static_cast<std::size_t>(rows.size()) <= max);
         std::vector<row> taken;
         bool any_behind = false;
         for (auto const& one : rows) {
@@ -82,6 +92,7 @@ std::vector<ports::outbox::row> postgres_outbox::take(std::size_t max)
             any_behind = any_behind || one[8].as<bool>();
         }
         mark_->searched(began, low_water::clock::now(), any_behind);
+        taken_ = taken.size();
         if (taken.empty()) release();
         // RETURNING promises no order.
         std::ranges::sort(taken, {}, &row::id);
@@ -89,7 +100,8 @@ std::vector<ports::outbox::row> postgres_outbox::take(std::size_t max)
     });
 }
 
-void postgres_outbox::settle_all()
+// All of it was confirmed: it is deleted already.
+void postgres_outbox::commit_taken()
 {
     guarded([&](connection& c) {
         SKALD_FAILPOINT("relay.deleting");
@@ -98,14 +110,17 @@ void postgres_outbox::settle_all()
     });
 }
 
-void postgres_outbox::settle(std::vector<std::int64_t> const& confirmed, std::vector<put_off> const& failed)
+void postgres_outbox::settle(std::vector<std::int64_t> const& confirmed, std::vector<deferral> const& deferred)
 {
+    assert(!in_transaction_ || confirmed.size() + deferred.size() <= taken_);
+    if (in_transaction_ && confirmed.size() == taken_) return commit_taken();
     // What was taken is deleted in the open transaction; since not all of it may go, undo that and say what becomes of
     // each. Another relay may take a row in between: then it is sent twice, never lost.
     release();
+    if (confirmed.empty() && deferred.empty()) return;
     std::vector<std::int64_t> ids, delays;
     std::vector<std::string> reasons;
-    for (auto const& one : failed) {
+    for (auto const& one : deferred) {
         ids.push_back(one.id);
         delays.push_back(one.delay.count());
         reasons.push_back(core::storable_text(one.reason));
@@ -113,10 +128,20 @@ void postgres_outbox::settle(std::vector<std::int64_t> const& confirmed, std::ve
     guarded([&](connection& c) {
         in_transaction_ = true;
         auto const later = ids.empty() ? std::string{}
-                                       : execute("put_off", {array_literal(ids, "bigint"), array_literal(reasons),
-                                                             array_literal(delays, "integer")});
-        c.run(begin_without_flush + execute("delete_confirmed", {array_literal(confirmed, "bigint")}) + later +
-              "COMMIT");
+                                       : execute("defer", {array_literal(ids, "bigint"), array_literal(reasons),
+                                                           array_literal(delays, "integer")});
+        auto const deleted_by = [&](std::string_view statement) {
+            c.run(std::string{begin_without_flush} + wait_for_locks_briefly +
+                  execute(statement, {array_literal(confirmed, "bigint")}) + later + "COMMIT");
+        };
+        try {
+            deleted_by("delete_confirmed");
+        }
+        catch (pqxx::sql_error const& error) {
+            if (error.sqlstate() != lock_not_available) throw;
+            c.run("ROLLBACK");
+            deleted_by("delete_confirmed_and_free");
+        }
         in_transaction_ = false;
     });
 }

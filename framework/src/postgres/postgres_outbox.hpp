@@ -1,4 +1,4 @@
-// The outbox as the relay sees it, over libpqxx.
+// The outbox as a publish loop sees it, over libpqxx.
 #pragma once
 
 #include "ports/store.hpp"
@@ -22,19 +22,20 @@ public:
     ~postgres_outbox() override;
 
     std::vector<row> take(std::size_t max) override;
-    void settle_all() override;
-    void settle(std::vector<std::int64_t> const& confirmed, std::vector<put_off> const& failed) override;
+    void settle(std::vector<std::int64_t> const& confirmed, std::vector<deferral> const& deferred) override;
     void release() noexcept override;
 
 private:
     template <class Work>
     auto guarded(Work work);
     void connect();
+    void commit_taken();
 
     connection_options options_;
     std::shared_ptr<low_water> mark_;
     std::unique_ptr<connection> connection_;
     bool in_transaction_{};
+    std::size_t taken_{};  // in that transaction
 };
 
 }  // namespace skald::postgres

@@ -1,5 +1,6 @@
 #include "postgres/postgres_store.hpp"
 
+#include "core/assert.hpp"
 #include "core/failpoint.hpp"
 #include "postgres/changes_text.hpp"
 #include "postgres/claim_text.hpp"
@@ -15,13 +16,13 @@
 namespace skald::postgres {
 namespace {
 
-std::string const begin_text{"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;"};
+std::string const begin_read_committed{"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;"};
 
 constexpr std::int64_t spare_rows_max = 256;
 
-ports::fault batch_is_gone()
+std::string set_lock_timeout(std::chrono::milliseconds timeout)
 {
-    return {ports::fault_kind::retry_at_once, "the batch's transaction is gone"};
+    return execute("set_lock_timeout", {literal(std::int64_t{timeout.count()})});
 }
 
 }  // namespace
@@ -56,15 +57,15 @@ connection& postgres_store::open()
 }
 
 std::vector<ports::claim_answer> postgres_store::begin(std::span<ports::claim_item const> items,
-                                                       std::optional<std::chrono::milliseconds> wait)
+                                                       ports::claim_options const& how)
 try {
-    auto const rows = begin_and_claim(items.empty() ? execute("claim_nothing", {}) : claim_text(items, wait),
-                                      items.size() > 1 ? stage::many : stage::one);
+    auto const rows = begin_and_claim(items.empty() ? execute("claim_nothing", {}) : claim_text(items, how.key_wait),
+                                      items.size() > 1 ? stage::many : stage::one, how);
     std::vector<ports::claim_answer> answers(items.size());
     if (!items.empty())
         for (auto const& row : rows) answers.at(row[0].as<std::size_t>() - 1) = read_claim(row);
-    // To settle doubts ends the transaction, and with it what was claimed for the others of a batch.
-    if (settle_doubts(answers) && items.size() > 1) return begin(items, wait);
+    // To settle doubts ends the transaction, and with it what was claimed for the others.
+    if (settle_doubts(answers) && items.size() > 1) return begin(items, how);
     transaction_.emplace(connection_->raw());
     return answers;
 }
@@ -77,7 +78,7 @@ catch (pqxx::failure const&) {
 ports::request_claim postgres_store::begin_request(ports::claim_item const& item,
                                                    std::optional<std::chrono::milliseconds> wait)
 try {
-    auto const rows = begin_and_claim(claim_request_text(item, wait), stage::one);
+    auto const rows = begin_and_claim(claim_request_text(item, wait), stage::one, {});
     ports::request_claim met{read_claim(rows[0]), read_stored_response(rows[0], item.saga)};
     settle_doubts(std::array{met.claimed});
     transaction_.emplace(connection_->raw());
@@ -89,34 +90,30 @@ catch (pqxx::failure const&) {
     throw met;
 }
 
-// What has to be sent first: BEGIN, for the stage `alone`; within a batch a savepoint, and BEGIN before the first. The
-// stage is what it will be then.
-std::string postgres_store::enter(stage alone)
+// What has to be sent before the claim. The stage is what it will be then.
+std::string postgres_store::begin_text(stage next, ports::claim_options const& how)
 {
     connect();
-    if (stage_ == stage::batch_lost) throw batch_is_gone();
-    bool const in_batch = is_in_batch();
-    std::string text;
-    if (stage_ == stage::none || stage_ == stage::batch_ahead) {
-        transaction_id_.clear();
-        text = begin_text;
-        if (in_batch || alone == stage::many) text += "SET LOCAL skald.batch_is_open = 'on';";
-        SKALD_MUTANT("open_batch_committed", text = begin_text);
-        stage_ = alone;
-    }
-    if (in_batch) {
-        text += "SAVEPOINT delivery;";
-        stage_ = stage::batch_delivery;
-    }
+    SKALD_ASSERT(stage_ == stage::none);
+    SKALD_ASSERT(next != stage::none);
+    transaction_id_.clear();
+    has_savepoint_ = false;
+    has_lock_wait_ = how.lock_wait.has_value();
+    stage_ = next;
+    auto text = begin_read_committed;
+    if (next == stage::many) text += execute("open_batch", {});
+    SKALD_MUTANT("open_batch_committed", text = begin_read_committed);
+    if (how.takes_turn) text += execute("take_turn", {});
+    if (how.lock_wait) text += set_lock_timeout(*how.lock_wait);
     return text;
 }
 
 // `claim` is a query whose first columns are those of every claim (sql/queries/guard.sql).
-pqxx::result postgres_store::begin_and_claim(std::string const& claim, stage alone)
+pqxx::result postgres_store::begin_and_claim(std::string const& claim, stage next, ports::claim_options const& how)
 {
-    auto const opening = enter(alone);
+    auto const opening = begin_text(next, how);
     auto rows = connection_->run(opening + claim);
-    if (transaction_id_.empty() && !rows[0][6].is_null()) transaction_id_ = rows[0][6].c_str();
+    if (!rows[0][6].is_null()) transaction_id_ = rows[0][6].c_str();
     claimed_at_ = core::parse_instant(rows[0][7].c_str()).value();
     refuse_read_only_node(rows[0][8].c_str() == std::string_view{"on"});
     return rows;
@@ -124,9 +121,12 @@ pqxx::result postgres_store::begin_and_claim(std::string const& claim, stage alo
 
 // Runs in the same query before COMMIT: an aborted transaction, whose COMMIT would be a silent ROLLBACK, or one that
 // the step ended, fails here (traps F1, G9).
-std::string postgres_store::check(std::string_view query) const
+std::string postgres_store::check() const
 {
-    return transaction_id_.empty() ? std::string{} : execute(query, {literal(transaction_id_)});
+    std::string text;
+    if (has_lock_wait_) text += set_lock_timeout(options_.lock_timeout);
+    if (transaction_id_.empty()) return text;
+    return text + execute(stage_ == stage::many ? "assert_batch" : "assert_transaction", {literal(transaction_id_)});
 }
 
 // Many at a time: a round trip for some hundred messages. Where that fails, so will commit(), which says why.
@@ -146,10 +146,10 @@ catch (pqxx::failure const&) {
 
 void postgres_store::commit(ports::changes const& what)
 {
+    SKALD_ASSERT(stage_ != stage::none);
     transaction_.reset();
-    if (stage_ == stage::batch_delivery) return run_to_the_end(check("assert_transaction") + changes_text(what));
     try {
-        auto checked = check(stage_ == stage::many ? "assert_batch" : "assert_transaction");
+        auto checked = check();
         SKALD_MUTANT("no_transaction_check", checked.clear());
         SKALD_MUTANT("partial_commit", checked.clear(), connection_->run("COMMIT; BEGIN"));
         SKALD_FAILPOINT("store.committing");
@@ -163,53 +163,35 @@ void postgres_store::commit(ports::changes const& what)
     }
 }
 
-// The end of one delivery within a batch: its savepoint goes, and what it did stays in the transaction.
-void postgres_store::run_to_the_end(std::string const& text)
+void postgres_store::savepoint()
+{
+    SKALD_ASSERT(stage_ == stage::many);
+    // The one before goes: what it guarded stays, and PostgreSQL need not keep it apart.
+    run_in_transaction(std::exchange(has_savepoint_, true) ? "RELEASE SAVEPOINT skald_member; SAVEPOINT skald_member"
+                                                           : "SAVEPOINT skald_member");
+}
+
+void postgres_store::undo_to_savepoint()
+{
+    SKALD_ASSERT(stage_ == stage::many);
+    SKALD_ASSERT(has_savepoint_);
+    run_in_transaction("ROLLBACK TO SAVEPOINT skald_member");
+}
+
+// A step that ended the transaction by itself shows here at the latest.
+void postgres_store::run_in_transaction(std::string const& text)
 try {
-    connection_->run(text + "RELEASE SAVEPOINT delivery");
-    stage_ = stage::batch_between;
+    transaction_.reset();
+    if (!connection_ || !connection_->is_open() || connection_is_suspect_)
+        throw ports::fault{ports::fault_kind::connection_lost, "the connection is lost, and the transaction with it"};
+    connection_->run(text);
+    transaction_.emplace(connection_->raw());
 }
-catch (pqxx::failure const&) {
-    auto const met = noted(classify_current_of_ours());
-    rollback();
-    throw met;
+catch (pqxx::broken_connection const&) {
+    throw noted(classify_current_of_ours());
 }
-
-void postgres_store::begin_batch()
-{
-    rollback_batch();
-    stage_ = stage::batch_ahead;
-}
-
-void postgres_store::commit_batch()
-{
-    if (stage_ == stage::batch_lost) {
-        rollback_batch();
-        throw batch_is_gone();
-    }
-    if (stage_ == stage::batch_ahead) {
-        stage_ = stage::none;
-        return;
-    }
-    stage_ = stage::many;
-    commit({});
-}
-
-void postgres_store::rollback_batch() noexcept
-{
-    if (is_in_batch()) stage_ = stage_ == stage::batch_ahead ? stage::none : stage::many;
-    rollback();
-}
-
-// Where that fails the transaction is of no use, and everything that the batch did before is lost with it.
-void postgres_store::roll_back_to_savepoint() noexcept
-try {
-    stage_ = stage::batch_lost;
-    if (!connection_ || !connection_->is_open() || connection_is_suspect_) return disconnect();
-    connection_->run("ROLLBACK TO SAVEPOINT delivery; RELEASE SAVEPOINT delivery");
-    stage_ = stage::batch_between;
-}
-catch (...) {
+catch (pqxx::failure const& error) {
+    throw ports::fault{ports::fault_kind::transaction_ended, error.what()};
 }
 
 void postgres_store::run_commit(std::string const& text)
@@ -254,8 +236,6 @@ bool postgres_store::settle_doubts(std::span<ports::claim_answer const> answers)
         return !a.held && (a.verdict == ports::verdict::duplicate || a.verdict == ports::verdict::cancelled);
     });
     if (!met_one) return false;
-    if (stage_ == stage::batch_delivery)
-        throw ports::fault{ports::fault_kind::retry_at_once, "a record has to be settled outside of the batch"};
     connection_->run("ROLLBACK");
     stage_ = stage::none;
     connection_->run("BEGIN READ WRITE;" + execute("wait_for_standbys", {}) + "COMMIT");
@@ -268,8 +248,7 @@ bool postgres_store::settle_doubts(std::span<ports::claim_answer const> answers)
 
 void postgres_store::write(ports::changes const& what)
 {
-    auto const text = enter(stage::one) + changes_text(what);
-    if (stage_ == stage::batch_delivery) return run_to_the_end(text);
+    auto const text = begin_text(stage::one, {}) + changes_text(what);
     try {
         SKALD_FAILPOINT("store.committing");
         SKALD_FAILPOINT("store.commit_sent");
@@ -299,8 +278,7 @@ catch (...) {
 void postgres_store::rollback() noexcept
 try {
     transaction_.reset();
-    if (stage_ == stage::batch_delivery) return roll_back_to_savepoint();
-    if (stage_ != stage::one && stage_ != stage::many) return;
+    if (stage_ == stage::none) return;
     stage_ = stage::none;
     if (!connection_ || !connection_->is_open() || connection_is_suspect_) return disconnect();
     // A warning and no error where the server has ended the transaction already.
@@ -313,7 +291,7 @@ catch (...) {
 void postgres_store::disconnect() noexcept
 {
     transaction_.reset();
-    if (stage_ != stage::batch_ahead) stage_ = is_in_batch() ? stage::batch_lost : stage::none;
+    stage_ = stage::none;
     connection_is_suspect_ = false;
     spare_rows_.clear();  // another server may come to number its rows the same
     connection_.reset();

@@ -19,13 +19,11 @@ public:
 
     void connect() override;
     std::vector<ports::claim_answer> begin(std::span<ports::claim_item const> items,
-                                           std::optional<std::chrono::milliseconds> wait) override;
+                                           ports::claim_options const& how = {}) override;
     ports::request_claim begin_request(ports::claim_item const& item,
                                        std::optional<std::chrono::milliseconds> wait) override;
-    void begin_batch() override;
-    bool batch_is_open() const noexcept override { return is_in_batch() && stage_ != stage::batch_lost; }
-    void commit_batch() override;
-    void rollback_batch() noexcept override;
+    void savepoint() override;
+    void undo_to_savepoint() override;
     detail::unit_of_work& unit() override { return *this; }
     core::instant claimed_at() const override { return claimed_at_; }
     std::vector<std::int64_t> new_rows(std::size_t count) override;
@@ -39,26 +37,20 @@ public:
     connection& open();
 
 private:
-    /// What there is of a transaction. Only begin_batch() leads to a batch, and only its end leads out of it.
+    /// What there is of a transaction.
     enum class stage {
         none,
-        one,             // of one delivery, or of one request
-        many,            // of several deliveries: COMMIT fails until the check before it has permitted that
-        batch_ahead,     // the first delivery of the batch will begin its transaction
-        batch_between,   // between two of its deliveries
-        batch_delivery,  // in one of them: under its savepoint
-        batch_lost,      // its transaction is gone, or good for nothing but a rollback
+        one,   // of one delivery, or of one request
+        many,  // of several deliveries: COMMIT fails until the check before it has permitted that
     };
 
     pqxx::transaction_base& tx() override { return *transaction_; }
     std::string const& prepared(std::string_view text) override { return connection_->prepared(text); }
 
-    bool is_in_batch() const noexcept { return stage_ >= stage::batch_ahead; }
-    std::string enter(stage alone);
-    pqxx::result begin_and_claim(std::string const& claim, stage alone);
-    std::string check(std::string_view query) const;
-    void run_to_the_end(std::string const& text);
-    void roll_back_to_savepoint() noexcept;
+    std::string begin_text(stage next, ports::claim_options const& how);
+    pqxx::result begin_and_claim(std::string const& claim, stage next, ports::claim_options const& how);
+    std::string check() const;
+    void run_in_transaction(std::string const& text);
     void run_commit(std::string const& text);
     void refuse_read_only_node(bool is_read_only);
     bool settle_doubts(std::span<ports::claim_answer const> answers);
@@ -73,6 +65,8 @@ private:
     std::string transaction_id_;  // empty while nothing was written
     core::instant claimed_at_{};
     stage stage_{stage::none};
+    bool has_savepoint_{};
+    bool has_lock_wait_{};  // of its own, which what Skald writes at the end does not share
     bool connection_is_suspect_{};
     std::uint64_t doubts_settled_{};        // server_state::doubts that a commit of ours came after
     std::vector<std::int64_t> spare_rows_;  // numbers for rows of the outbox, not used yet

@@ -1,5 +1,7 @@
 #include "rabbitmq/ack_ledger.hpp"
 
+#include "core/assert.hpp"
+
 namespace skald::rabbitmq {
 
 void ack_ledger::ack(std::uint64_t tag)
@@ -23,6 +25,8 @@ std::vector<ack_frame> ack_ledger::flush()
     std::vector<ack_frame> frames;
     if (unflushed_ == 0) return frames;
 
+    auto const before = outstanding_.size();
+
     // The oldest ones, as far as they are all acked, go in one frame.
     auto next = outstanding_.begin();
     std::size_t together = 0;
@@ -39,6 +43,8 @@ std::vector<ack_frame> ack_ledger::flush()
             ++next;
         }
     }
+    // None is acked that was not asked for, and none is left out.
+    SKALD_ASSERT(before - outstanding_.size() == unflushed_);
     unflushed_ = 0;
     return frames;
 }

@@ -1,5 +1,7 @@
 #include "rabbitmq/confirm_window.hpp"
 
+#include "core/assert.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -51,6 +53,7 @@ void confirm_window::answer(std::uint64_t tag, bool multiple, bool positive)
 
 void confirm_window::resolve(entry& one, bool positive)
 {
+    SKALD_ASSERT(one.outstanding && outstanding_ > 0);  // what is answered twice would be settled twice
     one.outstanding = false;
     --outstanding_;
     if (!one.wanted) return;
@@ -66,6 +69,7 @@ void confirm_window::drop_resolved()
         entries_.pop_front();
         ++oldest_;
     }
+    SKALD_ASSERT(outstanding_ <= entries_.size() && (outstanding_ == 0) == entries_.empty());
 }
 
 std::vector<std::int64_t> confirm_window::abandon()

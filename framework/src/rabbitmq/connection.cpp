@@ -1,5 +1,7 @@
 #include "rabbitmq/connection.hpp"
 
+#include "core/assert.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -108,6 +110,7 @@ void connection::open_socket(connection_settings const& settings)
     auto* const socket = where.tls ? new_tls_socket(raw(), where) : amqp_tcp_socket_new(raw());
     if (!socket) throw std::bad_alloc{};
     auto nodes = where.endpoints;
+    SKALD_ASSERT(!nodes.empty());  // parse_url() makes none without
     std::shuffle(nodes.begin(), nodes.end(), std::random_device{});
     auto const timeout = to_timeval(settings.connect_timeout / static_cast<int>(nodes.size()));
     std::string tried;

@@ -1,5 +1,6 @@
 #include "rabbitmq/content_reader.hpp"
 
+#include "core/assert.hpp"
 #include "rabbitmq/errors.hpp"
 
 #include <fmt/format.h>
@@ -43,6 +44,7 @@ std::optional<content> content_reader::feed(amqp_frame_t const& frame)
     default: read_body(frame.payload.body_fragment); break;
     }
     if (!header_read_ || missing_ > 0) return std::nullopt;
+    SKALD_ASSERT(unfinished_);  // no header was read before its method
     header_read_ = false;
     return std::exchange(unfinished_, std::nullopt);
 }
@@ -50,6 +52,7 @@ std::optional<content> content_reader::feed(amqp_frame_t const& frame)
 void content_reader::begin(amqp_method_t const& method)
 {
     if (unfinished_) out_of_order("a message");
+    SKALD_ASSERT(!header_read_ && missing_ == 0);  // the last one was given out whole
     auto& begun = unfinished_.emplace();
     if (method.id == AMQP_BASIC_DELIVER_METHOD) {
         auto const& deliver = *static_cast<amqp_basic_deliver_t const*>(method.decoded);

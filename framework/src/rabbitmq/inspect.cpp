@@ -2,6 +2,7 @@
 
 #include "rabbitmq/connection.hpp"
 #include "rabbitmq/topology.hpp"
+#include "sockets/watchdog.hpp"
 
 #include <array>
 

@@ -1,5 +1,7 @@
 #include "rabbitmq/mailbox.hpp"
 
+#include "core/assert.hpp"
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -16,6 +18,7 @@ std::vector<ports::delivery> mailbox::take(std::size_t max, std::chrono::millise
     std::unique_lock lock{mutex_};
     // Who says "for ever" would overflow the clock.
     arrived_.wait_for(lock, std::min(wait, wait_max), [&] { return !untaken_.empty() || orders_.stop; });
+    SKALD_ASSERT(!orders_.stop || untaken_.empty());  // stop() has sent them back, and deliver() lets none in
     auto const count = static_cast<std::ptrdiff_t>(std::min(max, untaken_.size()));
     std::vector<ports::delivery> taken{std::move_iterator{untaken_.begin()},
                                        std::move_iterator{untaken_.begin() + count}};

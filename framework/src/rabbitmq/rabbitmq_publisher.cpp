@@ -1,5 +1,6 @@
 #include "rabbitmq/rabbitmq_publisher.hpp"
 
+#include "core/assert.hpp"
 #include "core/failpoint.hpp"
 #include "rabbitmq/encode.hpp"
 #include "rabbitmq/gathered_writes.hpp"
@@ -106,6 +107,8 @@ void rabbitmq_publisher::listen()
         session_->drain();
         note_blocking();
         harvest();
+        // Or the connection would be cut at the deadline of a wait for what can't come.
+        SKALD_ASSERT(waiting_.empty() || session_->window().outstanding() > 0);
         give_up_overdue();
     }
     catch (connection_lost const& lost) {
@@ -164,6 +167,7 @@ void rabbitmq_publisher::send(batch messages, milliseconds deadline)
             throw;
         }
     }
+    SKALD_ASSERT(dealt_with <= messages.size());
     auto const why = trouble();
     for (auto const& [row, message] : messages.subspan(dealt_with))
         receipts_.push_back({row, ports::publish_status::unresolved, why.empty() ? "the deadline passed" : why});
@@ -183,6 +187,7 @@ bool rabbitmq_publisher::make_room(clock::time_point until, gathered_writes& wri
 void rabbitmq_publisher::send_all(batch messages, clock::time_point until, std::size_t& dealt_with)
 {
     auto& window = session_->window();
+    SKALD_ASSERT(waiting_.empty() || waiting_.back().end <= window.next_tag());  // harvest() takes them in order
     waiting_.push_back({until, window.next_tag()});
     gathered_writes writes{session_->socket()};
     std::size_t unread = 0;
@@ -193,6 +198,7 @@ void rabbitmq_publisher::send_all(batch messages, clock::time_point until, std::
             continue;
         }
         if (!make_room(until, writes)) return;
+        SKALD_ASSERT(window.outstanding() < settings_.confirm_window);
         ++dealt_with;
         waiting_.back().end = window.next_tag() + 1;
         session_->send(row, message);

@@ -7,7 +7,7 @@
 #include "rabbitmq/publish_session.hpp"
 #include "rabbitmq/reconnect_schedule.hpp"
 #include "rabbitmq/waker.hpp"
-#include "sockets/socket_breaker.hpp"
+#include "sockets/watchdog.hpp"
 
 #include <deque>
 #include <optional>

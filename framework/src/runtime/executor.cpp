@@ -1,199 +1,331 @@
-// The happy way of a step, as a column of verbs: read, claim, run, finish. executor_failures.cpp has the others.
-#include "runtime/step_delivery.hpp"
+// A transaction of steps: claim, run, write what follows, commit. Where one of several does not end well nothing of the
+// transaction remains, and all run again, each under a savepoint, so that the one is undone alone. See docs/batches.md.
+#include "runtime/executor.hpp"
 
+#include "core/assert.hpp"
 #include "core/failpoint.hpp"
-#include "core/text.hpp"
 #include "runtime/consequences.hpp"
 
 #include <skald/errors.hpp>
 
+#include <algorithm>
 #include <array>
+#include <deque>
 #include <memory>
 #include <utility>
 
 namespace skald::runtime {
+namespace {
 
-executor::executor(std::string service, registry const& steps, ports::store& store, outbound& out, core::logger& log,
+using namespace std::chrono_literals;
+using clock = std::chrono::steady_clock;
+
+// How long several wait for one of their keys that another transaction has. Alone a delivery may wait longer.
+constexpr auto key_wait = 100ms;
+
+// At one delivery in 64 that fails its transaction, half of those of 32 would run twice: not worth the try.
+constexpr double often = 1.0 / 64;
+
+constexpr char const* ended_by_step = "the step ran COMMIT or ROLLBACK itself; look at what it wrote";
+
+}  // namespace
+
+/// What is being tried, and what is known of the members' ends from before.
+struct executor::attempt
+{
+    std::span<task> tasks{};
+    run_options how{};
+    bool guards_each{};  // a savepoint for each, so that one can be undone alone
+    bool is_recording{};
+    std::vector<std::optional<ending>> ends{};  // by member
+    clock::duration ran{};                      // the steps' own code, the last time
+
+    registered_step const* hosted() const { return tasks.front().step()->hosted; }
+    bool is_one() const { return tasks.size() == 1; }
+};
+
+executor::executor(std::string service, ports::store& store, memory_source& out, core::logger& log,
                    std::mt19937_64 random)
-    : service_{std::move(service)}, steps_{steps}, store_{store}, out_{out}, log_{log}, random_{random}
+    : service_{std::move(service)}, store_{store}, out_{out}, log_{log}, random_{random}
 {}
 
-void executor::settle(ports::delivery const& d)
+run_result executor::run(std::span<task> tasks, run_options const& how)
+{
+    SKALD_ASSERT(!tasks.empty());
+    SKALD_ASSERT(tasks.size() == 1 || std::ranges::none_of(tasks, &task::alone));
+    return tasks.front().step() != nullptr ? run_steps(tasks, how) : run_others(tasks);
+}
+
+run_result executor::run_steps(std::span<task> tasks, run_options const& how)
+{
+    attempt now{tasks, how};
+    now.ends.resize(tasks.size());
+    if (auto const& refused = tasks.front().refused) now.ends.front() = *refused;
+    now.guards_each = !now.is_one() && often_fails(*now.hosted());
+    run_result result;
+    for (;;) {
+        auto met = try_once(now);
+        result.ran = now.ran;
+        if (!met) return result;
+        auto const then = react(met->why, {tasks.size(), tasks.front().tries, now.is_recording});
+        SKALD_MUTANT(
+            "retry_in_broker_only", if (met->how && std::holds_alternative<failed>(*met->how)) {
+                result.not_settled = {failure::connection_lost, reaction::again, ""};
+                return result;
+            });
+        if (then == reaction::again || then == reaction::each_alone) {
+            result.not_settled = {met->why, then, std::move(met->error)};
+            return result;
+        }
+        // Of what was rolled back this alone is known: the others run again.
+        now.ends.assign(tasks.size(), std::nullopt);
+        auto const member = now.is_one() ? std::optional<std::size_t>{0} : met->member;
+        if (member) now.ends[*member] = end_of(*std::move(met));
+        now.guards_each = then == reaction::guard_each;
+        now.is_recording = then == reaction::record;
+    }
+}
+
+// How the member ended that broke its transaction off.
+ending executor::end_of(broken_off&& met)
+{
+    if (met.how) return *std::move(met.how);
+    if (met.why == failure::transaction_ended) return unrunnable{"transaction_ended", std::move(met.error)};
+    return failed{std::move(met.error)};
+}
+
+// Nothing: committed. Otherwise nothing of it remains, or at COMMIT's worst nobody knows.
+std::optional<executor::broken_off> executor::try_once(attempt& a)
 try {
-    read_and_settle(d);
-    SKALD_FAILPOINT_IF(!leaving_.empty(), "step.committed");
-    hand_over();
+    auto const claimed = claim(a);
+    bool const none_claimed =
+        std::ranges::all_of(claimed, [](auto const& one) { return one.verdict == ports::verdict::in_flight; });
+    if (none_claimed && !a.is_one()) {
+        // One key that somebody has is enough for none of them to be claimed.
+        roll_back();
+        return broken_off{failure::refused, "another transaction has one of the keys", {}};
+    }
+    auto const from = clock::now();
+    auto broken = run_members(a, claimed);
+    a.ran = clock::now() - from;
+    if (broken) return broken;
+    commit_steps(a, claimed);
+    return {};
 }
-catch (...) {
-    // Whatever went wrong: the next one on this connection must not commit what this one began.
+catch (ports::fault const& met) {
     store_.rollback();
-    leaving_.clear();
-    throw;
+    SKALD_MUTANT(
+        "in_doubt_as_committed", if (met.kind == ports::fault_kind::in_doubt) { return {}; });
+    return broken_off{failure_of(met), met.what(), {}};
+}
+catch (std::exception const& error) {
+    store_.rollback();
+    return broken_off{failure::refused, error.what(), {}};
 }
 
-void executor::read_and_settle(ports::delivery const& d)
+std::vector<ports::claim_answer> executor::claim(attempt& a)
 {
-    if (!d.problem.empty()) return park(d, "malformed", d.problem);
-    if (d.message.type == core::progress_type) return note(d, &ports::changes::progress);
-    if (d.message.type == core::forget_type) return note(d, &ports::changes::ended);
-    if (d.message.type == core::forgotten_type) return note(d, &ports::changes::forgotten);
-    if (d.message.type == core::control_type) return take_order(d);
-
-    auto read = core::read_envelope(d.message);
-    if (auto const* refused = std::get_if<core::refusal>(&read)) return park(d, "malformed", refused->why);
-
-    SKALD_FAILPOINT("consumer.parsed");
-    auto work = delivery_of(d, std::get<core::envelope>(std::move(read)));
-    if (d.given_up) return give_up(work, "delivery_limit", "the broker stopped delivering it: it came back too often");
-    if (auto const why = not_hosted(work); !why.empty()) return give_up(work, "unknown_step", why);
-    settle_step(work, {});
+    SKALD_FAILPOINT_IF(!a.is_recording, "consumer.parsed");
+    std::vector<ports::claim_item> items;
+    items.reserve(a.tasks.size());
+    for (auto const& one : a.tasks) items.push_back(one.step()->item());
+    ports::claim_options how{.takes_turn = a.how.takes_turn};
+    if (!a.is_one()) {
+        how.key_wait = key_wait;
+        how.lock_wait = a.how.lock_wait;
+    }
+    auto claimed = store_.begin(items, how);
+    for (auto& one : a.tasks)
+        if (one.first_tried == core::instant{}) one.first_tried = store_.claimed_at();
+    SKALD_FAILPOINT_IF(!a.is_recording && std::ranges::any_of(claimed, must_run), "step.claimed");
+    SKALD_FAILPOINT_IF(a.is_recording, "step.reclaimed");
+    return claimed;
 }
 
-executor::step_delivery executor::delivery_of(ports::delivery const& d, core::envelope e) const
+// Runs what is to be run and has no end yet. What broke it off, where something did; then nothing of it remains.
+std::optional<executor::broken_off> executor::run_members(attempt& a, std::span<ports::claim_answer const> claimed)
 {
-    auto const* const hosted = steps_.find(e.definition, e.itinerary.current().name);
-    return {&d, std::move(e), hosted, core::fingerprint_of(d.message.body), {}};
-}
+    std::vector<std::size_t> fresh;
+    for (std::size_t n = 0; n < a.tasks.size(); ++n)
+        if (must_run(claimed[n]) && !a.ends[n]) fresh.push_back(n);
 
-// A step of this service's, and nothing unusual about the delivery; else nothing.
-std::optional<executor::step_delivery> executor::read_step(ports::delivery const& d) const
-{
-    if (!d.problem.empty() || d.given_up || d.message.type.starts_with("skald.")) return {};
-    auto read = core::read_envelope(d.message);
-    if (!std::holds_alternative<core::envelope>(read)) return {};
-    auto work = delivery_of(d, std::get<core::envelope>(std::move(read)));
-    if (!not_hosted(work).empty()) return {};
-    return work;
-}
-
-// Why the delivery's step can't run here; empty if it can.
-std::string executor::not_hosted(step_delivery const& work) const
-{
-    auto const& e = work.envelope;
-    auto const& step = e.itinerary.current();
-    if (work.hosted == nullptr || step.service != service_)
-        return "service " + service_ + " hosts no step " + step.name + " of " + e.definition;
-    if (e.version > work.hosted->version)
-        return "the message is of version " + std::to_string(e.version) + " of " + e.definition +
-               ", and this service knows up to " + std::to_string(work.hosted->version);
-    if (step.kind != work.hosted->kind)
-        return "the itinerary gives step " + step.name + " another kind than this service";
+    auto const& first = *a.tasks.front().step();
+    bool const as_batch =
+        fresh.size() > 1 && !a.guards_each && first.is_forward() && first.hosted->step->does_batches();
+    if (as_batch) return run_together(a, fresh);
+    for (auto const n : fresh) {
+        if (a.guards_each) store_.savepoint();
+        if (auto broken = run_member(a, n, claimed[n].attempts)) return broken;
+    }
     return {};
 }
 
-void executor::settle_step(step_delivery& work, std::optional<std::chrono::milliseconds> wait)
+// All of them by the step's execute_batch().
+std::optional<executor::broken_off> executor::run_together(attempt& a, std::vector<std::size_t> const& members)
 {
-    auto const claimed = store_.begin(std::array{work.item()}, wait).front();
-    work.first_tried = store_.claimed_at();
-    switch (claimed.verdict) {
-    case ports::verdict::fresh:
-    case ports::verdict::retry: SKALD_FAILPOINT("step.claimed"); return run(work, claimed);
-    case ports::verdict::duplicate:
-        SKALD_FAILPOINT("step.duplicate");
-        log_.debug("step.duplicate", {{"key", work.key().text()}, {"scope", work.envelope.saga.scope}});
-        return store_.rollback();
-    case ports::verdict::in_flight:
-        SKALD_MUTANT("busy_is_duplicate", return store_.rollback());
-        return come_back_later(work, in_flight_wait);
-    case ports::verdict::paused: return come_back_later(work, paused_wait);
-    case ports::verdict::mismatch:
-        store_.rollback();
-        return park(*work.delivery, "mismatch", "the key was used before with another body");
-    case ports::verdict::cancelled:
-        store_.rollback();
-        if (claimed.held) decide(work, core::event::cancelled, claimed.reason);
-        return;
-    }
-}
-
-void executor::run(step_delivery const& work, ports::claim_answer const& claimed)
-{
-    std::unique_ptr<detail::step_run> step;
+    std::vector<std::unique_ptr<detail::step_run>> runs;
+    std::deque<step_context> contexts;  // which have addresses, as these have
+    std::deque<std::optional<reject_outcome>> rejections(members.size());
+    std::vector<detail::member_run> all;
+    std::size_t at = 0;
     try {
-        step = work.hosted->step->read(work.delivery->message.body);
+        for (auto const n : members) {
+            at = n;
+            auto& t = a.tasks[n];
+            auto const& saga = t.step()->envelope.saga;
+            runs.push_back(t.read ? std::move(t.read) : t.step()->hosted->step->read(t.delivery.message.body));
+            contexts.emplace_back(store_.unit(), saga.scope, saga.key, t.step()->key().text(), 1);
+            all.push_back({contexts.back(), *runs.back(), rejections[all.size()]});
+        }
     }
     catch (data_error const& error) {
-        store_.rollback();
-        return give_up(work, "malformed", error.what());
+        return take_back(a, at, unrunnable{"malformed", error.what()});
     }
-
-    auto const& e = work.envelope;
-    std::optional<outcome> ended;
-    std::string data;
-    step_context ctx{store_.unit(), e.saga.scope, e.saga.key, work.key().text(), claimed.attempts};
     try {
-        if (e.itinerary.position.direction == core::direction::forward) ended = step->execute(ctx);
-        else step->compensate(ctx);
-        data = step->data();
+        if (a.hosted()->step->execute_batch(all) != batch_outcome::all_done) {
+            roll_back();
+            return broken_off{failure::member_ended, "one by one", {}};
+        }
+        for (std::size_t n = 0; n < members.size(); ++n) {
+            if (rejections[n]) a.ends[members[n]] = rejected{rejections[n]->reason};
+            else a.ends[members[n]] = done{runs[n]->data(), contexts[n].published()};
+        }
         SKALD_FAILPOINT("step.ran");
     }
     catch (...) {
         auto const met = store_.classify_current();
-        learn(*work.hosted, true);
-        if (!roll_back(work)) return;
-        return fail_or_throw(work, met);
+        roll_back();
+        // Whose fault it is nobody knows: they run one by one.
+        if (met.kind == ports::fault_kind::broken) return broken_off{failure::member_ended, met.what(), {}};
+        throw met;
     }
-    bool const is_done = !ended || ended->is_done();
-    learn(*work.hosted, !is_done);
-    if (is_done) return finish(work, claimed, ctx, std::move(data));
-
-    if (!roll_back(work)) return;
-    if (ended->rejected()) decide(work, core::event::rejected, ended->rejected()->reason);
-    else snooze(work, ended->snoozed()->wait);
+    return {};
 }
 
-// The happy end: everything that follows from the step commits with it.
-void executor::finish(step_delivery const& work, ports::claim_answer const& claimed, step_context const& ctx,
-                      std::string data)
+std::optional<executor::broken_off> executor::run_member(attempt& a, std::size_t member, int number)
 {
-    ports::changes changes;
-    add_published(changes, work.envelope.saga, work.envelope.definition, ctx.key(), ctx.published());
-    add_transition(changes, work, claimed, core::event::completed, "", std::move(data));
+    std::optional<ending> how;
     try {
-        commit(changes);
+        how = run_step(a.tasks[member], number);
+        SKALD_FAILPOINT("step.ran");
     }
-    catch (ports::fault const& met) {
-        SKALD_MUTANT(
-            "in_doubt_as_committed", if (met.kind == ports::fault_kind::in_doubt) { return; });
-        return fail_or_throw(work, met);
+    catch (...) {
+        auto const met = store_.classify_current();
+        if (met.kind != ports::fault_kind::broken) {
+            if (was_ended_by_step()) return broken_off{failure::transaction_ended, ended_by_step, member};
+            return broken_off{failure_of(met), met.what(), member};
+        }
+        how = failed{met.what()};
     }
-    rolled_back_in_a_row_ = 0;
-    log_.debug("step.completed", {{"key", ctx.key()}, {"scope", ctx.scope()}, {"attempt", claimed.attempts}});
+    learn(*a.hosted(), !is_done(*how));
+    if (is_done(*how)) {
+        a.ends[member] = std::move(how);
+        return {};
+    }
+    return take_back(a, member, *std::move(how));
 }
 
-// What the theory says follows from `what`, written down: the record, the next message, and word to the home.
-void executor::add_transition(ports::changes& changes, step_delivery const& work, ports::claim_answer const& claimed,
-                              core::event what, std::string const& why, std::string body)
+// Throws what the step throws.
+ending executor::run_step(task& t, int number)
 {
-    auto const& e = work.envelope;
-    auto const then = core::next(e.itinerary, what);
-
-    // A fresh record says `completed` already.
-    if (then.recorded != core::step_status::completed || claimed.verdict != ports::verdict::fresh)
-        changes.records.push_back({e.saga, work.key().guarded_step(), then.recorded, claimed.attempts, 0, why});
-
-    auto told = e;
-    if (told.reason.empty()) told.reason = core::storable_text(why);
-    if (then.next) changes.messages.push_back(to_enqueue(told.at(*then.next), std::move(body)));
-
-    bool const news = then.saga != core::saga_state::running || claimed.verdict != ports::verdict::fresh;
-    add_report(changes, told, service_, {then.recorded, claimed.attempts, then.saga, news, why, store_.claimed_at()});
+    auto const& step = *t.step();
+    std::unique_ptr<detail::step_run> run;
+    try {
+        run = t.read ? std::move(t.read) : step.hosted->step->read(t.delivery.message.body);
+    }
+    catch (data_error const& error) {
+        return unrunnable{"malformed", error.what()};
+    }
+    step_context ctx{store_.unit(), step.envelope.saga.scope, step.envelope.saga.key, step.key().text(), number};
+    std::optional<outcome> ended;
+    if (step.is_forward()) ended = run->execute(ctx);
+    else run->compensate(ctx);
+    if (ended && ended->rejected()) return rejected{ended->rejected()->reason};
+    if (ended && ended->snoozed()) return snoozed{ended->snoozed()->wait};
+    return done{run->data(), ctx.published()};
 }
 
-// Of a delivery that is settled in turn with others this ends only its savepoint, so what follows does not leave yet.
-void executor::commit(ports::changes& changes)
+// A run that did not end in `done`: what it wrote is undone, alone where each is guarded.
+std::optional<executor::broken_off> executor::take_back(attempt& a, std::size_t member, ending how)
 {
-    SKALD_FAILPOINT_IF(!store_.batch_is_open(), "step.before_commit");
-    auto departure = out_.prepare(store_, changes);
-    SKALD_MUTANT("handed_over_early", departure.hand_over(*std::make_unique<ports::changes>(changes)));
+    if (a.guards_each) {
+        store_.undo_to_savepoint();
+        a.ends[member] = std::move(how);
+        return {};
+    }
+    if (was_ended_by_step()) return broken_off{failure::transaction_ended, ended_by_step, member};
+    return broken_off{failure::member_ended, "", member, std::move(how)};
+}
+
+void executor::roll_back()
+{
+    SKALD_MUTANT("spoilt_batch_kept", store_.commit({}));
+    store_.rollback();
+    SKALD_FAILPOINT("step.rolled_back");
+}
+
+// Rolls back, and finds out whether the transaction was still the one that claimed.
+bool executor::was_ended_by_step()
+{
+    bool const ours = store_.is_still_claimed();
+    roll_back();
+    return !ours;
+}
+
+// Everything that follows from the steps commits with them.
+void executor::commit_steps(attempt& a, std::span<ports::claim_answer const> claimed)
+{
+    circumstances const around{service_, store_.claimed_at(), random_};
+    ports::changes changes;
+    std::vector<happened> all;
+    for (std::size_t n = 0; n < a.tasks.size(); ++n)
+        all.push_back(add_consequences(changes, a.tasks[n], claimed[n], std::move(a.ends[n]), around));
+    merge_reports(changes);
+    bool const is_idle = std::ranges::none_of(claimed, &ports::claim_answer::held) && changes.messages.empty() &&
+                         changes.parked.empty() && changes.records.empty();
+    SKALD_FAILPOINT_IF(is_idle, "step.duplicate");
+    if (is_idle) store_.rollback();
+    else commit_and_dispatch(changes);
+    for (std::size_t n = 0; n < a.tasks.size(); ++n) tell(a.tasks[n], all[n]);
+}
+
+void executor::commit_and_dispatch(ports::changes& changes)
+{
+    SKALD_FAILPOINT("step.before_commit");
+    auto pending = out_.prepare(store_, changes);
+    SKALD_MUTANT("handed_over_early", pending.dispatch(*std::make_unique<ports::changes>(changes)));
     store_.commit(changes);
-    leaving_.push_back({std::move(departure), std::move(changes)});
+    SKALD_FAILPOINT("step.committed");
+    pending.dispatch(changes);
 }
 
-// To be called once the transaction has committed, and only then.
-void executor::hand_over()
+void executor::tell(task const& t, happened const& what)
 {
-    for (auto& [departure, committed] : std::exchange(leaving_, {})) departure.hand_over(committed);
+    auto const& saga = t.step()->envelope.saga;
+    auto const key = t.step()->key().text();
+    if (!what.error.empty() && !what.reason.empty())
+        log_.write(what.level, what.event,
+                   {{"key", key}, {"scope", saga.scope}, {"reason", what.reason}, {"error", what.error}});
+    else if (!what.error.empty())
+        log_.write(what.level, what.event,
+                   {{"key", key}, {"scope", saga.scope}, {"attempt", what.attempt}, {"error", what.error}});
+    else if (!what.reason.empty())
+        log_.write(what.level, what.event, {{"key", key}, {"scope", saga.scope}, {"reason", what.reason}});
+    else if (what.attempt > 0)
+        log_.write(what.level, what.event, {{"key", key}, {"scope", saga.scope}, {"attempt", what.attempt}});
+    else log_.write(what.level, what.event, {{"key", key}, {"scope", saga.scope}});
+}
+
+bool executor::often_fails(registered_step const& step) const
+{
+    auto const it = failure_rate_.find(&step);
+    return it != failure_rate_.end() && it->second > often;
+}
+
+void executor::learn(registered_step const& step, bool fails)
+{
+    auto& share = failure_rate_[&step];
+    share += ((fails ? 1.0 : 0.0) - share) / 64;
 }
 
 }  // namespace skald::runtime

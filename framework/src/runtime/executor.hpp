@@ -1,126 +1,105 @@
-// The executor: settles one delivery in the database, exactly once in effect. Whoever calls it acks afterwards.
+// The executor: settles deliveries in the database, exactly once in effect. Whoever calls it acks afterwards.
 //
-// The order of things, which is the product: read and check the message; begin and claim; run the step; write what
-// follows and commit. See docs/protocol.md, "One step".
+// The order of things, which is the product: begin and claim; run the steps; write what follows and commit; dispatch
+// what was committed. One delivery is a batch of one. See docs/protocol.md, "One step".
 #pragma once
 
-#include "core/backoff.hpp"
-#include "core/envelope.hpp"
 #include "core/log.hpp"
 #include "ports/store.hpp"
-#include "ports/transport.hpp"
-#include "runtime/outbound.hpp"
-#include "runtime/registry.hpp"
+#include "runtime/memory_source.hpp"
+#include "runtime/policy.hpp"
+#include "runtime/step_consequences.hpp"
+#include "runtime/task.hpp"
 
+#include <chrono>
 #include <map>
 #include <optional>
 #include <random>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace skald::runtime {
+
+struct run_options
+{
+    bool takes_turn{};  // waits for the transactions of other processes that take turns, and they for it
+    std::chrono::milliseconds lock_wait{25};  // of several deliveries together, for a lock that somebody has
+};
+
+/// What became of deliveries that were run together: all are settled for good, to be acked; or none is, and `why` says
+/// what broke and `then` what to do.
+struct run_result
+{
+    struct setback
+    {
+        failure why{};
+        reaction then{};
+        std::string error;
+    };
+
+    std::optional<setback> not_settled;
+    std::chrono::steady_clock::duration ran{};  // the steps' own code
+
+    bool settled() const { return !not_settled; }
+};
 
 /// Threads: one executor for each lane.
 class executor
 {
 public:
-    executor(std::string service, registry const& steps, ports::store& store, outbound& out, core::logger& log,
-             std::mt19937_64 random);
+    executor(std::string service, ports::store& store, memory_source& out, core::logger& log, std::mt19937_64 random);
 
-    /// On return the delivery is settled for good: ack it. Throws ports::fault where the database could not
-    /// settle it: do not ack, call again.
-    void settle(ports::delivery const& d);
+    /// One task of any kind; or several of one step, in one direction, none of them to be alone; or several reports of
+    /// one kind. Never throws what the database or a step does.
+    run_result run(std::span<task> tasks, run_options const& how = {});
 
-    /// The same for many at once, in as few transactions as that takes. True: that delivery is settled; the others are
-    /// to be settled each alone. Throws as settle() does, and then none is known to be.
-    std::vector<bool> settle_batch(std::span<ports::delivery const> deliveries);
+    /// Keeps a delivery that can't be settled at all, with the reason. Throws ports::fault.
+    void park(task const& t, std::string_view reason, std::string const& why);
 
-    /// Keeps a delivery that can't be settled at all, with why. Throws as settle() does.
-    void park(ports::delivery const& d, std::string_view reason, std::string const& why);
+    /// Limits of steps that have changed, for operators to see. Never throws: it is no part of any promise.
+    void note_contention(std::vector<ports::contention> changed) noexcept;
 
 private:
-    struct step_delivery;
-    struct next_try;
-    struct batch;
+    struct attempt;
 
-    /// One of a batch to which its step said no, and why.
-    struct member_no
+    /// A transaction that did not commit, and whose doing that was, where it is known.
+    struct broken_off
     {
-        step_delivery const* work;
-        std::string reason;
+        failure why{};
+        std::string error;
+        std::optional<std::size_t> member;
+        std::optional<ending> how{};  // the member's
     };
 
-    /// What a transaction was committed with, and the messages of it that leave from memory.
-    struct leaving
-    {
-        outbound::departure departure;
-        ports::changes committed;
-    };
+    static ending end_of(broken_off&& met);
+    run_result run_steps(std::span<task> tasks, run_options const& how);
+    std::optional<broken_off> try_once(attempt& a);
+    std::vector<ports::claim_answer> claim(attempt& a);
+    std::optional<broken_off> run_members(attempt& a, std::span<ports::claim_answer const> claimed);
+    std::optional<broken_off> run_together(attempt& a, std::vector<std::size_t> const& members);
+    std::optional<broken_off> run_member(attempt& a, std::size_t member, int number);
+    ending run_step(task& t, int number);
+    std::optional<broken_off> take_back(attempt& a, std::size_t member, ending how);
+    void roll_back();
+    bool was_ended_by_step();
+    void commit_steps(attempt& a, std::span<ports::claim_answer const> claimed);
+    void tell(task const& t, happened const& what);
 
-    // The happy way: executor.cpp.
-    void read_and_settle(ports::delivery const& d);
-    step_delivery delivery_of(ports::delivery const& d, core::envelope e) const;
-    std::optional<step_delivery> read_step(ports::delivery const& d) const;
-    std::string not_hosted(step_delivery const& work) const;
-    void settle_step(step_delivery& work, std::optional<std::chrono::milliseconds> wait);
-    void run(step_delivery const& work, ports::claim_answer const& claimed);
-    void finish(step_delivery const& work, ports::claim_answer const& claimed, step_context const& ctx,
-                std::string data);
-    void add_transition(ports::changes& changes, step_delivery const& work, ports::claim_answer const& claimed,
-                        core::event what, std::string const& why, std::string body);
-    void commit(ports::changes& changes);
-    void hand_over();
+    run_result run_others(std::span<task> tasks);
+    void take_in(std::span<task> reports);
+    void take_command(task const& t);
+    void commit_and_dispatch(ports::changes& changes);
 
-    // The others: executor_failures.cpp.
-    bool roll_back(step_delivery const& work);
-    void fail_or_throw(step_delivery const& work, ports::fault const& met);
-    void decide(step_delivery const& work, core::event what, std::string const& why);
-    void write_no(step_delivery const& work, ports::claim_answer const& claimed, core::event what,
-                  std::string const& why);
-    void tell_no(step_delivery const& work, core::event what, std::string const& why);
-    void fail(step_delivery const& work, std::string const& why);
-    void exhaust(step_delivery const& work, ports::claim_answer const& claimed, std::string const& why);
-    void snooze(step_delivery const& work, std::chrono::milliseconds wait);
-    void try_again(step_delivery const& work, next_try const& next);
-    void set_step_deadline(step_delivery const& work, core::envelope& again) const;
-    void come_back_later(step_delivery const& work, std::chrono::milliseconds wait);
-    void give_up(step_delivery const& work, std::string_view reason, std::string const& why);
-    void write_parked(step_delivery const& work, ports::claim_answer const& claimed, std::string_view reason,
-                      std::string const& why);
-    ports::parked_delivery to_park(step_delivery const& work, std::string_view reason, std::string const& why) const;
-    bool claim_again(step_delivery const& work, ports::claim_answer& claimed);
-    bool claim_to_try_again(step_delivery const& work, ports::claim_answer& claimed);
-
-    // What is no step's: executor_notes.cpp.
-    void note(ports::delivery const& d, std::vector<std::string> ports::changes::*told);
-    std::optional<std::string> read_progress(ports::delivery const& d) const;
-    void take_order(ports::delivery const& d);
-
-    // Many at once: executor_batch.cpp.
-    void settle_together(batch& all, std::vector<bool>& settled);
-    std::vector<std::size_t> try_together(batch& now);
-    bool is_settled_together(step_delivery const& work, ports::claim_answer const& claimed,
-                             std::vector<step_delivery const*>& to_run);
-    std::vector<member_no> run_together(std::vector<step_delivery const*> const& to_run, ports::changes& changes);
-    void run_in_batch(std::span<step_delivery const* const> works, ports::changes& changes,
-                      std::vector<member_no>& rejected);
-    void settle_in_turn(batch& all, std::vector<bool>& settled);
-    bool try_in_turn(step_delivery& work);
-    void abandon_batch() noexcept;
-    bool often_spoils(registered_step const& step) const;
-    void learn(registered_step const& step, bool spoils);
+    bool often_fails(registered_step const& step) const;
+    void learn(registered_step const& step, bool fails);
 
     std::string service_;
-    registry const& steps_;
     ports::store& store_;
-    outbound& out_;
+    memory_source& out_;
     core::logger& log_;
     std::mt19937_64 random_;
-    int rolled_back_in_a_row_{};
-    std::vector<leaving> leaving_;                     // until hand_over()
-    std::map<registered_step const*, double> spoils_;  // the share of deliveries that did not end well, lately
+    std::map<registered_step const*, double> failure_rate_;  // the share of deliveries that did not end well, lately
 };
 
 }  // namespace skald::runtime

@@ -19,13 +19,13 @@ registered_step const* registry::find(std::string_view definition, std::string_v
     return it == steps_.end() ? nullptr : &it->second;
 }
 
-step_lanes::limits registry::lane_limits() const
+step_bounds registry::bounds_of(std::string_view step) const
 {
-    step_lanes::limits least;
+    step_bounds least;
     for (auto const& [name, hosted] : steps_) {
-        if (hosted.lanes_max == 0) continue;
-        auto const [at, is_first] = least.emplace(name.second, hosted.lanes_max);
-        if (!is_first) at->second = std::min(at->second, hosted.lanes_max);
+        if (name.second != step) continue;
+        if (hosted.lanes_max > 0) least.lanes = std::min(least.lanes, hosted.lanes_max);
+        least.batch = std::min(least.batch, hosted.batch_max);
     }
     return least;
 }

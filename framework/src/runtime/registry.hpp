@@ -1,12 +1,12 @@
 // The steps that a worker hosts. Built in main, read-only from then on.
 #pragma once
 
-#include "runtime/step_lanes.hpp"
-
+#include <skald/batch.hpp>
 #include <skald/definition.hpp>
 #include <skald/detail/hosted_step.hpp>
 #include <skald/retry.hpp>
 
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -24,6 +24,14 @@ struct registered_step
     std::size_t batch_max{64};  // deliveries of it in one transaction
     std::size_t lanes_max{};    // that run it at a time; 0: all
     std::size_t prefetch{};     // room for its deliveries, beside the worker's own
+    serial_key serial_by{};     // equal values do not run at the same time
+};
+
+/// What a step's limit can't grow beyond.
+struct step_bounds
+{
+    std::size_t lanes{std::numeric_limits<std::size_t>::max()};
+    std::size_t batch{std::numeric_limits<std::size_t>::max()};
 };
 
 class registry
@@ -36,8 +44,8 @@ public:
 
     bool empty() const { return steps_.empty(); }
 
-    /// Of steps that have one. A name that several definitions have is one step here, with the least of their limits.
-    step_lanes::limits lane_limits() const;
+    /// A name that several definitions have is one step here, with the least of their bounds.
+    step_bounds bounds_of(std::string_view step) const;
 
     /// What its steps ask for, together. A broker hands out a service's deliveries as they come and knows no steps.
     std::size_t prefetch() const;

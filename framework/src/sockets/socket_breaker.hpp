@@ -6,11 +6,7 @@
 // own, which can't be reused meanwhile.
 #pragma once
 
-#include <chrono>
-#include <condition_variable>
 #include <mutex>
-#include <optional>
-#include <thread>
 
 namespace skald::sockets {
 
@@ -39,51 +35,6 @@ private:
     std::mutex mutex_;
     int duplicate_{-1};
     bool for_good_{};
-};
-
-/// Breaks a socket when a deadline passes before the work under it is done.
-/// Threads: watch() and done() by one thread; the breaker's socket may be in use by that thread.
-/// Cheap enough for every query: its thread sleeps to the deadline it knew last and looks again there, so that work
-/// which is done in time wakes it up no more than once for each such wait.
-class watchdog
-{
-public:
-    using clock = std::chrono::steady_clock;
-
-    explicit watchdog(socket_breaker& breaker);
-    ~watchdog();
-    watchdog(watchdog const&) = delete;
-    watchdog& operator=(watchdog const&) = delete;
-
-    void watch(clock::time_point deadline);
-
-    /// Returns whether the socket was left alone.
-    bool done();
-
-private:
-    void run();
-
-    socket_breaker& breaker_;
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    std::optional<clock::time_point> deadline_;
-    clock::time_point looks_at_{clock::time_point::max()};  // when the thread wakes up by itself
-    bool bit_{};
-    bool ending_{};
-    std::thread thread_;  // last: it uses the rest
-};
-
-/// Watches for as long as it lives.
-class watched
-{
-public:
-    watched(watchdog& dog, watchdog::clock::time_point deadline) : dog_{dog} { dog_.watch(deadline); }
-    ~watched() { dog_.done(); }
-    watched(watched const&) = delete;
-    watched& operator=(watched const&) = delete;
-
-private:
-    watchdog& dog_;
 };
 
 }  // namespace skald::sockets

@@ -71,7 +71,7 @@ inner::service_database& harness::implementation::database(std::string const& se
 }
 
 harness& harness::add(std::string_view definition, int version, std::span<planned_step const> plan,
-                      std::string_view step, retry policy, batching together,
+                      std::string_view step, retry policy, batching const& together,
                       std::unique_ptr<detail::hosted_step> hosted)
 {
     auto const it = std::ranges::find(plan, step, &planned_step::name);

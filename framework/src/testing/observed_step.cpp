@@ -34,6 +34,7 @@ public:
     }
 
     std::string data() const override { return run_->data(); }
+    void const* object() const override { return run_->object(); }
 
 private:
     void before(std::string const& name, step_context& ctx)

@@ -68,13 +68,14 @@ void site::start(memory::memory_transport& transport)
     deliveries_.reset();
     publisher_ = std::make_unique<watched_publisher>(transport, stage_);
     deliveries_ = transport.subscribe(name_, take_max);
-    out_ = std::make_unique<runtime::outbound>();
+    out_ = std::make_unique<runtime::memory_source>();
     stop_ = std::make_unique<runtime::stop_flag>();
-    executor_ = std::make_unique<runtime::executor>(name_, steps_, *store_, *out_, log_, std::mt19937_64{1});
-    runtime::relay_options options;
+    executor_ = std::make_unique<runtime::executor>(name_, *store_, *out_, log_, std::mt19937_64{1});
+    table_ =
+        std::make_unique<runtime::table_source>(200ms, std::vector<std::reference_wrapper<ports::outbox>>{*outbox_});
+    runtime::publish_options options;
     options.batch_max = 1;
-    relay_ = std::make_unique<runtime::relay>(options, std::vector<std::reference_wrapper<ports::outbox>>{*outbox_},
-                                              *publisher_, *out_, *stop_, log_, std::mt19937_64{1});
+    relay_ = std::make_unique<runtime::publish_loop>(options, *table_, *publisher_, *stop_, log_, std::mt19937_64{1});
     stirred_ = true;
 }
 
@@ -89,24 +90,21 @@ void site::die(memory::memory_transport& transport)
 bool site::relay()
 {
     if (!std::exchange(stirred_, false)) return false;
-    return relay_->move_due() > 0;
+    return relay_->drain() > 0;
 }
 
 void site::settle(ports::delivery const& d)
 {
     auto const name = naming_(d.message);
-    for (int tries = 1;; ++tries) {
-        try {
-            stage_.enter(name);
-            rules_.pending.clear();
-            executor_->settle(d);
-            break;
-        }
-        catch (ports::fault const& met) {
-            if (tries == tries_max)
-                throw std::runtime_error{"the delivery " + name + " could not be settled in " +
-                                         std::to_string(tries_max) + " tries: " + met.what()};
-        }
+    auto one = runtime::route(d, name_, steps_);
+    for (;;) {
+        stage_.enter(name);
+        rules_.pending.clear();
+        auto const result = executor_->run({&one, 1});
+        if (result.settled()) break;
+        if (++one.tries == tries_max)
+            throw std::runtime_error{"the delivery " + name + " could not be settled in " + std::to_string(tries_max) +
+                                     " tries: " + result.not_settled->error};
     }
     deliveries_->ack(d.tag);
 }
@@ -118,7 +116,10 @@ void site::settle_apart(ports::delivery const& d)
         options.lock_timeout = 10ms;  // what is held is held on this very thread
         apart_ = std::make_unique<postgres::postgres_store>(options);
     }
-    runtime::executor{name_, steps_, *apart_, *out_, log_, std::mt19937_64{2}}.settle(d);
+    auto one = runtime::route(d, name_, steps_);
+    auto const result = runtime::executor{name_, *apart_, *out_, log_, std::mt19937_64{2}}.run({&one, 1});
+    if (!result.settled())
+        throw std::runtime_error{"a copy on another connection could not be settled: " + result.not_settled->error};
     stir();
 }
 

@@ -4,10 +4,11 @@
 #include "core/log.hpp"
 #include "memory/memory_transport.hpp"
 #include "runtime/executor.hpp"
-#include "runtime/outbound.hpp"
+#include "runtime/memory_source.hpp"
+#include "runtime/publish_loop.hpp"
 #include "runtime/registry.hpp"
-#include "runtime/relay.hpp"
 #include "runtime/stop_flag.hpp"
+#include "runtime/table_source.hpp"
 #include "testing/observed_step.hpp"
 #include "testing/service_database.hpp"
 #include "testing/stage.hpp"
@@ -107,10 +108,11 @@ private:
     std::unique_ptr<postgres::postgres_store> apart_;
     std::unique_ptr<watched_publisher> publisher_;
     std::unique_ptr<ports::subscription> deliveries_;
-    std::unique_ptr<runtime::outbound> out_;
+    std::unique_ptr<runtime::memory_source> out_;
     std::unique_ptr<runtime::stop_flag> stop_;
     std::unique_ptr<runtime::executor> executor_;
-    std::unique_ptr<runtime::relay> relay_;
+    std::unique_ptr<runtime::table_source> table_;
+    std::unique_ptr<runtime::publish_loop> relay_;
     bool stirred_{};
 };
 

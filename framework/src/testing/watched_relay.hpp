@@ -27,16 +27,11 @@ public:
         return rows;
     }
 
-    void settle_all() override
+    void settle(std::vector<std::int64_t> const& confirmed, std::vector<deferral> const& deferred) override
     {
-        stage_.reach(crash_point::before_delete);
-        inner_.settle_all();
-        stage_.reach(crash_point::after_delete);
-    }
-
-    void settle(std::vector<std::int64_t> const& confirmed, std::vector<put_off> const& failed) override
-    {
-        inner_.settle(confirmed, failed);
+        if (!confirmed.empty()) stage_.reach(crash_point::before_delete);
+        inner_.settle(confirmed, deferred);
+        if (!confirmed.empty()) stage_.reach(crash_point::after_delete);
     }
 
     void release() noexcept override { inner_.release(); }

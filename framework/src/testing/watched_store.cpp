@@ -24,11 +24,11 @@ void watched_store::die()
 }
 
 std::vector<ports::claim_answer> watched_store::begin(std::span<ports::claim_item const> items,
-                                                      std::optional<std::chrono::milliseconds> wait)
+                                                      ports::claim_options const& how)
 {
     stage_.reach(crash_point::before_claim);
     in_transaction_ = true;
-    auto answers = inner_->begin(items, wait);
+    auto answers = inner_->begin(items, how);
     if (std::ranges::any_of(answers, &ports::claim_answer::held)) {
         stage_.reach(crash_point::after_claim);
         stage_.claimed();

@@ -18,13 +18,11 @@ public:
 
     void connect() override { inner_->connect(); }
     std::vector<ports::claim_answer> begin(std::span<ports::claim_item const> items,
-                                           std::optional<std::chrono::milliseconds> wait) override;
+                                           ports::claim_options const& how) override;
     ports::request_claim begin_request(ports::claim_item const& item,
                                        std::optional<std::chrono::milliseconds> wait) override;
-    void begin_batch() override { inner_->begin_batch(); }
-    bool batch_is_open() const noexcept override { return inner_->batch_is_open(); }
-    void commit_batch() override { inner_->commit_batch(); }
-    void rollback_batch() noexcept override { inner_->rollback_batch(); }
+    void savepoint() override { inner_->savepoint(); }
+    void undo_to_savepoint() override { inner_->undo_to_savepoint(); }
     detail::unit_of_work& unit() override { return inner_->unit(); }
     core::instant claimed_at() const override { return inner_->claimed_at(); }
     std::vector<std::int64_t> new_rows(std::size_t count) override { return inner_->new_rows(count); }

@@ -2,11 +2,9 @@
 
 #include "admin/housekeeper.hpp"
 #include "core/backoff.hpp"
-#include "postgres/postgres_outbox.hpp"
 #include "postgres/postgres_store.hpp"
 #include "runtime/lane.hpp"
-#include "runtime/relay.hpp"
-#include "runtime/sender.hpp"
+#include "runtime/publish_loop.hpp"
 
 #include <skald/errors.hpp>
 
@@ -33,8 +31,10 @@ rabbitmq::options broker_of(config const& settings)
 }  // namespace
 
 process::process(config const& settings, runtime::registry const& steps, runtime::stop_flag& stop, core::logger& log)
-    : settings_{settings}, steps_{steps}, limits_{steps.lane_limits()}, stop_{stop}, log_{log},
-      out_{{.head_start = settings.head_start}}, transport_{broker_of(settings), log}
+    : settings_{settings}, steps_{steps}, stop_{stop}, log_{log}, relayed_{database("relay"), mark_},
+      relayed_too_{database("relay"), mark_}, dispatched_{database("dispatch")}, table_{settings.relay_poll,
+                                                                                        {relayed_, relayed_too_}},
+      out_{{.grace_period = settings.head_start}, &dispatched_, &table_}, transport_{broker_of(settings), log}
 {
     // A peer that closes a socket is an error code here, not the end of the process.
     std::signal(SIGPIPE, SIG_IGN);
@@ -43,10 +43,8 @@ process::process(config const& settings, runtime::registry const& steps, runtime
 process::~process()
 {
     stop_.stop();
-    sender_stop_.stop();
-    if (sender_publisher_) sender_publisher_->interrupt();
-    relay_stop_.stop();
-    out_.notify();
+    memory_loop_.end();
+    table_loop_.end();
     if (deliveries_) deliveries_->stop();
 }
 
@@ -92,10 +90,15 @@ void process::start(std::vector<http::entry_route> routes, http::scope_function 
     auto const prefetch = static_cast<std::uint16_t>(
         std::min<std::size_t>(settings_.prefetch + steps_.prefetch(), std::numeric_limits<std::uint16_t>::max()));
     deliveries_ = transport_.subscribe(settings_.service, prefetch);
+    work_ = std::make_unique<runtime::dispatcher>(
+        runtime::dispatcher_options{.lanes = settings_.lanes, .batch_max = settings_.batch_max}, settings_.service,
+        steps_, *deliveries_, log_, std::mt19937_64{seed_()});
     if (!settings_.http_listen.empty())
         web_ = std::make_unique<web>(settings_, database("http"), std::move(routes), std::move(scope_of), *deliveries_,
                                      backlog_, out_, log_);
-    if (settings_.relay) start_relay();
+    // Without a relay of its own nothing is sent from memory either: all is left to the relay elsewhere.
+    if (settings_.relay) start_publishing(table_loop_, {.batch_max = settings_.relay_batch_max});
+    if (settings_.relay && settings_.head_start.count() > 0) start_publishing(memory_loop_, {});
     ++lanes_running_;
     threads_.emplace_back([this] {
         run_housekeeper();
@@ -117,51 +120,26 @@ void process::start(std::vector<http::entry_route> routes, http::scope_function 
 void process::run_lane()
 {
     postgres::postgres_store store{database("lane")};
-    runtime::executor executor{settings_.service, steps_, store, out_, log_, std::mt19937_64{std::random_device{}()}};
-    runtime::lane{std::move(executor),
-                  *deliveries_,
-                  settings_.batch_max,
-                  limits_,
-                  stop_,
-                  log_,
-                  std::mt19937_64{std::random_device{}()}}
-        .run();
+    runtime::executor executor{settings_.service, store, out_, log_, std::mt19937_64{std::random_device{}()}};
+    runtime::lane{std::move(executor), *work_, *deliveries_, stop_, log_}.run();
 }
 
-// Without a relay of its own nobody would delete what was handed over: then all is left to the relay elsewhere.
-void process::start_relay()
+void process::start_publishing(publishing& loop, runtime::publish_options options)
 {
-    publisher_ = transport_.open_publisher();
-    ++relays_running_;
-    threads_.emplace_back([this] {
-        run_relay();
-        --relays_running_;
-    });
-    if (settings_.head_start.count() == 0) return;
-    sender_publisher_ = transport_.open_publisher();
-    ++senders_running_;
-    threads_.emplace_back([this] {
-        run_sender();
-        --senders_running_;
+    loop.publisher = transport_.open_publisher();
+    ++loop.running;
+    threads_.emplace_back([this, &loop, options] {
+        runtime::publish_loop{options,   loop.source, *loop.publisher,
+                              loop.stop, log_,        std::mt19937_64{std::random_device{}()}}
+            .run();
+        --loop.running;
     });
 }
 
-void process::run_sender()
+void process::publishing::end()
 {
-    runtime::sender{{}, out_, *sender_publisher_, sender_stop_, log_}.run();
-}
-
-void process::run_relay()
-{
-    auto const mark = std::make_shared<postgres::low_water>();
-    postgres::postgres_outbox outbox{database("relay"), mark};
-    postgres::postgres_outbox other{database("relay"), mark};  // connects where there is a backlog
-    runtime::relay_options options;
-    options.batch_max = settings_.relay_batch_max;
-    options.poll = settings_.relay_poll;
-    runtime::relay{
-        options, {outbox, other}, *publisher_, out_, relay_stop_, log_, std::mt19937_64{std::random_device{}()}}
-        .run();
+    stop.stop();
+    source.wake();
 }
 
 void process::run_housekeeper()
@@ -190,7 +168,7 @@ bool process::drain(signals const& signals)
     return clean;
 }
 
-// The lanes first, then the sender, then the relay, so that what the lanes committed last is sent and deleted.
+// The lanes first, then memory, then the table, so that what the lanes committed last is sent and deleted.
 bool process::wait_for_threads(signals const& signals, std::chrono::steady_clock::time_point deadline)
 {
     auto const ended = [&](std::atomic<int> const& running) {
@@ -201,12 +179,10 @@ bool process::wait_for_threads(signals const& signals, std::chrono::steady_clock
         return true;
     };
     if (!ended(lanes_running_)) return false;
-    sender_stop_.stop();
-    if (sender_publisher_) sender_publisher_->interrupt();
-    if (!ended(senders_running_)) return false;
-    relay_stop_.stop();
-    out_.notify();
-    return ended(relays_running_);
+    memory_loop_.end();
+    if (!ended(memory_loop_.running)) return false;
+    table_loop_.end();
+    return ended(table_loop_.running);
 }
 
 }  // namespace skald::worker_detail

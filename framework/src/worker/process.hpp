@@ -1,16 +1,20 @@
-// What a worker's process is made of while it runs: the lanes, the relay and the HTTP side, each on its own threads and
-// connections, with nothing shared but the transport's bounded queues.
+// What a worker's process is made of while it runs: the lanes, the publish loops and the HTTP side, each on its own
+// threads and connections, with nothing shared but the transport's bounded queues.
 #pragma once
 
 #include "core/log.hpp"
 #include "ports/transport.hpp"
 #include "postgres/connection.hpp"
 #include "postgres/migrate.hpp"
+#include "postgres/postgres_outbox.hpp"
 #include "rabbitmq/rabbitmq_transport.hpp"
 #include "runtime/backlog.hpp"
-#include "runtime/outbound.hpp"
+#include "runtime/dispatcher.hpp"
+#include "runtime/memory_source.hpp"
+#include "runtime/publish_loop.hpp"
 #include "runtime/registry.hpp"
 #include "runtime/stop_flag.hpp"
+#include "runtime/table_source.hpp"
 #include "worker/signals.hpp"
 #include "worker/web.hpp"
 
@@ -42,34 +46,43 @@ public:
     bool drain(signals const& signals);
 
 private:
+    /// A publish loop's, on a thread and a broker connection of its own.
+    struct publishing
+    {
+        runtime::publish_source& source;
+        std::unique_ptr<ports::publisher> publisher;
+        runtime::stop_flag stop;  // behind the lanes
+        std::atomic<int> running{};
+
+        void end();
+    };
+
     std::string name_of(std::string_view role) const;
     postgres::connection_options database(std::string_view role) const;
     void run_lane();
-    void start_relay();
-    void run_sender();
-    void run_relay();
+    void start_publishing(publishing& loop, runtime::publish_options options);
     void run_housekeeper();
     bool wait_for_threads(signals const& signals, std::chrono::steady_clock::time_point deadline);
 
     config const& settings_;
     runtime::registry const& steps_;
-    runtime::step_lanes limits_;
     runtime::stop_flag& stop_;
     core::logger& log_;
     std::random_device seed_;
     std::shared_ptr<postgres::server_state> server_{std::make_shared<postgres::server_state>()};
     runtime::backlog backlog_;
-    runtime::outbound out_;
+    std::shared_ptr<postgres::low_water> mark_{std::make_shared<postgres::low_water>()};
+    postgres::postgres_outbox relayed_, relayed_too_;  // the second connects where there is a backlog
+    postgres::postgres_outbox dispatched_;
+    runtime::table_source table_;
+    runtime::memory_source out_;
     rabbitmq::rabbitmq_transport transport_;
     std::unique_ptr<ports::subscription> deliveries_;
-    std::unique_ptr<ports::publisher> publisher_;         // the relay's
-    std::unique_ptr<ports::publisher> sender_publisher_;  // so that a backlog is in nobody's way
+    std::unique_ptr<runtime::dispatcher> work_;
+    publishing memory_loop_{out_, {}, {}, {}};
+    publishing table_loop_{table_, {}, {}, {}};
     std::unique_ptr<web> web_;
-    runtime::stop_flag sender_stop_;    // stopped behind the lanes: their final messages should leave
-    runtime::stop_flag relay_stop_;     // stopped last: it deletes what the sender got confirmed
     std::atomic<int> lanes_running_{};  // and the housekeeper, which stops with them
-    std::atomic<int> senders_running_{};
-    std::atomic<int> relays_running_{};
     std::vector<std::jthread> threads_;
 };
 

@@ -5,7 +5,7 @@
 #include "core/log.hpp"
 #include "http/handler.hpp"
 #include "postgres/postgres_store.hpp"
-#include "runtime/outbound.hpp"
+#include "runtime/memory_source.hpp"
 
 namespace skald::worker_detail {
 
@@ -13,7 +13,7 @@ namespace skald::worker_detail {
 class saga_resource
 {
 public:
-    saga_resource(postgres::postgres_store& store, runtime::outbound& out, core::logger& log)
+    saga_resource(postgres::postgres_store& store, runtime::memory_source& out, core::logger& log)
         : store_{store}, out_{out}, log_{log}
     {}
 
@@ -28,7 +28,7 @@ private:
     http::response database_away(char const* event, std::exception const& error);
 
     postgres::postgres_store& store_;
-    runtime::outbound& out_;
+    runtime::memory_source& out_;
     core::logger& log_;
 };
 

@@ -52,7 +52,7 @@ http::server_options server_options_of(config const& settings)
 struct web::lane
 {
     lane(config const& settings, postgres::connection_options const& database, http::known_requests& known,
-         runtime::backlog const& backlog, runtime::outbound& out, core::logger& log)
+         runtime::backlog const& backlog, runtime::memory_source& out, core::logger& log)
         : store{database}, entry{settings.service, store, known, backlog, out, log}, sagas{store, out, log}
     {}
 
@@ -71,7 +71,7 @@ own_routes::own_routes(http::router& router)
 
 web::web(config const& settings, postgres::connection_options const& database, std::vector<http::entry_route> routes,
          http::scope_function scope_of, ports::subscription const& deliveries, runtime::backlog const& backlog,
-         runtime::outbound& out, core::logger& log)
+         runtime::memory_source& out, core::logger& log)
     : routes_{std::move(routes)}, scope_of_{std::move(scope_of)}, deliveries_{deliveries},
       known_{.answered = http::kept_answers{{settings.http.kept_bytes_max, settings.http.kept_time}}},
       server_{server_options_of(settings), [this](http::request& r, std::size_t number) { return answer(r, number); },

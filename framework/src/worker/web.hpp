@@ -9,7 +9,7 @@
 #include "ports/transport.hpp"
 #include "postgres/postgres_store.hpp"
 #include "runtime/backlog.hpp"
-#include "runtime/outbound.hpp"
+#include "runtime/memory_source.hpp"
 
 #include <skald/config.hpp>
 #include <skald/http_handler.hpp>
@@ -43,7 +43,7 @@ public:
     /// of TLS that can't be used.
     web(config const& settings, postgres::connection_options const& database, std::vector<http::entry_route> routes,
         http::scope_function scope_of, ports::subscription const& deliveries, runtime::backlog const& backlog,
-        runtime::outbound& out, core::logger& log);
+        runtime::memory_source& out, core::logger& log);
     ~web();
 
     void start();

@@ -7,7 +7,6 @@
 #include "rabbitmq/rabbitmq_transport.hpp"
 #include "runtime/lane.hpp"
 #include "runtime/registry.hpp"
-#include "runtime/relay.hpp"
 #include "worker/process.hpp"
 #include "worker/settings.hpp"
 #include "worker/signals.hpp"
@@ -46,7 +45,7 @@ worker::worker(config settings)
 worker::~worker() = default;
 
 worker& worker::add(std::string_view definition, int version, std::span<planned_step const> plan, std::string_view step,
-                    retry policy, batching together, std::unique_ptr<detail::hosted_step> hosted)
+                    retry policy, batching const& together, std::unique_ptr<detail::hosted_step> hosted)
 {
     auto const it = std::ranges::find(plan, step, &planned_step::name);
     if (it == plan.end())
@@ -68,9 +67,9 @@ worker& worker::add(std::string_view definition, int version, std::span<planned_
                                   "transaction of its own"};
     if (together.prefetch > 10'000)
         throw configuration_error{"step " + std::string{step} + ": batching{.prefetch} is at most 10000 deliveries"};
-    implementation_->steps.add(
-        definition, step,
-        {std::move(hosted), policy, it->kind, version, together.max, together.lanes, together.prefetch});
+    implementation_->steps.add(definition, step,
+                               {std::move(hosted), policy, it->kind, version, together.max, together.lanes,
+                                together.prefetch, together.serial_by});
     return *this;
 }
 

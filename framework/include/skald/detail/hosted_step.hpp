@@ -25,6 +25,8 @@ public:
     virtual outcome execute(step_context& ctx) = 0;
     virtual void compensate(step_context& ctx) = 0;
     virtual std::string data() const = 0;
+    /// The object itself, of the type that the step was hosted with.
+    virtual void const* object() const = 0;
 };
 
 /// One delivery of a batch, for a step that does all of them at once.
@@ -61,8 +63,9 @@ public:
     }
 
     std::string data() const override { return write_data(data_); }
+    void const* object() const override { return &data_; }
 
-    Data& object() { return data_; }
+    Data& typed() { return data_; }
 
 private:
     // Through the base, so that a step may keep its overrides private.
@@ -97,7 +100,7 @@ public:
         if constexpr (std::derived_from<Step, batch_step<Data>>) {
             std::vector<batch_member<Data>> members;
             for (auto const& one : all)
-                members.push_back({one.ctx, static_cast<typed_run<Data, Step>&>(one.run).object(), one.no});
+                members.push_back({one.ctx, static_cast<typed_run<Data, Step>&>(one.run).typed(), one.no});
             batch<Data> together{std::move(members)};
             auto const ended = static_cast<batch_step<Data> const&>(step_).execute_batch(together);
             if constexpr (std::derived_from<Step, retriable_step<Data>>)

@@ -48,7 +48,7 @@ public:
     /// As worker::host(), for the service that the definition names.
     template <class Data, step_kind... Kinds, std::derived_from<compensatable_step<Data>> Step>
     harness& host(definition<Data, Kinds...> const& saga, compensatable<Data> const& step, Step object,
-                  retry policy = {}, batching together = {})
+                  retry policy = {}, batching const& together = {})
     {
         return add<Data>(saga, step.name, std::move(object), policy, together);
     }
@@ -56,7 +56,7 @@ public:
     /// The same for a pivot.
     template <class Data, step_kind... Kinds, std::derived_from<pivot_step<Data>> Step>
     harness& host(definition<Data, Kinds...> const& saga, pivot<Data> const& step, Step object, retry policy = {},
-                  batching together = {})
+                  batching const& together = {})
     {
         return add<Data>(saga, step.name, std::move(object), policy, together);
     }
@@ -64,7 +64,7 @@ public:
     /// The same for a retriable step.
     template <class Data, step_kind... Kinds, std::derived_from<retriable_step<Data>> Step>
     harness& host(definition<Data, Kinds...> const& saga, retriable<Data> const& step, Step object, retry policy = {},
-                  batching together = {})
+                  batching const& together = {})
     {
         return add<Data>(saga, step.name, std::move(object), policy, together);
     }
@@ -192,14 +192,14 @@ private:
 
     template <class Data, step_kind... Kinds, class Step>
     harness& add(definition<Data, Kinds...> const& saga, std::string_view name, Step object, retry policy,
-                 batching together)
+                 batching const& together)
     {
         return add(saga.name, saga.version, saga.steps, name, policy, together,
                    std::make_unique<detail::typed_step<Data, Step>>(std::move(object)));
     }
 
     harness& add(std::string_view definition, int version, std::span<planned_step const> plan, std::string_view step,
-                 retry policy, batching together, std::unique_ptr<detail::hosted_step> hosted);
+                 retry policy, batching const& together, std::unique_ptr<detail::hosted_step> hosted);
     std::string start(scenario const& what, start_options const& options);
     proof prove(scenario const& what, proof_options const& options);
 

@@ -1,15 +1,16 @@
-// A relay between an outbox and a publisher that do as the test says.
+// A publish loop between an outbox and a publisher that do as the test says.
 #pragma once
 
 #include "memory/memory_transport.hpp"
-#include "runtime/outbound.hpp"
-#include "runtime/relay.hpp"
+#include "runtime/publish_loop.hpp"
+#include "runtime/table_source.hpp"
 #include "support/event_log.hpp"
 
 #include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -38,15 +39,23 @@ inline std::int64_t number_of(std::string const& id)
 class table final : public ports::outbox
 {
 public:
-    std::map<std::int64_t, row> rows;
-    std::vector<put_off> put_offs;
+    table() = default;
+
+    /// Another connection to the same table: what one has taken the other passes over.
+    explicit table(table& same) : rows{same.rows}, other_{&same} { same.other_ = this; }
+
+private:
+    std::map<std::int64_t, row> own_rows_;
+
+public:
+    std::map<std::int64_t, row>& rows{own_rows_};
+    std::vector<deferral> deferred;
     int takes{};
     int releases{};
     bool in_transaction{};
     std::function<void()> on_take = [] {};
     std::function<void()> on_settle = [] {};
     bool is_due{true};
-    table* others{};  // another connection to the same table: what that has taken is passed over
 
     void add(std::int64_t id, int attempts = 0, std::string destination = "payments")
     {
@@ -68,7 +77,7 @@ public:
         std::vector<row> due;
         for (auto const& [id, waiting] : rows) {
             if (!is_due || due.size() == max) break;
-            if (others != nullptr && std::ranges::count(others->taken_, id) > 0) continue;
+            if (other_ != nullptr && std::ranges::count(other_->taken_, id) > 0) continue;
             due.push_back(waiting);
             taken_.push_back(id);
         }
@@ -76,18 +85,14 @@ public:
         return due;
     }
 
-    void settle_all() override
+    void settle(std::vector<std::int64_t> const& confirmed, std::vector<deferral> const& failed) override
     {
-        for (auto const id : std::exchange(taken_, {})) rows.erase(id);
-        in_transaction = false;
-    }
-
-    void settle(std::vector<std::int64_t> const& confirmed, std::vector<put_off> const& failed) override
-    {
-        release();
-        for (auto const id : confirmed) rows.erase(id);
-        put_offs.insert(put_offs.end(), failed.begin(), failed.end());
         on_settle();
+        if (confirmed.size() < taken_.size()) release();
+        taken_.clear();
+        in_transaction = false;
+        for (auto const id : confirmed) rows.erase(id);
+        deferred.insert(deferred.end(), failed.begin(), failed.end());
     }
 
     void release() noexcept override
@@ -99,6 +104,7 @@ public:
 
 private:
     std::vector<std::int64_t> taken_;
+    table* other_{};
 };
 
 /// Says of each message what the test wants; `confirmed` where it says nothing.
@@ -149,18 +155,26 @@ public:
     int interrupted{};
 };
 
-/// A relay with everything around it.
+/// The loop of a table with everything around it.
 struct bench
 {
-    runtime::relay_options options{.batch_max = 10, .poll = 1ms, .put_off = {1'000ms, 3'600'000ms}};
+    runtime::publish_options options{.batch_max = 10, .defer = {1'000ms, 3'600'000ms}, .pause = {0ms, 0ms}};
+    std::chrono::milliseconds poll{1};
     table outbox;
+    table* other{};  // another connection
     scripted_publisher publisher;
-    runtime::outbound out;
+    std::optional<runtime::table_source> source;
     runtime::stop_flag stop;
     event_log log;
 
-    runtime::relay relay(ports::publisher& to) { return {options, {outbox}, to, out, stop, log, std::mt19937_64{11}}; }
-    runtime::relay relay() { return relay(publisher); }
+    runtime::publish_loop relay(ports::publisher& to)
+    {
+        std::vector<std::reference_wrapper<ports::outbox>> outboxes{outbox};
+        if (other != nullptr) outboxes.emplace_back(*other);
+        source.emplace(poll, std::move(outboxes));
+        return {options, *source, to, stop, log, std::mt19937_64{11}};
+    }
+    runtime::publish_loop relay() { return relay(publisher); }
 
     /// Runs until it has looked `times` times at its publisher, and the once more that every relay does at its end.
     void run(int times)

@@ -1,5 +1,5 @@
-// The relay from batch to batch: when it looks, when it waits, and what it tells.
-#include "unit/relay_bench.hpp"
+// The publish loop from turn to turn: when it looks, when it waits, and what it tells.
+#include "unit/publish_bench.hpp"
 
 #include <doctest/doctest.h>
 
@@ -45,11 +45,11 @@ TEST_CASE("a full batch is followed by the next one at once, until the outbox is
 {
     bench b;
     b.options.batch_max = 2;
-    b.options.poll = 1h;  // to wait once would be to wait for ever
+    b.poll = 1h;  // to wait once would be to wait for ever
     for (int id = 1; id <= 5; ++id) b.outbox.add(id);
     b.outbox.on_take = [&] {
         if (b.outbox.takes == 3) b.stop.stop();
-        if (b.outbox.takes == 3) b.out.notify();
+        if (b.outbox.takes == 3) b.source->wake();
     };
     b.relay().run();
     CHECK(b.outbox.rows.empty());
@@ -68,12 +68,12 @@ TEST_CASE("what was committed before the relay was stopped still leaves")
 TEST_CASE("a wake-up ends the wait for the next look")
 {
     bench b;
-    b.options.poll = 1h;
+    b.poll = 1h;
     b.outbox.on_take = [&] {
-        if (b.outbox.takes == 1) b.out.notify();  // before the wait begins: it must not be lost
+        if (b.outbox.takes == 1) b.source->wake();  // before the wait begins: it must not be lost
         if (b.outbox.takes == 2) {
             b.stop.stop();
-            b.out.notify();
+            b.source->wake();
         }
     };
     b.relay().run();
@@ -91,5 +91,3 @@ TEST_CASE("an outbox that throws is tried again")
     CHECK(b.outbox.rows.empty());
     CHECK(b.log.count("relay.waiting") == 1);
 }
-
-// Taking deletes, within a transaction: were it left open, the next batch's commit would make the rows go unsent.

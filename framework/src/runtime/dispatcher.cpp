@@ -1,0 +1,267 @@
+#include "runtime/dispatcher.hpp"
+
+#include "core/assert.hpp"
+
+#include <skald/errors.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace skald::runtime {
+namespace {
+
+using namespace std::chrono_literals;
+
+// So many at a time are read in, so that the first of them need not wait for the last to be parsed.
+constexpr std::size_t read_max = 64;
+
+// Of several that were in each other's way none waits; one alone is better off a moment later.
+constexpr core::backoff contended_wait{5ms, 250ms};
+constexpr core::backoff other_wait{20ms, 5s};
+
+constexpr auto tell_every = 5s;
+constexpr std::string_view still_fighting{"another transaction was in the way, and the limit is at its least"};
+
+// The value by which the step wants to run in series. Data that can't be read has none: the run finds that out.
+void read_serial(task& t)
+try {
+    auto const& hosted = *t.step()->hosted;
+    if (!hosted.serial_by) return;
+    t.read = hosted.step->read(t.delivery.message.body);
+    t.serial = '=' + hosted.serial_by.value_of(t.read->object());
+}
+catch (data_error const&) {
+}
+
+}  // namespace
+
+dispatcher::dispatcher(dispatcher_options options, std::string service, registry const& steps,
+                       ports::subscription& deliveries, core::logger& log, std::mt19937_64 random)
+    : options_{options}, service_{std::move(service)}, steps_{steps}, deliveries_{deliveries}, log_{log}, random_{
+                                                                                                              random}
+{
+    SKALD_ASSERT(options_.lanes > 0 && options_.batch_max > 0);
+}
+
+dispatcher::group dispatcher::take(std::chrono::milliseconds wait)
+{
+    auto const until = clock::now() + wait;
+    std::unique_lock lock{mutex_};
+    for (;;) {
+        auto const now = clock::now();
+        put_back_due(now);
+        if (!is_reading_) {
+            lock.unlock();
+            auto arrived = read(deliveries_.take(read_max, 0ms));
+            lock.lock();
+            sort(std::move(arrived));
+        }
+        if (auto found = pick(); !found.tasks.empty()) {
+            if (next_queue() != nullptr || !is_reading_) changed_.notify_one();
+            return found;
+        }
+        if (now >= until) return {};
+        auto const longest = until_next(std::chrono::ceil<std::chrono::milliseconds>(until - now));
+        if (is_reading_) {
+            changed_.wait_for(lock, longest);
+            if (clock::now() >= until) return {};
+            continue;
+        }
+        is_reading_ = true;
+        lock.unlock();
+        auto arrived = read(deliveries_.take(read_max, longest));
+        bool const is_idle = arrived.empty();
+        lock.lock();
+        is_reading_ = false;
+        sort(std::move(arrived));
+        // Nothing, before the time was over: there will be nothing more, or a task of `later_` is due.
+        if (is_idle && next_queue() == nullptr && later_.empty()) {
+            changed_.notify_all();
+            return {};
+        }
+    }
+}
+
+std::vector<task> dispatcher::read(std::vector<ports::delivery>&& arrived) const
+{
+    std::vector<task> tasks;
+    tasks.reserve(arrived.size());
+    for (auto& one : arrived) {
+        auto& t = tasks.emplace_back(route(std::move(one), service_, steps_));
+        if (auto const* const m = t.step(); m != nullptr && !t.refused) read_serial(t);
+    }
+    return tasks;
+}
+
+void dispatcher::sort(std::vector<task>&& arrived)
+{
+    for (auto& one : arrived) {
+        if (one.delivery.tag.generation > generation_) drop_stale(one.delivery.tag.generation);
+        one.number = ++arrived_;
+        put(std::move(one), false);
+    }
+}
+
+// What came on a connection that is gone can't be acked, and comes again on the new one.
+void dispatcher::drop_stale(std::uint64_t generation)
+{
+    generation_ = generation;
+    auto const is_stale = [&](task const& t) { return t.delivery.tag.generation < generation; };
+    for (auto& [key, q] : queues_) std::erase_if(q.waiting, is_stale);
+    std::erase_if(later_, [&](auto const& one) { return is_stale(one.second); });
+}
+
+void dispatcher::put(task&& t, bool at_front)
+{
+    auto& waiting = queue_of(t).waiting;
+    if (at_front) waiting.push_front(std::move(t));
+    else waiting.push_back(std::move(t));
+}
+
+dispatcher::queue& dispatcher::queue_of(task const& t)
+{
+    if (auto const* const m = t.step(); m != nullptr && m->hosted != nullptr && !t.refused) {
+        auto& q = queues_[{m->hosted, m->is_forward(), {}}];
+        q.of = &step_of(t);
+        return q;
+    }
+    auto const* const report = std::get_if<report_message>(&t.purpose);
+    auto& q = queues_[{nullptr, false, report != nullptr ? t.delivery.message.type : std::string{}}];
+    // What tells of progress is taken in together; all else is rare.
+    if (report != nullptr && report->list == &ports::changes::progress) q.batch_max = options_.batch_max;
+    return q;
+}
+
+// A name that several definitions have is one step here, with the least of their limits.
+dispatcher::step& dispatcher::step_of(task const& t)
+{
+    auto const& name = t.step()->envelope.itinerary.current().name;
+    if (auto const found = limits_.find(name); found != limits_.end()) return found->second;
+    auto const least = steps_.bounds_of(name);
+    limit_bounds const bounds{std::min(least.lanes, options_.lanes), std::min(least.batch, options_.batch_max),
+                              options_.batch_first};
+    return limits_.try_emplace(name, name, bounds).first->second;
+}
+
+void dispatcher::put_back_due(clock::time_point now)
+{
+    auto const due = later_.upper_bound(now);
+    for (auto it = later_.begin(); it != due; ++it) put(std::move(it->second), true);
+    later_.erase(later_.begin(), due);
+}
+
+std::chrono::milliseconds dispatcher::until_next(std::chrono::milliseconds wait) const
+{
+    if (later_.empty()) return wait;
+    auto const left = std::chrono::ceil<std::chrono::milliseconds>(later_.begin()->first - clock::now());
+    return std::clamp(left, 0ms, wait);
+}
+
+bool dispatcher::may_run(queue const& q, task const& t)
+{
+    return q.of == nullptr || t.serial.empty() || !q.of->serial.contains(t.serial);
+}
+
+bool dispatcher::any_may_run(queue const& q)
+{
+    return std::ranges::any_of(q.waiting, [&q](auto const& t) { return may_run(q, t); });
+}
+
+// Of those that a lane may take something from, the one whose first has waited longest.
+dispatcher::queue* dispatcher::next_queue()
+{
+    queue* next = nullptr;
+    for (auto& [key, q] : queues_) {
+        if (q.waiting.empty() || (q.of != nullptr && q.of->running >= q.of->limit.lanes())) continue;
+        if (!any_may_run(q)) continue;
+        if (next == nullptr || q.waiting.front().number < next->waiting.front().number) next = &q;
+    }
+    return next;
+}
+
+dispatcher::group dispatcher::pick()
+{
+    group picked;
+    auto* const q = next_queue();
+    if (q == nullptr) return picked;
+    auto const max = q->of != nullptr ? q->of->limit.batch() : q->batch_max;
+    for (auto it = q->waiting.begin(); it != q->waiting.end() && picked.tasks.size() < max;) {
+        bool const fits = picked.tasks.empty() || !it->alone;
+        if (!fits || !may_run(*q, *it)) {
+            ++it;
+            continue;
+        }
+        picked.tasks.push_back(std::move(*it));
+        it = q->waiting.erase(it);
+        if (picked.tasks.back().alone) break;
+    }
+    SKALD_ASSERT(!picked.tasks.empty());
+    if (q->of == nullptr) return picked;
+
+    // In one order in all processes, so that none waits for another that waits for it.
+    std::ranges::stable_sort(picked.tasks, {}, &task::serial);
+    for (auto const& t : picked.tasks)
+        if (!t.serial.empty()) q->of->serial.insert(t.serial);
+    picked.how.takes_turn = q->of->limit.takes_turns();
+    picked.of = q->of;
+    ++q->of->running;
+    return picked;
+}
+
+std::vector<ports::contention> dispatcher::finish(group&& ran, run_result const& result)
+{
+    std::vector<ports::contention> changed;
+    auto const now = clock::now();
+    auto const members = ran.tasks.size();
+    std::lock_guard const lock{mutex_};
+    if (auto* const of = ran.of; of != nullptr) {
+        SKALD_ASSERT(of->running > 0);
+        --of->running;
+        for (auto const& t : ran.tasks)
+            if (!t.serial.empty()) of->serial.erase(of->serial.find(t.serial));
+        std::optional<limit_change> change;
+        if (result.settled()) change = of->limit.committed(members, result.ran, now);
+        else if (result.not_settled->why == failure::contended) change = of->limit.conflicted(now);
+        if (change) log_change(*of, change->why);
+        // What goes on without a change is told now and then.
+        bool const is_news = of->limit.conflicts() > of->conflicts_told && now - of->told_at > tell_every;
+        if (change && !change->is_growth) changed.push_back(told(*of, change->why, now));
+        else if (is_news) changed.push_back(told(*of, still_fighting, now));
+    }
+    if (!result.settled()) {
+        std::ranges::reverse(ran.tasks);  // each goes to the front
+        for (auto& one : ran.tasks) put_off(std::move(one), *result.not_settled, now, members == 1);
+    }
+    ran.tasks.clear();
+    if (next_queue() != nullptr) changed_.notify_one();
+    return changed;
+}
+
+void dispatcher::log_change(step const& of, std::string_view why)
+{
+    log_.debug("step.limit_changed", {{"step", of.name},
+                                      {"lanes", std::uint64_t{of.limit.lanes()}},
+                                      {"batch", std::uint64_t{of.limit.batch()}},
+                                      {"takes_turns", of.limit.takes_turns() ? "yes" : "no"},
+                                      {"reason", why}});
+}
+
+ports::contention dispatcher::told(step& of, std::string_view why, clock::time_point now)
+{
+    of.told_at = now;
+    auto const& limit = of.limit;
+    auto const before = std::exchange(of.conflicts_told, limit.conflicts());
+    return {of.name, std::string{why}, limit.lanes(), limit.batch(), limit.takes_turns(), limit.conflicts() - before};
+}
+
+void dispatcher::put_off(task&& t, run_result::setback const& met, clock::time_point now, bool was_one)
+{
+    t.tries = t.broken_off_by == met.why ? t.tries + 1 : 1;
+    t.broken_off_by = met.why;
+    if (met.then == reaction::each_alone) t.alone = true;
+    if (!was_one) return put(std::move(t), true);
+    auto const& wait = met.why == failure::contended ? contended_wait : other_wait;
+    later_.emplace(now + wait.wait(t.tries, random_), std::move(t));
+}
+
+}  // namespace skald::runtime

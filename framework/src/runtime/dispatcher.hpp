@@ -1,0 +1,122 @@
+// Between the deliveries of a process and its lanes: what has arrived waits here by step, unacked, and each lane gets
+// what may run together now.
+//
+// A group is deliveries of one step in one direction, so that a step's limit holds for its transactions and for nobody
+// else's. What could not be settled comes back here, and is handed out again, alone or later.
+#pragma once
+
+#include "core/backoff.hpp"
+#include "core/log.hpp"
+#include "ports/transport.hpp"
+#include "runtime/executor.hpp"
+#include "runtime/registry.hpp"
+#include "runtime/step_limit.hpp"
+#include "runtime/task.hpp"
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace skald::runtime {
+
+struct dispatcher_options
+{
+    std::size_t lanes{4};
+    std::size_t batch_max{32};
+    std::size_t batch_first{1};  // deliveries of a step in its first transaction
+};
+
+/// One for all lanes of a process. Bounded by the prefetch, as everything unacked is. Threads: any.
+class dispatcher
+{
+    struct step;
+
+public:
+    using clock = std::chrono::steady_clock;
+
+    dispatcher(dispatcher_options options, std::string service, registry const& steps, ports::subscription& deliveries,
+               core::logger& log, std::mt19937_64 random);
+
+    class group
+    {
+    public:
+        std::vector<task> tasks;
+        run_options how;
+
+    private:
+        friend class dispatcher;
+        step* of{};
+    };
+
+    /// What may run now; empty where there is nothing for so long.
+    group take(std::chrono::milliseconds wait);
+
+    /// The lane is done with it. Whatever is still in the group is tried again. Returns what has changed of the limits,
+    /// for operators.
+    std::vector<ports::contention> finish(group&& ran, run_result const& result);
+
+private:
+    /// A step, forward and back: they write the same rows.
+    struct step
+    {
+        step(std::string n, limit_bounds bounds) : name{std::move(n)}, limit{bounds} {}
+
+        std::string name;
+        step_limit limit;
+        std::size_t running{};
+        std::multiset<std::string, std::less<>> serial;  // the values of what runs now
+        std::int64_t conflicts_told{};
+        clock::time_point told_at{};
+    };
+
+    struct queue
+    {
+        step* of{};  // none for what is no step's
+        std::size_t batch_max{1};
+        std::deque<task> waiting;
+    };
+
+    using queue_key = std::tuple<void const*, bool, std::string>;
+
+    std::vector<task> read(std::vector<ports::delivery>&& arrived) const;
+    void sort(std::vector<task>&& arrived);
+    void drop_stale(std::uint64_t generation);
+    void put(task&& t, bool at_front);
+    queue& queue_of(task const& t);
+    step& step_of(task const& t);
+    void put_back_due(clock::time_point now);
+    group pick();
+    queue* next_queue();
+    static bool may_run(queue const& q, task const& t);
+    static bool any_may_run(queue const& q);
+    void log_change(step const& of, std::string_view why);
+    ports::contention told(step& of, std::string_view why, clock::time_point now);
+    void put_off(task&& t, run_result::setback const& met, clock::time_point now, bool was_one);
+    std::chrono::milliseconds until_next(std::chrono::milliseconds wait) const;
+
+    dispatcher_options const options_;
+    std::string const service_;
+    registry const& steps_;
+    ports::subscription& deliveries_;
+    core::logger& log_;
+    std::mt19937_64 random_;
+
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool is_reading_{};  // one lane waits for deliveries, the others for it
+    std::map<std::string, step, std::less<>> limits_;
+    std::map<queue_key, queue> queues_;
+    std::multimap<clock::time_point, task> later_;
+    std::uint64_t generation_{};
+    std::uint64_t arrived_{};
+};
+
+}  // namespace skald::runtime

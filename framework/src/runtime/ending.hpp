@@ -1,0 +1,50 @@
+// How a run of a step ended.
+#pragma once
+
+#include <skald/transaction_context.hpp>
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace skald::runtime {
+
+struct done
+{
+    std::string data;  // for the next step
+    std::vector<detail::published_message> published;
+};
+
+struct rejected
+{
+    std::string reason;
+};
+
+struct snoozed
+{
+    std::chrono::milliseconds wait{};
+};
+
+/// It threw, or its SQL failed: an attempt.
+struct failed
+{
+    std::string why;
+};
+
+/// It can't be run, now or ever: to be parked.
+struct unrunnable
+{
+    std::string_view reason;  // one of the constraint reason_is_known
+    std::string why;
+};
+
+using ending = std::variant<done, rejected, snoozed, failed, unrunnable>;
+
+inline bool is_done(ending const& e)
+{
+    return std::holds_alternative<done>(e);
+}
+
+}  // namespace skald::runtime

@@ -1,0 +1,105 @@
+// Deliveries that are no step's: what other services report of sagas, commands, and what can't be read.
+#include "runtime/executor.hpp"
+
+#include "core/failpoint.hpp"
+#include "runtime/consequences.hpp"
+
+#include <skald/detail/data.hpp>
+#include <skald/errors.hpp>
+
+#include <utility>
+
+namespace skald::runtime {
+
+run_result executor::run_others(std::span<task> tasks)
+{
+    run_result result;
+    auto& first = tasks.front();
+    try {
+        if (std::holds_alternative<report_message>(first.purpose)) take_in(tasks);
+        else if (std::holds_alternative<command_message>(first.purpose)) take_command(first);
+        else {
+            auto const& bad = std::get<unreadable_message>(first.purpose);
+            park(first, bad.reason, bad.why);
+        }
+    }
+    catch (ports::fault const& met) {
+        auto const why = failure_of(met);
+        auto then = tasks.size() > 1 ? reaction::each_alone : reaction::again;
+        if (why == failure::contended && tasks.size() > 1) then = reaction::again;
+        result.not_settled = {why, then, met.what()};
+    }
+    catch (std::exception const& error) {
+        auto const then = tasks.size() > 1 ? reaction::each_alone : reaction::again;
+        result.not_settled = {failure::refused, then, error.what()};
+    }
+    return result;
+}
+
+// Taken in whole; alone, one that can't be is parked.
+void executor::take_in(std::span<task> reports)
+{
+    auto const& kind = std::get<report_message>(reports.front().purpose);
+    bool const is_one = reports.size() == 1;
+    try {
+        ports::changes changes;
+        std::vector<std::string> arrays;
+        for (auto const& one : reports) {
+            auto read = detail::parse_checked(one.delivery.message.body);
+            if (!is_one && (!read.is_array() || read.empty())) throw data_error{"a report is an array"};
+            arrays.push_back(read.dump());
+        }
+        (changes.*kind.list).push_back(is_one ? std::move(arrays.front()) : join_arrays(arrays));
+        store_.write(changes);
+    }
+    catch (data_error const& error) {
+        if (!is_one) throw;
+        return park(reports.front(), "malformed", error.what());
+    }
+    catch (ports::fault const& met) {
+        if (!is_one || met.kind != ports::fault_kind::broken) throw;
+        return park(reports.front(), "malformed", met.what());
+    }
+    [[maybe_unused]] auto const& type = reports.front().delivery.message.type;
+    SKALD_FAILPOINT_IF(type == core::progress_type, "progress.noted");
+    SKALD_FAILPOINT_IF(type == core::forget_type, "forget.noted");
+    SKALD_FAILPOINT_IF(type == core::forgotten_type, "forgotten.noted");
+}
+
+// A command for one saga, from its home. Whatever waits here for it is awake afterwards.
+void executor::take_command(task const& t)
+{
+    ports::changes changes;
+    changes.orders.push_back(std::get<command_message>(t.purpose).command);
+    SKALD_FAILPOINT("order.read");
+    SKALD_FAILPOINT("order.taking");
+    store_.write(changes);
+    SKALD_FAILPOINT("order.taken");
+    out_.notify();
+    log_.info("saga.order_taken", {{"id", t.delivery.message.id}});
+}
+
+void executor::park(task const& t, std::string_view reason, std::string const& why)
+{
+    auto const& m = t.delivery.message;
+    auto parked = to_park(t, reason, why);
+    parked.attempts = 0;
+    ports::changes changes;
+    changes.parked.push_back(std::move(parked));
+    store_.write(changes);
+    SKALD_FAILPOINT("delivery.parked");
+    auto const key = core::find_header(m.headers, core::header::idempotency_key).value_or(std::string_view{});
+    log_.error("delivery.parked", {{"key", key}, {"type", m.type}, {"reason", reason}, {"error", why}});
+}
+
+void executor::note_contention(std::vector<ports::contention> changed) noexcept
+try {
+    ports::changes changes;
+    changes.contention = std::move(changed);
+    store_.write(changes);
+}
+catch (std::exception const& error) {
+    log_.debug("step.limit_not_noted", {{"error", error.what()}});
+}
+
+}  // namespace skald::runtime

@@ -1,0 +1,51 @@
+#include "runtime/policy.hpp"
+
+namespace skald::runtime {
+
+reaction react(failure what, situation const& s)
+{
+    bool const is_one = s.members == 1;
+    auto const unless_recording = s.is_recording ? reaction::again : reaction::record;
+    switch (what) {
+    case failure::member_ended: return is_one ? reaction::record : reaction::guard_each;
+    case failure::contended:
+        return s.rolled_back < contended_max ? reaction::again : is_one ? unless_recording : reaction::each_alone;
+    case failure::suspect:
+        if (!is_one) return reaction::each_alone;
+        return s.rolled_back < suspect_max ? reaction::again : unless_recording;
+    case failure::transaction_ended:
+    case failure::refused: return is_one ? unless_recording : reaction::each_alone;
+    case failure::connection_lost:
+    case failure::in_doubt: return is_one ? reaction::again : reaction::each_alone;
+    }
+    return reaction::again;
+}
+
+failure failure_of(ports::fault const& met)
+{
+    switch (met.kind) {
+    case ports::fault_kind::contended: return failure::contended;
+    case ports::fault_kind::retry_at_once: return failure::suspect;
+    case ports::fault_kind::connection_lost: return failure::connection_lost;
+    case ports::fault_kind::in_doubt: return failure::in_doubt;
+    case ports::fault_kind::transaction_ended: return failure::transaction_ended;
+    case ports::fault_kind::broken: return failure::refused;
+    }
+    return failure::refused;
+}
+
+std::string_view name_of(failure what)
+{
+    switch (what) {
+    case failure::member_ended: return "member_ended";
+    case failure::contended: return "contended";
+    case failure::suspect: return "suspect";
+    case failure::connection_lost: return "connection_lost";
+    case failure::in_doubt: return "in_doubt";
+    case failure::transaction_ended: return "transaction_ended";
+    case failure::refused: return "refused";
+    }
+    return "";
+}
+
+}  // namespace skald::runtime

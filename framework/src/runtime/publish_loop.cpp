@@ -1,0 +1,153 @@
+#include "runtime/publish_loop.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace skald::runtime {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Heartbeats and the broker's notices want a look now and then.
+constexpr auto idle_wait = 500ms;
+
+// While it is away everything goes the longer way, so one that is back should soon be seen.
+constexpr auto look_for_broker = 50ms;
+
+}  // namespace
+
+publish_loop::publish_loop(publish_options options, publish_source& source, ports::publisher& publisher,
+                           stop_flag const& stop, core::logger& log, std::mt19937_64 random)
+    : options_{options}, source_{source}, publisher_{publisher}, stop_{stop}, log_{log}, random_{random}
+{}
+
+void publish_loop::run()
+{
+    while (!stop_.stopped()) try_to_turn(idle_wait, true);
+    await_answers();
+    paused_until_ = {};
+    source_.wake();
+    try_to_turn(0ms, true);
+    await_answers();
+    source_.close();
+}
+
+void publish_loop::await_answers()
+{
+    auto const until = clock::now() + options_.deadline;
+    while (!source_.is_idle() && clock::now() < until) try_to_turn(idle_wait, false);
+}
+
+std::size_t publish_loop::drain()
+{
+    source_.wake();
+    paused_until_ = {};
+    has_failed_ = false;
+    std::size_t all = 0;
+    for (bool is_moving = true; is_moving || !source_.is_idle();) {
+        auto const [sent, gone] = turn(source_.is_idle() ? 0ms : idle_wait, !has_failed_ && !stop_.stopped());
+        is_moving = sent + gone > 0;
+        all += gone;
+    }
+    return all;
+}
+
+void publish_loop::try_to_turn(std::chrono::milliseconds max_wait, bool polls)
+try {
+    turn(max_wait, polls);
+}
+catch (std::exception const& error) {
+    pause();
+    tell_trouble(error.what());
+}
+
+publish_loop::moved publish_loop::turn(std::chrono::milliseconds max_wait, bool polls)
+try {
+    auto const sent = polls ? send() : 0;
+    return {sent, take_answers(max_wait)};
+}
+catch (...) {
+    unanswered_.clear();
+    source_.release();
+    throw;
+}
+
+// While nothing can leave nothing is polled: no transaction is open meanwhile. Returns how many were sent.
+std::size_t publish_loop::send()
+{
+    bool const is_available = publisher_.available();
+    if (!is_available) tell_trouble(publisher_.trouble());
+    is_open_ = is_available && clock::now() >= paused_until_;
+    if (!is_open_) {
+        source_.close();
+        return 0;
+    }
+    source_.open(publisher_);
+    std::size_t all = 0;
+    // A full batch has others behind it: they are sent while this one awaits its confirms.
+    for (bool is_full = true; is_full;) {
+        auto rows = source_.poll(options_.batch_max);
+        is_full = rows.size() == options_.batch_max;
+        all += rows.size();
+        publish(std::move(rows));
+    }
+    failures_in_a_row_ = 0;
+    return all;
+}
+
+void publish_loop::publish(std::vector<ports::outbox::row>&& rows)
+{
+    if (rows.empty()) return;
+    std::vector<ports::outgoing> messages;
+    messages.reserve(rows.size());
+    for (auto& [id, attempts, message] : rows) {
+        unanswered_[id] = {attempts, message.id, message.destination};
+        messages.push_back({id, std::move(message)});
+    }
+    publisher_.send(messages, options_.deadline);
+}
+
+std::size_t publish_loop::take_answers(std::chrono::milliseconds max_wait)
+{
+    if (!is_open_) max_wait = std::min<std::chrono::milliseconds>(max_wait, look_for_broker);
+    publish_source::answers answers;
+    for (auto& receipt : publisher_.collect(std::clamp(source_.max_wait(), 0ms, max_wait)))
+        note(std::move(receipt), answers);
+    bool const is_known = answers.unresolved.empty();
+    if (!is_known) pause();
+    auto const gone = source_.settle(std::move(answers));
+    if (gone > 0 && is_known) tell_trouble({});
+    return gone;
+}
+
+void publish_loop::note(ports::receipt&& receipt, publish_source::answers& answers)
+{
+    auto const found = unanswered_.extract(receipt.row);
+    if (found.empty()) return;  // of a turn that was broken off
+    if (receipt.status == ports::publish_status::confirmed) return answers.confirmed.push_back(receipt.row);
+    has_failed_ = true;
+    if (receipt.status == ports::publish_status::unresolved) {
+        tell_trouble(receipt.reason);
+        return answers.unresolved.push_back(receipt.row);
+    }
+    auto const& [attempts, key, destination] = found.mapped();
+    log_.warning("outbox.not_sent",
+                 {{"key", key}, {"destination", destination}, {"attempts", attempts + 1}, {"reason", receipt.reason}});
+    answers.deferred.push_back({receipt.row, std::move(receipt.reason), options_.defer.wait(attempts + 1, random_)});
+}
+
+void publish_loop::pause()
+{
+    paused_until_ = clock::now() + options_.pause.wait(++failures_in_a_row_, random_);
+}
+
+// Once for each change, not once for each look.
+void publish_loop::tell_trouble(std::string const& trouble)
+{
+    if (trouble == trouble_) return;
+    trouble_ = trouble;
+    if (trouble.empty()) log_.info("relay.available", {{"source", source_.name()}});
+    else log_.warning("relay.waiting", {{"source", source_.name()}, {"reason", trouble}});
+}
+
+}  // namespace skald::runtime

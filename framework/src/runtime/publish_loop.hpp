@@ -1,0 +1,91 @@
+// The publish loop: sends what its source gives it, and tells the source what became of each.
+//
+// It publishes first and its source deletes afterwards, so that a crash in between publishes twice and never zero
+// times, and the guard absorbs the second. A process has two, each with a thread and a broker connection of its own:
+// one for what was committed a moment ago, and one, the relay, for what is due in the table. So a backlog in the table
+// is in nobody's way. See docs/adr/0018-one-publish-loop.md.
+#pragma once
+
+#include "core/backoff.hpp"
+#include "core/log.hpp"
+#include "ports/transport.hpp"
+#include "runtime/publish_source.hpp"
+#include "runtime/stop_flag.hpp"
+
+#include <chrono>
+#include <random>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace skald::runtime {
+
+struct publish_options
+{
+    std::size_t batch_max{500};
+    std::chrono::milliseconds deadline{5'000};  // for the confirms; and for the last ones, once it is to stop
+    core::backoff defer{std::chrono::milliseconds{250}, std::chrono::milliseconds{15'000}};
+    core::backoff pause{};  // after something broke off
+};
+
+/// Threads: one.
+class publish_loop
+{
+public:
+    publish_loop(publish_options options, publish_source& source, ports::publisher& publisher, stop_flag const& stop,
+                 core::logger& log, std::mt19937_64 random);
+
+    /// Until `stop`, and then once more for what was committed last, and until that is settled, or for `deadline`.
+    /// Whoever stops it wakes its source.
+    void run();
+
+    /// Sends and settles until there is nothing more for now, something could not be sent, or `stop`. Returns how many
+    /// rows are gone. Throws ports::fault.
+    std::size_t drain();
+
+    /// How many messages were sent, and how many rows are gone.
+    struct moved
+    {
+        std::size_t sent{};
+        std::size_t gone{};
+    };
+
+    /// Sends what there is, where it `polls`, waits for answers no longer than `max_wait`, and has them settled. Throws
+    /// ports::fault.
+    moved turn(std::chrono::milliseconds max_wait, bool polls = true);
+
+private:
+    using clock = publish_source::clock;
+
+    /// What is told of a message that can't be sent.
+    struct label
+    {
+        int attempts{};
+        std::string key;
+        std::string destination;
+    };
+
+    void try_to_turn(std::chrono::milliseconds max_wait, bool polls);
+    void await_answers();
+    std::size_t send();
+    void publish(std::vector<ports::outbox::row>&& rows);
+    std::size_t take_answers(std::chrono::milliseconds max_wait);
+    void note(ports::receipt&& receipt, publish_source::answers& answers);
+    void pause();
+    void tell_trouble(std::string const& trouble);
+
+    publish_options options_;
+    publish_source& source_;
+    ports::publisher& publisher_;
+    stop_flag const& stop_;
+    core::logger& log_;
+    std::mt19937_64 random_;
+    std::unordered_map<std::int64_t, label> unanswered_;  // by row
+    bool is_open_{};
+    bool has_failed_{};  // since drain() began
+    int failures_in_a_row_{};
+    clock::time_point paused_until_{};
+    std::string trouble_;
+};
+
+}  // namespace skald::runtime

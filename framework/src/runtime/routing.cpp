@@ -1,0 +1,66 @@
+#include "runtime/task.hpp"
+
+#include <skald/detail/data.hpp>
+#include <skald/errors.hpp>
+
+#include <utility>
+
+namespace skald::runtime {
+namespace {
+
+// Why the step can't run here; empty if it can.
+std::string not_hosted(step_message const& m, std::string_view service)
+{
+    auto const& e = m.envelope;
+    auto const& step = e.itinerary.current();
+    if (m.hosted == nullptr || step.service != service)
+        return "service " + std::string{service} + " hosts no step " + step.name + " of " + e.definition;
+    if (e.version > m.hosted->version)
+        return "the message is of version " + std::to_string(e.version) + " of " + e.definition +
+               ", and this service knows up to " + std::to_string(m.hosted->version);
+    if (step.kind != m.hosted->kind) return "the itinerary gives step " + step.name + " another kind than this service";
+    return {};
+}
+
+void route_step(task& t, std::string_view service, registry const& steps)
+{
+    auto const& m = t.delivery.message;
+    auto read = core::read_envelope(m);
+    if (auto* const refused = std::get_if<core::refusal>(&read)) {
+        t.purpose = unreadable_message{"malformed", std::move(refused->why)};
+        return;
+    }
+    auto e = std::get<core::envelope>(std::move(read));
+    auto const* const hosted = steps.find(e.definition, e.itinerary.current().name);
+    step_message const step{std::move(e), hosted, core::fingerprint_of(m.body)};
+    if (t.delivery.given_up) t.refused = {"delivery_limit", "the broker stopped delivering it: it came back too often"};
+    else if (auto why = not_hosted(step, service); !why.empty()) t.refused = {"unknown_step", std::move(why)};
+    // One that was tried before is likely to fail again, and would take its neighbours along.
+    t.alone = t.refused || step.envelope.turn() > 1;
+    t.purpose = step;
+}
+
+void route_command(task& t)
+{
+    auto read = core::read_control_order(t.delivery.message.body);
+    if (auto* const bad = std::get_if<core::bad_order>(&read))
+        t.purpose = unreadable_message{"malformed", std::move(bad->why)};
+    else t.purpose = command_message{std::get<core::control_order>(std::move(read))};
+}
+
+}  // namespace
+
+task route(ports::delivery d, std::string_view service, registry const& steps)
+{
+    task t{std::move(d), {}};
+    auto const& type = t.delivery.message.type;
+    if (!t.delivery.problem.empty()) t.purpose = unreadable_message{"malformed", t.delivery.problem};
+    else if (type == core::progress_type) t.purpose = report_message{&ports::changes::progress};
+    else if (type == core::forget_type) t.purpose = report_message{&ports::changes::ended};
+    else if (type == core::forgotten_type) t.purpose = report_message{&ports::changes::forgotten};
+    else if (type == core::control_type) route_command(t);
+    else route_step(t, service, steps);
+    return t;
+}
+
+}  // namespace skald::runtime

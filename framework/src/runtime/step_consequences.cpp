@@ -1,0 +1,240 @@
+#include "runtime/step_consequences.hpp"
+
+#include "core/assert.hpp"
+#include "core/backoff.hpp"
+#include "core/deadline.hpp"
+#include "core/failpoint.hpp"
+#include "core/text.hpp"
+#include "runtime/consequences.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace skald::runtime {
+namespace {
+
+using namespace std::chrono_literals;
+using core::severity;
+using ports::verdict;
+
+// Another transaction has the same key and did not end while the claim waited for it, or the saga is paused.
+constexpr auto in_flight_wait = 1s;
+constexpr auto paused_wait = 5s;
+
+/// One step's delivery with everything that decides what follows from it.
+class writer
+{
+public:
+    writer(ports::changes& changes, task const& t, ports::claim_answer const& claimed, circumstances const& around)
+        : changes_{changes}, task_{t}, step_{*t.step()}, claimed_{claimed}, around_{around}
+    {}
+
+    happened write(std::optional<ending>&& how);
+
+private:
+    happened come_back(std::chrono::milliseconds wait);
+    happened keep_aside(std::string_view reason, std::string const& why);
+    happened cancel();
+    happened end(done&& how);
+    happened end(rejected&& how);
+    happened end(snoozed&& how);
+    happened end(failed&& how);
+    happened end(unrunnable&& how);
+    void try_again(int attempts_made, int snoozes_added, std::string const& why, std::chrono::milliseconds wait);
+    void park_step(unrunnable const& how);
+    void add_transition(core::event what, std::string const& why, std::string body);
+    std::string const& received() const { return task_.delivery.message.body; }
+
+    ports::changes& changes_;
+    task const& task_;
+    step_message const& step_;
+    ports::claim_answer const& claimed_;
+    circumstances const& around_;
+};
+
+// What a step that ended its own transaction leaves is a record that says `completed`, though nothing follows from it.
+bool ended_itself(ports::claim_answer const& claimed, std::optional<ending> const& how)
+{
+    auto const* const why = how ? std::get_if<unrunnable>(&*how) : nullptr;
+    return why != nullptr && why->reason == "transaction_ended" && claimed.verdict == verdict::duplicate;
+}
+
+happened writer::write(std::optional<ending>&& how)
+{
+    auto const* const wrong = how ? std::get_if<unrunnable>(&*how) : nullptr;
+    switch (claimed_.verdict) {
+    case verdict::in_flight: return come_back(in_flight_wait);
+    case verdict::paused: return come_back(paused_wait);
+    case verdict::duplicate:
+        if (ended_itself(claimed_, how)) return end(std::move(std::get<unrunnable>(*how)));
+        [[fallthrough]];
+    case verdict::mismatch:
+    case verdict::cancelled:
+        if (claimed_.held) break;
+        // What became of the step is decided, and stands; only a delivery that was wrong is kept.
+        if (wrong != nullptr) return keep_aside(wrong->reason, wrong->why);
+        if (claimed_.verdict == verdict::mismatch)
+            return keep_aside("mismatch", "the key was used before with another body");
+        return {severity::debug, "step.duplicate"};
+    case verdict::fresh:
+    case verdict::retry: break;
+    }
+    SKALD_ASSERT(claimed_.held);
+    if (claimed_.verdict == verdict::cancelled) {
+        // One that an operator or its deadline stops need not be run, and so not be kept: the saga goes back from here.
+        // But what a step did by itself somebody has to look at first.
+        bool const is_stopped =
+            claimed_.cause == ports::cancel_cause::order || claimed_.cause == ports::cancel_cause::deadline;
+        if (wrong == nullptr || (is_stopped && wrong->reason != "transaction_ended")) return cancel();
+    }
+    return std::visit([this](auto& e) { return end(std::move(e)); }, *how);
+}
+
+// Busy is not done: a copy of the message comes back, and this delivery can be acked.
+happened writer::come_back(std::chrono::milliseconds wait)
+{
+    SKALD_MUTANT(
+        "busy_is_duplicate", if (claimed_.verdict == verdict::in_flight) {
+            return {severity::debug, "step.duplicate"};
+        });
+    changes_.messages.push_back(to_enqueue(step_.envelope, received(), wait));
+    return {severity::debug, "step.put_back"};
+}
+
+happened writer::keep_aside(std::string_view reason, std::string const& why)
+{
+    auto parked = to_park(task_, reason, why);
+    parked.attempts = 0;
+    changes_.parked.push_back(std::move(parked));
+    return {severity::error, "delivery.parked", 0, std::string{reason}, why};
+}
+
+happened writer::cancel()
+{
+    add_transition(core::event::cancelled, claimed_.reason, received());
+    return {severity::info, "step.cancelled", 0, claimed_.reason};
+}
+
+happened writer::end(done&& how)
+{
+    add_published(changes_, step_.envelope.saga, step_.envelope.definition, step_.key().text(), how.published);
+    add_transition(core::event::completed, "", std::move(how.data));
+    return {severity::debug, "step.completed", claimed_.attempts};
+}
+
+happened writer::end(rejected&& how)
+{
+    add_transition(core::event::rejected, how.reason, received());
+    return {severity::info, "step.rejected", 0, std::move(how.reason)};
+}
+
+happened writer::end(snoozed&& how)
+{
+    try_again(claimed_.attempts - 1, 1, "snoozed", std::max(how.wait, 1ms));
+    return {severity::debug, "step.snoozed", claimed_.attempts};
+}
+
+// One more try; or the step goes back; or it is parked, where there is no way back.
+happened writer::end(failed&& how)
+{
+    auto const& policy = step_.hosted->policy;
+    if (claimed_.attempts < policy.attempts_max) {
+        core::backoff const backoff{policy.first, policy.longest};
+        try_again(claimed_.attempts, 0, how.why, backoff.wait(claimed_.attempts, around_.random));
+        return {severity::warning, "step.failed", claimed_.attempts, {}, std::move(how.why)};
+    }
+    add_transition(core::event::attempts_exhausted, how.why, received());
+    if (changes_.records.back().status == core::step_status::parked)
+        changes_.parked.push_back(to_park(task_, "attempts_exhausted", how.why));
+    return {severity::warning, "step.attempts_exhausted", claimed_.attempts, {}, std::move(how.why)};
+}
+
+// Parked with its record, so that the saga shows as stuck and not as running.
+happened writer::end(unrunnable&& how)
+{
+    park_step(how);
+    return {severity::error, "step.parked", 0, std::string{how.reason}, std::move(how.why)};
+}
+
+void writer::park_step(unrunnable const& how)
+{
+    // A delivery that was wrong has made no attempt: the right one, if it comes, finds its first still to be made.
+    bool const was_wrong = how.reason == "malformed" || how.reason == "unknown_step";
+    int const attempts = was_wrong ? claimed_.attempts - 1 : claimed_.attempts;
+    changes_.records.push_back(
+        {step_.envelope.saga, step_.key().guarded_step(), core::step_status::parked, attempts, 0, how.why, was_wrong});
+    changes_.parked.push_back(to_park(task_, how.reason, how.why));
+    auto told = step_.envelope;
+    told.reason = how.why;
+    add_report(changes_, told, around_.service,
+               {core::step_status::parked, attempts, core::saga_state::stuck, true, how.why, around_.now});
+}
+
+// The record of what was tried and the message that will try again commit together.
+void writer::try_again(int attempts_made, int snoozes_added, std::string const& why, std::chrono::milliseconds wait)
+{
+    auto again = step_.envelope;
+    again.attempt = attempts_made + 1;
+    again.snoozes = step_.envelope.turn() + 1 - again.attempt;
+    // The step's deadline counts from its first try here. Whoever sent the message does not know this service's policy,
+    // so it is the first message that tries again which carries it.
+    auto const longest = step_.hosted->policy.deadline;
+    if (longest.count() > 0 && !again.step_deadline) again.step_deadline = task_.first_tried + longest;
+
+    changes_.records.push_back(
+        {again.saga, step_.key().guarded_step(), core::step_status::retrying, attempts_made, snoozes_added, why});
+    changes_.messages.push_back(to_enqueue(again, received(), core::wait_within(again.deadline(), around_.now, wait)));
+    add_report(changes_, step_.envelope, around_.service,
+               {core::step_status::retrying, attempts_made, core::saga_state::running, false, why, around_.now});
+}
+
+// What the theory says follows from `what`, written down: the record, the next message, and word to the home.
+void writer::add_transition(core::event what, std::string const& why, std::string body)
+{
+    auto const& e = step_.envelope;
+    auto const then = core::next(e.itinerary, what);
+
+    // A fresh record says `completed` already.
+    if (then.recorded != core::step_status::completed || claimed_.verdict != verdict::fresh)
+        changes_.records.push_back({e.saga, step_.key().guarded_step(), then.recorded, claimed_.attempts, 0, why});
+
+    auto told = e;
+    if (told.reason.empty()) told.reason = core::storable_text(why);
+    if (then.next) changes_.messages.push_back(to_enqueue(told.at(*then.next), std::move(body)));
+
+    bool const is_news = then.saga != core::saga_state::running || claimed_.verdict != verdict::fresh;
+    add_report(changes_, told, around_.service,
+               {then.recorded, claimed_.attempts, then.saga, is_news, why, around_.now});
+}
+
+}  // namespace
+
+bool must_run(ports::claim_answer const& claimed)
+{
+    return claimed.verdict == verdict::fresh || claimed.verdict == verdict::retry;
+}
+
+happened add_consequences(ports::changes& changes, task const& t, ports::claim_answer const& claimed,
+                          std::optional<ending> how, circumstances const& around)
+{
+    SKALD_ASSERT(t.step() != nullptr);
+    SKALD_ASSERT(how || !must_run(claimed));
+    return writer{changes, t, claimed, around}.write(std::move(how));
+}
+
+ports::parked_delivery to_park(task const& t, std::string_view reason, std::string const& why)
+{
+    auto const& m = t.delivery.message;
+    if (auto const* const step = t.step())
+        return {step->envelope.saga, step->key().guarded_step(), std::string{reason}, why, m, step->envelope.attempt};
+    ports::parked_delivery parked{{}, {}, std::string{reason}, why, m, 0};
+    auto const text = core::find_header(m.headers, core::header::idempotency_key).value_or(std::string_view{});
+    if (auto const key = core::parse_derived_key(text)) {
+        auto const scope = core::find_header(m.headers, core::header::scope).value_or(std::string_view{});
+        parked.saga = {std::string{scope}, key->key};
+        parked.step = key->guarded_step();
+    }
+    return parked;
+}
+
+}  // namespace skald::runtime

@@ -1,0 +1,317 @@
+// What runs together, what waits, and that nothing is left behind.
+#include "runtime/dispatcher.hpp"
+
+#include <skald/detail/hosted_step.hpp>
+#include <skald/testing/wait_until.hpp>
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <deque>
+#include <mutex>
+#include <set>
+#include <thread>
+
+using namespace std::chrono_literals;
+using namespace skald;
+using runtime::dispatcher;
+using runtime::failure;
+using runtime::reaction;
+
+namespace {
+
+struct parcel
+{
+    std::string id;
+    std::string shelf;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(parcel, id, shelf)
+
+struct no_step final : compensatable_step<parcel>
+{
+    outcome execute(step_context&, parcel&) const override { return done(); }
+    void compensate(step_context&, parcel&) const override {}
+};
+
+class list_of_deliveries final : public ports::subscription
+{
+public:
+    std::vector<ports::delivery> take(std::size_t max, std::chrono::milliseconds wait) override
+    {
+        std::unique_lock lock{mutex};
+        arrived.wait_for(lock, wait, [&] { return !all.empty() || stopped; });
+        std::vector<ports::delivery> taken;
+        for (; !all.empty() && taken.size() < max; all.pop_front()) taken.push_back(std::move(all.front()));
+        return taken;
+    }
+    void ack(ports::delivery_tag) override {}
+    void requeue(ports::delivery_tag) override {}
+    void stop() override {}
+    bool available() const override { return true; }
+    std::string trouble() const override { return {}; }
+
+    void add(ports::delivery d)
+    {
+        {
+            std::lock_guard const lock{mutex};
+            all.push_back(std::move(d));
+        }
+        arrived.notify_one();
+    }
+
+    std::mutex mutex;
+    std::condition_variable arrived;
+    std::deque<ports::delivery> all;
+    bool stopped{};
+};
+
+constexpr compensatable<parcel> pack{"pack", "depot"}, weigh{"weigh", "depot"};
+constexpr auto move_house = define("move-house", pack, weigh);
+
+/// A depot whose deliveries are made up.
+struct depot
+{
+    explicit depot(runtime::dispatcher_options options = {4, 32, 32}, batching of_pack = {}, batching of_weigh = {})
+    {
+        host("pack", of_pack);
+        host("weigh", of_weigh);
+        work.emplace(options, "depot", steps, arrived, log, std::mt19937_64{1});
+    }
+
+    void host(std::string const& step, batching how)
+    {
+        steps.add("move-house", step,
+                  {std::make_unique<detail::typed_step<parcel, no_step>>(no_step{}),
+                   {},
+                   step_kind::compensatable,
+                   1,
+                   how.max,
+                   how.lanes,
+                   how.prefetch,
+                   how.serial_by});
+    }
+
+    void arrive(std::string const& step, std::string const& key, std::string const& shelf = "a",
+                core::direction direction = core::direction::forward, std::uint64_t generation = 0, int attempt = 1)
+    {
+        core::envelope e;
+        e.saga = {"", key};
+        e.definition = "move-house";
+        e.itinerary = core::make_itinerary(move_house.steps);
+        e.itinerary.position = {direction, step == "pack" ? 0U : 1U};
+        e.home = "depot";
+        e.attempt = attempt;
+        ports::delivery d;
+        d.message = core::write_message(e, nlohmann::json(parcel{key, shelf}).dump());
+        d.tag = {generation, ++number, 1};
+        arrived.add(std::move(d));
+    }
+
+    dispatcher::group take() { return work->take(0ms); }
+
+    void settled(dispatcher::group&& g) { work->finish(std::move(g), {}); }
+
+    std::vector<ports::contention> broken(dispatcher::group&& g, failure why, reaction then)
+    {
+        runtime::run_result result;
+        result.not_settled = {why, then, "as planned"};
+        return work->finish(std::move(g), result);
+    }
+
+    std::uint64_t number{};
+    runtime::registry steps;
+    list_of_deliveries arrived;
+    core::silent_logger log;
+    std::optional<dispatcher> work;
+};
+
+std::string keys(dispatcher::group const& g)
+{
+    std::string text;
+    for (auto const& t : g.tasks) text += (text.empty() ? "" : " ") + t.step()->key().text();
+    return text;
+}
+
+}  // namespace
+
+TEST_CASE("what has arrived for one step runs together, and no other step with it")
+{
+    depot d;
+    for (auto const* key : {"1", "2"}) d.arrive("pack", key);
+    d.arrive("weigh", "3");
+    d.arrive("pack", "4");
+    auto const first = d.take();
+    CHECK(keys(first) == "1:pack 2:pack 4:pack");
+    auto const second = d.take();
+    CHECK(keys(second) == "3:weigh");
+    CHECK(d.take().tasks.empty());
+}
+
+TEST_CASE("a compensation and its step are never in one transaction")
+{
+    depot d;
+    d.arrive("pack", "1", "a", core::direction::back);
+    d.arrive("pack", "1");
+    CHECK(keys(d.take()) == "1:pack.compensate");
+    CHECK(keys(d.take()) == "1:pack");
+}
+
+TEST_CASE("a limit that grows costs the database nothing, and one that shrinks is written down")
+{
+    depot d{{1, 4, 1}};
+    auto const commit = [&d](int deliveries) {
+        for (int n = 0; n < deliveries; ++n) d.arrive("pack", std::to_string(n));
+        return d.work->finish(d.take(), {});
+    };
+    for (int const deliveries : {1, 2, 4}) CHECK(commit(deliveries).empty());
+    for (int n = 0; n < 4; ++n) d.arrive("pack", std::to_string(n));
+    CHECK(d.broken(d.take(), failure::contended, reaction::again).size() == 1);
+}
+
+TEST_CASE("a step that may have one lane waits for it, forward and back, while other steps go on")
+{
+    depot d{{4, 32, 32}, {.lanes = 1}};
+    d.arrive("pack", "1");
+    auto running = d.take();
+    d.arrive("pack", "2");
+    d.arrive("pack", "3", "a", core::direction::back);
+    d.arrive("weigh", "4");
+    CHECK(keys(d.take()) == "4:weigh");
+    CHECK(d.take().tasks.empty());
+    d.settled(std::move(running));
+    auto next = d.take();
+    CHECK(keys(next) == "2:pack");
+    d.settled(std::move(next));
+    CHECK(keys(d.take()) == "3:pack.compensate");
+}
+
+TEST_CASE("two limited steps that wait are both taken up, though the first alone fills a transaction")
+{
+    depot d{{2, 2, 2}, {.lanes = 1}, {.lanes = 1}};
+    d.arrive("pack", "1");
+    d.arrive("weigh", "2");
+    auto packing = d.take(), weighing = d.take();
+    for (auto const* key : {"3", "4", "5"}) d.arrive("pack", key);
+    for (auto const* key : {"6", "7", "8"}) d.arrive("weigh", key);
+    CHECK(d.take().tasks.empty());
+    d.settled(std::move(packing));
+    d.settled(std::move(weighing));
+    // Nothing else arrives: what waits must come of itself.
+    std::set<std::string> seen;
+    for (auto next = d.take(); !next.tasks.empty(); next = d.take()) {
+        for (auto const& t : next.tasks) seen.insert(t.step()->key().text());
+        d.settled(std::move(next));
+    }
+    CHECK(seen == std::set<std::string>{"3:pack", "4:pack", "5:pack", "6:weigh", "7:weigh", "8:weigh"});
+}
+
+TEST_CASE("what waited when the connection was lost is dropped once the new one delivers, for it comes again")
+{
+    depot d{{4, 32, 32}, {.lanes = 1}};
+    d.arrive("pack", "1", "a", core::direction::forward, 1);
+    auto running = d.take();
+    for (int n = 0; n < 5; ++n) d.arrive("pack", "old" + std::to_string(n), "a", core::direction::forward, 1);
+    CHECK(d.take().tasks.empty());
+    d.arrive("pack", "new", "a", core::direction::forward, 2);
+    CHECK(d.take().tasks.empty());
+    d.settled(std::move(running));
+    CHECK(keys(d.take()) == "new:pack");
+}
+
+TEST_CASE("equal values of serial_by never run at the same time, and a transaction runs in their order")
+{
+    depot d{{4, 2, 2}, {.serial_by = &parcel::shelf}};
+    d.arrive("pack", "1", "b");
+    d.arrive("pack", "2", "a");
+    d.arrive("pack", "3", "b");
+    d.arrive("pack", "4", "c");
+    auto first = d.take();
+    CHECK(keys(first) == "2:pack 1:pack");
+    CHECK(keys(d.take()) == "4:pack");
+    CHECK(d.take().tasks.empty());
+    d.settled(std::move(first));
+    CHECK(keys(d.take()) == "3:pack");
+}
+
+TEST_CASE("one that was tried before runs alone, for it may fail again")
+{
+    depot d;
+    d.arrive("pack", "1");
+    d.arrive("pack", "2", "a", core::direction::forward, 0, 2);
+    d.arrive("pack", "3");
+    CHECK(keys(d.take()) == "1:pack 3:pack");
+    CHECK(keys(d.take()) == "2:pack");
+}
+
+TEST_CASE("those that broke a transaction together come again, each alone")
+{
+    depot d;
+    for (auto const* key : {"1", "2", "3"}) d.arrive("pack", key);
+    d.broken(d.take(), failure::refused, reaction::each_alone);
+    for (auto const* key : {"1:pack", "2:pack", "3:pack"}) {
+        auto one = d.take();
+        CHECK(keys(one) == key);
+        d.settled(std::move(one));
+    }
+}
+
+TEST_CASE("those that were in another's way come again at once, in their order, on fewer lanes")
+{
+    depot d;
+    for (auto const* key : {"1", "2", "3"}) d.arrive("pack", key);
+    auto const changed = d.broken(d.take(), failure::contended, reaction::again);
+    REQUIRE(changed.size() == 1);
+    CHECK(changed[0].step == "pack");
+    CHECK(changed[0].lanes == 2);
+    CHECK(changed[0].conflicts == 1);
+    CHECK(keys(d.take()) == "1:pack 2:pack 3:pack");
+}
+
+TEST_CASE("one alone that could not be settled comes again a while later, and counts its tries")
+{
+    depot d;
+    d.arrive("pack", "1");
+    d.broken(d.take(), failure::connection_lost, reaction::again);
+    auto again = d.work->take(10s);
+    REQUIRE(keys(again) == "1:pack");
+    CHECK(again.tasks[0].tries == 1);
+    d.broken(std::move(again), failure::connection_lost, reaction::again);
+    again = d.work->take(10s);
+    CHECK(again.tasks[0].tries == 2);
+    d.broken(std::move(again), failure::suspect, reaction::again);
+    CHECK(d.work->take(10s).tasks[0].tries == 1);
+}
+
+TEST_CASE("many lanes at once are handed each delivery once, and none is left behind")
+{
+    depot d{{4, 8, 1}, {.lanes = 1}, {.lanes = 2}};
+    constexpr int each = 300;
+    std::mutex mutex;
+    std::multiset<std::string> seen;
+    std::atomic<bool> stop{};
+    std::vector<std::thread> lanes;
+    for (int n = 0; n < 4; ++n)
+        lanes.emplace_back([&] {
+            while (!stop) {
+                auto g = d.work->take(5ms);
+                if (g.tasks.empty()) continue;
+                {
+                    std::lock_guard const lock{mutex};
+                    for (auto const& t : g.tasks) seen.insert(t.step()->key().text());
+                }
+                d.settled(std::move(g));
+            }
+        });
+    for (int n = 0; n < each; ++n) {
+        d.arrive("pack", std::to_string(n));
+        d.arrive("weigh", std::to_string(n));
+    }
+    CHECK(testing::wait_until([&] {
+        std::lock_guard const lock{mutex};
+        return seen.size() >= 2 * each;
+    }));
+    stop = true;
+    for (auto& one : lanes) one.join();
+    CHECK(seen.size() == 2 * each);
+    CHECK(std::set<std::string>(seen.begin(), seen.end()).size() == 2 * each);
+}

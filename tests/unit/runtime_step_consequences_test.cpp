@@ -1,0 +1,224 @@
+// What follows from how a step ended, by what the claim said: its record, the next message, the report, a parked row.
+#include "runtime/step_consequences.hpp"
+
+#include <skald/definition.hpp>
+#include <skald/detail/hosted_step.hpp>
+
+#include <doctest/doctest.h>
+
+using namespace std::chrono_literals;
+using namespace skald;
+using core::step_status;
+using ports::cancel_cause;
+using ports::verdict;
+using runtime::ending;
+
+namespace {
+
+struct parcel
+{
+    std::string id;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(parcel, id)
+
+constexpr compensatable<parcel> pack{"pack", "depot"};
+constexpr pivot<parcel> load{"load", "depot"};
+constexpr retriable<parcel> sign{"sign", "depot"};
+constexpr auto send = define("send", pack, load, sign);
+
+/// A delivery of one of the steps at the service `depot`, of a saga whose home is elsewhere.
+struct delivered
+{
+    explicit delivered(std::size_t step, core::direction direction = core::direction::forward)
+    {
+        hosted.policy = {3, 100ms, 1s};
+        core::envelope e;
+        e.saga = {"", "k"};
+        e.definition = "send";
+        e.itinerary = core::make_itinerary(send.steps);
+        e.itinerary.position = {direction, step};
+        e.home = "home";
+        hosted.kind = e.itinerary.current().kind;
+        task.delivery.message = core::write_message(e, R"({"id":"as received"})");
+        task.purpose = runtime::step_message{e, &hosted, {}};
+    }
+
+    runtime::happened ends(verdict met, std::optional<ending> how, int attempts = 1)
+    {
+        bool const held = met == verdict::fresh || met == verdict::retry;
+        return ends({met, attempts, held, {}, {}}, std::move(how));
+    }
+
+    runtime::happened ends(ports::claim_answer const& met, std::optional<ending> how)
+    {
+        return runtime::add_consequences(changes, task, met, std::move(how), {"depot", core::instant{1h}, random});
+    }
+
+    /// What is sent to whom: "depot pack.compensate".
+    std::string sent() const
+    {
+        std::string text;
+        for (auto const& one : changes.messages) {
+            auto const& m = one.message;
+            auto const what = m.type == core::progress_type ? m.type : m.id.substr(m.id.find(':') + 1);
+            text += (text.empty() ? "" : ", ") + m.destination + ' ' + what;
+        }
+        return text;
+    }
+
+    std::string report() const
+    {
+        for (auto const& one : changes.messages)
+            if (one.message.type == core::progress_type) return one.message.body;
+        return {};
+    }
+
+    runtime::registered_step hosted{};
+    runtime::task task;
+    ports::changes changes;
+    std::mt19937_64 random{1};
+};
+
+constexpr auto back = core::direction::back;
+
+}  // namespace
+
+TEST_CASE("a step that is done sends its data on, and its fresh record stays as it is")
+{
+    delivered d{0};
+    CHECK(d.ends(verdict::fresh, runtime::done{R"({"id":"new"})", {}}).event == "step.completed");
+    CHECK(d.changes.records.empty());
+    CHECK(d.sent() == "depot load, home skald.progress");
+    CHECK(d.changes.messages[0].message.body == R"({"id":"new"})");
+    CHECK(d.changes.parked.empty());
+}
+
+TEST_CASE("one that is done at a later attempt says so in its record")
+{
+    delivered d{0};
+    d.ends(verdict::retry, runtime::done{"{}", {}}, 2);
+    REQUIRE(d.changes.records.size() == 1);
+    CHECK(d.changes.records[0].status == step_status::completed);
+    CHECK(d.changes.records[0].attempts == 2);
+}
+
+TEST_CASE("a rejection goes back with the data as it came, and the home hears the reason")
+{
+    delivered d{1};
+    CHECK(d.ends(verdict::fresh, runtime::rejected{"no room"}).event == "step.rejected");
+    REQUIRE(d.changes.records.size() == 1);
+    CHECK(d.changes.records[0].status == step_status::rejected);
+    CHECK(d.sent() == "depot pack.compensate, home skald.progress");
+    CHECK(d.changes.messages[0].message.body == R"({"id":"as received"})");
+    CHECK(d.report().find("no room") != std::string::npos);
+}
+
+TEST_CASE("a failure is tried again with what was received, until the attempts are used up; then the saga goes back")
+{
+    delivered again{1};
+    CHECK(again.ends(verdict::retry, runtime::failed{"broke"}, 2).event == "step.failed");
+    CHECK(again.changes.records.at(0).status == step_status::retrying);
+    CHECK(again.changes.records.at(0).attempts == 2);
+    CHECK(again.sent() == "depot load, home skald.progress");
+    CHECK(core::find_header(again.changes.messages[0].message.headers, "x-attempt") == "3");
+
+    delivered last{1};
+    CHECK(last.ends(verdict::retry, runtime::failed{"broke"}, 3).event == "step.attempts_exhausted");
+    CHECK(last.changes.records.at(0).status == step_status::rejected);
+    CHECK(last.sent() == "depot pack.compensate, home skald.progress");
+    CHECK(last.changes.parked.empty());
+}
+
+TEST_CASE("where there is no way back, attempts that are used up park the step")
+{
+    for (auto* const d : {new delivered{2}, new delivered{0, back}}) {
+        std::unique_ptr<delivered> const owned{d};
+        CHECK(d->ends(verdict::retry, runtime::failed{"broke"}, 3).event == "step.attempts_exhausted");
+        CHECK(d->changes.records.at(0).status == step_status::parked);
+        REQUIRE(d->changes.parked.size() == 1);
+        CHECK(d->changes.parked[0].reason == "attempts_exhausted");
+        CHECK(d->sent() == "home skald.progress");
+    }
+}
+
+TEST_CASE("a snooze is no attempt, and the message that comes again counts it")
+{
+    delivered d{0};
+    d.ends(verdict::fresh, runtime::snoozed{1h});
+    CHECK(d.changes.records.at(0).status == step_status::retrying);
+    CHECK(d.changes.records.at(0).attempts == 0);
+    CHECK(d.changes.records.at(0).snoozes_added == 1);
+    CHECK(d.changes.messages.at(0).delay == 1h);
+    CHECK(core::find_header(d.changes.messages[0].message.headers, "x-snoozes") == "1");
+}
+
+TEST_CASE("busy and paused come back as they are, and are no step that ran")
+{
+    for (auto const met : {verdict::in_flight, verdict::paused}) {
+        delivered d{0};
+        d.ends(met, {});
+        CHECK(d.changes.records.empty());
+        CHECK(d.sent() == "depot pack");
+        CHECK(d.changes.messages[0].delay >= 1s);
+        CHECK(d.changes.messages[0].message.body == R"({"id":"as received"})");
+    }
+}
+
+TEST_CASE("of a duplicate nothing follows; another body under the same key is kept aside")
+{
+    delivered same{0};
+    CHECK(same.ends(verdict::duplicate, {}).event == "step.duplicate");
+    CHECK(same.sent().empty());
+    CHECK(same.changes.parked.empty());
+
+    delivered other{0};
+    CHECK(other.ends(verdict::mismatch, {}).event == "delivery.parked");
+    CHECK(other.sent().empty());
+    CHECK(other.changes.records.empty());
+    CHECK(other.changes.parked.at(0).reason == "mismatch");
+}
+
+TEST_CASE("a delivery that can't be run parks the step, unless what became of that is decided already")
+{
+    delivered fresh{0};
+    CHECK(fresh.ends(verdict::fresh, runtime::unrunnable{"malformed", "no JSON"}).event == "step.parked");
+    CHECK(fresh.changes.records.at(0).status == step_status::parked);
+    CHECK(fresh.changes.records.at(0).attempts == 0);
+    CHECK(fresh.changes.records.at(0).forget_fingerprint);
+    CHECK(fresh.report().find("stuck") != std::string::npos);
+
+    delivered decided{0};
+    CHECK(decided.ends(verdict::duplicate, runtime::unrunnable{"malformed", "no JSON"}).event == "delivery.parked");
+    CHECK(decided.changes.records.empty());
+    CHECK(decided.changes.parked.at(0).reason == "malformed");
+}
+
+TEST_CASE("a step that ended its own transaction is parked though its record says completed")
+{
+    delivered d{0};
+    CHECK(d.ends(verdict::duplicate, runtime::unrunnable{"transaction_ended", "COMMIT"}).event == "step.parked");
+    CHECK(d.changes.records.at(0).status == step_status::parked);
+    CHECK_FALSE(d.changes.records.at(0).forget_fingerprint);
+}
+
+TEST_CASE("a step that an operator or its deadline stops goes back, whether it could be run or not")
+{
+    for (auto const cause : {cancel_cause::order, cancel_cause::deadline})
+        for (bool const wrong : {false, true}) {
+            delivered d{1};
+            std::optional<ending> how;
+            if (wrong) how = runtime::unrunnable{"unknown_step", "not here"};
+            CHECK(d.ends({verdict::cancelled, 1, true, cause, "stopped"}, std::move(how)).event == "step.cancelled");
+            CHECK(d.changes.records.at(0).status == step_status::cancelled);
+            CHECK(d.sent() == "depot pack.compensate, home skald.progress");
+            CHECK(d.changes.parked.empty());
+        }
+}
+
+TEST_CASE("of a cancellation that was settled before nothing follows")
+{
+    delivered d{1};
+    CHECK(d.ends({verdict::cancelled, 1, false, {}, {}}, {}).event == "step.duplicate");
+    CHECK(d.changes.records.empty());
+    CHECK(d.sent().empty());
+}
