@@ -43,12 +43,14 @@ parameter array_of(std::uint32_t element, std::span<std::string const> values)
     return {std::move(bytes), true};
 }
 
-bool belongs_to(std::string_view statement, std::string_view service)
+bool belongs_to(std::string_view statement, std::string_view service, bool shop)
 {
     auto const among = [&](auto... names) { return ((statement == names) || ...); };
-    if (among("create_orders", "create_order", "cancel_orders")) return service == "orders";
+    if (among("create_orders", "create_order", "cancel_orders", "confirm_orders")) return service == "orders";
     if (among("charge_all", "charge", "pay_from_wallet")) return service == "payments";
     if (among("ship_all", "ship")) return service == "shipping";
+    if (among("pay_wallets")) return service == "payments" && shop;
+    if (among("take_stock")) return service == "shipping" && shop;
     return true;
 }
 
@@ -98,14 +100,14 @@ std::int64_t rows::number_at(int row, int column) const
     return value;
 }
 
-database::database(std::string const& url, std::string_view service) : connection_{PQconnectdb(url.c_str())}
+database::database(std::string const& url, std::string_view service, bool shop) : connection_{PQconnectdb(url.c_str())}
 {
     if (PQstatus(connection_.get()) != CONNECTION_OK) throw database_error{PQerrorMessage(connection_.get()), ""};
     // Tables that are as good as empty when a statement is planned are not when it runs. And
     // nothing here is worth compiling.
     run_text("SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan");
     for (auto const& [name, statement] : sql::all)
-        if (belongs_to(name, service))
+        if (belongs_to(name, service, shop))
             checked(
                 PQprepare(connection_.get(), std::string{name}.c_str(), std::string{statement}.c_str(), 0, nullptr));
     for (auto const* plain : {"begin", "commit"}) checked(PQprepare(connection_.get(), plain, plain, 0, nullptr));

@@ -54,8 +54,8 @@ private:
 class database
 {
 public:
-    /// Prepares those statements of floor/statements.sql whose tables this service has.
-    database(std::string const& url, std::string_view service);
+    /// Prepares those statements of floor/*.sql whose tables this service has.
+    database(std::string const& url, std::string_view service, bool shop);
     database(database const&) = delete;
     database& operator=(database const&) = delete;
 

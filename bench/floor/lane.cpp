@@ -1,6 +1,7 @@
 #include "lane.hpp"
 
-#include <functional>
+#include "business.hpp"
+
 #include <unordered_map>
 
 #include <nlohmann/json.hpp>
@@ -39,20 +40,12 @@ std::string headers_as_json(message const& m)
     return object.dump();
 }
 
-template <class Of>
-parameter column(std::vector<step_work const*> const& works, Of const& of)
-{
-    std::vector<std::string> values;
-    for (auto const* work : works) values.push_back(std::invoke(of, *work));
-    return text_array(values);
-}
-
 }  // namespace
 
 lane::lane(floor_options const& options, role here, relay& out)
     : options_{options}, here_{std::move(here)}, out_{out}, broker_{options.broker_url}
 {
-    database_.emplace(options_.database_url, here_.name);
+    database_.emplace(options_.database_url, here_.name, here_.shop);
     broker_.declare(here_.service);
 }
 
@@ -94,26 +87,28 @@ void lane::settle(std::vector<broker::delivery> const& batch)
         }
         catch (database_error const& met) {
             if (!met.try_again()) throw;
-            database_.emplace(options_.database_url, here_.name);
-            for (auto& work : steps) work.fresh = false;
+            database_.emplace(options_.database_url, here_.name, here_.shop);
+            for (auto& work : steps) work.fresh = work.rejected = false;
         }
     }
 }
 
 void lane::settle_in_transaction(std::vector<step_work>& steps, std::vector<message const*> const& progress)
 {
+    saga_states advanced;
     database_->add("begin", {});
     if (!steps.empty()) {
         claim(steps);
-        do_business(steps);
-        add_records(steps);
+        do_business(*database_, here_, options_.each, steps);
+        add_records(steps, advanced);
     }
-    add_progress(progress);
+    add_progress(progress, advanced);
+    add_advances(advanced);
 
     std::vector<message> messages;
     for (auto const& work : steps)
         if (work.fresh)
-            if (auto next = next_message(work); !next.destination.empty()) messages.push_back(std::move(next));
+            if (auto next = next_message(work, here_); !next.destination.empty()) messages.push_back(std::move(next));
     if (auto word = progress_message(steps, here_); !word.destination.empty()) messages.push_back(std::move(word));
     add_enqueue(messages);
     database_->add("commit", {});
@@ -154,86 +149,51 @@ void lane::check_what_was_met(std::vector<step_work> const& steps)
         throw std::runtime_error{"a key came again with another body: the floor can't park it"};
 }
 
-void lane::do_business(std::vector<step_work> const& steps)
+// A fresh record says `completed` already. A saga that ends with a step at its home has its row here.
+void lane::add_records(std::vector<step_work> const& steps, saga_states& advanced)
 {
-    std::vector<step_work const*> works;
-    for (auto const& work : steps)
-        if (work.fresh && !work.rejected()) works.push_back(&work);
-    if (works.empty()) return;
-    if (!options_.each) return do_all(works);
-    for (auto const* work : works) do_each(*work);
-}
-
-void lane::do_each(step_work const& work)
-{
-    if (work.back) database_->run("cancel_orders", {text_array(std::vector{work.order_id})});
-    else if (here_.name == "orders")
-        database_->run("create_order", {text(work.order_id), text(work.customer), text(work.sku), text(work.quantity),
-                                        text(work.cents)});
-    else if (here_.name == "shipping")
-        database_->run("ship", {text(work.order_id), text(work.sku), text(work.quantity)});
-    else if (work.customer == "hot") database_->run("pay_from_wallet", {text(work.customer), text(work.cents)});
-    else database_->run("charge", {text(work.order_id), text(work.customer), text(work.cents)});
-}
-
-void lane::do_all(std::vector<step_work const*> const& works)
-{
-    std::vector<step_work const*> back, plain;
-    std::int64_t from_wallet = 0;
-    for (auto const* work : works) {
-        if (work->back) back.push_back(work);
-        else if (here_.name == "payments" && work->customer == "hot") from_wallet += std::stoll(work->cents);
-        else plain.push_back(work);
-    }
-    if (!back.empty()) database_->run("cancel_orders", {column(back, &step_work::order_id)});
-    if (from_wallet != 0) database_->run("pay_from_wallet", {text("hot"), number(from_wallet)});
-    if (plain.empty()) return;
-    auto const ids = column(plain, &step_work::order_id), customers = column(plain, &step_work::customer),
-               skus = column(plain, &step_work::sku), quantities = column(plain, &step_work::quantity),
-               cents = column(plain, &step_work::cents);
-    if (here_.name == "orders") database_->run("create_orders", {ids, customers, skus, quantities, cents});
-    else if (here_.name == "payments") database_->run("charge_all", {ids, customers, cents});
-    else database_->run("ship_all", {ids, skus, quantities});
-}
-
-// A fresh record says `completed` already. A compensation that has run ends its saga, whose row is here.
-void lane::add_records(std::vector<step_work> const& steps)
-{
-    identities rejected, undone;
+    identities rejected;
+    std::vector<std::string> reasons;
     for (auto const& work : steps) {
         if (!work.fresh) continue;
-        if (work.rejected()) rejected.add(work);
-        if (work.back) undone.add(work);
+        if (work.rejected) {
+            rejected.add(work);
+            reasons.push_back(reason_of(work));
+        }
+        if (auto const end = end_of_saga(work, here_); !end.empty() && here_.is_home())
+            advanced[{work.scope, work.key}] = {end, reason_of(work)};
     }
-    if (!rejected.keys.empty()) {
-        auto values = rejected.names();
-        values.push_back(text("insufficient funds"));
-        database_->add("reject", values);
-    }
-    if (undone.keys.empty()) return;
-    std::vector<std::string> const states(undone.keys.size(), "compensated"), reasons(undone.keys.size());
-    database_->add("advance",
-                   {text_array(undone.scopes), text_array(undone.keys), text_array(states), text_array(reasons)});
+    if (reasons.empty()) return;
+    auto values = rejected.names();
+    values.push_back(text_array(reasons));
+    database_->add("reject", values);
 }
 
-void lane::add_progress(std::vector<message const*> const& progress)
+void lane::add_progress(std::vector<message const*> const& progress, saga_states& advanced)
 {
     if (progress.empty()) return;
     auto members = json::array();
     for (auto const* m : progress)
         for (auto& member : json::parse(m->body)) members.push_back(std::move(member));
     database_->add("note_progress", {text(members.dump())});
+    for (auto const& member : members)
+        if (member.contains("saga"))  // of one that ends here as well, the end is what counts
+            advanced.try_emplace({member.at("scope"), member.at("key")},
+                                 saga_state{member.at("saga"), member.value("reason", "")});
+}
 
+// All in one statement and in the order of their keys, so that no two lanes wait for each other's.
+void lane::add_advances(saga_states const& advanced)
+{
+    if (advanced.empty()) return;
     std::vector<std::string> scopes, keys, states, reasons;
-    for (auto const& member : members) {
-        if (!member.contains("saga")) continue;
-        scopes.push_back(member.at("scope"));
-        keys.push_back(member.at("key"));
-        states.push_back(member.at("saga"));
-        reasons.push_back(member.value("reason", ""));
+    for (auto const& [saga, now] : advanced) {
+        scopes.push_back(saga.first);
+        keys.push_back(saga.second);
+        states.push_back(now.state);
+        reasons.push_back(now.reason);
     }
-    if (!keys.empty())
-        database_->add("advance", {text_array(scopes), text_array(keys), text_array(states), text_array(reasons)});
+    database_->add("advance", {text_array(scopes), text_array(keys), text_array(states), text_array(reasons)});
 }
 
 void lane::add_enqueue(std::vector<message> const& messages)
@@ -250,7 +210,7 @@ void lane::add_enqueue(std::vector<message> const& messages)
         destinations.push_back(m.destination);
     }
     database_->add("enqueue", {text_array(aggregates), text_array(types), bytea_array(payloads), text_array(scopes),
-                               text_array(ids), text_array(headers), text_array(destinations)});
+                               text_array(ids), text_array(headers), text_array(destinations), text(here_.plan.name)});
 }
 
 }  // namespace bench_floor

@@ -7,9 +7,11 @@
 #include "relay.hpp"
 #include "work.hpp"
 
+#include <map>
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace bench_floor {
@@ -22,6 +24,13 @@ struct floor_options
     int prefetch{64};  // of each lane
     bool each{};       // one business statement for each delivery, a round trip each
 };
+
+struct saga_state
+{
+    std::string state, reason;
+};
+/// By scope and key.
+using saga_states = std::map<std::pair<std::string, std::string>, saga_state>;
 
 /// Threads: one. `out` lives longer.
 class lane
@@ -36,11 +45,9 @@ private:
     void settle_in_transaction(std::vector<step_work>& steps, std::vector<message const*> const& progress);
     void claim(std::vector<step_work>& steps);
     void check_what_was_met(std::vector<step_work> const& steps);
-    void do_business(std::vector<step_work> const& steps);
-    void do_each(step_work const& work);
-    void do_all(std::vector<step_work const*> const& works);
-    void add_records(std::vector<step_work> const& steps);
-    void add_progress(std::vector<message const*> const& progress);
+    void add_records(std::vector<step_work> const& steps, saga_states& advanced);
+    void add_progress(std::vector<message const*> const& progress, saga_states& advanced);
+    void add_advances(saga_states const& advanced);
     void add_enqueue(std::vector<message> const& messages);
 
     floor_options options_;

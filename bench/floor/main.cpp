@@ -38,7 +38,7 @@ std::jthread start(Work work)
 
 int serve(floor_options const& options, role const& here, sigset_t const& signals)
 {
-    relay out{options.database_url, options.broker_url, here.name};
+    relay out{options.database_url, options.broker_url, here};
     std::vector<std::unique_ptr<lane>> lanes;
     for (int i = 0; i < options.lanes; ++i) lanes.push_back(std::make_unique<lane>(options, here, out));
 
@@ -62,11 +62,13 @@ try {
     CLI::App app{"The hand-written floor of `skald bench`: one service. DATABASE_URL and AMQP_URL say where."};
     std::string service;
     floor_options options;
+    bool shop{};
     app.add_option("service", service, "orders, payments or shipping")->required();
     app.add_option("--lanes", options.lanes, "threads with a database connection [4]")->check(CLI::Range(1, 64));
     app.add_option("--batch", options.batch_max, "deliveries in one transaction [32]")->check(CLI::Range(1, 1000));
     app.add_option("--prefetch", options.prefetch, "of each lane [64]")->check(CLI::Range(1, 10'000));
     app.add_flag("--each", options.each, "one business statement for each delivery, not one for a batch");
+    app.add_flag("--shop", shop, "the order example's saga and tables, not the bench's own");
     CLI11_PARSE(app, argc, argv);
 
     sigset_t signals;
@@ -77,7 +79,7 @@ try {
     std::signal(SIGPIPE, SIG_IGN);
     options.database_url = from_environment("DATABASE_URL");
     options.broker_url = from_environment("AMQP_URL");
-    return serve(options, role_of(service), signals);
+    return serve(options, role_of(service, shop), signals);
 }
 catch (std::exception const& error) {
     std::fprintf(stderr, "skald-bench-floor: %s\n", error.what());

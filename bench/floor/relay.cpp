@@ -33,8 +33,8 @@ message read_row(rows const& found, int row)
 
 }  // namespace
 
-relay::relay(std::string const& database_url, std::string const& broker_url, std::string const& service)
-    : database_{database_url, service}, broker_{broker_url}
+relay::relay(std::string const& database_url, std::string const& broker_url, role const& here)
+    : database_{database_url, here.name, here.shop}, broker_{broker_url}
 {
     // A delete that a crash forgets is a message that is published twice, which the guard absorbs.
     database_.run_text("SET synchronous_commit = off");

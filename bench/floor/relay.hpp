@@ -4,6 +4,7 @@
 #include "broker.hpp"
 #include "database.hpp"
 #include "message.hpp"
+#include "work.hpp"
 
 #include <condition_variable>
 #include <cstdint>
@@ -26,7 +27,7 @@ struct outgoing
 class relay
 {
 public:
-    relay(std::string const& database_url, std::string const& broker_url, std::string const& service);
+    relay(std::string const& database_url, std::string const& broker_url, role const& here);
 
     void hand_over(std::vector<outgoing> messages);
 

@@ -42,8 +42,8 @@ INSERT INTO shipment (order_id, sku, quantity) VALUES ($1::text, $2::text, $3::i
 
 -- name: reject
 UPDATE skald.idempotency i
-   SET status = 'rejected', error = $4::text, updated_at = clock_timestamp()
-  FROM unnest($1::text[], $2::text[], $3::text[]) AS w(scope, key, step)
+   SET status = 'rejected', error = w.reason, updated_at = clock_timestamp()
+  FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS w(scope, key, step, reason)
  WHERE i.scope = w.scope AND i.key = w.key AND i.step = w.step
 
 -- name: note_progress
@@ -68,7 +68,7 @@ UPDATE skald.saga s
 -- The row is the insurance: it comes due only if what is published from memory was not confirmed by then.
 -- name: enqueue
 INSERT INTO skald.outbox (aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, destination, due_at)
-SELECT 'bench-order', w.aggregateid, w.type, w.payload, w.scope, w.idempotency_key, w.headers::jsonb, w.destination,
+SELECT $8::text, w.aggregateid, w.type, w.payload, w.scope, w.idempotency_key, w.headers::jsonb, w.destination,
        clock_timestamp() + interval '5 seconds'
   FROM unnest($1::text[], $2::text[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::text[])
        AS w(aggregateid, type, payload, scope, idempotency_key, headers, destination)

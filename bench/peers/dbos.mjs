@@ -1,11 +1,12 @@
-// The saga on DBOS Transact: a workflow of three steps, its own records in PostgreSQL beside (DATABASE_URL_SYSTEM).
+// The saga on DBOS Transact: a workflow of its steps, its own records in PostgreSQL beside (DATABASE_URL_SYSTEM).
 import { DBOS } from '@dbos-inc/dbos-sdk';
-import { check, connect, makeTables, steps } from './saga.mjs';
+import { connect, sagaNamed } from './saga.mjs';
 import { drive, readArguments, tell } from './drive.mjs';
 
-const { seconds, warmUp, callers } = readArguments();
+const { seconds, warmUp, callers, scenario, shape } = readArguments();
+const { makeTables, makeOrder, steps, check } = await sagaNamed(scenario);
 const pools = connect(20);
-await makeTables(pools);
+await makeTables(pools, shape);
 
 const saga = DBOS.registerWorkflow(async (order) => {
   for (const [name, step] of steps) await DBOS.runStep(async () => { await step(pools, order); }, { name });
@@ -15,10 +16,10 @@ DBOS.setConfig({ name: 'skald-bench-peer', systemDatabaseUrl: process.env.DATABA
 await DBOS.launch();
 let sagas = 0;
 for (const count of callers) {
-  const figures = await drive(saga, count, seconds, warmUp);
+  const figures = await drive(saga, (id) => makeOrder(id, shape), count, seconds, warmUp);
   sagas += figures.sagas;
-  tell('DBOS Transact', 'same PostgreSQL, synchronous_commit on', figures);
+  tell('DBOS Transact', `${count} callers`, figures);
 }
-await check(pools, sagas);
+await check(pools, sagas, shape);
 await DBOS.shutdown();
 process.exit(0);

@@ -13,11 +13,16 @@ usage() {
   cat <<'USAGE'
 usage: bench/peers/peers.sh [options]
 
-Three inserts, one in each of three databases of one private PostgreSQL (fsync and synchronous_commit on), as one durable
-saga on each. For DBOS and Restate callers start the next saga when theirs has completed; for Skald as many are under way.
+One saga over three databases of one private PostgreSQL (fsync and synchronous_commit on), on each. For DBOS and Restate callers
+start the next saga when theirs has completed.
 
-  --seconds N      of each figure (default 15)
-  --callers A,B    (default 1,50,400)
+  --scenario NAME  shop: the order example, on wallets and stock that are shared (default); Skald's sagas are started by SQL.
+                   inserts: a row in each database; on Skald as many sagas are under way as the others have callers
+  --customers N    of the shop (default 50)
+  --skus N         of the shop (default 40)
+  --sagas N        of the shop on Skald (default 10000)
+  --seconds N      of each figure of the others (default 15)
+  --callers A,B    (default 1,50,400; of the shop 50,200)
   --json FILE      write the figures to FILE, a line each (default build/peers.json)
   --help           this text
 
@@ -27,14 +32,18 @@ USAGE
 }
 
 run_name=peers
-seconds=15 callers=1,50,400 json=$root/build/peers.json
+scenario=shop customers=50 skus=40 sagas=10000 seconds=15 callers= json=$root/build/peers.json
 while (($# > 0)); do
   split_option "$@"
   case $flag in
     -h | --help) usage && exit 0 ;;
-    --seconds)
-      [[ $value =~ ^[1-9][0-9]{0,3}$ ]] || usage_error "$flag needs a whole number from 1, not '$value'"
-      seconds=$value
+    --scenario)
+      [[ $value == shop || $value == inserts ]] || usage_error "$flag is shop or inserts, not '$value'"
+      scenario=$value
+      ;;
+    --customers | --skus | --sagas | --seconds)
+      [[ $value =~ ^[1-9][0-9]{0,5}$ ]] || usage_error "$flag needs a whole number from 1, not '$value'"
+      printf -v "${flag#--}" %s "$value"
       ;;
     --callers)
       [[ $value =~ ^[1-9][0-9]{0,4}(,[1-9][0-9]{0,4})*$ ]] || usage_error "$flag needs whole numbers, not '$value'"
@@ -45,6 +54,7 @@ while (($# > 0)); do
   esac
   shift "$rest"
 done
+[[ $callers ]] || { [[ $scenario == shop ]] && callers=50,200 || callers=1,50,400; }
 for program in node npm; do command -v "$program" >/dev/null || fail "$program is missing: install Node.js 20 or later"; done
 
 begin_run peers
@@ -71,7 +81,7 @@ run_peer() {
   say "measuring $1"
   cd "$root/build/peers"
   run_driver env "${urls[@]}" RESTATE_FOLDER="$folder/restate" RESTATE_LOGGING=ERROR NODE_NO_WARNINGS=1 \
-    node "$1.mjs" --seconds="$seconds" --callers="$callers" >>"$folder/figures" 2>"$folder/logs/$1.log"
+    node "$1.mjs" --scenario="$scenario" --customers="$customers" --skus="$skus" --seconds="$seconds" --callers="$callers" >>"$folder/figures" 2>"$folder/logs/$1.log"
   if ((code != 0)); then
     tail -n 20 "$folder/logs/$1.log" >&2
     exit 1
@@ -81,31 +91,39 @@ run_peer dbos
 run_peer restate
 cp "$folder/restate/server.log" "$folder/logs/restate-server.log"
 
-# One caller is Skald's latency scenario, over HTTP as Restate's; many are so many sagas under way.
-for count in ${callers//,/ }; do
-  say "measuring Skald, $count"
-  scenario=throughput
-  if ((count == 1)); then scenario=latency; fi
-  run_driver "$build/tools/skald" bench --scenario "$scenario" --rates 1 --rounds 1 --seconds "$seconds" --in-flight "$count" --tcp \
-    --logs "$folder/logs" --json "$folder/skald.json" >"$folder/logs/skald.log" 2>&1
+# figures_of_skald NAME OPTION...: the first figure of a scenario, as a line like the peers'.
+figures_of_skald() {
+  local about=$1
+  shift
+  run_driver "$build/tools/skald" bench "$@" --rounds 1 --tcp --logs "$folder/logs" --json "$folder/skald.json" >"$folder/logs/skald.log" 2>&1
   if ((code != 0)); then
     tail -n 20 "$folder/logs/skald.log" >&2
     exit 1
   fi
   node -e '
-    const [file, callers] = process.argv.slice(1);
-    const figure = JSON.parse(require("fs").readFileSync(file)).scenarios[0].phases[0];
-    const alone = figure.completed_ms;
-    console.log(JSON.stringify({ peer: "Skald", about: "same PostgreSQL, and RabbitMQ with quorum queues", sagas: figure.sagas,
-      callers: Number(callers), per_second: figure.sagas_per_second ?? figure.achieved_per_second, p50_ms: alone?.p50 ?? null,
-      p99_ms: alone?.p99 ?? null }));' "$folder/skald.json" "$count" >>"$folder/figures"
-done
+    const [file, about] = process.argv.slice(1);
+    for (const figure of JSON.parse(require("fs").readFileSync(file)).scenarios[0].phases)
+      console.log(JSON.stringify({ peer: "Skald", about: figure.customers ? figure.label : about, sagas: figure.sagas,
+        per_second: figure.sagas_per_second ?? figure.achieved_per_second, p50_ms: figure.completed_ms?.p50 ?? null,
+        p99_ms: figure.completed_ms?.p99 ?? null }));' "$folder/skald.json" "$about" >>"$folder/figures"
+}
+
+say "measuring Skald"
+if [[ $scenario == shop ]]; then
+  figures_of_skald shop --scenario shop --customers "$customers" --skus "$skus" --sagas "$sagas"
+else
+  # One caller is the latency scenario, over HTTP as Restate's; many are so many sagas under way.
+  for count in ${callers//,/ }; do
+    if ((count == 1)); then figures_of_skald '1 caller' --scenario latency --rates 1 --seconds "$seconds"
+    else figures_of_skald "$count under way" --scenario throughput --seconds "$seconds" --in-flight "$count"; fi
+  done
+fi
 
 node -e '
   const lines = require("fs").readFileSync(process.argv[1], "utf8").trim().split("\n").map(JSON.parse);
   const cell = (value) => (value == null ? "" : value.toFixed(1)).padStart(10);
-  console.log("\n" + "".padEnd(16) + ["callers", "sagas/s", "p50 ms", "p99 ms"].map((word) => word.padStart(10)).join(""));
-  for (const one of lines) console.log(one.peer.padEnd(16) + String(one.callers).padStart(10) + cell(one.per_second) + cell(one.p50_ms) + cell(one.p99_ms));
+  console.log("\n" + "".padEnd(42) + ["sagas/s", "p50 ms", "p99 ms"].map((word) => word.padStart(10)).join(""));
+  for (const one of lines) console.log(one.peer.padEnd(16) + one.about.padEnd(26) + cell(one.per_second) + cell(one.p50_ms) + cell(one.p99_ms));
 ' "$folder/figures"
 cp "$folder/figures" "$json"
 say "the figures are in $json"

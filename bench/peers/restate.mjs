@@ -1,16 +1,17 @@
-// The saga on Restate: a service of three ctx.run(), a server of its own (the folder RESTATE_FOLDER), as it comes.
+// The saga on Restate: a service of one ctx.run() for each step, a server of its own (the folder RESTATE_FOLDER), as it comes.
 import './promise.mjs';
 import { spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import { createServer } from 'node:net';
 import * as restate from '@restatedev/restate-sdk';
-import { check, connect, makeTables, steps } from './saga.mjs';
+import { connect, sagaNamed } from './saga.mjs';
 import { drive, readArguments, tell } from './drive.mjs';
 
-const { seconds, warmUp, callers } = readArguments();
+const { seconds, warmUp, callers, scenario, shape } = readArguments();
+const { makeTables, makeOrder, steps, check } = await sagaNamed(scenario);
 const folder = process.env.RESTATE_FOLDER;
 const pools = connect(20);
-await makeTables(pools);
+await makeTables(pools, shape);
 
 const freePort = () => new Promise((resolve) => {
   const server = createServer().listen(0, '127.0.0.1', () => {
@@ -63,11 +64,11 @@ for (const until = Date.now() + 60_000; ;) {
 }
 let sagas = 0;
 for (const count of callers) {
-  const figures = await drive((order) => post(`http://127.0.0.1:${ingress}/orders/place`, order), count, seconds, warmUp);
+  const figures = await drive((order) => post(`http://127.0.0.1:${ingress}/orders/place`, order), (id) => makeOrder(id, shape), count, seconds, warmUp);
   sagas += figures.sagas;
-  tell('Restate', 'its own log, as configured by default', figures);
+  tell('Restate', `${count} callers`, figures);
 }
-await check(pools, sagas);
+await check(pools, sagas, shape);
 server.kill('SIGTERM');
 await stopped;
 process.exit(0);

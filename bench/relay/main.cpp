@@ -4,7 +4,8 @@
 #include "core/log.hpp"
 #include "postgres/postgres_outbox.hpp"
 #include "rabbitmq/rabbitmq_transport.hpp"
-#include "runtime/relay.hpp"
+#include "runtime/publish_loop.hpp"
+#include "runtime/table_source.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -139,9 +140,9 @@ std::string move_backlog(bench& b, std::string const& name)
     auto const publisher = b.transport.open_publisher();
     auto const mark = std::make_shared<skald::postgres::low_water>();
     skald::postgres::postgres_outbox outbox{{.url = b.database}, mark}, other{{.url = b.database}, mark};
-    skald::runtime::outbound out;
+    skald::runtime::table_source table{200ms, {outbox, other}};
     skald::runtime::stop_flag stop;
-    skald::runtime::relay relay{{}, {outbox, other}, *publisher, out, stop, b.log, std::mt19937_64{1}};
+    skald::runtime::publish_loop relay{{}, table, *publisher, stop, b.log, std::mt19937_64{1}};
 
     std::jthread const moving{[&] { relay.run(); }};
     auto const began = clock::now();
@@ -161,7 +162,7 @@ std::string move_backlog(bench& b, std::string const& name)
     auto const rate = per_second(b.chosen.rows, last - began);
     fmt::print("{:<24} {:>8.0f} rows/s; each tenth: {}\n", name, rate, tenths);
     stop.stop();
-    out.notify();
+    table.wake();
     return fmt::format("{{\"rate\":{:.0f},\"tenths\":[{}]}}", rate, tenths);
 }
 

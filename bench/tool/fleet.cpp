@@ -1,5 +1,7 @@
 #include "fleet.hpp"
 
+#include "broker_extras.hpp"
+
 #include "broker.hpp"
 #include "http_client.hpp"
 
@@ -16,6 +18,7 @@ using clock = std::chrono::steady_clock;
 
 constexpr auto start_patience = 60s;
 constexpr auto stop_patience = 30s;
+constexpr std::array<char const*, 3> shop_programs{"order_service", "payment_service", "shipping_service"};
 
 bool is_ready(std::uint16_t port)
 try {
@@ -25,6 +28,11 @@ catch (order_demo::http_error const&) {
     return false;
 }
 
+std::string queue_of(std::size_t service, bool shop)
+{
+    return fmt::format("skald.{}{}", shop ? "" : "bench-", service_names.at(service));
+}
+
 }  // namespace
 
 std::string name_of(implementation who)
@@ -32,40 +40,47 @@ std::string name_of(implementation who)
     return who == implementation::framework ? "framework" : "floor";
 }
 
-fleet::fleet(options const& chosen, order_demo::signals const& interruptions, world const& databases,
-             implementation who, bool tcp, std::vector<std::size_t> const& services)
-    : interruptions_{interruptions}, who_{who}, tcp_{tcp}, http_port_{order_demo::find_free_port()}
+fleet::fleet(options const& chosen, order_demo::signals const& interruptions, world const& databases, fleet_shape shape)
+    : interruptions_{interruptions}, shape_{std::move(shape)}
 {
-    for (auto const service : services) start(chosen, databases, service);
+    for (auto const service : shape_.services)
+        for (int n = 1; n <= shape_.processes; ++n) start(chosen, databases, service, n);
     order_demo::broker observer{chosen.broker_url};
     wait_for("starting the services", start_patience, 20ms, [&] {
-        bool const consuming = std::ranges::all_of(services, [&](std::size_t service) {
-            auto const queue = observer.look_at(fmt::format("skald.bench-{}", service_names.at(service)));
-            return queue && queue->consumers > 0;
+        bool const consuming = std::ranges::all_of(shape_.services, [&](std::size_t service) {
+            auto const queue = observer.look_at(queue_of(service, shape_.shop));
+            return queue && queue->consumers >= static_cast<std::uint32_t>(shape_.processes);
         });
-        return consuming && (who_ == implementation::floor || services.front() != orders || is_ready(http_port_));
+        return consuming && (http_port_ == 0 || is_ready(http_port_));
     });
 }
 
-void fleet::start(options const& chosen, world const& databases, std::size_t service)
+void fleet::start(options const& chosen, world const& databases, std::size_t service, int number)
 {
+    bool const by_framework = shape_.who == implementation::framework;
     order_demo::service_settings one;
-    one.name = fmt::format("{} {}", name_of(who_), service_names.at(service));
-    one.arguments = {service_names.at(service)};
-    if (chosen.each) one.arguments.emplace_back("--each");
-    one.environment = {"DATABASE_URL=" + databases.url(service, tcp_), "AMQP_URL=" + chosen.broker_url};
-    one.log = fmt::format("{}/{}-{}.log", chosen.logs, name_of(who_), service_names.at(service));
-    if (who_ == implementation::framework) {
-        one.program = chosen.programs / "skald-bench-service";
-        if (service == orders)
-            one.arguments.insert(one.arguments.end(), {"--listen", fmt::format("127.0.0.1:{}", http_port_)});
-    }
+    one.name = fmt::format("{} {}", name_of(shape_.who), service_names.at(service));
+    if (shape_.processes > 1) one.name += fmt::format(" {}", number);
+    auto file = one.name + ".log";
+    std::ranges::replace(file, ' ', '-');
+    one.log = std::filesystem::path{chosen.logs} / file;
+    one.environment = {"DATABASE_URL=" + databases.url(service, shape_.tcp), "AMQP_URL=" + chosen.broker_url};
+    if (by_framework && shape_.shop) one.program = chosen.shop_programs / shop_programs.at(service);
     else {
-        one.program = chosen.programs / "skald-bench-floor";
+        one.program = chosen.programs / (by_framework ? "skald-bench-service" : "skald-bench-floor");
+        one.arguments = {service_names.at(service)};
+        if (shape_.shop) one.arguments.emplace_back("--shop");
+        if (chosen.each && !shape_.shop) one.arguments.emplace_back("--each");
+    }
+    if (by_framework && service == orders) {
+        auto const port = order_demo::find_free_port();
+        if (http_port_ == 0) http_port_ = port;
+        one.arguments.insert(one.arguments.end(), {"--listen", fmt::format("127.0.0.1:{}", port)});
+    }
+    if (!by_framework)
         one.arguments.insert(one.arguments.end(), {"--lanes", std::to_string(chosen.floor_lanes), "--batch",
                                                    std::to_string(chosen.floor_batch), "--prefetch",
                                                    std::to_string(2 * chosen.floor_batch)});
-    }
     services_.push_back(std::make_unique<order_demo::service_process>(std::move(one)));
     services_.back()->start();
 }
@@ -92,14 +107,14 @@ void fleet::wait_for(char const* what, std::chrono::seconds patience, std::chron
     }
 }
 
-void fleet::stop()
+void fleet::stop(bool at_work)
 {
     for (auto const& one : services_) one->ask_to_end();
     auto const until = clock::now() + stop_patience;
     for (auto const& one : services_) {
         std::optional<std::string> how;
         while (!(how = one->ended()) && clock::now() < until) interruptions_.wait_for(10ms);
-        if (how != "exit code 0")
+        if (how != "exit code 0" && !(at_work && how == "exit code 75"))
             throw std::runtime_error{fmt::format("{} did not end in order ({}):\n{}", one->name(),
                                                  how.value_or("it still runs"), one->log_tail())};
     }
@@ -112,9 +127,14 @@ std::vector<fleet::process> fleet::processes() const
     return found;
 }
 
-void make_tables(options const& chosen, order_demo::signals const& interruptions, world const& databases)
+void make_tables(options const& chosen, order_demo::signals const& interruptions, world const& databases, bool shop)
 {
-    fleet{chosen, interruptions, databases, implementation::framework, false}.stop();
+    // What an interrupted run left in the queues is of sagas that are gone with their tables.
+    broker_connection broker{chosen.broker_url};
+    for (auto const service : {orders, payments, shipping}) broker.delete_queue(queue_of(service, shop).c_str());
+    fleet_shape shape;
+    shape.shop = shop;
+    fleet{chosen, interruptions, databases, shape}.stop();
 }
 
 }  // namespace skald_bench

@@ -21,22 +21,31 @@ enum class implementation { framework, floor };
 
 std::string name_of(implementation who);
 
+struct fleet_shape
+{
+    implementation who{implementation::framework};
+    bool tcp{};
+    bool shop{};       // the order example's services as shipped, and not the bench's own
+    int processes{1};  // of each service
+    std::vector<std::size_t> services{orders, payments, shipping};
+};
+
 /// Threads: for the thread that made it. Whatever goes wrong is a std::runtime_error with the log of the service.
 class fleet
 {
 public:
     /// Starts those services, and waits until they take deliveries.
-    fleet(options const& chosen, order_demo::signals const& interruptions, world const& databases, implementation who,
-          bool tcp, std::vector<std::size_t> const& services = {orders, payments, shipping});
+    fleet(options const& chosen, order_demo::signals const& interruptions, world const& databases, fleet_shape shape);
 
     /// Waits until `reached`, looks every `tick`, and throws where a service ends or it takes longer.
     void wait_for(char const* what, std::chrono::seconds patience, std::chrono::milliseconds tick,
                   std::function<bool()> const& reached) const;
     void check_that_all_run() const;
 
-    /// SIGTERM; throws where one does not end with 0.
-    void stop();
+    /// SIGTERM; throws where one does not end with 0. Who is stopped at its work may also say that it left some (75).
+    void stop(bool at_work = false);
 
+    /// Of the first process of `orders`, by the framework.
     std::uint16_t http_port() const { return http_port_; }
 
     struct process
@@ -47,16 +56,16 @@ public:
     std::vector<process> processes() const;
 
 private:
-    void start(options const& chosen, world const& databases, std::size_t service);
+    void start(options const& chosen, world const& databases, std::size_t service, int number);
 
     order_demo::signals const& interruptions_;
-    implementation who_;
-    bool tcp_;
-    std::uint16_t http_port_;
+    fleet_shape shape_;
+    std::uint16_t http_port_{};
     std::vector<std::unique_ptr<order_demo::service_process>> services_;
 };
 
-/// Starts the framework's services once, so that the databases have their tables, and stops them.
-void make_tables(options const& chosen, order_demo::signals const& interruptions, world const& databases);
+/// Starts the framework's services once, with new queues, so that the databases have their tables, and stops them.
+void make_tables(options const& chosen, order_demo::signals const& interruptions, world const& databases,
+                 bool shop = false);
 
 }  // namespace skald_bench

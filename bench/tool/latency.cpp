@@ -110,7 +110,7 @@ void await_rest(fleet const& services, world& databases)
 latency_figures run_alone(bench const& b, world& databases)
 {
     databases.settle_down();
-    fleet services{b.chosen, b.interruptions, databases, implementation::framework, b.chosen.tcp};
+    fleet services{b.chosen, b.interruptions, databases, {implementation::framework, b.chosen.tcp}};
     order_demo::http_client client{services.http_port(), answer_patience};
     key_maker keys{true, std::random_device{}()};
     std::vector<double> answers, ends;
@@ -142,7 +142,7 @@ latency_figures run_alone(bench const& b, world& databases)
 latency_figures run_at_rate(bench const& b, world& databases, double rate)
 {
     databases.settle_down();
-    fleet services{b.chosen, b.interruptions, databases, implementation::framework, b.chosen.tcp};
+    fleet services{b.chosen, b.interruptions, databases, {implementation::framework, b.chosen.tcp}};
     auto const wanted =
         b.chosen.sagas > 0 ? static_cast<double>(b.chosen.sagas) : rate * (b.chosen.seconds + b.chosen.warm_up);
     auto const warm_up = b.chosen.sagas > 0 ? std::size_t{0} : static_cast<std::size_t>(rate * b.chosen.warm_up);

@@ -4,6 +4,7 @@
 #include "broker_extras.hpp"
 #include "processes.hpp"
 
+#include <algorithm>
 #include <thread>
 
 #include <fmt/format.h>
@@ -80,6 +81,14 @@ std::map<std::string, double> machine::peak_rss_mib(fleet const& services) const
     for (auto const& one : services.processes()) peaks[one.name] = skald_bench::peak_rss_mib(one.pid);
     if (broker_) peaks["broker"] = skald_bench::peak_rss_mib(*broker_);
     return peaks;
+}
+
+double most_of_a_service(std::map<std::string, double> const& peaks)
+{
+    double most = 0;
+    for (auto const& [name, mib] : peaks)
+        if (name != "broker") most = std::max(most, mib);
+    return most;
 }
 
 nlohmann::ordered_json describe_settings(world& databases, std::string const& broker_url)

@@ -57,6 +57,9 @@ private:
     std::optional<pid_t> postgres_, broker_;
 };
 
+/// Of what peak_rss_mib() found: the largest service.
+double most_of_a_service(std::map<std::string, double> const& peaks);
+
 /// Versions, cores and the settings of both servers that matter.
 nlohmann::ordered_json describe_settings(world& databases, std::string const& broker_url);
 

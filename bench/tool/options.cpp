@@ -41,7 +41,7 @@ void add_how_long(CLI::App& app, options& o)
     app.add_option("--rounds", o.rounds, "how often framework and floor take turns [2]")
         ->check(CLI::Range(1, 50))
         ->option_text("N");
-    app.add_option("--sagas", o.sagas, "so many sagas instead of so many seconds")
+    app.add_option("--sagas", o.sagas, "so many sagas instead of so many seconds; in the shop [5000]")
         ->check(CLI::Range(1, 10'000'000))
         ->option_text("N");
     app.add_option("--in-flight", o.in_flight, "sagas under way at most [2000]")
@@ -51,9 +51,40 @@ void add_how_long(CLI::App& app, options& o)
                  "start sagas by one skald.start() each, not by many sagas' rows in one statement");
 }
 
+void list(CLI::Option* option)
+{
+    option->delimiter(',')->option_text("A,B,...");
+}
+
+void add_shop(CLI::App& app, options& o)
+{
+    auto const number = [&](char const* name, int& value, char const* about, CLI::Validator const& range) {
+        app.add_option(name, value, about)->check(range)->option_text("N");
+    };
+    number("--customers", o.customers, "shop: so many wallets [50]", CLI::Range(1, 1'000'000));
+    number("--skus", o.skus, "shop: so many stocks [40]", CLI::Range(1, 1'000'000));
+    list(app.add_option("--shared", o.shared,
+                        "shop: one measurement each, with so many of both instead; none: with a wallet and a stock\n"
+                        "for each saga, which no other touches [--customers and --skus, then none]")
+             ->check([](std::string const& rows) {
+                 return rows == "none" ? std::string{} : CLI::Range(1, 1'000'000)(rows);
+             }));
+    app.add_option("--zipf", o.zipf, "shop: the n-th customer and sku are as frequent as 1 / n^S [0: all alike]")
+        ->check(CLI::Range(0.0, 10.0))
+        ->option_text("S");
+    list(app.add_option("--processes", o.processes, "shop: of each service [1]")->check(CLI::Range(1, 16)));
+    number("--declined", o.declined_percent,
+           "shop: per cent of the orders that are out of stock: their charge is refunded [0]", CLI::Range(0, 100));
+    number("--broke", o.broke_percent, "shop: per cent of the orders that the wallet does not cover [0]",
+           CLI::Range(0, 100));
+    app.add_option("--services", o.shop_programs, "shop: where its three programs are [beside this one, as built]")
+        ->option_text("DIR");
+    number("--limit", o.limit_seconds, "shop: seconds after which a measurement ends with what has ended [120]",
+           CLI::Range(1, 36'000));
+}
+
 void add_scenarios(CLI::App& app, options& o)
 {
-    auto const list = [](CLI::Option* option) { option->delimiter(',')->option_text("A,B,..."); };
     list(
         app.add_option("--rates", o.rates, "latency: sagas a second [50,300,1000]")->check(CLI::Range(0.1, 100'000.0)));
     list(app.add_option("--duplicates", o.duplicates, "duplicates: per cent of the sagas [0,50,100]")
@@ -109,6 +140,7 @@ options read_options(int argc, char** argv)
     CLI::App app{head, "skald bench"};
     add_what(app, o);
     add_how_long(app, o);
+    add_shop(app, o);
     add_scenarios(app, o);
     add_floor(app, o);
     try {
@@ -117,6 +149,10 @@ options read_options(int argc, char** argv)
     catch (CLI::ParseError const& error) {
         throw end_of_program{app.exit(error) == 0 ? 0 : 2};
     }
+    if (o.declined_percent + o.broke_percent > 100) {
+        fmt::print(stderr, "skald bench: error: --declined and --broke are more than all orders together\n");
+        throw end_of_program{2};
+    }
     if (o.floor && o.only_floor) {
         fmt::print(
             stderr,
@@ -124,6 +160,7 @@ options read_options(int argc, char** argv)
         throw end_of_program{2};
     }
     o.programs = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+    if (o.shop_programs.empty()) o.shop_programs = o.programs.parent_path() / "examples" / "order_saga";
     o.database_url = from_environment("DATABASE_URL");
     o.broker_url = from_environment("AMQP_URL");
     return o;

@@ -9,8 +9,8 @@
 namespace skald_bench {
 
 /// The scenarios, in the order in which they run.
-inline constexpr char const* scenario_names[]{"throughput", "latency", "duplicates", "tables", "snapshot",
-                                              "backlog",    "rejects", "hot-row",    "tcp",    "memory"};
+inline constexpr char const* scenario_names[]{"shop",    "throughput", "latency", "duplicates", "tables", "snapshot",
+                                              "backlog", "rejects",    "hot-row", "tcp",        "memory"};
 
 struct options
 {
@@ -24,6 +24,13 @@ struct options
     int sagas{};      // so many instead of so long; 0: by time
     int in_flight{2'000};
     bool start_by_function{};  // skald.start() for each saga instead of its rows, many at a time
+
+    int customers{50}, skus{40};      // of the shop
+    std::vector<std::string> shared;  // so many of both, or "none"; empty: customers and skus, then none
+    double zipf{};                    // the exponent; 0: all are ordered alike
+    std::vector<int> processes{1};    // of each service of the shop
+    int declined_percent{}, broke_percent{};
+    int limit_seconds{120};
 
     std::vector<double> rates{50, 300, 1'000};
     std::vector<int> duplicates{0, 50, 100};
@@ -41,7 +48,8 @@ struct options
     std::string svg;   // a folder
     std::string logs;  // a folder
     std::string commit{"unknown"};
-    std::filesystem::path programs;  // where skald-bench-service and skald-bench-floor are
+    std::filesystem::path programs;       // where skald-bench-service and skald-bench-floor are
+    std::filesystem::path shop_programs;  // where order_service, payment_service and shipping_service are
 
     std::string database_url, broker_url;
 

@@ -171,7 +171,7 @@ phase_figures run_phase(bench const& b, world& databases, phase_request const& r
     std::optional<held_snapshot> held;
     if (made.asked.hold_snapshot) held.emplace(databases);
     machine const meters{databases, b.chosen.broker_url};
-    fleet services{b.chosen, b.interruptions, databases, made.asked.who, made.asked.tcp};
+    fleet services{b.chosen, b.interruptions, databases, {made.asked.who, made.asked.tcp}};
     closed_loop{b, databases, services, meters, made.asked}.run(made);
     made.peak_rss_mib = meters.peak_rss_mib(services);
     services.stop();
@@ -193,7 +193,7 @@ backlog_figures run_backlog(bench const& b, world& databases, implementation who
 
     backlog_figures made{who, messages, {}, {}, {}, {}};
     auto const began = clock::now();
-    fleet services{b.chosen, b.interruptions, databases, who, b.chosen.tcp, {orders}};
+    fleet services{b.chosen, b.interruptions, databases, {who, b.chosen.tcp, false, 1, {orders}}};
     std::vector<std::pair<double, std::int64_t>> series{{0.0, 0}};
     services.wait_for("emptying the backlog", 3'600s, 100ms, [&] {
         auto const deleted = count_on_server(databases).rows["skald.outbox"].deleted - deleted_before;

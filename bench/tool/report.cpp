@@ -29,14 +29,6 @@ double ms_per_saga(double seconds, phase_figures const& of)
     return of.ended_in_window > 0 ? seconds * 1'000 / static_cast<double>(of.ended_in_window) : 0;
 }
 
-double most_of_a_service(std::map<std::string, double> const& peaks)
-{
-    double most = 0;
-    for (auto const& [name, mib] : peaks)
-        if (name != "broker") most = std::max(most, mib);
-    return most;
-}
-
 json to_json(server_counts const& c)
 {
     json rows = json::object();
@@ -172,7 +164,7 @@ void report::settings(json described)
     std::string line;
     for (auto const& [name, value] : s.at("postgres").items())
         if (name != "server_version") line += fmt::format(" {}={}", name, value.get<std::string>());
-    fmt::print("PostgreSQL:{}\nPostgreSQL over {}; sagas started by {}; {}; the floor: {} lanes, {} "
+    fmt::print("PostgreSQL:{}\nPostgreSQL over {}; sagas started by {} (but in the shop); {}; the floor: {} lanes, {} "
                "deliveries a transaction\n",
                line, chosen_.tcp ? "TCP" : "its unix socket",
                chosen_.start_by_function ? "skald.start(), one call each" : "rows, many in one statement",
@@ -189,6 +181,7 @@ void report::begin(std::string const& scenario, std::string const& explanation)
         fmt::print("{:<30}{:>9}{:>10} |{:^32} |{:^32}\n{:<50}|{:>8}{:>8}{:>8}{:>8} |{:>8}{:>8}{:>8}{:>8}\n", "",
                    "sagas", "a second", "answer, ms", "saga completed, ms", "", "p50", "p99", "p99.9", "max", "p50",
                    "p99", "p99.9", "max");
+    else if (scenario == "shop") begin_shop();
     else if (scenario == "backlog")
         fmt::print("{:<20}{:>12}{:>10}{:>14}{:>16}{:>16}{:>10}\n", "", "messages", "s", "a second", "first quarter",
                    "last quarter", "RSS MiB");
@@ -205,12 +198,13 @@ void report::add(phase_figures const& measured)
     scenario()["phases"].push_back(to_json(measured));
 }
 
-void report::add_ratio(std::string const& label, double framework, double floor)
+void report::add_ratio(std::string const& label, speed const& first, speed const& second)
 {
-    auto const ratio = floor > 0 ? framework / floor : 0;
-    fmt::print("{:<30}{:<10}{:>8.1f}%\n", label, "of floor", ratio * 100);
+    auto const ratio = second.per_second > 0 ? first.per_second / second.per_second : 0;
+    fmt::print("{:<39} {:>6.1f} % of {}\n", label, ratio * 100, second.of);
     std::fflush(stdout);
-    scenario()["ratios"].push_back({{"label", label}, {"framework", framework}, {"floor", floor}, {"ratio", ratio}});
+    scenario()["ratios"].push_back(
+        {{"label", label}, {first.of, first.per_second}, {second.of, second.per_second}, {"ratio", ratio}});
 }
 
 void report::add(latency_figures const& m)

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "phase.hpp"
+#include "shop.hpp"
 
-#include <optional>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -21,8 +21,14 @@ public:
     void begin(std::string const& scenario, std::string const& explanation);
 
     void add(phase_figures const& measured);
-    /// Of the two that were added last.
-    void add_ratio(std::string const& label, double framework, double floor);
+    void add(shop_figures const& measured);
+    struct speed
+    {
+        std::string of;
+        double per_second{};
+    };
+    /// How much of the second the first is.
+    void add_ratio(std::string const& label, speed const& first, speed const& second);
     void add(latency_figures const& measured);
     void add(backlog_figures const& measured);
     void say(std::string const& words) const;
@@ -36,6 +42,7 @@ public:
 private:
     nlohmann::ordered_json& scenario() { return document_["scenarios"].back(); }
     void write_plots() const;
+    static void begin_shop();
 
     options const& chosen_;
     nlohmann::ordered_json document_;

@@ -3,6 +3,7 @@
 #include "bench_tool_sql.hpp"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -15,9 +16,9 @@ namespace {
 class fresh_world
 {
 public:
-    explicit fresh_world(bench const& b) : databases{b.chosen.database_url, b.chosen.tcp}
+    explicit fresh_world(bench const& b, bool shop = false) : databases{b.chosen.database_url, b.chosen.tcp}
     {
-        make_tables(b.chosen, b.interruptions, databases);
+        make_tables(b.chosen, b.interruptions, databases, shop);
     }
     world databases;
 };
@@ -50,9 +51,71 @@ std::vector<phase_figures> take_turns(bench const& b, report& out, world& databa
             pair.push_back(run_phase(b, databases, one));
             out.add(pair.back());
         }
-        if (pair.size() == 2) out.add_ratio(pair[0].asked.label, pair[0].per_second, pair[1].per_second);
+        if (pair.size() == 2)
+            out.add_ratio(pair[0].asked.label, {"framework", pair[0].per_second}, {"floor", pair[1].per_second});
     }
     return pair;
+}
+
+/// What the options ask for; without --shared the shared rows, and those that nobody shares.
+std::vector<shop_request> shops_asked_for(options const& chosen, int processes)
+{
+    auto const labelled = [&](shop_request one, std::string label) {
+        one.processes = processes;
+        one.label = processes == 1 ? std::move(label) : fmt::format("{}, {} processes", label, processes);
+        return one;
+    };
+    auto const given = fmt::format("{} customers, {} skus", chosen.customers, chosen.skus);
+    shop_request const shared{{}, 1, chosen.customers, chosen.skus, true, {}}, unshared{{}, 1, 0, 0, false, {}};
+    if (chosen.shared.empty()) return {labelled(shared, given), labelled(unshared, "none shared")};
+    std::vector<shop_request> asked;
+    for (auto const& rows : chosen.shared) {
+        if (rows == "none") asked.push_back(labelled(unshared, "none shared"));
+        else {
+            auto const count = std::stoi(rows);
+            asked.push_back(
+                labelled({{}, 1, count, count, true, {}}, fmt::format("{} customers, {} skus", count, count)));
+        }
+    }
+    return asked;
+}
+
+/// Each on fresh tables. What the shared rows cost is seen beside those that nobody shares, by whoever runs them.
+void compare_shops(bench const& b, report& out, int processes)
+{
+    std::map<implementation, double> unshared;
+    std::vector<shop_figures> shared;
+    for (auto one : shops_asked_for(b.chosen, processes)) {
+        std::map<implementation, double> rates;
+        for (auto const who : who_runs(b.chosen)) {
+            fresh_world w{b, true};
+            one.who = who;
+            auto const made = run_shop(b, w.databases, one);
+            out.add(made);
+            rates[who] = made.per_second;
+            if (one.shared) shared.push_back(made);
+            else unshared[who] = made.per_second;
+        }
+        if (rates.size() == 2)
+            out.add_ratio(one.label, {"framework", rates[implementation::framework]},
+                          {"floor", rates[implementation::floor]});
+    }
+    for (auto const& made : shared)
+        if (unshared.contains(made.asked.who))
+            out.add_ratio(fmt::format("{}, {}", made.asked.label, name_of(made.asked.who)), {"shared", made.per_second},
+                          {"unshared", unshared[made.asked.who]});
+}
+
+void shop(bench const& b, report& out)
+{
+    auto const& c = b.chosen;
+    out.begin(
+        "shop",
+        fmt::format("the order example as shipped, all sagas started by skald.start() at once; zipf {:g}, {} % out "
+                    "of stock, {} % not covered, at most {} s",
+                    c.zipf, c.declined_percent, c.broke_percent, c.limit_seconds));
+    for (int round = 1; round <= c.rounds; ++round)
+        for (auto const processes : c.processes) compare_shops(b, out, processes);
 }
 
 void throughput(bench const& b, report& out)
@@ -188,7 +251,8 @@ void memory(bench const& b, report& out)
 void run_scenarios(bench const& b, report& out)
 {
     using scenario = void (*)(bench const&, report&);
-    constexpr scenario all[]{throughput, latency, duplicates, tables, snapshot, backlog, rejects, hot_row, tcp, memory};
+    constexpr scenario all[]{shop,    throughput, latency, duplicates, tables, snapshot,
+                             backlog, rejects,    hot_row, tcp,        memory};
     static_assert(std::size(all) == std::size(scenario_names));
     for (std::size_t i = 0; i < std::size(all); ++i)
         if (b.chosen.runs(scenario_names[i])) all[i](b, out);
