@@ -26,8 +26,8 @@ TEST_CASE_TEMPLATE_DEFINE("a delivery comes again until it is acked", World, tra
         auto const again = collect(*subscription, 2);
         REQUIRE(again.size() == 2);
         CHECK(std::set{again[0].message.id, again[1].message.id} == std::set<std::string>{"m0", "m2"});
-        CHECK(again[0].redelivered);
-        CHECK(again[1].redelivered);
+        CHECK(again[0].returns == 1);
+        CHECK(again[1].returns == 1);
         CHECK_FALSE(again[0].given_up);
     }
     SUBCASE("what was acked does not, even if the subscription ends right after")
@@ -84,7 +84,7 @@ TEST_CASE_TEMPLATE_DEFINE("what is put back comes again, and only that", World, 
     auto const again = collect(*subscription, 1);
     REQUIRE(again.size() == 1);
     CHECK(again[0].message.id == "m1");
-    CHECK(again[0].redelivered);
+    CHECK(again[0].returns == 1);
     CHECK(nothing_comes(*subscription));
 }
 
@@ -240,7 +240,7 @@ TEST_CASE_TEMPLATE_DEFINE("an outage of the broker costs nothing but time", Worl
 
         auto const again = collect(*subscription, 2);
         REQUIRE(again.size() == 2);
-        CHECK(again[0].redelivered);
+        CHECK(again[0].returns == 1);
         ack_all(*subscription, before);
         for (auto const& one : before) subscription->requeue(one.tag);
         CHECK(nothing_comes(*subscription));

@@ -24,7 +24,7 @@ TEST_CASE_TEMPLATE_DEFINE("what is confirmed is delivered", World, transport_del
         auto const deliveries = collect(*subscription, 1);
         REQUIRE(deliveries.size() == 1);
         CHECK(deliveries[0].message.destination == service);
-        CHECK_FALSE(deliveries[0].redelivered);
+        CHECK(deliveries[0].returns == 0);
         CHECK_FALSE(deliveries[0].given_up);
         CHECK(deliveries[0].problem == "");
         CHECK(nothing_comes(*subscription));

@@ -120,6 +120,16 @@ TEST_CASE("the broker's own headers are no part of the message, whatever kind th
     CHECK(result.message.headers.empty());
 }
 
+TEST_CASE("how often a delivery came back is read, whatever kind the count is of")
+{
+    for (auto const kind : {AMQP_FIELD_KIND_I64, AMQP_FIELD_KIND_I32}) {
+        auto count = entry("x-delivery-count", static_cast<std::uint8_t>(kind));
+        count.value.value.i64 = 7;
+        CHECK(decoded({count}).returns == 7);
+    }
+    CHECK(decoded({entry("x-delivery-count", AMQP_FIELD_KIND_ARRAY)}).returns == 0);
+}
+
 TEST_CASE("missing properties are empty, the content type too")
 {
     amqp_basic_properties_t properties{};

@@ -72,7 +72,7 @@ std::vector<ports::delivery> broker::take(std::uint64_t consumer, std::size_t ma
         auto node = queues_.at(who.service).extract(queues_.at(who.service).begin());
         auto& next = node.mapped();
         auto const tag = ++last_tag_;
-        taken.push_back({{generation_, tag, 1}, next.returns > 0, next.given_up, next.problem, next.message});
+        taken.push_back({{generation_, tag, 1}, next.returns, next.given_up, next.problem, next.message});
         who.unacked.emplace(tag, std::move(next));
     }
     return taken;

@@ -3,6 +3,7 @@
 #include "core/failpoint.hpp"
 #include "rabbitmq/topology.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace skald::rabbitmq {
@@ -109,7 +110,8 @@ void consumer_session::note(content arrived)
     ledger_.delivered(arrived.delivery_tag);
     ports::delivery delivery;
     delivery.tag = {generation_, arrived.delivery_tag, the_channel};
-    delivery.redelivered = arrived.redelivered;
+    // A count without the flag is not the broker's.
+    if (arrived.redelivered) delivery.returns = std::max(1, arrived.properties.returns);
     delivery.given_up = arrived.consumer == parked_queue_name(consumer_.service);
     delivery.problem = std::move(arrived.properties.problem);
     delivery.message = std::move(arrived.properties.message);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <optional>
 
 namespace skald::rabbitmq {
@@ -28,6 +29,15 @@ std::optional<std::string> to_text(amqp_field_value_t const& field)
     }
 }
 
+// The kind differs between versions of the broker.
+int to_count(amqp_field_value_t const& field)
+{
+    auto const text = to_text(field).value_or("0");
+    int count = 0;
+    std::from_chars(text.data(), text.data() + text.size(), count);
+    return count;
+}
+
 char const* kind_name(std::uint8_t kind)
 {
     switch (kind) {
@@ -47,6 +57,7 @@ void decode_headers(amqp_table_t const& table, decoded_properties& into)
     for (int i = 0; i < table.num_entries; ++i) {
         auto const& [key, value] = table.entries[i];
         std::string name{view(key)};
+        if (name == "x-delivery-count") into.returns = to_count(value);
         if (core::is_brokers_own_header(name)) continue;
         if (auto text = to_text(value)) {
             into.message.headers.emplace_back(std::move(name), std::move(*text));

@@ -12,6 +12,7 @@ struct decoded_properties
 {
     core::message message;  // id, type, content type and headers
     std::string correlation;
+    int returns{};        // x-delivery-count, which a quorum queue sets from the second delivery on
     std::string problem;  // what could not be read, as one line; the rest is kept
 };
 

@@ -15,12 +15,21 @@ using namespace std::chrono_literals;
 // So many at a time are read in, so that the first of them need not wait for the last to be parsed.
 constexpr std::size_t read_max = 64;
 
-// Of several that were in each other's way none waits; one alone is better off a moment later.
+// Of several that were in each other's way none waits; one alone is better off a moment later, and so is everybody
+// where the database is away.
 constexpr core::backoff contended_wait{5ms, 250ms};
 constexpr core::backoff other_wait{20ms, 5s};
 
+// So many that arrive later may go before one that came back: more than a process has unacked.
+constexpr std::uint64_t give_way = 1'000;
+
 constexpr auto tell_every = 5s;
 constexpr std::string_view still_fighting{"another transaction was in the way, and the limit is at its least"};
+
+bool has_repeatedly_come_back(task const& t)
+{
+    return t.delivery.returns > 1;
+}
 
 // The value by which the step wants to run in series. Data that can't be read has none: the run finds that out.
 void read_serial(task& t)
@@ -113,20 +122,28 @@ void dispatcher::drop_stale(std::uint64_t generation)
 
 void dispatcher::put(task&& t, bool at_front)
 {
-    auto& waiting = queue_of(t).waiting;
-    if (at_front) waiting.push_front(std::move(t));
-    else waiting.push_back(std::move(t));
+    auto& q = queue_of(t);
+    auto place = at_front ? q.waiting.begin() : q.waiting.end();
+    if (q.came_back) {
+        auto const [first, last] = std::ranges::equal_range(q.waiting, t.delivery.returns, {},
+                                                            [](task const& one) { return one.delivery.returns; });
+        std::uniform_int_distribution<std::ptrdiff_t> anywhere{0, last - first};
+        place = at_front ? first : first + anywhere(random_);
+    }
+    q.waiting.insert(place, std::move(t));
 }
 
 dispatcher::queue& dispatcher::queue_of(task const& t)
 {
     if (auto const* const m = t.step(); m != nullptr && m->hosted != nullptr && !t.refused) {
-        auto& q = queues_[{m->hosted, m->is_forward(), {}}];
+        bool const came_back = t.delivery.returns > 0;
+        auto& q = queues_[{m->hosted, m->is_forward(), came_back, {}}];
         q.of = &step_of(t);
+        q.came_back = came_back;
         return q;
     }
     auto const* const report = std::get_if<report_message>(&t.purpose);
-    auto& q = queues_[{nullptr, false, report != nullptr ? t.delivery.message.type : std::string{}}];
+    auto& q = queues_[{nullptr, false, false, report != nullptr ? t.delivery.message.type : std::string{}}];
     // What tells of progress is taken in together; all else is rare.
     if (report != nullptr && report->list == &ports::changes::progress) q.batch_max = options_.batch_max;
     return q;
@@ -157,24 +174,29 @@ std::chrono::milliseconds dispatcher::until_next(std::chrono::milliseconds wait)
     return std::clamp(left, 0ms, wait);
 }
 
-bool dispatcher::may_run(queue const& q, task const& t)
+bool dispatcher::may_run(queue const& q, task const& t) const
 {
+    if (q.came_back && has_repeatedly_come_back(t) && repeated_running_ > 0) return false;
     return q.of == nullptr || t.serial.empty() || !q.of->serial.contains(t.serial);
 }
 
-bool dispatcher::any_may_run(queue const& q)
+bool dispatcher::any_may_run(queue const& q) const
 {
-    return std::ranges::any_of(q.waiting, [&q](auto const& t) { return may_run(q, t); });
+    return std::ranges::any_of(q.waiting, [&](auto const& t) { return may_run(q, t); });
 }
 
 // Of those that a lane may take something from, the one whose first has waited longest.
 dispatcher::queue* dispatcher::next_queue()
 {
     queue* next = nullptr;
+    auto const turn = [](queue const& q) {
+        auto const& first = q.waiting.front();
+        return first.number + give_way * static_cast<std::uint64_t>(first.delivery.returns);
+    };
     for (auto& [key, q] : queues_) {
         if (q.waiting.empty() || (q.of != nullptr && q.of->running >= q.of->limit.lanes())) continue;
         if (!any_may_run(q)) continue;
-        if (next == nullptr || q.waiting.front().number < next->waiting.front().number) next = &q;
+        if (next == nullptr || turn(q) < turn(*next)) next = &q;
     }
     return next;
 }
@@ -204,6 +226,7 @@ dispatcher::group dispatcher::pick()
         if (!t.serial.empty()) q->of->serial.insert(t.serial);
     picked.how.takes_turn = q->of->limit.takes_turns();
     picked.of = q->of;
+    if (q->came_back && has_repeatedly_come_back(picked.tasks.front())) ++repeated_running_;
     ++q->of->running;
     return picked;
 }
@@ -217,6 +240,10 @@ std::vector<ports::contention> dispatcher::finish(group&& ran, run_result const&
     if (auto* const of = ran.of; of != nullptr) {
         SKALD_ASSERT(of->running > 0);
         --of->running;
+        if (has_repeatedly_come_back(ran.tasks.front())) {
+            SKALD_ASSERT(repeated_running_ > 0);
+            --repeated_running_;
+        }
         for (auto const& t : ran.tasks)
             if (!t.serial.empty()) of->serial.erase(of->serial.find(t.serial));
         std::optional<limit_change> change;
@@ -256,10 +283,8 @@ ports::contention dispatcher::told(step& of, std::string_view why, clock::time_p
 
 void dispatcher::put_off(task&& t, run_result::setback const& met, clock::time_point now, bool was_one)
 {
-    t.tries = t.broken_off_by == met.why ? t.tries + 1 : 1;
-    t.broken_off_by = met.why;
-    if (met.then == reaction::each_alone) t.alone = true;
-    if (!was_one) return put(std::move(t), true);
+    t.put_back(met.why, met.then, was_one);
+    if (!was_one && met.why != failure::unavailable) return put(std::move(t), true);
     auto const& wait = met.why == failure::contended ? contended_wait : other_wait;
     later_.emplace(now + wait.wait(t.tries, random_), std::move(t));
 }

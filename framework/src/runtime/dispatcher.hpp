@@ -1,6 +1,10 @@
 // Between the deliveries of a process and its lanes: what has arrived waits here by step, unacked, and each lane gets
 // what may run together now.
 //
+// A delivery that came back unacked may be what killed its process. Whoever came back less often goes first, those that
+// came back equally often in any order, one at a time from the second time on: so what stands behind the deadly one in
+// the queue gets past it, and is not given up with it.
+//
 // A group is deliveries of one step in one direction, so that a step's limit holds for its transactions and for nobody
 // else's. What could not be settled comes back here, and is handed out again, alone or later.
 #pragma once
@@ -80,11 +84,12 @@ private:
     struct queue
     {
         step* of{};  // none for what is no step's
+        bool came_back{};
         std::size_t batch_max{1};
         std::deque<task> waiting;
     };
 
-    using queue_key = std::tuple<void const*, bool, std::string>;
+    using queue_key = std::tuple<void const*, bool, bool, std::string>;
 
     std::vector<task> read(std::vector<ports::delivery>&& arrived) const;
     void sort(std::vector<task>&& arrived);
@@ -95,8 +100,8 @@ private:
     void put_back_due(clock::time_point now);
     group pick();
     queue* next_queue();
-    static bool may_run(queue const& q, task const& t);
-    static bool any_may_run(queue const& q);
+    bool may_run(queue const& q, task const& t) const;
+    bool any_may_run(queue const& q) const;
     void log_change(step const& of, std::string_view why);
     ports::contention told(step& of, std::string_view why, clock::time_point now);
     void put_off(task&& t, run_result::setback const& met, clock::time_point now, bool was_one);
@@ -115,6 +120,7 @@ private:
     std::map<std::string, step, std::less<>> limits_;
     std::map<queue_key, queue> queues_;
     std::multimap<clock::time_point, task> later_;
+    std::size_t repeated_running_{};  // that came back more than once
     std::uint64_t generation_{};
     std::uint64_t arrived_{};
 };

@@ -144,7 +144,7 @@ void world::settle(std::size_t place)
 void world::settle_copy(held const& was)
 {
     auto copy = was.delivery;
-    copy.redelivered = true;
+    copy.returns = 1;
     copy.tag = {};  // the broker knows nothing of it
     try {
         was.at->settle(copy);

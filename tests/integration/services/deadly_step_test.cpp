@@ -14,8 +14,15 @@ TEST_CASE(
     for (auto* service : {&s.orders, &payments, &s.shipping}) service->start();
     for (auto* service : {&s.orders, &payments, &s.shipping}) s.wait_until_started(*service);
     s.fill();
+    CHECK(payments.terminate().code == 0);
     s.payments_db.ask("INSERT INTO wallet VALUES ('deadly-1', 1000)");
     REQUIRE(s.order("deadly", {.customer = "deadly-1"}).status == 202);
+
+    // These stand behind it in the queue, unacked when it dies, each time.
+    constexpr int behind = 30;
+    for (int i = 1; i <= behind; ++i) REQUIRE(s.order("behind-" + std::to_string(i)).status == 202);
+    CHECK(wait_until([&] { return s.orders_db.count("skald.outbox") == 0; }));
+    payments.start();
 
     constexpr int deliveries_max = 50;
     int deaths = 0, others = 0;
@@ -38,7 +45,8 @@ TEST_CASE(
     CHECK(s.payments_db.ask("SELECT step, reason FROM skald.parked") == table{{"charge-payment", "delivery_limit"}});
     CHECK(s.ends("deadly", "stuck"));
     for (int i = 1; i <= others; ++i) CHECK(s.ends("other-" + std::to_string(i), "completed"));
-    CHECK(s.payments_db.count("charge") == others);
+    for (int i = 1; i <= behind; ++i) CHECK(s.ends("behind-" + std::to_string(i), "completed"));
+    CHECK(s.payments_db.count("charge") == behind + others);
     CHECK(s.payments_db.value("SELECT cents FROM wallet WHERE customer = 'deadly-1'") == "1000");
     CHECK(payments.is_running());
     REQUIRE(s.order("after").status == 202);

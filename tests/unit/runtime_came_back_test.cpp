@@ -1,0 +1,91 @@
+// Deliveries that came back unacked: one of them may be what killed its process.
+#include "support/dispatched_depot.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace skald;
+using namespace skald::test;
+using depot = dispatched_depot;
+
+TEST_CASE("those that came back go last, alone, and who came back less often goes first")
+{
+    depot d;
+    for (auto const& [key, returns] : {std::pair{"a", 2}, {"b", 1}, {"c", 0}, {"d", 3}, {"e", 0}}) {
+        d.returns = returns;
+        d.arrive("pack", key);
+    }
+    for (auto const* expected : {"c:pack e:pack", "b:pack", "a:pack", "d:pack"}) {
+        auto next = d.take();
+        CHECK(keys(next) == expected);
+        d.settled(std::move(next));
+    }
+}
+
+TEST_CASE("of those that came back more than once, one runs at a time")
+{
+    depot d;
+    d.returns = 2;
+    d.arrive("pack", "a");
+    d.arrive("weigh", "b");
+    d.returns = 1;
+    d.arrive("pack", "c");
+    auto first = d.take();
+    CHECK(keys(first) == "c:pack");
+    auto second = d.take();
+    CHECK(second.tasks.size() == 1);
+    CHECK(d.take().tasks.empty());
+    d.broken(std::move(second), failure::contended, reaction::again);
+    auto third = d.take();
+    CHECK(third.tasks.size() == 1);
+    d.settled(std::move(third));
+    CHECK(d.work->take(10s).tasks.size() == 1);
+}
+
+TEST_CASE("a delivery that came back waits for no more than a number of others")
+{
+    depot d{{4, 1, 1}};
+    d.returns = 1;
+    d.arrive("pack", "suspect");
+    d.returns = 0;
+    int before = 0;
+    for (std::string met; met != "suspect:pack"; ++before) {
+        REQUIRE(before < 5'000);
+        for (int n = 0; n < 2; ++n) d.arrive("pack", std::to_string(before) + '.' + std::to_string(n));
+        auto next = d.take();
+        met = keys(next);
+        d.settled(std::move(next));
+    }
+    CHECK(before > 100);
+}
+
+TEST_CASE("what kills its process each time is given up alone: whoever stands behind it gets past it")
+{
+    struct waiting
+    {
+        std::string key;
+        int returns{};
+    };
+    constexpr int delivery_limit = 50;
+    std::vector<waiting> queue{{"deadly"}};
+    for (int n = 0; n < 100; ++n) queue.push_back({std::to_string(n)});
+    int lives = 0;
+    for (; queue.size() > 1; ++lives) {
+        REQUIRE(lives < delivery_limit);
+        depot d{{4, 32, 32}, {}, {}, static_cast<std::uint64_t>(lives)};
+        for (auto const& one : queue) {
+            d.returns = one.returns;
+            d.arrive("pack", one.key);
+        }
+        for (bool lives_on = true; lives_on;) {
+            auto next = d.take();
+            for (auto const& t : next.tasks) lives_on = lives_on && t.step()->envelope.saga.key != "deadly";
+            if (!lives_on) continue;
+            for (auto const& t : next.tasks)
+                std::erase_if(queue, [&](auto const& one) { return one.key == t.step()->envelope.saga.key; });
+            d.settled(std::move(next));
+        }
+        for (auto& one : queue) ++one.returns;
+    }
+    CHECK(queue.front().key == "deadly");
+    CHECK(lives < delivery_limit / 2);
+}
