@@ -5,6 +5,10 @@ SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - min(created_at)
        count(*) FILTER (WHERE due_at <= clock_timestamp()), count(*) FILTER (WHERE error IS NOT NULL)
   FROM skald.outbox
 
+-- What could leave now, or could not when it was tried.
+-- name: outbox_unsent
+SELECT count(*) FROM skald.outbox WHERE due_at <= clock_timestamp() OR error IS NOT NULL
+
 -- name: outbox_by_destination
 SELECT destination, count(*), extract(epoch FROM clock_timestamp() - min(created_at))::bigint,
        count(*) FILTER (WHERE error IS NOT NULL)

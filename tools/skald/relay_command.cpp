@@ -7,18 +7,25 @@
 #include "rabbitmq/rabbitmq_transport.hpp"
 #include "runtime/publish_loop.hpp"
 #include "runtime/table_source.hpp"
+#include "skald_operator_queries.hpp"
 #include "worker/signals.hpp"
 
 #include <skald/config.hpp>
 
 #include <CLI/CLI.hpp>
 
+#include <cstdint>
 #include <memory>
 #include <random>
 #include <thread>
 
 namespace skald::tools {
 namespace {
+
+std::int64_t unsent(config const& settings)
+{
+    return connect(settings, "relay").run(std::string{operator_queries::outbox_unsent})[0][0].as<std::int64_t>();
+}
 
 int relay(bool until_empty, output const& out)
 {
@@ -44,8 +51,11 @@ int relay(bool until_empty, output const& out)
     if (until_empty) {
         if (!publisher->available()) throw std::runtime_error{"the broker is away: " + publisher->trouble()};
         auto const moved = relay.drain();
-        out.tell(std::to_string(moved) + " messages moved", {{"moved", moved}});
-        return 0;
+        auto const left = unsent(settings);
+        auto text = std::to_string(moved) + " messages moved";
+        if (left > 0) text += ", " + std::to_string(left) + " could not be sent: `skald outbox status` says why";
+        out.tell(text, {{"moved", moved}, {"unsent", left}});
+        return left > 0 ? 1 : 0;
     }
     std::jthread const moving{[&] { relay.run(); }};
     while (!signals.wait(std::chrono::minutes{1})) continue;

@@ -130,6 +130,24 @@ TEST_CASE("skald outbox status counts by destination and reason, and its exit co
     CHECK(run_skald(s.orders_db, {"outbox"}).code == 2);
 }
 
+TEST_CASE("skald relay --until-empty does not say that all is well while something could not be sent")
+{
+    shop s;
+    s.orders.start();
+    s.wait_until_started(s.orders);
+    CHECK(s.orders.terminate().code == 0);
+    CHECK(run_skald(s.orders_db, {"relay", "--until-empty"}).code == 0);
+    s.orders_db.ask("SELECT skald.enqueue('payments', 'x', 'k:x', '');"
+                    "SELECT skald.enqueue('payments', 'x', 'k:y', '', delay => '1 h');"
+                    "SELECT skald.enqueue('nobody-is-called-so', 'x', 'k:x', '')");
+    // Tried now; and put off, when it is not due yet.
+    for (int i = 0; i < 2; ++i) {
+        auto const told = run_skald(s.orders_db, {"relay", "--until-empty", "--json"});
+        CHECK(told.code == 1);
+        CHECK(told.object()["unsent"] == (i == 0 ? 2 : 1));
+    }
+}
+
 TEST_CASE("skald doctor finds nothing wrong with a healthy service, and names what is wrong with an ill one")
 {
     shop s;
