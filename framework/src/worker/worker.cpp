@@ -15,7 +15,10 @@
 #include <skald/errors.hpp>
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace skald {
 class worker::implementation
@@ -25,9 +28,12 @@ public:
         : settings{std::move(s)}, log{settings.service, core::parse_severity(settings.log_level)}
     {}
 
+    void check_all_hosted() const;
+
     config settings;
     core::stderr_logger log;
     runtime::registry steps;
+    std::map<std::string, std::vector<std::string>, std::less<>> planned;  // by definition: this service's steps
     std::vector<postgres::migration> migrations;
     http::router known;  // finds out what the web would not take, where the user still has a stack to look at
     worker_detail::own_routes own{known};
@@ -35,6 +41,17 @@ public:
     http::scope_function scope_of;
     runtime::stop_flag stop;
 };
+
+// Its queue brings the messages of all its steps: one that nobody hosts would be parked.
+void worker::implementation::check_all_hosted() const
+{
+    for (auto const& [definition, names] : planned)
+        for (auto const& name : names)
+            if (steps.find(definition, name) == nullptr)
+                throw configuration_error{
+                    "the definition " + definition + " gives the service " + settings.service + " the step " + name +
+                    ", and this worker does not host it: add it with host(), in this process too"};
+}
 
 worker::worker(config settings)
 {
@@ -67,6 +84,9 @@ worker& worker::add(std::string_view definition, int version, std::span<planned_
                                   "transaction of its own"};
     if (together.prefetch > 10'000)
         throw configuration_error{"step " + std::string{step} + ": batching{.prefetch} is at most 10000 deliveries"};
+    auto& planned = implementation_->planned[std::string{definition}];
+    for (auto const& one : plan)
+        if (one.service == implementation_->settings.service) planned.emplace_back(one.name);
     implementation_->steps.add(definition, step,
                                {std::move(hosted), policy, it->kind, version, together.max, together.lanes,
                                 together.prefetch, together.serial_by});
@@ -111,6 +131,7 @@ worker& worker::scope(http::scope_function scope_of)
 int worker::run()
 {
     auto& own = *implementation_;
+    own.check_all_hosted();
     worker_detail::signals const signals;  // before the first thread, so that all of them inherit the mask
     worker_detail::process process{own.settings, own.steps, own.stop, own.log};
     if (!process.prepare_database(own.migrations, signals)) return 0;
