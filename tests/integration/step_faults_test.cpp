@@ -1,5 +1,7 @@
 // A step that does what it must not, or whose database fails under it: nothing of it remains, or nothing is lost.
-#include "support/depot.hpp"
+#include "support/busy_depot.hpp"
+
+#include <skald/testing/wait_until.hpp>
 
 #include <doctest/doctest.h>
 
@@ -25,6 +27,77 @@ TEST_CASE("F1, G9: a step that swallows an SQL error can't commit by accident")
     CHECK(d.record("weigh") == "rejected|3|0");
     CHECK(d.db().one("SELECT error FROM skald.idempotency WHERE step = 'weigh'").find("SAVEPOINT") !=
           std::string::npos);
+}
+
+TEST_CASE("a step that swallows an SQL error is not believed when it then rejects or asks for time")
+{
+    for (bool const rejects : {true, false})
+        for (bool const is_batch : {true, false}) {
+            CAPTURE(rejects);
+            CAPTURE(is_batch);
+            skald::test::busy_depot d;
+            d.pack = [rejects](skald::step_context& ctx, parcel& p) -> skald::outcome {
+                note(ctx, "pack:" + p.id);
+                if (p.id != "p1") return skald::done();
+                try {
+                    ctx.sql("SELECT 1/0");
+                }
+                catch (std::exception const&) {
+                }
+                if (rejects) return skald::reject("there is no room");
+                return skald::snooze(1ms);
+            };
+            d.start_all(is_batch ? 3 : 1);
+            d.run_all();
+            CHECK(d.db().one("SELECT status || ' ' || attempts || ' ' || snoozes FROM skald.idempotency"
+                             " WHERE key = 'p1' AND step = 'pack'") == "rejected 3 0");
+            CHECK(d.db()
+                      .one("SELECT error FROM skald.idempotency WHERE key = 'p1' AND step = 'pack'")
+                      .find("SAVEPOINT") != std::string::npos);
+        }
+}
+
+TEST_CASE("a step that swallows the loss of its connection is not believed when it then rejects")
+{
+    depot d;
+    int runs = 0;
+    d.pack = [&](skald::step_context& ctx, parcel&) -> skald::outcome {
+        note(ctx, "pack");
+        if (++runs > 1) return skald::done();
+        try {
+            ctx.sql("SELECT pg_terminate_backend(pg_backend_pid())");
+        }
+        catch (std::exception const&) {
+        }
+        return skald::reject("the till does not answer");
+    };
+    d.host();
+    d.start(skald::test::send, parcel{"p", 7}, "k");
+    d.at("depot").relay_due();
+    CHECK_THROWS_AS(d.at("depot").settle_one(), skald::ports::fault);
+    d.at("depot").settle(skald::test::world::delivery_of(d.last_sent("pack")));
+    d.run();
+    CHECK(d.record("pack") == "completed|1|0");
+    CHECK(d.effects() == "pack, weigh, load, sign");
+}
+
+TEST_CASE("a step that forgets all that its session has prepared harms nobody after it")
+{
+    skald::test::busy_depot d;
+    d.pack = [](skald::step_context& ctx, parcel& p) -> skald::outcome {
+        note(ctx, "pack:" + p.id);
+        if (p.id == "p1") ctx.tx().exec("DEALLOCATE ALL");
+        return skald::done();
+    };
+    d.start_all(10);
+    {
+        skald::test::service::running_lanes const some{d.at("depot"), 1};
+        CHECK(skald::testing::wait_until([&] {
+            d.at("depot").relay_due();
+            return d.sagas() == "compensated 1, completed 9";
+        }));
+    }
+    CHECK(d.once_each());
 }
 
 TEST_CASE("a step may go on after an SQL error that a savepoint of its own has contained")
@@ -112,6 +185,30 @@ TEST_CASE("a connection that dies under a step costs no attempt, and the step ru
     CHECK(runs == 2);
     CHECK(d.record("weigh") == "completed|1|0");
     CHECK(d.effects() == "pack, weigh, load, sign");
+}
+
+TEST_CASE("a step that loses its connection each time counts in the end, and whoever works beside it goes on")
+{
+    skald::test::busy_depot d;
+    constexpr int good = 30, bad = 6;
+    d.pack = [](skald::step_context& ctx, parcel& p) -> skald::outcome {
+        note(ctx, "pack:" + p.id);
+        if (p.weight <= bad) ctx.sql("SELECT pg_terminate_backend(pg_backend_pid())");
+        return skald::done();
+    };
+    d.start_all(good + bad);
+    {
+        skald::test::service::running_lanes const some{d.at("depot"), 4};
+        CHECK(skald::testing::wait_until([&] {
+            d.at("depot").relay_due();
+            return d.sagas() == "compensated 6, completed 30";
+        }));
+    }
+    CHECK(d.counts() == "load 30, pack 30, sign 30, weigh 30");
+    CHECK(d.once_each());
+    CHECK(d.db().rows("SELECT DISTINCT status, attempts FROM skald.idempotency WHERE step = 'pack' ORDER BY 1") ==
+          "completed|1\nrejected|3");
+    CHECK(d.db().one("SELECT count(*) FROM skald.parked") == "0");
 }
 
 TEST_CASE("a serialization failure runs the step again and costs no attempt, within a bound")

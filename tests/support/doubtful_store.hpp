@@ -36,11 +36,13 @@ public:
     detail::unit_of_work& unit() override { return inner_.unit(); }
     core::instant claimed_at() const override { return inner_.claimed_at(); }
     void write(ports::changes const& what) override { inner_.write(what); }
-    bool is_still_claimed() noexcept override { return inner_.is_still_claimed(); }
+    ports::transaction_state state() noexcept override { return inner_.state(); }
     void rollback() noexcept override { inner_.rollback(); }
     ports::fault classify_current() override { return inner_.classify_current(); }
 
     std::vector<std::int64_t> new_rows(std::size_t count) override { return inner_.new_rows(count); }
+
+    void finish_step() override { inner_.finish_step(); }
 
     void commit(ports::changes const& what) override
     {

@@ -36,9 +36,10 @@ public:
     }
     detail::unit_of_work& unit() override { throw std::logic_error{"no transaction"}; }
     core::instant claimed_at() const override { return {}; }
+    void finish_step() override {}
     void commit(ports::changes const&) override {}
     void write(ports::changes const&) override {}
-    bool is_still_claimed() noexcept override { return true; }
+    ports::transaction_state state() noexcept override { return ports::transaction_state::open; }
     void rollback() noexcept override {}
     ports::request_claim begin_request(ports::claim_item const&, std::optional<std::chrono::milliseconds>) override
     {

@@ -5,6 +5,7 @@
 
 using skald::runtime::contended_max;
 using skald::runtime::failure;
+using skald::runtime::lost_max;
 using skald::runtime::react;
 using skald::runtime::reaction;
 using skald::runtime::suspect_max;
@@ -48,14 +49,31 @@ TEST_CASE("whatever breaks several together, each finds out alone whether it was
     }
 }
 
-TEST_CASE("a connection that is lost costs no attempt, however often")
+TEST_CASE("a connection that is lost costs no attempt, until it was lost too often for one delivery alone")
 {
-    CHECK(react(failure::connection_lost, {1, 1000, false}) == reaction::again);
-    CHECK(react(failure::in_doubt, {1, 1000, false}) == reaction::again);
+    for (auto const what : {failure::connection_lost, failure::in_doubt}) {
+        CAPTURE(skald::runtime::name_of(what));
+        for (int lost = 0; lost < lost_max; ++lost) CHECK(react(what, {.lost = lost}) == reaction::again);
+        CHECK(react(what, {.lost = lost_max}) == reaction::record);
+        CHECK(react(what, {.members = 2, .lost = lost_max}) == reaction::each_alone);
+        CHECK(react(what, {.is_recording = true, .lost = lost_max}) == reaction::again);
+    }
 }
 
-TEST_CASE("what a step did to its own transaction, and what a constraint refuses at COMMIT, is its doing")
+TEST_CASE("what the database can't do now is nobody's doing: it is tried again, for as long as it takes")
+{
+    for (std::size_t const members : {1, 2, 64})
+        CHECK(react(failure::unavailable, {members, 1'000'000, false}) == reaction::again);
+}
+
+TEST_CASE("what fails at COMMIT counts once it is known that the step had put it off until then")
+{
+    CHECK(react(failure::refused, {.finished = false}) == reaction::finish_first);
+    CHECK(react(failure::refused, {.finished = true}) == reaction::record);
+    CHECK(react(failure::refused, {.is_recording = true, .finished = true}) == reaction::again);
+}
+
+TEST_CASE("what a step did to its own transaction is its doing")
 {
     CHECK(react(failure::transaction_ended, {1, 0, false}) == reaction::record);
-    CHECK(react(failure::refused, {1, 0, false}) == reaction::record);
 }

@@ -140,7 +140,7 @@ catch (ports::fault const& met) {
     // if there is one to be had.
     if (met.kind == ports::fault_kind::connection_lost) store_.connect();
     else if (met.kind != ports::fault_kind::in_doubt && met.kind != ports::fault_kind::contended &&
-             met.kind != ports::fault_kind::retry_at_once)
+             met.kind != ports::fault_kind::retry_at_once && met.kind != ports::fault_kind::unavailable)
         throw;
     log_.warning("entry.tried_again", {{"key", c.id.key}, {"error", met.what()}});
     return std::nullopt;
@@ -211,9 +211,9 @@ response entry::handled(call const& c, request_context& ctx)
     }
     catch (...) {
         auto const met = store_.classify_current();
-        bool const ours = store_.is_still_claimed();
+        bool const was_ended = store_.state() == ports::transaction_state::ended;
         store_.rollback();
-        throw ours ? met : ports::fault{ports::fault_kind::transaction_ended, met.what()};
+        throw !was_ended ? met : ports::fault{ports::fault_kind::transaction_ended, met.what()};
     }
     if (answer.status >= 500) store_.rollback();
     // An answer that can't be sent must not be stored either: it would be replayed for ever.

@@ -9,6 +9,7 @@ namespace skald::ports {
 enum class fault_kind {
     contended,          // rolled back, since another transaction was in the way: lock, deadlock, serialization
     retry_at_once,      // rolled back for a problem of the server's, or a plan that went stale
+    unavailable,        // rolled back, since a statement of Skald's own could not be done now: never the step's doing
     connection_lost,    // rolled back, and the connection with it: start again on a new one
     in_doubt,           // lost while committing: nobody knows; go through the guard again on a new connection
     transaction_ended,  // the step ended the transaction itself: what it wrote may be half there

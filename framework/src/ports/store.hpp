@@ -165,8 +165,16 @@ struct claim_options
     bool takes_turn{};
 };
 
+enum class transaction_state {
+    open,
+    aborted,  // a statement failed in it, and whoever sent that went on
+    lost,     // the connection is gone, and the transaction with it
+    ended,    // by a COMMIT or ROLLBACK of the step's own
+};
+
 /// A database as one lane sees it. What may follow what: begin() or begin_request(), which open a transaction; then, as
-/// often as wanted, unit(), savepoint() and undo_to_savepoint(); then commit() or rollback(). Each asserts that.
+/// often as wanted, unit(), savepoint() and undo_to_savepoint(); then commit(), after finish_step() or not; or
+/// rollback(). Each asserts that.
 class store
 {
 public:
@@ -200,6 +208,10 @@ public:
     /// had: then the outbox numbers them itself. Nothing but commit() or rollback() may follow.
     virtual std::vector<std::int64_t> new_rows([[maybe_unused]] std::size_t count) { return {}; }
 
+    /// Runs what the step has put off until COMMIT (deferred constraints), in a round trip of its own. Not needed, and
+    /// slower; but what commit() throws afterwards is never the step's doing. Throws fault.
+    virtual void finish_step() = 0;
+
     /// Writes `what` and commits, in one round trip, after making sure that it is still the transaction that claimed.
     /// Throws fault; after `in_doubt` nobody knows, and begin() with the same items finds out.
     virtual void commit(changes const& what) = 0;
@@ -207,9 +219,9 @@ public:
     /// Writes `what` in a transaction of its own, without a claim.
     virtual void write(changes const& what) = 0;
 
-    /// Whether the transaction is still the one that begin() opened. False where the step ended it. Only for the
-    /// unhappy ways: commit() checks for itself.
-    virtual bool is_still_claimed() noexcept = 0;
+    /// What has become of the transaction that begin() opened, in a round trip. Only for the unhappy ways: commit()
+    /// checks for itself.
+    virtual transaction_state state() noexcept = 0;
 
     /// Ends the transaction, if there is one, without its effects. What can't be rolled back is disconnected.
     virtual void rollback() noexcept = 0;

@@ -26,6 +26,8 @@ fault classify_state(std::string_view state, std::string const& what)
     if (state == "25P02")
         return {fault_kind::broken,
                 "the step went on after an SQL error; let the exception pass, or use a SAVEPOINT (" + what + ")"};
+    if (state == "26000")
+        return {fault_kind::broken, "a prepared statement is gone: has the step run DEALLOCATE? (" + what + ")", true};
     // Raised by skald.assert_transaction().
     if (state == "2D000") return {fault_kind::transaction_ended, what};
     return {fault_kind::broken, what};
@@ -75,7 +77,17 @@ catch (...) {
 fault classify_current_of_ours()
 {
     auto met = classify_current();
-    if (current_state() == "57014") met.kind = fault_kind::retry_at_once;
+    auto const state = current_state();
+    if (state.empty() || met.kind == fault_kind::connection_lost || met.kind == fault_kind::transaction_ended)
+        return met;
+    // 22, 23, 54, P0: data that the server can't hold, or that a constraint or a function of Skald's refuses.
+    bool const is_the_datas =
+        state.starts_with("22") || state.starts_with("23") || state.starts_with("54") || state.starts_with("P0");
+    if (is_the_datas) return met;
+    // Whoever waited too long may wait again; all else may be the connection's: what a step has left in its session.
+    bool const waited = met.kind == fault_kind::contended || state == "57014";
+    met.kind = fault_kind::unavailable;
+    met.connection_is_suspect = !waited;
     return met;
 }
 
@@ -88,6 +100,14 @@ fault classify_current_at_commit()
 {
     auto met = classify_current();
     // The query may have got as far as COMMIT before the connection died: nobody on this side knows.
+    if (met.kind == fault_kind::connection_lost) met.kind = fault_kind::in_doubt;
+    else if (current_state() == "57014") met.kind = fault_kind::retry_at_once;
+    return met;
+}
+
+fault classify_current_at_commit_of_ours()
+{
+    auto met = classify_current_of_ours();
     if (met.kind == fault_kind::connection_lost) met.kind = fault_kind::in_doubt;
     return met;
 }

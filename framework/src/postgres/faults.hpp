@@ -9,13 +9,18 @@ namespace skald::postgres {
 /// To be called in a catch block.
 ports::fault classify_current();
 
-/// The same for Skald's own statements, before and without a step's: what took too long there was slow, and not wrong.
+/// The same for Skald's own statements, before, after and without a step's. A lock, a timeout, a permission or a table
+/// that is missing there is `unavailable`: it says nothing of the message. Only what the data breaks is `broken`.
 ports::fault classify_current_of_ours();
 
 /// Whether the exception that is being handled says that the server takes no writes. To be called in a catch block.
 bool says_read_only();
 
-/// The same as classify_current() for the query that holds COMMIT.
+/// The same as classify_current() for the query that holds COMMIT, where both the step's deferred constraints and
+/// Skald's own statements run. Whose doing a timeout was can't be told, so it is `retry_at_once`.
 ports::fault classify_current_at_commit();
+
+/// The same as classify_current_of_ours() for a query that holds COMMIT and nothing of a step's.
+ports::fault classify_current_at_commit_of_ours();
 
 }  // namespace skald::postgres

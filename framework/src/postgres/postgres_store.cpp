@@ -99,6 +99,7 @@ std::string postgres_store::begin_text(stage next, ports::claim_options const& h
     transaction_id_.clear();
     has_savepoint_ = false;
     has_lock_wait_ = how.lock_wait.has_value();
+    is_finished_ = false;
     stage_ = next;
     auto text = begin_read_committed;
     if (next == stage::many) text += execute("open_batch", {});
@@ -144,6 +145,21 @@ catch (pqxx::failure const&) {
     return {};
 }
 
+void postgres_store::finish_step()
+{
+    SKALD_ASSERT(stage_ != stage::none);
+    transaction_.reset();
+    try {
+        connection_->run(check() + "SET CONSTRAINTS ALL IMMEDIATE");
+        is_finished_ = true;
+    }
+    catch (pqxx::failure const&) {
+        auto const met = noted(postgres::classify_current());
+        rollback();
+        throw met;
+    }
+}
+
 void postgres_store::commit(ports::changes const& what)
 {
     SKALD_ASSERT(stage_ != stage::none);
@@ -157,7 +173,7 @@ void postgres_store::commit(ports::changes const& what)
         run_commit(checked + changes_text(what) + "COMMIT");
     }
     catch (pqxx::failure const&) {
-        auto const met = noted(classify_current_at_commit());
+        auto const met = noted(is_finished_ ? classify_current_at_commit_of_ours() : classify_current_at_commit());
         rollback();
         throw met;
     }
@@ -255,24 +271,24 @@ void postgres_store::write(ports::changes const& what)
         run_commit(text + "COMMIT");
     }
     catch (pqxx::failure const&) {
-        auto met = noted(classify_current_at_commit());
-        if (met.kind == ports::fault_kind::broken) met = classify_current_of_ours();
+        auto const met = noted(classify_current_at_commit_of_ours());
         rollback();
         throw met;
     }
 }
 
-bool postgres_store::is_still_claimed() noexcept
+ports::transaction_state postgres_store::state() noexcept
 try {
+    using ports::transaction_state;
     transaction_.reset();
-    // A connection that is gone took the transaction with it, unless a COMMIT of the step's own came before: that
-    // shows when the step is claimed again.
-    if (!connection_ || !connection_->is_open() || transaction_id_.empty()) return true;
-    return connection_->transaction() == transaction_id_;
+    // Unless a COMMIT of the step's own came before: that shows when the step is claimed again.
+    if (!connection_ || !connection_->is_open()) return transaction_state::lost;
+    auto const now = connection_->transaction();
+    return transaction_id_.empty() || now == transaction_id_ ? transaction_state::open : transaction_state::ended;
 }
 catch (...) {
     // An aborted transaction answers nothing, and it is still there.
-    return true;
+    return connection_ && connection_->is_open() ? ports::transaction_state::aborted : ports::transaction_state::lost;
 }
 
 void postgres_store::rollback() noexcept

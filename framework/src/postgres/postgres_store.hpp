@@ -27,9 +27,10 @@ public:
     detail::unit_of_work& unit() override { return *this; }
     core::instant claimed_at() const override { return claimed_at_; }
     std::vector<std::int64_t> new_rows(std::size_t count) override;
+    void finish_step() override;
     void commit(ports::changes const& what) override;
     void write(ports::changes const& what) override;
-    bool is_still_claimed() noexcept override;
+    ports::transaction_state state() noexcept override;
     void rollback() noexcept override;
     ports::fault classify_current() override;
 
@@ -67,6 +68,7 @@ private:
     stage stage_{stage::none};
     bool has_savepoint_{};
     bool has_lock_wait_{};  // of its own, which what Skald writes at the end does not share
+    bool is_finished_{};    // nothing of the step's is left to run
     bool connection_is_suspect_{};
     std::uint64_t doubts_settled_{};        // server_state::doubts that a commit of ours came after
     std::vector<std::int64_t> spare_rows_;  // numbers for rows of the outbox, not used yet

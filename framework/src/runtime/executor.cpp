@@ -27,6 +27,8 @@ constexpr auto key_wait = 100ms;
 constexpr double often = 1.0 / 64;
 
 constexpr char const* ended_by_step = "the step ran COMMIT or ROLLBACK itself; look at what it wrote";
+constexpr char const* went_on_after_error =
+    "the step went on after an SQL error; let the exception pass, or use a SAVEPOINT";
 
 }  // namespace
 
@@ -37,6 +39,8 @@ struct executor::attempt
     run_options how{};
     bool guards_each{};  // a savepoint for each, so that one can be undone alone
     bool is_recording{};
+    bool finishes_first{};                      // the steps' deferred constraints run apart from what Skald writes
+    bool is_claimed{};                          // in this try
     std::vector<std::optional<ending>> ends{};  // by member
     clock::duration ran{};                      // the steps' own code, the last time
 
@@ -62,12 +66,16 @@ run_result executor::run_steps(std::span<task> tasks, run_options const& how)
     now.ends.resize(tasks.size());
     if (auto const& refused = tasks.front().refused) now.ends.front() = *refused;
     now.guards_each = !now.is_one() && often_fails(*now.hosted());
+    // Whose doing it was that it did not commit must be known before it counts.
+    now.finishes_first = now.is_one() && tasks.front().tries > 0;
     run_result result;
     for (;;) {
         auto met = try_once(now);
         result.ran = now.ran;
         if (!met) return result;
-        auto const then = react(met->why, {tasks.size(), tasks.front().tries, now.is_recording});
+        auto const& first = tasks.front();
+        bool const runs_nothing = now.is_recording || first.refused;
+        auto const then = react(met->why, {tasks.size(), first.tries, runs_nothing, first.lost, now.finishes_first});
         SKALD_MUTANT(
             "retry_in_broker_only", if (met->how && std::holds_alternative<failed>(*met->how)) {
                 result.not_settled = {failure::connection_lost, reaction::again, ""};
@@ -79,6 +87,10 @@ run_result executor::run_steps(std::span<task> tasks, run_options const& how)
         }
         // Of what was rolled back this alone is known: the others run again.
         now.ends.assign(tasks.size(), std::nullopt);
+        if (then == reaction::finish_first) {
+            now.finishes_first = true;
+            continue;
+        }
         auto const member = now.is_one() ? std::optional<std::size_t>{0} : met->member;
         if (member) now.ends[*member] = end_of(*std::move(met));
         now.guards_each = then == reaction::guard_each;
@@ -97,7 +109,9 @@ ending executor::end_of(broken_off&& met)
 // Nothing: committed. Otherwise nothing of it remains, or at COMMIT's worst nobody knows.
 std::optional<executor::broken_off> executor::try_once(attempt& a)
 try {
+    a.is_claimed = false;
     auto const claimed = claim(a);
+    a.is_claimed = true;
     bool const none_claimed =
         std::ranges::all_of(claimed, [](auto const& one) { return one.verdict == ports::verdict::in_flight; });
     if (none_claimed && !a.is_one()) {
@@ -116,7 +130,7 @@ catch (ports::fault const& met) {
     store_.rollback();
     SKALD_MUTANT(
         "in_doubt_as_committed", if (met.kind == ports::fault_kind::in_doubt) { return {}; });
-    return broken_off{failure_of(met), met.what(), {}};
+    return broken_off{failure_of(met, a.is_claimed), met.what(), {}};
 }
 catch (std::exception const& error) {
     store_.rollback();
@@ -212,8 +226,11 @@ std::optional<executor::broken_off> executor::run_member(attempt& a, std::size_t
     catch (...) {
         auto const met = store_.classify_current();
         if (met.kind != ports::fault_kind::broken) {
-            if (was_ended_by_step()) return broken_off{failure::transaction_ended, ended_by_step, member};
-            return broken_off{failure_of(met), met.what(), member};
+            auto const state = store_.state();
+            roll_back();
+            if (state == ports::transaction_state::ended)
+                return broken_off{failure::transaction_ended, ended_by_step, member};
+            return broken_off{failure_of(met, true), met.what(), member};
         }
         how = failed{met.what()};
     }
@@ -248,12 +265,19 @@ ending executor::run_step(task& t, int number)
 // A run that did not end in `done`: what it wrote is undone, alone where each is guarded.
 std::optional<executor::broken_off> executor::take_back(attempt& a, std::size_t member, ending how)
 {
-    if (a.guards_each) {
+    auto const state = store_.state();
+    bool const is_verdict = std::holds_alternative<rejected>(how) || std::holds_alternative<snoozed>(how);
+    // What it decided after its statement had failed, it decided without knowing what that would have said.
+    if (state == ports::transaction_state::aborted && is_verdict) how = failed{went_on_after_error};
+    if (a.guards_each && state != ports::transaction_state::lost) {
         store_.undo_to_savepoint();
         a.ends[member] = std::move(how);
         return {};
     }
-    if (was_ended_by_step()) return broken_off{failure::transaction_ended, ended_by_step, member};
+    roll_back();
+    if (state == ports::transaction_state::ended) return broken_off{failure::transaction_ended, ended_by_step, member};
+    if (state == ports::transaction_state::lost && is_verdict)
+        return broken_off{failure::connection_lost, "the step went on after its connection was lost", member};
     return broken_off{failure::member_ended, "", member, std::move(how)};
 }
 
@@ -262,14 +286,6 @@ void executor::roll_back()
     SKALD_MUTANT("spoilt_batch_kept", store_.commit({}));
     store_.rollback();
     SKALD_FAILPOINT("step.rolled_back");
-}
-
-// Rolls back, and finds out whether the transaction was still the one that claimed.
-bool executor::was_ended_by_step()
-{
-    bool const ours = store_.is_still_claimed();
-    roll_back();
-    return !ours;
 }
 
 // Everything that follows from the steps commits with them.
@@ -284,6 +300,7 @@ void executor::commit_steps(attempt& a, std::span<ports::claim_answer const> cla
     bool const is_idle = std::ranges::none_of(claimed, &ports::claim_answer::held) && changes.messages.empty() &&
                          changes.parked.empty() && changes.records.empty();
     SKALD_FAILPOINT_IF(is_idle, "step.duplicate");
+    if (!is_idle && a.finishes_first) store_.finish_step();
     if (is_idle) store_.rollback();
     else commit_and_dispatch(changes);
     for (std::size_t n = 0; n < a.tasks.size(); ++n) tell(a.tasks[n], all[n]);

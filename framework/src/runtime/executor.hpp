@@ -82,7 +82,6 @@ private:
     ending run_step(task& t, int number);
     std::optional<broken_off> take_back(attempt& a, std::size_t member, ending how);
     void roll_back();
-    bool was_ended_by_step();
     void commit_steps(attempt& a, std::span<ports::claim_answer const> claimed);
     void tell(task const& t, happened const& what);
 

@@ -24,9 +24,8 @@ run_result executor::run_others(std::span<task> tasks)
         }
     }
     catch (ports::fault const& met) {
-        auto const why = failure_of(met);
-        auto then = tasks.size() > 1 ? reaction::each_alone : reaction::again;
-        if (why == failure::contended && tasks.size() > 1) then = reaction::again;
+        auto const why = failure_of(met, false);
+        auto const then = tasks.size() > 1 && why != failure::unavailable ? reaction::each_alone : reaction::again;
         result.not_settled = {why, then, met.what()};
     }
     catch (std::exception const& error) {

@@ -13,20 +13,26 @@ reaction react(failure what, situation const& s)
     case failure::suspect:
         if (!is_one) return reaction::each_alone;
         return s.rolled_back < suspect_max ? reaction::again : unless_recording;
-    case failure::transaction_ended:
-    case failure::refused: return is_one ? unless_recording : reaction::each_alone;
+    case failure::transaction_ended: return is_one ? unless_recording : reaction::each_alone;
+    case failure::refused:
+        if (!is_one) return reaction::each_alone;
+        return s.finished || s.is_recording ? unless_recording : reaction::finish_first;
     case failure::connection_lost:
-    case failure::in_doubt: return is_one ? reaction::again : reaction::each_alone;
+    case failure::in_doubt:
+        if (!is_one) return reaction::each_alone;
+        return s.lost < lost_max ? reaction::again : unless_recording;
+    case failure::unavailable: return reaction::again;
     }
     return reaction::again;
 }
 
-failure failure_of(ports::fault const& met)
+failure failure_of(ports::fault const& met, bool is_claimed)
 {
     switch (met.kind) {
     case ports::fault_kind::contended: return failure::contended;
     case ports::fault_kind::retry_at_once: return failure::suspect;
-    case ports::fault_kind::connection_lost: return failure::connection_lost;
+    case ports::fault_kind::unavailable: return failure::unavailable;
+    case ports::fault_kind::connection_lost: return is_claimed ? failure::connection_lost : failure::unavailable;
     case ports::fault_kind::in_doubt: return failure::in_doubt;
     case ports::fault_kind::transaction_ended: return failure::transaction_ended;
     case ports::fault_kind::broken: return failure::refused;
@@ -40,6 +46,7 @@ std::string_view name_of(failure what)
     case failure::member_ended: return "member_ended";
     case failure::contended: return "contended";
     case failure::suspect: return "suspect";
+    case failure::unavailable: return "unavailable";
     case failure::connection_lost: return "connection_lost";
     case failure::in_doubt: return "in_doubt";
     case failure::transaction_ended: return "transaction_ended";

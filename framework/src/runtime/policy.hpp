@@ -12,17 +12,19 @@ enum class failure {
     member_ended,       // a step's run ended otherwise than done: rejected, snoozed, failed
     contended,          // a lock was not to be had, a deadlock, a serialization failure
     suspect,            // the server or the connection has a problem, or the step makes it look so
-    connection_lost,    // rolled back with the connection
+    unavailable,        // no connection, or a statement of ours could not be done now: nobody's doing here
+    connection_lost,    // after the claim, and rolled back with it: maybe the step's doing
     in_doubt,           // the connection was lost at COMMIT: the guard finds out
     transaction_ended,  // a step ran COMMIT or ROLLBACK itself
-    refused,            // a statement of ours failed: most often a constraint that is checked at COMMIT
+    refused,            // COMMIT failed: a constraint that is checked there, or data that the database can't hold
 };
 
 enum class reaction {
-    record,      // in a second transaction: what is known of the member's end, as its attempt
-    guard_each,  // run all again, each under a savepoint, so that the one is undone alone
-    each_alone,  // each in a transaction of its own
-    again,       // later, in smaller transactions if there are several; it costs no attempt
+    record,        // in a second transaction: what is known of the member's end, as its attempt
+    guard_each,    // run all again, each under a savepoint, so that the one is undone alone
+    each_alone,    // each in a transaction of its own
+    finish_first,  // run again, and run what the step has put off until COMMIT apart from what Skald writes
+    again,         // later, in smaller transactions if there are several; it costs no attempt
 };
 
 struct situation
@@ -30,6 +32,8 @@ struct situation
     std::size_t members{1};
     int rolled_back{};    // how often in a row it was, before this time
     bool is_recording{};  // the transaction that failed was to record an end that is known already
+    int lost{};           // how often its connection was lost, before this time, while it was alone
+    bool finished{};      // nothing of the step's was left to run when it was refused
 };
 
 /// How often in a row a delivery may be rolled back before that counts as an attempt: whatever the server says, what
@@ -37,11 +41,12 @@ struct situation
 /// by then.
 inline constexpr int contended_max = 50;
 inline constexpr int suspect_max = 8;
+inline constexpr int lost_max = 5;
 
 reaction react(failure what, situation const& s);
 
-/// What a fault means for the transaction that met it.
-failure failure_of(ports::fault const& met);
+/// What a fault means for the transaction that met it; `is_claimed`: after its claim.
+failure failure_of(ports::fault const& met, bool is_claimed);
 
 std::string_view name_of(failure what);
 

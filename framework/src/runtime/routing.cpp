@@ -35,8 +35,8 @@ void route_step(task& t, std::string_view service, registry const& steps)
     step_message const step{std::move(e), hosted, core::fingerprint_of(m.body)};
     if (t.delivery.given_up) t.refused = {"delivery_limit", "the broker stopped delivering it: it came back too often"};
     else if (auto why = not_hosted(step, service); !why.empty()) t.refused = {"unknown_step", std::move(why)};
-    // One that was tried before is likely to fail again, and would take its neighbours along.
-    t.alone = t.refused || step.envelope.turn() > 1;
+    // One that was tried before, or was under way when its process died, would take its neighbours along.
+    t.alone = t.refused || step.envelope.turn() > 1 || t.delivery.returns > 0;
     t.purpose = step;
 }
 
@@ -61,6 +61,14 @@ task route(ports::delivery d, std::string_view service, registry const& steps)
     else if (type == core::control_type) route_command(t);
     else route_step(t, service, steps);
     return t;
+}
+
+void task::put_back(failure why, reaction then, bool was_alone)
+{
+    tries = broken_off_by == why ? tries + 1 : 1;
+    broken_off_by = why;
+    if (was_alone && (why == failure::connection_lost || why == failure::in_doubt)) ++lost;
+    if (then == reaction::each_alone) alone = true;
 }
 
 }  // namespace skald::runtime

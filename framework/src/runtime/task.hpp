@@ -67,10 +67,14 @@ struct task
     std::uint64_t number{};  // by arrival
     int tries{};             // that were broken off by the same failure, in a row
     std::optional<failure> broken_off_by{};
+    int lost{};                                // how often its connection was lost while it was alone
     bool alone{};                              // to be settled in a transaction of its own
     core::instant first_tried{};               // by the database's clock
     std::unique_ptr<detail::step_run> read{};  // its data, where that was read before it runs
     std::string serial{};                      // the value that it is serial by; empty: none
+
+    /// It was not settled; `was_alone`: nothing else was in its transaction.
+    void put_back(failure why, reaction then, bool was_alone);
 
     step_message const* step() const { return std::get_if<step_message>(&purpose); }
 };

@@ -97,12 +97,13 @@ void site::settle(ports::delivery const& d)
 {
     auto const name = naming_(d.message);
     auto one = runtime::route(d, name_, steps_);
-    for (;;) {
+    for (int tries = 0;;) {
         stage_.enter(name);
         rules_.pending.clear();
         auto const result = executor_->run({&one, 1});
         if (result.settled()) break;
-        if (++one.tries == tries_max)
+        one.put_back(result.not_settled->why, result.not_settled->then, true);
+        if (++tries == tries_max)
             throw std::runtime_error{"the delivery " + name + " could not be settled in " + std::to_string(tries_max) +
                                      " tries: " + result.not_settled->error};
     }

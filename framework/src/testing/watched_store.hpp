@@ -26,9 +26,10 @@ public:
     detail::unit_of_work& unit() override { return inner_->unit(); }
     core::instant claimed_at() const override { return inner_->claimed_at(); }
     std::vector<std::int64_t> new_rows(std::size_t count) override { return inner_->new_rows(count); }
+    void finish_step() override { inner_->finish_step(); }
     void commit(ports::changes const& what) override;
     void write(ports::changes const& what) override;
-    bool is_still_claimed() noexcept override { return inner_->is_still_claimed(); }
+    ports::transaction_state state() noexcept override { return inner_->state(); }
     void rollback() noexcept override;
     ports::fault classify_current() override;
 

@@ -1,0 +1,91 @@
+// Tables of Skald's that somebody else has locked, and a lane that meets them.
+#pragma once
+
+#include "support/world.hpp"
+
+#include <skald/testing/wait_until.hpp>
+
+#include <doctest/doctest.h>
+
+#include <optional>
+
+namespace skald::test {
+
+using runtime::failure;
+using runtime::reaction;
+using runtime::task;
+using namespace std::chrono_literals;
+
+// More often than anything may be rolled back before it counts.
+inline constexpr int many = runtime::contended_max + 5;
+
+/// A lane whose patience for a lock is short.
+class hasty_lane
+{
+public:
+    explicit hasty_lane(service& of)
+        : store_{{.url = of.db.url(), .lock_timeout = 2ms}}, executor_{of.executor_on(store_)}
+    {}
+
+    /// One try, as a worker's. Nothing: it was settled.
+    std::optional<failure> try_once(task& t)
+    {
+        auto const result = executor_.run({&t, 1});
+        if (result.settled()) return {};
+        last_error = result.not_settled->error;
+        CHECK(result.not_settled->then == reaction::again);
+        t.put_back(result.not_settled->why, result.not_settled->then, true);
+        return result.not_settled->why;
+    }
+
+    void try_often(task& t)
+    {
+        for (int n = 0; n < many; ++n) {
+            auto const why = try_once(t);
+            REQUIRE(why.has_value());
+            if (n > 0) CHECK(runtime::name_of(*why) == "unavailable");
+        }
+    }
+
+    std::string last_error;
+
+private:
+    postgres::postgres_store store_;
+    runtime::executor executor_;
+};
+
+class table_lock
+{
+public:
+    table_lock(database const& db, std::string const& table) : connection_{db.url()}, holding_{connection_}
+    {
+        holding_.exec("LOCK TABLE " + table + " IN ACCESS EXCLUSIVE MODE");
+    }
+
+private:
+    pqxx::connection connection_;
+    pqxx::work holding_;
+};
+
+/// What waits at a service, the one delivery.
+inline task only_task(service& at)
+{
+    auto tasks = at.read(at.take_all());
+    REQUIRE(tasks.size() == 1);
+    return std::move(tasks.front());
+}
+
+inline void check_waits_out(service& at, task& t, std::string const& table)
+{
+    CAPTURE(table);
+    hasty_lane lane{at};
+    {
+        table_lock const held{at.db, table};
+        lane.try_often(t);
+    }
+    // A connection that had to be made anew meanwhile waits a moment before it is tried again.
+    CHECK_MESSAGE(testing::wait_until([&] { return !lane.try_once(t).has_value(); }), lane.last_error);
+    CHECK(at.db.one("SELECT count(*) FROM skald.parked") == "0");
+}
+
+}  // namespace skald::test
