@@ -5,7 +5,7 @@ set -euo pipefail
 root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
 readonly root
 readonly build=$root/build-fuzz
-readonly targets=(key request answer)
+readonly targets=(key request answer message properties)
 
 usage() {
   cat <<'USAGE'
@@ -16,7 +16,7 @@ every input: tests/fuzz says what. What was found worth keeping stays in build-f
 from there.
 
   --minutes N     how long each target runs (default 1; 0.25 is fine)
-  --target NAME   only that one: key, request or answer
+  --target NAME   only that one: key, request, answer, message or properties
   --help          this text
 
 Exit status: 0 if all holds, 1 if an input was found for which it does not (build-fuzz/found has it), 2 for wrong options.

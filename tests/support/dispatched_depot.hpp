@@ -71,8 +71,8 @@ inline constexpr auto move_house = define("move-house", pack, weigh);
 /// A depot whose deliveries are made up.
 struct dispatched_depot
 {
-    explicit dispatched_depot(runtime::dispatcher_options options = {4, 32, 32}, batching of_pack = {}, batching of_weigh = {},
-                   std::uint64_t seed = 1)
+    explicit dispatched_depot(runtime::dispatcher_options options = {4, 32, 32}, batching of_pack = {},
+                              batching of_weigh = {}, std::uint64_t seed = 1)
     {
         host("pack", of_pack);
         host("weigh", of_weigh);

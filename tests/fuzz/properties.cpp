@@ -1,0 +1,45 @@
+// The properties of an AMQP message, as they come off the wire: whoever may publish decides what they are.
+#include <algorithm>
+#include <cstddef>
+
+#include "core/brokers_header.hpp"
+#include "demand.hpp"
+#include "rabbitmq/decode.hpp"
+
+using namespace skald;
+using skald::fuzz::demand;
+
+namespace {
+
+struct pool
+{
+    pool() { init_amqp_pool(&memory, 4096); }
+    ~pool() { empty_amqp_pool(&memory); }
+    pool(pool const&) = delete;
+    pool& operator=(pool const&) = delete;
+
+    amqp_pool_t memory{};
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size)
+{
+    pool from;
+    void* decoded = nullptr;
+    auto const bytes = rabbitmq::bytes(fuzz::text_of(data, size));
+    if (amqp_decode_properties(AMQP_BASIC_CLASS, &from.memory, bytes, &decoded) < 0) return 0;
+    auto const& properties = *static_cast<amqp_basic_properties_t const*>(decoded);
+    auto const read = rabbitmq::decode_properties(properties);
+    auto const& headers = read.message.headers;
+    demand(std::ranges::none_of(headers, [](auto const& one) { return core::is_brokers_own_header(one.first); }),
+           "the broker's own headers are no part of a message");
+    if ((properties._flags & AMQP_BASIC_HEADERS_FLAG) == 0) return 0;
+    auto const& table = properties.headers;
+    auto const own = std::count_if(table.entries, table.entries + table.num_entries, [](auto const& one) {
+        return core::is_brokers_own_header(rabbitmq::view(one.key));
+    });
+    bool const is_whole = headers.size() + static_cast<std::size_t>(own) == static_cast<std::size_t>(table.num_entries);
+    demand(is_whole != !read.problem.empty(), "a header that can't be read is told, and no other");
+    return 0;
+}
