@@ -42,7 +42,7 @@ struct service
                   {"POST", "/refused", idempotency::required, answering(404)},
                   {"POST", "/fails", idempotency::required, answering(500)},
                   {"POST", "/held", idempotency::required, [this](http::request_context& ctx) { return held(ctx); }}},
-                 http::scope_from_header("X-Scope")};
+                 http::scope_from_header("X-Scope", http::scope_header::optional)};
 };
 
 /// The documentation that a problem's type is a link to.

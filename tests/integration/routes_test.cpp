@@ -185,6 +185,30 @@ TEST_CASE("a bearer token says whose request it is, and without one that is know
     CHECK(web.effects() == "x\nx");
 }
 
+TEST_CASE("a request without the header that says whose it is belongs to nobody, unless the service says otherwise")
+{
+    {
+        live_web web{{{"POST", "/x", idempotency::required, leaving("x")}}, http::scope_from_header("X-Tenant")};
+        for (std::string const fields : {"", "X-Tenant:\r\n", "X-Tenant:  \t\r\n"})
+            for (auto const& refused : {web.ask("POST", "/x", "Idempotency-Key: k\r\n" + fields),
+                                        web.ask("GET", "/sagas/k", fields), web.ask("DELETE", "/sagas/k", fields)}) {
+                CHECK(refused.status == 400);
+                CHECK(refused.value_of("Content-Type") == "application/problem+json");
+                CHECK(problem_of(refused) == "scope");
+            }
+        CHECK(web.effects() == "");
+        CHECK(web.ask("POST", "/x", "Idempotency-Key: k\r\nX-Tenant: a\r\n").status == 201);
+        CHECK(web.db.one("SELECT scope FROM skald.idempotency") == "a");
+        CHECK(web.ask("GET", "/livez").status == 200);
+        CHECK(web.ask("GET", "/readyz").status == 200);
+    }
+    live_web web{{{"POST", "/x", idempotency::required, leaving("x")}},
+                 http::scope_from_header("X-Tenant", http::scope_header::optional)};
+    CHECK(web.ask("POST", "/x", "Idempotency-Key: k\r\n").status == 201);
+    CHECK(web.ask("POST", "/x", "Idempotency-Key: k\r\nX-Tenant: a\r\nX-Tenant: b\r\n").status == 400);
+    CHECK(web.db.one("SELECT scope = '' FROM skald.idempotency") == "t");
+}
+
 TEST_CASE("who may no longer ask does not hear the stored answer either")
 {
     std::atomic<bool> known{true};

@@ -32,7 +32,7 @@ struct held_web
     explicit held_web(config c = with_lanes(2))
         : web{{{"POST", "/held", idempotency::required, [this](http::request_context& ctx) { return held(ctx); }},
                {"POST", "/quick", idempotency::required, leaving("quick")}},
-              http::scope_from_header("X-Scope"),
+              http::scope_from_header("X-Scope", http::scope_header::optional),
               std::move(c)},
           first{web.connect()}
     {

@@ -166,8 +166,16 @@ struct unauthorized : std::runtime_error
 };
 
 /// The scope is in this header, which a proxy in front has set; requests from elsewhere must not reach the service.
-/// Given twice it is refused: a proxy that appends would let the client choose.
-scope_function scope_from_header(std::string name);
+/// What a request without the header is that says whose it is.
+enum class scope_header {
+    required,  // refused with 400
+    optional,  // one of the scope '', which is then a tenant like any other
+};
+
+/// Without the header, or with an empty one, the request is refused unless `presence` says otherwise: a proxy that forgot
+/// it must not put everybody into one scope. Given twice it is always refused: a proxy that appends would let the client
+/// choose.
+scope_function scope_from_header(std::string name, scope_header presence = scope_header::required);
 
 /// Who has this token; nothing where nobody has. May ask another server: it holds up its lane alone. Where it compares
 /// tokens itself, is_same_secret() does so without telling by its time how much was right.

@@ -41,7 +41,7 @@ inline constexpr std::array<problem_kind, 13> problem_kinds{{
     {"body", 400, "The body is not what this resource takes",
      "Mend the body. Nothing was done or stored, so the same key may be used again."},
     {"scope", 400, "It is not clear whose request this is",
-     "Mend what says who the request is from: it is there twice, or is no name."},
+     "Mend what says who the request is from: it is missing, there twice, or no name. Nothing was done or stored."},
     {"wait", 400, "The time to wait is no whole number of seconds", "Write ?wait= with a whole number of seconds."},
     {"unauthorized", 401, "The request is not authorized",
      "Show who you are as WWW-Authenticate says, and send the request again with the same key."},

@@ -71,9 +71,14 @@ private:
 
 }  // namespace
 
-scope_function scope_from_header(std::string name)
+scope_function scope_from_header(std::string name, scope_header presence)
 {
-    return [name = std::move(name)](request const& r) { return only_header(r, name); };
+    return [name = std::move(name), presence](request const& r) {
+        auto scope = only_header(r, name);
+        if (scope.empty() && presence == scope_header::required)
+            throw data_error{"the header " + name + ", which says whose request it is, is missing or empty"};
+        return scope;
+    };
 }
 
 scope_function scope_from_bearer(token_function scope_of)
