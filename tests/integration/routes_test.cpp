@@ -154,6 +154,19 @@ TEST_CASE("off: a 5xx, an exception, a swallowed SQL error and a saga leave noth
     CHECK(web.db.one("SELECT count(*) FROM skald.saga") == "0");
 }
 
+TEST_CASE("a service is ready while it can take a request, and tells the broker's state beside it")
+{
+    live_web web{{{"POST", "/x", idempotency::required, leaving("x")}}};
+    CHECK(web.ask("GET", "/readyz").body == "ready\nbroker: connected\n");
+    web.transport.go_down();
+    CHECK(web.ask("POST", "/x", "Idempotency-Key: k\r\n").status == 201);
+    auto const without_broker = web.ask("GET", "/readyz");
+    CHECK(without_broker.status == 200);
+    CHECK(without_broker.body == "ready\nbroker: away\n");
+    web.transport.come_back();
+    CHECK(web.ask("GET", "/readyz").body == "ready\nbroker: connected\n");
+}
+
 TEST_CASE("a bearer token says whose request it is, and without one that is known there is only a 401")
 {
     live_web web{{{"POST", "/x", idempotency::required, leaving("x")}},

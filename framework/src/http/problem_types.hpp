@@ -59,7 +59,7 @@ inline constexpr std::array<problem_kind, 13> problem_kinds{{
     {"outcome-unknown", 503, "It is not known whether the request took effect",
      "Send the same request with the same key again, and never with another: it is done once, and you hear what became "
      "of it."},
-    {"not-ready", 503, "The service is not ready", "Wait: the database or the broker is away."},
+    {"not-ready", 503, "The service is not ready", "Wait: the database is away."},
 }};
 
 constexpr problem_kind const& kind_of(problem_type type)

@@ -153,12 +153,13 @@ std::string web::scope_of(http::request const& r) const
     return scope;
 }
 
-// Ready: the database answers, and the broker's connection is up.
+// Ready: a request can be taken, for which the database is enough. While the broker is away the outbox keeps what is
+// accepted, and a balancer that took every replica out for it would undo that: its state is told beside, in the body.
 http::response web::ready(lane& on) const
 try {
     read(on.store, [](postgres::connection& c) { c.ping(); });
-    if (deliveries_.available()) return {200, "text/plain", {}, "ready\n"};
-    return http::with_retry_after(http::problem(http::problem_type::not_ready, "the broker is away"), 1s);
+    std::string const broker{deliveries_.available() ? "connected" : "away"};
+    return {200, "text/plain", {}, "ready\nbroker: " + broker + '\n'};
 }
 catch (std::exception const&) {
     on.store.rollback();

@@ -13,13 +13,14 @@ TEST_CASE("while the broker is away orders are accepted, kept in the outbox, and
     CHECK(s.order("k0").value_of("Idempotency-Replayed") == "true");
     CHECK(s.orders_db.count("skald.outbox") == 5);
     CHECK(s.status("k0") == "running");
-    CHECK(s.get("/readyz").status == 503);
+    CHECK(s.get("/readyz").status == 200);
+    CHECK(wait_until([&] { return s.get("/readyz").body == "ready\nbroker: away\n"; }));
     CHECK(s.get("/livez").status == 200);
     rabbitmq.come_back();
     CHECK(s.all_end(60s));
     CHECK(s.outboxes_empty());
     s.check_books(100001, 1000);
-    CHECK(s.get("/readyz").status == 200);
+    CHECK(wait_until([&] { return s.get("/readyz").body == "ready\nbroker: connected\n"; }));
     s.close_in_order();
 }
 

@@ -35,7 +35,7 @@ TEST_CASE("an order is placed over HTTPS, repeated and followed to its end, whil
     https_shop s;
     s.open();
     CHECK(s.orders.has_logged(" http.certificate_loaded file=" + s.files.chain() + " until="));
-    CHECK(s.curl("/readyz") == "ready\n 200");
+    CHECK(s.curl("/readyz") == "ready\nbroker: connected\n 200");
 
     auto const order =
         "-H 'Idempotency-Key: k' -H 'Content-Type: application/json' -d '" + order_request{}.body() + '\'';
