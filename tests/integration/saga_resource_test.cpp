@@ -1,5 +1,6 @@
 // GET and DELETE of /sagas/{key} on a real port and a real database. What other services tell
 // is written as they tell it.
+#include "core/reasons.hpp"
 #include "support/live_web.hpp"
 
 #include "examples/order_saga/order_saga.hpp"
@@ -27,7 +28,7 @@ struct saga_web
 
     /// As the step's own service reports it.
     void told(std::string const& step, std::string const& service, std::string const& status,
-              std::string const& saga = {}) const
+              std::string const& saga = {}, std::string const& error = {}) const
     {
         json const report{{"scope", "a"},
                           {"key", "k"},
@@ -36,6 +37,8 @@ struct saga_web
                           {"status", status},
                           {"attempts", 2},
                           {"at", "2026-01-31T12:00:0" + std::to_string(told_++) + ".123456Z"},
+                          {"error", error.empty() ? json(nullptr) : json(error)},
+                          {"reason", error.empty() ? json(nullptr) : json(error)},
                           {"saga", saga.empty() ? json(nullptr) : json(saga)}};
         web.db.run("SELECT skald.note_progress('[" + report.dump() + "]')");
     }
@@ -74,6 +77,36 @@ TEST_CASE("a saga tells its steps with their attempts and times, and what can be
     CHECK_MESSAGE(!s.view()["links"].contains("cancel"), "behind the pivot there is no way back");
     s.told("confirm-order", "orders", "completed", "completed");
     CHECK(s.view()["links"] == json{{"self", {{"href", "/sagas/k"}}}});
+}
+
+TEST_CASE("a customer reads the reason of a no, and of no error its text: not in the saga, its steps or a refused cancel")
+{
+    auto const sql = std::string{"ERROR: relation \"wallet_secret\" Key (customer)=(bob)"};
+    struct row
+    {
+        std::string step, service, status, saga, error, reason;
+    };
+    for (auto const& r :
+         {row{"charge-payment", "payments", "rejected", "compensating", "no money", "no money"},
+          row{"charge-payment", "payments", "rejected", "compensating", core::gave_up(sql), ""},
+          row{"charge-payment", "payments", "retrying", "", sql, ""},
+          row{"charge-payment", "payments", "parked", "stuck", sql, ""},
+          row{"charge-payment", "payments", "cancelled", "compensating", "eve: " + sql, ""},
+          row{"confirm-order", "orders", "parked", "stuck", sql, ""},
+          row{"create-order.compensate", "orders", "parked", "stuck", sql, ""}}) {
+        CAPTURE(r.status);
+        saga_web s;
+        s.told(r.step, r.service, r.status, r.saga, r.error);
+        auto const shown = s.ask("GET", "/sagas/k");
+        auto const refused = s.ask("DELETE", "/sagas/k");
+        for (auto const* heard : {&shown.body, &refused.body})
+            for (auto const* secret : {"wallet_secret", "bob", "ERROR", "eve"})
+                CHECK_MESSAGE(heard->find(secret) == std::string::npos, *heard);
+        auto const view = s.view();
+        CHECK(view["status"] == (r.saga.empty() ? "running" : r.saga));
+        CHECK(view["reason"] == (r.reason.empty() ? json(nullptr) : json(r.reason)));
+        CHECK(view["steps"][1].value("reason", "") == r.reason);
+    }
 }
 
 TEST_CASE("?wait=N answers when the saga ends, and without a lane meanwhile")

@@ -125,6 +125,7 @@ TEST_CASE("a failure is tried again with what was received, until the attempts a
     delivered last{1};
     CHECK(last.ends(verdict::retry, runtime::failed{"broke"}, 3).event == "step.attempts_exhausted");
     CHECK(last.changes.records.at(0).status == step_status::rejected);
+    CHECK(last.changes.records.at(0).error == "gave up after its last attempt: broke");
     CHECK(last.sent() == "depot pack.compensate, home skald.progress");
     CHECK(last.changes.parked.empty());
 }

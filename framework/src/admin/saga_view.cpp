@@ -1,6 +1,7 @@
 #include "admin/saga_view.hpp"
 
 #include "core/itinerary.hpp"
+#include "core/reasons.hpp"
 #include "postgres/literal.hpp"
 
 #include <pqxx/pqxx>
@@ -71,6 +72,13 @@ step_record record_of(pqxx::row const& row)
             instant_of(row["at"])};
 }
 
+// The reason that a step gave for its no; empty where it gave none, or broke instead.
+std::string_view given_reason(std::optional<step_record> const& record)
+{
+    bool const said_no = record && record->status == core::step_status::rejected;
+    return said_no ? core::reason_for_customers(record->error) : std::string_view{};
+}
+
 std::vector<step_facts> steps_of(std::string_view itinerary, pqxx::result const& rows)
 {
     std::map<std::string, step_record> records;
@@ -126,6 +134,22 @@ json to_json(saga_facts const& saga)
               {"deadline_at", shown(saga.deadline)},
               {"steps", json::array()}};
     for (auto const& step : saga.steps) view["steps"].push_back(to_json(step));
+    return view;
+}
+
+json to_customer_json(saga_facts const& saga)
+{
+    auto view = to_json(saga);
+    view["reason"] = nullptr;
+    for (std::size_t i = 0; i < saga.steps.size(); ++i) {
+        auto& step = view["steps"][i];
+        step.erase("error");
+        if (step.contains("compensation")) step["compensation"].erase("error");
+        auto const reason = given_reason(saga.steps[i].record);
+        if (reason.empty()) continue;
+        step["reason"] = reason;
+        if (view["reason"].is_null()) view["reason"] = reason;
+    }
     return view;
 }
 

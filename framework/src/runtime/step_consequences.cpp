@@ -4,6 +4,7 @@
 #include "core/backoff.hpp"
 #include "core/deadline.hpp"
 #include "core/failpoint.hpp"
+#include "core/reasons.hpp"
 #include "core/text.hpp"
 #include "runtime/consequences.hpp"
 
@@ -143,7 +144,10 @@ happened writer::end(failed&& how)
         try_again(claimed_.attempts, 0, how.why, backoff.wait(claimed_.attempts, around_.random));
         return {severity::warning, "step.failed", claimed_.attempts, {}, std::move(how.why)};
     }
-    add_transition(core::event::attempts_exhausted, how.why, received());
+    // Where it goes back it is recorded like a no, whose reason its customer may read.
+    auto const recorded = core::next(step_.envelope.itinerary, core::event::attempts_exhausted).recorded;
+    bool const goes_back = recorded == core::step_status::rejected;
+    add_transition(core::event::attempts_exhausted, goes_back ? core::gave_up(how.why) : how.why, received());
     if (changes_.records.back().status == core::step_status::parked)
         changes_.parked.push_back(to_park(task_, "attempts_exhausted", how.why));
     return {severity::warning, "step.attempts_exhausted", claimed_.attempts, {}, std::move(how.why)};

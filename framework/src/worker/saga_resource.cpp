@@ -25,7 +25,7 @@ bool has_ended(admin::saga_facts const& saga)
 
 http::response answer(int status, admin::saga_facts const& saga)
 {
-    auto view = admin::to_json(saga);
+    auto view = admin::to_customer_json(saga);
     auto const here = http::saga_path(saga.id.key);
     view["links"] = {{"self", {{"href", here}}}};
     if (!has_ended(saga)) view["links"]["end"] = {{"href", here + "?wait=30"}};
@@ -38,6 +38,14 @@ bool is_cancelled(admin::saga_facts const& saga)
 {
     return saga.order && saga.order->action == "cancel" && !saga.past_pivot &&
            saga.status != core::saga_state::completed;
+}
+
+// The order's own refusal is for operators: it tells the text of what broke.
+std::string why_not_cancelled(admin::saga_facts const& saga)
+{
+    auto const which = "saga " + saga.id.key;
+    if (has_ended(saga)) return which + " has ended: it is " + std::string{core::name_of(saga.status)};
+    return which + (saga.past_pivot ? " is past the pivot: it can only go forward" : " goes back already");
 }
 
 }  // namespace
@@ -72,10 +80,10 @@ http::response saga_resource::try_to_cancel(postgres::connection& c, core::saga_
     if (is_cancelled(*saga)) return answer(has_ended(*saga) ? 200 : 202, *saga);
 
     auto const done = admin::give(c, {"cancel", id, "cancelled over HTTP", "a client over HTTP"});
-    if (done.contains("refused"))
-        return http::problem(http::problem_type::not_cancellable, done["refused"].get<std::string>());
+    auto const now = admin::find_saga(c, id).value_or(*saga);
+    if (done.contains("refused")) return http::problem(http::problem_type::not_cancellable, why_not_cancelled(now));
     out_.notify();
-    return answer(202, admin::find_saga(c, id).value_or(*saga));
+    return answer(202, now);
 }
 
 http::response saga_resource::database_away(char const* event, std::exception const& error)
