@@ -14,7 +14,9 @@ class doubtful_store final : public ports::store
 public:
     enum class loses { nothing, the_answer, the_commit };
 
-    explicit doubtful_store(std::string const& url) : inner_{{.url = url}} {}
+    explicit doubtful_store(std::string const& url, std::chrono::milliseconds lock_timeout = std::chrono::seconds{5})
+        : inner_{{.url = url, .lock_timeout = lock_timeout}}
+    {}
 
     void connect() override { inner_.connect(); }
     std::vector<ports::claim_answer> begin(std::span<ports::claim_item const> items,
@@ -37,7 +39,11 @@ public:
     core::instant claimed_at() const override { return inner_.claimed_at(); }
     void write(ports::changes const& what) override { inner_.write(what); }
     ports::transaction_state state() noexcept override { return inner_.state(); }
-    void rollback() noexcept override { inner_.rollback(); }
+    void rollback() noexcept override
+    {
+        inner_.rollback();
+        if (auto const then = std::exchange(after_rollback, {})) then();
+    }
     ports::fault classify_current() override { return inner_.classify_current(); }
 
     std::vector<std::int64_t> new_rows(std::size_t count) override { return inner_.new_rows(count); }
@@ -50,7 +56,10 @@ public:
     }
 
     loses next{loses::nothing};
-    std::function<void()> after_begin{};  // called once
+    // Each is called once.
+    std::function<void()> after_begin{};
+    std::function<void()> after_rollback{};
+    std::function<void()> after_loss{};
 
 private:
     template <class Commit, class Rollback>
@@ -59,6 +68,7 @@ private:
         auto const loss = std::exchange(next, loses::nothing);
         if (loss == loses::the_commit) rollback();
         else commit();
+        if (auto const then = loss != loses::nothing ? std::exchange(after_loss, {}) : nullptr) then();
         if (loss != loses::nothing) throw ports::fault{ports::fault_kind::in_doubt, "the connection was lost"};
     }
 

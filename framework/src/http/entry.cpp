@@ -61,10 +61,12 @@ struct entry::call
     std::optional<running_requests::mark> running{};
     bool in_flight{};  // the first with this key still runs
     bool in_doubt{};   // an earlier try may have committed
-    bool committed{};  // from here on nobody is told that it had no effect
+    bool committed{};
 
+    bool may_have_effect() const { return in_doubt || committed; }  // then nobody is told that it had none
     bool is_guarded() const { return route.key != idempotency::off; }
     bool client_has_key() const { return is_guarded() && !received.header("Idempotency-Key").empty(); }
+    ports::claim_item item() const { return {id, "", fingerprint, 1, false}; }
 };
 
 entry::entry(std::string service, ports::store& store, known_requests& known, runtime::backlog const& backlog,
@@ -100,13 +102,14 @@ try {
 }
 catch (data_error const& error) {
     store_.rollback();
+    if (c.may_have_effect()) return outcome_unknown(c.client_has_key());
     return problem(problem_type::body, error.what());
 }
 catch (ports::fault const& met) {
     store_.rollback();
     log_.warning("entry.failed", {{"error", met.what()}});
-    if (met.kind == ports::fault_kind::connection_lost)
-        return c.in_doubt && !c.client_has_key() ? outcome_unknown(false) : database_away(c.client_has_key());
+    if (c.may_have_effect()) return outcome_unknown(c.client_has_key());
+    if (met.kind == ports::fault_kind::connection_lost) return database_away(c.client_has_key());
     if (met.kind == ports::fault_kind::transaction_ended)
         return problem(500, "the service ended its own transaction; part of the request may have taken effect");
     return problem(500, "the request could not be served; it had no effect");
@@ -114,7 +117,7 @@ catch (ports::fault const& met) {
 catch (std::exception const& error) {
     store_.rollback();
     log_.error("entry.failed", {{"error", error.what()}});
-    if (c.committed) return outcome_unknown(c.client_has_key());
+    if (c.may_have_effect()) return outcome_unknown(c.client_has_key());
     return problem(500, "the request could not be served; it had no effect");
 }
 
@@ -125,7 +128,7 @@ response entry::answer(call& c)
         if (auto done = try_to_answer(c)) return *std::move(done);
         if (c.in_doubt && !c.is_guarded()) break;  // to try again could do it twice
     }
-    return outcome_unknown(c.client_has_key());
+    return c.may_have_effect() ? outcome_unknown(c.client_has_key()) : others_were_in_the_way();
 }
 
 // Nothing: it is not known whether the transaction committed, or it was rolled back for no fault of the request's.
@@ -148,22 +151,28 @@ catch (ports::fault const& met) {
 
 std::optional<response> entry::claim_and_run(call& c)
 {
-    ports::claim_item const item{c.id, "", c.fingerprint, 1, false};
-    auto met = store_.begin_request(item, in_flight_wait);
+    auto met = store_.begin_request(c.item(), in_flight_wait);
     if (met.claimed.verdict == ports::verdict::in_flight) {
         // The wait may have been for something else, such as room at the table's end. A key in flight still is.
         store_.rollback();
-        met = store_.begin_request(item, in_flight_wait);
+        met = store_.begin_request(c.item(), in_flight_wait);
     }
-    auto const verdict = met.claimed.verdict;
-    if (verdict == ports::verdict::fresh && !backlog_.is_over()) {
-        c.running = known_.running.enter(c.id, c.fingerprint);
-        return run(c);
+    if (met.claimed.verdict != ports::verdict::fresh) return answer_unclaimed(c, std::move(met));
+    c.in_doubt = false;  // what an earlier try wrote would be in this claim's way: it was rolled back
+    if (backlog_.is_over()) {
+        store_.rollback();
+        return refuse_for_now();
     }
+    c.running = known_.running.enter(c.id, c.fingerprint);
+    return run(c);
+}
+
+// Another request has the key, or had it; or this one, in an earlier try.
+response entry::answer_unclaimed(call& c, ports::request_claim&& met)
+{
     store_.rollback();
-    if (verdict == ports::verdict::fresh) return refuse_for_now();
-    if (verdict == ports::verdict::duplicate) return replay(c, std::move(met.answer));
-    if (verdict == ports::verdict::mismatch) return key_reused();
+    if (met.claimed.verdict == ports::verdict::duplicate) return replay(c, std::move(met.answer));
+    if (met.claimed.verdict == ports::verdict::mismatch) return key_reused();
     // The transaction in the way may well be this request's own.
     if (c.in_doubt) return outcome_unknown(c.client_has_key());
     c.in_flight = true;
@@ -178,7 +187,7 @@ response entry::run(call& c)
     auto answer = handled(c, ctx);
     if (answer.status >= 500) return answer;
     drop_other_headers(answer);
-    if (ctx.refused()) return refuse(c, answer).value_or(answer);
+    if (ctx.refused()) return refuse(c, std::move(answer));
 
     ports::changes changes;
     changes.response = {c.id, answer.status, answer.content_type, answer.headers, answer.body};
@@ -222,20 +231,21 @@ response entry::handled(call const& c, request_context& ctx)
     return answer;
 }
 
-// The first step said no: nothing that the handler wrote remains, but its answer is the outcome, and is stored.
-std::optional<response> entry::refuse(call const& c, response const& answer)
+// The first step said no: nothing that the handler wrote remains, but its answer is the outcome, and is stored. From the
+// rollback to the second claim the key is anybody's; whoever takes it is the one that counts.
+response entry::refuse(call& c, response answer)
 {
     store_.rollback();
-    ports::claim_item const item{c.id, "", c.fingerprint, 1, false};
-    if (auto met = store_.begin_request(item, {}); !met.claimed.held) {
-        store_.rollback();
-        return replay(c, std::move(met.answer));
-    }
+    c.running.reset();
+    auto met = store_.begin_request(c.item(), {});
+    if (met.claimed.verdict != ports::verdict::fresh) return answer_unclaimed(c, std::move(met));
+    c.running = known_.running.enter(c.id, c.fingerprint);
     ports::changes changes;
     changes.response = {c.id, answer.status, answer.content_type, answer.headers, answer.body};
     store_.commit(changes);
+    c.committed = true;
     keep(c, changes.response);
-    return std::nullopt;
+    return answer;
 }
 
 void entry::add_sagas(ports::changes& changes, call const& c, request_context const& ctx) const

@@ -50,7 +50,8 @@ private:
     response run(call& c);
     response run_unguarded(call& c);
     response handled(call const& c, request_context& ctx);
-    std::optional<response> refuse(call const& c, response const& answer);
+    response answer_unclaimed(call& c, ports::request_claim&& met);
+    response refuse(call& c, response answer);
     void add_sagas(ports::changes& changes, call const& c, request_context const& ctx) const;
     void commit(call& c, request_context const& ctx, ports::changes changes);
     response replay(call const& c, std::optional<ports::stored_response>&& stored);

@@ -1,0 +1,162 @@
+// What the entry says of a request whose key another took meanwhile, or of which it does not know what became: no more than
+// it knows.
+#include "support/front_door.hpp"
+#include "support/required.hpp"
+
+#include "examples/order_saga/order_saga.hpp"
+
+#include <doctest/doctest.h>
+
+#include <future>
+#include <latch>
+
+using namespace skald;
+using test::doubtful_store;
+using test::front_door;
+using test::post;
+using test::text_of;
+using test::value_of;
+
+namespace {
+
+struct refusing final : compensatable_step<order_saga::order>
+{
+    outcome execute(step_context&, order_saga::order&) const override { return reject("no money"); }
+    void compensate(step_context&, order_saga::order&) const override {}
+};
+
+/// A handler whose first step says no; `then` happens when what it wrote is rolled back.
+http::entry_handler refused(doubtful_store& store, std::function<void()> then)
+{
+    return [&store, then = std::move(then)](http::request_context& ctx) {
+        ctx.start(order_saga::place_order, refusing{}, order_saga::order{});
+        store.after_rollback = then;
+        return http::problem_response(422, "no money");
+    };
+}
+
+bool is_problem(http::response const& answer, std::string const& type)
+{
+    return answer.body.find("/problems/" + type + '"') != std::string::npos;
+}
+
+/// Nobody gets into the database while it lives, and whoever was there is thrown out.
+class locked_out
+{
+public:
+    explicit locked_out(std::string name) : name_{std::move(name)}
+    {
+        run("ALTER DATABASE " + name_ + " ALLOW_CONNECTIONS false");
+        run("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '" + name_ + '\'');
+    }
+    ~locked_out() { run("ALTER DATABASE " + name_ + " ALLOW_CONNECTIONS true"); }
+    locked_out(locked_out const&) = delete;
+    locked_out& operator=(locked_out const&) = delete;
+
+private:
+    static void run(std::string const& sql)
+    {
+        pqxx::connection c{test::required("DATABASE_URL")};
+        pqxx::nontransaction{c}.exec(sql);
+    }
+
+    std::string const name_;
+};
+
+}  // namespace
+
+TEST_CASE("a key that a twin has taken after a first step's no is in flight, and then the twin's answer is heard")
+{
+    front_door door;
+    doubtful_store store{door.db.url(), std::chrono::milliseconds{50}};
+    http::known_requests known;
+    runtime::backlog backlog;
+    runtime::memory_source out;
+    core::silent_logger log;
+    http::entry lane{"orders", store, known, backlog, out, log};
+
+    std::latch inside{1}, may_end{1};
+    std::future<http::response> twin;
+    auto const second = [&](http::request_context&) -> http::response {
+        inside.count_down();
+        may_end.wait();
+        return {202, "text/plain", {}, "accepted"};
+    };
+    auto const handle = refused(store, [&] {
+        twin = std::async(std::launch::async, [&] { return door.answer_apart(post("k"), second); });
+        inside.wait();
+    });
+    auto const heard = lane.answer(post("k"), door.route(handle), "").answer;
+    may_end.count_down();
+    CHECK(twin.get().status == 202);
+    CHECK(heard.status == 409);
+    CHECK_MESSAGE(is_problem(heard, "in-flight"), heard.body);
+    CHECK(!value_of(heard, "Retry-After").empty());
+    CHECK(lane.answer(post("k"), door.route(handle), "").answer.body == "accepted");
+}
+
+TEST_CASE("a key that another request has taken after a first step's no is that request's, and a twin's answer is replayed")
+{
+    for (bool const is_twin : {false, true}) {
+        CAPTURE(is_twin);
+        front_door door;
+        auto const other = post("k", is_twin ? "{}" : "[]");
+        auto const heard = door.answer(
+            post("k"), refused(door.store, [&] { door.answer_apart(other, door.giving({202, "", {}, "accepted"})); }));
+        CHECK(heard.status == (is_twin ? 202 : 422));
+        CHECK_MESSAGE((is_twin ? heard.body == "accepted" : is_problem(heard, "key-reused")), heard.body);
+        CHECK(door.effects() == "1");
+    }
+}
+
+TEST_CASE("after a COMMIT in doubt nobody hears that nothing was done, whatever breaks then, and the same key finds out")
+{
+    for (auto const loss : {doubtful_store::loses::the_answer, doubtful_store::loses::the_commit}) {
+        front_door door;
+        auto const handle = door.giving({202, "", {}, "accepted"});
+        door.store.next = loss;
+        door.store.after_loss = [&] { door.db.run("ALTER TABLE skald.response RENAME TO renamed"); };
+        auto const unknown = door.answer(post("k"), handle);
+        door.db.run("ALTER TABLE skald.renamed RENAME TO response");
+        CHECK(unknown.status == 503);
+        CHECK_MESSAGE(is_problem(unknown, "outcome-unknown"), unknown.body);
+        CHECK(!value_of(unknown, "Retry-After").empty());
+        CHECK(door.answer(post("k"), handle).body == "accepted");
+        CHECK(door.effects() == "1");
+    }
+}
+
+TEST_CASE("after a COMMIT in doubt a database that is away is an unknown outcome, and without a doubt it is just away")
+{
+    front_door door;
+    auto const name = door.db.one("SELECT current_database()");
+    auto const handle = door.giving({202, "", {}, "accepted"});
+    {
+        std::optional<locked_out> out;
+        door.store.next = doubtful_store::loses::the_answer;
+        door.store.after_loss = [&] { out.emplace(name); };
+        auto const unknown = door.answer(post("k"), handle);
+        CHECK(unknown.status == 503);
+        CHECK_MESSAGE(is_problem(unknown, "outcome-unknown"), unknown.body);
+        CHECK_MESSAGE(is_problem(door.answer(post("other"), handle), "unavailable"), "nothing of it has begun");
+    }
+    CHECK(door.answer_apart(post("k"), handle).body == "accepted");
+    CHECK(door.effects() == "1");
+}
+
+TEST_CASE("a request that is rolled back each time for want of locks has had no effect, and hears so")
+{
+    front_door door;
+    auto const heard = door.answer(post("k"), [&](http::request_context& ctx) -> http::response {
+        ++door.runs;
+        ctx.sql("INSERT INTO effect VALUES (1)");
+        ctx.sql("DO $$ BEGIN RAISE EXCEPTION 'in the way' USING ERRCODE = 'serialization_failure'; END $$");
+        return {202, "", {}, ""};
+    });
+    CHECK(heard.status == 503);
+    CHECK_MESSAGE(heard.body.find("nothing was done") != std::string::npos, heard.body);
+    CHECK(!value_of(heard, "Retry-After").empty());
+    CHECK(door.runs > 1);
+    CHECK(door.records() == "0|0|0|0");
+    CHECK(door.answer(post("k"), door.giving({202, "", {}, "accepted"})).status == 202);
+}
