@@ -169,20 +169,51 @@ TEST_CASE("a wait ends in time although every lane is taken, and the look that c
     CHECK(waiter.ask(get("/more")).body == "GET /more ");
 }
 
-TEST_CASE("beyond the number of connections a client is told 503 and closed")
+TEST_CASE("a full entry closes whoever has been idle longest, and no one else, for a client that comes")
 {
-    live_server on{{.connections_max = 2}};
+    live_server on{{.idle_time = 3'600s, .connections_max = 4}};
+    std::vector<raw_client> idle;
+    for (int i = 0; i < 4; ++i) {
+        idle.push_back(on.connect());
+        CHECK(idle.back().ask(get("/" + std::to_string(i))).status == 200);
+    }
+    CHECK(idle[0].ask(get("/again")).status == 200);  // now the second has been idle longest
+    auto busy = on.connect();
+    busy.send(get("/hold"));
+    on.held.wait_for(1);
+    CHECK(idle[1].is_closed());
+    CHECK(on.connect().ask(get("/livez")).body == "alive");
+    CHECK(idle[2].is_closed());
+    CHECK(idle[0].ask(get("/again")).status == 200);
+    on.held.open();
+    CHECK(busy.read_answer().body == "GET /hold ");
+}
+
+TEST_CASE("clients that connect and say nothing shut nobody out, however many they are")
+{
+    live_server on{{.idle_time = 3'600s, .connections_max = 20}};
+    std::vector<raw_client> silent;
+    for (int i = 0; i < 100; ++i) silent.push_back(on.connect());
+    CHECK(on.connect().ask(get("/livez")).body == "alive");
+    CHECK(on.connect().ask(get("/x")).body == "GET /x ");
+}
+
+TEST_CASE("beyond the number of connections a client is told 503 and closed, where none of the others is idle")
+{
+    live_server on{{.header_time = 120s, .connections_max = 2}};
     auto first = on.connect();
     auto second = on.connect();
-    CHECK(first.ask(get("/")).status == 200);
-    CHECK(second.ask(get("/")).status == 200);
+    for (auto* client : {&first, &second}) {
+        CHECK(client->ask(get("/")).status == 200);
+        client->send("GET / HTTP/1.1\r\n");
+    }
     auto third = on.connect();
     auto const answer = third.read_answer();
     CHECK(answer.status == 503);
     CHECK(answer.has("Retry-After: 1"));
     CHECK(third.is_closed());
 
-    CHECK(first.ask(get("/", "Connection: close\r\n")).status == 200);
+    CHECK(first.ask("Host: shop\r\nConnection: close\r\n\r\n").status == 200);
     CHECK(first.is_closed());
     CHECK(on.connect().ask(get("/")).status == 200);
 }

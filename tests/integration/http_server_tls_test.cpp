@@ -254,16 +254,25 @@ TEST_CASE("a connection without a request is closed in order")
 
 TEST_CASE("beyond the number of connections a client is told 503, through TLS")
 {
-    live_tls_server on{{.connections_max = 1}};
+    live_tls_server on{{.header_time = 120s, .connections_max = 1}};
     auto first = on.connect();
     CHECK(first.ask(get("/")).status == 200);
+    first.send("GET / HTTP/1.1\r\n");  // so that it is not idle
     auto second = on.connect();
     CHECK(second.read_answer().status == 503);
     CHECK(second.is_closed());
     CHECK(second.was_told_of_end());
-    CHECK(first.ask(get("/", "Connection: close\r\n")).status == 200);
+    CHECK(first.ask("Host: shop\r\nConnection: close\r\n\r\n").status == 200);
     CHECK(first.is_closed());
     CHECK(on.connect().ask(get("/")).status == 200);
+}
+
+TEST_CASE("a connection that never begins its handshake makes room for one that does")
+{
+    live_tls_server on{{.header_time = 120s, .connections_max = 1}};
+    auto silent = on.connect_plainly();
+    CHECK(on.connect().ask(get("/")).status == 200);
+    CHECK(silent.is_closed());
 }
 
 TEST_CASE("drain closes who is idle or in a handshake, and lets a running request finish")

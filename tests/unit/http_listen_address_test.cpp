@@ -22,7 +22,7 @@ TEST_CASE("HOST:PORT is read and written back")
          }) {
         auto const& [text, host, port] = r;
         CAPTURE(r.text);
-        auto const address = parse_listen_address(text);
+        auto const address = parse_listen_address(text, "X");
         CHECK(address.host == host);
         CHECK(address.port == port);
         CHECK(to_string(address) == text);
@@ -35,7 +35,7 @@ TEST_CASE("an address that isn't HOST:PORT is refused with the setting's name an
                                    "h:-1", "h:+1", "h: 1", "h:1 ", "h:http", "h:0x10"}) {
         CAPTURE(text);
         try {
-            parse_listen_address(text);
+            parse_listen_address(text, "SKALD_HTTP_LISTEN (--listen)");
             FAIL("accepted");
         }
         catch (std::runtime_error const& e) {

@@ -44,6 +44,7 @@ struct config
     std::string database_url;                                   // empty: libpq's PG* variables
     std::string amqp_url{"amqp://guest:guest@127.0.0.1:5672"};  // the nodes of a cluster: host:port,host:port
     std::string http_listen;                                    // "127.0.0.1:8080"; empty: no HTTP
+    std::string health_listen{"127.0.0.1:0"};  // /livez and /readyz alone, whatever clients do to the other; "off": not
     std::string http_tls_certificate;  // a PEM file, with the chain; empty: plain HTTP. Read again when it was changed
     std::string http_tls_key;          // a PEM file with the certificate's key, not encrypted
 

@@ -5,10 +5,10 @@
 
 namespace skald::http {
 
-listen_address parse_listen_address(std::string_view text)
+listen_address parse_listen_address(std::string_view text, std::string_view setting)
 {
     auto const fail = [&](std::string_view why) {
-        return std::runtime_error{listen_setting(text) + ' ' + std::string{why}};
+        return std::runtime_error{listen_setting(text, setting) + ' ' + std::string{why}};
     };
     auto const colon = text.rfind(':');
     if (colon == std::string_view::npos) throw fail("has no port: HOST:PORT is needed");
@@ -31,9 +31,9 @@ std::string to_string(listen_address const& address)
     return (is_ipv6 ? '[' + address.host + ']' : address.host) + ':' + std::to_string(address.port);
 }
 
-std::string listen_setting(std::string_view value)
+std::string listen_setting(std::string_view value, std::string_view setting)
 {
-    return "SKALD_HTTP_LISTEN (--listen) \"" + std::string{value} + '"';
+    return std::string{setting} + " \"" + std::string{value} + '"';
 }
 
 }  // namespace skald::http

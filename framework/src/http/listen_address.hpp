@@ -15,12 +15,12 @@ struct listen_address
 
 /// "127.0.0.1:8080", "[::1]:8080", "localhost:0". Port 0 asks for a free one.
 /// Throws std::runtime_error that names the setting.
-listen_address parse_listen_address(std::string_view text);
+listen_address parse_listen_address(std::string_view text, std::string_view setting);
 
 /// What a client writes to reach it: with brackets where they are needed.
 std::string to_string(listen_address const& address);
 
 /// The beginning of each error about the address: which setting to look at, and its value.
-std::string listen_setting(std::string_view value);
+std::string listen_setting(std::string_view value, std::string_view setting);
 
 }  // namespace skald::http

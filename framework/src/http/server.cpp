@@ -1,5 +1,6 @@
 #include "http/server.hpp"
 
+#include <algorithm>
 #include <future>
 #include <stdexcept>
 #include <thread>
@@ -25,9 +26,6 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 using namespace std::chrono_literals;
-
-// Beyond connections_max, this many at a time are told so; the rest are closed without a word.
-constexpr std::size_t turned_away_max = 64;
 
 // After accept() failed, usually for want of file descriptors: time for others to be closed.
 constexpr auto accept_pause = 100ms;
@@ -56,9 +54,9 @@ error_code listen_on(tcp::acceptor& acceptor, tcp::endpoint const& endpoint)
     return error;
 }
 
-tcp::acceptor listening(asio::io_context& io, std::string const& setting)
+tcp::acceptor listening(asio::io_context& io, server_options const& options)
 {
-    auto const wanted = parse_listen_address(setting);
+    auto const wanted = parse_listen_address(options.listen, options.listen_name);
     error_code error;
     tcp::resolver resolver{io};
     auto const flags = tcp::resolver::passive | tcp::resolver::numeric_service;
@@ -67,7 +65,7 @@ tcp::acceptor listening(asio::io_context& io, std::string const& setting)
     tcp::acceptor acceptor{io};
     for (auto const& entry : found)
         if (!(error = listen_on(acceptor, entry.endpoint()))) return acceptor;
-    throw std::runtime_error{listen_setting(setting) + " can't be listened on: " + error.message()};
+    throw std::runtime_error{listen_setting(options.listen, options.listen_name) + " can't be listened on: " + error.message()};
 }
 
 }  // namespace
@@ -88,6 +86,7 @@ private:
     void run();
     void accept();
     void admit(tcp::socket socket);
+    bool has_room();
     void on_accepted(error_code error, tcp::socket socket);
     void begin_drain();
     void cut_off();
@@ -118,7 +117,7 @@ server::implementation::implementation(server_options options, handler on_reques
                                        immediate_handler immediate, desk_handler at_desk)
     : options_{checked(std::move(options))}, immediate_{std::move(immediate)}, log_{log},
       tls_{options_.tls ? std::optional<tls>{std::in_place, *options_.tls, log} : std::nullopt},
-      peers_{options_.peer_connections_max}, acceptor_{listening(io_, options_.listen)},
+      peers_{options_.peer_connections_max}, acceptor_{listening(io_, options_)},
       endpoint_{acceptor_.local_endpoint()}, accept_again_{io_}, lanes_{options_.lanes, options_.waiting_max,
                                                                         std::move(on_request), log, std::move(at_desk)},
       hub_{.options = options_,
@@ -184,14 +183,27 @@ void server::implementation::admit(tcp::socket socket)
     error_code ignored;  // of a client that has left already; what is read from it will say so
     socket.set_option(tcp::no_delay{true}, ignored);  // answers are written whole: waiting for more gains nothing
     auto const peer = socket.remote_endpoint(ignored).address();
-    bool const is_full = hub_.sessions.size() >= options_.connections_max;
-    auto place = is_full ? std::nullopt : peers_.take(peer);
+    auto place = peers_.take(peer);
+    bool const is_full = place && !has_room();
+    if (is_full) place.reset();
     if (!place && hub_.turned_away >= turned_away_max) return;
     auto connection = tls_ ? tls_->stream_over(std::move(socket)) : plain_stream(std::move(socket));
     auto const admitted = std::make_shared<session>(std::move(connection), hub_);
     if (place) admitted->start(*std::move(place));
     else if (is_full) admitted->turn_away({503, "Too many connections are open."});
     else admitted->turn_away({429, "Too many connections are open from this address."});
+}
+
+/// Where there is none, whoever has been idle longest makes some: a client that asks nothing must not keep out one that
+/// may. Whose request is on its way stays.
+bool server::implementation::has_room()
+{
+    if (hub_.sessions.size() < options_.connections_max) return true;
+    auto const longest = std::ranges::find_if(hub_.idle, [](session* idle) { return idle->is_silent(); });
+    if (longest == hub_.idle.end()) return false;
+    log_.debug("http.idle_closed");
+    (*longest)->close();
+    return true;
 }
 
 server_load server::implementation::load() const

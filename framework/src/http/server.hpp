@@ -22,6 +22,7 @@ namespace skald::http {
 struct server_options
 {
     std::string listen{"127.0.0.1:8080"};  // HOST:PORT; port 0 picks a free one
+    std::string listen_name{"SKALD_HTTP_LISTEN (--listen)"};  // what errors of it say to look at
     std::size_t request_line_bytes_max{8 * 1024};
     std::size_t header_bytes_max{16 * 1024};  // the whole head, with the request line
     std::size_t header_count_max{64};
@@ -43,6 +44,9 @@ struct server_options
 
     bool operator==(server_options const&) const = default;
 };
+
+/// Beyond connections_max, this many at a time are told so; the rest are closed without a word.
+inline constexpr std::size_t turned_away_max = 64;
 
 /// How busy a server is at one moment.
 struct server_load

@@ -44,6 +44,7 @@ void session::start(peer_count::place place)
     place_ = std::move(place);
     hub_.sessions.insert(shared_from_this());
     hub_.connections = hub_.sessions.size();
+    enter_idle();  // also while it has yet to speak TLS
     open();
 }
 
@@ -89,6 +90,7 @@ void session::close()
     if (!std::exchange(is_open_, false)) return;
     clear_deadline();
     forget_wait();
+    leave_idle();
     stream_->close();
     SKALD_ASSERT(!turned_away_ || hub_.turned_away > 0);
     if (turned_away_) --hub_.turned_away;
@@ -98,11 +100,28 @@ void session::close()
     if (hub_.sessions.empty() && hub_.on_last_closed) hub_.on_last_closed();
 }
 
+bool session::is_silent()
+{
+    error_code error;
+    return stream_->socket().available(error) == 0;
+}
+
+void session::enter_idle()
+{
+    if (!idle_at_) idle_at_ = hub_.idle.insert(hub_.idle.end(), this);
+}
+
+void session::leave_idle()
+{
+    if (auto const at = std::exchange(idle_at_, std::nullopt)) hub_.idle.erase(*at);
+}
+
 void session::await_request()
 {
     if (hub_.draining) return close_gently();
     phase_ = phase::idle;
     if (reader_.has_bytes()) return advance();  // pipelined
+    enter_idle();
     set_deadline(hub_.options.idle_time);
     read_more();
 }
@@ -124,6 +143,7 @@ void session::on_read(error_code error, std::size_t size)
 
 void session::advance()
 {
+    leave_idle();
     switch (reader_.advance()) {
     case request_reader::progress::needs_head:
         if (phase_ != phase::head) set_deadline(hub_.options.header_time);  // once: the limit is for the whole head
@@ -232,6 +252,7 @@ void session::on_written(error_code error, std::size_t)
 /// So what the client still sends is read and thrown away, for a while.
 void session::close_gently()
 {
+    leave_idle();
     phase_ = phase::lingering;
     if (stream_->end(then<&session::on_ended>())) return on_ended({}, 0);
     set_deadline(linger_time);

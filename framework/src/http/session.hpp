@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,6 +38,7 @@ struct session_hub
     lane_pool& lanes;
     core::logger& log;
     std::unordered_set<std::shared_ptr<session>> sessions{};  // those that are open
+    std::list<session*> idle{};  // of those, the ones without a request; who has been so longest comes first
     std::size_t turned_away{0};                               // those that are open only to say 503
     std::atomic<std::size_t> connections{0};                  // as many as sessions, for other threads to read
     std::atomic<std::size_t> waits{0};                        // those that wait for a better answer; likewise
@@ -58,6 +60,9 @@ public:
     /// Closes now.
     void close();
 
+    /// Whether nothing has come that was not read yet.
+    bool is_silent();
+
     /// Whether a request was read whole and its answer has not gone out.
     bool owes_answer() const { return owes_answer_; }
 
@@ -68,6 +73,8 @@ private:
     void on_opened(boost::system::error_code error, std::size_t);
     void begin();
 
+    void enter_idle();
+    void leave_idle();
     void await_request();
     void read_more();
     void on_read(boost::system::error_code error, std::size_t size);
@@ -118,6 +125,7 @@ private:
     bool closes_after_{false};
     std::size_t request_count_{0};
     peer_count::place place_;
+    std::optional<std::list<session*>::iterator> idle_at_{};
     bool has_unread_{false};  // the client may be sending what nobody will read
 
     // Whether the time for the request has passed, and which deadline is set: one that fires when the next is set

@@ -96,6 +96,8 @@ void process::start(std::vector<http::entry_route> routes, http::scope_function 
     if (!settings_.http_listen.empty())
         web_ = std::make_unique<web>(settings_, database("http"), std::move(routes), std::move(scope_of), *deliveries_,
                                      backlog_, out_, log_);
+    if (has_health_address(settings_))
+        health_ = std::make_unique<health>(settings_, database("health"), *deliveries_, log_);
     // Without a relay of its own nothing is sent from memory either: all is left to the relay elsewhere.
     if (settings_.relay) start_publishing(table_loop_, {.batch_max = settings_.relay_batch_max});
     if (settings_.relay && settings_.head_start.count() > 0) start_publishing(memory_loop_, {});
@@ -112,9 +114,12 @@ void process::start(std::vector<http::entry_route> routes, http::scope_function 
         });
     }
     if (web_) web_->start();
-    log_.info(
-        "worker.started",
-        {{"lanes", settings_.lanes}, {"prefetch", prefetch}, {"http", web_ ? web_->address() : std::string{"off"}}});
+    if (health_) health_->start();
+    std::string const off{"off"};
+    log_.info("worker.started", {{"lanes", settings_.lanes},
+                                 {"prefetch", prefetch},
+                                 {"http", web_ ? web_->address() : off},
+                                 {"health", health_ ? health_->address() : off}});
 }
 
 void process::run_lane()
@@ -157,10 +162,12 @@ bool process::drain(signals const& signals)
 {
     log_.info("worker.draining", {});
     auto const deadline = std::chrono::steady_clock::now() + settings_.drain;
+    if (health_) health_->begin_drain();
     bool clean = !web_ || web_->drain(settings_.drain / 2);
     stop_.stop();
     deliveries_->stop();
     clean = wait_for_threads(signals, deadline) && clean;
+    if (clean) health_.reset();      // it looks at the deliveries
     if (clean) deliveries_.reset();  // sends the last acks
     log_.info("worker.stopped", {{"clean", clean ? "yes" : "no"}});
     // A thread that is stuck in a step can't be stopped; what it did not commit never happened.

@@ -15,6 +15,7 @@
 #include "runtime/registry.hpp"
 #include "runtime/stop_flag.hpp"
 #include "runtime/table_source.hpp"
+#include "worker/health.hpp"
 #include "worker/signals.hpp"
 #include "worker/web.hpp"
 
@@ -82,6 +83,7 @@ private:
     publishing memory_loop_{out_, {}, {}, {}};
     publishing table_loop_{table_, {}, {}, {}};
     std::unique_ptr<web> web_;
+    std::unique_ptr<health> health_;
     std::atomic<int> lanes_running_{};  // and the housekeeper, which stops with them
     std::vector<std::jthread> threads_;
 };

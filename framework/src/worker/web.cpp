@@ -1,7 +1,7 @@
 #include "worker/web.hpp"
 
 #include "http/problem.hpp"
-#include "worker/read.hpp"
+#include "worker/health.hpp"
 #include "worker/saga_resource.hpp"
 
 #include <skald/errors.hpp>
@@ -11,14 +11,11 @@
 namespace skald::worker_detail {
 namespace {
 
-using namespace std::chrono_literals;
-
 // Answered without asking anybody: the process is alive; what a type of problem means.
 std::optional<http::response> answer_at_once(http::request const& r)
 {
-    if (r.method != "GET" && r.method != "HEAD") return std::nullopt;
-    if (r.path == "/livez") return http::response{200, "text/plain", {}, "alive\n"};
-    return http::describe_problem(r.path);
+    if (auto alive = liveness(r)) return alive;
+    return r.method == "GET" || r.method == "HEAD" ? http::describe_problem(r.path) : std::nullopt;
 }
 
 }  // namespace
@@ -110,7 +107,7 @@ http::reply web::answer(http::request& r, std::size_t number)
     if (auto const* refusal = std::get_if<http::response>(&found)) return *refusal;
     auto const& [route, scope] = std::get<resource>(found);
     auto& on = *lanes_.at(number);
-    if (route == own_.ready) return ready(on);
+    if (route == own_.ready) return readiness(on.store, deliveries_);
     if (route == own_.saga) return on.sagas.show(r, {scope, r.parameters.at("key")});
     if (route == own_.cancel) return on.sagas.cancel({scope, r.parameters.at("key")});
     if (route < first_route_) return http::problem(404, "There is no such type of problem.");
@@ -151,19 +148,6 @@ std::string web::scope_of(http::request const& r) const
     auto scope = scope_of_ ? scope_of_(r) : std::string{};
     if (!core::is_scope(scope)) throw data_error{"the scope is longer than 64 bytes, or no UTF-8"};
     return scope;
-}
-
-// Ready: a request can be taken, for which the database is enough. While the broker is away the outbox keeps what is
-// accepted, and a balancer that took every replica out for it would undo that: its state is told beside, in the body.
-http::response web::ready(lane& on) const
-try {
-    read(on.store, [](postgres::connection& c) { c.ping(); });
-    std::string const broker{deliveries_.available() ? "connected" : "away"};
-    return {200, "text/plain", {}, "ready\nbroker: " + broker + '\n'};
-}
-catch (std::exception const&) {
-    on.store.rollback();
-    return http::with_retry_after(http::problem(http::problem_type::not_ready, "the database is away"), 1s);
 }
 
 }  // namespace skald::worker_detail

@@ -66,7 +66,6 @@ private:
     std::optional<http::reply> answer_at_desk(http::request& r);
     http::entry_route const& entry_at(std::size_t route) const { return routes_.at(route - first_route_); }
     std::string scope_of(http::request const& r) const;
-    http::response ready(lane& on) const;
 
     std::vector<http::entry_route> routes_;
     http::scope_function scope_of_;

@@ -7,6 +7,7 @@
 #include "rabbitmq/rabbitmq_transport.hpp"
 #include "runtime/lane.hpp"
 #include "runtime/registry.hpp"
+#include "worker/descriptors.hpp"
 #include "worker/process.hpp"
 #include "worker/settings.hpp"
 #include "worker/signals.hpp"
@@ -132,6 +133,7 @@ int worker::run()
 {
     auto& own = *implementation_;
     own.check_all_hosted();
+    worker_detail::need_descriptors(own.settings);
     worker_detail::signals const signals;  // before the first thread, so that all of them inherit the mask
     worker_detail::process process{own.settings, own.steps, own.stop, own.log};
     if (!process.prepare_database(own.migrations, signals)) return 0;

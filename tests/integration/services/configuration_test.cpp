@@ -160,3 +160,26 @@ TEST_CASE("a schema that a newer or another Skald changed is refused, not used")
     s.database.ask("UPDATE skald.migration SET checksum = 'x' WHERE owner = 'skald' AND name = '0002_guard'");
     s.refuses({}, {}, "0002_guard");
 }
+
+TEST_CASE("too few file descriptors for the connections that are allowed are told at start, with what to do")
+{
+    fresh_database const database{"configuration"};
+    auto const run = [&](std::string const& limit) {
+        service_process service{"/bin/sh",
+                                {"-c", limit + "; exec " + shop::program("payment") + " --listen 127.0.0.1:0"},
+                                shop::variables(database)};
+        service.start();
+        bool const has_started =
+            wait_until([&] { return service.has_logged(" worker.started ") || !service.is_running(); }) &&
+            service.is_running();
+        auto const end = service.terminate();
+        CHECK(end.code == (has_started ? 0 : 2));
+        return service.log();
+    };
+    auto const refused = run("ulimit -n 1000");
+    for (auto const* words : {"1000 file descriptors", "SKALD_HTTP_CONNECTIONS_MAX", "ulimit -n ", "LimitNOFILE="})
+        CHECK_MESSAGE(refused.find(words) != std::string::npos, refused);
+    auto const raised = run("ulimit -Sn 1000");  // the soft limit alone: the service raises it itself
+    CHECK_MESSAGE(raised.find(" worker.started ") != std::string::npos, raised);
+    CHECK_MESSAGE(raised.find(" health=127.0.0.1:") != std::string::npos, raised);
+}

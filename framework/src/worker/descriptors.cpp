@@ -1,0 +1,50 @@
+#include "worker/descriptors.hpp"
+
+#include "http/server.hpp"
+#include "worker/health.hpp"
+
+#include <skald/errors.hpp>
+
+#include <fmt/format.h>
+
+#include <sys/resource.h>
+
+namespace skald::worker_detail {
+namespace {
+
+// Standard streams, sockets that listen, event loops, certificates, and what steps and handlers open.
+constexpr std::size_t spare = 64;
+
+// Beside the lanes: two that publish and one more for a backlog, the housekeeper, the health address.
+constexpr std::size_t other_database_connections = 5;
+constexpr std::size_t broker_connections = 3;
+
+}  // namespace
+
+std::size_t descriptors_needed(config const& settings)
+{
+    auto needed = spare + settings.lanes + other_database_connections + broker_connections;
+    if (!settings.http_listen.empty())
+        needed += settings.http_lanes + settings.http.connections_max + http::turned_away_max;
+    if (has_health_address(settings)) needed += health_connections_max + http::turned_away_max;
+    return needed;
+}
+
+void need_descriptors(config const& settings)
+{
+    auto const needed = descriptors_needed(settings);
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
+    auto const allowed = limit.rlim_max;
+    limit.rlim_cur = needed;
+    if (allowed >= needed && ::setrlimit(RLIMIT_NOFILE, &limit) == 0) return;
+    throw configuration_error{fmt::format(
+        "this process may have {0} file descriptors (RLIMIT_NOFILE) and needs {1}{2}: raise the limit (ulimit -n {1}, "
+        "LimitNOFILE={1} of the unit, --ulimit nofile={1} of the container){3}",
+        allowed, needed,
+        settings.http_listen.empty() ? "" : fmt::format(", of which SKALD_HTTP_CONNECTIONS_MAX are {}",
+                                                        settings.http.connections_max),
+        settings.http_listen.empty() ? "" : ", or lower SKALD_HTTP_CONNECTIONS_MAX")};
+}
+
+}  // namespace skald::worker_detail

@@ -1,0 +1,92 @@
+#include "worker/health.hpp"
+
+#include "http/problem.hpp"
+#include "worker/read.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace skald::worker_detail {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A probe does not wait longer, and the next one must find the lane free.
+constexpr std::chrono::milliseconds patience{3'000};
+
+bool is_get(http::request const& r, std::string_view path)
+{
+    return (r.method == "GET" || r.method == "HEAD") && r.path == path;
+}
+
+http::server_options options_of(config const& settings)
+{
+    http::server_options options;
+    options.listen = settings.health_listen;
+    options.listen_name = "SKALD_HEALTH_LISTEN (--health-listen)";
+    options.body_bytes_max = 0;
+    options.connections_max = health_connections_max;
+    options.lanes = 1;
+    options.waiting_max = health_connections_max;
+    return options;
+}
+
+postgres::connection_options impatient(postgres::connection_options database)
+{
+    database.statement_timeout = std::min(database.statement_timeout, patience);
+    database.commit_timeout = std::min(database.commit_timeout, patience);
+    return database;
+}
+
+http::response not_ready(std::string_view why)
+{
+    return http::with_retry_after(http::problem(http::problem_type::not_ready, why), 1s);
+}
+
+}  // namespace
+
+std::optional<http::response> liveness(http::request const& r)
+{
+    return is_get(r, "/livez") ? std::optional{http::response{200, "text/plain", {}, "alive\n"}} : std::nullopt;
+}
+
+// Ready: a request can be taken, for which the database is enough. While the broker is away the outbox keeps what is
+// accepted, and a balancer that took every replica out for it would undo that: its state is told beside, in the body.
+http::response readiness(postgres::postgres_store& store, ports::subscription const& deliveries)
+try {
+    read(store, [](postgres::connection& c) { c.ping(); });
+    std::string const broker{deliveries.available() ? "connected" : "away"};
+    return {200, "text/plain", {}, "ready\nbroker: " + broker + '\n'};
+}
+catch (std::exception const&) {
+    store.rollback();
+    return not_ready("the database is away");
+}
+
+bool has_health_address(config const& settings)
+{
+    return !settings.health_listen.empty() && settings.health_listen != "off";
+}
+
+health::health(config const& settings, postgres::connection_options const& database,
+               ports::subscription const& deliveries, core::logger& log)
+    : deliveries_{deliveries}, store_{impatient(database)},
+      server_{options_of(settings), [this](http::request const& r, std::size_t) { return answer(r); }, log,
+              [this](http::request const& r) { return answer_at_once(r); }}
+{}
+
+std::optional<http::response> health::answer_at_once(http::request const& r) const
+{
+    if (auto alive = liveness(r)) return alive;
+    if (!is_get(r, "/readyz")) return http::problem(404, "Here is /livez, and /readyz.");
+    return is_draining_ ? std::optional{not_ready("the service is stopping")} : std::nullopt;
+}
+
+http::response health::answer(http::request const&)
+{
+    // Once more: what it would look at goes when the process has drained.
+    return is_draining_ ? not_ready("the service is stopping") : readiness(store_, deliveries_);
+}
+
+}  // namespace skald::worker_detail

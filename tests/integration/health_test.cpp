@@ -1,0 +1,77 @@
+// Health on an address of its own, on real ports and a real database.
+#include "memory/memory_transport.hpp"
+#include "support/database.hpp"
+#include "support/live_web.hpp"
+#include "worker/health.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+using namespace skald;
+using namespace skald::test;
+using http::idempotency;
+
+namespace {
+
+test::raw_client connect_to(std::string const& address)
+{
+    return test::raw_client{static_cast<std::uint16_t>(std::stoul(address.substr(address.rfind(':') + 1)))};
+}
+
+struct live_health
+{
+    explicit live_health(live_web& web)
+        : served{web.settings, postgres::connection_options{.url = web.db.url()}, *web.deliveries, web.log}
+    {
+        served.start();
+    }
+    test::raw_answer ask(std::string const& target, std::string const& method = "GET")
+    {
+        return connect_to(served.address()).ask(live_web::text(method, target));
+    }
+
+    worker_detail::health served;
+};
+
+config with_connections(std::size_t count)
+{
+    config c;
+    c.http.connections_max = count;
+    c.http.header_time = std::chrono::seconds{600};
+    return c;
+}
+
+}  // namespace
+
+TEST_CASE("health answers while not one more connection is taken at the entry")
+{
+    live_web web{{{"POST", "/x", idempotency::required, leaving("x")}}, {}, with_connections(4)};
+    live_health health{web};
+    std::vector<test::raw_client> busy;
+    for (int i = 0; i < 4; ++i) {
+        busy.push_back(web.connect());
+        busy.back().send("POST /x HTTP/1.1\r\n");
+    }
+    CHECK(web.ask("GET", "/livez").status == 503);
+    CHECK(health.ask("/livez").body == "alive\n");
+    CHECK(health.ask("/readyz").body == "ready\nbroker: connected\n");
+    web.transport.go_down();
+    CHECK(health.ask("/readyz").body == "ready\nbroker: away\n");
+}
+
+TEST_CASE("the health address has health and nothing else, and a service that stops lives but is not ready")
+{
+    live_web web{{{"POST", "/x", idempotency::required, leaving("x")}}};
+    live_health health{web};
+    CHECK(health.ask("/x", "POST").status == 404);
+    CHECK(health.ask("/sagas/k").status == 404);
+    CHECK(health.ask("/livez", "POST").status == 404);
+    CHECK(health.ask("/readyz").status == 200);
+    health.served.begin_drain();
+    CHECK(health.ask("/livez").status == 200);
+    auto const stopping = health.ask("/readyz");
+    CHECK(stopping.status == 503);
+    CHECK(problem_of(stopping) == "not-ready");
+}

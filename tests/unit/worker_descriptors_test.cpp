@@ -1,0 +1,27 @@
+// How many file descriptors a process may need.
+#include "worker/descriptors.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace skald;
+using worker_detail::descriptors_needed;
+
+TEST_CASE("every connection that the settings allow has its descriptor, and more of them need more")
+{
+    config c;
+    c.health_listen = "off";
+    auto const without_http = descriptors_needed(c);
+    CHECK(without_http > c.lanes);
+    c.lanes += 10;
+    CHECK(descriptors_needed(c) == without_http + 10);
+    c.lanes -= 10;
+
+    c.http_listen = "127.0.0.1:0";
+    auto const with_http = descriptors_needed(c);
+    CHECK(with_http >= without_http + c.http.connections_max + c.http_lanes);
+    c.http.connections_max += 5'000;
+    c.http_lanes += 10;
+    CHECK(descriptors_needed(c) == with_http + 5'010);
+    c.health_listen = "127.0.0.1:0";
+    CHECK(descriptors_needed(c) > with_http + 5'010);
+}
