@@ -47,12 +47,12 @@ constexpr phase phases[] = {
     {"in the body",
      [](live_server& on, raw_client& client) {
          client.send(std::string{announcing} + "\r\nhel");
-         REQUIRE(reaches(on, {.connections = 1}));
+         REQUIRE(reaches(on, {.connections = 1, .body_bytes = 3}));
      }},
     {"in a chunk",
      [](live_server& on, raw_client& client) {
          client.send("POST /a HTTP/1.1\r\nHost: shop\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel");
-         REQUIRE(reaches(on, {.connections = 1}));
+         REQUIRE(wait_until([&] { return on.service.load().body_bytes > 0; }));
      }},
     {"between two requests", [](live_server&, raw_client& client) { CHECK(client.ask(get("/a")).status == 200); }},
     {"while the handler runs", hold_lane},

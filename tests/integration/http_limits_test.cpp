@@ -88,7 +88,8 @@ TEST_CASE("bytes that come more slowly than the least rate do not prolong the ti
 {
     for (std::size_t const rate : {std::size_t{0}, std::size_t{1} << 50}) {
         CAPTURE(rate);
-        live_server on{{.body_bytes_max = 1 << 30, .body_time = 50ms, .body_rate_min = rate}};
+        live_server on{
+            {.body_bytes_max = 1 << 30, .bodies_bytes_max = 1 << 30, .body_time = 50ms, .body_rate_min = rate}};
         auto client = on.connect();
         client.send(announcing(1 << 30));
         std::jthread const dribble{[&](std::stop_token const& stop) {

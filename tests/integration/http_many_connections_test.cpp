@@ -201,7 +201,9 @@ TEST_CASE("1,200 clients that are slow to send or to read hold no lane, and othe
             for (auto& client : good) CHECK(client.ask(post("/good", "now")).body == "POST /good now");
         // Not one of the others is done, and none of them has, or waits for, what the good ones needed.
         CHECK(on.handled == 200 + 400);
-        CHECK(on.service.load() == server_load{.connections = 1'202, .waits = 0, .lanes_busy = 0, .queued = 0});
+        auto load = on.service.load();
+        load.body_bytes = 0;  // of the slow ones: whatever has come
+        CHECK(load == server_load{.connections = 1'202, .waits = 0, .lanes_busy = 0, .queued = 0});
     }
     for (auto& each : slow) {
         CHECK_FALSE(each.client.has_heard());

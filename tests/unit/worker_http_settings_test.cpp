@@ -23,8 +23,9 @@ http::server_options options_with(std::string const& variable, std::string const
 /// A number that no setting has by default, and each may have.
 std::string other_value(worker_detail::setting const& s)
 {
-    return s.variable == "SKALD_HTTP_LISTEN" ? "127.0.0.1:0"
-                                             : "256" + std::string{s.show(config{}) == "256" ? "0" : ""};
+    if (s.variable == "SKALD_HTTP_LISTEN") return "127.0.0.1:0";
+    if (s.variable == "SKALD_HTTP_BODIES_BYTES_MAX") return "262144";  // one body, at least
+    return "256" + std::string{s.show(config{}) == "256" ? "0" : ""};
 }
 
 std::string refusal_of(std::string const& variable, std::string const& value)
@@ -52,7 +53,7 @@ TEST_CASE("every setting of the HTTP side changes the server's options")
         CHECK_FALSE(options_with(std::string{s.variable}, other_value(s)) == unchanged);
         ++seen;
     }
-    CHECK(seen >= 17);
+    CHECK(seen >= 18);
 }
 
 TEST_CASE("a limit that can't be is refused with its name, its value and what would be right")
@@ -68,6 +69,7 @@ TEST_CASE("a limit that can't be is refused with its name, its value and what wo
              row{"SKALD_HTTP_HEADER_BYTES_MAX", "16k", "a whole number from 256 to 1048576"},
              row{"SKALD_HTTP_HEADER_COUNT_MAX", "0", "a whole number from 1 to 1000"},
              row{"SKALD_HTTP_BODY_BYTES_MAX", "67108865", "a whole number from 0 to 67108864"},
+             row{"SKALD_HTTP_BODIES_BYTES_MAX", "0", "a whole number from 1 to 1099511627776"},
              row{"SKALD_HTTP_HEADER_MS", "0", "a whole number from 1 to 3600000"},
              row{"SKALD_HTTP_BODY_MS", "1.5", "a whole number from 1 to 3600000"},
              row{"SKALD_HTTP_BODY_RATE_MIN", "-1", "a whole number from 0 to 1000000000"},
@@ -86,4 +88,12 @@ TEST_CASE("a limit that can't be is refused with its name, its value and what wo
         auto const& [variable, value, right] = r;
         CHECK(refusal_of(variable, value) == std::string{variable} + ": '" + value + "' is not " + right);
     }
+}
+
+TEST_CASE("room for all bodies that has none for one is refused")
+{
+    auto const said = refusal_of("SKALD_HTTP_BODIES_BYTES_MAX", "262143");
+    CHECK(said.find("SKALD_HTTP_BODIES_BYTES_MAX (262143)") != std::string::npos);
+    CHECK(said.find("SKALD_HTTP_BODY_BYTES_MAX (262144)") != std::string::npos);
+    CHECK(refusal_of("SKALD_HTTP_BODIES_BYTES_MAX", "262144").empty());
 }

@@ -41,6 +41,7 @@ std::map<std::string, std::string> const other_values{
     {"DATABASE_URL", "postgresql://db/shop"},
     {"AMQP_URL", "amqp://broker"},
     {"SKALD_HTTP_LISTEN", "127.0.0.1:0"},
+    {"SKALD_HEALTH_LISTEN", "off"},
     {"SKALD_LANES", "7"},
     {"SKALD_HTTP_LANES", "9"},
     {"SKALD_HTTP_WAIT_SECONDS", "11"},
@@ -48,6 +49,7 @@ std::map<std::string, std::string> const other_values{
     {"SKALD_HTTP_HEADER_BYTES_MAX", "1002"},
     {"SKALD_HTTP_HEADER_COUNT_MAX", "103"},
     {"SKALD_HTTP_BODY_BYTES_MAX", "1004"},
+    {"SKALD_HTTP_BODIES_BYTES_MAX", "262145"},
     {"SKALD_HTTP_HEADER_MS", "1005"},
     {"SKALD_HTTP_BODY_MS", "1006"},
     {"SKALD_HTTP_BODY_RATE_MIN", "1007"},
@@ -83,14 +85,14 @@ std::map<std::string, std::string> const other_values{
 bool same(config const& a, config const& b)
 {
     return a.service == b.service && a.database_url == b.database_url && a.amqp_url == b.amqp_url &&
-           a.http_listen == b.http_listen && a.lanes == b.lanes && a.http_lanes == b.http_lanes &&
-           a.http_wait_max == b.http_wait_max && a.http == b.http && a.http_tls_certificate == b.http_tls_certificate &&
-           a.http_tls_key == b.http_tls_key && a.batch_max == b.batch_max && a.prefetch == b.prefetch &&
-           a.relay == b.relay && a.migrate == b.migrate && a.relay_batch_max == b.relay_batch_max &&
-           a.relay_poll == b.relay_poll && a.head_start == b.head_start && a.lock_timeout == b.lock_timeout &&
-           a.statement_timeout == b.statement_timeout && a.drain == b.drain && a.log_level == b.log_level &&
-           a.commit_timeout == b.commit_timeout && a.outbox_max == b.outbox_max && a.sweep == b.sweep &&
-           a.sweep_every == b.sweep_every && a.retention_days == b.retention_days;
+           a.http_listen == b.http_listen && a.health_listen == b.health_listen && a.lanes == b.lanes &&
+           a.http_lanes == b.http_lanes && a.http_wait_max == b.http_wait_max && a.http == b.http &&
+           a.http_tls_certificate == b.http_tls_certificate && a.http_tls_key == b.http_tls_key &&
+           a.batch_max == b.batch_max && a.prefetch == b.prefetch && a.relay == b.relay && a.migrate == b.migrate &&
+           a.relay_batch_max == b.relay_batch_max && a.relay_poll == b.relay_poll && a.head_start == b.head_start &&
+           a.lock_timeout == b.lock_timeout && a.statement_timeout == b.statement_timeout && a.drain == b.drain &&
+           a.log_level == b.log_level && a.commit_timeout == b.commit_timeout && a.outbox_max == b.outbox_max &&
+           a.sweep == b.sweep && a.sweep_every == b.sweep_every && a.retention_days == b.retention_days;
 }
 
 /// A file for the length of a test.
@@ -154,6 +156,7 @@ TEST_CASE("variables reach the field of their name")
     CHECK(c.database_url == "postgresql://db/shop");
     CHECK(c.amqp_url == "amqp://broker");
     CHECK(c.http_listen == "127.0.0.1:0");
+    CHECK(c.health_listen == "off");
     CHECK(c.lanes == 7);
     CHECK(c.http_lanes == 9);
     CHECK(c.http_wait_max == std::chrono::seconds{11});
@@ -161,6 +164,7 @@ TEST_CASE("variables reach the field of their name")
                                 .header_bytes_max = 1002,
                                 .header_count_max = 103,
                                 .body_bytes_max = 1004,
+                                .bodies_bytes_max = 262145,
                                 .header_time = 1005ms,
                                 .body_time = 1006ms,
                                 .body_rate_min = 1007,

@@ -12,10 +12,11 @@ namespace skald {
 /// it is answered at each of these.
 struct http_limits
 {
-    std::size_t request_line_bytes_max{8 * 1024};  // without its end of line
-    std::size_t header_bytes_max{16 * 1024};       // the whole head, with the request line
-    std::size_t header_count_max{64};              // lines of the head
-    std::size_t body_bytes_max{256 * 1024};        // without the framing of chunks
+    std::size_t request_line_bytes_max{8 * 1024};    // without its end of line
+    std::size_t header_bytes_max{16 * 1024};         // the whole head, with the request line
+    std::size_t header_count_max{64};                // lines of the head
+    std::size_t body_bytes_max{256 * 1024};          // without the framing of chunks
+    std::size_t bodies_bytes_max{64 * 1024 * 1024};  // of all bodies that are read, wait or are served
 
     std::chrono::milliseconds header_time{5'000};  // from a request's first byte to the end of its head
     std::chrono::milliseconds body_time{15'000};   // for the body, and what body_rate_min adds to it

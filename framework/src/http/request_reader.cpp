@@ -139,6 +139,18 @@ std::size_t request_reader::body_bytes() const
     return framing_ ? framing_->body().size() : 0;
 }
 
+std::size_t request_reader::body_bytes_left() const
+{
+    return static_cast<std::size_t>(head_.content_length.value_or(body_bytes())) - body_bytes();
+}
+
+void request_reader::forget()
+{
+    framing_.reset();
+    head_ = {};
+    std::string{}.swap(received_);
+}
+
 request request_reader::take()
 {
     SKALD_ASSERT(state_ == progress::complete && framing_);

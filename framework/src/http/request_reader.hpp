@@ -40,6 +40,12 @@ public:
     /// How much of the body has come, without the framing of chunks. Meaningful in needs_body.
     std::size_t body_bytes() const;
 
+    /// How much of the body is still to come; 0 where its length was not told. Meaningful in needs_body.
+    std::size_t body_bytes_left() const;
+
+    /// Frees what it holds. Nothing more is read.
+    void forget();
+
     /// The complete request. The reader is then ready for the next one, of which it may hold bytes already.
     request take();
 

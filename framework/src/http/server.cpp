@@ -13,6 +13,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "http/body_budget.hpp"
 #include "http/lane_pool.hpp"
 #include "http/listen_address.hpp"
 #include "http/peer_count.hpp"
@@ -96,8 +97,9 @@ private:
     core::logger& log_;
     std::optional<tls> tls_;
 
-    // Destroyed last: whatever still waits in io_ holds sessions, and they have their places among the peers.
+    // Destroyed last: whatever still waits in io_ holds sessions, and they have their places among the peers and the bodies.
     peer_count peers_;
+    body_budget bodies_;
     asio::io_context io_{1};
     asio::executor_work_guard<asio::io_context::executor_type> stays_{io_.get_executor()};
     tcp::acceptor acceptor_;
@@ -117,7 +119,7 @@ server::implementation::implementation(server_options options, handler on_reques
                                        immediate_handler immediate, desk_handler at_desk)
     : options_{checked(std::move(options))}, immediate_{std::move(immediate)}, log_{log},
       tls_{options_.tls ? std::optional<tls>{std::in_place, *options_.tls, log} : std::nullopt},
-      peers_{options_.peer_connections_max}, acceptor_{listening(io_, options_)},
+      peers_{options_.peer_connections_max}, bodies_{options_.bodies_bytes_max}, acceptor_{listening(io_, options_)},
       endpoint_{acceptor_.local_endpoint()}, accept_again_{io_}, lanes_{options_.lanes, options_.waiting_max,
                                                                         std::move(on_request), log, std::move(at_desk)},
       hub_{.options = options_,
@@ -127,6 +129,7 @@ server::implementation::implementation(server_options options, handler on_reques
                       .body_bytes_max = options_.body_bytes_max},
            .immediate = immediate_,
            .lanes = lanes_,
+           .bodies = bodies_,
            .log = log}
 {}
 
@@ -209,7 +212,7 @@ bool server::implementation::has_room()
 server_load server::implementation::load() const
 {
     auto const lanes = lanes_.now();
-    return {hub_.connections, hub_.waits, lanes.running, lanes.waiting};
+    return {hub_.connections, hub_.waits, lanes.running, lanes.waiting, bodies_.held()};
 }
 
 bool server::implementation::drain(std::chrono::milliseconds within)

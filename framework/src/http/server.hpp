@@ -27,6 +27,7 @@ struct server_options
     std::size_t header_bytes_max{16 * 1024};  // the whole head, with the request line
     std::size_t header_count_max{64};
     std::size_t body_bytes_max{256 * 1024};
+    std::size_t bodies_bytes_max{64 * 1024 * 1024};  // of all that are on their way, wait or are served
     std::chrono::milliseconds header_time{
         5'000};                                   // from a request's first byte to the end of its head; for a handshake
     std::chrono::milliseconds body_time{15'000};  // for the body, and what the next adds to it
@@ -54,7 +55,8 @@ struct server_load
     std::size_t connections{0};  // those that are open, whatever they do
     std::size_t waits{0};        // of those, the ones that wait for a better answer
     std::size_t lanes_busy{0};
-    std::size_t queued{0};  // requests that wait for a lane
+    std::size_t queued{0};      // requests that wait for a lane
+    std::size_t body_bytes{0};  // of requests that are on their way, wait or are served
 
     bool operator==(server_load const&) const = default;
 };

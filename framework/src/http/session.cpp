@@ -19,6 +19,7 @@ using namespace std::chrono_literals;
 
 constexpr refusal head_too_slow{408, "The header took too long."};
 constexpr refusal body_too_slow{408, "The body took too long."};
+constexpr refusal too_many_bodies{503, "The bodies of other requests take all the room there is."};
 constexpr std::string_view continue_line = "HTTP/1.1 100 Continue\r\n\r\n";
 
 // How long, and for how many bytes, a connection is still read after its last answer.
@@ -150,14 +151,17 @@ void session::advance()
         phase_ = phase::head;
         return read_more();
     case request_reader::progress::needs_body: return read_body();
-    case request_reader::progress::complete: return dispatch();
+    case request_reader::progress::complete:
+        return body_.hold(reader_.body_bytes()) ? dispatch() : refuse(too_many_bodies);
     case request_reader::progress::refused: return refuse(reader_.why());
     }
 }
 
 void session::read_body()
 {
+    if (!body_.hold(reader_.body_bytes())) return refuse(too_many_bodies);
     if (phase_ == phase::body) return read_more();
+    if (!hub_.bodies.has_room_for(reader_.body_bytes_left())) return refuse(too_many_bodies);
     body_begun_at_ = std::chrono::steady_clock::now();
     set_deadline(hub_.options.body_time);
     if (reader_.awaits_continue()) return tell_to_continue();
@@ -185,7 +189,9 @@ void session::refuse(refusal const& why)
     closes_after_ = true;
     has_unread_ = true;
     is_head_request_ = false;
-    write(problem(why.status, why.detail));
+    reader_.forget();
+    auto answer = problem(why.status, why.detail);
+    write(why.status == 503 ? with_retry_after(std::move(answer), 1s) : std::move(answer));
 }
 
 void session::dispatch()
@@ -227,6 +233,7 @@ void session::write(response answer)
     answer_head_ = response_head(answer, {.keep_alive = !closes_after_, .date = now});
     answer_body_ = is_head_request_ || !may_have_body(answer.status) ? std::string{} : std::move(answer.body);
 
+    body_.release();
     phase_ = phase::answering;
     set_deadline(hub_.options.write_time);
     SKALD_FAILPOINT_SOCKET(client, stream_->socket().native_handle());

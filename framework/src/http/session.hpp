@@ -17,6 +17,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "core/log.hpp"
+#include "http/body_budget.hpp"
 #include "http/lane_pool.hpp"
 #include "http/look_schedule.hpp"
 #include "http/peer_count.hpp"
@@ -36,6 +37,7 @@ struct session_hub
     request_limits limits;
     immediate_handler const& immediate;
     lane_pool& lanes;
+    body_budget& bodies;
     core::logger& log;
     std::unordered_set<std::shared_ptr<session>> sessions{};  // those that are open
     std::list<session*> idle{};  // of those, the ones without a request; who has been so longest comes first
@@ -116,6 +118,7 @@ private:
     std::unique_ptr<stream> stream_;
     boost::asio::steady_timer timer_;
     session_hub& hub_;
+    body_budget::share body_{hub_.bodies};  // until the answer is written, wherever the request is
     request_reader reader_;
     phase phase_{phase::opening};
     bool is_open_{true};

@@ -29,6 +29,7 @@ http::server_options server_options_of(config const& settings)
     options.header_bytes_max = limits.header_bytes_max;
     options.header_count_max = limits.header_count_max;
     options.body_bytes_max = limits.body_bytes_max;
+    options.bodies_bytes_max = limits.bodies_bytes_max;
     options.header_time = limits.header_time;
     options.body_time = limits.body_time;
     options.body_rate_min = limits.body_rate_min;
