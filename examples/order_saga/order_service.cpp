@@ -6,7 +6,8 @@ int main(int argc, char** argv)
 {
     using namespace order_saga;
     return skald::run_service("orders", argc, argv, [](skald::worker& worker) {
-        worker.migrate("0001_orders", tables::orders)
+        worker
+            .migrate("0001_orders", tables::orders)
             // Whoever sends none is one tenant here, for the README's curl; a service of your own requires it.
             .scope(skald::http::scope_from_header("X-Scope", skald::http::scope_header::optional))
             .post("/orders", place)

@@ -1,5 +1,5 @@
-// What the entry says of a request whose key another took meanwhile, or of which it does not know what became: no more than
-// it knows.
+// What the entry says of a request whose key another took meanwhile, or of which it does not know what became: no more
+// than it knows.
 #include "support/front_door.hpp"
 #include "support/required.hpp"
 
@@ -95,21 +95,24 @@ TEST_CASE("a key that a twin has taken after a first step's no is in flight, and
     CHECK(lane.answer(post("k"), door.route(handle), "").answer.body == "accepted");
 }
 
-TEST_CASE("a key that another request has taken after a first step's no is that request's, and a twin's answer is replayed")
+TEST_CASE(
+    "a key that another request has taken after a first step's no is that request's, and a twin's answer is replayed")
 {
     for (bool const is_twin : {false, true}) {
         CAPTURE(is_twin);
         front_door door;
         auto const other = post("k", is_twin ? "{}" : "[]");
-        auto const heard = door.answer(
-            post("k"), refused(door.store, [&] { door.answer_apart(other, door.giving({202, "", {}, "accepted"})); }));
+        auto const heard = door.answer(post("k"), refused(door.store, [&] {
+                                           door.answer_apart(other, door.giving({202, "", {}, "accepted"}));
+                                       }));
         CHECK(heard.status == (is_twin ? 202 : 422));
         CHECK_MESSAGE((is_twin ? heard.body == "accepted" : is_problem(heard, "key-reused")), heard.body);
         CHECK(door.effects() == "1");
     }
 }
 
-TEST_CASE("after a COMMIT in doubt nobody hears that nothing was done, whatever breaks then, and the same key finds out")
+TEST_CASE(
+    "after a COMMIT in doubt nobody hears that nothing was done, whatever breaks then, and the same key finds out")
 {
     for (auto const loss : {doubtful_store::loses::the_answer, doubtful_store::loses::the_commit}) {
         front_door door;

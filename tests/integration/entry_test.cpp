@@ -53,16 +53,50 @@ TEST_CASE("a 4xx is an outcome: what the handler wrote stays, and the answer is 
     check_replayed_as_given({404, "application/problem+json", {}, "{\"status\":404}"});
 }
 
-TEST_CASE("headers that belong to one connection are neither sent nor stored, those of the outcome are")
+TEST_CASE("G17: a handler's headers are sent and replayed, all of them, in their order, to the byte")
+{
+    check_replayed_as_given({201,
+                             "text/plain",
+                             {{"X-Own", "1"},
+                              {"Link", "</a>; rel=\"a\""},
+                              {"Location", "/x"},
+                              {"Link", "</b>; rel=\"b\""},
+                              {"link", "</c>; rel=\"c\""},
+                              {"Set-Cookie", "a=1"},
+                              {"Set-Cookie", "b=2"},
+                              {"X-Text", "caf\xc3\xa9 \"quoted\" \\xe9"},
+                              {"X-Bytes", "caf\xe9 \xff\x80 \xc3"},
+                              {"X-Empty", ""},
+                              {"X-Long", std::string(70'000, 'x')}},
+                             "made"});
+}
+
+TEST_CASE("an answer that was stored as an object of headers is replayed")
 {
     front_door door;
-    auto const handle =
-        door.giving({201, "", {{"Location", "/x"}, {"ETag", "\"1\""}, {"Set-Cookie", "session=1"}}, ""});
+    auto const handle = door.giving({201, "", {{"Location", "/x"}}, "made"});
     auto const first = door.answer(post("k"), handle);
-    CHECK(value_of(first, "Location") == "/x");
-    CHECK(value_of(first, "ETag") == "\"1\"");
-    CHECK(value_of(first, "Set-Cookie").empty());
-    CHECK(door.db.one("SELECT headers::text FROM skald.response").find("session") == std::string::npos);
+    door.db.run("UPDATE skald.response SET headers = '{\"Location\": \"/x\"}'");
+    CHECK(text_of(door.answer(post("k"), handle)) == text_of(first));
+}
+
+TEST_CASE(
+    "an answer that says not now or not you leaves nothing and is asked for again, unless it says that it is final")
+{
+    for (int const status : {401, 403, 408, 409, 425, 429}) {
+        CAPTURE(status);
+        front_door door;
+        CHECK(door.answer(post("k"), door.giving({status, "", {{"Retry-After", "1"}}, "no"})).status == status);
+        CHECK(door.records() == "0|0|0|0");
+        CHECK(door.effects() == "0");
+        CHECK(door.answer(post("k"), door.giving({201, "", {}, "yes"})).body == "yes");
+        CHECK(door.effects() == "1");
+
+        http::response final_no{status, "", {}, "no"};
+        final_no.is_final = true;
+        check_replayed_as_given(final_no);
+    }
+    for (int const status : {400, 402, 404, 410, 422, 451}) check_replayed_as_given({status, "", {}, "no"});
 }
 
 TEST_CASE("a 5xx and an exception leave nothing behind, and the same key may be used again")

@@ -1,4 +1,5 @@
-// Bodies on their way have a bound together, beyond which a client is told to come again and nothing of its body is read.
+// Bodies on their way have a bound together, beyond which a client is told to come again and nothing of its body is
+// read.
 #include <string>
 #include <vector>
 

@@ -210,11 +210,17 @@ TEST_CASE("a replay is the first answer again, byte for byte as the client has i
         {200, "application/octet-stream", {}, every_byte},
         {404, "application/json", {}, "[]"},
         {202, "", {{"Retry-After", "3"}}, ""},
+        {200, "text/html", {{"Link", "</a>"}, {"X-Own", "caf\xe9"}, {"Link", "</b>"}, {"Set-Cookie", "s=1"}}, "\x80"},
         {204, "", {}, ""}};
-    live_web web{{{"POST", "/{n}", idempotency::required, [&](http::request_context& ctx) {
+    config from_database;
+    from_database.http.kept_bytes_max = 0;
+    live_web web{{{"POST", "/{n}", idempotency::required,
+                   [&](http::request_context& ctx) {
                        ctx.sql("INSERT INTO effect VALUES ($1)", ctx.parameter("n"));
                        return answers.at(std::stoul(ctx.parameter("n")));
-                   }}}};
+                   }}},
+                 {},
+                 from_database};
     for (std::size_t i = 0; i < answers.size(); ++i) {
         CAPTURE(i);
         auto const path = '/' + std::to_string(i);

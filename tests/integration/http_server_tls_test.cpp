@@ -10,6 +10,7 @@
 
 #include <skald/errors.hpp>
 
+#include "support/descriptors.hpp"
 #include "support/live_server.hpp"
 #include "support/tls_client.hpp"
 
@@ -327,6 +328,18 @@ TEST_CASE_FIXTURE(live_tls_server, "a renewed certificate is shown from the next
     CHECK(tls_client{service.port(), other_root}.server_name() == "third");
     renew("fourth");
     CHECK(connect().server_name() == "fourth");
+}
+
+TEST_CASE_FIXTURE(live_tls_server, "a certificate that could not be read for want of descriptors is tried again")
+{
+    CHECK(connect().server_name() == "first");
+    renew("second");
+    {
+        few_descriptors const few{2};  // for the two ends of a connection, and none for a file
+        auto const client = connect_plainly();
+        CHECK(log.wait_for("http.certificate_refused"));
+    }
+    CHECK(connect().server_name() == "second");
 }
 
 TEST_CASE("a key that everybody may read is told")

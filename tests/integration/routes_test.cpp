@@ -58,6 +58,39 @@ TEST_CASE("an answer is replayed from memory unless a setting gives it no room o
     CHECK(asked_twice(changed).empty());
 }
 
+TEST_CASE("a retry is the same request whatever the route's pattern calls its parts, and whichever route takes it")
+{
+    live_web web{{{"POST", "/carts/{id}", idempotency::required, leaving("x")}}};
+    auto const first = web.ask("POST", "/carts/7", "Idempotency-Key: k\r\n");
+    for (auto const* renamed : {"/carts/{cart}", "/carts/7", "/{all}/{id}"}) {
+        http::known_requests next;
+        postgres::postgres_store store{{.url = web.db.url()}};
+        http::entry lane{"orders", store, next, web.backlog, web.out, web.log};
+        http::request again;
+        again.method = "POST";
+        again.target = again.path = "/carts/7";
+        again.headers = {{"Idempotency-Key", "k"}};
+        auto const heard = lane.answer(again, {"POST", renamed, idempotency::required, leaving("y")}, "").answer;
+        CHECK(heard.status == 201);
+        CHECK(heard.body == first.body);
+    }
+    CHECK(web.effects() == "x");
+}
+
+TEST_CASE("a path that is no text is malformed, whatever its route")
+{
+    live_web web{{{"POST", "/carts/{id}", idempotency::required, leaving("x")}}};
+    for (auto const* path : {"/carts/%FF", "/carts/a%C3", "/carts/%ED%A0%80", "/sagas/%FF", "/%FF", "/livez%80"}) {
+        CAPTURE(path);
+        auto client = web.connect();
+        auto const refused = client.ask(live_web::text("POST", path, "Idempotency-Key: k\r\n"));
+        CHECK(refused.status == 400);
+        CHECK(refused.value_of("Content-Type") == "application/problem+json");
+    }
+    CHECK(web.effects() == "");
+    CHECK(web.ask("POST", "/carts/caf%C3%A9", "Idempotency-Key: k\r\n").status == 201);
+}
+
 TEST_CASE("two methods of one path are two routes, and one key is one request of one of them")
 {
     live_web web{{{"POST", "/x", idempotency::required, leaving("post")},

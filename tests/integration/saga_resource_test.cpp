@@ -79,21 +79,21 @@ TEST_CASE("a saga tells its steps with their attempts and times, and what can be
     CHECK(s.view()["links"] == json{{"self", {{"href", "/sagas/k"}}}});
 }
 
-TEST_CASE("a customer reads the reason of a no, and of no error its text: not in the saga, its steps or a refused cancel")
+TEST_CASE(
+    "a customer reads the reason of a no, and of no error its text: not in the saga, its steps or a refused cancel")
 {
     auto const sql = std::string{"ERROR: relation \"wallet_secret\" Key (customer)=(bob)"};
     struct row
     {
         std::string step, service, status, saga, error, reason;
     };
-    for (auto const& r :
-         {row{"charge-payment", "payments", "rejected", "compensating", "no money", "no money"},
-          row{"charge-payment", "payments", "rejected", "compensating", core::gave_up(sql), ""},
-          row{"charge-payment", "payments", "retrying", "", sql, ""},
-          row{"charge-payment", "payments", "parked", "stuck", sql, ""},
-          row{"charge-payment", "payments", "cancelled", "compensating", "eve: " + sql, ""},
-          row{"confirm-order", "orders", "parked", "stuck", sql, ""},
-          row{"create-order.compensate", "orders", "parked", "stuck", sql, ""}}) {
+    for (auto const& r : {row{"charge-payment", "payments", "rejected", "compensating", "no money", "no money"},
+                          row{"charge-payment", "payments", "rejected", "compensating", core::gave_up(sql), ""},
+                          row{"charge-payment", "payments", "retrying", "", sql, ""},
+                          row{"charge-payment", "payments", "parked", "stuck", sql, ""},
+                          row{"charge-payment", "payments", "cancelled", "compensating", "eve: " + sql, ""},
+                          row{"confirm-order", "orders", "parked", "stuck", sql, ""},
+                          row{"create-order.compensate", "orders", "parked", "stuck", sql, ""}}) {
         CAPTURE(r.status);
         saga_web s;
         s.told(r.step, r.service, r.status, r.saga, r.error);

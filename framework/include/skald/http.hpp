@@ -32,8 +32,13 @@ struct response
 {
     int status{200};           // 200 to 599
     std::string content_type;  // empty if there is no body
-    header_list headers;       // docs/protocol.md, "HTTP entry", has the names of those that are stored and sent
+    header_list headers;       // sent, and stored with the answer, in this order; but for those that the server writes
     std::string body;          // any bytes
+
+    /// Under an Idempotency-Key 401, 403, 408, 409, 425 and 429 may be another answer the next time: they leave nothing
+    /// behind, as a 5xx does, and the key may be used again, unless this says that they are the outcome. Others below
+    /// 500 always are.
+    bool is_final{false};
 };
 
 }  // namespace skald::http

@@ -8,10 +8,10 @@
 //                                           {{"Location", skald::http::saga_path(ctx.key())}});
 //     });
 //
-// A returned 2xx or 4xx is the outcome: it is stored in the same commit, and replayed byte for byte to whoever sends
-// the same key again. An exception or a 5xx leaves nothing behind, so that the client may try again with the same key.
-// See docs/http.md for how, and docs/protocol.md, "HTTP entry", for what is answered when. The header's source is
-// draft-ietf-httpapi-idempotency-key-header-07.
+// A returned 2xx, 3xx or 4xx is the outcome: it is stored in the same commit, and replayed byte for byte to whoever
+// sends the same key again. An exception, a 5xx, and a 4xx that says "not now" or "not you" (response::is_final) leave
+// nothing behind, so that the client may try again with the same key. See docs/http.md for how, and docs/protocol.md,
+// "HTTP entry", for what is answered when. The header's source is draft-ietf-httpapi-idempotency-key-header-07.
 #pragma once
 
 #include <skald/definition.hpp>
@@ -165,16 +165,16 @@ struct unauthorized : std::runtime_error
     std::string challenge;  // how to show it: the WWW-Authenticate of the 401 (RFC 9110, 11.6.1)
 };
 
-/// The scope is in this header, which a proxy in front has set; requests from elsewhere must not reach the service.
 /// What a request without the header is that says whose it is.
 enum class scope_header {
     required,  // refused with 400
     optional,  // one of the scope '', which is then a tenant like any other
 };
 
-/// Without the header, or with an empty one, the request is refused unless `presence` says otherwise: a proxy that forgot
-/// it must not put everybody into one scope. Given twice it is always refused: a proxy that appends would let the client
-/// choose.
+/// The scope is in this header, which a proxy in front has set; requests from elsewhere must not reach the service.
+/// Without the header, or with an empty one, the request is refused unless `presence` says otherwise: a proxy that
+/// forgot it must not put everybody into one scope. Given twice it is always refused: a proxy that appends would let
+/// the client choose.
 scope_function scope_from_header(std::string name, scope_header presence = scope_header::required);
 
 /// Who has this token; nothing where nobody has. May ask another server: it holds up its lane alone. Where it compares

@@ -19,11 +19,12 @@ std::optional<saga_facts> find_saga(postgres::connection& c, core::saga_id const
 /// known of yet has the status `pending`.
 nlohmann::json to_json(saga_facts const& saga);
 
-/// For the saga's customer: the same without an error's text, which may be any database's or program's. A rejected step has
-/// the "reason" that it gave, and so has its saga; what an operator wrote is not there either.
+/// For the saga's customer: the same without an error's text, which may be any database's or program's. A rejected step
+/// has the "reason" that it gave, and so has its saga; what an operator wrote is not there either.
 nlohmann::json to_customer_json(saga_facts const& saga);
 
-/// The same as to_json() with "explanation" and "order": {"action","by","at","reason"}. For operators: it names people and commands.
+/// The same as to_json() with "explanation" and "order": {"action","by","at","reason"}. For operators: it names people
+/// and commands.
 nlohmann::json to_operator_json(saga_facts const& saga);
 
 }  // namespace skald::admin

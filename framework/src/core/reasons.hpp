@@ -1,5 +1,6 @@
 // Whose a reason is. A step that said no and one that broke as often as it may are both recorded as `rejected`, with a
-// text: the first is for the customer, who may read it over HTTP; the second is an exception's, and for operators alone.
+// text: the first is for the customer, who may read it over HTTP; the second is an exception's, and for operators
+// alone.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// How much of all the requests' bodies a server holds: those that are on their way, that wait, and that are served. Each
-// has its own limit, but very many slow ones together would take the memory of everything else.
+// How much of all the requests' bodies a server holds: those that are on their way, that wait, and that are served.
+// Each has its own limit, but very many slow ones together would take the memory of everything else.
 #pragma once
 
 #include <atomic>
@@ -38,8 +38,8 @@ public:
 
     explicit body_budget(std::size_t most) : most_{most} {}
 
-    /// Whether a body of `bytes` fits as it stands. Nothing is kept for it: a client that only says that it will send much
-    /// takes nothing from the others.
+    /// Whether a body of `bytes` fits as it stands. Nothing is kept for it: a client that only says that it will send
+    /// much takes nothing from the others.
     bool has_room_for(std::size_t bytes) const { return bytes <= most_ && held_ <= most_ - bytes; }
 
     std::size_t held() const { return held_; }

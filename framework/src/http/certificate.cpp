@@ -49,7 +49,8 @@ std::string read_file(std::string_view setting, std::string const& name)
     std::ifstream file{name};
     file.peek();  // opening a folder works; reading it does not
     if (!file.is_open() || file.bad())
-        refuse(setting, name, "can't be read: " + std::generic_category().message(errno != 0 ? errno : EIO));
+        throw certificate_not_read{fmt::format("{} ({}) can't be read: {}", setting, name,
+                                               std::generic_category().message(errno != 0 ? errno : EIO))};
     std::ostringstream read;
     read << file.rdbuf();
     return read.str();
@@ -112,7 +113,7 @@ tls_context load_certificate(tls_files const& files)
 {
     ERR_clear_error();
     tls_context context{SSL_CTX_new(TLS_server_method())};
-    if (!context) throw configuration_error{"OpenSSL can't be used: " + why_openssl_failed()};
+    if (!context) throw certificate_not_read{"OpenSSL can't be used: " + why_openssl_failed()};
     use_chain(*context, files.certificate);
     use_key(*context, files);
     ERR_clear_error();

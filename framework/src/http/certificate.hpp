@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 
+#include <skald/errors.hpp>
+
 #include <openssl/types.h>
 
 namespace skald::http {
@@ -36,8 +38,14 @@ struct context_deleter
 };
 using tls_context = std::unique_ptr<SSL_CTX, context_deleter>;
 
-/// Throws configuration_error, which names the setting, the file and what to do: a file that can't be read, that holds
-/// no PEM, a key that is encrypted or another certificate's. Never asks on a terminal.
+/// It is not the files that are wrong: they could not be read just now, for want of file descriptors, say.
+struct certificate_not_read : configuration_error
+{
+    using configuration_error::configuration_error;
+};
+
+/// Throws certificate_not_read, and configuration_error for a file that holds no PEM, a key that is encrypted or
+/// another certificate's. Each names the setting, the file and what to do. Never asks on a terminal.
 tls_context load_certificate(tls_files const& files);
 
 /// When it ends, "2026-01-31T12:00:00Z", and whether it has already.

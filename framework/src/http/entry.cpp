@@ -5,7 +5,6 @@
 #include "http/chars.hpp"
 #include "http/entry_answers.hpp"
 #include "http/idempotency_key.hpp"
-#include "http/kept_headers.hpp"
 #include "http/prefer.hpp"
 #include "http/problem.hpp"
 #include "http/response_head.hpp"
@@ -14,6 +13,7 @@
 #include <skald/errors.hpp>
 
 #include <algorithm>
+#include <array>
 
 namespace skald::http {
 namespace {
@@ -30,9 +30,17 @@ constexpr int tries_max = 3;
 constexpr auto settle_longest = 10s;
 
 // The path as it was sent: decoded, "/a%2Fb/c" and "/a/b%2Fc" would look alike.
-core::fingerprint fingerprint_of(request const& r, std::string_view route)
+// What the route's pattern calls its parts is the program's affair: a retry may meet the next version of it.
+core::fingerprint fingerprint_of(request const& r)
 {
-    return core::fingerprint_of_parts({r.method, route, r.target.substr(0, r.target.find('?')), r.query, r.body});
+    return core::fingerprint_of_parts({r.method, r.target.substr(0, r.target.find('?')), r.query, r.body});
+}
+
+// "Not you", "not now": what a client hears when it asks again may be another thing, and must not be the stored one.
+bool may_change(response const& answer)
+{
+    constexpr std::array passing{401, 403, 408, 409, 425, 429};
+    return !answer.is_final && std::ranges::find(passing, answer.status) != passing.end();
 }
 
 // A request without a key is done once for each time that it is sent; the guard is asked under a key of its own.
@@ -81,9 +89,9 @@ std::optional<reply> answer_to_known(known_requests const& known, request const&
     if (!key) return problem(problem_type::idempotency_key, key.refusal);
     core::saga_id const id{scope, key.value};
     if (auto const ended = known.answered.find(id))
-        return ended->fingerprint == fingerprint_of(r, route.pattern) ? replayed(ended->answer) : key_reused();
+        return ended->fingerprint == fingerprint_of(r) ? replayed(ended->answer) : key_reused();
     if (!known.running.has(id)) return {};  // which is what most hear, and saves them a look at the body
-    auto const is_same = known.running.find(id, fingerprint_of(r, route.pattern));
+    auto const is_same = known.running.find(id, fingerprint_of(r));
     if (!is_same) return {};
     return *is_same ? reply{in_flight(), wait_preference(r).value_or(0s)} : key_reused();
 }
@@ -91,7 +99,7 @@ std::optional<reply> answer_to_known(known_requests const& known, request const&
 reply entry::answer(request const& r, entry_route const& route, std::string const& scope)
 {
     if (auto now = answer_to_known(known_, r, route, scope)) return *std::move(now);
-    call c{r, route, {scope, key_of(r, route.key).value}, fingerprint_of(r, route.pattern)};
+    call c{r, route, {scope, key_of(r, route.key).value}, fingerprint_of(r)};
     auto answered = answer_whatever_breaks(c);
     return {std::move(answered), c.in_flight ? wait_preference(r).value_or(0s) : 0s};
 }
@@ -185,8 +193,7 @@ response entry::run(call& c)
     SKALD_FAILPOINT("entry.claimed");
     request_context ctx{store_.unit(), c.received, c.id.scope, c.id.key};
     auto answer = handled(c, ctx);
-    if (answer.status >= 500) return answer;
-    drop_other_headers(answer);
+    if (leaves_nothing(c, answer)) return answer;
     if (ctx.refused()) return refuse(c, std::move(answer));
 
     ports::changes changes;
@@ -207,7 +214,13 @@ response entry::run_unguarded(call& c)
     return answer;
 }
 
-// The handler's answer; where that is a 5xx, nothing remains of what it did.
+// Without a key the next request is another one, and there is no answer to keep from it.
+bool entry::leaves_nothing(call const& c, response const& answer)
+{
+    return answer.status >= 500 || (c.is_guarded() && may_change(answer));
+}
+
+// The handler's answer; where that is no outcome, nothing remains of what it did.
 response entry::handled(call const& c, request_context& ctx)
 {
     response answer;
@@ -224,15 +237,15 @@ response entry::handled(call const& c, request_context& ctx)
         store_.rollback();
         throw !was_ended ? met : ports::fault{ports::fault_kind::transaction_ended, met.what()};
     }
-    if (answer.status >= 500) store_.rollback();
+    if (leaves_nothing(c, answer)) store_.rollback();
     // An answer that can't be sent must not be stored either: it would be replayed for ever.
     else if (auto const flaw = flaw_of(answer); !flaw.empty())
         throw std::logic_error{"the handler's answer: " + std::string{flaw}};
     return answer;
 }
 
-// The first step said no: nothing that the handler wrote remains, but its answer is the outcome, and is stored. From the
-// rollback to the second claim the key is anybody's; whoever takes it is the one that counts.
+// The first step said no: nothing that the handler wrote remains, but its answer is the outcome, and is stored. From
+// the rollback to the second claim the key is anybody's; whoever takes it is the one that counts.
 response entry::refuse(call& c, response answer)
 {
     store_.rollback();

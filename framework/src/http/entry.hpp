@@ -49,6 +49,7 @@ private:
     std::optional<response> claim_and_run(call& c);
     response run(call& c);
     response run_unguarded(call& c);
+    static bool leaves_nothing(call const& c, response const& answer);
     response handled(call const& c, request_context& ctx);
     response answer_unclaimed(call& c, ports::request_claim&& met);
     response refuse(call& c, response answer);

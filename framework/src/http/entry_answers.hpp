@@ -29,8 +29,9 @@ inline response outcome_unknown(bool client_has_key)
 // It was rolled back each time, for want of locks.
 inline response others_were_in_the_way()
 {
-    return with_retry_after(problem(503, "others had the same rows each time; nothing was done, send the request again"),
-                            std::chrono::seconds{1});
+    return with_retry_after(
+        problem(503, "others had the same rows each time; nothing was done, send the request again"),
+        std::chrono::seconds{1});
 }
 
 inline response database_away(bool client_has_key)

@@ -1,6 +1,7 @@
 // What the fields of a head mean together: where the body ends, which host is asked, whether the connection stays.
 #include <charconv>
 
+#include "core/text.hpp"
 #include "http/chars.hpp"
 #include "http/head.hpp"
 #include "http/target.hpp"
@@ -17,6 +18,7 @@ constexpr refusal not_one_host{400, "The request must have one Host header."};
 constexpr refusal bad_host{400, "The Host header is malformed."};
 constexpr refusal other_host{400, "The request target names another host than the Host header."};
 constexpr refusal bad_target{400, "The request target must be a path or an http URL."};
+constexpr refusal path_no_text{400, "The path must be UTF-8, with what it can't hold escaped."};
 constexpr refusal duplicate_key{400, "Idempotency-Key must be given once."};
 constexpr refusal bad_expectation{417, "The only expectation known here is 100-continue."};
 
@@ -79,7 +81,9 @@ std::optional<refusal> check_target_and_host(request_head const& head)
     }
 
     auto const parts = split_target(head.target);
-    if (!parts || !percent_decode(parts->path)) return bad_target;
+    auto const path = parts ? percent_decode(parts->path) : std::nullopt;
+    if (!path) return bad_target;
+    if (!core::is_storable_text(*path)) return path_no_text;
     if (!parts->authority.empty() && host.count == 1 && !equal_ignoring_case(parts->authority, host.first))
         return other_host;
     return {};

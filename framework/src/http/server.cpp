@@ -66,7 +66,8 @@ tcp::acceptor listening(asio::io_context& io, server_options const& options)
     tcp::acceptor acceptor{io};
     for (auto const& entry : found)
         if (!(error = listen_on(acceptor, entry.endpoint()))) return acceptor;
-    throw std::runtime_error{listen_setting(options.listen, options.listen_name) + " can't be listened on: " + error.message()};
+    throw std::runtime_error{listen_setting(options.listen, options.listen_name) +
+                             " can't be listened on: " + error.message()};
 }
 
 }  // namespace
@@ -97,7 +98,8 @@ private:
     core::logger& log_;
     std::optional<tls> tls_;
 
-    // Destroyed last: whatever still waits in io_ holds sessions, and they have their places among the peers and the bodies.
+    // Destroyed last: whatever still waits in io_ holds sessions, and they have their places among the peers and the
+    // bodies.
     peer_count peers_;
     body_budget bodies_;
     asio::io_context io_{1};

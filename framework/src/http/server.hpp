@@ -21,7 +21,7 @@ namespace skald::http {
 
 struct server_options
 {
-    std::string listen{"127.0.0.1:8080"};  // HOST:PORT; port 0 picks a free one
+    std::string listen{"127.0.0.1:8080"};                     // HOST:PORT; port 0 picks a free one
     std::string listen_name{"SKALD_HTTP_LISTEN (--listen)"};  // what errors of it say to look at
     std::size_t request_line_bytes_max{8 * 1024};
     std::size_t header_bytes_max{16 * 1024};  // the whole head, with the request line

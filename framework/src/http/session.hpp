@@ -41,9 +41,9 @@ struct session_hub
     core::logger& log;
     std::unordered_set<std::shared_ptr<session>> sessions{};  // those that are open
     std::list<session*> idle{};  // of those, the ones without a request; who has been so longest comes first
-    std::size_t turned_away{0};                               // those that are open only to say 503
-    std::atomic<std::size_t> connections{0};                  // as many as sessions, for other threads to read
-    std::atomic<std::size_t> waits{0};                        // those that wait for a better answer; likewise
+    std::size_t turned_away{0};  // those that are open only to say 503
+    std::atomic<std::size_t> connections{0};  // as many as sessions, for other threads to read
+    std::atomic<std::size_t> waits{0};        // those that wait for a better answer; likewise
     bool draining{false};
     std::function<void()> on_last_closed{};
 };

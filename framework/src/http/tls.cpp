@@ -53,13 +53,20 @@ void tls::renew()
 {
     auto const now = look();
     if (now == seen_) return;
-    seen_ = now;
     try {
         context_ = load();
+        not_read_.clear();
+    }
+    catch (certificate_not_read const& error) {
+        // The next connection tries again; it is told once.
+        if (std::exchange(not_read_, error.what()) != error.what())
+            log_.warning("http.certificate_refused", {{"reason", error.what()}});
+        return;
     }
     catch (configuration_error const& error) {
         log_.warning("http.certificate_refused", {{"reason", error.what()}});
     }
+    seen_ = now;
 }
 
 std::unique_ptr<stream> tls::stream_over(boost::asio::ip::tcp::socket socket)

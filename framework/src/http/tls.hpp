@@ -3,6 +3,7 @@
 
 #include <array>
 #include <memory>
+#include <string>
 
 #include "core/log.hpp"
 #include "http/certificate.hpp"
@@ -19,7 +20,8 @@ public:
     tls(tls_files files, core::logger& log);
 
     /// With the files as they are now: where they were changed since, they are read again. If they can't be used then,
-    /// which is logged, the certificate before stays. Connections keep the one that they began with.
+    /// which is logged, the certificate before stays; files that could not be read are tried again. Connections keep
+    /// the one that they began with.
     /// Throws std::runtime_error where OpenSSL can't make a connection.
     std::unique_ptr<stream> stream_over(boost::asio::ip::tcp::socket socket);
 
@@ -34,6 +36,7 @@ private:
     core::logger& log_;
     stamps seen_{look()};  // before they are read: what is written meanwhile is read again
     tls_context context_{load()};
+    std::string not_read_;  // why the last try to read them again came to nothing, if it did
 };
 
 }  // namespace skald::http

@@ -116,7 +116,7 @@ std::string write(ports::stored_response const& r)
 {
     return execute("store_response",
                    {literal(r.saga.scope), literal(r.saga.key), literal(std::int64_t{r.status}),
-                    literal(r.content_type), literal(write_headers(r.headers)), bytes_literal(r.body)});
+                    literal(r.content_type), literal(write_fields(r.headers)), bytes_literal(r.body)});
 }
 
 std::string write(ports::contention const& c)

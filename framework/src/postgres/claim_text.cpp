@@ -75,7 +75,7 @@ ports::claim_answer read_claim(pqxx::row const& row)
 std::optional<ports::stored_response> read_stored_response(pqxx::row const& row, core::saga_id const& saga)
 {
     if (row[9].is_null()) return {};
-    return ports::stored_response{saga, row[9].as<int>(), row[10].c_str(), read_headers(row[11].c_str()),
+    return ports::stored_response{saga, row[9].as<int>(), row[10].c_str(), read_fields(row[11].c_str()),
                                   core::from_hex(row[12].c_str())};
 }
 

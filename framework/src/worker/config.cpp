@@ -61,10 +61,10 @@ void config::check() const
     worker_detail::check(*this);
     check_tls(*this);
     if (http.bodies_bytes_max < http.body_bytes_max)
-        throw configuration_error{
-            fmt::format("SKALD_HTTP_BODIES_BYTES_MAX ({}) must be at least SKALD_HTTP_BODY_BYTES_MAX ({}): a body as large "
-                        "as one may be would never be taken",
-                        http.bodies_bytes_max, http.body_bytes_max)};
+        throw configuration_error{fmt::format(
+            "SKALD_HTTP_BODIES_BYTES_MAX ({}) must be at least SKALD_HTTP_BODY_BYTES_MAX ({}): a body as large "
+            "as one may be would never be taken",
+            http.bodies_bytes_max, http.body_bytes_max)};
     if (prefetch < lanes)
         throw configuration_error{fmt::format("SKALD_PREFETCH ({}) must be at least SKALD_LANES ({}): a lane without a "
                                               "delivery is idle",

@@ -42,8 +42,9 @@ void need_descriptors(config const& settings)
         "this process may have {0} file descriptors (RLIMIT_NOFILE) and needs {1}{2}: raise the limit (ulimit -n {1}, "
         "LimitNOFILE={1} of the unit, --ulimit nofile={1} of the container){3}",
         allowed, needed,
-        settings.http_listen.empty() ? "" : fmt::format(", of which SKALD_HTTP_CONNECTIONS_MAX are {}",
-                                                        settings.http.connections_max),
+        settings.http_listen.empty()
+            ? ""
+            : fmt::format(", of which SKALD_HTTP_CONNECTIONS_MAX are {}", settings.http.connections_max),
         settings.http_listen.empty() ? "" : ", or lower SKALD_HTTP_CONNECTIONS_MAX")};
 }
 

@@ -1,7 +1,7 @@
 // A process's health: whether it lives, and whether it can take a request.
 //
-// It is asked on an address of its own, so that whoever watches the process hears of it whatever its customers do to the
-// HTTP entry; where the entry is on, it answers there too.
+// It is asked on an address of its own, so that whoever watches the process hears of it whatever its customers do to
+// the HTTP entry; where the entry is on, it answers there too.
 #pragma once
 
 #include "core/log.hpp"
@@ -34,8 +34,8 @@ class health
 {
 public:
     /// Listens. Throws std::runtime_error for an address that can't be listened on.
-    health(config const& settings, postgres::connection_options const& database,
-           ports::subscription const& deliveries, core::logger& log);
+    health(config const& settings, postgres::connection_options const& database, ports::subscription const& deliveries,
+           core::logger& log);
 
     void start() { server_.start(); }
     std::string address() const { return server_.address(); }
