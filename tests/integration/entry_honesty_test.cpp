@@ -5,6 +5,8 @@
 
 #include "examples/order_saga/order_saga.hpp"
 
+#include <skald/errors.hpp>
+
 #include <doctest/doctest.h>
 
 #include <future>
@@ -145,6 +147,25 @@ TEST_CASE("after a COMMIT in doubt a database that is away is an unknown outcome
     }
     CHECK(door.answer_apart(post("k"), handle).body == "accepted");
     CHECK(door.effects() == "1");
+}
+
+TEST_CASE("data of the service's own that can't be taken is no mistake of its client's, who does not read of it")
+{
+    front_door door;
+    for (auto const* text : {"secret \xff", "secret"}) {
+        auto const heard = door.answer(post("k"), [&](http::request_context& ctx) -> http::response {
+            if (std::string_view{text} == "secret") throw data_error{"the table wallet holds a secret"};
+            ctx.start(order_saga::place_order, order_saga::order{text, "ann", "pen", 1, 100});
+            return {202, "", {}, ""};
+        });
+        CHECK(heard.status == 500);
+        CHECK(heard.body.find("json") == std::string::npos);
+        CHECK(heard.body.find("secret") == std::string::npos);
+    }
+    CHECK(door.answer(post("k"),
+                      [](http::request_context&) -> http::response { throw http::body_error{"the sku is empty"}; })
+              .body.find("the sku is empty") != std::string::npos);
+    CHECK(door.records() == "0|0|0|0");
 }
 
 TEST_CASE("a request that is rolled back each time for want of locks has had no effect, and hears so")

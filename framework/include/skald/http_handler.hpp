@@ -16,6 +16,7 @@
 
 #include <skald/definition.hpp>
 #include <skald/detail/data.hpp>
+#include <skald/errors.hpp>
 #include <skald/http.hpp>
 #include <skald/step.hpp>
 
@@ -58,6 +59,14 @@ enum class idempotency {
     off,       // the header is not looked at: what the handler does commits, and nothing is remembered of it
 };
 
+/// The request's body is not what its handler takes: 400, with `what()` as the detail that its client reads. json()
+/// throws it, and a handler may. Another data_error is the program's own, and told like any exception: 500, and its
+/// text is logged.
+struct body_error : data_error
+{
+    using data_error::data_error;
+};
+
 /// What a handler has of its request, and what it may do in its transaction.
 /// Lifetime, threads, transaction: as transaction_context.
 class request_context final : public transaction_context
@@ -78,11 +87,14 @@ public:
     /// std::out_of_range where it has none.
     std::string const& parameter(std::string const& name) const { return request_.parameters.at(name); }
 
-    /// The body as `T`. Throws data_error, which is answered with 400 and not stored.
+    /// The body as `T`. Throws body_error, which is answered with 400 and not stored.
     template <class T>
     T json() const
-    {
+    try {
         return skald::detail::read_data<T>(request_.body);
+    }
+    catch (data_error const& error) {
+        throw body_error{error.what()};
     }
 
     /// Starts a saga that runs its first step here and now, in the request's own transaction. Where the step rejects or

@@ -108,7 +108,7 @@ response entry::answer_whatever_breaks(call& c)
 try {
     return answer(c);
 }
-catch (data_error const& error) {
+catch (body_error const& error) {
     store_.rollback();
     if (c.may_have_effect()) return outcome_unknown(c.client_has_key());
     return problem(problem_type::body, error.what());
@@ -228,7 +228,7 @@ response entry::handled(call const& c, request_context& ctx)
         answer = c.route.handler(ctx);
         SKALD_FAILPOINT("entry.handler_ran");
     }
-    catch (data_error const&) {
+    catch (body_error const&) {
         throw;
     }
     catch (...) {
