@@ -20,6 +20,8 @@ using namespace std::chrono_literals;
 constexpr refusal head_too_slow{408, "The header took too long."};
 constexpr refusal body_too_slow{408, "The body took too long."};
 constexpr refusal too_many_bodies{503, "The bodies of other requests take all the room there is."};
+// Bytes are read before on_read() is called, which may have to wait its turn. No request begins with this one.
+constexpr char nothing_yet = '\0';
 constexpr std::string_view continue_line = "HTTP/1.1 100 Continue\r\n\r\n";
 
 // How long, and for how many bytes, a connection is still read after its last answer.
@@ -38,7 +40,9 @@ catch (...) {
 
 session::session(std::unique_ptr<stream> connection, session_hub& hub)
     : stream_{std::move(connection)}, timer_{stream_->socket().get_executor()}, hub_{hub}, reader_{hub.limits}
-{}
+{
+    received_[0] = nothing_yet;
+}
 
 void session::start(peer_count::place place)
 {
@@ -104,7 +108,7 @@ void session::close()
 bool session::is_silent()
 {
     error_code error;
-    return stream_->socket().available(error) == 0;
+    return received_[0] == nothing_yet && stream_->socket().available(error) == 0;
 }
 
 void session::enter_idle()
@@ -129,6 +133,7 @@ void session::await_request()
 
 void session::read_more()
 {
+    received_[0] = nothing_yet;
     stream_->read(asio::buffer(received_), then<&session::on_read>());
 }
 

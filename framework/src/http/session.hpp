@@ -62,7 +62,7 @@ public:
     /// Closes now.
     void close();
 
-    /// Whether nothing has come that was not read yet.
+    /// Whether nothing has come that on_read() has not heard of yet. To be asked while it is idle.
     bool is_silent();
 
     /// Whether a request was read whole and its answer has not gone out.
