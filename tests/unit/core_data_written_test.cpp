@@ -218,6 +218,12 @@ TEST_CASE("what can't be written is what could not be read of its text, and what
         std::string made;
         auto const why = complaint([&] { made = write_data(data); });
         CAPTURE(text);
+        // JSON has no form for some numbers, and nlohmann writes null.
+        if (contains(why, "which JSON has no form for")) {
+            REQUIRE((text.empty() || contains(text, "null")));
+            ++refused;
+            continue;
+        }
         REQUIRE(why == (unreadable.empty() ? "" : "the saga's data can't be written as JSON: " + unreadable));
         ++(why.empty() ? written : refused);
         if (!why.empty()) continue;
@@ -271,8 +277,13 @@ TEST_CASE("a number is shown to the type as the next step reads it")
 {
     CHECK(write_data(exact_count{3}) == R"({"count":3})");
     CHECK_FALSE(why_not_written(exact_count{-3}).empty());
-    CHECK(write_data(price{std::nan("")}) == R"({"amount":null})");
-    CHECK_FALSE(why_not_written(std::vector<double>{1.0, std::numeric_limits<double>::infinity()}).empty());
+}
+
+TEST_CASE("a number that is none can't be written, also where its type takes null for it, and the place is told")
+{
+    CHECK(contains(why_not_written(price{std::nan("")}), "/amount is NaN"));
+    CHECK(contains(why_not_written(std::vector<double>{1.0, -std::numeric_limits<double>::infinity()}),
+                   "/1 is infinite"));
 }
 
 TEST_CASE("a number that the type writes wider than it reads can't be written")

@@ -12,7 +12,8 @@
 // Once in effect: the code may run again (after a fault, a crash, a lost connection), but only one run's writes through
 // `ctx` ever commit. What a step does elsewhere (another connection, HTTP, a file) is not covered.
 //
-// `data` is the saga's data as the step before left it; changes to it travel to the next step.
+// `data` is the saga's data as the step before left it; changes to it travel to the next step. What its type does not
+// know passes through the step unchanged: docs/data.md has the rules.
 #pragma once
 
 #include <skald/outcome.hpp>

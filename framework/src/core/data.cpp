@@ -4,10 +4,11 @@
 // with one name, turns 2^64 into a double and 4294967297 into 1 (reliability finding F14). Here they are errors.
 #include <skald/detail/data.hpp>
 
+#include "core/json_values.hpp"
+
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -148,30 +149,16 @@ void make_as_read(nlohmann::json& value)
     case kind::number_integer:
         if (auto const number = value.get<std::int64_t>(); number >= 0) value = static_cast<std::uint64_t>(number);
         break;
-    case kind::number_float:
-        // JSON has no form for them, and dump() writes null: a type that takes nothing but numbers refuses it.
-        if (!std::isfinite(value.get<double>())) value = nullptr;
-        break;
     case kind::binary: value = as_object(value.get_binary()); break;
     case kind::discarded: refuse("a value that was discarded");
     default: break;
     }
 }
 
-// Every 64-bit whole number and every double, exactly. nlohmann compares numbers of two kinds by casting one to the
-// other, which is the very loss that is looked for: to it, 2^64 - 1 equals -1, and 2^53 + 1 equals 2^53.
-long double exactly(nlohmann::json const& number)
-{
-    static_assert(std::numeric_limits<long double>::digits >= 64);
-    if (number.is_number_unsigned()) return static_cast<long double>(number.get<std::uint64_t>());
-    if (number.is_number_integer()) return static_cast<long double>(number.get<std::int64_t>());
-    return static_cast<long double>(number.get<double>());
-}
-
 bool has_changed(nlohmann::json const& received, nlohmann::json const& understood)
 {
     if (!understood.is_number()) return false;
-    return received.is_boolean() || (received.is_number() && exactly(received) != exactly(understood));
+    return received.is_boolean() || (received.is_number() && core::exactly(received) != core::exactly(understood));
 }
 
 }  // namespace
@@ -190,9 +177,16 @@ void check_depth(nlohmann::json const& data)
     check_depth(data, 0);
 }
 
+bool is_same(nlohmann::json const& one, nlohmann::json const& other)
+{
+    return core::is_same(one, other);
+}
+
 std::string write_checked(nlohmann::json& data)
 {
     check_depth(data);
+    // JSON has no form for them, and dump() writes null.
+    if (auto const* const found = core::find_not_finite(data)) core::refuse_not_finite(data, *found);
     auto text = data.dump();
     make_as_read(data);
     return text;

@@ -33,7 +33,7 @@ public:
         rules_.pending = ctx.key();
     }
 
-    std::string data() const override { return run_->data(); }
+    std::string data() override { return run_->data(); }
     void const* object() const override { return run_->object(); }
 
 private:

@@ -5,9 +5,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 namespace skald::detail {
 
@@ -19,22 +21,45 @@ nlohmann::json parse_checked(std::string_view body);
 void check_depth(nlohmann::json const& data);
 
 /// Its text; and makes of it what parse_checked would make of that text, without reading it. Throws data_error where
-/// that would be refused, and nlohmann's exception where text is not UTF-8.
+/// that would be refused or a number is none, and nlohmann's exception where text is not UTF-8.
 std::string write_checked(nlohmann::json& data);
+
+/// Data as it came: its bytes, what they say, and what its type wrote of that before anything was done with it.
+struct received_data
+{
+    std::string body;
+    nlohmann::json whole;
+    nlohmann::json known;
+};
+
+/// Whether the two are written alike.
+bool is_same(nlohmann::json const& one, nlohmann::json const& other);
+
+/// Does to `came.whole` what makes `after` of `came.known`, and returns its text, in which what did not change has the
+/// bytes that came: also what the type does not know. Throws what write_checked throws. The rules: docs/data.md.
+std::string write_changes(received_data& came, nlohmann::json const& after);
 
 /// Throws data_error where a number came out of the type other than it went in, as 4294967297 does from an int.
 void check_numbers_survived(nlohmann::json const& received, nlohmann::json const& understood);
 
-/// Throws data_error where it does not fit the type.
+/// Throws data_error where it does not fit the type. `known` becomes what the type writes of it.
 template <class Data>
-Data understand(nlohmann::json const& received)
+Data understand(nlohmann::json const& received, nlohmann::json& known)
 try {
     Data data = received.get<Data>();
-    check_numbers_survived(received, nlohmann::json(data));
+    known = nlohmann::json(data);
+    check_numbers_survived(received, known);
     return data;
 }
 catch (nlohmann::json::exception const& error) {
     throw data_error{std::string{"the body does not fit the saga's data type: "} + error.what()};
+}
+
+template <class Data>
+Data understand(nlohmann::json const& received)
+{
+    nlohmann::json known;
+    return understand<Data>(received, known);
 }
 
 template <class Data>
@@ -52,6 +77,56 @@ try {
     auto written = nlohmann::json(data);
     auto text = write_checked(written);
     understand<Data>(written);
+    return text;
+}
+catch (std::exception const& error) {
+    throw data_error{std::string{"the saga's data can't be written as JSON: "} + error.what()};
+}
+
+template <class Data>
+Data read_data(std::string_view body, received_data& came)
+{
+    came.body = body;
+    came.whole = parse_checked(body);
+    return understand<Data>(came.whole, came.known);
+}
+
+/// What the type writes of it; nothing where it does not fit.
+template <class Data>
+std::optional<nlohmann::json> written_again(nlohmann::json const& data)
+try {
+    nlohmann::json known;
+    understand<Data>(data, known);
+    return known;
+}
+catch (data_error const&) {
+    return std::nullopt;
+}
+
+/// The data that came, with what has been changed since it was read: the very bytes where nothing has been. `came` is
+/// what was written, then. Throws as write_data(data).
+template <class Data>
+std::string write_data(Data const& data, received_data& came)
+try {
+    if constexpr (std::is_same_v<Data, nlohmann::json>) check_depth(data);
+    auto after = nlohmann::json(data);
+    if (is_same(came.known, after)) return came.body;
+    auto text = write_changes(came, after);
+    auto const read_again = written_again<Data>(came.whole);
+    if (!read_again || !is_same(*read_again, after)) {
+        // Either the type never reads what it wrote, or it reads members that it does not write, and they hide what
+        // was changed: then what it writes is all that goes on.
+        auto alone = after;
+        auto text_alone = write_checked(alone);
+        nlohmann::json alone_again;
+        understand<Data>(alone, alone_again);
+        if (!read_again || !is_same(*read_again, alone_again)) {
+            text = std::move(text_alone);
+            came.whole = std::move(alone);
+        }
+    }
+    came.body = text;
+    came.known = std::move(after);
     return text;
 }
 catch (std::exception const& error) {

@@ -24,7 +24,8 @@ public:
     virtual ~step_run() = default;
     virtual outcome execute(step_context& ctx) = 0;
     virtual void compensate(step_context& ctx) = 0;
-    virtual std::string data() const = 0;
+    /// What came, with what the step changed; what its type does not know goes on as it was. Throws data_error.
+    virtual std::string data() = 0;
     /// The object itself, of the type that the step was hosted with.
     virtual void const* object() const = 0;
 };
@@ -53,7 +54,7 @@ template <class Data, class Step>
 class typed_run final : public step_run
 {
 public:
-    typed_run(Step const& step, Data data) : step_{step}, data_{std::move(data)} {}
+    typed_run(Step const& step, std::string_view body) : step_{step}, data_{read_data<Data>(body, came_)} {}
 
     outcome execute(step_context& ctx) override { return base().execute(ctx, data_); }
 
@@ -62,7 +63,7 @@ public:
         if constexpr (std::is_base_of_v<compensatable_step<Data>, Step>) base().compensate(ctx, data_);
     }
 
-    std::string data() const override { return write_data(data_); }
+    std::string data() override { return write_data(data_, came_); }
     void const* object() const override { return &data_; }
 
     Data& typed() { return data_; }
@@ -79,6 +80,7 @@ private:
     }
 
     Step const& step_;
+    received_data came_;
     Data data_;
 };
 
@@ -90,7 +92,7 @@ public:
 
     std::unique_ptr<step_run> read(std::string_view body) const override
     {
-        return std::make_unique<typed_run<Data, Step>>(step_, read_data<Data>(body));
+        return std::make_unique<typed_run<Data, Step>>(step_, body);
     }
 
     bool does_batches() const override { return std::derived_from<Step, batch_step<Data>>; }
