@@ -7,7 +7,7 @@ INSERT INTO skald.outbox
     (id, aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination, due_at)
 OVERRIDING SYSTEM VALUE
 VALUES (coalesce($11::bigint, nextval('skald.outbox_id_seq')), $1::text, $2::text, $3::text, $4::bytea, $5::text, $6::text,
-        $7::jsonb, $8::text, $9::text, clock_timestamp() + $10::integer * interval '1 millisecond')
+        $7::jsonb, $8::text, $9::text, clock_timestamp() + $10::bigint * interval '1 millisecond')
 
 -- The same for many. '' where a row has no number of its own yet.
 -- name: enqueue_many
@@ -17,7 +17,7 @@ OVERRIDING SYSTEM VALUE
 SELECT coalesce(nullif(m.id, '')::bigint, nextval('skald.outbox_id_seq')), m.definition, m.key, m.type, m.payload, m.scope,
        m.message_id, m.headers::jsonb, m.content_type, m.destination, clock_timestamp() + m.delay * interval '1 millisecond'
   FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
-              $10::integer[], $11::text[])
+              $10::bigint[], $11::text[])
        AS m(definition, key, type, payload, scope, message_id, headers, content_type, destination, delay, id)
 
 -- What is due, taken by existence and never by a cursor over ids: ids do not commit in order (traps R1). The fence keeps

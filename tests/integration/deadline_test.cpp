@@ -90,6 +90,36 @@ TEST_CASE("a saga without a deadline has none, and one that is not in the future
                               "'orders', 'a', 'x', '{}', deadline => '0')"));
 }
 
+TEST_CASE("a deadline that no message could carry is refused where it is given, and the latest that one can is kept")
+{
+    timed_shop s;
+    CHECK_THROWS_AS(s.begin(std::chrono::years{1001}), std::invalid_argument);
+    CHECK_THROWS_AS(s.begin(std::chrono::milliseconds::max()), std::invalid_argument);
+    auto const started_for = [&](std::string const& deadline) {
+        return "SELECT skald.start('', '2', 'd', 1, '{}', 'forward 1/1 a@orders=pivot', sha256('x'), 'orders', 'a', "
+               "'x', '{}', deadline => '" +
+               deadline + "')";
+    };
+    for (auto const* far : {"1001 years", "8000 years", "100000 years"})
+        CHECK_THROWS_WITH_AS(s.at("orders").db.run(started_for(far)), doctest::Contains("at most 1000 years"),
+                             pqxx::sql_error);
+    CHECK(s.at("orders").db.one("SELECT count(*) FROM skald.saga") == "0");
+
+    s.begin(std::chrono::years{1000});
+    s.run();
+    CHECK(s.saga_status("1") == "completed");
+    CHECK(s.parked().empty());
+}
+
+TEST_CASE("a version that no message could carry is refused where a saga is started")
+{
+    timed_shop s;
+    CHECK_THROWS_WITH_AS(
+        s.at("orders").db.run("SELECT skald.start('', '2', 'd', 0, '{}', 'forward 1/1 a@orders=pivot', sha256('x'), "
+                              "'orders', 'a', 'x', '{}')"),
+        doctest::Contains("a version is 1 to"), pqxx::sql_error);
+}
+
 TEST_CASE("a deadline that passes before a step up to the pivot sends the saga back with that reason")
 {
     timed_shop s;

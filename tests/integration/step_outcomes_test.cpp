@@ -277,3 +277,36 @@ TEST_CASE("S7: data of any length up to the cap travels whole, and beyond it the
                       doctest::Contains("payload_is_at_most_1_mib"));
     CHECK(d.db().one("SELECT count(*) FROM skald.saga") == "1");
 }
+
+TEST_CASE("a step may be put off for months, and the longest that there is is bounded instead of breaking its commit")
+{
+    for (auto const wait : {std::chrono::milliseconds{std::chrono::days{40}}, std::chrono::milliseconds::max()}) {
+        depot d;
+        d.pack = [&](skald::step_context&, parcel&) -> skald::outcome { return skald::snooze(wait); };
+        d.go();
+        CHECK(d.record("pack") == "retrying|0|1");
+        CHECK(d.db().one("SELECT due_at > clock_timestamp() + interval '39 days' FROM skald.outbox") == "t");
+        CHECK(d.parked().empty());
+    }
+}
+
+TEST_CASE(
+    "a step that has been put off for two weeks once a second goes on being put off, and is retried when it breaks")
+{
+    depot d;
+    int runs = 0;
+    d.pack = [&](skald::step_context& ctx, parcel&) -> skald::outcome {
+        note(ctx, "pack");
+        return ++runs < 2 ? skald::outcome{skald::snooze(1ms)} : skald::done();
+    };
+    d.host();
+    d.start(skald::test::send, parcel{"p", 7}, "k");
+    d.at("depot").relay_due();
+    d.at("depot").settle_one();
+    d.db().run("UPDATE skald.idempotency SET snoozes = 1209600 WHERE step = 'pack'");
+    d.db().run(
+        "UPDATE skald.outbox SET due_at = clock_timestamp(), headers = headers || '{\"x-snoozes\": \"1209600\"}'");
+    d.run();
+    CHECK(d.effects() == "pack, weigh, load, sign");
+    CHECK(d.parked().empty());
+}

@@ -153,7 +153,7 @@ TEST_CASE("a malformed header is refused by name")
         {header::version, "1.5"},
         {header::version, "1 "},
         {header::version, "99999999999999999999"},
-        {header::version, "1000001"},
+        {header::version, "2000000001"},
         {header::itinerary, ""},
         {header::itinerary, "forward 1/1 a@b=whatever"},
         {header::home, ""},
@@ -162,16 +162,24 @@ TEST_CASE("a malformed header is refused by name")
         {header::attempt, "0"},
         {header::attempt, "two"},
         {header::attempt, "2147483648"},
-        {header::attempt, "1000001"},
+        {header::attempt, "2000000001"},
         {header::snoozes, "-1"},
         {header::snoozes, "x"},
-        {header::snoozes, "1000001"},
+        {header::snoozes, "2000000001"},
     };
     for (auto const& bad : table) {
         CAPTURE(bad.header);
         CAPTURE(bad.value);
         CHECK(names(why(with(bad.header, bad.value)), bad.header));
     }
+}
+
+TEST_CASE("attempts and snoozes that come to more than can be counted are refused, and that many are read")
+{
+    auto m = with(header::snoozes, "1999999998");
+    CHECK(accepted(m).turn() == count_max);
+    set(m, header::attempt, "3");
+    CHECK(names(why(m), header::snoozes));
 }
 
 TEST_CASE("what was left out counts from the beginning")

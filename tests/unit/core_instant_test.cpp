@@ -18,6 +18,14 @@ TEST_CASE("a point in time is read and written in one form, to the microsecond")
     CHECK(parse_instant("1970-01-01T00:00:01.500000Z") == instant{1'500'000us});
 }
 
+TEST_CASE("a time that the form has no room for is written as the first or the last that it has, and read")
+{
+    CHECK(write_instant(instant::max()) == "9999-12-31T23:59:59.999999Z");
+    CHECK(write_instant(instant::min()) == "0001-01-01T00:00:00.000000Z");
+    CHECK(parse_instant(write_instant(instant::max())));
+    CHECK(parse_instant(write_instant(instant::min())));
+}
+
 TEST_CASE("what is not exactly of that form, or no time that exists, is refused")
 {
     for (auto const* text :

@@ -1,10 +1,15 @@
 // What follows from how a step ended, by what the claim said: its record, the next message, the report, a parked row.
 #include "runtime/step_consequences.hpp"
 
+#include "unit/seeded.hpp"
+
 #include <skald/definition.hpp>
+#include <skald/detail/deadline.hpp>
 #include <skald/detail/hosted_step.hpp>
 
 #include <doctest/doctest.h>
+
+#include <cstdint>
 
 using namespace std::chrono_literals;
 using namespace skald;
@@ -53,6 +58,8 @@ struct delivered
     {
         return runtime::add_consequences(changes, task, met, std::move(how), {"depot", core::instant{1h}, random});
     }
+
+    void has_been_put_off(int times) { std::get<runtime::step_message>(task.purpose).envelope.snoozes = times; }
 
     /// What is sent to whom: "depot pack.compensate".
     std::string sent() const
@@ -222,4 +229,68 @@ TEST_CASE("of a cancellation that was settled before nothing follows")
     CHECK(d.ends({verdict::cancelled, 1, false, {}, {}}, {}).event == "step.duplicate");
     CHECK(d.changes.records.empty());
     CHECK(d.sent().empty());
+}
+
+TEST_CASE("a step that is put off once a second for two weeks, or for thirty years, sends what can be read")
+{
+    for (int const snoozes : {1'209'600, core::turns_max - 2}) {
+        delivered d{1};
+        d.has_been_put_off(snoozes);
+        CHECK(d.ends(verdict::retry, runtime::snoozed{1s}).event == "step.snoozed");
+        auto const again = core::read_envelope(d.changes.messages.at(0).message);
+        REQUIRE(std::holds_alternative<core::envelope>(again));
+        CHECK(std::get<core::envelope>(again).snoozes == snoozes + 1);
+    }
+}
+
+TEST_CASE("a step that was put off as often as can be counted is given up, as one whose attempts are used up")
+{
+    delivered may_go_back{1};
+    may_go_back.has_been_put_off(core::turns_max - 1);
+    CHECK(may_go_back.ends(verdict::retry, runtime::snoozed{1s}).event == "step.attempts_exhausted");
+    CHECK(may_go_back.sent() == "depot pack.compensate, home skald.progress");
+
+    delivered must_go_on{2};
+    must_go_on.has_been_put_off(core::turns_max - 1);
+    must_go_on.ends(verdict::retry, runtime::failed{"broken"});
+    REQUIRE(must_go_on.changes.parked.size() == 1);
+    CHECK(must_go_on.changes.parked[0].reason == "attempts_exhausted");
+}
+
+TEST_CASE("property: whatever a step leaves behind, the service that gets it can read it")
+{
+    test::seeded random{20};
+    auto const upto = [&](std::int64_t most) {
+        auto const bits = random.number(0, 62);
+        return std::min(most, static_cast<std::int64_t>(random.number(0, (std::uint64_t{1} << bits) - 1)));
+    };
+    for (int i = 0; i < 20'000; ++i) {
+        delivered d{random.number(0, 2)};
+        auto& e = std::get<runtime::step_message>(d.task.purpose).envelope;
+        e.attempt = static_cast<int>(1 + upto(core::turns_max));
+        e.snoozes = static_cast<int>(upto(core::count_max - e.attempt));
+        e.version = static_cast<int>(1 + upto(core::count_max - 1));
+        if (random.coin()) e.saga_deadline = core::instant{std::chrono::microseconds{upto(INT64_MAX)}};
+        d.hosted.policy.attempts_max = static_cast<int>(1 + upto(core::turns_max - 1));
+        d.hosted.policy.longest = std::chrono::milliseconds{upto(INT64_MAX)};
+        if (random.coin()) d.hosted.policy.deadline = std::chrono::milliseconds{upto(detail::deadline_max.count())};
+        std::optional<ending> how;
+        switch (random.number(0, 3)) {
+        case 0: how = runtime::done{"{}", {}}; break;
+        case 1: how = runtime::snoozed{std::chrono::milliseconds{upto(INT64_MAX)}}; break;
+        case 2: how = runtime::failed{random.bytes(0, 2000)}; break;
+        default: how = runtime::rejected{random.bytes(0, 2000)};
+        }
+        if (e.itinerary.past_pivot() && std::holds_alternative<runtime::rejected>(*how)) how = runtime::failed{"no"};
+        d.ends(verdict::retry, std::move(how), e.attempt);
+        for (auto const& one : d.changes.messages) {
+            CHECK(one.delay <= detail::deadline_max);
+            if (one.message.type.starts_with("skald.")) continue;
+            auto const read = core::read_envelope(one.message);
+            auto const* const why = std::get_if<core::refusal>(&read);
+            CAPTURE(e.attempt);
+            CAPTURE(e.snoozes);
+            REQUIRE((why != nullptr ? why->why : "") == "");
+        }
+    }
 }

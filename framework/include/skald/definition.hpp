@@ -53,6 +53,18 @@ struct planned_step
     step_kind kind;            // where it stands to the pivot
 };
 
+namespace detail {
+
+// Never defined, as those below.
+void a_version_is_from_1_to_2000000000();
+
+consteval void check_version(int number)
+{
+    if (number < 1 || number > 2'000'000'000) a_version_is_from_1_to_2000000000();
+}
+
+}  // namespace detail
+
 /// The named, ordered steps of a saga. define() makes one, and checks it.
 template <class Data, step_kind... Kinds>
 struct definition
@@ -66,7 +78,11 @@ struct definition
     int version{1};  // travels with every message; sagas under way keep the plan with which they began
 
     /// The same definition under another version: `define(...).versioned(2)`.
-    consteval definition versioned(int number) const { return {name, steps, number}; }
+    consteval definition versioned(int number) const
+    {
+        detail::check_version(number);
+        return {name, steps, number};
+    }
 };
 
 namespace detail {

@@ -16,6 +16,7 @@
 
 #include <skald/definition.hpp>
 #include <skald/detail/data.hpp>
+#include <skald/detail/deadline.hpp>
 #include <skald/errors.hpp>
 #include <skald/http.hpp>
 #include <skald/step.hpp>
@@ -101,8 +102,8 @@ public:
     /// snoozes, no saga is started, and nothing that this handler wrote remains; the outcome tells. `deadline`: as in
     /// start_options, from when the request was taken.
     /// Throws: std::logic_error where this request has started one, or has no key; std::invalid_argument for a
-    ///         deadline below 0; data_error; what the step throws. Let all of it pass: nothing remains, and
-    ///         the client may ask again.
+    ///         deadline below 0 or beyond 1000 years; data_error; what the step throws. Let all of it pass: nothing
+    ///         remains, and the client may ask again.
     template <class Data, step_kind... Kinds, class Step>
     outcome start(definition<Data, Kinds...> const& saga, Step const& first_step, Data data,
                   std::chrono::milliseconds deadline = {})
@@ -148,7 +149,7 @@ private:
         if (key_.empty())
             throw std::logic_error{
                 "a route without Idempotency-Key has no key for a saga: use skald::start(ctx.tx(), ...)"};
-        if (deadline.count() < 0) throw std::invalid_argument{"a deadline is later than now"};
+        skald::detail::check_deadline(deadline);
         return {std::string{saga.name}, saga.version, saga.steps, std::move(data), {}, {}, {}, deadline};
     }
 

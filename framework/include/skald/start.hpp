@@ -55,8 +55,8 @@ started start_saga(pqxx::transaction_base& tx, std::string_view definition, int 
 ///              COMMITTED is what it is written for.
 /// Threads:     as `tx`: one.
 /// Throws:      key_reused where the key started something else; key_in_flight where another transaction is starting it
-///              now; std::invalid_argument for a malformed key or a deadline below 0; data_error; what pqxx throws.
-///              `data` is written before any SQL runs.
+///              now; std::invalid_argument for a malformed key, a deadline below 0 or beyond 1000 years; data_error;
+///              what pqxx throws. `data` is written before any SQL runs.
 template <class Data, step_kind... Kinds>
 started start(pqxx::transaction_base& tx, definition<Data, Kinds...> const& saga, Data const& data,
               start_options const& options = {})

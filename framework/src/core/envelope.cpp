@@ -10,8 +10,6 @@
 namespace skald::core {
 namespace {
 
-constexpr int count_max = 1'000'000;
-
 std::string_view text_of(message const& m, std::string_view name)
 {
     return find_header(m.headers, name).value_or(std::string_view{});
@@ -104,7 +102,7 @@ std::variant<envelope, refusal> read_envelope(message const& received)
     auto const snoozes = number_of(received, header::snoozes, 0, 0);
     if (!version) return missing_or_malformed(header::version);
     if (!attempt) return missing_or_malformed(header::attempt);
-    if (!snoozes) return missing_or_malformed(header::snoozes);
+    if (!snoozes || *snoozes > count_max - *attempt) return missing_or_malformed(header::snoozes);
     e.version = *version;
     e.attempt = *attempt;
     e.snoozes = *snoozes;

@@ -33,6 +33,13 @@ inline constexpr std::string_view traceparent = "traceparent";
 inline constexpr std::string_view tracestate = "tracestate";
 }  // namespace header
 
+/// What a message may count: turns of a step, its attempts and snoozes together, and versions. An order to retry goes
+/// on from where it was, so that what is read may be more than what is written for a try.
+inline constexpr int count_max = 2'000'000'000;
+
+/// How often a step is tried or put off, then it is parked: a message every second for 31 years.
+inline constexpr int turns_max = 1'000'000'000;
+
 struct envelope
 {
     saga_id saga;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace skald::core {
 namespace {
 
@@ -41,6 +43,9 @@ std::optional<instant> parse_instant(std::string_view text)
 std::string write_instant(instant at)
 {
     using namespace std::chrono;
+    constexpr instant first = sys_days{January / 1 / 1};
+    constexpr instant last = sys_days{January / 1 / 10'000} - microseconds{1};
+    at = std::clamp(at, first, last);
     auto const midnight = floor<days>(at);
     year_month_day const date{midnight};
     hh_mm_ss const time{at - midnight};

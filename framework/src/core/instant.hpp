@@ -14,7 +14,7 @@ using instant = std::chrono::sys_time<std::chrono::microseconds>;
 /// "2026-01-31T12:00:00.000000Z" and no other form: 27 characters, a date that exists, no leap second.
 std::optional<instant> parse_instant(std::string_view text);
 
-/// The one form. Years 0001 to 9999.
+/// The one form. Years 0001 to 9999: a time outside of them is written as the first or the last that it has room for.
 std::string write_instant(instant at);
 
 }  // namespace skald::core

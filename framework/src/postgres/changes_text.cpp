@@ -91,7 +91,7 @@ std::string write_together(std::vector<ports::enqueued> const& all)
     return execute("enqueue_many",
                    {array_literal(definitions), array_literal(keys), array_literal(types), bytes_array_literal(bodies),
                     array_literal(scopes), array_literal(ids), array_literal(headers), array_literal(content_types),
-                    array_literal(destinations), array_literal(delays, "integer"), array_literal(rows)});
+                    array_literal(destinations), array_literal(delays, "bigint"), array_literal(rows)});
 }
 
 std::string write_messages(std::vector<ports::enqueued> const& all)

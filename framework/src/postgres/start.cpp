@@ -7,6 +7,7 @@
 #include "core/uuid.hpp"
 #include "skald_queries.hpp"
 
+#include <skald/detail/deadline.hpp>
 #include <skald/errors.hpp>
 
 #include <pqxx/pqxx>
@@ -22,7 +23,7 @@ started start_saga(pqxx::transaction_base& tx, std::string_view definition, int 
     first.saga = {options.scope, options.key.empty() ? core::make_uuid_v7() : options.key};
     if (!core::is_key(first.saga.key)) throw std::invalid_argument{"a key is 1 to 180 bytes of printable ASCII"};
     if (!core::is_scope(first.saga.scope)) throw std::invalid_argument{"a scope is at most 64 bytes of UTF-8"};
-    if (options.deadline.count() < 0) throw std::invalid_argument{"a deadline is later than now"};
+    check_deadline(options.deadline);
     first.definition = definition;
     first.version = version;
     first.itinerary = core::make_itinerary(plan);

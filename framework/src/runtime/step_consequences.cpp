@@ -8,6 +8,8 @@
 #include "core/text.hpp"
 #include "runtime/consequences.hpp"
 
+#include <skald/detail/deadline.hpp>
+
 #include <algorithm>
 #include <utility>
 
@@ -41,6 +43,9 @@ private:
     happened end(snoozed&& how);
     happened end(failed&& how);
     happened end(unrunnable&& how);
+    happened give_up(std::string why);
+    // The next one would have a number that no message carries.
+    bool is_last_turn() const { return step_.envelope.turn() >= core::turns_max; }
     void try_again(int attempts_made, int snoozes_added, std::string const& why, std::chrono::milliseconds wait);
     void park_step(unrunnable const& how);
     void add_transition(core::event what, std::string const& why, std::string body);
@@ -131,26 +136,34 @@ happened writer::end(rejected&& how)
 
 happened writer::end(snoozed&& how)
 {
-    try_again(claimed_.attempts - 1, 1, "snoozed", std::max(how.wait, 1ms));
+    if (is_last_turn()) return give_up("it was put off or tried as often as can be counted");
+    try_again(claimed_.attempts - 1, 1, "snoozed",
+              std::clamp<std::chrono::milliseconds>(how.wait, 1ms, detail::deadline_max));
     return {severity::debug, "step.snoozed", claimed_.attempts};
 }
 
-// One more try; or the step goes back; or it is parked, where there is no way back.
+// One more try, or none.
 happened writer::end(failed&& how)
 {
     auto const& policy = step_.hosted->policy;
-    if (claimed_.attempts < policy.attempts_max) {
+    if (claimed_.attempts < policy.attempts_max && !is_last_turn()) {
         core::backoff const backoff{policy.first, policy.longest};
         try_again(claimed_.attempts, 0, how.why, backoff.wait(claimed_.attempts, around_.random));
         return {severity::warning, "step.failed", claimed_.attempts, {}, std::move(how.why)};
     }
+    return give_up(std::move(how.why));
+}
+
+// The saga goes back; or the step is parked, where there is no way back.
+happened writer::give_up(std::string why)
+{
     // Where it goes back it is recorded like a no, whose reason its customer may read.
     auto const recorded = core::next(step_.envelope.itinerary, core::event::attempts_exhausted).recorded;
     bool const goes_back = recorded == core::step_status::rejected;
-    add_transition(core::event::attempts_exhausted, goes_back ? core::gave_up(how.why) : how.why, received());
+    add_transition(core::event::attempts_exhausted, goes_back ? core::gave_up(why) : why, received());
     if (changes_.records.back().status == core::step_status::parked)
-        changes_.parked.push_back(to_park(task_, "attempts_exhausted", how.why));
-    return {severity::warning, "step.attempts_exhausted", claimed_.attempts, {}, std::move(how.why)};
+        changes_.parked.push_back(to_park(task_, "attempts_exhausted", why));
+    return {severity::warning, "step.attempts_exhausted", claimed_.attempts, {}, std::move(why)};
 }
 
 // Parked with its record, so that the saga shows as stuck and not as running.
@@ -187,7 +200,10 @@ void writer::try_again(int attempts_made, int snoozes_added, std::string const& 
 
     changes_.records.push_back(
         {again.saga, step_.key().guarded_step(), core::step_status::retrying, attempts_made, snoozes_added, why});
-    changes_.messages.push_back(to_enqueue(again, received(), core::wait_within(again.deadline(), around_.now, wait)));
+    changes_.messages.push_back(
+        to_enqueue(again, received(),
+                   core::wait_within(again.deadline(), around_.now,
+                                     std::min<std::chrono::milliseconds>(wait, detail::deadline_max))));
     add_report(changes_, step_.envelope, around_.service,
                {core::step_status::retrying, attempts_made, core::saga_state::running, false, why, around_.now});
 }

@@ -1,5 +1,6 @@
 #include <skald/worker.hpp>
 
+#include "core/envelope.hpp"
 #include "core/log.hpp"
 #include "postgres/migrate.hpp"
 #include "postgres/postgres_outbox.hpp"
@@ -13,6 +14,7 @@
 #include "worker/signals.hpp"
 #include "worker/web.hpp"
 
+#include <skald/detail/deadline.hpp>
 #include <skald/errors.hpp>
 
 #include <algorithm>
@@ -71,6 +73,12 @@ worker& worker::add(std::string_view definition, int version, std::span<planned_
     if (it->service != implementation_->settings.service)
         throw configuration_error{"step " + std::string{step} + " belongs to the service " + std::string{it->service} +
                                   ", and this is " + implementation_->settings.service};
+    if (policy.attempts_max > core::turns_max)
+        throw configuration_error{"step " + std::string{step} + ": a retry policy has at most " +
+                                  std::to_string(core::turns_max) + " attempts"};
+    if (policy.deadline > detail::deadline_max)
+        throw configuration_error{"step " + std::string{step} +
+                                  ": a deadline is at most 1000 years from the first try"};
     if (policy.attempts_max < 1 || policy.first.count() < 0 || policy.longest < policy.first)
         throw configuration_error{"step " + std::string{step} +
                                   ": a retry policy has at least one attempt, and its "
