@@ -35,7 +35,8 @@ TEST_CASE("what old services do not know of a saga's data passes through them, i
     CHECK(kit->ask("hotels", seen_rows) == skald::testing::rows{"close: 111 vip 9 Rome/22 Oslo/11"});
 }
 
-TEST_CASE("a rule of a new service holds for what an old one in between has never heard of, and the way back has it too")
+TEST_CASE(
+    "a rule of a new service holds for what an old one in between has never heard of, and the way back has it too")
 {
     auto const kit = make_office(2);
     auto const key = kit->start(new_plan::all, two_legs());

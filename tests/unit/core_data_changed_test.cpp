@@ -24,7 +24,6 @@ using test::changed;
 using test::contains;
 using namespace std::string_literals;
 
-
 namespace {
 
 struct leg
@@ -160,7 +159,8 @@ void to_json(json& j, hotels const& h)
 
 TEST_CASE("data that a step does not change goes on with the bytes that came")
 {
-    auto const body = R"( {"v" : 1.0, "who":{"name":"\u0041nn"},"cents":1e2, "id":"t", "legs":[ ],"x":0.1000000000000000055} )";
+    auto const body =
+        R"( {"v" : 1.0, "who":{"name":"\u0041nn"},"cents":1e2, "id":"t", "legs":[ ],"x":0.1000000000000000055} )";
     CHECK(trip_changed(body, [](trip&) {}) == body);
 }
 
@@ -178,22 +178,25 @@ TEST_CASE("members that a step does not know stay, beside what it changes, withi
 
 TEST_CASE("numbers that a step does not change keep the digits that came")
 {
-    CHECK(trip_changed(
-              R"({"a":1.0,"b":0.1000000000000000055511,"c":18446744073709551615,"d":-0.0,"e":1E+2,"id":"t","cents":5.0,)"
-              R"("who":{"name":"Ann"},"legs":[]})",
-              [](trip& t) { t.id = "s"; }) ==
-          R"({"a":1.0,"b":0.1000000000000000055511,"c":18446744073709551615,"d":-0.0,"e":1E+2,"id":"s","cents":5.0,)"
-          R"("who":{"name":"Ann"},"legs":[]})");
+    CHECK(
+        trip_changed(
+            R"({"a":1.0,"b":0.1000000000000000055511,"c":18446744073709551615,"d":-0.0,"e":1E+2,"id":"t","cents":5.0,)"
+            R"("who":{"name":"Ann"},"legs":[]})",
+            [](trip& t) { t.id = "s"; }) ==
+        R"({"a":1.0,"b":0.1000000000000000055511,"c":18446744073709551615,"d":-0.0,"e":1E+2,"id":"s","cents":5.0,)"
+        R"("who":{"name":"Ann"},"legs":[]})");
     CHECK(value_changed<std::vector<double>>("[1,2.50,1e2]", [](auto& all) { all[1] = 3; }) ==
           R"({"value":[1,3.0,1e2]})");
 }
 
 TEST_CASE("an element of an array keeps what is not known of it where others are inserted, removed and moved")
 {
-    CHECK(legs_changed([](auto& legs) { legs.insert(legs.begin(), leg{"Bonn", 1}); }) ==
-          R"([{"city":"Bonn","nights":1},{"bags":9,"city":"Oslo","nights":1},{"bags":[1.0],"city":"Rome","nights":2}])");
-    CHECK(legs_changed([](auto& legs) { legs.erase(legs.begin()); }) ==
-          R"([{"bags":[1.0],"city":"Rome","nights":2}])");
+    CHECK(
+        legs_changed([](auto& legs) {
+            legs.insert(legs.begin(), leg{"Bonn", 1});
+        }) ==
+        R"([{"city":"Bonn","nights":1},{"bags":9,"city":"Oslo","nights":1},{"bags":[1.0],"city":"Rome","nights":2}])");
+    CHECK(legs_changed([](auto& legs) { legs.erase(legs.begin()); }) == R"([{"bags":[1.0],"city":"Rome","nights":2}])");
     CHECK(legs_changed([](auto& legs) { std::swap(legs[0], legs[1]); }) ==
           R"([{"bags":[1.0],"city":"Rome","nights":2},{"bags":9,"city":"Oslo","nights":1}])");
     CHECK(legs_changed([](auto& legs) { legs.clear(); }) == "[]");
@@ -209,22 +212,25 @@ TEST_CASE("an element that is changed keeps what is not known of it where it als
               legs[1].nights = 8;
               legs.erase(legs.begin());
           }) == R"([{"bags":[1.0],"city":"Rome","nights":8}])");
-    CHECK(legs_changed([](auto& legs) {
-              legs[1].nights = 8;
-              legs.insert(legs.begin(), leg{"Bonn", 1});
-          }) ==
-          R"([{"city":"Bonn","nights":1},{"bags":9,"city":"Oslo","nights":1},{"bags":[1.0],"city":"Rome","nights":8}])");
+    CHECK(
+        legs_changed([](auto& legs) {
+            legs[1].nights = 8;
+            legs.insert(legs.begin(), leg{"Bonn", 1});
+        }) ==
+        R"([{"city":"Bonn","nights":1},{"bags":9,"city":"Oslo","nights":1},{"bags":[1.0],"city":"Rome","nights":8}])");
 }
 
 TEST_CASE("an element that is changed in its place keeps what is not known of it, whatever of it has changed")
 {
-    CHECK(legs_changed([](auto& legs) { legs[0] = {"Bonn", 5}; }) ==
-          R"([{"bags":9,"city":"Bonn","nights":5},{"bags":[1.0],"city":"Rome","nights":2}])");
     CHECK(legs_changed([](auto& legs) {
-              legs[0].city = "Bonn";
-              legs.push_back({"Kiel", 1});
-          }) ==
-          R"([{"bags":9,"city":"Bonn","nights":1},{"bags":[1.0],"city":"Rome","nights":2},{"city":"Kiel","nights":1}])");
+              legs[0] = {"Bonn", 5};
+          }) == R"([{"bags":9,"city":"Bonn","nights":5},{"bags":[1.0],"city":"Rome","nights":2}])");
+    CHECK(
+        legs_changed([](auto& legs) {
+            legs[0].city = "Bonn";
+            legs.push_back({"Kiel", 1});
+        }) ==
+        R"([{"bags":9,"city":"Bonn","nights":1},{"bags":[1.0],"city":"Rome","nights":2},{"city":"Kiel","nights":1}])");
     CHECK(value_changed<std::vector<guest>>(R"([{"name":"Ann","vip":1}])", [](auto& all) { all[0].name = "Bob"; }) ==
           R"({"value":[{"name":"Bob","vip":1}]})");
 }
@@ -243,21 +249,22 @@ TEST_CASE("an element with another id is another element, also in the same place
 
 TEST_CASE("a type that sorts its elements, or leaves doubles out, has them paired with those that came")
 {
-    CHECK(value_changed<std::set<leg>>(R"([{"city":"b","nights":1,"u":1},{"city":"a","nights":1,"u":2}])",
-                                       [](auto& all) {
-                                           auto node = all.extract(all.begin());
-                                           node.value().nights = 4;
-                                           all.insert(std::move(node));
-                                       }) ==
-          R"({"value":[{"city":"a","nights":4,"u":2},{"city":"b","nights":1,"u":1}]})");
+    CHECK(
+        value_changed<std::set<leg>>(R"([{"city":"b","nights":1,"u":1},{"city":"a","nights":1,"u":2}])", [](auto& all) {
+            auto node = all.extract(all.begin());
+            node.value().nights = 4;
+            all.insert(std::move(node));
+        }) == R"({"value":[{"city":"a","nights":4,"u":2},{"city":"b","nights":1,"u":1}]})");
     CHECK(value_changed<std::set<int>>("[3,1,3]", [](auto& all) { all.erase(3); }) == R"({"value":[1]})");
 }
 
 TEST_CASE("elements that a type leaves out altogether stay behind those that they came behind of")
 {
-    auto const body = R"({"stays":[{"kind":"tent"},{"kind":"hotel","city":"a","u":1},{"kind":"boat"},{"kind":"hotel","city":"b"}]})";
-    CHECK(changed<hotels>(body, [](hotels& h) { h.cities[1] = "c"; }) ==
-          R"({"stays":[{"kind":"tent"},{"kind":"hotel","city":"a","u":1},{"kind":"boat"},{"kind":"hotel","city":"c"}]})");
+    auto const body =
+        R"({"stays":[{"kind":"tent"},{"kind":"hotel","city":"a","u":1},{"kind":"boat"},{"kind":"hotel","city":"b"}]})";
+    CHECK(
+        changed<hotels>(body, [](hotels& h) { h.cities[1] = "c"; }) ==
+        R"({"stays":[{"kind":"tent"},{"kind":"hotel","city":"a","u":1},{"kind":"boat"},{"kind":"hotel","city":"c"}]})");
     CHECK(changed<hotels>(body, [](hotels& h) { h.cities.erase(h.cities.begin()); }) ==
           R"({"stays":[{"kind":"tent"},{"kind":"boat"},{"kind":"hotel","city":"b"}]})");
 }
@@ -265,13 +272,12 @@ TEST_CASE("elements that a type leaves out altogether stay behind those that the
 TEST_CASE("a name that a step takes out of a map is gone, and one that it puts in is there")
 {
     using guests = std::map<std::string, guest>;
-    CHECK(value_changed<guests>(R"({"a":{"name":"Ann","vip":1},"b":{"name":"Bob","vip":2},"c\"":{"name":"Cy"}})",
-                                [](guests& all) {
-                                    all.erase("b");
-                                    all["a"].name = "Amy";
-                                    all["d\""].name = "Di";
-                                }) ==
-          R"({"value":{"a":{"name":"Amy","vip":1},"c\"":{"name":"Cy"},"d\"":{"name":"Di"}}})");
+    CHECK(value_changed<guests>(
+              R"({"a":{"name":"Ann","vip":1},"b":{"name":"Bob","vip":2},"c\"":{"name":"Cy"}})", [](guests& all) {
+                  all.erase("b");
+                  all["a"].name = "Amy";
+                  all["d\""].name = "Di";
+              }) == R"({"value":{"a":{"name":"Amy","vip":1},"c\"":{"name":"Cy"},"d\"":{"name":"Di"}}})");
 }
 
 TEST_CASE("an optional member that a step sets or clears leaves what is not known beside it")
@@ -308,7 +314,8 @@ TEST_CASE("a number that is none is refused where a step wrote it, with its plac
                                                                   [](auto& all) { all[0]["a"] = std::nan(""); });
     });
     CHECK(contains(why, "/value/0/a is NaN"));
-    CHECK(contains(test::complaint_about<data_error>([] { write_data(holder<double>{-endless}); }), "/value is infinite"));
+    CHECK(contains(test::complaint_about<data_error>([] { write_data(holder<double>{-endless}); }),
+                   "/value is infinite"));
 }
 
 TEST_CASE("text that can't be written is refused where a step wrote it")
