@@ -18,6 +18,11 @@ SELECT destination, count(*), extract(epoch FROM clock_timestamp() - min(created
 SELECT destination, error, count(*), max(attempts)
   FROM skald.outbox WHERE error IS NOT NULL GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2 LIMIT 50
 
+-- name: doctor_unrouted
+SELECT d.destination, extract(epoch FROM clock_timestamp() - d.since)::bigint, d.dropped,
+       (SELECT count(*) FROM skald.unrouted u WHERE u.destination = d.destination)
+  FROM skald.unrouted_destination d ORDER BY 1 LIMIT 50
+
 -- name: doctor_server
 SELECT current_setting('server_version'), pg_is_in_recovery(), current_setting('default_transaction_read_only'),
        current_setting('synchronous_commit'), current_setting('fsync'), current_setting('full_page_writes'),

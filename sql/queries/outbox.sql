@@ -4,21 +4,24 @@ SELECT nextval('skald.outbox_id_seq') FROM generate_series(1, $1::integer)
 
 -- name: enqueue
 INSERT INTO skald.outbox
-    (id, aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination, due_at)
+    (id, aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination, due_at,
+     if_unrouted)
 OVERRIDING SYSTEM VALUE
 VALUES (coalesce($11::bigint, nextval('skald.outbox_id_seq')), $1::text, $2::text, $3::text, $4::bytea, $5::text, $6::text,
-        $7::jsonb, $8::text, $9::text, clock_timestamp() + $10::bigint * interval '1 millisecond')
+        $7::jsonb, $8::text, $9::text, clock_timestamp() + $10::bigint * interval '1 millisecond', $12::text)
 
 -- The same for many. '' where a row has no number of its own yet.
 -- name: enqueue_many
 INSERT INTO skald.outbox
-    (id, aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination, due_at)
+    (id, aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination, due_at,
+     if_unrouted)
 OVERRIDING SYSTEM VALUE
 SELECT coalesce(nullif(m.id, '')::bigint, nextval('skald.outbox_id_seq')), m.definition, m.key, m.type, m.payload, m.scope,
-       m.message_id, m.headers::jsonb, m.content_type, m.destination, clock_timestamp() + m.delay * interval '1 millisecond'
+       m.message_id, m.headers::jsonb, m.content_type, m.destination, clock_timestamp() + m.delay * interval '1 millisecond',
+       nullif(m.if_unrouted, '')
   FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
-              $10::bigint[], $11::text[])
-       AS m(definition, key, type, payload, scope, message_id, headers, content_type, destination, delay, id)
+              $10::bigint[], $11::text[], $12::text[])
+       AS m(definition, key, type, payload, scope, message_id, headers, content_type, destination, delay, id, if_unrouted)
 
 -- What is due, taken by existence and never by a cursor over ids: ids do not commit in order (traps R1). The fence keeps
 -- the limit from being planned away (R13). Another relay passes over rows that this one has. $2 bounds the bytes that one
@@ -34,7 +37,7 @@ fitting AS (
     SELECT id, sum(bytes) OVER (ORDER BY due_at, id) - bytes AS bytes_before FROM due)
 DELETE FROM skald.outbox WHERE id = ANY (ARRAY (SELECT id FROM fitting WHERE bytes_before < $2::bigint))
 RETURNING id, type, encode(payload, 'hex') AS payload, idempotency_key, headers::text, content_type, destination,
-          attempts, due_at < $4::timestamptz AS was_behind
+          attempts, due_at < $4::timestamptz AS was_behind, if_unrouted IS NOT NULL AS is_users
 
 -- Who may have rows here that nobody sees yet, and from when on. A row's due_at is read off the clock by an INSERT that
 -- holds this lock already, and keeps it until its transaction ends. So once all of these have ended, whatever is due before
@@ -66,7 +69,11 @@ gone AS (
     RETURNING o.*, f.error AS new_error, f.delay_ms)
 INSERT INTO skald.outbox
     (aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination, due_at,
-     attempts, error, created_at)
+     attempts, error, created_at, if_unrouted)
 SELECT aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination,
-       clock_timestamp() + delay_ms * interval '1 millisecond', attempts + 1, new_error, created_at
+       clock_timestamp() + delay_ms * interval '1 millisecond', attempts + 1, new_error, created_at, if_unrouted
   FROM gone
+
+-- Users' own messages that no queue is bound for.
+-- name: set_aside
+SELECT skald.set_aside($1::bigint[], $2::text[])

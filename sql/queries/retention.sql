@@ -16,3 +16,7 @@ SELECT w.service, count(*), to_char(min(s.asked_at) AT TIME ZONE 'UTC', 'YYYY-MM
 -- Whether more than $1 rows wait. None is left before $2.
 -- name: outbox_is_over
 SELECT skald.outbox_is_over($1::bigint, $2::timestamptz)
+
+-- The destinations that have a queue again.
+-- name: retry_unrouted
+SELECT destination FROM skald.retry_unrouted() AS destination

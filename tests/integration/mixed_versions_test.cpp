@@ -1,63 +1,16 @@
 // Services of two versions share a saga, over a real broker: what the old ones do not know goes through them.
 #include "admin/parked_deliveries.hpp"
-#include "support/database.hpp"
-#include "support/required.hpp"
+#include "support/running_service.hpp"
 #include "support/trips.hpp"
 
 #include <skald/testing/wait_until.hpp>
 
 #include <doctest/doctest.h>
 
-#include <map>
-#include <memory>
-#include <thread>
-
 using namespace skald::test;
 using namespace std::chrono_literals;
 
 namespace {
-
-/// A worker on a thread of its own, drained when this dies.
-class running_service
-{
-public:
-    explicit running_service(std::string const& name) : db{name}, worker_{settings(name, db.url())} {}
-    ~running_service()
-    {
-        worker_.stop();
-        if (thread_.joinable()) thread_.join();
-    }
-    running_service(running_service const&) = delete;
-    running_service& operator=(running_service const&) = delete;
-
-    template <class Definition, class Handle, class Step>
-    void host(Definition const& saga, Handle const& handle, Step step)
-    {
-        worker_.host(saga, handle, std::move(step), {.attempts_max = 2, .first = 1ms, .longest = 1ms});
-    }
-    void start()
-    {
-        thread_ = std::thread{[this] { worker_.run(); }};
-    }
-
-    database const db;
-
-private:
-    static skald::config settings(std::string const& name, std::string const& url)
-    {
-        skald::config made;
-        made.service = name;
-        made.database_url = url;
-        made.amqp_url = required("AMQP_URL");
-        made.lanes = 1;
-        made.migrate = false;
-        made.log_level = "error";
-        return made;
-    }
-
-    skald::worker worker_;
-    std::thread thread_;
-};
 
 struct travel_agency
 {
@@ -89,7 +42,8 @@ struct travel_agency
 
 }  // namespace
 
-TEST_CASE("what an old service does not know goes through it over the broker, and through its being parked and put back")
+TEST_CASE(
+    "what an old service does not know goes through it over the broker, and through its being parked and put back")
 {
     travel_agency agency{"trip-9", 9};
     REQUIRE(agency.comes_to("stuck"));

@@ -240,7 +240,7 @@ TEST_CASE("R7: an unroutable message stays in the outbox with its reason, and it
 {
     skald::test::world w{{"orders", "shipping"}};
     auto& orders = w.at("orders");
-    orders.db.run("SELECT skald.enqueue('nowhere', 'a-step', 'lost', '{}')");
+    orders.db.run("SELECT skald.enqueue('nowhere', 'a-step', 'lost', '{}', '{\"x-saga-itinerary\": \"forward\"}')");
     orders.db.run(enqueue("found"));
     orders.relay_due();
     CHECK(orders.db.rows("SELECT idempotency_key, attempts, error <> '' FROM skald.outbox") == "lost|1|t");

@@ -92,6 +92,8 @@ public:
         taken_.clear();
         in_transaction = false;
         for (auto const id : confirmed) rows.erase(id);
+        for (auto const& one : failed)
+            if (one.is_unrouted) rows.erase(one.id);
         deferred.insert(deferred.end(), failed.begin(), failed.end());
     }
 

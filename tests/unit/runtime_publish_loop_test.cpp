@@ -91,3 +91,35 @@ TEST_CASE("an outbox that throws is tried again")
     CHECK(b.outbox.rows.empty());
     CHECK(b.log.count("relay.waiting") == 1);
 }
+
+TEST_CASE("a message of a user's that no queue is bound for is set aside, and told once for its destination")
+{
+    bench b;
+    b.options.batch_max = 100;
+    for (int id = 1; id <= 20; ++id) {
+        b.outbox.add(id, 0, "trips");
+        b.outbox.rows[id].is_users = true;
+        b.publisher.says[id] = publish_status::returned;
+    }
+    b.outbox.add(21);
+    b.publisher.says[21] = publish_status::returned;
+    b.relay().drain();
+    CHECK(b.log.count("event.unrouted") == 1);
+    CHECK(b.log.count("outbox.not_sent") == 1);
+    CHECK(std::ranges::count_if(b.outbox.deferred, &ports::outbox::deferral::is_unrouted) == 20);
+}
+
+TEST_CASE("one that was set aside and comes back again is not told again, and one that goes through ends the silence")
+{
+    bench b;
+    b.outbox.add(1, 0, "trips");
+    b.outbox.add(2, 0, "trips");
+    b.outbox.add(3, 0, "trips");
+    b.outbox.add(4, 3, "hotels");
+    for (auto& [id, row] : b.outbox.rows) {
+        row.is_users = true;
+        b.publisher.says[id] = id == 2 ? publish_status::confirmed : publish_status::returned;
+    }
+    b.relay().drain();
+    CHECK(b.log.count("event.unrouted") == 2);
+}

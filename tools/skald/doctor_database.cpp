@@ -158,6 +158,21 @@ void examine_sagas(pqxx::connection& c, findings& found)
         "`skald purge --dry-run` says for which");
 }
 
+void examine_events(pqxx::connection& c, findings& found)
+{
+    auto const rows = run(c, q::doctor_unrouted);
+    if (rows.empty()) found.push_back({"events", health::ok, "no message of yours is without a queue", ""});
+    for (auto const& row : rows)
+        found.push_back(
+            {"events", health::warning,
+             fmt::format(
+                 "NO_ROUTE: no queue is bound for `{}` since {} s; {} messages of yours are kept, {} were dropped",
+                 row[0].c_str(), row[1].c_str(), row[3].c_str(), row[2].c_str()),
+             "bind a queue to the exchange `skald` with that key, or publish with skald::unrouted::drop, or no more: "
+             "see "
+             "docs/events.md"});
+}
+
 void examine_contention(pqxx::connection& c, findings& found)
 {
     auto const rows = run(c, q::doctor_contention);
@@ -188,6 +203,7 @@ std::string examine(pqxx::connection& c, std::string const& conninfo, findings& 
         owner.empty() ? "no service owns the database" : "the service " + owner,
         "start its worker once, or run `skald migrate --service NAME`");
     examine_sagas(c, found);
+    examine_events(c, found);
     examine_contention(c, found);
     return owner;
 }

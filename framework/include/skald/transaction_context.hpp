@@ -16,6 +16,13 @@
 
 namespace skald {
 
+/// What becomes of a published message that no queue is bound for. It is told once for each destination, and by
+/// `skald doctor`; it is in nobody's way, and no backlog. See docs/events.md.
+enum class unrouted {
+    keep,  // it is set aside, and sent once there is a queue; of each destination the newest 10,000
+    drop,  // it is gone, and counted
+};
+
 namespace detail {
 
 /// What the storage adapter gives a running step.
@@ -33,6 +40,7 @@ struct published_message
     std::string destination;
     std::string type;
     std::string body;
+    unrouted if_unrouted{};
 };
 
 // libpqxx 6 has no string_view parameters.
@@ -71,13 +79,15 @@ public:
     /// Sends a message of yours when this transaction commits, at least once. `destination` is a routing key that a
     /// queue of yours is bound with to the exchange `skald`; not a Skald service's, which runs steps and parks
     /// everything else. Its key is `<derived key>.<n>.<type>`, n counting the messages of this step from 1: at most 255
-    /// bytes in all. The body is at most 1 MiB. What is larger fails the step when it commits.
+    /// bytes in all. The body is at most 1 MiB. What is larger fails the step when it commits. `if_unrouted`: what
+    /// becomes of it where no queue is bound.
     /// Throws: std::invalid_argument for a type that is empty or has a ':', which would make that key read as a step's.
-    void publish(std::string_view destination, std::string_view type, nlohmann::json const& body)
+    void publish(std::string_view destination, std::string_view type, nlohmann::json const& body,
+                 unrouted if_unrouted = unrouted::keep)
     {
         if (type.empty() || type.find(':') != std::string_view::npos)
             throw std::invalid_argument{"the type of a published message must not be empty or have a ':'"};
-        published_.push_back({std::string{destination}, std::string{type}, body.dump()});
+        published_.push_back({std::string{destination}, std::string{type}, body.dump(), if_unrouted});
     }
 
     /// The tenant, user or organisation that the key belongs to; '' if unused.

@@ -60,7 +60,6 @@ housekeeper::housekeeper(housekeeping_options options, postgres::connection_opti
 
 void housekeeper::run()
 {
-    if (!options_.sweep && options_.outbox_max == 0) return;
     core::backoff const backoff{1s, 30s};
     for (auto pause = 0ms; !stop_.wait(pause);) {
         if (!try_to_work()) {
@@ -68,8 +67,8 @@ void housekeeper::run()
             continue;
         }
         failures_in_a_row_ = 0;
-        auto next = clock::time_point::max();
-        if (options_.sweep) next = sweep_at_;
+        auto next = retry_at_;
+        if (options_.sweep) next = std::min(next, sweep_at_);
         if (options_.outbox_max > 0) next = std::min(next, measure_at_);
         pause = std::max(std::chrono::ceil<std::chrono::milliseconds>(next - clock::now()), 0ms);
     }
@@ -80,12 +79,14 @@ try {
     auto const now = clock::now();
     bool const measures = options_.outbox_max > 0 && now >= measure_at_;
     bool const sweeps = options_.sweep && now >= sweep_at_;
-    if (!measures && !sweeps) return true;
+    bool const retries = now >= retry_at_;
+    if (!measures && !sweeps && !retries) return true;
     if (!connection_ || !connection_->is_usable()) {
         connection_.reset();
         connection_ = std::make_unique<postgres::connection>(database_);
     }
     if (measures) measure();
+    if (retries) retry_unrouted();
     if (sweeps) sweep_one_batch();
     return true;
 }
@@ -106,6 +107,13 @@ void housekeeper::measure()
     mark_.searched(began, ended, false);
     tell_backlog(rows[0][0].as<bool>());
     measure_at_ = ended + options_.measure_every;
+}
+
+void housekeeper::retry_unrouted()
+{
+    for (auto const& row : connection_->run("EXECUTE retry_unrouted"))
+        log_.info("event.routed", {{"destination", row[0].c_str()}});
+    retry_at_ = clock::now() + options_.retry_every;
 }
 
 // Once for each change.

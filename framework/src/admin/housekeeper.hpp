@@ -1,5 +1,6 @@
 // The housekeeper: a worker's own slow thread, for what must be done now and then and is nobody's work in particular.
-// It sweeps out records of sagas that ended long ago, and measures the outbox for the HTTP entry.
+// It sweeps out records of sagas that ended long ago, measures the outbox for the HTTP entry, and sends users' messages
+// again that no queue was bound for.
 //
 // A thread and a connection of its own, and not the relay's: a sweep of a large table would hold messages up, and a
 // relay that waits for the broker would hold the sweep up.
@@ -47,6 +48,7 @@ struct housekeeping_options
     std::chrono::milliseconds sweep_every{60'000};
     std::int64_t outbox_max{100'000};  // 0: it is not measured
     std::chrono::milliseconds measure_every{1'000};
+    std::chrono::milliseconds retry_every{1'000};  // a look for users' messages whose queue may be there now
 };
 
 /// Threads: run() on one thread.
@@ -64,6 +66,7 @@ private:
 
     bool try_to_work();
     void measure();
+    void retry_unrouted();
     void sweep_one_batch();
     void end_sweep();
     void tell_backlog(bool over);
@@ -77,6 +80,7 @@ private:
     std::unique_ptr<postgres::connection> connection_;
     clock::time_point sweep_at_;
     clock::time_point measure_at_{};
+    clock::time_point retry_at_{};
     postgres::low_water mark_;
     purged swept_;
     int failures_in_a_row_{};

@@ -59,6 +59,8 @@ struct enqueued
     // Where it goes from memory: its row, and how long relays leave that alone (runtime/memory_source.hpp).
     std::optional<std::int64_t> row{};
     std::chrono::milliseconds grace_period{};
+    // Of a user's own message, which is for no service: `keep` or `drop`, where no queue is bound.
+    std::string_view if_unrouted{};
 };
 
 struct step_record
@@ -239,6 +241,7 @@ public:
         std::int64_t id{};
         int attempts{};
         core::message message;
+        bool is_users{};  // and no service's: where no queue is bound it is set aside
     };
 
     struct deferral
@@ -246,6 +249,7 @@ public:
         std::int64_t id{};
         std::string reason;
         std::chrono::milliseconds delay{};
+        bool is_unrouted{};  // a user's: it is set aside, or dropped, as its row says
     };
 
     virtual ~outbox() = default;

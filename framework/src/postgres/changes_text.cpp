@@ -51,7 +51,7 @@ std::string write(ports::enqueued const& e)
                    {literal(e.aggregate_type), literal(e.aggregate_id), literal(m.type), bytes_literal(m.body),
                     literal(e.scope), literal(m.id), literal(write_headers(m.headers)), literal(m.content_type),
                     literal(m.destination), literal(std::int64_t{(e.delay + e.grace_period).count()}),
-                    e.row ? literal(*e.row) : "NULL"});
+                    e.row ? literal(*e.row) : "NULL", e.if_unrouted.empty() ? "NULL" : literal(e.if_unrouted)});
 }
 
 // Many in one statement, which costs a fraction of one for each, and locks them in one order.
@@ -73,7 +73,8 @@ std::string write_sagas(std::vector<ports::saga_change> const& all)
 // The same for messages.
 std::string write_together(std::vector<ports::enqueued> const& all)
 {
-    std::vector<std::string> types, ids, definitions, keys, bodies, scopes, headers, content_types, destinations, rows;
+    std::vector<std::string> types, ids, definitions, keys, bodies, scopes, headers, content_types, destinations, rows,
+        policies;
     std::vector<std::int64_t> delays;
     for (auto const& e : all) {
         definitions.push_back(e.aggregate_type);
@@ -87,11 +88,12 @@ std::string write_together(std::vector<ports::enqueued> const& all)
         destinations.push_back(e.message.destination);
         delays.push_back((e.delay + e.grace_period).count());
         rows.push_back(e.row ? std::to_string(*e.row) : "");
+        policies.emplace_back(e.if_unrouted);
     }
-    return execute("enqueue_many",
-                   {array_literal(definitions), array_literal(keys), array_literal(types), bytes_array_literal(bodies),
-                    array_literal(scopes), array_literal(ids), array_literal(headers), array_literal(content_types),
-                    array_literal(destinations), array_literal(delays, "bigint"), array_literal(rows)});
+    return execute("enqueue_many", {array_literal(definitions), array_literal(keys), array_literal(types),
+                                    bytes_array_literal(bodies), array_literal(scopes), array_literal(ids),
+                                    array_literal(headers), array_literal(content_types), array_literal(destinations),
+                                    array_literal(delays, "bigint"), array_literal(rows), array_literal(policies)});
 }
 
 std::string write_messages(std::vector<ports::enqueued> const& all)

@@ -36,6 +36,7 @@ ports::outbox::row read_row(pqxx::row const& row)
     m.headers = read_headers(row[4].c_str());
     m.content_type = row[5].c_str();
     m.destination = row[6].c_str();
+    read.is_users = row[9].as<bool>();
     return read;
 }
 
@@ -118,18 +119,25 @@ void postgres_outbox::settle(std::vector<std::int64_t> const& confirmed, std::ve
     // each. Another relay may take a row in between: then it is sent twice, never lost.
     release();
     if (confirmed.empty() && deferred.empty()) return;
-    std::vector<std::int64_t> ids, delays;
-    std::vector<std::string> reasons;
+    std::vector<std::int64_t> ids, delays, unrouted;
+    std::vector<std::string> reasons, unrouted_reasons;
     for (auto const& one : deferred) {
+        if (one.is_unrouted) {
+            unrouted.push_back(one.id);
+            unrouted_reasons.push_back(core::storable_text(one.reason));
+            continue;
+        }
         ids.push_back(one.id);
         delays.push_back(one.delay.count());
         reasons.push_back(core::storable_text(one.reason));
     }
     guarded([&](connection& c) {
         in_transaction_ = true;
-        auto const later = ids.empty() ? std::string{}
-                                       : execute("defer", {array_literal(ids, "bigint"), array_literal(reasons),
-                                                           array_literal(delays, "integer")});
+        auto later = ids.empty() ? std::string{}
+                                 : execute("defer", {array_literal(ids, "bigint"), array_literal(reasons),
+                                                     array_literal(delays, "integer")});
+        if (!unrouted.empty())
+            later += execute("set_aside", {array_literal(unrouted, "bigint"), array_literal(unrouted_reasons)});
         auto const deleted_by = [&](std::string_view statement) {
             c.run(std::string{begin_without_flush} + wait_for_locks_briefly +
                   execute(statement, {array_literal(confirmed, "bigint")}) + later + "COMMIT");

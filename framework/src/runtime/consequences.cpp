@@ -48,6 +48,7 @@ void add_published(ports::changes& changes, core::saga_id const& saga, std::stri
                      {std::string{core::header::scope}, saga.scope},
                      {std::string{core::header::definition}, std::string{definition}}};
         changes.messages.push_back({std::move(m), saga.scope, std::string{definition}, saga.key, {}});
+        changes.messages.back().if_unrouted = p.if_unrouted == unrouted::drop ? "drop" : "keep";
     }
 }
 

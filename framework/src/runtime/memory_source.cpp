@@ -48,7 +48,7 @@ void memory_source::pending_dispatch::dispatch(ports::changes& committed)
     for (auto& one : committed.messages) {
         if (!one.row) continue;
         auto const bytes = bytes_of(one.message);
-        items.push_back({{*one.row, 0, std::move(one.message)}, bytes, good_until_});
+        items.push_back({{*one.row, 0, std::move(one.message), !one.if_unrouted.empty()}, bytes, good_until_});
     }
     SKALD_ASSERT(items.size() == messages_);
     std::lock_guard const lock{from_->mutex_};

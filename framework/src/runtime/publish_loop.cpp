@@ -14,6 +14,8 @@ constexpr auto idle_wait = 500ms;
 // While it is away everything goes the longer way, so one that is back should soon be seen.
 constexpr auto look_for_broker = 50ms;
 
+constexpr std::size_t unrouted_max = 1'000;
+
 }  // namespace
 
 publish_loop::publish_loop(publish_options options, publish_source& source, ports::publisher& publisher,
@@ -100,8 +102,8 @@ void publish_loop::publish(std::vector<ports::outbox::row>&& rows)
     if (rows.empty()) return;
     std::vector<ports::outgoing> messages;
     messages.reserve(rows.size());
-    for (auto& [id, attempts, message] : rows) {
-        unanswered_[id] = {attempts, message.id, message.destination};
+    for (auto& [id, attempts, message, is_users] : rows) {
+        unanswered_[id] = {attempts, message.id, message.destination, is_users};
         messages.push_back({id, std::move(message)});
     }
     publisher_.send(messages, options_.deadline);
@@ -124,16 +126,32 @@ void publish_loop::note(ports::receipt&& receipt, publish_source::answers& answe
 {
     auto const found = unanswered_.extract(receipt.row);
     if (found.empty()) return;  // of a turn that was broken off
-    if (receipt.status == ports::publish_status::confirmed) return answers.confirmed.push_back(receipt.row);
+    auto const& [attempts, key, destination, is_users] = found.mapped();
+    if (receipt.status == ports::publish_status::confirmed) {
+        if (is_users) told_unrouted_.erase(destination);
+        return answers.confirmed.push_back(receipt.row);
+    }
+    if (receipt.status == ports::publish_status::returned && is_users) {
+        // One that was set aside and is tried again has been told of already.
+        if (attempts == 0) tell_unrouted(destination, receipt.reason);
+        return answers.deferred.push_back({receipt.row, std::move(receipt.reason), 0ms, true});
+    }
     has_failed_ = true;
     if (receipt.status == ports::publish_status::unresolved) {
         tell_trouble(receipt.reason);
         return answers.unresolved.push_back(receipt.row);
     }
-    auto const& [attempts, key, destination] = found.mapped();
     log_.warning("outbox.not_sent",
                  {{"key", key}, {"destination", destination}, {"attempts", attempts + 1}, {"reason", receipt.reason}});
     answers.deferred.push_back({receipt.row, std::move(receipt.reason), options_.defer.wait(attempts + 1, random_)});
+}
+
+// Once for each destination, until one of its messages goes through.
+void publish_loop::tell_unrouted(std::string const& destination, std::string const& reason)
+{
+    if (told_unrouted_.size() >= unrouted_max) told_unrouted_.clear();  // who makes up destinations is told again
+    if (!told_unrouted_.insert(destination).second) return;
+    log_.warning("event.unrouted", {{"destination", destination}, {"reason", reason}});
 }
 
 void publish_loop::pause()

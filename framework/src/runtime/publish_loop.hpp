@@ -13,7 +13,9 @@
 #include "runtime/stop_flag.hpp"
 
 #include <chrono>
+#include <functional>
 #include <random>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -63,6 +65,7 @@ private:
         int attempts{};
         std::string key;
         std::string destination;
+        bool is_users{};
     };
 
     void try_to_turn(std::chrono::milliseconds max_wait, bool polls);
@@ -73,6 +76,7 @@ private:
     void note(ports::receipt&& receipt, publish_source::answers& answers);
     void pause();
     void tell_trouble(std::string const& trouble);
+    void tell_unrouted(std::string const& destination, std::string const& reason);
 
     publish_options options_;
     publish_source& source_;
@@ -86,6 +90,7 @@ private:
     int failures_in_a_row_{};
     clock::time_point paused_until_{};
     std::string trouble_;
+    std::set<std::string, std::less<>> told_unrouted_;  // destinations
 };
 
 }  // namespace skald::runtime

@@ -166,6 +166,7 @@ TEST_CASE("skald doctor finds nothing wrong with a healthy service, and names wh
     s.orders_db.ask("INSERT INTO skald.parked (reason, body, fingerprint) VALUES ('malformed', '', sha256(''));"
                     "SELECT skald.enqueue('x', 'x', 'x', '', delay => '1 h');"
                     "UPDATE skald.outbox SET created_at = created_at - interval '1 h';"
+                    "SELECT skald.set_aside(ARRAY[skald.enqueue('trips', 'booked', 'k', '')], ARRAY['312 NO_ROUTE']);"
                     "UPDATE skald.migration SET checksum = sha256('') WHERE name = '0002_guard'");
     CHECK(s.orders.terminate().code == 0);
     amqp_hands{broker()}.delete_queue("skald.orders.parked");
@@ -173,7 +174,9 @@ TEST_CASE("skald doctor finds nothing wrong with a healthy service, and names wh
     CHECK(ill.code == 1);
     for (std::string const check : {"migrations", "queue"})
         CHECK_MESSAGE(level(ill.object(), check) == "problem", check);
-    for (std::string const check : {"parked", "outbox"}) CHECK_MESSAGE(level(ill.object(), check) == "warning", check);
+    for (std::string const check : {"parked", "outbox", "events"})
+        CHECK_MESSAGE(level(ill.object(), check) == "warning", check);
+    CHECK(ill.text.find("NO_ROUTE: no queue is bound for `trips`") != std::string::npos);
     CHECK(ill.text.find("skald.orders.parked does not exist") != std::string::npos);
 }
 

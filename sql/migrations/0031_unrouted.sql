@@ -1,0 +1,163 @@
+-- Messages of users' own that no queue is bound for. They stayed in the outbox, where they were tried again for ever, counted as a
+-- backlog that new requests were refused for, and put sweeps off. Now they are set aside, by destination, until there is a queue.
+
+-- What becomes of the message where no queue is bound for its destination: `keep` or `drop`; NULL: it is a service's, whose queue
+-- comes with its worker, and waits here.
+ALTER TABLE skald.outbox ADD COLUMN if_unrouted text CONSTRAINT if_unrouted_is_known CHECK (if_unrouted IN ('keep', 'drop'));
+
+-- The rows of the outbox that were kept.
+CREATE TABLE skald.unrouted (LIKE skald.outbox INCLUDING STORAGE);
+ALTER TABLE skald.unrouted ADD CONSTRAINT unrouted_id PRIMARY KEY (id);
+CREATE INDEX unrouted_by_destination ON skald.unrouted (destination, id);
+
+-- A destination that has no queue, from the first message that came back until one has gone through.
+CREATE TABLE skald.unrouted_destination (
+    destination text COLLATE "C" NOT NULL,
+    since       timestamptz      NOT NULL DEFAULT clock_timestamp(),
+    returned_at timestamptz      NOT NULL DEFAULT clock_timestamp(),
+    error       text             NOT NULL,
+    dropped     bigint           NOT NULL DEFAULT 0,
+    -- One of those that were kept is sent now and then, to see: its row in the outbox, and when the next one goes.
+    probe       bigint,
+    probed_at   timestamptz,
+    probe_at    timestamptz      NOT NULL DEFAULT clock_timestamp() + interval '15 seconds',
+    CONSTRAINT unrouted_destination_once PRIMARY KEY (destination)
+);
+
+-- Takes rows that came back out of the outbox. Of each destination the newest 10,000 are kept.
+CREATE FUNCTION skald.set_aside(ids bigint[], errors text[]) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    one record;
+BEGIN
+    FOR one IN
+        WITH gone AS (
+            DELETE FROM skald.outbox o USING unnest(ids, errors) AS a(id, error) WHERE o.id = a.id
+            RETURNING o.*, a.error AS new_error),
+        kept AS (
+            INSERT INTO skald.unrouted
+                (id, aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination,
+                 due_at, attempts, error, created_at, if_unrouted)
+            SELECT id, aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination,
+                   due_at, attempts + 1, new_error, created_at, if_unrouted
+              FROM gone WHERE if_unrouted = 'keep')
+        SELECT g.destination, max(g.new_error) AS error, count(*) FILTER (WHERE g.if_unrouted = 'drop') AS dropped
+          FROM gone g GROUP BY 1 ORDER BY 1
+    LOOP
+        INSERT INTO skald.unrouted_destination AS d (destination, error, dropped)
+        VALUES (one.destination, one.error, one.dropped)
+        ON CONFLICT (destination) DO UPDATE
+           SET returned_at = clock_timestamp(), error = excluded.error, dropped = d.dropped + excluded.dropped;
+        WITH oldest AS (
+            DELETE FROM skald.unrouted u
+             WHERE u.id = ANY (ARRAY (SELECT n.id FROM skald.unrouted n WHERE n.destination = one.destination
+                                       ORDER BY n.id DESC OFFSET 10000))
+            RETURNING 1)
+        UPDATE skald.unrouted_destination d SET dropped = d.dropped + o.count
+          FROM (SELECT count(*) FROM oldest) AS o
+         WHERE d.destination = one.destination AND o.count > 0;
+    END LOOP;
+END $$;
+
+-- Puts one message of each such destination back into the outbox, now and then; where that one has gone through, the others
+-- too, 500 at a time. Returns the destinations that have a queue again and nothing set aside.
+CREATE FUNCTION skald.retry_unrouted() RETURNS SETOF text
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    d         skald.unrouted_destination;
+    is_routed boolean;
+    last      bigint;
+BEGIN
+    FOR d IN SELECT * FROM skald.unrouted_destination WHERE probe_at <= clock_timestamp() ORDER BY destination
+                FOR UPDATE SKIP LOCKED
+    LOOP
+        IF EXISTS (SELECT FROM skald.outbox WHERE id = d.probe) THEN
+            -- The broker has not said anything yet.
+            UPDATE skald.unrouted_destination SET probe_at = clock_timestamp() + interval '1 second'
+             WHERE destination = d.destination;
+            CONTINUE;
+        END IF;
+        is_routed := d.probe IS NOT NULL AND d.returned_at < d.probed_at;
+        WITH taken AS (
+            DELETE FROM skald.unrouted u
+             WHERE u.id = ANY (ARRAY (SELECT n.id FROM skald.unrouted n WHERE n.destination = d.destination
+                                       ORDER BY n.id LIMIT CASE WHEN is_routed THEN 500 ELSE 1 END))
+            RETURNING u.*),
+        again AS (
+            INSERT INTO skald.outbox
+                (aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination,
+                 attempts, error, created_at, if_unrouted)
+            SELECT aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination,
+                   attempts, error, created_at, if_unrouted
+              FROM taken ORDER BY id
+            RETURNING id)
+        SELECT max(id) INTO last FROM again;
+        IF last IS NOT NULL THEN
+            UPDATE skald.unrouted_destination
+               SET probe = last, probed_at = clock_timestamp(),
+                   probe_at = clock_timestamp() + CASE WHEN is_routed THEN interval '1 second' ELSE interval '15 seconds' END
+             WHERE destination = d.destination;
+        ELSIF is_routed THEN
+            DELETE FROM skald.unrouted_destination WHERE destination = d.destination;
+            RETURN NEXT d.destination;
+        ELSIF d.returned_at < clock_timestamp() - interval '1 hour' THEN
+            DELETE FROM skald.unrouted_destination WHERE destination = d.destination;  -- all were dropped, long ago
+        ELSE
+            UPDATE skald.unrouted_destination SET probe_at = clock_timestamp() + interval '15 seconds'
+             WHERE destination = d.destination;
+        END IF;
+    END LOOP;
+END $$;
+
+-- As in 0013_start.sql, with `if_unrouted`. A message that is neither a step's nor Skald's own is kept, where nothing is said.
+DROP FUNCTION skald.enqueue(text, text, text, bytea, jsonb, text, interval, text, text, text);
+CREATE FUNCTION skald.enqueue(
+    destination text, type text, idempotency_key text, payload bytea,
+    headers jsonb DEFAULT '{}', scope text DEFAULT '', delay interval DEFAULT '0',
+    aggregatetype text DEFAULT 'message', aggregateid text DEFAULT NULL,
+    content_type text DEFAULT 'application/json', if_unrouted text DEFAULT NULL)
+RETURNS bigint
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    row_id bigint;
+BEGIN
+    IF if_unrouted IS NULL AND NOT headers ? 'x-saga-itinerary' AND type NOT LIKE 'skald.%' THEN
+        if_unrouted := 'keep';
+    END IF;
+    INSERT INTO skald.outbox AS o
+        (aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination, due_at,
+         if_unrouted)
+    VALUES (aggregatetype, coalesce(aggregateid, idempotency_key), type, payload, scope, idempotency_key, headers,
+            content_type, destination, clock_timestamp() + delay, if_unrouted)
+    RETURNING o.id INTO row_id;
+    RETURN row_id;
+END $$;
+
+-- As in 0005_control.sql, with `if_unrouted`.
+CREATE OR REPLACE FUNCTION skald.wake(of_scope text, of_key text) RETURNS bigint
+LANGUAGE sql
+SET search_path = pg_catalog, pg_temp
+AS $$
+    WITH waiting AS MATERIALIZED (
+        SELECT id FROM skald.outbox
+         WHERE scope = of_scope AND aggregateid = of_key AND due_at > clock_timestamp()
+           FOR UPDATE SKIP LOCKED),
+    gone AS (
+        DELETE FROM skald.outbox o USING waiting w WHERE o.id = w.id RETURNING o.*),
+    again AS (
+        INSERT INTO skald.outbox
+            (aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination,
+             due_at, attempts, error, created_at, if_unrouted)
+        SELECT aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination,
+               clock_timestamp(), attempts, error, created_at, if_unrouted
+          FROM gone
+        RETURNING 1)
+    SELECT count(*) FROM again
+$$;

@@ -1,0 +1,58 @@
+// A whole worker in the test's own process, over the servers of DATABASE_URL and AMQP_URL.
+#pragma once
+
+#include "support/database.hpp"
+#include "support/required.hpp"
+
+#include <skald/skald.hpp>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace skald::test {
+
+/// A worker on a thread of its own, drained when this dies.
+class running_service
+{
+public:
+    explicit running_service(std::string const& name) : db{name}, worker_{settings(name, db.url())} {}
+    ~running_service()
+    {
+        worker_.stop();
+        if (thread_.joinable()) thread_.join();
+    }
+    running_service(running_service const&) = delete;
+    running_service& operator=(running_service const&) = delete;
+
+    template <class Definition, class Handle, class Step>
+    void host(Definition const& saga, Handle const& handle, Step step)
+    {
+        worker_.host(saga, handle, std::move(step), {.attempts_max = 2, .first = std::chrono::milliseconds{1}, .longest = std::chrono::milliseconds{1}});
+    }
+    void start()
+    {
+        thread_ = std::thread{[this] { worker_.run(); }};
+    }
+
+    database const db;
+
+private:
+    static skald::config settings(std::string const& name, std::string const& url)
+    {
+        skald::config made;
+        made.service = name;
+        made.database_url = url;
+        made.amqp_url = required("AMQP_URL");
+        made.lanes = 1;
+        made.migrate = false;
+        made.log_level = "error";
+        return made;
+    }
+
+    skald::worker worker_;
+    std::thread thread_;
+};
+
+}  // namespace skald::test
