@@ -1,6 +1,7 @@
 // What a home makes of other services' reports, many in one message.
 #include "support/database.hpp"
 #include "support/session.hpp"
+#include "support/stepped_shop.hpp"
 
 #include <doctest/doctest.h>
 
@@ -179,4 +180,18 @@ TEST_CASE("two that move the same sagas in opposite orders wait for each other, 
         h.meet(forgotten("s", "{c,b,a}"), forgotten("t", "{a,b,c}"));
         CHECK(h.db.one("SELECT count(*) FROM skald.saga WHERE forgetting = '{}'") == "3");
     }
+}
+
+TEST_CASE("every saga of which a report waits is busy, also where one message reports many")
+{
+    skald::test::stepped_shop s;
+    for (auto const* key : {"1", "2", "3"}) s.order(key, 1, 1'000'000'000);
+    s.at("orders").relay_due();
+    s.at("orders").settle_many();
+    s.at("orders").relay_due();
+    s.at("payments").settle_many();
+    auto const& db = s.at("payments").db;
+    db.run("DELETE FROM skald.outbox WHERE type <> 'skald.progress'");
+    REQUIRE(db.one("SELECT count(*) FROM skald.outbox") == "1");
+    CHECK(db.one("SELECT string_agg(key, ' ' ORDER BY key) FROM skald.busy WHERE key IN ('1', '2', '3')") == "1 2 3");
 }

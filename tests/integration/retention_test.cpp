@@ -288,20 +288,6 @@ TEST_CASE("a batch is bounded, and what is locked is left for the next without w
     CHECK(s.purge("payments", 30, 2) == "0|0|0|1");
 }
 
-TEST_CASE("every saga of which a report waits is busy, also where one message reports many")
-{
-    test::stepped_shop s;
-    for (auto const* key : {"1", "2", "3"}) s.order(key, 1, 1'000'000'000);
-    s.at("orders").relay_due();
-    s.at("orders").settle_many();
-    s.at("orders").relay_due();
-    s.at("payments").settle_many();
-    auto const& db = s.at("payments").db;
-    db.run("DELETE FROM skald.outbox WHERE type <> 'skald.progress'");
-    REQUIRE(db.one("SELECT count(*) FROM skald.outbox") == "1");
-    CHECK(db.one("SELECT string_agg(key, ' ' ORDER BY key) FROM skald.busy WHERE key IN ('1', '2', '3')") == "1 2 3");
-}
-
 TEST_CASE("messages that ask to forget stay within a message's size")
 {
     old_shop s;

@@ -29,7 +29,9 @@ public:
     template <class Definition, class Handle, class Step>
     void host(Definition const& saga, Handle const& handle, Step step)
     {
-        worker_.host(saga, handle, std::move(step), {.attempts_max = 2, .first = std::chrono::milliseconds{1}, .longest = std::chrono::milliseconds{1}});
+        worker_.host(
+            saga, handle, std::move(step),
+            {.attempts_max = 2, .first = std::chrono::milliseconds{1}, .longest = std::chrono::milliseconds{1}});
     }
     void start()
     {
