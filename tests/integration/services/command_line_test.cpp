@@ -137,14 +137,14 @@ TEST_CASE("skald relay --until-empty does not say that all is well while somethi
     s.wait_until_started(s.orders);
     CHECK(s.orders.terminate().code == 0);
     CHECK(run_skald(s.orders_db, {"relay", "--until-empty"}).code == 0);
-    s.orders_db.ask("SELECT skald.enqueue('payments', 'x', 'k:x', '');"
-                    "SELECT skald.enqueue('payments', 'x', 'k:y', '', delay => '1 h');"
-                    "SELECT skald.enqueue('nobody-is-called-so', 'x', 'k:x', '')");
+    s.orders_db.ask("SELECT skald.enqueue('payments', 'skald.x', 'k:x', '');"
+                    "SELECT skald.enqueue('payments', 'skald.x', 'k:y', '', delay => '1 h');"
+                    "SELECT skald.enqueue('nobody-is-called-so', 'skald.x', 'k:x', '')");
     // Tried now; and put off, when it is not due yet.
     for (int i = 0; i < 2; ++i) {
         auto const told = run_skald(s.orders_db, {"relay", "--until-empty", "--json"});
         CHECK(told.code == 1);
-        CHECK(told.object()["unsent"] == (i == 0 ? 2 : 1));
+        CHECK(told.object()["unsent"] == 2);
     }
 }
 
