@@ -1,5 +1,9 @@
 -- Numbered migrations, each applied once, in a transaction of its own, by one process at a time.
 
+-- Whoever waits for an exclusive lock has everybody else wait behind him.
+-- name: wait_for_locks_briefly
+SET lock_timeout = '2s'
+
 -- name: lock_migrations
 SELECT pg_advisory_lock(hashtextextended('skald.migration', 0))
 

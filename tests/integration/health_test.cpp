@@ -23,9 +23,10 @@ test::raw_client connect_to(std::string const& address)
 struct live_health
 {
     explicit live_health(live_web& web)
-        : served{web.settings, postgres::connection_options{.url = web.db.url()}, *web.deliveries, web.log}
+        : served{web.settings, postgres::connection_options{.url = web.db.url()}, web.log}
     {
         served.start();
+        served.begin_service(*web.deliveries);
     }
     test::raw_answer ask(std::string const& target, std::string const& method = "GET")
     {

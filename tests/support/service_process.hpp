@@ -148,14 +148,8 @@ public:
     bool has_logged(std::string_view text) const { return log().find(text) != std::string::npos; }
 
     /// The port of "http=127.0.0.1:PORT" in its log, 0 if there is none yet.
-    std::uint16_t http_port() const
-    {
-        constexpr std::string_view mark = " http=127.0.0.1:";
-        auto const text = log();
-        auto const at = text.rfind(mark);
-        if (at == std::string::npos) return 0;
-        return static_cast<std::uint16_t>(std::strtoul(text.c_str() + at + mark.size(), nullptr, 10));
-    }
+    std::uint16_t http_port() const { return port_after(" http=127.0.0.1:"); }
+    std::uint16_t health_port() const { return port_after(" health=127.0.0.1:"); }
 
     std::size_t open_files() const { return count_in("/proc/" + std::to_string(pid_) + "/fd"); }
     long resident_kib() const
@@ -167,6 +161,14 @@ public:
     }
 
 private:
+    std::uint16_t port_after(std::string_view mark) const
+    {
+        auto const text = log();
+        auto const at = text.rfind(mark);
+        if (at == std::string::npos) return 0;
+        return static_cast<std::uint16_t>(std::strtoul(text.c_str() + at + mark.size(), nullptr, 10));
+    }
+
     static std::size_t count_in(std::string const& folder)
     {
         std::size_t count = 0;

@@ -6,16 +6,36 @@
 #include <skald/config.hpp>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
+#include <chrono>
+#include <cstdio>
 #include <memory>
+#include <string>
+#include <thread>
+#include <vector>
 
 namespace skald::tools {
 namespace {
 
+// Until the locks are to be had, or whoever called it has waited long enough.
+std::vector<std::string> migrate_patiently(std::string const& url, std::string const& service)
+{
+    for (;;) {
+        try {
+            return postgres::migrate(url, service);
+        }
+        catch (postgres::migration_blocked const& error) {
+            fmt::print(stderr, "skald: {}; trying again\n", error.what());
+            std::this_thread::sleep_for(std::chrono::seconds{1});
+        }
+    }
+}
+
 int migrate(std::string const& service, output const& out)
 {
     auto const settings = config::from_environment(service.empty() ? "skald" : service);
-    auto const applied = postgres::migrate(settings.database_url, service);
+    auto const applied = migrate_patiently(settings.database_url, service);
 
     std::string sentence = applied.empty() ? "the schema is up to date" : "applied:";
     for (auto const& name : applied) sentence += ' ' + name;

@@ -83,10 +83,11 @@ std::vector<migration> own_migrations()
 
 std::vector<std::string> migrate(std::string const& url, std::string const& service,
                                  std::vector<migration> const& migrations)
-{
+try {
     auto const conninfo = with_defaults(url, "skald/migrate");
     pqxx::connection c{conninfo};
     refuse_transaction_pooler(c, conninfo);  // or the lock would stay behind on somebody else's session
+    pqxx::nontransaction{c}.exec(std::string{migrate_queries::wait_for_locks_briefly});
     // Several services and replicas may start at once. The lock goes with the connection.
     pqxx::nontransaction{c}.exec(std::string{migrate_queries::lock_migrations});
     pqxx::nontransaction{c}.exec(std::string{migrate_queries::create_migration_table});
@@ -97,6 +98,10 @@ std::vector<std::string> migrate(std::string const& url, std::string const& serv
         bring_up_to_date(c, service, migrations, done);
     }
     return done;
+}
+catch (pqxx::sql_error const& error) {
+    if (error.sqlstate() != "55P03") throw;
+    throw migration_blocked{"another session holds a lock that the migration needs: " + std::string{error.what()}};
 }
 
 migration_state compare_migrations(pqxx::result const& applied)

@@ -4,12 +4,20 @@
 #include <pqxx/connection>
 #include <pqxx/result>
 
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 namespace skald::postgres {
+
+/// Another session holds a lock that a migration needs, and did not let go within 2 s. Nothing waits for it any more,
+/// so that whoever only reads and writes does not queue up behind the migration; what was applied before is. Try again.
+struct migration_blocked : std::runtime_error
+{
+    using std::runtime_error::runtime_error;
+};
 
 struct migration
 {
@@ -21,9 +29,9 @@ struct migration
 /// named, which owns the database from then on. Each runs in a transaction of its own, together
 /// with the note that it ran.
 /// Returns what was applied, as "owner/name".
-/// Throws what pqxx throws; configuration_error where an applied migration has another text now, where the database
-/// belongs to another service (then nothing of this one's is applied), or where it is reached through a pooler that
-/// hands its sessions out by transaction (then nothing at all).
+/// Throws migration_blocked; what pqxx throws; configuration_error where an applied migration has another text now,
+/// where the database belongs to another service (then nothing of this one's is applied), or where it is reached
+/// through a pooler that hands its sessions out by transaction (then nothing at all).
 std::vector<std::string> migrate(std::string const& url, std::string const& service = {},
                                  std::vector<migration> const& migrations = {});
 

@@ -69,24 +69,31 @@ bool has_health_address(config const& settings)
     return !settings.health_listen.empty() && settings.health_listen != "off";
 }
 
-health::health(config const& settings, postgres::connection_options const& database,
-               ports::subscription const& deliveries, core::logger& log)
-    : deliveries_{deliveries}, store_{impatient(database)},
-      server_{options_of(settings), [this](http::request const& r, std::size_t) { return answer(r); }, log,
-              [this](http::request const& r) { return answer_at_once(r); }}
+health::health(config const& settings, postgres::connection_options const& database, core::logger& log)
+    : store_{impatient(database)}, server_{options_of(settings),
+                                           [this](http::request const& r, std::size_t) { return answer(r); }, log,
+                                           [this](http::request const& r) { return answer_at_once(r); }}
 {}
+
+std::optional<http::response> health::why_not_ready() const
+{
+    if (is_draining_) return not_ready("the service is stopping");
+    if (deliveries_ == nullptr) return not_ready("the service is starting");
+    return std::nullopt;
+}
 
 std::optional<http::response> health::answer_at_once(http::request const& r) const
 {
     if (auto alive = liveness(r)) return alive;
     if (!is_get(r, "/readyz")) return http::problem(404, "Here is /livez, and /readyz.");
-    return is_draining_ ? std::optional{not_ready("the service is stopping")} : std::nullopt;
+    return why_not_ready();
 }
 
 http::response health::answer(http::request const&)
 {
     // Once more: what it would look at goes when the process has drained.
-    return is_draining_ ? not_ready("the service is stopping") : readiness(store_, deliveries_);
+    if (auto why = why_not_ready()) return *std::move(why);
+    return readiness(store_, *deliveries_.load());
 }
 
 }  // namespace skald::worker_detail

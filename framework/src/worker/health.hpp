@@ -34,10 +34,14 @@ class health
 {
 public:
     /// Listens. Throws std::runtime_error for an address that can't be listened on.
-    health(config const& settings, postgres::connection_options const& database, ports::subscription const& deliveries,
-           core::logger& log);
+    health(config const& settings, postgres::connection_options const& database, core::logger& log);
 
+    /// Answers from now on: it lives, and is not ready.
     void start() { server_.start(); }
+
+    /// Ready from now on, where the database is. `deliveries` outlives this. Threads: any.
+    void begin_service(ports::subscription const& deliveries) { deliveries_ = &deliveries; }
+
     std::string address() const { return server_.address(); }
 
     /// Not ready from now on, whatever the database says; it still lives. Threads: any.
@@ -47,7 +51,9 @@ private:
     std::optional<http::response> answer_at_once(http::request const& r) const;
     http::response answer(http::request const& r);
 
-    ports::subscription const& deliveries_;
+    std::optional<http::response> why_not_ready() const;
+
+    std::atomic<ports::subscription const*> deliveries_{};  // null until it is in service
     std::atomic<bool> is_draining_{false};
     postgres::postgres_store store_;  // its connection is made when somebody asks for the first time
     http::server server_;             // last: its threads use everything above

@@ -65,6 +65,14 @@ postgres::connection_options process::database(std::string_view role) const
     return options;
 }
 
+void process::open_health()
+{
+    if (!has_health_address(settings_)) return;
+    health_ = std::make_unique<health>(settings_, database("health"), log_);
+    health_->start();
+    log_.info("worker.starting", {{"health", health_->address()}});
+}
+
 bool process::prepare_database(std::vector<postgres::migration> const& migrations, signals const& signals)
 {
     std::mt19937_64 random{seed_()};
@@ -78,6 +86,9 @@ bool process::prepare_database(std::vector<postgres::migration> const& migration
             return true;
         }
         catch (pqxx::broken_connection const& error) {
+            log_.warning("database.waiting", {{"attempts", failures}, {"error", error.what()}});
+        }
+        catch (postgres::migration_blocked const& error) {
             log_.warning("database.waiting", {{"attempts", failures}, {"error", error.what()}});
         }
         if (signals.wait(backoff.wait(failures, random)) || stop_.stopped()) return false;
@@ -96,8 +107,6 @@ void process::start(std::vector<http::entry_route> routes, http::scope_function 
     if (!settings_.http_listen.empty())
         web_ = std::make_unique<web>(settings_, database("http"), std::move(routes), std::move(scope_of), *deliveries_,
                                      backlog_, out_, log_);
-    if (has_health_address(settings_))
-        health_ = std::make_unique<health>(settings_, database("health"), *deliveries_, log_);
     // Without a relay of its own nothing is sent from memory either: all is left to the relay elsewhere.
     if (settings_.relay) start_publishing(table_loop_, {.batch_max = settings_.relay_batch_max});
     if (settings_.relay && settings_.head_start.count() > 0) start_publishing(memory_loop_, {});
@@ -114,7 +123,7 @@ void process::start(std::vector<http::entry_route> routes, http::scope_function 
         });
     }
     if (web_) web_->start();
-    if (health_) health_->start();
+    if (health_) health_->begin_service(*deliveries_);
     std::string const off{"off"};
     log_.info("worker.started", {{"lanes", settings_.lanes},
                                  {"prefetch", prefetch},

@@ -37,6 +37,10 @@ public:
     process(config const& settings, runtime::registry const& steps, runtime::stop_flag& stop, core::logger& log);
     ~process();
 
+    /// Answers at the health address from now on, where the settings have one: it may be long until start(). Throws
+    /// std::runtime_error for an address that can't be listened on.
+    void open_health();
+
     /// Migrates, waiting for a database that is away. False where it was told to stop meanwhile.
     bool prepare_database(std::vector<postgres::migration> const& migrations, signals const& signals);
 

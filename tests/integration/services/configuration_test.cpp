@@ -183,3 +183,50 @@ TEST_CASE("too few file descriptors for the connections that are allowed are tol
     CHECK_MESSAGE(raised.find(" worker.started ") != std::string::npos, raised);
     CHECK_MESSAGE(raised.find(" health=127.0.0.1:") != std::string::npos, raised);
 }
+
+TEST_CASE("a start that waits for a lock says so, answers its probes, ends when it is told to, and goes on when it may")
+{
+    fresh_database const database{"configuration"};
+    service_process service{shop::program("payment"), {}, shop::variables(database)};
+    auto const waits = [&] { return wait_until([&] { return service.has_logged(" database.waiting "); }); };
+    auto const probe = [&](std::string const& target) {
+        return raw_client{service.health_port()}.ask("GET " + target + " HTTP/1.1\r\nHost: probe\r\n\r\n").status;
+    };
+    pqxx::connection other{database.url()};
+    pqxx::nontransaction session{other};
+    session.exec("SELECT pg_advisory_lock(hashtextextended('skald.migration', 0))");
+
+    service.start();
+    REQUIRE(waits());
+    CHECK(probe("/livez") == 200);
+    CHECK(probe("/readyz") == 503);
+    CHECK(service.terminate().code == 0);
+
+    service.start();
+    REQUIRE(waits());
+    session.exec("SELECT pg_advisory_unlock_all()");
+    CHECK(wait_until([&] { return service.has_logged(" worker.started "); }));
+    CHECK(probe("/readyz") == 200);
+    CHECK(service.terminate().code == 0);
+}
+
+TEST_CASE("a migration that waits for a table lets those that only use the table go first")
+{
+    fresh_database database{"configuration"};
+    service_process service{shop::program("payment"), {}, shop::variables(database)};
+    service.start();
+    REQUIRE(wait_until([&] { return service.has_logged(" worker.started "); }));
+    CHECK(service.terminate().code == 0);
+    // It is to run again, which takes a trigger off a table that somebody reads.
+    pqxx::connection reads{database.url()}, writes{database.url()};
+    pqxx::work reading{reads};
+    reading.exec("SELECT count(*) FROM skald.idempotency");
+    database.ask("DELETE FROM skald.migration WHERE owner = 'skald' AND name = '0009_many_at_a_time'");
+    service.start();
+    REQUIRE(wait_until([&] { return service.has_logged(" database.waiting "); }));
+    pqxx::work writing{writes};
+    writing.exec("SET LOCAL lock_timeout = '20s'");
+    CHECK_NOTHROW(writing.exec("DELETE FROM skald.idempotency"));
+    writing.abort();
+    CHECK(service.terminate().code == 0);
+}
