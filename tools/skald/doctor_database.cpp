@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 namespace skald::tools {
 namespace {
@@ -162,15 +163,14 @@ void examine_events(pqxx::connection& c, findings& found)
 {
     auto const rows = run(c, q::doctor_unrouted);
     if (rows.empty()) found.push_back({"events", health::ok, "no message of yours is without a queue", ""});
-    for (auto const& row : rows)
-        found.push_back(
-            {"events", health::warning,
-             fmt::format(
-                 "NO_ROUTE: no queue is bound for `{}` since {} s; {} messages of yours are kept, {} were dropped",
-                 row[0].c_str(), row[1].c_str(), row[3].c_str(), row[2].c_str()),
-             "bind a queue to the exchange `skald` with that key, or publish with skald::unrouted::drop, or no more: "
-             "see "
-             "docs/events.md"});
+    for (auto const& row : rows) {
+        auto what = fmt::format(
+            "NO_ROUTE: no queue is bound for `{}` since {} s; {} messages of yours are kept, {} were dropped",
+            row[0].c_str(), row[1].c_str(), row[3].c_str(), row[2].c_str());
+        found.push_back({"events", health::warning, std::move(what),
+                         "bind a queue to the exchange `skald` with that key, or publish with skald::unrouted::drop, "
+                         "or no more: see docs/events.md"});
+    }
 }
 
 void examine_contention(pqxx::connection& c, findings& found)

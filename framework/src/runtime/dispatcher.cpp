@@ -125,10 +125,13 @@ void dispatcher::put(task&& t, bool at_front)
     auto& q = queue_of(t);
     auto place = at_front ? q.waiting.begin() : q.waiting.end();
     if (q.came_back) {
-        auto const [first, last] = std::ranges::equal_range(q.waiting, t.delivery.returns, {},
-                                                            [](task const& one) { return one.delivery.returns; });
-        std::uniform_int_distribution<std::ptrdiff_t> anywhere{0, last - first};
-        place = at_front ? first : first + anywhere(random_);
+        auto const fewer = [](task const& one, task const& other) {
+            return one.delivery.returns < other.delivery.returns;
+        };
+        place = std::lower_bound(q.waiting.begin(), q.waiting.end(), t, fewer);
+        auto const last = std::upper_bound(place, q.waiting.end(), t, fewer);
+        std::uniform_int_distribution<std::ptrdiff_t> anywhere{0, last - place};
+        if (!at_front) place += anywhere(random_);
     }
     q.waiting.insert(place, std::move(t));
 }
