@@ -148,10 +148,10 @@ void check_edits(char const* identity, std::size_t edits_max, int times)
 
 TEST_CASE("property: whatever a step does to what it knows of any data, what it does not know is the same")
 {
-    check_edits("id", 6, 20'000);
+    check_edits("id", 6, test::cases(5'000));
 }
 
 TEST_CASE("property: the same where no member is called an id, for any one change")
 {
-    check_edits("nr", 1, 20'000);
+    check_edits("nr", 1, test::cases(5'000));
 }

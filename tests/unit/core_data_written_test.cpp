@@ -196,7 +196,8 @@ TEST_CASE("what is read is to the kind of every number what nlohmann::json reads
     };
     for (auto const& body : bodies) check_read(body);
     test::seeded random{17};
-    for (int i = 0; i < 5'000; ++i) check_read(mutated(random, bodies[random.number(0, bodies.size() - 1)]));
+    for (int i = 0; i < test::cases(10'000); ++i)
+        check_read(mutated(random, bodies[random.number(0, bodies.size() - 1)]));
 }
 
 TEST_CASE("what can't be written is what could not be read of its text, and what is written is that text")
@@ -204,7 +205,7 @@ TEST_CASE("what can't be written is what could not be read of its text, and what
     test::seeded random{18};
     int written = 0;
     int refused = 0;
-    for (int i = 0; i < 5'000; ++i) {
+    for (int i = 0; i < test::cases(10'000); ++i) {
         loose const data{anything(random, 4)};
         std::string text;
         std::string unreadable;
@@ -232,8 +233,8 @@ TEST_CASE("what can't be written is what could not be read of its text, and what
         write_checked(as_read);
         REQUIRE(with_kinds(as_read) == with_kinds(parse_checked(text)));
     }
-    CHECK(written > 250);
-    CHECK(refused > 250);
+    CHECK(written > 50);
+    CHECK(refused > 50);
 }
 
 TEST_CASE("64 levels can be written, 65 can't, and the 64th may not be bytes, which are written as two levels")

@@ -8,6 +8,16 @@
 
 namespace skald::test {
 
+/// How many cases a property is tried with: fewer where a sanitizer makes each take twenty times as long.
+constexpr int cases(int many)
+{
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    return many / 10;
+#else
+    return many;
+#endif
+}
+
 class seeded
 {
 public:
