@@ -264,7 +264,7 @@ TEST_CASE("property: whatever a step leaves behind, the service that gets it can
         auto const bits = random.number(0, 62);
         return std::min(most, static_cast<std::int64_t>(random.number(0, (std::uint64_t{1} << bits) - 1)));
     };
-    for (int i = 0; i < 20'000; ++i) {
+    for (int i = 0; i < test::cases(5'000); ++i) {
         delivered d{random.number(0, 2)};
         auto& e = std::get<runtime::step_message>(d.task.purpose).envelope;
         e.attempt = static_cast<int>(1 + upto(core::turns_max));
