@@ -119,7 +119,7 @@ inline void add_bad_keys(std::vector<poison>& all)
     add(all, "key of another step", [](raw_message& m) { m.set("x-idempotency-key", "poison:other-step"); });
     add(all, "key of the compensation on the way forward",
         [](raw_message& m) { m.set("x-idempotency-key", m.header("x-idempotency-key") + ".compensate"); });
-    for (auto const* number : {"0", "-1", "x", "1000001", "99999999999999999999", "1.5", " 1", "+1", "0x1"})
+    for (auto const* number : {"0", "-1", "x", "2000000001", "99999999999999999999", "1.5", " 1", "+1", "0x1"})
         for (auto const* name : {"x-attempt", "x-saga-version"})
             add(all, std::string{name} + " is " + number, [=](raw_message& m) { m.set(name, number); });
 }
