@@ -27,6 +27,7 @@ struct tls_wishes
     int receive_bytes{0};
 };
 
+/// Threads: one. OpenSSL's connection must not be written by one thread while another reads from it.
 class tls_client : public raw_client
 {
 public:
