@@ -3,9 +3,9 @@
 --
 --   BEGIN;
 --   SELECT * FROM skald.claim(ARRAY[''], ARRAY['order-42'], ARRAY['charge-payment'], ARRAY[sha256('{...}')]);
---    ord | verdict | attempts | held
---   -----+---------+----------+------
---      1 | fresh   |        1 | t
+--    ord | verdict | attempts | held | cause | reason
+--   -----+---------+----------+------+-------+--------
+--      1 | fresh   |        1 | t    |       |
 --   UPDATE wallet SET ...;
 --   SELECT skald.enqueue('shipping', 'arrange-shipping', 'order-42:arrange-shipping', '{...}');
 --   COMMIT;
@@ -16,8 +16,8 @@
 --   duplicate  it is decided, or this turn of it is already recorded: acknowledge and forget
 --   in_flight  another transaction has it now: ask again later; never take it for done
 --   mismatch   the key was used before with another body
---   cancelled  it must not run. held: an operator's cancel, or a compensation with nothing to undo: record it as
---              `cancelled` and pass on what follows; not held: that has been done, acknowledge and forget
+--   cancelled  it must not run. held: record it as `cancelled` and pass on what follows; not held: that has been done,
+--              acknowledge and forget
 --   paused     an operator paused the saga: ask again later
 -- `held` says that this transaction has the record, and that its COMMIT settles it.
 --
@@ -25,29 +25,46 @@
 --   already is a duplicate; NULL runs whatever may run.
 -- past_pivot: true where an order to cancel no longer applies.
 -- wait_ms: how long to wait for a transaction that has the same key; NULL keeps the session's lock_timeout.
+-- deadlines: the time from which the item must not run any more; NULL for none. It counts where an order to cancel does: not
+--   past the pivot, and not for a compensation.
+-- cause: why a verdict is `cancelled` and held: `operator`, `deadline`, or `nothing to undo`; reason: the same for people.
+--
+-- One claim decides: a step that has its record before its deadline runs to its end, and one whose deadline has passed at
+-- the claim never runs. A result and a deadline can't both win.
 CREATE FUNCTION skald.claim(
     scopes text[], keys text[], steps text[], fingerprints bytea[],
-    turns integer[] DEFAULT NULL, past_pivot boolean[] DEFAULT NULL, wait_ms integer DEFAULT NULL)
-RETURNS TABLE (ord integer, verdict text, attempts integer, held boolean)
+    turns integer[] DEFAULT NULL, past_pivot boolean[] DEFAULT NULL, wait_ms integer DEFAULT NULL,
+    deadlines timestamptz[] DEFAULT NULL)
+RETURNS TABLE (ord integer, verdict text, attempts integer, held boolean, cause text, reason text)
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
+-- A plan that was made while the table was small would be kept while it grows, until statistics are taken anew.
+SET enable_seqscan = off
 AS $$
 #variable_conflict use_column
 DECLARE
-    before    text := current_setting('lock_timeout');
-    paused    integer[];
-    cancelled integer[];
-    fresh     integer[];
+    before  text := current_setting('lock_timeout');
+    ignored text;
+    paused  integer[];
+    ordered integer[];  -- cancelled by an operator; their reasons, in the same order
+    reasons text[];
+    late    integer[];  -- their deadline has passed
+    idle    integer[];  -- compensations with nothing to undo
+    fresh   integer[];
 BEGIN
-    IF wait_ms IS NOT NULL THEN PERFORM set_config('lock_timeout', wait_ms::text, true); END IF;
+    IF wait_ms IS NOT NULL THEN ignored := set_config('lock_timeout', wait_ms::text, true); END IF;
 
-    SELECT array_agg(w.o) FILTER (WHERE c.action = 'pause'),
-           array_agg(w.o) FILTER (WHERE c.action = 'cancel' AND w.t NOT LIKE '%.compensate'
-                                                            AND NOT coalesce(past_pivot[w.o], false))
-      INTO paused, cancelled
-      FROM unnest(scopes, keys, steps) WITH ORDINALITY AS w(s, k, t, o)
-      JOIN skald.control c ON c.scope = w.s AND c.key = w.k
-     WHERE w.t <> '';
+    IF EXISTS (SELECT FROM skald.control) THEN
+        SELECT array_agg(w.o) FILTER (WHERE c.action = 'pause'),
+               array_agg(w.o) FILTER (WHERE v.stops),
+               array_agg(coalesce(c.reason, 'cancelled by ' || c.requested_by)) FILTER (WHERE v.stops)
+          INTO paused, ordered, reasons
+          FROM unnest(scopes, keys, steps) WITH ORDINALITY AS w(s, k, t, o)
+          JOIN skald.control c ON c.scope = w.s AND c.key = w.k
+         CROSS JOIN LATERAL (SELECT c.action = 'cancel' AND w.t NOT LIKE '%.compensate'
+                                                        AND NOT coalesce(past_pivot[w.o], false)) AS v(stops)
+         WHERE w.t <> '';
+    END IF;
 
     BEGIN
         -- Insert first. FOR UPDATE on a row that does not exist locks nothing, so two would run (traps G3, F5); a
@@ -68,40 +85,68 @@ BEGIN
             SELECT min(w.o) AS o
               FROM want w JOIN inserted i ON i.scope = w.s AND i.key = w.k AND i.step = w.t
              GROUP BY w.s, w.k, w.t)
-        SELECT coalesce(array_agg(o), '{}') INTO fresh FROM firsts;
+        SELECT CASE WHEN (SELECT count(*) FROM inserted) = cardinality(keys) THEN ARRAY(SELECT generate_subscripts(keys, 1))
+                    ELSE (SELECT coalesce(array_agg(o), '{}') FROM firsts) END
+          INTO fresh;
 
         -- A record whose status may still change is locked, so that two attempts of one step never overlap. Final ones
         -- are only read, further down: no transaction id, no WAL, no flush.
         IF cardinality(fresh) < cardinality(keys) THEN
-            PERFORM FROM skald.idempotency i
-               JOIN unnest(scopes, keys, steps) AS w(s, k, t) ON i.scope = w.s AND i.key = w.k AND i.step = w.t
-              WHERE i.status IN ('started', 'retrying', 'parked')
-              ORDER BY i.scope, i.key, i.step
-                FOR UPDATE OF i;
+            PERFORM FROM (SELECT w.s COLLATE "C" AS s, w.k COLLATE "C" AS k, w.t COLLATE "C" AS t
+                            FROM unnest(scopes, keys, steps) AS w(s, k, t) ORDER BY 1, 2, 3) AS w
+              CROSS JOIN LATERAL (SELECT FROM skald.idempotency i
+                                   WHERE i.scope = w.s AND i.key = w.k AND i.step = w.t
+                                     AND i.status IN ('started', 'retrying', 'parked')
+                                     FOR UPDATE) AS locked;
         END IF;
 
-        SELECT coalesce(cancelled, '{}') || coalesce(array_agg(o), '{}') INTO cancelled
-          FROM unnest(fresh) AS o
-         WHERE steps[o] LIKE '%.compensate' AND NOT skald.undoable(scopes[o], keys[o], steps[o]);
+        IF array_to_string(steps, ' ') LIKE '%.compensate%' THEN
+            SELECT array_agg(o) INTO idle
+              FROM (SELECT o FROM unnest(fresh) AS o WHERE steps[o] LIKE '%.compensate'
+                     ORDER BY scopes[o] COLLATE "C", keys[o] COLLATE "C", steps[o] COLLATE "C" OFFSET 0) AS c
+             WHERE NOT skald.undoable(scopes[o], keys[o], steps[o]);
+        END IF;
     EXCEPTION WHEN lock_not_available THEN
         -- Whoever has it may still roll back: busy is never a duplicate (G13). Nothing of this call was claimed.
-        PERFORM set_config('lock_timeout', before, true);
-        RETURN QUERY SELECT o, 'in_flight', 0, false FROM generate_subscripts(keys, 1) AS o;
+        ignored := set_config('lock_timeout', before, true);
+        RETURN QUERY SELECT o, 'in_flight', 0, false, NULL, NULL FROM generate_subscripts(keys, 1) AS o;
         RETURN;
     END;
-    IF wait_ms IS NOT NULL THEN PERFORM set_config('lock_timeout', before, true); END IF;
+    IF wait_ms IS NOT NULL THEN ignored := set_config('lock_timeout', before, true); END IF;
 
-    RETURN QUERY SELECT o, CASE WHEN o = ANY (cancelled) THEN 'cancelled' ELSE 'fresh' END, 1, true
-                   FROM unnest(fresh) AS o;
+    -- Asked only now: what was waited for took its time.
+    IF deadlines IS NOT NULL THEN
+        SELECT array_agg(o) INTO late
+          FROM generate_subscripts(keys, 1) AS o
+         WHERE deadlines[o] <= clock_timestamp() AND steps[o] <> '' AND steps[o] NOT LIKE '%.compensate'
+           AND NOT coalesce(past_pivot[o], false);
+    END IF;
+
+    IF idle IS NULL AND ordered IS NULL AND late IS NULL THEN
+        RETURN QUERY SELECT o, 'fresh', 1, true, NULL, NULL FROM unnest(fresh) AS o;
+    ELSE
+        RETURN QUERY
+        SELECT f.o, CASE WHEN w.cause IS NULL THEN 'fresh' ELSE 'cancelled' END, 1, true, w.cause,
+               CASE w.cause WHEN 'operator' THEN reasons[array_position(ordered, f.o)]
+                            WHEN 'deadline' THEN 'deadline passed' ELSE w.cause END
+          FROM unnest(fresh) AS f(o)
+         CROSS JOIN LATERAL (SELECT CASE WHEN f.o = ANY (idle) THEN 'nothing to undo'
+                                         WHEN f.o = ANY (ordered) THEN 'operator'
+                                         WHEN f.o = ANY (late) THEN 'deadline' END) AS w(cause);
+    END IF;
     IF cardinality(fresh) = cardinality(keys) THEN RETURN; END IF;
 
     -- A later statement, so that its snapshot sees what the insert may have waited for.
     RETURN QUERY
     SELECT w.o::integer, v.verdict,
            coalesce(i.attempts, 0) + (v.verdict = 'retry')::integer,
-           v.verdict = 'retry' OR (v.verdict = 'cancelled' AND i.status <> 'cancelled')
+           v.verdict = 'retry' OR v.stopped, c.cause,
+           CASE c.cause WHEN 'operator' THEN reasons[array_position(ordered, w.o::integer)]
+                        WHEN 'deadline' THEN 'deadline passed' END
       FROM unnest(scopes, keys, steps, fingerprints) WITH ORDINALITY AS w(s, k, t, f, o)
-      LEFT JOIN skald.idempotency i ON i.scope = w.s AND i.key = w.k AND i.step = w.t
+      LEFT JOIN LATERAL (SELECT i.status, i.fingerprint, i.attempts, i.snoozes FROM skald.idempotency i
+                          WHERE i.scope = w.s AND i.key = w.k AND i.step = w.t LIMIT 1) AS i ON true
+     CROSS JOIN LATERAL (SELECT w.o = ANY (coalesce(ordered, '{}')) OR w.o = ANY (coalesce(late, '{}'))) AS n(no)
      CROSS JOIN LATERAL (SELECT CASE
             WHEN w.o = ANY (paused) AND i.status IS NULL THEN 'paused'
             WHEN i.fingerprint <> w.f THEN 'mismatch'
@@ -109,10 +154,13 @@ BEGIN
             WHEN i.status = 'cancelled' THEN 'cancelled'
             WHEN i.status IN ('retrying', 'parked') AND turns[w.o] <= i.attempts + i.snoozes THEN 'duplicate'
             WHEN w.o = ANY (paused) THEN 'paused'
-            WHEN i.status IN ('retrying', 'parked') AND w.o = ANY (cancelled) THEN 'cancelled'
+            WHEN i.status IN ('retrying', 'parked') AND n.no THEN 'cancelled'
             WHEN i.status IN ('retrying', 'parked') THEN 'retry'
             -- `started`: an external call is under way. No row: it was collected after the insert met it (G5).
-            ELSE 'in_flight' END) AS v(verdict)
+            ELSE 'in_flight' END) AS t(verdict)
+     CROSS JOIN LATERAL (SELECT t.verdict, t.verdict = 'cancelled' AND i.status <> 'cancelled') AS v(verdict, stopped)
+     CROSS JOIN LATERAL (SELECT CASE WHEN NOT v.stopped THEN NULL
+                                     WHEN w.o = ANY (ordered) THEN 'operator' ELSE 'deadline' END) AS c(cause)
      WHERE w.o <> ALL (fresh);
 END $$;
 
@@ -153,4 +201,31 @@ BEGIN
               USING ERRCODE = 'invalid_transaction_termination',
                     HINT = 'A step must not run COMMIT or ROLLBACK: Skald commits it.';
     END IF;
+END $$;
+
+-- A request's key. One that was answered before gets its answer at once, without an attempt to insert: an answer is final.
+CREATE FUNCTION skald.claim_request(
+    scope text, key text, fingerprint bytea, wait_ms integer,
+    OUT verdict text, OUT attempts integer, OUT held boolean,
+    OUT status_code smallint, OUT content_type text, OUT headers jsonb, OUT body bytea)
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $$
+#variable_conflict use_column
+BEGIN
+    FOR look IN 1..2 LOOP
+        SELECT CASE WHEN i.fingerprint = claim_request.fingerprint THEN 'duplicate' ELSE 'mismatch' END, i.attempts, false,
+               r.status_code, r.content_type, r.headers, r.body
+          INTO verdict, attempts, held, status_code, content_type, headers, body
+          FROM skald.idempotency i JOIN skald.response r ON r.scope = i.scope AND r.key = i.key
+         WHERE i.scope = claim_request.scope AND i.key = claim_request.key AND i.step = '' AND i.status = 'completed';
+        IF FOUND THEN RETURN; END IF;
+
+        SELECT c.verdict, c.attempts, c.held INTO verdict, attempts, held
+          FROM skald.claim(ARRAY[claim_request.scope], ARRAY[claim_request.key], ARRAY[''],
+                           ARRAY[claim_request.fingerprint], wait_ms => claim_request.wait_ms) AS c;
+        -- A duplicate of one that committed while the claim waited for it: now its answer can be seen.
+        EXIT WHEN verdict <> 'duplicate';
+    END LOOP;
 END $$;

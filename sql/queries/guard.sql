@@ -31,7 +31,7 @@ SELECT pg_logical_emit_message(true, 'skald', '')
 -- name: assert_transaction
 SELECT skald.assert_transaction($1::text::xid8)
 
--- The same for the transaction of a batch, which can be committed from here on (0008_batches.sql).
+-- The same for the transaction of a batch, which can be committed from here on (0003_batches.sql).
 -- name: assert_batch
 SELECT skald.assert_transaction($1::text::xid8), set_config('skald.batch_is_open', 'off', true)
 
@@ -68,7 +68,7 @@ VALUES ($1::text, $2::text, $3::text, $4::text, $5::text, $6::text, $7::text, $8
         $11::integer, $12::bytea)
 ON CONFLICT ON CONSTRAINT parked_once DO NOTHING
 
--- How a step's transactions get in each other's way (0014_contention.sql): for operators, and no part of any promise.
+-- How a step's transactions get in each other's way (0010_contention.sql): for operators, and no part of any promise.
 -- name: note_contention
 INSERT INTO skald.contention AS c (step, lanes, batch, takes_turns, conflicts, reason)
 VALUES ($1::text, $2::integer, $3::integer, $4::boolean, $5::bigint, $6::text)

@@ -20,7 +20,7 @@
 
 namespace skald::admin {
 
-/// What one batch of a purge did; see skald.purge() in sql/migrations/0010_dead_rows.sql.
+/// What one batch of a purge did; see skald.purge() in sql/migrations/0008_retention.sql.
 struct purged
 {
     std::int64_t asked{};      // sagas whose services were asked to forget them

@@ -1,4 +1,4 @@
-// Orders for one saga, given at its home. See sql/migrations/0005_control.sql, skald.request_control().
+// Orders for one saga, given at its home. See sql/migrations/0006_control.sql, skald.request_control().
 #pragma once
 
 #include "core/identity.hpp"

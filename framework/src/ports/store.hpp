@@ -33,7 +33,7 @@ struct claim_item
     std::optional<core::instant> deadline{};  // from then on the step must not run
 };
 
-/// See sql/migrations/0005_control.sql for what each means and what to do with it.
+/// See sql/migrations/0002_guard.sql for what each means and what to do with it.
 enum class verdict { fresh, retry, duplicate, in_flight, mismatch, cancelled, paused };
 
 /// Why a step that is held must not run.

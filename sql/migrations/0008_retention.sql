@@ -9,15 +9,6 @@
 --
 -- The home goes last: until then the key is taken, so that a new saga under it can't meet records of the old one.
 
--- `forgetting`: NULL before the other services were asked; then those that have not answered yet.
-ALTER TABLE skald.saga ADD COLUMN forgetting text[], ADD COLUMN asked_at timestamptz,
-    ADD CONSTRAINT only_what_has_ended_is_forgotten CHECK (forgetting IS NULL OR finished_at IS NOT NULL);
-CREATE INDEX saga_ended ON skald.saga (finished_at) WHERE finished_at IS NOT NULL AND forgetting IS NULL;
-CREATE INDEX saga_forgetting ON skald.saga (asked_at) WHERE forgetting <> '{}';
-CREATE INDEX saga_forgotten ON skald.saga (finished_at) WHERE forgetting = '{}';
--- Answers are written in the order of time: a summary of each range of pages is enough, and costs an insert nothing.
-CREATE INDEX response_by_age ON skald.response USING brin (created_at) WITH (pages_per_range = 32, autosummarize = on);
-
 -- A saga that its home has declared ended, and of whose steps this service may have records.
 CREATE TABLE skald.ended (
     scope    skald.scope NOT NULL,
@@ -31,11 +22,19 @@ CREATE TABLE skald.ended (
 CREATE INDEX ended_in_order ON skald.ended (noted_at);
 
 -- What holds records back, whatever their age: a message that has not left, a delivery that waits for an operator. The
--- key is read from the derived key too, for messages that other languages enqueue.
+-- key is read from the derived key too, for messages that other languages enqueue. Reports of several sagas leave in one
+-- message, which has the key of one of them: all of them are busy until it has left, or a service would forget a saga of which
+-- its home has not heard yet. All of the outbox, whatever is known of its beginning: a message that is missed here would meet
+-- no record any more when it comes, and its step would run again.
 CREATE VIEW skald.busy AS
-    SELECT scope::text COLLATE "C" AS scope, aggregateid COLLATE "C" AS key FROM skald.outbox
+    SELECT o.scope::text COLLATE "C" AS scope, k.key COLLATE "C" AS key
+      FROM skald.outbox o
+     CROSS JOIN LATERAL (VALUES (o.aggregateid), (regexp_replace(o.idempotency_key, ':[^:]*$', ''))) AS k(key)
      UNION
-    SELECT scope::text COLLATE "C", regexp_replace(idempotency_key, ':[^:]*$', '') COLLATE "C" FROM skald.outbox
+    SELECT (m.report ->> 'scope') COLLATE "C", (m.report ->> 'key') COLLATE "C"
+      FROM skald.outbox o
+     CROSS JOIN LATERAL jsonb_array_elements(convert_from(o.payload, 'UTF8')::jsonb) AS m(report)
+     WHERE o.type = 'skald.progress'
      UNION
     SELECT scope COLLATE "C", key COLLATE "C" FROM skald.parked;
 
@@ -117,13 +116,17 @@ $$;
 
 -- One batch of work, in the caller's transaction: at most `batch_max` of each kind, and what others have locked is left
 -- for the next. All zero: nothing is left to do now. `postponed`: the relay is far behind, and a message in the outbox
--- outranks the age of any record.
+-- outranks the age of any record. What waits there is counted from `outbox_from` on: the caller knows that nothing is left
+-- before. A row that is there all the same, since a clock was set back, postpones nothing; it holds its saga's records back as
+-- any other does.
 CREATE FUNCTION skald.purge(
-    older_than interval, batch_max integer,
+    older_than interval, batch_max integer, outbox_from timestamptz DEFAULT '-infinity',
     OUT asked integer, OUT sagas integer, OUT answers integer, OUT forgotten integer, OUT records integer,
     OUT postponed boolean)
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
+-- The size of a table that is full of dead rows makes a statement which finds nothing look worth compiling.
+SET jit = off
 AS $$
 DECLARE
     before timestamptz := clock_timestamp() - older_than;
@@ -140,7 +143,7 @@ BEGIN
         RAISE EXCEPTION 'a batch is 1 to 1000 sagas, and not %', batch_max USING ERRCODE = 'invalid_parameter_value';
     END IF;
     asked := 0; sagas := 0; answers := 0; forgotten := 0; records := 0;
-    postponed := (SELECT count(*) > 10000 FROM (SELECT FROM skald.outbox LIMIT 10001) AS o);
+    postponed := skald.outbox_is_over(10000, outbox_from);
     IF postponed THEN RETURN; END IF;
 
     -- The home asks. A saga that only ran here waits for nobody.
@@ -253,6 +256,9 @@ $$;
 CREATE FUNCTION skald.note_forgotten(members jsonb) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
 AS $$
 BEGIN
     IF EXISTS (SELECT FROM jsonb_to_recordset(members) AS m(scope text, key text, service text, ended_at timestamptz)
@@ -260,6 +266,9 @@ BEGIN
         RAISE EXCEPTION 'a member of skald.forgotten has scope, key, service and ended_at'
               USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    PERFORM FROM (SELECT m.scope, m.key
+                    FROM jsonb_to_recordset(members) AS m(scope text COLLATE "C", key text COLLATE "C") ORDER BY 1, 2) AS m
+      CROSS JOIN LATERAL (SELECT FROM skald.saga s WHERE s.scope = m.scope AND s.key = m.key FOR NO KEY UPDATE) AS locked;
     UPDATE skald.saga s SET forgetting = array_remove(s.forgetting, m.service)
       FROM jsonb_to_recordset(members) AS m(scope text, key text, service text, ended_at timestamptz)
      WHERE s.scope = m.scope AND s.key = m.key AND s.finished_at = m.ended_at AND m.service = ANY (s.forgetting);

@@ -1,9 +1,5 @@
--- Messages of users' own that no queue is bound for. They stayed in the outbox, where they were tried again for ever, counted as a
--- backlog that new requests were refused for, and put sweeps off. Now they are set aside, by destination, until there is a queue.
-
--- What becomes of the message where no queue is bound for its destination: `keep` or `drop`; NULL: it is a service's, whose queue
--- comes with its worker, and waits here.
-ALTER TABLE skald.outbox ADD COLUMN if_unrouted text CONSTRAINT if_unrouted_is_known CHECK (if_unrouted IN ('keep', 'drop'));
+-- Messages of users' own that no queue is bound for. They are set aside, by destination, until there is a queue: in
+-- the outbox they would be tried again for ever, count as a backlog that new requests are refused for, and put sweeps off.
 
 -- The rows of the outbox that were kept.
 CREATE TABLE skald.unrouted (LIKE skald.outbox INCLUDING STORAGE);
@@ -112,52 +108,3 @@ BEGIN
         END IF;
     END LOOP;
 END $$;
-
--- As in 0013_start.sql, with `if_unrouted`. A message that is neither a step's nor Skald's own is kept, where nothing is said.
-DROP FUNCTION skald.enqueue(text, text, text, bytea, jsonb, text, interval, text, text, text);
-CREATE FUNCTION skald.enqueue(
-    destination text, type text, idempotency_key text, payload bytea,
-    headers jsonb DEFAULT '{}', scope text DEFAULT '', delay interval DEFAULT '0',
-    aggregatetype text DEFAULT 'message', aggregateid text DEFAULT NULL,
-    content_type text DEFAULT 'application/json', if_unrouted text DEFAULT NULL)
-RETURNS bigint
-LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-AS $$
-#variable_conflict use_variable
-DECLARE
-    row_id bigint;
-BEGIN
-    IF if_unrouted IS NULL AND NOT headers ? 'x-saga-itinerary' AND type NOT LIKE 'skald.%' THEN
-        if_unrouted := 'keep';
-    END IF;
-    INSERT INTO skald.outbox AS o
-        (aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination, due_at,
-         if_unrouted)
-    VALUES (aggregatetype, coalesce(aggregateid, idempotency_key), type, payload, scope, idempotency_key, headers,
-            content_type, destination, clock_timestamp() + delay, if_unrouted)
-    RETURNING o.id INTO row_id;
-    RETURN row_id;
-END $$;
-
--- As in 0005_control.sql, with `if_unrouted`.
-CREATE OR REPLACE FUNCTION skald.wake(of_scope text, of_key text) RETURNS bigint
-LANGUAGE sql
-SET search_path = pg_catalog, pg_temp
-AS $$
-    WITH waiting AS MATERIALIZED (
-        SELECT id FROM skald.outbox
-         WHERE scope = of_scope AND aggregateid = of_key AND due_at > clock_timestamp()
-           FOR UPDATE SKIP LOCKED),
-    gone AS (
-        DELETE FROM skald.outbox o USING waiting w WHERE o.id = w.id RETURNING o.*),
-    again AS (
-        INSERT INTO skald.outbox
-            (aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination,
-             due_at, attempts, error, created_at, if_unrouted)
-        SELECT aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination,
-               clock_timestamp(), attempts, error, created_at, if_unrouted
-          FROM gone
-        RETURNING 1)
-    SELECT count(*) FROM again
-$$;

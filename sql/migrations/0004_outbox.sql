@@ -1,0 +1,68 @@
+-- Messages of any language: skald.enqueue() puts one into the outbox, as part of the caller's transaction. It leaves
+-- if and only if that transaction commits, at least once, and stays here until the broker has confirmed it.
+--
+--   SELECT skald.enqueue('shipping', 'arrange-shipping', 'order-42:arrange-shipping', '{"id":"42"}',
+--                        headers => '{"x-saga": "place-order"}', delay => '5 s');
+--
+-- A message that is neither a step's nor Skald's own is kept where no queue is bound for it, unless something else is said.
+-- In PL/pgSQL, whose plan is kept: an SQL function is planned anew at each call, which took longer than its row.
+CREATE FUNCTION skald.enqueue(
+    destination text, type text, idempotency_key text, payload bytea,
+    headers jsonb DEFAULT '{}', scope text DEFAULT '', delay interval DEFAULT '0',
+    aggregatetype text DEFAULT 'message', aggregateid text DEFAULT NULL,
+    content_type text DEFAULT 'application/json', if_unrouted text DEFAULT NULL)
+RETURNS bigint
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    row_id bigint;
+BEGIN
+    IF if_unrouted IS NULL AND NOT headers ? 'x-saga-itinerary' AND type NOT LIKE 'skald.%' THEN
+        if_unrouted := 'keep';
+    END IF;
+    INSERT INTO skald.outbox AS o
+        (aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination, due_at,
+         if_unrouted)
+    VALUES (aggregatetype, coalesce(aggregateid, idempotency_key), type, payload, scope, idempotency_key, headers,
+            content_type, destination, clock_timestamp() + delay, if_unrouted)
+    RETURNING o.id INTO row_id;
+    RETURN row_id;
+END $$;
+
+-- What of a saga waits in this outbox for its time is due now. What a relay has in its hands is under way already.
+CREATE FUNCTION skald.wake(of_scope text, of_key text) RETURNS bigint
+LANGUAGE sql
+SET search_path = pg_catalog, pg_temp
+AS $$
+    WITH waiting AS MATERIALIZED (
+        SELECT id FROM skald.outbox
+         WHERE scope = of_scope AND aggregateid = of_key AND due_at > clock_timestamp()
+           FOR UPDATE SKIP LOCKED),
+    gone AS (
+        DELETE FROM skald.outbox o USING waiting w WHERE o.id = w.id RETURNING o.*),
+    again AS (
+        INSERT INTO skald.outbox
+            (aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination,
+             due_at, attempts, error, created_at, if_unrouted)
+        SELECT aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination,
+               clock_timestamp(), attempts, error, created_at, if_unrouted
+          FROM gone
+        RETURNING 1)
+    SELECT count(*) FROM again
+$$;
+
+-- Whether more than `rows_max` rows wait, without counting beyond. None is left before `due_from`: there the count begins, and
+-- does not walk over dead rows. Where another session holds a snapshot open, they are a million, and only a few live ones lie
+-- behind them (traps R11).
+CREATE FUNCTION skald.outbox_is_over(rows_max bigint, due_from timestamptz) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+-- By the index on (due_at, id): a plan that was made while the table was small would be kept while it grows.
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $$
+    SELECT count(*) > rows_max
+      FROM (SELECT FROM skald.outbox WHERE due_at >= due_from ORDER BY due_at, id LIMIT rows_max + 1) AS o
+$$;

@@ -1,0 +1,223 @@
+-- What a saga's home does: starts it, and learns from the other services how it goes.
+
+-- A time as headers carry it: UTC, to the microsecond, always 27 characters.
+CREATE FUNCTION skald.instant(at timestamptz) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$ SELECT to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') $$;
+
+-- The steps of an itinerary, from 1.
+CREATE FUNCTION skald.itinerary_steps(itinerary text) RETURNS TABLE (place integer, step text, service text, kind text)
+LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT w.n::integer - 2, split_part(w.token, '@', 1), split_part(split_part(w.token, '@', 2), '=', 1),
+           split_part(w.token, '=', 2)
+      FROM regexp_split_to_table(itinerary, ' ') WITH ORDINALITY AS w(token, n)
+     WHERE w.n > 2
+$$;
+
+-- Every step of a saga that its home knows of: its own, and what other services told.
+CREATE FUNCTION skald.known_steps(of_scope text, of_key text)
+RETURNS TABLE (step text, service text, status text, attempts integer, error text, at timestamptz)
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT i.step::text, (SELECT s.name FROM skald.service s), i.status::text, i.attempts, i.error, i.updated_at
+      FROM skald.idempotency i
+     WHERE (i.scope, i.key) = (of_scope, of_key) AND i.step <> ''
+    UNION ALL
+    SELECT p.step::text, p.service, p.status::text, p.attempts, p.error, p.at
+      FROM skald.progress p
+     WHERE (p.scope, p.key) = (of_scope, of_key)
+       AND NOT EXISTS (SELECT FROM skald.idempotency i WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step))
+$$;
+
+-- Starts a saga as part of the caller's transaction. `fresh`: it is started. `duplicate`: this key has started it before.
+-- `mismatch`: the key was used for something else. `in_flight`: another transaction is starting it now. `deadline` counts from now,
+-- by this server's clock: from that time on no step up to the pivot begins any more, and the saga goes back.
+--
+-- Of a key that is new there is nothing to ask: no order and no deadline stops a start, and its record is inserted as
+-- skald.claim() would. Only a key that is not new goes there for its verdict. Refused is what the messages could not carry.
+CREATE FUNCTION skald.start(
+    scope text, key text, definition text, version integer, data jsonb, itinerary text, fingerprint bytea,
+    destination text, type text, payload bytea, headers jsonb, deadline interval DEFAULT NULL)
+RETURNS text
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    decided text := 'fresh';
+    home    text := (SELECT name FROM skald.service);
+    ends    timestamptz;
+BEGIN
+    IF home IS NULL THEN
+        RAISE EXCEPTION 'no service owns this database yet'
+              USING HINT = 'Start its worker once, or run `skald migrate --service NAME`.';
+    END IF;
+    IF deadline <= interval '0' THEN
+        RAISE EXCEPTION 'a deadline is later than now: % is not', deadline USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF extract(epoch FROM deadline) > 31557600000 THEN
+        RAISE EXCEPTION 'a deadline is at most 1000 years from now: % is more', deadline
+              USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF version NOT BETWEEN 1 AND 2000000000 THEN
+        RAISE EXCEPTION 'a version is 1 to 2000000000: % is not', version USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    BEGIN
+        INSERT INTO skald.idempotency AS i (scope, key, step, fingerprint) VALUES (scope, key, '', fingerprint)
+        ON CONFLICT DO NOTHING;
+    EXCEPTION WHEN lock_not_available THEN
+        RETURN 'in_flight';  -- whoever has it may still roll back
+    END;
+    IF NOT FOUND THEN
+        SELECT c.verdict INTO decided FROM skald.claim(ARRAY[scope], ARRAY[key], ARRAY[''], ARRAY[fingerprint]) AS c;
+    END IF;
+    IF decided = 'fresh' THEN
+        ends := clock_timestamp() + deadline;
+        INSERT INTO skald.saga AS s (scope, key, definition, version, data, itinerary, deadline_at)
+        VALUES (scope, key, definition, version, data, itinerary, ends);
+        PERFORM skald.enqueue(destination, type, key || ':' || type, payload,
+                              headers || jsonb_build_object('x-saga-home', home) ||
+                                  CASE WHEN ends IS NULL THEN '{}' ELSE
+                                      jsonb_build_object('x-saga-deadline', skald.instant(ends)) END,
+                              scope, aggregatetype => definition, aggregateid => key);
+    END IF;
+    RETURN decided;
+END $$;
+
+-- Moves a saga's status by what is known of its steps. Final states are never left. `stuck` is left by the step that
+-- was parked when it goes on: it is stuck exactly while one of its steps is parked.
+--
+-- The two final states need nothing but the saga's own row. For the others the row is locked before the steps are looked at:
+-- of two that move the same saga the second sees what the first has noted.
+CREATE FUNCTION skald.advance(for_scope text, for_key text, wanted text, why text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+-- A plan that was made while the tables were small would be kept while they grow, until statistics are taken anew.
+SET enable_seqscan = off
+AS $$
+DECLARE
+    was   skald.saga_status;
+    is_to skald.saga_status;
+BEGIN
+    IF wanted IN ('completed', 'compensated') THEN
+        -- Of a walk back, the first reason is the one that counts; of what goes well there is none. Whoever leaves `stuck` says
+        -- why the saga goes back: until then the reason was why it was stuck.
+        UPDATE skald.saga s
+           SET status = wanted::skald.saga_status, updated_at = clock_timestamp(), finished_at = clock_timestamp(),
+               reason = CASE WHEN wanted = 'completed' THEN NULL
+                             WHEN s.status = 'stuck' THEN coalesce(why, s.reason) ELSE coalesce(s.reason, why) END
+         WHERE s.scope = for_scope AND s.key = for_key AND s.status NOT IN ('completed', 'compensated');
+        RETURN;
+    END IF;
+
+    SELECT s.status INTO was FROM skald.saga s WHERE s.scope = for_scope AND s.key = for_key FOR NO KEY UPDATE;
+    IF was IS NULL OR was IN ('completed', 'compensated') THEN RETURN; END IF;
+    SELECT CASE WHEN bool_or(k.parked) THEN 'stuck' WHEN bool_or(k.back) THEN 'compensating' ELSE 'running' END INTO is_to
+      FROM (SELECT p.status = 'parked', p.status IN ('rejected', 'cancelled') OR p.step LIKE '%.compensate'
+              FROM skald.progress p WHERE p.scope = for_scope AND p.key = for_key
+             UNION ALL
+            SELECT i.status = 'parked', i.status IN ('rejected', 'cancelled') OR i.step LIKE '%.compensate'
+              FROM skald.idempotency i WHERE i.scope = for_scope AND i.key = for_key) AS k(parked, back);
+    UPDATE skald.saga s
+       SET status = is_to, updated_at = clock_timestamp(),
+           reason = CASE WHEN is_to = 'running' THEN NULL
+                         WHEN is_to = 'stuck' OR s.status = 'stuck' THEN coalesce(why, s.reason)
+                         ELSE coalesce(s.reason, why) END
+     WHERE s.scope = for_scope AND s.key = for_key
+       AND (s.status <> is_to OR (why IS NOT NULL AND s.reason IS NULL AND is_to <> 'running'));
+END $$;
+
+-- skald.advance() for each of the items, as if one after the other, in statements for all of them. A saga that an item ends is
+-- moved by none behind that. In key order, so that two transactions which move the same ones can't deadlock.
+CREATE FUNCTION skald.advance_many(scopes text[], keys text[], wanted text[], reasons text[]) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+-- A plan that was made while the tables were small would be kept while they grow, until statistics are taken anew.
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $$
+BEGIN
+    IF cardinality(keys) = 1 THEN
+        PERFORM skald.advance(scopes[1], keys[1], wanted[1], reasons[1]);
+        RETURN;
+    END IF;
+    IF NOT wanted <@ ARRAY['completed', 'compensated'] THEN
+        -- The locks first, in the order of the sort: under it LATERAL finds the rows one by one.
+        PERFORM FROM (SELECT w.s COLLATE "C" AS s, w.k COLLATE "C" AS k FROM unnest(scopes, keys) AS w(s, k) ORDER BY 1, 2) AS w
+          CROSS JOIN LATERAL (SELECT FROM skald.saga s
+                               WHERE s.scope = w.s AND s.key = w.k AND s.status NOT IN ('completed', 'compensated')
+                                 FOR NO KEY UPDATE) AS locked;
+
+        -- What skald.advance() does where a saga goes on. All of a saga's items find it in one state; of the reasons the first
+        -- counts, and where it says nothing, the next that does.
+        UPDATE skald.saga s
+           SET status = n.is_to, updated_at = clock_timestamp(),
+               reason = CASE WHEN n.is_to = 'running' THEN NULL
+                             WHEN n.is_to = 'stuck' OR s.status = 'stuck' THEN coalesce(w.first, s.reason, w.said)
+                             ELSE coalesce(s.reason, w.said) END
+          FROM (SELECT u.s, u.k, (array_agg(u.y ORDER BY u.o))[1] AS first,
+                       (array_agg(u.y ORDER BY u.o) FILTER (WHERE u.y IS NOT NULL))[1] AS said
+                  FROM (SELECT i.s COLLATE "C" AS s, i.k COLLATE "C" AS k, i.y, i.o,
+                               min(i.o) FILTER (WHERE i.n IN ('completed', 'compensated')) OVER (PARTITION BY i.s, i.k) AS ended
+                          FROM unnest(scopes, keys, wanted, reasons) WITH ORDINALITY AS i(s, k, n, y, o)) AS u
+                 WHERE u.ended IS NULL OR u.o < u.ended
+                 GROUP BY u.s, u.k) AS w
+         CROSS JOIN LATERAL (
+                SELECT (CASE WHEN bool_or(t.parked) THEN 'stuck' WHEN bool_or(t.back) THEN 'compensating' ELSE 'running' END
+                       )::skald.saga_status
+                  FROM (SELECT p.status = 'parked', p.status IN ('rejected', 'cancelled') OR p.step LIKE '%.compensate'
+                          FROM skald.progress p WHERE p.scope = w.s AND p.key = w.k
+                         UNION ALL
+                        SELECT i.status = 'parked', i.status IN ('rejected', 'cancelled') OR i.step LIKE '%.compensate'
+                          FROM skald.idempotency i WHERE i.scope = w.s AND i.key = w.k) AS t(parked, back)) AS n(is_to)
+         WHERE s.scope = w.s AND s.key = w.k AND s.status NOT IN ('completed', 'compensated')
+           AND (s.status <> n.is_to OR (w.said IS NOT NULL AND s.reason IS NULL AND n.is_to <> 'running'));
+    END IF;
+
+    -- What skald.advance() does where a saga has ended, row by row in the order of the sort.
+    UPDATE skald.saga s
+       SET status = e.n::skald.saga_status, updated_at = clock_timestamp(), finished_at = clock_timestamp(),
+           reason = CASE WHEN e.n = 'completed' THEN NULL
+                         WHEN s.status = 'stuck' THEN coalesce(e.y, s.reason) ELSE coalesce(s.reason, e.y) END
+      FROM (SELECT DISTINCT ON (1, 2) u.s COLLATE "C" AS s, u.k COLLATE "C" AS k, u.n, u.y
+              FROM unnest(scopes, keys, wanted, reasons) WITH ORDINALITY AS u(s, k, n, y, o)
+             WHERE u.n IN ('completed', 'compensated') ORDER BY 1, 2, u.o) AS e
+     WHERE s.scope = e.s AND s.key = e.k AND s.status NOT IN ('completed', 'compensated');
+END $$;
+
+-- Takes in what other services report of their steps: members as {scope, key, step, service, status, attempts, at} and,
+-- where it changed, the saga's state with its reason. A later report wins whatever the order of arrival.
+CREATE FUNCTION skald.note_progress(members jsonb) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    told record;
+BEGIN
+    WITH m AS MATERIALIZED (
+        SELECT * FROM jsonb_to_recordset(members)
+            AS m(scope text COLLATE "C", key text COLLATE "C", step text COLLATE "C", service text, status text,
+                 attempts integer, error text, at timestamptz, saga text, reason text)),
+    noted AS (
+        -- In key order here too. Of two reports of one step the later counts, whatever the order of arrival.
+        INSERT INTO skald.progress AS p (scope, key, step, service, status, attempts, error, at)
+        SELECT DISTINCT ON (m.scope, m.key, m.step)
+               m.scope, m.key, m.step, m.service, m.status::skald.step_status, m.attempts, m.error, m.at
+          FROM m ORDER BY m.scope, m.key, m.step, m.at DESC
+        ON CONFLICT ON CONSTRAINT progress_once DO UPDATE
+           SET service = excluded.service, status = excluded.status, attempts = excluded.attempts,
+               error = excluded.error, at = excluded.at
+         WHERE excluded.at > p.at)
+    SELECT array_agg(m.scope) AS scopes, array_agg(m.key) AS keys, array_agg(m.saga) AS wanted, array_agg(m.reason) AS reasons
+      INTO told
+      FROM m WHERE m.saga IS NOT NULL;
+
+    IF told.keys IS NOT NULL THEN
+        PERFORM skald.advance_many(told.scopes, told.keys, told.wanted, told.reasons);
+    END IF;
+END $$;

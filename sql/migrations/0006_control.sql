@@ -1,0 +1,167 @@
+-- An operator's orders (pause, resume, cancel, retry) and deadlines: both meet a saga in one place, the claim.
+--
+-- An order is given at the saga's home, in one transaction: skald.request_control(). It is taken there and, as a message
+-- `skald.control`, in the database of every other service of the itinerary: skald.take_control(). Neither stops a step that
+-- runs; the next claim finds it. See docs/repair.md, "Orders", and docs/adr/0010-orders-and-deadlines.md.
+
+-- Who does it: the database's user, and who that is in person where it was said.
+CREATE FUNCTION skald.actor(by text) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$ SELECT CASE WHEN by <> '' THEN by || ' as ' || session_user ELSE session_user::text END $$;
+
+-- What has passed the point of no return: the step and when it completed. No row: the saga can still go back.
+CREATE FUNCTION skald.past_pivot(of_scope text, of_key text, itinerary text) RETURNS TABLE (step text, at timestamptz)
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    -- Without a pivot, the last compensatable step is the last that can be undone before what can't.
+    WITH turning AS (
+        SELECT p.step, p.place FROM skald.itinerary_steps(itinerary) p WHERE p.kind <> 'retriable' ORDER BY p.place DESC LIMIT 1)
+    SELECT k.step, k.at
+      FROM skald.known_steps(of_scope, of_key) k JOIN skald.itinerary_steps(itinerary) p ON p.step = k.step
+     WHERE (p.kind = 'retriable' OR (k.status = 'completed' AND p.step = (SELECT t.step FROM turning t)))
+    UNION ALL
+    SELECT p.step, NULL FROM skald.itinerary_steps(itinerary) p WHERE p.place = 1 AND p.kind = 'retriable'
+     ORDER BY at NULLS LAST LIMIT 1
+$$;
+
+-- Why an order can't be given; NULL where it can.
+CREATE FUNCTION skald.refusal(action text, s skald.saga) RETURNS text
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    pivot  record;
+    latest skald.control;
+    called text := format('saga %s', s.key);
+BEGIN
+    IF s.status IN ('completed', 'compensated') THEN
+        RETURN format('%s has ended: it is %s', called, s.status);
+    END IF;
+    SELECT * INTO pivot FROM skald.past_pivot(s.scope, s.key, s.itinerary);
+    SELECT * INTO latest FROM skald.control c WHERE (c.scope, c.key) = (s.scope, s.key);
+    IF action = 'cancel' THEN
+        IF pivot.step IS NOT NULL THEN
+            RETURN format('%s is past the pivot: %s %s; it can only go forward', called, pivot.step,
+                          coalesce('completed at ' || skald.instant(pivot.at), 'can''t be undone'));
+        ELSIF s.status = 'compensating'
+           OR EXISTS (SELECT FROM skald.known_steps(s.scope, s.key) k
+                       WHERE k.step LIKE '%.compensate' OR k.status IN ('rejected', 'cancelled')) THEN
+            RETURN format('%s goes back already: %s', called, coalesce(s.reason, 'a step said no'));
+        END IF;
+    ELSIF action = 'retry' THEN
+        IF NOT EXISTS (SELECT FROM skald.known_steps(s.scope, s.key) k WHERE k.status = 'parked') THEN
+            RETURN format('no step of %s is parked: it is %s', called, s.status);
+        END IF;
+    ELSIF latest.action = 'cancel' AND pivot.step IS NULL THEN
+        -- A pause would take the cancel's place, and what the cancel has not met yet would go on after it.
+        RETURN format('%s was cancelled at %s by %s: it is on its way back', called, skald.instant(latest.requested_at),
+                      latest.requested_by);
+    ELSIF action = 'resume' AND latest.action IS NULL THEN
+        RETURN format('%s is not paused: it is %s', called, s.status);
+    END IF;
+    RETURN NULL;
+END $$;
+
+-- Gives an order for one saga, at its home: `pause`, `resume`, `cancel`, or `retry` of the step that is parked. One
+-- transaction: the order is taken here, sent to every service that it concerns, and noted in skald.audit.
+-- Returns {"id", "action", "told": [services], "step" of a retry, "left": why a parked step was not put back}, or
+-- {"refused": why}, and then nothing was done.
+CREATE FUNCTION skald.request_control(action text, scope text, key text, reason text DEFAULT NULL, by text DEFAULT NULL)
+RETURNS jsonb
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    home    text := (SELECT o.name FROM skald.service o);
+    was     skald.saga;
+    refused text;
+    ordered jsonb;
+    told    text[];
+    named   text;  -- the step of a retry
+    kept    text;
+BEGIN
+    IF action IS NULL OR action NOT IN ('pause', 'resume', 'cancel', 'retry') THEN
+        RAISE EXCEPTION 'an order is pause, resume, cancel or retry, and not %', action
+              USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    -- The guard's records before the saga's row, as every step does (traps G22).
+    PERFORM FROM skald.idempotency i
+      WHERE (i.scope, i.key) = (scope, key) AND i.status = 'parked' ORDER BY i.step FOR UPDATE;
+    SELECT * INTO was FROM skald.saga s WHERE (s.scope, s.key) = (scope, key) FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN jsonb_build_object('refused', format('no saga %s%s was started here: ask the database of its home', key,
+                                                    CASE WHEN scope <> '' THEN ' of scope ' || scope ELSE '' END));
+    END IF;
+    refused := skald.refusal(action, was);
+    IF refused IS NOT NULL THEN RETURN jsonb_build_object('refused', refused); END IF;
+
+    IF action = 'retry' THEN
+        SELECT k.step, ARRAY[k.service] INTO named, told
+          FROM skald.known_steps(scope, key) k WHERE k.status = 'parked' ORDER BY k.at DESC LIMIT 1;
+    ELSE
+        told := ARRAY(SELECT DISTINCT p.service FROM skald.itinerary_steps(was.itinerary) p ORDER BY p.service);
+    END IF;
+
+    -- The latest order wins wherever they meet, whatever the order of arrival: so it is later than the one before, even
+    -- where this server's clock was put back.
+    ordered := jsonb_strip_nulls(jsonb_build_object(
+        'id', gen_random_uuid(), 'scope', scope, 'key', key, 'action', action, 'reason', nullif(reason, ''),
+        'step', named, 'by', skald.actor(by),
+        'requested_at', skald.instant(greatest(clock_timestamp(), (
+            SELECT c.requested_at + interval '1 microsecond' FROM skald.control c WHERE (c.scope, c.key) = (scope, key))))));
+    -- A retry that has left the step parked did nothing else either; a cancel stands, and meets the step when that is sent.
+    kept := substring(skald.take_control(ordered) FROM '^left parked: (.*)$');
+    IF action = 'retry' AND kept IS NOT NULL THEN RETURN jsonb_build_object('refused', kept); END IF;
+    PERFORM skald.enqueue(t.service, 'skald.control', key || '.control.' || (ordered->>'id'),
+                          convert_to(ordered::text, 'UTF8'),
+                          jsonb_build_object('x-idempotency-key', key || '.control.' || (ordered->>'id'),
+                                             'x-saga-scope', scope, 'x-saga', was.definition),
+                          scope, aggregatetype => was.definition, aggregateid => key)
+       FROM unnest(told) AS t(service) WHERE t.service <> home;
+    RETURN jsonb_strip_nulls(jsonb_build_object('id', ordered->'id', 'action', action, 'told', to_jsonb(told),
+                                                'step', ordered->'step', 'left', kept));
+END $$;
+
+-- Takes an order in this database: once, however often it comes. Of two orders the one that was requested later counts.
+-- What of the saga waits here is woken, so that the order meets it now. Returns `taken`, `outdated`, `duplicate`,
+-- or `left parked: ` and why a parked step was not put back.
+CREATE FUNCTION skald.take_control(ordered jsonb) RETURNS text
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    o      record;
+    noted  bigint;
+    effect text := 'taken';
+BEGIN
+    SELECT r.*, ordered->>'by' AS giver INTO o FROM jsonb_to_record(ordered)
+        AS r(id uuid, scope text, key text, action text, step text, reason text, requested_at timestamptz);
+    PERFORM FROM skald.idempotency i
+      WHERE (i.scope, i.key) = (o.scope, o.key) AND i.status = 'parked' ORDER BY i.step FOR UPDATE;
+
+    INSERT INTO skald.audit (actor, verb, scope, key, detail, order_id)
+    VALUES (o.giver, 'saga ' || o.action, o.scope, o.key, ordered, o.id)
+    ON CONFLICT DO NOTHING
+    RETURNING id INTO noted;
+    IF noted IS NULL THEN RETURN 'duplicate'; END IF;
+
+    IF o.action <> 'retry' THEN
+        INSERT INTO skald.control AS c (scope, key, action, reason, requested_at, requested_by)
+        VALUES (o.scope, o.key, o.action, o.reason, o.requested_at, o.giver)
+        ON CONFLICT ON CONSTRAINT control_once DO UPDATE
+           SET action = excluded.action, reason = excluded.reason, requested_at = excluded.requested_at,
+               requested_by = excluded.requested_by
+         WHERE excluded.requested_at > c.requested_at;
+        IF NOT FOUND THEN effect := 'outdated'; END IF;
+    END IF;
+
+    IF effect = 'taken' AND o.action IN ('resume', 'cancel') THEN PERFORM skald.wake(o.scope, o.key); END IF;
+    IF effect = 'taken' AND o.action IN ('cancel', 'retry') THEN
+        effect := coalesce('left parked: ' || skald.put_back_open(o.scope, o.key, o.action, o.step), effect);
+    END IF;
+    UPDATE skald.audit SET detail = detail || jsonb_build_object('effect', effect) WHERE id = noted;
+    RETURN effect;
+END $$;
