@@ -192,7 +192,7 @@ try {
     app.add_option("--json", chosen.json, "write the figures to this file");
     CLI11_PARSE(app, argc, argv);
     relay_bench::bench b{chosen};
-    b.transport.subscribe(relay_bench::service, 1).reset();  // declares the queue
+    b.transport.subscribe({relay_bench::service, 1}).reset();  // declares the queue
     relay_bench::compare_publishers(b);
     relay_bench::move_backlogs(b);
     if (!chosen.json.empty()) std::ofstream{chosen.json} << '{' << b.figures << "}\n";

@@ -131,7 +131,8 @@ void make_tables(options const& chosen, order_demo::signals const& interruptions
 {
     // What an interrupted run left in the queues is of sagas that are gone with their tables.
     broker_connection broker{chosen.broker_url};
-    for (auto const service : {orders, payments, shipping}) broker.delete_queue(queue_of(service, shop).c_str());
+    for (auto const service : {orders, payments, shipping})
+        for (auto const* of_it : {"", ".database"}) broker.delete_queue((queue_of(service, shop) + of_it).c_str());
     fleet_shape shape;
     shape.shop = shop;
     fleet{chosen, interruptions, databases, shape}.stop();

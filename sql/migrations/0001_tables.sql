@@ -20,7 +20,8 @@ CREATE DOMAIN skald.step AS text COLLATE "C"
 
 -- What happened to (scope, key, step): the guard's record and the saga's history at once.
 -- The row of a step is inserted as `completed` in the step's own transaction: nobody can see it before COMMIT, so a
--- second write of the same row would be waste. Step '' is the request that started the saga.
+-- second write of the same row would be waste. Step '' is the request that started the saga. `home` is the service whose saga it
+-- is, NULL where nobody said: two homes that start sagas under one key get one record between them, and the second is refused.
 CREATE TABLE skald.idempotency (
     scope       skald.scope       NOT NULL,
     key         skald.key         NOT NULL,
@@ -32,6 +33,7 @@ CREATE TABLE skald.idempotency (
     error       text,
     created_at  timestamptz       NOT NULL DEFAULT clock_timestamp(),
     updated_at  timestamptz       NOT NULL DEFAULT clock_timestamp(),
+    home        text COLLATE "C",
     CONSTRAINT idempotency_once PRIMARY KEY (scope, key, step),
     CONSTRAINT fingerprint_is_sha256 CHECK (octet_length(fingerprint) = 32),
     CONSTRAINT attempts_and_snoozes_count_up CHECK (attempts >= 0 AND snoozes >= 0)
@@ -54,9 +56,12 @@ CREATE INDEX response_by_age ON skald.response USING brin (created_at) WITH (pag
 
 -- Which service owns this database: one row. Sagas started here have it as their home, and two services in one database
 -- would take each other's records for their own.
+-- `id` tells this database from every other: the service's queue is bound to it, so that a process with a wrong DATABASE_URL
+-- takes nothing from there. A copy by pg_dump has it too.
 CREATE TABLE skald.service (
     only_one boolean NOT NULL DEFAULT true,
     name     text    NOT NULL,
+    id       uuid    NOT NULL DEFAULT gen_random_uuid(),
     CONSTRAINT one_service_owns_a_database PRIMARY KEY (only_one),
     CONSTRAINT only_one_is_true CHECK (only_one)
 );
@@ -139,15 +144,16 @@ CREATE TABLE skald.progress (
     CONSTRAINT progress_once PRIMARY KEY (scope, key, step)
 );
 
--- An operator's order for one saga, read by every claim in this database.
+-- The latest order of a home for one of its sagas, read by every claim in this database.
 CREATE TABLE skald.control (
-    scope        skald.scope NOT NULL,
-    key          skald.key   NOT NULL,
-    action       text        NOT NULL,
+    scope        skald.scope      NOT NULL,
+    key          skald.key        NOT NULL,
+    home         text COLLATE "C" NOT NULL,
+    action       text             NOT NULL,
     reason       text,
-    requested_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    requested_by text        NOT NULL DEFAULT session_user,
-    CONSTRAINT control_once PRIMARY KEY (scope, key),
+    requested_at timestamptz      NOT NULL DEFAULT clock_timestamp(),
+    requested_by text             NOT NULL DEFAULT session_user,
+    CONSTRAINT control_once PRIMARY KEY (scope, key, home),
     CONSTRAINT action_is_known CHECK (action IN ('pause', 'resume', 'cancel'))
 );
 
@@ -189,6 +195,6 @@ CREATE TABLE skald.parked (
     CONSTRAINT fingerprint_is_sha256 CHECK (octet_length(fingerprint) = 32),
     CONSTRAINT reason_is_known CHECK (reason IN
         ('malformed', 'unknown_step', 'mismatch', 'attempts_exhausted', 'delivery_limit', 'transaction_ended',
-         'unsettled'))
+         'unsettled', 'unknown_saga'))
 );
 CREATE INDEX parked_of_a_saga ON skald.parked (scope, key);

@@ -15,7 +15,7 @@
 --   retry      it failed or was snoozed before: run it now; `attempts` is this one's number   held
 --   duplicate  it is decided, or this turn of it is already recorded: acknowledge and forget
 --   in_flight  another transaction has it now: ask again later; never take it for done
---   mismatch   the key was used before with another body
+--   mismatch   the key was used before with another body, or, where `cause` is `home`, for a saga of the home that `reason` names
 --   cancelled  it must not run. held: record it as `cancelled` and pass on what follows; not held: that has been done,
 --              acknowledge and forget
 --   paused     an operator paused the saga: ask again later
@@ -27,6 +27,7 @@
 -- wait_ms: how long to wait for a transaction that has the same key; NULL keeps the session's lock_timeout.
 -- deadlines: the time from which the item must not run any more; NULL for none. It counts where an order to cancel does: not
 --   past the pivot, and not for a compensation.
+-- homes: whose saga the item is of; NULL, for an item or at all: nobody knows, and its home is not compared.
 -- cause: why a verdict is `cancelled` and held: `operator`, `deadline`, or `nothing to undo`; reason: the same for people.
 --
 -- One claim decides: a step that has its record before its deadline runs to its end, and one whose deadline has passed at
@@ -34,7 +35,7 @@
 CREATE FUNCTION skald.claim(
     scopes text[], keys text[], steps text[], fingerprints bytea[],
     turns integer[] DEFAULT NULL, past_pivot boolean[] DEFAULT NULL, wait_ms integer DEFAULT NULL,
-    deadlines timestamptz[] DEFAULT NULL)
+    deadlines timestamptz[] DEFAULT NULL, homes text[] DEFAULT NULL)
 RETURNS TABLE (ord integer, verdict text, attempts integer, held boolean, cause text, reason text)
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -50,6 +51,7 @@ DECLARE
     reasons text[];
     late    integer[];  -- their deadline has passed
     idle    integer[];  -- compensations with nothing to undo
+    theirs  integer[];  -- compensations of a step that was another home's
     fresh   integer[];
 BEGIN
     IF wait_ms IS NOT NULL THEN ignored := set_config('lock_timeout', wait_ms::text, true); END IF;
@@ -59,8 +61,8 @@ BEGIN
                array_agg(w.o) FILTER (WHERE v.stops),
                array_agg(coalesce(c.reason, 'cancelled by ' || c.requested_by)) FILTER (WHERE v.stops)
           INTO paused, ordered, reasons
-          FROM unnest(scopes, keys, steps) WITH ORDINALITY AS w(s, k, t, o)
-          JOIN skald.control c ON c.scope = w.s AND c.key = w.k
+          FROM unnest(scopes, keys, steps, homes) WITH ORDINALITY AS w(s, k, t, h, o)
+          JOIN skald.control c ON c.scope = w.s AND c.key = w.k AND coalesce(c.home = w.h, true)
          CROSS JOIN LATERAL (SELECT c.action = 'cancel' AND w.t NOT LIKE '%.compensate'
                                                         AND NOT coalesce(past_pivot[w.o], false)) AS v(stops)
          WHERE w.t <> '';
@@ -72,12 +74,12 @@ BEGIN
         -- that inserts the same key, and that makes the decision single. In key order, so that two batches can't
         -- deadlock on each other.
         WITH want AS (
-            SELECT w.s, w.k, w.t, w.f, w.o
-              FROM unnest(scopes, keys, steps, fingerprints) WITH ORDINALITY AS w(s, k, t, f, o)
+            SELECT w.s, w.k, w.t, w.f, w.h, w.o
+              FROM unnest(scopes, keys, steps, fingerprints, homes) WITH ORDINALITY AS w(s, k, t, f, h, o)
              WHERE w.o <> ALL (coalesce(paused, '{}'))),
         inserted AS (
-            INSERT INTO skald.idempotency AS i (scope, key, step, fingerprint)
-            SELECT w.s, w.k, w.t, w.f FROM want w ORDER BY w.s, w.k, w.t
+            INSERT INTO skald.idempotency AS i (scope, key, step, fingerprint, home)
+            SELECT w.s, w.k, w.t, w.f, w.h FROM want w ORDER BY w.s, w.k, w.t, w.o
             ON CONFLICT DO NOTHING
             RETURNING i.scope, i.key, i.step),
         -- The same key twice in one call: the first item has it, the others are its duplicates.
@@ -101,10 +103,16 @@ BEGIN
         END IF;
 
         IF array_to_string(steps, ' ') LIKE '%.compensate%' THEN
-            SELECT array_agg(o) INTO idle
+            SELECT array_agg(o) FILTER (WHERE NOT u.yes), array_agg(o) FILTER (WHERE u.yes IS NULL) INTO idle, theirs
               FROM (SELECT o FROM unnest(fresh) AS o WHERE steps[o] LIKE '%.compensate'
                      ORDER BY scopes[o] COLLATE "C", keys[o] COLLATE "C", steps[o] COLLATE "C" OFFSET 0) AS c
-             WHERE NOT skald.undoable(scopes[o], keys[o], steps[o]);
+             CROSS JOIN LATERAL (SELECT skald.undoable(scopes[o], keys[o], steps[o], homes[o])) AS u(yes);
+            IF theirs IS NOT NULL THEN
+                -- Its record would be in the way of the compensation that the other home may still ask for.
+                DELETE FROM skald.idempotency i USING unnest(theirs) AS o
+                 WHERE i.scope = scopes[o] AND i.key = keys[o] AND i.step = steps[o];
+                fresh := ARRAY(SELECT o FROM unnest(fresh) AS o WHERE o <> ALL (theirs));
+            END IF;
         END IF;
     EXCEPTION WHEN lock_not_available THEN
         -- Whoever has it may still roll back: busy is never a duplicate (G13). Nothing of this call was claimed.
@@ -142,12 +150,15 @@ BEGIN
            coalesce(i.attempts, 0) + (v.verdict = 'retry')::integer,
            v.verdict = 'retry' OR v.stopped, c.cause,
            CASE c.cause WHEN 'operator' THEN reasons[array_position(ordered, w.o::integer)]
-                        WHEN 'deadline' THEN 'deadline passed' END
-      FROM unnest(scopes, keys, steps, fingerprints) WITH ORDINALITY AS w(s, k, t, f, o)
-      LEFT JOIN LATERAL (SELECT i.status, i.fingerprint, i.attempts, i.snoozes FROM skald.idempotency i
-                          WHERE i.scope = w.s AND i.key = w.k AND i.step = w.t LIMIT 1) AS i ON true
+                        WHEN 'deadline' THEN 'deadline passed' WHEN 'home' THEN i.home END
+      FROM unnest(scopes, keys, steps, fingerprints, homes) WITH ORDINALITY AS w(s, k, t, f, h, o)
+      LEFT JOIN LATERAL (SELECT i.status, i.fingerprint, i.attempts, i.snoozes, i.home FROM skald.idempotency i
+                          WHERE i.scope = w.s AND i.key = w.k
+                            AND i.step = CASE WHEN w.o = ANY (theirs) THEN replace(w.t, '.compensate', '') ELSE w.t END
+                          LIMIT 1) AS i ON true
      CROSS JOIN LATERAL (SELECT w.o = ANY (coalesce(ordered, '{}')) OR w.o = ANY (coalesce(late, '{}'))) AS n(no)
      CROSS JOIN LATERAL (SELECT CASE
+            WHEN i.home <> w.h THEN 'mismatch'
             WHEN w.o = ANY (paused) AND i.status IS NULL THEN 'paused'
             WHEN i.fingerprint <> w.f THEN 'mismatch'
             WHEN i.status IN ('completed', 'rejected') THEN 'duplicate'
@@ -159,29 +170,31 @@ BEGIN
             -- `started`: an external call is under way. No row: it was collected after the insert met it (G5).
             ELSE 'in_flight' END) AS t(verdict)
      CROSS JOIN LATERAL (SELECT t.verdict, t.verdict = 'cancelled' AND i.status <> 'cancelled') AS v(verdict, stopped)
-     CROSS JOIN LATERAL (SELECT CASE WHEN NOT v.stopped THEN NULL
+     CROSS JOIN LATERAL (SELECT CASE WHEN i.home <> w.h THEN 'home' WHEN NOT v.stopped THEN NULL
                                      WHEN w.o = ANY (ordered) THEN 'operator' ELSE 'deadline' END) AS c(cause)
      WHERE w.o <> ALL (fresh);
 END $$;
 
 -- Whether a compensation has something to undo, decided for good: where the step never ran, a `cancelled` record is
--- left in its place, so that it does not run when it comes late (S2).
-CREATE FUNCTION skald.undoable(for_scope text, for_key text, compensation text) RETURNS boolean
+-- left in its place, so that it does not run when it comes late (S2). NULL: the step was run for another home's saga.
+CREATE FUNCTION skald.undoable(for_scope text, for_key text, compensation text, for_home text) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     undone text := left(compensation, -length('.compensate'));
     was    skald.step_status;
+    ran    text;  -- the home of the saga that it was run for
 BEGIN
-    INSERT INTO skald.idempotency (scope, key, step, status, attempts)
-    VALUES (for_scope, for_key, undone, 'cancelled', 0)
+    INSERT INTO skald.idempotency (scope, key, step, status, attempts, home)
+    VALUES (for_scope, for_key, undone, 'cancelled', 0, for_home)
     ON CONFLICT DO NOTHING;
     IF FOUND THEN RETURN false; END IF;
 
-    SELECT status INTO was FROM skald.idempotency
+    SELECT status, home INTO was, ran FROM skald.idempotency
      WHERE scope = for_scope AND key = for_key AND step = undone
        FOR UPDATE;
+    IF ran <> for_home THEN RETURN NULL; END IF;
     IF was IN ('started', 'retrying', 'parked') THEN
         UPDATE skald.idempotency SET status = 'cancelled', updated_at = clock_timestamp()
          WHERE scope = for_scope AND key = for_key AND step = undone;

@@ -32,13 +32,14 @@ BEGIN
 END $$;
 
 -- What of a saga waits in this outbox for its time is due now. What a relay has in its hands is under way already.
-CREATE FUNCTION skald.wake(of_scope text, of_key text) RETURNS bigint
+CREATE FUNCTION skald.wake(of_scope text, of_key text, of_home text) RETURNS bigint
 LANGUAGE sql
 SET search_path = pg_catalog, pg_temp
 AS $$
     WITH waiting AS MATERIALIZED (
         SELECT id FROM skald.outbox
          WHERE scope = of_scope AND aggregateid = of_key AND due_at > clock_timestamp()
+           AND coalesce(headers->>'x-saga-home' = of_home, true)
            FOR UPDATE SKIP LOCKED),
     gone AS (
         DELETE FROM skald.outbox o USING waiting w WHERE o.id = w.id RETURNING o.*),

@@ -17,6 +17,12 @@ AS $$
      WHERE w.n > 2
 $$;
 
+-- Whether a record here is of a saga that was started here: one of another home may have the same key.
+CREATE FUNCTION skald.is_ours(home text) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$ SELECT coalesce(home = (SELECT s.name FROM skald.service s), true) $$;
+
 -- Every step of a saga that its home knows of: its own, and what other services told.
 CREATE FUNCTION skald.known_steps(of_scope text, of_key text)
 RETURNS TABLE (step text, service text, status text, attempts integer, error text, at timestamptz)
@@ -25,12 +31,13 @@ SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT i.step::text, (SELECT s.name FROM skald.service s), i.status::text, i.attempts, i.error, i.updated_at
       FROM skald.idempotency i
-     WHERE (i.scope, i.key) = (of_scope, of_key) AND i.step <> ''
+     WHERE (i.scope, i.key) = (of_scope, of_key) AND i.step <> '' AND skald.is_ours(i.home)
     UNION ALL
     SELECT p.step::text, p.service, p.status::text, p.attempts, p.error, p.at
       FROM skald.progress p
      WHERE (p.scope, p.key) = (of_scope, of_key)
-       AND NOT EXISTS (SELECT FROM skald.idempotency i WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step))
+       AND NOT EXISTS (SELECT FROM skald.idempotency i
+                        WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step) AND skald.is_ours(i.home))
 $$;
 
 -- Starts a saga as part of the caller's transaction. `fresh`: it is started. `duplicate`: this key has started it before.
@@ -74,6 +81,11 @@ BEGIN
     END;
     IF NOT FOUND THEN
         SELECT c.verdict INTO decided FROM skald.claim(ARRAY[scope], ARRAY[key], ARRAY[''], ARRAY[fingerprint]) AS c;
+        -- The same data under the same key is still something else where another definition was started with it.
+        IF decided = 'duplicate' AND EXISTS (SELECT FROM skald.saga s WHERE s.scope = start.scope AND s.key = start.key
+                                                                        AND s.definition <> start.definition) THEN
+            decided := 'mismatch';
+        END IF;
     END IF;
     IF decided = 'fresh' THEN
         ends := clock_timestamp() + deadline;
@@ -88,6 +100,20 @@ BEGIN
     RETURN decided;
 END $$;
 
+-- Fails where no such saga was started here, though a step says that this is its home: it is the wrong database, or one from a
+-- backup. That must not look like a saga that goes well.
+CREATE FUNCTION skald.refuse_unknown(for_scope text, for_key text) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM skald.saga s WHERE s.scope = for_scope AND s.key = for_key) THEN
+        RAISE EXCEPTION 'no saga % was started in this database, which its steps name as its home', for_key
+              USING ERRCODE = 'foreign_key_violation',
+                    HINT = 'See that DATABASE_URL names the database in which it was started.';
+    END IF;
+END $$;
+
 -- Moves a saga's status by what is known of its steps. Final states are never left. `stuck` is left by the step that
 -- was parked when it goes on: it is stuck exactly while one of its steps is parked.
 --
@@ -100,6 +126,7 @@ SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 AS $$
 DECLARE
+    ours  text := (SELECT name FROM skald.service);  -- not of another home's saga with the same key
     was   skald.saga_status;
     is_to skald.saga_status;
 BEGIN
@@ -111,17 +138,19 @@ BEGIN
                reason = CASE WHEN wanted = 'completed' THEN NULL
                              WHEN s.status = 'stuck' THEN coalesce(why, s.reason) ELSE coalesce(s.reason, why) END
          WHERE s.scope = for_scope AND s.key = for_key AND s.status NOT IN ('completed', 'compensated');
+        IF NOT FOUND THEN PERFORM skald.refuse_unknown(for_scope, for_key); END IF;
         RETURN;
     END IF;
 
     SELECT s.status INTO was FROM skald.saga s WHERE s.scope = for_scope AND s.key = for_key FOR NO KEY UPDATE;
-    IF was IS NULL OR was IN ('completed', 'compensated') THEN RETURN; END IF;
+    IF was IS NULL THEN PERFORM skald.refuse_unknown(for_scope, for_key); END IF;
+    IF was IN ('completed', 'compensated') THEN RETURN; END IF;
     SELECT CASE WHEN bool_or(k.parked) THEN 'stuck' WHEN bool_or(k.back) THEN 'compensating' ELSE 'running' END INTO is_to
       FROM (SELECT p.status = 'parked', p.status IN ('rejected', 'cancelled') OR p.step LIKE '%.compensate'
               FROM skald.progress p WHERE p.scope = for_scope AND p.key = for_key
              UNION ALL
             SELECT i.status = 'parked', i.status IN ('rejected', 'cancelled') OR i.step LIKE '%.compensate'
-              FROM skald.idempotency i WHERE i.scope = for_scope AND i.key = for_key) AS k(parked, back);
+              FROM skald.idempotency i WHERE i.scope = for_scope AND i.key = for_key AND coalesce(i.home = ours, true)) AS k(parked, back);
     UPDATE skald.saga s
        SET status = is_to, updated_at = clock_timestamp(),
            reason = CASE WHEN is_to = 'running' THEN NULL
@@ -141,6 +170,10 @@ SET enable_seqscan = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off
 AS $$
+DECLARE
+    ours  text := (SELECT name FROM skald.service);
+    moved integer := 0;
+    ended integer;
 BEGIN
     IF cardinality(keys) = 1 THEN
         PERFORM skald.advance(scopes[1], keys[1], wanted[1], reasons[1]);
@@ -174,9 +207,10 @@ BEGIN
                           FROM skald.progress p WHERE p.scope = w.s AND p.key = w.k
                          UNION ALL
                         SELECT i.status = 'parked', i.status IN ('rejected', 'cancelled') OR i.step LIKE '%.compensate'
-                          FROM skald.idempotency i WHERE i.scope = w.s AND i.key = w.k) AS t(parked, back)) AS n(is_to)
+                          FROM skald.idempotency i WHERE i.scope = w.s AND i.key = w.k AND coalesce(i.home = ours, true)) AS t(parked, back)) AS n(is_to)
          WHERE s.scope = w.s AND s.key = w.k AND s.status NOT IN ('completed', 'compensated')
            AND (s.status <> n.is_to OR (w.said IS NOT NULL AND s.reason IS NULL AND n.is_to <> 'running'));
+        GET DIAGNOSTICS moved = ROW_COUNT;
     END IF;
 
     -- What skald.advance() does where a saga has ended, row by row in the order of the sort.
@@ -188,34 +222,52 @@ BEGIN
               FROM unnest(scopes, keys, wanted, reasons) WITH ORDINALITY AS u(s, k, n, y, o)
              WHERE u.n IN ('completed', 'compensated') ORDER BY 1, 2, u.o) AS e
      WHERE s.scope = e.s AND s.key = e.k AND s.status NOT IN ('completed', 'compensated');
+    GET DIAGNOSTICS ended = ROW_COUNT;
+    IF moved + ended < cardinality(keys) THEN
+        PERFORM skald.refuse_unknown(u.s, u.k) FROM unnest(scopes, keys) AS u(s, k);
+    END IF;
 END $$;
 
 -- Takes in what other services report of their steps: members as {scope, key, step, service, status, attempts, at} and,
--- where it changed, the saga's state with its reason. A later report wins whatever the order of arrival.
+-- where it changed, the saga's state with its reason. A later report wins whatever the order of arrival. What is told of a saga
+-- that was not started here is parked as `unknown_saga`: nobody would look for it in skald.progress.
 CREATE FUNCTION skald.note_progress(members jsonb) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
 AS $$
 DECLARE
     told record;
 BEGIN
     WITH m AS MATERIALIZED (
-        SELECT * FROM jsonb_to_recordset(members)
+        SELECT m.*, s.key IS NOT NULL AS is_known
+          FROM jsonb_to_recordset(members)
             AS m(scope text COLLATE "C", key text COLLATE "C", step text COLLATE "C", service text, status text,
-                 attempts integer, error text, at timestamptz, saga text, reason text)),
+                 attempts integer, error text, at timestamptz, saga text, reason text)
+          LEFT JOIN LATERAL (SELECT s.key FROM skald.saga s WHERE s.scope = m.scope AND s.key = m.key LIMIT 1) AS s ON true),
+    stray AS (
+        INSERT INTO skald.parked (scope, key, reason, error, message_id, type, content_type, body, headers, fingerprint)
+        SELECT m.scope, m.key, 'unknown_saga', 'no saga of this key was started in this database, or it was forgotten',
+               r.id, 'skald.progress', 'application/json', r.body,
+               jsonb_build_object('x-idempotency-key', r.id, 'x-saga-scope', m.scope), sha256(r.body)
+          FROM m CROSS JOIN LATERAL (
+               SELECT m.key || ':' || m.step || '.progress' AS id,
+                      convert_to(jsonb_build_array(jsonb_strip_nulls(to_jsonb(m) - 'is_known'))::text, 'UTF8') AS body) AS r
+         WHERE NOT m.is_known
+        ON CONFLICT ON CONSTRAINT parked_once DO NOTHING),
     noted AS (
         -- In key order here too. Of two reports of one step the later counts, whatever the order of arrival.
         INSERT INTO skald.progress AS p (scope, key, step, service, status, attempts, error, at)
         SELECT DISTINCT ON (m.scope, m.key, m.step)
                m.scope, m.key, m.step, m.service, m.status::skald.step_status, m.attempts, m.error, m.at
-          FROM m ORDER BY m.scope, m.key, m.step, m.at DESC
+          FROM m WHERE m.is_known ORDER BY m.scope, m.key, m.step, m.at DESC
         ON CONFLICT ON CONSTRAINT progress_once DO UPDATE
            SET service = excluded.service, status = excluded.status, attempts = excluded.attempts,
                error = excluded.error, at = excluded.at
          WHERE excluded.at > p.at)
     SELECT array_agg(m.scope) AS scopes, array_agg(m.key) AS keys, array_agg(m.saga) AS wanted, array_agg(m.reason) AS reasons
       INTO told
-      FROM m WHERE m.saga IS NOT NULL;
+      FROM m WHERE m.saga IS NOT NULL AND m.is_known;
 
     IF told.keys IS NOT NULL THEN
         PERFORM skald.advance_many(told.scopes, told.keys, told.wanted, told.reasons);

@@ -40,7 +40,7 @@ BEGIN
         RETURN format('%s has ended: it is %s', called, s.status);
     END IF;
     SELECT * INTO pivot FROM skald.past_pivot(s.scope, s.key, s.itinerary);
-    SELECT * INTO latest FROM skald.control c WHERE (c.scope, c.key) = (s.scope, s.key);
+    SELECT * INTO latest FROM skald.control c WHERE (c.scope, c.key) = (s.scope, s.key) AND skald.is_ours(c.home);
     IF action = 'cancel' THEN
         IF pivot.step IS NOT NULL THEN
             RETURN format('%s is past the pivot: %s %s; it can only go forward', called, pivot.step,
@@ -108,10 +108,11 @@ BEGIN
     -- The latest order wins wherever they meet, whatever the order of arrival: so it is later than the one before, even
     -- where this server's clock was put back.
     ordered := jsonb_strip_nulls(jsonb_build_object(
-        'id', gen_random_uuid(), 'scope', scope, 'key', key, 'action', action, 'reason', nullif(reason, ''),
+        'id', gen_random_uuid(), 'scope', scope, 'key', key, 'home', home, 'action', action, 'reason', nullif(reason, ''),
         'step', named, 'by', skald.actor(by),
         'requested_at', skald.instant(greatest(clock_timestamp(), (
-            SELECT c.requested_at + interval '1 microsecond' FROM skald.control c WHERE (c.scope, c.key) = (scope, key))))));
+            SELECT c.requested_at + interval '1 microsecond' FROM skald.control c
+             WHERE (c.scope, c.key, c.home) = (scope, key, home))))));
     -- A retry that has left the step parked did nothing else either; a cancel stands, and meets the step when that is sent.
     kept := substring(skald.take_control(ordered) FROM '^left parked: (.*)$');
     IF action = 'retry' AND kept IS NOT NULL THEN RETURN jsonb_build_object('refused', kept); END IF;
@@ -138,7 +139,7 @@ DECLARE
     effect text := 'taken';
 BEGIN
     SELECT r.*, ordered->>'by' AS giver INTO o FROM jsonb_to_record(ordered)
-        AS r(id uuid, scope text, key text, action text, step text, reason text, requested_at timestamptz);
+        AS r(id uuid, scope text, key text, home text, action text, step text, reason text, requested_at timestamptz);
     PERFORM FROM skald.idempotency i
       WHERE (i.scope, i.key) = (o.scope, o.key) AND i.status = 'parked' ORDER BY i.step FOR UPDATE;
 
@@ -149,8 +150,8 @@ BEGIN
     IF noted IS NULL THEN RETURN 'duplicate'; END IF;
 
     IF o.action <> 'retry' THEN
-        INSERT INTO skald.control AS c (scope, key, action, reason, requested_at, requested_by)
-        VALUES (o.scope, o.key, o.action, o.reason, o.requested_at, o.giver)
+        INSERT INTO skald.control AS c (scope, key, home, action, reason, requested_at, requested_by)
+        VALUES (o.scope, o.key, o.home, o.action, o.reason, o.requested_at, o.giver)
         ON CONFLICT ON CONSTRAINT control_once DO UPDATE
            SET action = excluded.action, reason = excluded.reason, requested_at = excluded.requested_at,
                requested_by = excluded.requested_by
@@ -158,9 +159,9 @@ BEGIN
         IF NOT FOUND THEN effect := 'outdated'; END IF;
     END IF;
 
-    IF effect = 'taken' AND o.action IN ('resume', 'cancel') THEN PERFORM skald.wake(o.scope, o.key); END IF;
+    IF effect = 'taken' AND o.action IN ('resume', 'cancel') THEN PERFORM skald.wake(o.scope, o.key, o.home); END IF;
     IF effect = 'taken' AND o.action IN ('cancel', 'retry') THEN
-        effect := coalesce('left parked: ' || skald.put_back_open(o.scope, o.key, o.action, o.step), effect);
+        effect := coalesce('left parked: ' || skald.put_back_open(o.scope, o.key, o.home, o.action, o.step), effect);
     END IF;
     UPDATE skald.audit SET detail = detail || jsonb_build_object('effect', effect) WHERE id = noted;
     RETURN effect;

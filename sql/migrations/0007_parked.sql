@@ -18,7 +18,7 @@ AS $$
                         skald.instant(p.parked_at))
         WHEN p.type IN ('skald.progress', 'skald.control') AND p.step = '' THEN NULL
         WHEN p.step = '' THEN 'its headers name no step of a saga: mend the sender, and drop it'
-        WHEN p.reason = 'mismatch' THEN 'its key was used before with another body, and that one counts: drop it'
+        WHEN p.reason = 'mismatch' THEN 'its key was used before with another body, or by another home, and that one counts: drop it'
         WHEN was IN ('completed', 'rejected', 'cancelled')
             THEN format('%s of saga %s is %s meanwhile: there is nothing to replay. Drop it', p.step, p.key, was)
         WHEN was = 'started' THEN format('%s of saga %s is under way', p.step, p.key)
@@ -26,6 +26,12 @@ AS $$
             THEN format('%s committed by itself, and what it wrote would be written again: look at its rows, and repair '
                         'them. `skald parked replay %s --yes` then sends it', p.step, p.id) END
 $$;
+
+-- Whether a record of a parked delivery's step is of the same saga: one of another home may have the same key.
+CREATE FUNCTION skald.is_for(home text, p skald.parked) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$ SELECT coalesce(home = p.headers->>'x-saga-home', true) $$;
 
 -- Puts a parked delivery back into this service's outbox: the next turn of its step, with its attempts counted anew, and the
 -- parked row gone in the same transaction. Returns NULL; or why not, and then nothing was done.
@@ -43,7 +49,8 @@ BEGIN
     SELECT * INTO p FROM skald.parked WHERE id = wanted;
     IF NOT FOUND THEN RETURN gone; END IF;
     -- The guard's record before the parked row, as whoever parks takes them.
-    SELECT * INTO was FROM skald.idempotency i WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step) FOR UPDATE;
+    SELECT * INTO was FROM skald.idempotency i
+     WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step) AND skald.is_for(i.home, p) FOR UPDATE;
     PERFORM FROM skald.parked WHERE id = wanted FOR UPDATE;
     IF NOT FOUND THEN RETURN gone; END IF;
     refused := skald.refusal(p, was.status, forced);
@@ -93,7 +100,7 @@ END $$;
 -- What an order does to a saga's parked steps here. A cancel puts back what is still open up to the pivot, so that its claim
 -- meets the cancel and the way back begins; a retry puts back the step that it names. What must not be put back unseen
 -- stays, and the home hears why. Returns that reason, or NULL.
-CREATE FUNCTION skald.put_back_open(of_scope text, of_key text, action text, named text) RETURNS text
+CREATE FUNCTION skald.put_back_open(of_scope text, of_key text, of_home text, action text, named text) RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -104,8 +111,9 @@ BEGIN
     FOR p IN
         SELECT DISTINCT ON (q.step) q.*
           FROM skald.parked q
-          JOIN skald.idempotency i ON (i.scope, i.key, i.step) = (q.scope, q.key, q.step)
+          JOIN skald.idempotency i ON (i.scope, i.key, i.step) = (q.scope, q.key, q.step) AND skald.is_for(i.home, q)
          WHERE (q.scope, q.key) = (of_scope, of_key) AND i.status = 'parked' AND q.reason <> 'mismatch'
+           AND skald.is_for(of_home, q)
            AND (   (action = 'retry' AND q.step = named)
                 OR (action = 'cancel'
                     AND EXISTS (SELECT FROM skald.itinerary_steps(q.headers->>'x-saga-itinerary') AS l
@@ -154,7 +162,8 @@ BEGIN
     END IF;
     IF NOT forced AND p.reason <> 'mismatch'
        AND EXISTS (SELECT FROM skald.idempotency i
-                    WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step) AND i.status = 'parked')
+                    WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step) AND i.status = 'parked'
+                      AND skald.is_for(i.home, p))
        AND NOT EXISTS (SELECT FROM skald.parked q
                         WHERE (q.scope, q.key, q.step) = (p.scope, p.key, p.step)
                           AND q.reason <> 'mismatch' AND q.id <> p.id) THEN

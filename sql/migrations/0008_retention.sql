@@ -47,7 +47,8 @@ AS $$
        AND NOT EXISTS (SELECT FROM skald.busy b WHERE b.scope = s.scope AND b.key = s.key)
        -- Of an ended saga all records are final. One that is not may be claimed yet.
        AND NOT EXISTS (SELECT FROM skald.idempotency i
-                        WHERE i.scope = s.scope AND i.key = s.key AND i.status IN ('started', 'retrying', 'parked'))
+                        WHERE i.scope = s.scope AND i.key = s.key AND i.status IN ('started', 'retrying', 'parked')
+                          AND skald.is_ours(i.home))
 $$;
 
 -- The home's sagas that every service has forgotten.
@@ -78,7 +79,7 @@ AS $$
      WHERE NOT EXISTS (SELECT FROM skald.busy b WHERE b.scope = e.scope AND b.key = e.key)
        AND NOT EXISTS (SELECT FROM skald.idempotency i
                         WHERE i.scope = e.scope AND i.key = e.key
-                          AND replace(i.step, '.compensate', '') = ANY (e.steps)
+                          AND replace(i.step, '.compensate', '') = ANY (e.steps) AND coalesce(i.home = e.home, true)
                           AND i.created_at < e.ended_at + interval '12 hours'
                           AND (i.updated_at >= before OR i.status IN ('started', 'retrying', 'parked')))
 $$;
@@ -186,12 +187,13 @@ BEGIN
     s AS (DELETE FROM skald.saga s USING locked l WHERE s.scope = l.scope AND s.key = l.key
           RETURNING s.scope, s.key, s.itinerary),
     i AS (DELETE FROM skald.idempotency i USING s
-           WHERE i.scope = s.scope AND i.key = s.key
+           WHERE i.scope = s.scope AND i.key = s.key AND skald.is_ours(i.home)
              AND (i.step = '' OR replace(i.step, '.compensate', '') IN (SELECT p.step FROM skald.itinerary_steps(s.itinerary) p))
           RETURNING 1),
     r AS (DELETE FROM skald.response r USING s WHERE r.scope = s.scope AND r.key = s.key RETURNING 1),
     p AS (DELETE FROM skald.progress p USING s WHERE p.scope = s.scope AND p.key = s.key RETURNING 1),
-    c AS (DELETE FROM skald.control c USING s WHERE c.scope = s.scope AND c.key = s.key RETURNING 1)
+    c AS (DELETE FROM skald.control c USING s WHERE c.scope = s.scope AND c.key = s.key AND skald.is_ours(c.home)
+          RETURNING 1)
     SELECT (SELECT count(*) FROM s), (SELECT count(*) FROM s) + (SELECT count(*) FROM i) + (SELECT count(*) FROM r) +
            (SELECT count(*) FROM p) + (SELECT count(*) FROM c)
       INTO sagas, records;
@@ -215,11 +217,11 @@ BEGIN
           RETURNING e.*),
     i AS (DELETE FROM skald.idempotency i USING e
            WHERE i.scope = e.scope AND i.key = e.key AND replace(i.step, '.compensate', '') = ANY (e.steps)
-             AND i.created_at < e.ended_at + interval '12 hours'
+             AND coalesce(i.home = e.home, true) AND i.created_at < e.ended_at + interval '12 hours'
           RETURNING 1),
     c AS (DELETE FROM skald.control c USING e
-           WHERE c.scope = e.scope AND c.key = e.key AND c.requested_at < e.ended_at + interval '12 hours'
-             AND NOT EXISTS (SELECT FROM skald.saga s WHERE s.scope = e.scope AND s.key = e.key)
+           WHERE c.scope = e.scope AND c.key = e.key AND c.home = e.home
+             AND c.requested_at < e.ended_at + interval '12 hours'
           RETURNING 1),
     answer AS (
         SELECT n.home, 'skald.forgotten.' || gen_random_uuid() AS id, jsonb_agg(n.member) AS members

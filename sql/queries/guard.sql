@@ -8,7 +8,7 @@ SELECT c.ord, c.verdict, c.attempts, c.held, c.cause, c.reason,
        to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at,
        set_config('default_transaction_read_only', NULL, true) AS read_only
   FROM skald.claim($1::text[], $2::text[], $3::text[], $4::bytea[], $5::integer[], $6::boolean[], $7::integer,
-                   $8::text[]::timestamptz[]) AS c
+                   $8::text[]::timestamptz[], array_replace($9::text[], '', NULL)) AS c
 
 -- The same columns for a request, and its answer where it was answered before.
 -- name: claim_request
@@ -55,7 +55,8 @@ UPDATE skald.idempotency
  WHERE (scope, key, step) = ($1::text, $2::text, $3::text)
 
 -- name: insert_record
-INSERT INTO skald.idempotency (scope, key, step, fingerprint) VALUES ($1::text, $2::text, $3::text, $4::bytea)
+INSERT INTO skald.idempotency (scope, key, step, fingerprint, home)
+VALUES ($1::text, $2::text, $3::text, $4::bytea, (SELECT name FROM skald.service))
 
 -- name: store_response
 INSERT INTO skald.response (scope, key, status_code, content_type, headers, body)

@@ -28,7 +28,7 @@ SELECT s.definition, s.status::text, s.reason, s.itinerary, skald.instant(s.crea
        skald.instant(clock_timestamp()) AS now, c.action, c.requested_by AS ordered_by, c.reason AS ordered_reason,
        skald.instant(c.requested_at) AS ordered_at, skald.refusal('cancel', s) IS NULL AS can_be_cancelled,
        EXISTS (SELECT FROM skald.past_pivot(s.scope, s.key, s.itinerary)) AS past_pivot
-  FROM skald.saga s LEFT JOIN skald.control c ON (c.scope, c.key) = (s.scope, s.key)
+  FROM skald.saga s LEFT JOIN skald.control c ON (c.scope, c.key) = (s.scope, s.key) AND skald.is_ours(c.home)
  WHERE (s.scope, s.key) = ($1::text, $2::text)
 
 -- Every step that is known of: those of this database, and what other services told of theirs.

@@ -29,4 +29,4 @@ SELECT to_regclass('skald.service') IS NOT NULL
 INSERT INTO skald.service (name) VALUES ($1) ON CONFLICT DO NOTHING
 
 -- name: owner_of_database
-SELECT name FROM skald.service
+SELECT name, id::text FROM skald.service

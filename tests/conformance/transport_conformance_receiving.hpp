@@ -11,7 +11,7 @@ TEST_CASE_TEMPLATE_DEFINE("a delivery comes again until it is acked", World, tra
 {
     World world;
     auto const service = world.service();
-    auto subscription = world.transport().subscribe(service, 200);
+    auto subscription = world.transport().subscribe({service, 200});
     auto const publisher = world.transport().open_publisher();
 
     SUBCASE("what was not acked comes again, marked as redelivered, when the subscription ends")
@@ -22,7 +22,7 @@ TEST_CASE_TEMPLATE_DEFINE("a delivery comes again until it is acked", World, tra
         subscription->ack(first[1].tag);
         subscription.reset();
 
-        subscription = world.transport().subscribe(service, 200);
+        subscription = world.transport().subscribe({service, 200});
         auto const again = collect(*subscription, 2);
         REQUIRE(again.size() == 2);
         CHECK(std::set{again[0].message.id, again[1].message.id} == std::set<std::string>{"m0", "m2"});
@@ -35,7 +35,7 @@ TEST_CASE_TEMPLATE_DEFINE("a delivery comes again until it is acked", World, tra
         REQUIRE(all_confirmed(publish(*publisher, numbered(service, 150))));
         ack_all(*subscription, collect(*subscription, 150));
         subscription.reset();
-        subscription = world.transport().subscribe(service, 200);
+        subscription = world.transport().subscribe({service, 200});
         CHECK(nothing_comes(*subscription));
     }
     SUBCASE("acks may come in any order and from any thread")
@@ -49,7 +49,7 @@ TEST_CASE_TEMPLATE_DEFINE("a delivery comes again until it is acked", World, tra
         for (std::size_t i = 100; i >= 2; i -= 2) subscription->ack(deliveries[i - 2].tag);
         odd.join();
         subscription.reset();
-        subscription = world.transport().subscribe(service, 200);
+        subscription = world.transport().subscribe({service, 200});
         CHECK(nothing_comes(*subscription));
     }
     SUBCASE("an ack that comes twice, or for what nobody delivered, is harmless")
@@ -76,7 +76,7 @@ TEST_CASE_TEMPLATE_DEFINE("what is put back comes again, and only that", World, 
 {
     World world;
     auto const service = world.service();
-    auto const subscription = world.transport().subscribe(service, 200);
+    auto const subscription = world.transport().subscribe({service, 200});
     REQUIRE(all_confirmed(publish(*world.transport().open_publisher(), numbered(service, 3))));
     auto const first = collect(*subscription, 3);
     REQUIRE(first.size() == 3);
@@ -92,7 +92,7 @@ TEST_CASE_TEMPLATE_DEFINE("take waits for the first delivery and for no other", 
 {
     World world;
     auto const service = world.service();
-    auto const subscription = world.transport().subscribe(service, 3);
+    auto const subscription = world.transport().subscribe({service, 3});
     auto const publisher = world.transport().open_publisher();
 
     SUBCASE("it returns with what is there though more could be taken")
@@ -138,7 +138,7 @@ TEST_CASE_TEMPLATE_DEFINE("a subscription that was stopped hands out nothing mor
 {
     World world;
     auto const service = world.service();
-    auto stopped = world.transport().subscribe(service, 10);
+    auto stopped = world.transport().subscribe({service, 10});
     auto const publisher = world.transport().open_publisher();
 
     SUBCASE("what it had not taken goes to another, and its acks still count")
@@ -151,7 +151,7 @@ TEST_CASE_TEMPLATE_DEFINE("a subscription that was stopped hands out nothing mor
         CHECK_FALSE(stopped->available());
         CHECK(stopped->trouble() != "");
 
-        auto other = world.transport().subscribe(service, 10);
+        auto other = world.transport().subscribe({service, 10});
         CHECK(collect_ids(*other, 3) == std::set<std::string>{"m2", "m3", "m4"});
         ack_all(*stopped, taken);
         stopped.reset();
@@ -164,7 +164,7 @@ TEST_CASE_TEMPLATE_DEFINE("a subscription that was stopped hands out nothing mor
         REQUIRE(all_confirmed(publish(*publisher, numbered(service, 3))));
         CHECK(stopped->take(10, short_while).empty());
         stopped.reset();
-        CHECK(collect_ids(*world.transport().subscribe(service, 10), 3).size() == 3);
+        CHECK(collect_ids(*world.transport().subscribe({service, 10}), 3).size() == 3);
     }
     SUBCASE("and whoever waits in take is woken up")
     {
@@ -180,8 +180,8 @@ TEST_CASE_TEMPLATE_DEFINE("two subscriptions of one service share its deliveries
 {
     World world;
     auto const service = world.service();
-    auto const one = world.transport().subscribe(service, 10);
-    auto const other = world.transport().subscribe(service, 10);
+    auto const one = world.transport().subscribe({service, 10});
+    auto const other = world.transport().subscribe({service, 10});
     auto const publisher = world.transport().open_publisher();
 
     REQUIRE(all_confirmed(publish(*publisher, numbered(service, 20))));
@@ -196,7 +196,7 @@ TEST_CASE_TEMPLATE_DEFINE("an outage of the broker costs nothing but time", Worl
 {
     World world;
     auto const service = world.service();
-    auto const subscription = world.transport().subscribe(service, 10);
+    auto const subscription = world.transport().subscribe({service, 10});
     auto const publisher = world.transport().open_publisher();
 
     SUBCASE("publisher and subscription say so, and come back by themselves")
@@ -254,13 +254,13 @@ TEST_CASE_TEMPLATE_DEFINE("whoever comes or goes during an outage need not care"
 {
     World world;
     auto const service = world.service();
-    auto const subscription = world.transport().subscribe(service, 10);
+    auto const subscription = world.transport().subscribe({service, 10});
     auto const publisher = world.transport().open_publisher();
     world.go_down();
 
     SUBCASE("who begins starts when it is over")
     {
-        auto const late = world.transport().subscribe(service, 1);
+        auto const late = world.transport().subscribe({service, 1});
         auto const late_publisher = world.transport().open_publisher();
         CHECK_FALSE(late->available());
         CHECK_FALSE(late_publisher->available());
@@ -269,7 +269,7 @@ TEST_CASE_TEMPLATE_DEFINE("whoever comes or goes during an outage need not care"
     }
     SUBCASE("a subscription that ends leaves everything to the others")
     {
-        world.transport().subscribe(service, 1).reset();
+        world.transport().subscribe({service, 1}).reset();
         world.come_back();
         CHECK(wait_until([&] { return subscription->available() && publisher->available(); }));
         CHECK(all_confirmed(publish(*publisher, numbered(service, 3))));
@@ -281,7 +281,7 @@ TEST_CASE_TEMPLATE_DEFINE("a message that comes back too often is delivered as g
 {
     World world;
     auto const service = world.service();
-    auto const subscription = world.transport().subscribe(service, 1);
+    auto const subscription = world.transport().subscribe({service, 1});
     auto const publisher = world.transport().open_publisher();
 
     auto const sent = message_for(service);

@@ -11,7 +11,7 @@ TEST_CASE_TEMPLATE_DEFINE("what is confirmed is delivered", World, transport_del
 {
     World world;
     auto const service = world.service();
-    auto const subscription = world.transport().subscribe(service, 10);
+    auto const subscription = world.transport().subscribe({service, 10});
     auto const publisher = world.transport().open_publisher();
     CHECK(publisher->available());
     CHECK(publisher->trouble() == "");
@@ -38,7 +38,7 @@ TEST_CASE_TEMPLATE_DEFINE("what is confirmed is delivered", World, transport_del
     }
     SUBCASE("and not to another service")
     {
-        auto const other = world.transport().subscribe(world.service(), 10);
+        auto const other = world.transport().subscribe({world.service(), 10});
         CHECK(all_confirmed(publish(*publisher, batch({message_for(service)}))));
         CHECK(collect(*subscription, 1).size() == 1);
         CHECK(nothing_comes(*other));
@@ -46,9 +46,9 @@ TEST_CASE_TEMPLATE_DEFINE("what is confirmed is delivered", World, transport_del
     SUBCASE("also after its service's only subscription has gone for a while")
     {
         auto const absent = world.service();
-        world.transport().subscribe(absent, 10).reset();
+        world.transport().subscribe({absent, 10}).reset();
         CHECK(all_confirmed(publish(*publisher, batch({message_for(absent)}))));
-        CHECK(collect(*world.transport().subscribe(absent, 10), 1).size() == 1);
+        CHECK(collect(*world.transport().subscribe({absent, 10}), 1).size() == 1);
     }
     SUBCASE("two thousand messages in batches larger than any window: none is lost, none comes twice")
     {
@@ -122,7 +122,7 @@ TEST_CASE_TEMPLATE_DEFINE("id, type, content type, headers and body arrive byte 
 {
     World world;
     auto const service = world.service();
-    auto const subscription = world.transport().subscribe(service, 10);
+    auto const subscription = world.transport().subscribe({service, 10});
     auto const publisher = world.transport().open_publisher();
     for (auto const& [name, sent] : unusual_messages(service)) {
         INFO(name);
@@ -146,7 +146,7 @@ TEST_CASE_TEMPLATE_DEFINE("each row gets exactly one receipt", World, transport_
     World world;
     auto const service = world.service();
     auto const nobody = world.service();
-    auto const subscription = world.transport().subscribe(service, 10);
+    auto const subscription = world.transport().subscribe({service, 10});
     auto const publisher = world.transport().open_publisher();
 
     SUBCASE("none for an empty batch")
@@ -206,7 +206,7 @@ TEST_CASE_TEMPLATE_DEFINE("each row gets exactly one receipt", World, transport_
     SUBCASE("what was returned is confirmed once somebody has subscribed")
     {
         CHECK(publish(*publisher, batch({message_for(nobody)}))[0].status == publish_status::returned);
-        auto const late = world.transport().subscribe(nobody, 1);
+        auto const late = world.transport().subscribe({nobody, 1});
         CHECK(all_confirmed(publish(*publisher, batch({message_for(nobody)}))));
     }
 }
@@ -215,7 +215,7 @@ TEST_CASE_TEMPLATE_DEFINE("what can never be sent is refused, its neighbours are
 {
     World world;
     auto const service = world.service();
-    auto const subscription = world.transport().subscribe(service, 10);
+    auto const subscription = world.transport().subscribe({service, 10});
     auto const publisher = world.transport().open_publisher();
 
     std::string const too_long(256, 'x');

@@ -32,7 +32,7 @@ TEST_CASE("copies of a memory transport share one broker")
 {
     skald::memory::memory_transport one;
     auto other = one;
-    auto const subscription = other.subscribe("payments", 1);
+    auto const subscription = other.subscribe({"payments", 1});
     CHECK(all_confirmed(publish(*one.open_publisher(), batch({message_for("payments")}))));
     CHECK(collect(*subscription, 1).size() == 1);
 }
@@ -91,7 +91,7 @@ TEST_CASE("captured() has what arrived, in order, and not what was returned or i
 TEST_CASE("an injected message is delivered as it is, with the problem it was given")
 {
     skald::memory::memory_transport transport;
-    auto const subscription = transport.subscribe("payments", 1);
+    auto const subscription = transport.subscribe({"payments", 1});
     auto hostile = message_for("payments", std::string(1'000, '\n'));
     hostile.headers = {{"", ""}};
     transport.inject(hostile, "the header `x` is an array");

@@ -76,7 +76,7 @@ TEST_CASE("a queue that exists with other arguments is an error that names it an
     operator_hands hands;
     hands.declare_queue(queue_name(service));  // a classic queue
     try {
-        world.transport().subscribe(service, 1);
+        world.transport().subscribe({service, 1});
         FAIL("it subscribed to a classic queue");
     }
     catch (skald::rabbitmq::topology_mismatch const& mismatch) {
@@ -93,7 +93,7 @@ TEST_CASE("a parked queue that exists with other arguments is an error too")
     rabbitmq_world world;
     auto const service = world.service();
     operator_hands{}.declare_queue(skald::rabbitmq::parked_queue_name(service));
-    CHECK_THROWS_WITH_AS(world.transport().subscribe(service, 1), doctest::Contains(".parked"),
+    CHECK_THROWS_WITH_AS(world.transport().subscribe({service, 1}), doctest::Contains(".parked"),
                          skald::rabbitmq::topology_mismatch);
 }
 
@@ -101,7 +101,7 @@ TEST_CASE("a queue that changes while the service runs is trouble that is logged
 {
     rabbitmq_world world;
     auto const service = world.service();
-    auto const subscription = world.transport().subscribe(service, 1);
+    auto const subscription = world.transport().subscribe({service, 1});
     operator_hands hands;
     world.go_down();
     REQUIRE(wait_until([&] { return !subscription->available(); }));
@@ -118,7 +118,7 @@ TEST_CASE("a queue that is deleted under its consumer is declared again, and it 
 {
     rabbitmq_world world;
     auto const service = world.service();
-    auto const subscription = world.transport().subscribe(service, 10);
+    auto const subscription = world.transport().subscribe({service, 10});
     auto const publisher = world.transport().open_publisher();
     operator_hands hands;
     for (auto const& queue : {queue_name(service), skald::rabbitmq::parked_queue_name(service)}) {
@@ -138,7 +138,7 @@ TEST_CASE("confirms that do not come leave every message unresolved within the d
 {
     rabbitmq_world world;
     auto const service = world.service();
-    auto const subscription = world.transport().subscribe(service, 100);
+    auto const subscription = world.transport().subscribe({service, 100});
     auto const publisher = world.transport().open_publisher();
     world.proxy().hold_answers(true);
     std::vector<skald::ports::receipt> receipts;
@@ -159,7 +159,7 @@ TEST_CASE("publish returns about at its deadline though the socket takes no more
 {
     rabbitmq_world world;
     auto const service = world.service();
-    auto const subscription = world.transport().subscribe(service, 1);
+    auto const subscription = world.transport().subscribe({service, 1});
     auto const publisher = world.transport().open_publisher();
     auto rows = numbered(service, 40);
     for (auto& row : rows) row.message.body.assign(1024 * 1024, 'x');
@@ -197,7 +197,7 @@ TEST_CASE("a connection that is reset in the middle leaves what was outstanding 
 {
     rabbitmq_world world;
     auto const service = world.service();
-    auto const subscription = world.transport().subscribe(service, 1);
+    auto const subscription = world.transport().subscribe({service, 1});
     auto const publisher = world.transport().open_publisher();
     world.proxy().hold_answers(true);
     auto const requested = world.proxy().bytes_requested();
@@ -219,7 +219,7 @@ TEST_CASE("a broker that falls silent is noticed by its missing heartbeats")
     auto options = world.options();
     options.heartbeat_seconds = 1;
     skald::rabbitmq::rabbitmq_transport transport{options, world.log()};
-    auto const subscription = transport.subscribe(world.service(), 1);
+    auto const subscription = transport.subscribe({world.service(), 1});
     auto const publisher = transport.open_publisher();
     world.proxy().hold_answers(true);
     CHECK(wait_until([&] { return !subscription->available(); }));
@@ -238,7 +238,7 @@ TEST_CASE("heartbeats keep an idle connection alive")
     auto options = world.options();
     options.heartbeat_seconds = 1;
     skald::rabbitmq::rabbitmq_transport transport{options, world.log()};
-    auto const subscription = transport.subscribe(world.service(), 1);
+    auto const subscription = transport.subscribe({world.service(), 1});
     auto const idle_from = world.proxy().bytes_requested();
     constexpr std::uint64_t heartbeat_bytes = 8;
     // The broker gives up a client after two missed ones.
@@ -251,7 +251,7 @@ TEST_CASE("a subscription on a silent broker ends within about two seconds")
 {
     rabbitmq_world world;
     auto const service = world.service();
-    auto subscription = world.transport().subscribe(service, 1);
+    auto subscription = world.transport().subscribe({service, 1});
     auto const publisher = world.transport().open_publisher();
     REQUIRE(all_confirmed(publish(*publisher, numbered(service, 1))));
     auto const deliveries = collect(*subscription, 1);
@@ -267,7 +267,7 @@ TEST_CASE("a wrong password is trouble that says so, shows no password and is tr
     auto options = world.options();
     options.url.replace(options.url.find("://") + 3, std::string{"guest:guest"}.size(), "nobody:hunter2");
     skald::rabbitmq::rabbitmq_transport transport{options, world.log()};
-    auto const subscription = transport.subscribe(world.service(), 1);
+    auto const subscription = transport.subscribe({world.service(), 1});
     auto const publisher = transport.open_publisher();
     CHECK_FALSE(subscription->available());
     CHECK_FALSE(publisher->available());
@@ -281,9 +281,9 @@ TEST_CASE("a wrong password is trouble that says so, shows no password and is tr
 TEST_CASE("what can't be meant is refused where it is written")
 {
     rabbitmq_world world;
-    CHECK_THROWS_AS(world.transport().subscribe("payments", 0), std::invalid_argument);
-    CHECK_THROWS_AS(world.transport().subscribe("", 1), std::invalid_argument);
-    CHECK_THROWS_AS(world.transport().subscribe(std::string(243, 's'), 1), std::invalid_argument);
+    CHECK_THROWS_AS(world.transport().subscribe({"payments", 0}), std::invalid_argument);
+    CHECK_THROWS_AS(world.transport().subscribe({"", 1}), std::invalid_argument);
+    CHECK_THROWS_AS(world.transport().subscribe({std::string(243, 's'), 1}), std::invalid_argument);
     auto options = world.options();
     options.confirm_window = 0;
     CHECK_THROWS_AS((skald::rabbitmq::rabbitmq_transport{options, world.log()}), std::invalid_argument);
@@ -294,7 +294,7 @@ TEST_CASE("a header of every kind that AMQP knows is delivered as text or as a p
 {
     rabbitmq_world world;
     auto const service = world.service();
-    auto const subscription = world.transport().subscribe(service, 100);
+    auto const subscription = world.transport().subscribe({service, 100});
     operator_hands hands;
     std::string const bad_kinds{"AFxfdDV", 7};
     std::string const good_kinds{"SIiTtbBslL", 10};
@@ -319,7 +319,7 @@ TEST_CASE("headers nested deep are a problem, not a crash, and nothing behind th
 {
     rabbitmq_world world;
     auto const service = world.service();
-    auto const subscription = world.transport().subscribe(service, 10);
+    auto const subscription = world.transport().subscribe({service, 10});
     for (std::size_t const depth : {50u, 20'000u}) {
         CAPTURE(depth);
         // rabbitmq-c encodes by recursion too, over megabytes of stack.
@@ -353,7 +353,7 @@ TEST_CASE("a message whose headers just fit into a frame survives what the broke
 {
     rabbitmq_world world;
     auto const service = world.service();
-    auto const subscription = world.transport().subscribe(service, 1);
+    auto const subscription = world.transport().subscribe({service, 1});
     operator_hands hands;
     // As large as another client may send it, which is larger than Skald would.
     std::string const large(131'072 - 8 - 14 - 2 - 4 - 1 - 1 - 5 - 1, 'x');
@@ -373,7 +373,7 @@ TEST_CASE("a message with no properties at all is delivered with empty fields")
 {
     rabbitmq_world world;
     auto const service = world.service();
-    auto const subscription = world.transport().subscribe(service, 1);
+    auto const subscription = world.transport().subscribe({service, 1});
     operator_hands{}.publish(queue_name(service), amqp_basic_properties_t{}, "");
     auto const deliveries = collect(*subscription, 1);
     REQUIRE(deliveries.size() == 1);
@@ -387,7 +387,7 @@ TEST_CASE("of a body larger than any of Skald's the beginning is kept, and the d
 {
     rabbitmq_world world;
     auto const service = world.service();
-    auto const subscription = world.transport().subscribe(service, 1);
+    auto const subscription = world.transport().subscribe({service, 1});
     std::string const body(20 * 1024 * 1024, 'b');
     operator_hands{}.publish(queue_name(service), amqp_basic_properties_t{}, body);
     auto const deliveries = collect(*subscription, 1);

@@ -72,7 +72,7 @@ TEST_CASE("under a memory alarm publish returns in time, nothing is lost, consum
 {
     rabbitmq_world world;
     auto const service = world.service();
-    auto const subscription = world.transport().subscribe(service, 2);
+    auto const subscription = world.transport().subscribe({service, 2});
     auto const publisher = world.transport().open_publisher();
     REQUIRE(all_confirmed(publish(*publisher, numbered(service, 5, "before-"))));
 
@@ -107,7 +107,7 @@ TEST_CASE("a publisher that is idle learns of an alarm and of its end")
 {
     rabbitmq_world world;
     auto const service = world.service();
-    auto const subscription = world.transport().subscribe(service, 1);
+    auto const subscription = world.transport().subscribe({service, 1});
     auto const publisher = world.transport().open_publisher();
     REQUIRE(publisher->available());
     memory_alarm alarm;
@@ -129,7 +129,7 @@ TEST_CASE("connections that the broker closes are made again, and nothing acked 
     private_vhost vhost;
     rabbitmq_world world{vhost.where()};
     auto const service = world.service();
-    auto const subscription = world.transport().subscribe(service, 10);
+    auto const subscription = world.transport().subscribe({service, 10});
     auto const publisher = world.transport().open_publisher();
     REQUIRE(all_confirmed(publish(*publisher, numbered(service, 2))));
     auto const deliveries = collect(*subscription, 2);
@@ -160,7 +160,7 @@ TEST_CASE("an exchange that is deleted under a publisher leaves its messages unr
         CHECK(one.reason.find("NOT_FOUND") != std::string::npos);
     }
     CHECK(wait_until([&] { return publisher->available(); }));
-    auto const subscription = world.transport().subscribe(service, 1);
+    auto const subscription = world.transport().subscribe({service, 1});
     CHECK(all_confirmed(publish(*publisher, numbered(service, 3))));
 }
 
@@ -172,7 +172,7 @@ TEST_CASE("of the nodes in the URL whichever answers is taken")
     options.url.insert(options.url.find('@') + 1, "127.0.0.1:1,localhost:1,");
     skald::rabbitmq::rabbitmq_transport transport{options, world.log()};
     auto const service = world.service();
-    auto const subscription = transport.subscribe(service, 1);
+    auto const subscription = transport.subscribe({service, 1});
     auto const publisher = transport.open_publisher();
     REQUIRE(wait_until([&] { return publisher->available(); }));
     CHECK(all_confirmed(publish(*publisher, numbered(service, 1))));

@@ -17,9 +17,9 @@ std::string guard_by_select(std::string claim)
     return claim;
 }
 
-constexpr char const* undo_of_what_never_ran =
-    "CREATE OR REPLACE FUNCTION skald.undoable(for_scope text, for_key text, compensation text) RETURNS boolean "
-    "LANGUAGE sql AS 'SELECT true'";
+constexpr char const* undo_of_what_never_ran = "CREATE OR REPLACE FUNCTION skald.undoable(for_scope text, for_key "
+                                               "text, compensation text, for_home text) RETURNS boolean "
+                                               "LANGUAGE sql AS 'SELECT true'";
 
 }  // namespace
 

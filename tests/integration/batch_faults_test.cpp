@@ -171,6 +171,7 @@ TEST_CASE("a batch of nothing but duplicates is still a transaction after an ear
     std::vector<skald::ports::claim_item> const items{a, b};
     store.begin(items, {});
     store.commit({});
+    db.run("INSERT INTO skald.saga (scope, key, definition, data, itinerary) VALUES ('', 'a', 'send', '{}', '')");
 
     ++options.server->doubts;
     for (auto const& met : store.begin(items, {})) CHECK(met.verdict == skald::ports::verdict::duplicate);

@@ -214,7 +214,8 @@ TEST_CASE("deadlines do not apply past the pivot, to a compensation, or to a req
     CHECK(claim(db, "", passed) == "fresh true - -");
     CHECK(claim(db, "ship.compensate", passed) == "fresh true - -");
     CHECK(claim(db, "other.compensate", passed) == "cancelled true nothing to undo nothing to undo");
-    db.run("INSERT INTO skald.control (scope, key, action, reason) VALUES ('', 'k', 'cancel', 'I said so')");
+    db.run("INSERT INTO skald.control (scope, key, home, action, reason) VALUES ('', 'k', 'orders', 'cancel', 'I said "
+           "so')");
     CHECK(claim(db, "pay", passed) == "cancelled true operator I said so");
     db.run("UPDATE skald.control SET action = 'pause'");
     CHECK(claim(db, "third", passed) == "paused false - -");

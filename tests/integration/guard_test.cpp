@@ -227,7 +227,7 @@ TEST_CASE("S2: a compensation waits for its step where that is running")
 TEST_CASE("a paused saga claims nothing, and goes on when the order is gone")
 {
     database const db;
-    db.run("INSERT INTO skald.control (scope, key, action) VALUES ('', 'k', 'pause')");
+    db.run("INSERT INTO skald.control (scope, key, home, action) VALUES ('', 'k', 'orders', 'pause')");
     CHECK(db.one(claim_sql("", "k", "pay")) == "paused 0 false");
     CHECK(db.one(claim_sql("", "other", "pay")) == "fresh 1 true");
     db.run("DELETE FROM skald.control");
@@ -238,7 +238,7 @@ TEST_CASE("a cancelled saga's next step is held as cancelled, unless it is past 
 {
     database const db;
     db.run(claim_sql("", "k", "done"));
-    db.run("INSERT INTO skald.control (scope, key, action) VALUES ('', 'k', 'cancel')");
+    db.run("INSERT INTO skald.control (scope, key, home, action) VALUES ('', 'k', 'orders', 'cancel')");
     CHECK(db.one(claim_sql("", "k", "pay")) == "cancelled 1 true");
     CHECK(db.one(claim_sql("", "k", "late", "{}", ", past_pivot => ARRAY[true]")) == "fresh 1 true");
     CHECK(db.one(claim_sql("", "k", "done.compensate")) == "fresh 1 true");

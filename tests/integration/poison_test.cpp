@@ -52,6 +52,7 @@ TEST_CASE("a body that is wrong is parked as malformed, without an effect, and t
     for (auto const& [what, body] : bodies) {
         CAPTURE(what);
         stepped_shop s;
+        s.note_started("1");
         auto m = good;
         m.body = body;
         for (int i = 0; i < 2; ++i) s.transport().inject(m);
@@ -122,6 +123,7 @@ TEST_CASE("a delivery whose key, type and itinerary disagree is parked")
 TEST_CASE("a step that nobody hosts here is parked as unknown")
 {
     stepped_shop s;
+    s.note_started("1");
     auto m = good_charge();
     set(m, "x-saga", "another-saga");
     s.transport().inject(m);
@@ -167,6 +169,7 @@ TEST_CASE("a report of progress that is wrong is parked")
           R"([{"scope":"","key":"k","step":"a","service":"s","status":"unheard-of","attempts":1,"at":"now"}])"}) {
         CAPTURE(body);
         stepped_shop s;
+        s.note_started("k");
         message m;
         m.destination = "orders";
         m.type = "skald.progress";

@@ -196,7 +196,7 @@ TEST_CASE("S12: what is sent and stored names things as the definition does, and
 TEST_CASE("a paused saga waits, and goes on when it may")
 {
     stepped_shop s;
-    s.at("payments").db.run("INSERT INTO skald.control (scope, key, action) VALUES ('', '1', 'pause')");
+    s.at("payments").db.run("INSERT INTO skald.control (scope, key, home, action) VALUES ('', '1', 'orders', 'pause')");
     s.order("1");
     s.run();
     CHECK(s.effects() == "o-1|pending / 1000  / 5 ");
@@ -210,7 +210,8 @@ TEST_CASE("a paused saga waits, and goes on when it may")
 TEST_CASE("S5: a cancelled saga walks back from where the cancel met it")
 {
     stepped_shop s;
-    s.at("shipping").db.run("INSERT INTO skald.control (scope, key, action) VALUES ('', '1', 'cancel')");
+    s.at("shipping")
+        .db.run("INSERT INTO skald.control (scope, key, home, action) VALUES ('', '1', 'orders', 'cancel')");
     s.order("1");
     s.run();
     CHECK(s.effects() == "o-1|cancelled / 1000 o-1|charge|1\no-1|refund|1 / 5 ");
@@ -228,6 +229,7 @@ TEST_CASE("S2: a step that comes after its compensation does not run")
     REQUIRE(late.id == "1:charge-payment.compensate");
 
     stepped_shop fresh;
+    fresh.note_started("1");
     fresh.transport().inject(late);
     fresh.run();
     for (auto const& m : s.transport().captured())

@@ -65,7 +65,7 @@ struct live_web
     runtime::memory_source out;
     core::silent_logger log;
     memory::memory_transport transport;
-    std::unique_ptr<ports::subscription> deliveries{transport.subscribe("orders", 1)};
+    std::unique_ptr<ports::subscription> deliveries{transport.subscribe({"orders", 1})};
     std::unique_ptr<worker_detail::web> web;
 };
 

@@ -1,6 +1,7 @@
 // A whole worker in the test's own process, over the servers of DATABASE_URL and AMQP_URL.
 #pragma once
 
+#include "support/amqp_hands.hpp"
 #include "support/database.hpp"
 #include "support/required.hpp"
 
@@ -17,7 +18,11 @@ namespace skald::test {
 class running_service
 {
 public:
-    explicit running_service(std::string const& name) : db{name}, worker_{settings(name, db.url())} {}
+    explicit running_service(std::string const& name) : db{name}, worker_{settings(name, db.url())}
+    {
+        // The database is new; the queues may be another's, of an earlier run.
+        amqp_hands{amqp_place{required("AMQP_URL")}}.delete_queue("skald." + name + ".database");
+    }
     ~running_service()
     {
         worker_.stop();

@@ -74,8 +74,11 @@ public:
     {
         return std::string{SKALD_SERVICES_DIR} + '/' + name + "_service";
     }
+    /// For services on new databases: those that had the queues before are gone.
     static environment variables(fresh_database const& database)
     {
+        amqp_hands hands{broker()};
+        for (std::string const service : service_names) hands.delete_queue("skald." + service + ".database");
         return {{"DATABASE_URL", database.url()}, {"AMQP_URL", broker().url()}, {"PATH", "/usr/bin:/bin"}};
     }
 

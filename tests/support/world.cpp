@@ -41,7 +41,7 @@ constexpr std::size_t all_at_once = 64;
 
 service::service(std::string n, memory::memory_transport& transport)
     : name{std::move(n)}, db{name}, store_{options()}, outbox_{options()}, publisher_{transport.open_publisher()},
-      deliveries_{transport.subscribe(name, 100)}, executor_{name, store_, out_, log_, std::mt19937_64{1}},
+      deliveries_{transport.subscribe({name, 100})}, executor_{name, store_, out_, log_, std::mt19937_64{1}},
       table_{200ms, {outbox_}}, relay_{{}, table_, *publisher_, stop_, log_, std::mt19937_64{1}}
 {}
 

@@ -16,6 +16,7 @@ json pause_order()
     return {{"id", "3f2c1c5e-0d3b-4a57-8a8e-5d2a6ec8a001"},
             {"scope", ""},
             {"key", "order-1"},
+            {"home", "orders"},
             {"action", "pause"},
             {"by", "eve as postgres"},
             {"requested_at", "2026-01-31T12:00:00.000000Z"}};
@@ -49,7 +50,7 @@ TEST_CASE("an order is handed on with the members that are known, and no other")
 
 TEST_CASE("a member that is missing or malformed is named")
 {
-    for (auto const* name : {"id", "scope", "key", "action", "by", "requested_at"}) {
+    for (auto const* name : {"id", "scope", "key", "home", "action", "by", "requested_at"}) {
         auto order = pause_order();
         order.erase(name);
         CHECK(why_not(order.dump()) == "the order's " + std::string{name} + " is missing or malformed");

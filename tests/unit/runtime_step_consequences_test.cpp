@@ -186,6 +186,27 @@ TEST_CASE("of a duplicate nothing follows; another body under the same key is ke
     CHECK(other.changes.parked.at(0).reason == "mismatch");
 }
 
+TEST_CASE("where the key is another home's, the saga goes back without a record, or is stuck behind its pivot")
+{
+    ports::claim_answer const met{verdict::mismatch, 1, false, cancel_cause::other_home, "returns"};
+    delivered d{1};
+    CHECK(d.ends(met, {}).event == "step.rejected");
+    CHECK(d.changes.records.empty());
+    CHECK(d.changes.parked.empty());
+    CHECK(d.sent() == "depot pack.compensate, home skald.progress");
+    CHECK(d.report().find("here the key k is that of a saga of returns") != std::string::npos);
+
+    delivered undoing{0, back};
+    undoing.ends(met, {});
+    CHECK(undoing.changes.records.empty());
+    CHECK(undoing.report().find("compensated") != std::string::npos);
+
+    delivered behind{2};
+    CHECK(behind.ends(met, {}).event == "delivery.parked");
+    CHECK(behind.changes.parked.at(0).reason == "mismatch");
+    CHECK(behind.report().find("stuck") != std::string::npos);
+}
+
 TEST_CASE("a delivery that can't be run parks the step, unless what became of that is decided already")
 {
     delivered fresh{0};

@@ -1,6 +1,8 @@
 // What `skald doctor` finds: one line for each check.
 #pragma once
 
+#include "postgres/migrate.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <string>
@@ -20,11 +22,11 @@ struct finding
 
 using findings = std::vector<finding>;
 
-/// Of the database at `url`. Returns the service that owns it; empty where none does, or it can't be asked.
+/// Of the database at `url`. Returns who owns it; nobody where none does, or it can't be asked.
 /// Everything that goes wrong is a finding.
-std::string examine_database(std::string const& url, findings& found);
+postgres::ownership examine_database(std::string const& url, findings& found);
 
-/// Of the broker, and of the queues of `service`.
-void examine_broker(std::string const& url, std::string const& service, findings& found);
+/// Of the broker, and of the queues of the owner's service.
+void examine_broker(std::string const& url, postgres::ownership const& owner, findings& found);
 
 }  // namespace skald::tools

@@ -34,15 +34,15 @@ void examine_queues(rabbitmq::inspection const& seen, std::string const& service
 
 }  // namespace
 
-void examine_broker(std::string const& url, std::string const& service, findings& found)
+void examine_broker(std::string const& url, postgres::ownership const& owner, findings& found)
 try {
-    auto const seen = rabbitmq::inspect(url, service);
+    auto const seen = rabbitmq::inspect(url, owner.service, owner.database);
     found.push_back({"broker", health::ok, seen.broker + " is reachable", ""});
     if (seen.missing_exchange)
         found.push_back({"exchange", health::problem, "the exchange " + *seen.missing_exchange + " does not exist",
                          "start a service once: it declares the exchanges"});
     else found.push_back({"exchange", health::ok, "both exchanges exist", ""});
-    if (!service.empty()) examine_queues(seen, service, found);
+    if (!owner.service.empty()) examine_queues(seen, owner.service, found);
 }
 catch (std::exception const& error) {
     found.push_back(

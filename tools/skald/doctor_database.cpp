@@ -189,7 +189,7 @@ void examine_contention(pqxx::connection& c, findings& found)
     }
 }
 
-std::string examine(pqxx::connection& c, std::string const& conninfo, findings& found)
+postgres::ownership examine(pqxx::connection& c, std::string const& conninfo, findings& found)
 {
     auto const server = run(c, q::doctor_server);
     examine_node(server[0], found);
@@ -199,8 +199,8 @@ std::string examine(pqxx::connection& c, std::string const& conninfo, findings& 
     examine_xmin(c, found);
     if (!examine_schema(c, found)) return {};
     auto const owner = postgres::owner_of(c);
-    add(found, "owner", !owner.empty(), health::warning,
-        owner.empty() ? "no service owns the database" : "the service " + owner,
+    add(found, "owner", !owner.service.empty(), health::warning,
+        owner.service.empty() ? "no service owns the database" : "the service " + owner.service,
         "start its worker once, or run `skald migrate --service NAME`");
     examine_sagas(c, found);
     examine_events(c, found);
@@ -210,7 +210,7 @@ std::string examine(pqxx::connection& c, std::string const& conninfo, findings& 
 
 }  // namespace
 
-std::string examine_database(std::string const& url, findings& found)
+postgres::ownership examine_database(std::string const& url, findings& found)
 try {
     // To any node: that it takes no writes is something to say, and no reason to say nothing.
     auto const conninfo = postgres::with_defaults(url, "skald/doctor", "any");

@@ -122,7 +122,8 @@ std::string advice(std::string const& reason, std::string const& record, bool re
         return fmt::format("Its step is {} meanwhile: there is nothing to replay. {}.", record, drop);
     if (!replayable)
         return fmt::format("It is older than records are kept: its step may have run meanwhile. {}.", drop);
-    if (reason == "mismatch") return fmt::format("Its key came before with another body: mend the sender. {}.", drop);
+    if (reason == "mismatch")
+        return fmt::format("Its key came before with another body, or from another home: mend the sender. {}.", drop);
     if (reason == "malformed" && record.empty()) return fmt::format("Mend the sender, which sends it anew. {}.", drop);
     if (reason == "transaction_ended")
         return fmt::format(
@@ -132,6 +133,11 @@ std::string advice(std::string const& reason, std::string const& record, bool re
     if (reason == "delivery_limit")
         return fmt::format("It came back too often: find out whether it kills its worker, and mend that; then {}.",
                            replay);
+    if (reason == "unknown_saga")
+        return fmt::format(
+            "See that this is the database in which the saga was started; then {}. Where the saga is long "
+            "over and forgotten, {}.",
+            replay, drop);
     if (reason == "unknown_step") return fmt::format("Deploy the service that hosts this step; then {}.", replay);
     return fmt::format("Mend what the error says; then {}.", replay);
 }

@@ -52,10 +52,11 @@ struct member
     bool required;
 };
 
-constexpr std::array<member, 8> members{{
+constexpr std::array<member, 9> members{{
     {"id", is_uuid, true},
     {"scope", [](std::string const& s) { return is_scope(s); }, true},
     {"key", [](std::string const& s) { return is_key(s); }, true},
+    {"home", [](std::string const& s) { return is_name(s); }, true},
     {"action", is_action, true},
     {"by", is_short_text, true},
     {"requested_at", [](std::string const& s) { return parse_instant(s).has_value(); }, true},

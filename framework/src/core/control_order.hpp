@@ -21,7 +21,8 @@ struct bad_order
     std::string why;  // one sentence
 };
 
-/// {"id", "scope", "key", "action", "by", "requested_at"} and, where given, "reason" and "step" (the step of a retry).
+/// {"id", "scope", "key", "home", "action", "by", "requested_at"} and, where given, "reason" and "step" (the step of a
+/// retry).
 std::variant<control_order, bad_order> read_control_order(std::string_view body);
 
 }  // namespace skald::core

@@ -77,11 +77,11 @@ std::unique_ptr<ports::publisher> memory_transport::open_publisher()
     return std::make_unique<memory_publisher>(broker_);
 }
 
-std::unique_ptr<ports::subscription> memory_transport::subscribe(std::string const& service, std::uint16_t prefetch)
+std::unique_ptr<ports::subscription> memory_transport::subscribe(ports::subscriber const& who)
 {
-    if (service.empty()) throw std::invalid_argument{"a service has a name"};
-    if (prefetch == 0) throw std::invalid_argument{"a prefetch of 0 would be unlimited"};
-    return std::make_unique<memory_subscription>(broker_, service, prefetch);
+    if (who.service.empty()) throw std::invalid_argument{"a service has a name"};
+    if (who.prefetch == 0) throw std::invalid_argument{"a prefetch of 0 would be unlimited"};
+    return std::make_unique<memory_subscription>(broker_, who.service, who.prefetch);
 }
 
 void memory_transport::inject(core::message message, std::string problem)

@@ -21,7 +21,7 @@ public:
     std::unique_ptr<ports::publisher> open_publisher() override;
 
     /// Throws: std::invalid_argument for an empty name or a prefetch of 0.
-    std::unique_ptr<ports::subscription> subscribe(std::string const& service, std::uint16_t prefetch) override;
+    std::unique_ptr<ports::subscription> subscribe(ports::subscriber const& who) override;
 
     // What a test does to the broker.
 

@@ -31,13 +31,14 @@ struct claim_item
     int turn{1};
     bool past_pivot{};
     std::optional<core::instant> deadline{};  // from then on the step must not run
+    std::string home{};                       // the service whose saga it is; empty: not compared
 };
 
 /// See sql/migrations/0002_guard.sql for what each means and what to do with it.
 enum class verdict { fresh, retry, duplicate, in_flight, mismatch, cancelled, paused };
 
-/// Why a step that is held must not run.
-enum class cancel_cause { none, order, deadline, nothing_to_undo };
+/// Why a step that is held must not run; `other_home`, of a mismatch: the key is that of another home's saga here.
+enum class cancel_cause { none, order, deadline, nothing_to_undo, other_home };
 
 struct claim_answer
 {
@@ -45,7 +46,7 @@ struct claim_answer
     int attempts{};  // held: the number of this attempt; else how many were made
     bool held{};
     cancel_cause cause{};
-    std::string reason;  // the cause, for people
+    std::string reason;  // the cause, for people; of `other_home` that home
 };
 
 /// A message for the outbox.

@@ -110,6 +110,13 @@ public:
     virtual std::string trouble() const = 0;
 };
 
+struct subscriber
+{
+    std::string service;
+    std::uint16_t prefetch{};  // how many deliveries may be out (taken or waiting to be) and not yet acked
+    std::string database{};    // which of all databases the service's is; empty: not compared
+};
+
 class transport
 {
 public:
@@ -117,8 +124,9 @@ public:
 
     virtual std::unique_ptr<publisher> open_publisher() = 0;
 
-    /// `prefetch`: how many deliveries may be out (taken or waiting to be) and not yet acked.
-    virtual std::unique_ptr<subscription> subscribe(std::string const& service, std::uint16_t prefetch) = 0;
+    /// What goes to the service belongs to one database: to the one that subscribed first, where that is known. A
+    /// process with another one takes nothing.
+    virtual std::unique_ptr<subscription> subscribe(subscriber const& who) = 0;
 };
 
 }  // namespace skald::ports

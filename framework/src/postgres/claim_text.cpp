@@ -26,7 +26,7 @@ ports::verdict parse_verdict(std::string_view text)
 
 ports::cancel_cause parse_cause(std::string_view text)
 {
-    constexpr std::array<std::string_view, 4> names{"", "operator", "deadline", "nothing to undo"};
+    constexpr std::array<std::string_view, 5> names{"", "operator", "deadline", "nothing to undo", "home"};
     auto const it = std::find(names.begin(), names.end(), text);
     if (it == names.end()) throw std::logic_error{"skald.claim gave the unknown cause " + std::string{text}};
     return static_cast<ports::cancel_cause>(it - names.begin());
@@ -41,7 +41,7 @@ bool any_deadline(std::span<ports::claim_item const> items)
 
 std::string claim_text(std::span<ports::claim_item const> items, std::optional<std::chrono::milliseconds> wait)
 {
-    std::vector<std::string> scopes, keys, steps, fingerprints;
+    std::vector<std::string> scopes, keys, steps, fingerprints, homes;
     std::vector<std::int64_t> turns;
     std::vector<bool> past_pivot;
     std::vector<std::string> deadlines;
@@ -52,12 +52,13 @@ std::string claim_text(std::span<ports::claim_item const> items, std::optional<s
         fingerprints.push_back(item.fingerprint);
         turns.push_back(item.turn);
         past_pivot.push_back(item.past_pivot);
+        homes.push_back(item.home);
         deadlines.push_back(item.deadline ? core::write_instant(*item.deadline) : "infinity");
     }
     return execute("claim",
                    {array_literal(scopes), array_literal(keys), array_literal(steps), bytes_array_literal(fingerprints),
                     array_literal(turns, "integer"), array_literal(past_pivot), wait ? literal(wait->count()) : "NULL",
-                    any_deadline(items) ? array_literal(deadlines) : "NULL"});
+                    any_deadline(items) ? array_literal(deadlines) : "NULL", array_literal(homes)});
 }
 
 std::string claim_request_text(ports::claim_item const& item, std::optional<std::chrono::milliseconds> wait)

@@ -37,16 +37,18 @@ void apply(pqxx::connection& c, std::string const& owner, migration const& m, st
     tx.commit();
 }
 
-void own(pqxx::connection& c, std::string const& service)
+std::string own(pqxx::connection& c, std::string const& service)
 {
     pqxx::nontransaction tx{c};
     tx.exec_params(std::string{migrate_queries::own_database}, service);
-    std::string const owner = tx.exec(std::string{migrate_queries::owner_of_database})[0][0].c_str();
+    auto const row = tx.exec(std::string{migrate_queries::owner_of_database})[0];
+    std::string const owner = row[0].c_str();
     if (owner != service)
         throw configuration_error{"the database belongs to the service " + owner +
                                   ": each service needs one of its own, "
                                   "and this is " +
                                   service};
+    return row[1].c_str();
 }
 
 #pragma GCC diagnostic pop
@@ -120,20 +122,20 @@ migration_state compare_migrations(pqxx::result const& applied)
     return state;
 }
 
-std::string owner_of(pqxx::connection& c)
+ownership owner_of(pqxx::connection& c)
 {
     auto const rows = pqxx::nontransaction{c}.exec(std::string{migrate_queries::owner_of_database});
-    return rows.empty() ? "" : rows[0][0].c_str();
+    return rows.empty() ? ownership{} : ownership{rows[0][0].c_str(), rows[0][1].c_str()};
 }
 
-void own_database(std::string const& url, std::string const& service)
+std::string own_database(std::string const& url, std::string const& service)
 {
     auto const conninfo = with_defaults(url, "skald/migrate");
     pqxx::connection c{conninfo};
     refuse_transaction_pooler(c, conninfo);
     if (!pqxx::nontransaction{c}.exec(std::string{migrate_queries::is_migrated})[0][0].as<bool>())
         throw configuration_error{"the database has no schema `skald`, or an old one: run `skald migrate`"};
-    own(c, service);
+    return own(c, service);
 }
 
 }  // namespace skald::postgres

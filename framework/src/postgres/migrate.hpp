@@ -46,11 +46,17 @@ struct migration_state
 /// `applied`: rows of name and checksum.
 migration_state compare_migrations(pqxx::result const& applied);
 
-/// The service that owns the database; empty where none does.
-std::string owner_of(pqxx::connection& c);
+/// The service that owns a database, empty where none does; and what tells this database from all others.
+struct ownership
+{
+    std::string service;
+    std::string database;
+};
 
-/// Notes that `service` owns the database. Throws configuration_error where another one does, or where the database has
-/// not been migrated, or is reached through such a pooler.
-void own_database(std::string const& url, std::string const& service);
+ownership owner_of(pqxx::connection& c);
+
+/// Notes that `service` owns the database, and returns what tells this one from all others. Throws configuration_error
+/// where another service owns it, or where it has not been migrated, or is reached through such a pooler.
+std::string own_database(std::string const& url, std::string const& service);
 
 }  // namespace skald::postgres

@@ -32,9 +32,9 @@ consumer_session::consumer_session(connection_settings const& settings, sockets:
 {
     SKALD_FAILPOINT_SOCKET(consumer, broker_.socket());
     broker_.expect_larger_frames();
-    declare_queues(broker_, consumer_.service);
-    if (consumer_.with_parked) consume(parked_queue_name(consumer_.service), parked_prefetch);
-    consume(queue_name(consumer_.service), consumer_.prefetch);
+    declare_queues(broker_, consumer_.who.service, consumer_.who.database);
+    if (consumer_.with_parked) consume(parked_queue_name(consumer_.who.service), parked_prefetch);
+    consume(queue_name(consumer_.who.service), consumer_.who.prefetch);
 }
 
 /// Does not wait for the answers: deliveries may come before them, and only read() knows what to do with one that can't
@@ -86,7 +86,7 @@ void consumer_session::set_aside(std::string const& why)
 {
     auto const* const culprit = reader_.unfinished();
     if (!culprit) throw connection_lost{why};
-    bool const is_parked = culprit->consumer == parked_queue_name(consumer_.service);
+    bool const is_parked = culprit->consumer == parked_queue_name(consumer_.who.service);
     amqp_basic_reject_t rejection{culprit->delivery_tag, /*requeue*/ is_parked};
     broker_.send(AMQP_BASIC_REJECT_METHOD, &rejection, "setting aside");
     broker_.close_unread();
@@ -112,11 +112,11 @@ void consumer_session::note(content arrived)
     delivery.tag = {generation_, arrived.delivery_tag, the_channel};
     // A count without the flag is not the broker's.
     if (arrived.redelivered) delivery.returns = std::max(1, arrived.properties.returns);
-    delivery.given_up = arrived.consumer == parked_queue_name(consumer_.service);
+    delivery.given_up = arrived.consumer == parked_queue_name(consumer_.who.service);
     delivery.problem = std::move(arrived.properties.problem);
     delivery.message = std::move(arrived.properties.message);
     // Whatever key it was published under: it arrived here, so it is for us.
-    delivery.message.destination = consumer_.service;
+    delivery.message.destination = consumer_.who.service;
     arrived_.push_back(std::move(delivery));
 }
 
@@ -152,7 +152,7 @@ void consumer_session::cancel()
 {
     if (std::exchange(cancelled_, true)) return;
     // Without waiting for the answer: deliveries that cross it on the way are given back as they come.
-    for (auto const& queue : {queue_name(consumer_.service), parked_queue_name(consumer_.service)}) {
+    for (auto const& queue : {queue_name(consumer_.who.service), parked_queue_name(consumer_.who.service)}) {
         amqp_basic_cancel_t request{bytes(queue), /*nowait*/ 1};
         broker_.send(AMQP_BASIC_CANCEL_METHOD, &request, "cancelling");
     }

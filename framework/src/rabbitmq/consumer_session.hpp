@@ -15,8 +15,7 @@ namespace skald::rabbitmq {
 
 struct consumer_settings
 {
-    std::string service;
-    std::uint16_t prefetch{};
+    ports::subscriber who;
     bool with_parked{true};  // consume from the parked queue too
 };
 

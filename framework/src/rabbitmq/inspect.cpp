@@ -74,7 +74,7 @@ std::optional<queue_depth> look_at(address const& where, std::string const& queu
 
 }  // namespace
 
-inspection inspect(std::string const& url, std::string const& service)
+inspection inspect(std::string const& url, std::string const& service, std::string const& database)
 {
     auto const where = parse_url(url);
     inspection seen;
@@ -86,10 +86,11 @@ inspection inspect(std::string const& url, std::string const& service)
     seen.queue = look_at(where, queue_name(service));
     seen.parked = look_at(where, parked_queue_name(service));
     if (seen.missing_exchange || !seen.queue || !seen.parked) return seen;
+    auto const is_bound = look_at(where, database_queue_name(service)).has_value();
     try {
         // All of it is there: declaring it again changes nothing, and says what differs.
         ask(where, [&](connection& broker) {
-            declare_queues(broker, service);
+            declare_queues(broker, service, is_bound ? database : "");
             return true;
         });
     }

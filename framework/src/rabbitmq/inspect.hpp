@@ -24,8 +24,8 @@ struct inspection
         mismatch;  // what exists with other properties than Skald needs, and the remedy; empty where all is well
 };
 
-/// An empty service: only the broker and the exchanges are looked at.
-/// Throws: connection_lost, std::invalid_argument for a URL that can't be meant.
-inspection inspect(std::string const& url, std::string const& service);
+/// An empty service: only the broker and the exchanges are looked at. With a `database`: whether the queues are that
+/// one's. Throws: connection_lost, std::invalid_argument for a URL that can't be meant.
+inspection inspect(std::string const& url, std::string const& service, std::string const& database = {});
 
 }  // namespace skald::rabbitmq

@@ -24,8 +24,7 @@ struct subscription_settings
     connection_settings connection;
     core::backoff reconnect;
     std::uint64_t seed{};
-    std::string service;
-    std::uint16_t prefetch{};
+    ports::subscriber who;
 };
 
 class rabbitmq_subscription final : public ports::subscription

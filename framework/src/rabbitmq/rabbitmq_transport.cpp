@@ -48,16 +48,15 @@ std::unique_ptr<ports::publisher> rabbitmq_transport::open_publisher()
     return std::make_unique<rabbitmq_publisher>(std::move(settings), log_);
 }
 
-std::unique_ptr<ports::subscription> rabbitmq_transport::subscribe(std::string const& service, std::uint16_t prefetch)
+std::unique_ptr<ports::subscription> rabbitmq_transport::subscribe(ports::subscriber const& who)
 {
-    check_service_name(service);
-    if (prefetch == 0) throw std::invalid_argument{"a prefetch of 0 would be unlimited"};
+    check_service_name(who.service);
+    if (who.prefetch == 0) throw std::invalid_argument{"a prefetch of 0 would be unlimited"};
     subscription_settings settings;
     settings.connection = settings_for(options_, where_, "consumer");
     settings.reconnect = options_.reconnect;
     settings.seed = next_seed();
-    settings.service = service;
-    settings.prefetch = prefetch;
+    settings.who = who;
     return std::make_unique<rabbitmq_subscription>(std::move(settings), log_);
 }
 

@@ -40,7 +40,7 @@ public:
     /// Declares the service's queues and consumes from both; the parked one brings at most one delivery at a time on
     /// top of `prefetch`. Waits for the first attempt to connect.
     /// Throws: topology_mismatch; std::invalid_argument for a name too long for a queue, or a prefetch of 0.
-    std::unique_ptr<ports::subscription> subscribe(std::string const& service, std::uint16_t prefetch) override;
+    std::unique_ptr<ports::subscription> subscribe(ports::subscriber const& who) override;
 
 private:
     std::uint64_t next_seed() const;

@@ -50,6 +50,27 @@ void declare_queue(connection& broker, std::string const& name, amqp_table_t arg
             });
 }
 
+// The broker compares a queue's arguments with what it has, and that in one step: of two databases one is first.
+// Nothing is ever sent to this queue, so that its dead-letter key can say which database it is.
+void bind_database(connection& broker, std::string const& service, std::string const& database)
+{
+    auto const name = database_queue_name(service);
+    std::array arguments{argument("x-queue-type", "quorum"),
+                         argument("x-dead-letter-exchange", parked_exchange_name),
+                         argument("x-dead-letter-routing-key", database.c_str())};
+    try {
+        declare_queue(broker, name, {static_cast<int>(arguments.size()), arguments.data()});
+    }
+    catch (topology_mismatch const& mismatch) {
+        throw topology_mismatch{fmt::format("the messages for {0} belong to another database, and this process is "
+                                            "connected to the database {1}: see that "
+                                            "DATABASE_URL is right. If the service has moved to a new database for "
+                                            "good, end its processes, delete the queue "
+                                            "that says so (`rabbitmqctl delete_queue {2}`) and start again. ({3})",
+                                            service, database, name, mismatch.what())};
+    }
+}
+
 void bind(connection& broker, std::string const& queue, char const* exchange, std::string const& service)
 {
     amqp_queue_bind(broker.raw(), the_channel, bytes(queue), amqp_cstring_bytes(exchange), bytes(service),
@@ -69,11 +90,16 @@ std::string parked_queue_name(std::string const& service)
     return queue_name(service) + ".parked";
 }
 
+std::string database_queue_name(std::string const& service)
+{
+    return queue_name(service) + ".database";
+}
+
 void check_service_name(std::string const& service)
 {
-    if (service.empty() || parked_queue_name(service).size() > 255)
+    if (service.empty() || database_queue_name(service).size() > 255)
         throw std::invalid_argument{fmt::format("a service's name has 1 to {} bytes, this one {}",
-                                                255 - parked_queue_name("").size(), service.size())};
+                                                255 - database_queue_name("").size(), service.size())};
 }
 
 void declare_exchanges(connection& broker)
@@ -83,9 +109,10 @@ void declare_exchanges(connection& broker)
     broker.release_buffers();
 }
 
-void declare_queues(connection& broker, std::string const& service)
+void declare_queues(connection& broker, std::string const& service, std::string const& database)
 {
     declare_exchanges(broker);
+    if (!database.empty()) bind_database(broker, service, database);
 
     // The parked queue first: from the moment the other one exists, the broker may have something to set aside.
     auto const parked = parked_queue_name(service);

@@ -54,6 +54,10 @@ void add_published(ports::changes& changes, core::saga_id const& saga, std::stri
 
 void add_report(ports::changes& changes, core::envelope const& e, std::string_view service, step_report const& report)
 {
+    if (e.home == service && !report.is_recorded) {
+        changes.progress.push_back(progress_body(e, service, report));
+        return;
+    }
     if (e.home == service) {
         if (report.saga_may_have_changed) changes.saga_changes.push_back({e.saga, report.saga, e.reason});
         return;

@@ -30,7 +30,8 @@ struct step_report
     core::saga_state saga{};
     bool saga_may_have_changed{};
     std::string error;
-    core::instant at;  // by the server's clock
+    core::instant at;        // by the server's clock
+    bool is_recorded{true};  // in the guard's record of the step, which the home reads where it is in its own database
 };
 
 /// In the home's own database the saga's row changes in the same transaction; elsewhere a

@@ -298,7 +298,7 @@ void executor::commit_steps(attempt& a, std::span<ports::claim_answer const> cla
         all.push_back(add_consequences(changes, a.tasks[n], claimed[n], std::move(a.ends[n]), around));
     merge_reports(changes);
     bool const is_idle = std::ranges::none_of(claimed, &ports::claim_answer::held) && changes.messages.empty() &&
-                         changes.parked.empty() && changes.records.empty();
+                         changes.parked.empty() && changes.records.empty() && changes.progress.empty();
     SKALD_FAILPOINT_IF(is_idle, "step.duplicate");
     if (!is_idle && a.finishes_first) store_.finish_step();
     if (is_idle) store_.rollback();

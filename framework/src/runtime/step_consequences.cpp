@@ -37,6 +37,7 @@ public:
 private:
     happened come_back(std::chrono::milliseconds wait);
     happened keep_aside(std::string_view reason, std::string const& why);
+    happened give_way();
     happened cancel();
     happened end(done&& how);
     happened end(rejected&& how);
@@ -77,6 +78,7 @@ happened writer::write(std::optional<ending>&& how)
     case verdict::mismatch:
     case verdict::cancelled:
         if (claimed_.held) break;
+        if (claimed_.cause == ports::cancel_cause::other_home) return give_way();
         // What became of the step is decided, and stands; only a delivery that was wrong is kept.
         if (wrong != nullptr) return keep_aside(wrong->reason, wrong->why);
         if (claimed_.verdict == verdict::mismatch)
@@ -113,6 +115,22 @@ happened writer::keep_aside(std::string_view reason, std::string const& why)
     parked.attempts = 0;
     changes_.parked.push_back(std::move(parked));
     return {severity::error, "delivery.parked", 0, std::string{reason}, why};
+}
+
+// The record is of another home's saga, which goes on as if nothing had come. This one goes back, without a record of
+// its own: what comes of it is decided by the next one's. Where there is no way back it is stuck.
+happened writer::give_way()
+{
+    auto why = "here the key " + step_.envelope.saga.key + " is that of a saga of " + claimed_.reason;
+    if (step_.is_forward() && step_.envelope.itinerary.past_pivot()) {
+        auto told = step_.envelope;
+        told.reason = why;
+        add_report(changes_, told, around_.service,
+                   {core::step_status::parked, 0, core::saga_state::stuck, true, why, around_.now, false});
+        return keep_aside("mismatch", why);
+    }
+    add_transition(step_.is_forward() ? core::event::rejected : core::event::cancelled, why, received());
+    return {severity::warning, "step.rejected", 0, std::move(why)};
 }
 
 happened writer::cancel()
@@ -215,7 +233,8 @@ void writer::add_transition(core::event what, std::string const& why, std::strin
     auto const then = core::next(e.itinerary, what);
 
     // A fresh record says `completed` already.
-    if (then.recorded != core::step_status::completed || claimed_.verdict != verdict::fresh)
+    if (!claimed_.held) SKALD_ASSERT(claimed_.cause == ports::cancel_cause::other_home);
+    else if (then.recorded != core::step_status::completed || claimed_.verdict != verdict::fresh)
         changes_.records.push_back({e.saga, step_.key().guarded_step(), then.recorded, claimed_.attempts, 0, why});
 
     auto told = e;
@@ -224,7 +243,7 @@ void writer::add_transition(core::event what, std::string const& why, std::strin
 
     bool const is_news = then.saga != core::saga_state::running || claimed_.verdict != verdict::fresh;
     add_report(changes_, told, around_.service,
-               {then.recorded, claimed_.attempts, then.saga, is_news, why, around_.now});
+               {then.recorded, claimed_.attempts, then.saga, is_news, why, around_.now, claimed_.held});
 }
 
 }  // namespace

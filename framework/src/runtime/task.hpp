@@ -33,8 +33,9 @@ struct step_message
 
     ports::claim_item item() const
     {
-        return {envelope.saga,      key().guarded_step(), fingerprint, envelope.turn(), envelope.itinerary.past_pivot(),
-                envelope.deadline()};
+        return {
+            envelope.saga,       key().guarded_step(), fingerprint, envelope.turn(), envelope.itinerary.past_pivot(),
+            envelope.deadline(), envelope.home};
     }
 };
 

@@ -67,7 +67,7 @@ void site::start(memory::memory_transport& transport)
     executor_.reset();
     deliveries_.reset();
     publisher_ = std::make_unique<watched_publisher>(transport, stage_);
-    deliveries_ = transport.subscribe(name_, take_max);
+    deliveries_ = transport.subscribe({name_, take_max});
     out_ = std::make_unique<runtime::memory_source>();
     stop_ = std::make_unique<runtime::stop_flag>();
     executor_ = std::make_unique<runtime::executor>(name_, *store_, *out_, log_, std::mt19937_64{1});

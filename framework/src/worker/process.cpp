@@ -79,10 +79,11 @@ bool process::prepare_database(std::vector<postgres::migration> const& migration
     core::backoff const backoff{500ms, 10s};
     for (int failures = 1;; ++failures) {
         try {
-            if (settings_.migrate)
+            if (settings_.migrate) {
                 for (auto const& name : postgres::migrate(settings_.database_url, settings_.service, migrations))
                     log_.info("database.migrated", {{"migration", name}});
-            else postgres::own_database(settings_.database_url, settings_.service);
+            }
+            database_id_ = postgres::own_database(settings_.database_url, settings_.service);
             return true;
         }
         catch (pqxx::broken_connection const& error) {
@@ -100,7 +101,7 @@ void process::start(std::vector<http::entry_route> routes, http::scope_function 
     // A service with no steps still takes what the other services report of its sagas.
     auto const prefetch = static_cast<std::uint16_t>(
         std::min<std::size_t>(settings_.prefetch + steps_.prefetch(), std::numeric_limits<std::uint16_t>::max()));
-    deliveries_ = transport_.subscribe(settings_.service, prefetch);
+    deliveries_ = transport_.subscribe({settings_.service, prefetch, database_id_});
     work_ = std::make_unique<runtime::dispatcher>(
         runtime::dispatcher_options{.lanes = settings_.lanes, .batch_max = settings_.batch_max}, settings_.service,
         steps_, *deliveries_, log_, std::mt19937_64{seed_()});

@@ -74,6 +74,7 @@ private:
     runtime::stop_flag& stop_;
     core::logger& log_;
     std::random_device seed_;
+    std::string database_id_;
     std::shared_ptr<postgres::server_state> server_{std::make_shared<postgres::server_state>()};
     runtime::backlog backlog_;
     std::shared_ptr<postgres::low_water> mark_{std::make_shared<postgres::low_water>()};

@@ -210,6 +210,22 @@ TEST_CASE("a start that waits for a lock says so, answers its probes, ends when 
     CHECK(service.terminate().code == 0);
 }
 
+TEST_CASE("a process with another database than its service's takes no message, and says why it does not start")
+{
+    one_service right;
+    fresh_database wrong{"wrong"};
+    service_process first{shop::program("payment"), {}, right.variables};
+    first.start();
+    REQUIRE(wait_until([&] { return first.has_logged(" worker.started "); }));
+    right.refuses({}, {{"DATABASE_URL", wrong.url()}}, "the messages for payments belong to another database");
+    right.refuses({}, {{"DATABASE_URL", wrong.url()}}, "rabbitmqctl delete_queue skald.payments.database");
+    CHECK(first.is_running());
+    CHECK(first.terminate().code == 0);
+    first.start();  // its own database it has again
+    REQUIRE(wait_until([&] { return first.has_logged(" worker.started "); }));
+    CHECK(first.terminate().code == 0);
+}
+
 TEST_CASE("a migration that waits for a table lets those that only use the table go first")
 {
     fresh_database database{"configuration"};

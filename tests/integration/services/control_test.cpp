@@ -10,7 +10,7 @@ TEST_CASE("a cancel that comes before the charge cancels the order")
     s.fill();
     s.payments.terminate();
     REQUIRE(s.order("k").status == 202);
-    s.payments_db.ask("INSERT INTO skald.control (scope, key, action) VALUES ('', 'k', 'cancel')");
+    s.payments_db.ask("INSERT INTO skald.control (scope, key, home, action) VALUES ('', 'k', 'orders', 'cancel')");
     s.payments.start();
     CHECK(s.ends("k", "compensated"));
     CHECK(s.payments_db.count("charge") == 0);
@@ -49,8 +49,8 @@ TEST_CASE("a cancel that comes after the pivot changes nothing")
     REQUIRE(s.order("first").status == 202);
     REQUIRE(s.ends("first", "completed"));
     for (auto* database : s.databases())
-        database->ask("INSERT INTO skald.control (scope, key, action) VALUES ('', 'first', 'cancel')");
-    s.orders_db.ask("INSERT INTO skald.control (scope, key, action) VALUES ('', 'k', 'cancel')");
+        database->ask("INSERT INTO skald.control (scope, key, home, action) VALUES ('', 'first', 'orders', 'cancel')");
+    s.orders_db.ask("INSERT INTO skald.control (scope, key, home, action) VALUES ('', 'k', 'orders', 'cancel')");
     REQUIRE(s.order("k").status == 202);
     CHECK(s.ends("k", "completed"));
     CHECK(s.status("first") == "completed");
@@ -62,7 +62,7 @@ TEST_CASE("a paused saga waits, and goes on when it is released")
 {
     shop s;
     s.open();
-    s.payments_db.ask("INSERT INTO skald.control (scope, key, action) VALUES ('', 'k', 'pause')");
+    s.payments_db.ask("INSERT INTO skald.control (scope, key, home, action) VALUES ('', 'k', 'orders', 'pause')");
     REQUIRE(s.order("k").status == 202);
     REQUIRE(wait_until([&] { return s.payments_db.count("skald.outbox WHERE due_at > now()") == 1; }));
     REQUIRE(s.order("other").status == 202);

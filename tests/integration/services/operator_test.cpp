@@ -140,7 +140,7 @@ TEST_CASE("skald saga pause holds a saga until resume, and show and list tell of
     s.payments.terminate();
     REQUIRE(s.order("k").status == 202);
     CHECK(s.at_home({"saga", "pause", "k", "--reason", "looking"}).code == 0);
-    s.payments_db.ask("INSERT INTO skald.control (scope, key, action) VALUES ('', 'k', 'pause')");
+    s.payments_db.ask("INSERT INTO skald.control (scope, key, home, action) VALUES ('', 'k', 'orders', 'pause')");
     s.payments.start();
     REQUIRE(wait_until([&] { return s.payments_db.count("skald.outbox WHERE due_at > now()") == 1; }));
     CHECK(s.payments_db.count("charge") == 0);
