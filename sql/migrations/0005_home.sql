@@ -100,17 +100,19 @@ BEGIN
     RETURN decided;
 END $$;
 
--- Fails where no such saga was started here, though a step says that this is its home: it is the wrong database, or one from a
--- backup. That must not look like a saga that goes well.
-CREATE FUNCTION skald.refuse_unknown(for_scope text, for_key text) RETURNS void
-LANGUAGE plpgsql STABLE
+-- Where no such saga was started here, though a step says that this is its home: it is the wrong database, or one from a backup.
+-- That must be seen, once for each saga; what the step did stands.
+CREATE FUNCTION skald.note_unknown(for_scope text, for_key text) RETURNS void
+LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM skald.saga s WHERE s.scope = for_scope AND s.key = for_key) THEN
-        RAISE EXCEPTION 'no saga % was started in this database, which its steps name as its home', for_key
-              USING ERRCODE = 'foreign_key_violation',
-                    HINT = 'See that DATABASE_URL names the database in which it was started.';
+        INSERT INTO skald.parked (scope, key, reason, error, message_id, type, body, fingerprint)
+        VALUES (for_scope, for_key, 'unknown_saga',
+                'a step was run whose saga has this database as its home: it was not started here, or it was forgotten',
+                for_key, 'skald.saga', '', sha256(convert_to(for_scope || ':' || for_key, 'UTF8')))
+        ON CONFLICT ON CONSTRAINT parked_once DO NOTHING;
     END IF;
 END $$;
 
@@ -138,13 +140,13 @@ BEGIN
                reason = CASE WHEN wanted = 'completed' THEN NULL
                              WHEN s.status = 'stuck' THEN coalesce(why, s.reason) ELSE coalesce(s.reason, why) END
          WHERE s.scope = for_scope AND s.key = for_key AND s.status NOT IN ('completed', 'compensated');
-        IF NOT FOUND THEN PERFORM skald.refuse_unknown(for_scope, for_key); END IF;
+        IF NOT FOUND THEN PERFORM skald.note_unknown(for_scope, for_key); END IF;
         RETURN;
     END IF;
 
     SELECT s.status INTO was FROM skald.saga s WHERE s.scope = for_scope AND s.key = for_key FOR NO KEY UPDATE;
-    IF was IS NULL THEN PERFORM skald.refuse_unknown(for_scope, for_key); END IF;
-    IF was IN ('completed', 'compensated') THEN RETURN; END IF;
+    IF was IS NULL THEN PERFORM skald.note_unknown(for_scope, for_key); END IF;
+    IF was IS NULL OR was IN ('completed', 'compensated') THEN RETURN; END IF;
     SELECT CASE WHEN bool_or(k.parked) THEN 'stuck' WHEN bool_or(k.back) THEN 'compensating' ELSE 'running' END INTO is_to
       FROM (SELECT p.status = 'parked', p.status IN ('rejected', 'cancelled') OR p.step LIKE '%.compensate'
               FROM skald.progress p WHERE p.scope = for_scope AND p.key = for_key
@@ -224,7 +226,7 @@ BEGIN
      WHERE s.scope = e.s AND s.key = e.k AND s.status NOT IN ('completed', 'compensated');
     GET DIAGNOSTICS ended = ROW_COUNT;
     IF moved + ended < cardinality(keys) THEN
-        PERFORM skald.refuse_unknown(u.s, u.k) FROM unnest(scopes, keys) AS u(s, k);
+        PERFORM skald.note_unknown(u.s, u.k) FROM unnest(scopes, keys) AS u(s, k);
     END IF;
 END $$;
 

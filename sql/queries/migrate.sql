@@ -25,6 +25,16 @@ INSERT INTO skald.migration (owner, name, checksum) VALUES ($1, $2, decode($3, '
 -- name: is_migrated
 SELECT to_regclass('skald.service') IS NOT NULL
 
+-- What a role needs that owns nothing, for workers and for operators' commands. Each row is a statement. Who may change what
+-- migrations have run could make the next one run again.
+-- name: grants
+SELECT format(statement, $1::text)
+  FROM unnest(ARRAY['GRANT USAGE ON SCHEMA skald TO %I',
+                    'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA skald TO %I',
+                    'GRANT USAGE ON ALL SEQUENCES IN SCHEMA skald TO %I',
+                    'GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA skald TO %I',
+                    'REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON skald.migration FROM %I']) AS statement
+
 -- name: own_database
 INSERT INTO skald.service (name) VALUES ($1) ON CONFLICT DO NOTHING
 

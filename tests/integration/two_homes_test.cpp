@@ -44,7 +44,8 @@ std::string homes(std::string const& names)
 
 }  // namespace
 
-TEST_CASE_FIXTURE(shop_with_two_homes, "of two sagas with one key and one body the second goes back, and its home hears why")
+TEST_CASE_FIXTURE(shop_with_two_homes,
+                  "of two sagas with one key and one body the second goes back, and its home hears why")
 {
     order_from("orders", "o-1");
     run();
@@ -91,8 +92,9 @@ TEST_CASE("a claim for another home's saga is refused, and says whose the key is
     CHECK(db.one(claim_sql("", "k", "pay", "a", homes("'orders'"))) == "fresh 1 true");
     CHECK(db.one(claim_sql("", "k", "pay", "a", homes("'orders'"))) == "duplicate 1 false");
     CHECK(db.one(claim_sql("", "k", "pay", "a", homes("'returns'"))) == "mismatch 1 false");
-    CHECK(db.one("SELECT cause || ' ' || reason FROM skald.claim(ARRAY[''], ARRAY['k'], ARRAY['pay'], ARRAY[sha256('a')]" +
-                 homes("'returns'") + ")") == "home orders");
+    CHECK(db.one(
+              "SELECT cause || ' ' || reason FROM skald.claim(ARRAY[''], ARRAY['k'], ARRAY['pay'], ARRAY[sha256('a')]" +
+              homes("'returns'") + ")") == "home orders");
     CHECK(db.one(claim_sql("", "k", "pay", "a")) == "duplicate 1 false");  // nobody said whose
 }
 
@@ -118,7 +120,8 @@ TEST_CASE("one key and one body, started with another definition in the same hom
 {
     database const db{"orders"};
     auto const start = [&](std::string const& definition) {
-        return db.one("SELECT skald.start('', 'k', '" + definition + "', 1, '{}', 'forward 1/1 pay@payments=pivot', sha256('{}'), "
+        return db.one("SELECT skald.start('', 'k', '" + definition +
+                      "', 1, '{}', 'forward 1/1 pay@payments=pivot', sha256('{}'), "
                       "'payments', 'pay', '{}', '{}')");
     };
     CHECK(start("place-order") == "fresh");

@@ -1,8 +1,6 @@
 // A home that does not know the saga: another database than the one that started it, or one from a backup.
 #include "support/stepped_shop.hpp"
 
-#include <skald/testing/wait_until.hpp>
-
 #include <doctest/doctest.h>
 
 using skald::test::stepped_shop;
@@ -17,10 +15,11 @@ TEST_CASE("what is told of a saga that its home does not know is parked once, an
     orders.db.run("DELETE FROM skald.progress");
     orders.db.run("DELETE FROM skald.saga WHERE key = '1'");
     auto told = s.last_sent("skald.progress");
-    told.body = R"([{"scope":"","key":"1","step":"charge-payment","service":"payments","status":"completed","attempts":1,)"
-                R"("at":"2026-01-31T12:00:00.000000Z"},)"
-                R"({"scope":"","key":"2","step":"charge-payment","service":"payments","status":"completed","attempts":1,)"
-                R"("at":"2026-01-31T12:00:00.000000Z"}])";
+    told.body =
+        R"([{"scope":"","key":"1","step":"charge-payment","service":"payments","status":"completed","attempts":1,)"
+        R"("at":"2026-01-31T12:00:00.000000Z"},)"
+        R"({"scope":"","key":"2","step":"charge-payment","service":"payments","status":"completed","attempts":1,)"
+        R"("at":"2026-01-31T12:00:00.000000Z"}])";
     for (int times = 0; times < 3; ++times) s.transport().inject(told);
     s.run();
     CHECK(orders.db.rows("SELECT key FROM skald.progress") == "2");
@@ -35,21 +34,18 @@ TEST_CASE("what is told of a saga that its home does not know is parked once, an
     CHECK(orders.db.rows("SELECT key FROM skald.progress ORDER BY 1") == "1\n2");
 }
 
-TEST_CASE("a step that would end a saga which its home does not know fails, with the reason")
+TEST_CASE("a step at home of a saga that the home does not know leaves a row that is seen, and its work stands")
 {
     stepped_shop s;
     auto& orders = s.at("orders");
     s.order("1");
     orders.db.run("DELETE FROM skald.saga");
-    orders.relay_due();
-    for (auto const* service : {"orders", "payments", "shipping"}) {
-        REQUIRE(s.at(service).settle_one());
-        s.at(service).relay_due();
-    }
-    skald::test::service::running_lanes const lanes{orders, 1};
-    CHECK(skald::testing::wait_until(
-        [&] { return orders.db.one("SELECT status FROM skald.idempotency WHERE step = 'confirm-order'") == "retrying"; }));
-    CHECK(orders.db.one("SELECT error LIKE '%no saga 1 was started in this database%' FROM skald.idempotency "
-                        "WHERE step = 'confirm-order'") == "t");
-    CHECK(orders.db.one("SELECT status FROM customer_order") == "pending");
+    s.run();
+    CHECK(s.effects() == "o-1|confirmed / 900 o-1|charge|1 / 4 o-1|1");
+    CHECK(orders.db.rows(
+              "SELECT reason, key, error LIKE 'a step was run%' FROM skald.parked WHERE type = 'skald.saga'") ==
+          "unknown_saga|1|t");
+    for (auto const& m : s.transport().captured()) s.transport().inject(m);
+    s.run();
+    CHECK(orders.db.one("SELECT count(*) FROM skald.parked WHERE type = 'skald.saga'") == "1");
 }

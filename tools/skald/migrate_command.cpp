@@ -32,14 +32,18 @@ std::vector<std::string> migrate_patiently(std::string const& url, std::string c
     }
 }
 
-int migrate(std::string const& service, output const& out)
+int migrate(std::string const& service, std::string const& role, output const& out)
 {
     auto const settings = config::from_environment(service.empty() ? "skald" : service);
     auto const applied = migrate_patiently(settings.database_url, service);
 
     std::string sentence = applied.empty() ? "the schema is up to date" : "applied:";
     for (auto const& name : applied) sentence += ' ' + name;
-    out.tell(sentence, {{"applied", applied}});
+    if (!role.empty()) {
+        postgres::grant(settings.database_url, role);
+        sentence += "; " + role + " may use it";
+    }
+    out.tell(sentence, {{"applied", applied}, {"granted", role}});
     return 0;
 }
 
@@ -50,8 +54,10 @@ void add_migrate_command(CLI::App& app, output& out, choice& chosen)
     auto* const command = app.add_subcommand("migrate", "bring the database's schema `skald` up to date");
     auto const service = std::make_shared<std::string>();
     command->add_option("--service", *service, "the service that owns the database");
+    auto const role = std::make_shared<std::string>();
+    command->add_option("--grant", *role, "a role that may use the schema and own nothing, such as the service's own");
     out.add_flag(*command);
-    command->callback([=, &out, &chosen] { chosen = [service, &out] { return migrate(*service, out); }; });
+    command->callback([=, &out, &chosen] { chosen = [service, role, &out] { return migrate(*service, *role, out); }; });
 }
 
 }  // namespace skald::tools

@@ -58,6 +58,7 @@ struct config
 
     bool relay{true};                           // move this database's outbox to the broker from within this process
     bool migrate{true};                         // bring the database up to date at start
+    bool migrate_only{false};                   // and end then, without a broker
     std::size_t relay_batch_max{500};           // rows that it moves at a time
     std::chrono::milliseconds relay_poll{200};  // how often it looks without being woken
 

@@ -135,8 +135,8 @@ std::string advice(std::string const& reason, std::string const& record, bool re
                            replay);
     if (reason == "unknown_saga")
         return fmt::format(
-            "See that this is the database in which the saga was started; then {}. Where the saga is long "
-            "over and forgotten, {}.",
+            "See that this is the database in which the saga was started. A report of it can be sent again "
+            "then ({}); what is of a saga that is over can be dropped ({}).",
             replay, drop);
     if (reason == "unknown_step") return fmt::format("Deploy the service that hosts this step; then {}.", replay);
     return fmt::format("Mend what the error says; then {}.", replay);

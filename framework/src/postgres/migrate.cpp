@@ -106,6 +106,19 @@ catch (pqxx::sql_error const& error) {
     throw migration_blocked{"another session holds a lock that the migration needs: " + std::string{error.what()}};
 }
 
+void grant(std::string const& url, std::string const& role)
+try {
+    pqxx::connection c{with_defaults(url, "skald/migrate")};
+    pqxx::work tx{c};
+    auto const statements = tx.exec_params(std::string{migrate_queries::grants}, role);
+    for (auto const& row : statements) tx.exec(row[0].c_str());
+    tx.commit();
+}
+catch (pqxx::sql_error const& error) {
+    if (error.sqlstate() != "42704") throw;
+    throw configuration_error{"there is no role " + role + ": create it first (CREATE ROLE ... LOGIN)"};
+}
+
 migration_state compare_migrations(pqxx::result const& applied)
 {
     std::map<std::string, std::string> before;

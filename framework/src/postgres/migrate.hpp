@@ -35,6 +35,11 @@ struct migration
 std::vector<std::string> migrate(std::string const& url, std::string const& service = {},
                                  std::vector<migration> const& migrations = {});
 
+/// Lets `role`, which owns nothing, do what workers and operators' commands do in the schema `skald`. Of every
+/// migration anew: call it after migrate(), as the role that migrates. Throws configuration_error where there is no
+/// such role, and what pqxx throws.
+void grant(std::string const& url, std::string const& role);
+
 /// How the applied migrations of Skald's own compare with those of this build: names, joined by commas.
 struct migration_state
 {

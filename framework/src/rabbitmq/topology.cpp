@@ -55,8 +55,7 @@ void declare_queue(connection& broker, std::string const& name, amqp_table_t arg
 void bind_database(connection& broker, std::string const& service, std::string const& database)
 {
     auto const name = database_queue_name(service);
-    std::array arguments{argument("x-queue-type", "quorum"),
-                         argument("x-dead-letter-exchange", parked_exchange_name),
+    std::array arguments{argument("x-queue-type", "quorum"), argument("x-dead-letter-exchange", parked_exchange_name),
                          argument("x-dead-letter-routing-key", database.c_str())};
     try {
         declare_queue(broker, name, {static_cast<int>(arguments.size()), arguments.data()});

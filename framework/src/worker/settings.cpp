@@ -158,9 +158,12 @@ constexpr std::array table{
             "how long a relay leaves a message alone that is sent from memory; 0: all go by the relay",
             [](config& c, std::string_view v) { c.head_start = milliseconds(v, 0); },
             [](config const& c) { return std::to_string(c.head_start.count()); }},
-    setting{"SKALD_MIGRATE", "--migrate", "on: bring the database up to date at start",
-            [](config& c, std::string_view v) { c.migrate = on_or_off(v); },
-            [](config const& c) { return shown(c.migrate); }},
+    setting{"SKALD_MIGRATE", "--migrate", "on: bring the database up to date at start; only: and end then",
+            [](config& c, std::string_view v) {
+                c.migrate_only = v == "only";
+                c.migrate = c.migrate_only || on_or_off(v);
+            },
+            [](config const& c) { return c.migrate_only ? "only" : shown(c.migrate); }},
     setting{"SKALD_LOCK_TIMEOUT_MS", "--lock-timeout-ms", "how long a statement waits for a lock",
             [](config& c, std::string_view v) { c.lock_timeout = milliseconds(v, 1); },
             [](config const& c) { return std::to_string(c.lock_timeout.count()); }},

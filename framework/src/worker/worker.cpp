@@ -145,7 +145,8 @@ int worker::run()
     worker_detail::signals const signals;  // before the first thread, so that all of them inherit the mask
     worker_detail::process process{own.settings, own.steps, own.stop, own.log};
     process.open_health();
-    if (!process.prepare_database(own.migrations, signals)) return 0;
+    if (!process.prepare_database(own.migrations, signals)) return own.settings.migrate_only ? 75 : 0;
+    if (own.settings.migrate_only) return 0;
     process.start(own.routes, own.scope_of);
     while (!own.stop.stopped() && !signals.wait(std::chrono::milliseconds{200})) continue;
     return process.drain(signals) ? 0 : 75;

@@ -1,0 +1,100 @@
+// The order example with roles that own nothing and may alter nothing: what a service needs at run time is granted.
+#include "support/shop.hpp"
+
+#include <pqxx/pqxx>
+
+using namespace skald::test;
+
+namespace {
+
+class modest_shop : public shop
+{
+public:
+    modest_shop()
+    {
+        orders_db.ask("CREATE ROLE " + role + " LOGIN");
+        for (std::size_t n = 0; n < service_names.size(); ++n) {
+            auto& database = *databases()[n];
+            service_process owner{program(n == 0 ? "order" : n == 1 ? "payment" : "shipping"),
+                                  {"--migrate", "only"},
+                                  {{"DATABASE_URL", database.url()}, {"PATH", "/usr/bin:/bin"}}};
+            auto const prepared = owner.run();
+            REQUIRE_MESSAGE(prepared.code == 0, owner.log());
+            auto const granted = skald({"migrate", "--service", service_names[n], "--grant", role}, database.url());
+            REQUIRE_MESSAGE(granted.first == 0, granted.second);
+            database.ask("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO " + role);
+            services()[n]->set_variable("DATABASE_URL", as_role(database));
+            services()[n]->set_variable("SKALD_MIGRATE", "off");
+        }
+    }
+    ~modest_shop()
+    {
+        for (auto* service : services()) service->terminate();
+        for (auto* database : databases()) database->ask("DROP OWNED BY " + role);
+        orders_db.ask("DROP ROLE " + role);
+    }
+
+    std::string as_role(fresh_database const& database) const
+    {
+        auto url = database.url();
+        auto const user = url.find("://") + 3;
+        return url.replace(user, url.find_first_of(":@", user) - user, role);
+    }
+
+    static std::pair<int, std::string> skald(std::vector<std::string> const& words, std::string const& url)
+    {
+        service_process command{SKALD_TOOL, words,
+                                {{"DATABASE_URL", url}, {"AMQP_URL", broker().url()}, {"PATH", "/usr/bin:/bin"}}};
+        command.start();
+        auto const end = command.wait();
+        return {end.code.value_or(-1), command.log()};
+    }
+
+    std::string const role{"modest_" + random_word()};
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(modest_shop, "services and commands run as a role that owns nothing, and may alter nothing")
+{
+    open();
+    CHECK(order("done").status == 202);
+    CHECK(order("undone", {.sku = "rare"}).status == 202);
+    CHECK(order("done").has("Idempotency-Replayed: true"));
+    CHECK(ends("done", "completed"));
+    CHECK(ends("undone", "compensated"));
+    CHECK(order("late", {.customer = "ann"}).status == 202);
+
+    for (auto const& words : std::vector<std::vector<std::string>>{{"doctor"},
+                                                                   {"saga", "list"},
+                                                                   {"saga", "show", "done"},
+                                                                   {"parked", "list"},
+                                                                   {"outbox", "status"},
+                                                                   {"purge"},
+                                                                   {"relay", "--until-empty"}}) {
+        auto const [code, text] = skald(words, as_role(orders_db));
+        CHECK_MESSAGE(code == 0, words.front(), ": ", text);
+    }
+    // Refused for what it is, and not for want of a permission.
+    auto const cancelled = skald({"saga", "cancel", "done", "--reason", "late"}, as_role(orders_db));
+    CHECK_MESSAGE(cancelled.second.find("has ended") != std::string::npos, cancelled.second);
+
+    for (auto* database : databases()) {
+        CHECK(database->value("SELECT count(*) FROM pg_shdepend d JOIN pg_roles r ON r.oid = d.refobjid WHERE d.deptype = 'o' "
+                              "AND r.rolname = '" + role + "'") == "0");
+        pqxx::connection c{as_role(*database)};
+        for (auto const* statement : {"ALTER TABLE skald.outbox ADD COLUMN more text", "DROP FUNCTION skald.advance",
+                                      "DELETE FROM skald.migration", "CREATE TABLE skald.another (n int)"})
+            CHECK_THROWS_AS(pqxx::nontransaction{c}.exec(statement), pqxx::insufficient_privilege);
+    }
+    CHECK(parked_in_all() == 0);
+    for (auto* service : services()) CHECK(!service->has_logged("permission denied"));
+}
+
+TEST_CASE("a grant to a role that is not there says so")
+{
+    fresh_database database{"orders"};
+    auto const [code, text] = modest_shop::skald({"migrate", "--grant", "nobody_of_that_name"}, database.url());
+    CHECK(code != 0);
+    CHECK_MESSAGE(text.find("there is no role nobody_of_that_name") != std::string::npos, text);
+}
