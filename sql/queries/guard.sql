@@ -28,12 +28,14 @@ SELECT NULL, NULL, NULL, NULL, NULL, NULL, pg_current_xact_id()::text AS transac
 -- name: wait_for_standbys
 SELECT pg_logical_emit_message(true, 'skald', '')
 
+-- From its COMMIT on, and only with it, the session remembers it as `skald.committed`.
 -- name: assert_transaction
-SELECT skald.assert_transaction($1::text::xid8)
+SELECT skald.assert_transaction($1::text::xid8), set_config('skald.committed', $1::text, false)
 
 -- The same for the transaction of a batch, which can be committed from here on (0003_batches.sql).
 -- name: assert_batch
-SELECT skald.assert_transaction($1::text::xid8), set_config('skald.batch_is_open', 'off', true)
+SELECT skald.assert_transaction($1::text::xid8), set_config('skald.committed', $1::text, false),
+       set_config('skald.batch_is_open', 'off', true)
 
 -- COMMIT fails from here on, until assert_batch.
 -- name: open_batch
@@ -47,6 +49,43 @@ SELECT pg_advisory_xact_lock(495722785892)
 -- For the rest of the transaction.
 -- name: set_lock_timeout
 SELECT set_config('lock_timeout', $1::bigint::text, true)
+
+-- Locks of the session's, which others may wait for. Behind COMMIT: what they guard has to be seen first.
+-- name: unlock_session
+SELECT pg_advisory_unlock_all()
+
+-- The same, and before it everything that a step may have left in its session: a line for each thing, with its kind, its
+-- name and what it is set to. PostgreSQL lists no settings of users' own (`app.tenant`). What ctx.sql() prepares is Skald's, and
+-- what was prepared before $1 is an earlier step's.
+-- name: look_at_session
+WITH things (kind, name, value) AS (
+    SELECT 'setting', name, setting FROM pg_catalog.pg_settings WHERE source = 'session' AND name NOT LIKE 'transaction\_%'
+    UNION ALL
+    SELECT 'role', current_setting('role'), '' WHERE current_setting('role') <> 'none'
+    UNION ALL
+    SELECT 'session authorization', session_user, ''
+    UNION ALL
+    SELECT 'advisory lock', CASE objsubid WHEN 1 THEN (classid::bigint << 32 | objid::bigint)::text
+                                          ELSE concat('(', classid, ', ', objid, ')') END, mode
+      FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()
+    UNION ALL
+    SELECT 'temporary table', relname, '' FROM pg_catalog.pg_class
+     WHERE relnamespace = pg_my_temp_schema() AND relkind IN ('r', 'p', 'v')
+    UNION ALL
+    SELECT 'prepared statement', name, '' FROM pg_catalog.pg_prepared_statements
+     WHERE name !~ '^user_[0-9]+$' AND prepare_time >= $1::timestamptz
+    UNION ALL
+    SELECT 'cursor', name, '' FROM pg_catalog.pg_cursors WHERE is_holdable
+    UNION ALL
+    SELECT 'channel', c, '' FROM pg_listening_channels() AS c),
+seen AS MATERIALIZED (
+    SELECT string_agg(concat(kind, E'\t', translate(name, E'\t\n', '  '), E'\t', translate(value, E'\t\n', '  ')), E'\n') AS text
+      FROM things)
+SELECT text, pg_advisory_unlock_all() FROM seen
+
+-- The last transaction that Skald has committed here behind a step; none where the step did that itself.
+-- name: committed_here
+SELECT current_setting('skald.committed', true)
 
 -- name: record_step
 UPDATE skald.idempotency

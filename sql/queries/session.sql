@@ -7,6 +7,8 @@ SELECT pg_backend_pid()
 -- What all statements rely on. $1 lock_timeout, $2 statement_timeout, $3 idle_in_transaction_session_timeout, in milliseconds.
 -- Warnings come in the server's language, so that any of them counts: notices must not come at all. A synchronous_commit that
 -- is weaker would make ghosts, a message published whose step is gone after a crash; $4 is for who will miss nothing.
+-- Unless $5, what a step runs after a COMMIT or ROLLBACK of its own is in no transaction of ours, and must write nothing.
+-- $6: whose session it is; RESET ALL leaves roles as they are.
 -- name: session_settings
 SELECT set_config('standard_conforming_strings', 'on', false),
        set_config('client_encoding', 'UTF8', false),
@@ -19,7 +21,17 @@ SELECT set_config('standard_conforming_strings', 'on', false),
        set_config('idle_in_transaction_session_timeout', $3::bigint::text, false),
        CASE WHEN $4::boolean THEN set_config('synchronous_commit', 'off', false)
             WHEN current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')
-            THEN set_config('synchronous_commit', 'on', false) END
+            THEN set_config('synchronous_commit', 'on', false) END,
+       CASE WHEN NOT $5::boolean THEN set_config('default_transaction_read_only', 'on', false) END,
+       CASE WHEN session_user <> $6::text THEN set_config('session_authorization', $6::text, false) END,
+       CASE WHEN current_setting('role') <> 'none' AND $6 IS NOT NULL THEN set_config('role', 'none', false) END
+
+-- What else a step may have left in its session, but for its advisory locks and what it has prepared. (adr/0040)
+-- name: forget_session
+RESET ALL;
+CLOSE ALL;
+UNLISTEN *;
+DISCARD TEMP;
 
 -- Whether there is a schema that the other statements can be prepared against: one of the newest's own functions.
 -- name: schema_is_there

@@ -17,10 +17,12 @@ namespace skald::test {
 class event_log final : public core::logger
 {
 public:
-    void write(core::severity, std::string_view event, std::initializer_list<core::log_field>) noexcept override
+    void write(core::severity level, std::string_view event,
+               std::initializer_list<core::log_field> fields) noexcept override
     {
         std::lock_guard const lock{mutex_};
         events_.emplace_back(event);
+        lines_.push_back(core::log_line("now", level, "service", event, fields));
         changed_.notify_all();
     }
 
@@ -29,6 +31,17 @@ public:
         std::lock_guard const lock{mutex_};
         return events_;
     }
+
+    /// The lines of that event, as they are printed.
+    std::vector<std::string> lines(std::string_view event) const
+    {
+        std::lock_guard const lock{mutex_};
+        std::vector<std::string> found;
+        for (std::size_t n = 0; n < events_.size(); ++n)
+            if (events_[n] == event) found.push_back(lines_[n]);
+        return found;
+    }
+
     auto count(std::string_view event) const
     {
         std::lock_guard const lock{mutex_};
@@ -47,6 +60,7 @@ private:
     mutable std::mutex mutex_;
     mutable std::condition_variable changed_;
     std::vector<std::string> events_;
+    std::vector<std::string> lines_;
 };
 
 }  // namespace skald::test

@@ -12,6 +12,7 @@
 #include "runtime/registry.hpp"
 #include "runtime/table_source.hpp"
 #include "support/database.hpp"
+#include "support/event_log.hpp"
 
 #include <skald/skald.hpp>
 
@@ -97,6 +98,8 @@ public:
     /// Makes every message that waits for its time due now.
     void make_due() const { db.run("UPDATE skald.outbox SET due_at = clock_timestamp()"); }
 
+    event_log const& log() const { return log_; }
+
     std::string const name;
     database const db;
 
@@ -104,7 +107,7 @@ private:
     postgres::connection_options options() const;
     void settle_all(std::vector<ports::delivery> all);
 
-    core::silent_logger log_;
+    event_log log_;
     runtime::registry steps_;
     runtime::memory_source out_;
     runtime::stop_flag stop_;

@@ -229,6 +229,11 @@ public:
     /// Ends the transaction, if there is one, without its effects. What can't be rolled back is disconnected.
     virtual void rollback() noexcept = 0;
 
+    /// What steps were seen to have left in their session since this was last asked, and what to do instead, for
+    /// people; empty where nothing was. It is looked for now and then and told once for each step, and gone by the next
+    /// begin() whether it was seen or not.
+    virtual std::string left_behind() { return {}; }
+
     /// What the exception that is being handled means. To be called in a catch block.
     virtual fault classify_current() = 0;
 };

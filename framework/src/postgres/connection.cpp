@@ -59,10 +59,7 @@ std::string prepare(std::string_view name, std::string_view query)
 
 std::string set_session(connection_options const& o)
 {
-    return prepare("session_settings", session_queries::session_settings) +
-           execute("session_settings",
-                   {literal(o.lock_timeout.count()), literal(o.statement_timeout.count()),
-                    literal(o.idle_in_transaction_timeout.count()), o.waits_for_disk ? "false" : "true"});
+    return prepare("session_settings", session_queries::session_settings) + settings_text(o);
 }
 
 std::string prepare_everything()
@@ -73,6 +70,14 @@ std::string prepare_everything()
 }
 
 }  // namespace
+
+std::string settings_text(connection_options const& o, bool writes, std::string const& role)
+{
+    return execute("session_settings",
+                   {literal(o.lock_timeout.count()), literal(o.statement_timeout.count()),
+                    literal(o.idle_in_transaction_timeout.count()), o.waits_for_disk ? "false" : "true",
+                    writes ? "true" : "false", role.empty() ? "NULL" : literal(role)});
+}
 
 connection::connection(connection_options const& options)
     : server_{options.server}, node_{server_->node}, connection_{with_defaults(options.url, options.application_name)},

@@ -31,9 +31,16 @@ struct connection_options
     std::chrono::milliseconds commit_timeout{10'000};
     // False: COMMIT returns before the disk has it. Only where nobody will miss it, as in the test kit's databases.
     bool waits_for_disk{true};
+    // A store looks behind each transaction for what its step has left in the session, and says it each time: for the
+    // test kit. Otherwise now and then, and once.
+    bool looks_at_every_session{};
     // Copied with the options: what one connection of a process learns of its server, the others know.
     std::shared_ptr<server_state> server{std::make_shared<server_state>()};
 };
+
+/// What all statements of Skald's rely on, for a session that anybody may have changed. `writes`: outside of its own
+/// transactions too. `role`: whose session it is, where that may have been changed as well.
+std::string settings_text(connection_options const& options, bool writes = true, std::string const& role = {});
 
 /// Threads: one. Never reconnects by itself: one that broke is thrown away, since what was set on it is gone too.
 class connection

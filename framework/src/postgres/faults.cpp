@@ -16,10 +16,10 @@ fault classify_state(std::string_view state, std::string const& what)
     // so (libpqxx #280).
     if (state.empty() || state.starts_with("57P0")) return {fault_kind::connection_lost, what};
     // 25006: a node that became read-only after a failover. 0A000: a table changed under a prepared statement, which a
-    // new connection prepares anew. 53xxx, 58030, XX000, 08xxx: the server has a problem. Any of them may be the step's
-    // own doing, so the tries are bounded.
+    // new connection prepares anew. 42P05: a step's PREPARE met what another has left in the session. 53xxx, 58030,
+    // XX000, 08xxx: the server has a problem. Any of them may be the step's own doing, so the tries are bounded.
     if (state.starts_with("08") || state.starts_with("53") || state == "25006" || state == "0A000" ||
-        state == "58030" || state == "XX000")
+        state == "42P05" || state == "58030" || state == "XX000")
         return {fault_kind::retry_at_once, what, true};
     // 40001, 40P01: serialization failure, deadlock. 55P03: a lock was not to be had in time.
     if (state.starts_with("40") || state == "55P03") return {fault_kind::contended, what};

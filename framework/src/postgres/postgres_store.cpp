@@ -5,7 +5,9 @@
 #include "postgres/changes_text.hpp"
 #include "postgres/claim_text.hpp"
 #include "postgres/faults.hpp"
+#include "postgres/leftovers.hpp"
 #include "postgres/literal.hpp"
+#include "skald_session_queries.hpp"
 
 #include <pqxx/pqxx>
 
@@ -25,6 +27,13 @@ std::string set_lock_timeout(std::chrono::milliseconds timeout)
     return execute("set_lock_timeout", {literal(std::int64_t{timeout.count()})});
 }
 
+std::string find_role(session_things const& first)
+{
+    auto const it = std::ranges::find(first, "session authorization", [](auto const& one) { return one.first.first; });
+    SKALD_ASSERT(it != first.end());
+    return it->first.second;
+}
+
 }  // namespace
 
 postgres_store::postgres_store(connection_options options) : options_{std::move(options)} {}
@@ -41,8 +50,9 @@ try {
     if (!gate_.is_open(reconnect_gate::clock::now()))
         throw ports::fault{ports::fault_kind::connection_lost, "the database was away a moment ago; tried again soon"};
     connection_ = std::make_unique<connection>(options_);
-    // What a step runs after a COMMIT or ROLLBACK of its own is in no transaction of ours, and must write nothing.
-    connection_->run("SET default_transaction_read_only = on");
+    auto const seen = connection_->run(settings_text(options_, false) + execute("look_at_session", {"'infinity'"}));
+    first_ = read_session(seen[0][0].c_str());
+    role_ = find_role(first_);
     gate_.note_success();
 }
 catch (pqxx::failure const& error) {
@@ -59,6 +69,7 @@ connection& postgres_store::open()
 std::vector<ports::claim_answer> postgres_store::begin(std::span<ports::claim_item const> items,
                                                        ports::claim_options const& how)
 try {
+    step_ = items.empty() ? std::string{} : items.front().step;
     auto const rows = begin_and_claim(items.empty() ? execute("claim_nothing", {}) : claim_text(items, how.key_wait),
                                       items.size() > 1 ? stage::many : stage::one, how);
     std::vector<ports::claim_answer> answers(items.size());
@@ -78,6 +89,7 @@ catch (pqxx::failure const&) {
 ports::request_claim postgres_store::begin_request(ports::claim_item const& item,
                                                    std::optional<std::chrono::milliseconds> wait)
 try {
+    step_.clear();
     auto const rows = begin_and_claim(claim_request_text(item, wait), stage::one, {});
     ports::request_claim met{read_claim(rows[0]), read_stored_response(rows[0], item.saga)};
     settle_doubts(std::array{met.claimed});
@@ -98,12 +110,15 @@ std::string postgres_store::begin_text(stage next, ports::claim_options const& h
     SKALD_ASSERT(next != stage::none);
     transaction_id_.clear();
     has_savepoint_ = false;
+    is_lent_ = false;
     has_lock_wait_ = how.lock_wait.has_value();
     is_finished_ = false;
     stage_ = next;
     auto text = begin_read_committed;
+    if (session_is_used_) text.append(session_queries::forget_session).append(settings_text(options_, false, role_));
+    auto const bare = text;
     if (next == stage::many) text += execute("open_batch", {});
-    SKALD_MUTANT("open_batch_committed", text = begin_read_committed);
+    SKALD_MUTANT("open_batch_committed", text = bare);
     if (how.takes_turn) text += execute("take_turn", {});
     if (how.lock_wait) text += set_lock_timeout(*how.lock_wait);
     return text;
@@ -171,6 +186,7 @@ void postgres_store::commit(ports::changes const& what)
         SKALD_FAILPOINT("store.committing");
         SKALD_FAILPOINT("store.commit_sent");
         run_commit(checked + changes_text(what) + "COMMIT");
+        if (!is_lent_) session_is_used_ = false;
     }
     catch (pqxx::failure const&) {
         auto const met = noted(is_finished_ ? classify_current_at_commit_of_ours() : classify_current_at_commit());
@@ -214,20 +230,60 @@ void postgres_store::run_commit(std::string const& text)
 {
     auto& doubts = options_.server->doubts;
     auto const before = doubts.load();
+    std::string warning;
     try {
-        connection_->run(text);
+        auto const seen = connection_->run(text + end_of_use());
+        warning = connection_->warning();
+        note_left(seen);
     }
     catch (pqxx::failure const&) {
         if (classify_current_at_commit().kind == ports::fault_kind::in_doubt) ++doubts;
-        throw;
+        warning = connection_->warning();
+        if (!was_committed()) throw;
+        disconnect();  // what failed is what was to set the session right
     }
     stage_ = stage::none;
-    if (connection_->warning().empty()) {
+    if (warning.empty()) {
         doubts_settled_ = before;  // it has waited for the standbys, and what came before it in the log has too
         return;
     }
     ++doubts;
-    throw ports::fault{ports::fault_kind::in_doubt, "committed, though maybe not for good: " + connection_->warning()};
+    throw ports::fault{ports::fault_kind::in_doubt, "committed, though maybe not for good: " + warning};
+}
+
+detail::unit_of_work& postgres_store::unit()
+{
+    is_lent_ = session_is_used_ = true;
+    return *this;
+}
+
+// Whatever else a step has left in the session waits for the next transaction, which undoes it before its claim. Its
+// locks do not: others wait for them.
+std::string postgres_store::end_of_use()
+{
+    is_looked_at_ = is_lent_ && (options_.looks_at_every_session ||
+                                 (!step_.empty() && options_.server->leftovers.wants_look(step_)));
+    if (!is_lent_) return {};
+    return ';' + (is_looked_at_ ? execute("look_at_session", {literal(core::write_instant(claimed_at_))})
+                                : execute("unlock_session", {}));
+}
+
+void postgres_store::note_left(pqxx::result const& seen)
+{
+    if (!is_looked_at_) return;
+    auto const all = postgres::left_behind(first_, read_session(seen[0][0].c_str()));
+    if (all.empty()) return;
+    if (options_.looks_at_every_session || options_.server->leftovers.is_news(step_, all)) left_ = in_words(all);
+}
+
+// Whether an error came behind COMMIT: behind ours, for a step may have run one of its own.
+bool postgres_store::was_committed()
+try {
+    if (!is_lent_ || transaction_id_.empty() || !connection_->is_open()) return false;
+    return connection_->run(execute("committed_here", {}))[0][0].as<std::string>("") == transaction_id_;
+}
+catch (pqxx::failure const&) {
+    return false;  // it is aborted, and still open
 }
 
 // What the server's default_transaction_read_only forbids, the claim's READ WRITE permits: an operator who has fenced a
@@ -269,6 +325,7 @@ void postgres_store::write(ports::changes const& what)
         SKALD_FAILPOINT("store.committing");
         SKALD_FAILPOINT("store.commit_sent");
         run_commit(text + "COMMIT");
+        session_is_used_ = false;
     }
     catch (pqxx::failure const&) {
         auto const met = noted(classify_current_at_commit_of_ours());
@@ -298,7 +355,7 @@ try {
     stage_ = stage::none;
     if (!connection_ || !connection_->is_open() || connection_is_suspect_) return disconnect();
     // A warning and no error where the server has ended the transaction already.
-    connection_->run("ROLLBACK");
+    note_left(connection_->run("ROLLBACK" + end_of_use()));
 }
 catch (...) {
     disconnect();
@@ -309,6 +366,7 @@ void postgres_store::disconnect() noexcept
     transaction_.reset();
     stage_ = stage::none;
     connection_is_suspect_ = false;
+    is_lent_ = session_is_used_ = false;
     spare_rows_.clear();  // another server may come to number its rows the same
     connection_.reset();
 }

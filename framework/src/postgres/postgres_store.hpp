@@ -7,6 +7,8 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace skald::postgres {
@@ -24,7 +26,7 @@ public:
                                        std::optional<std::chrono::milliseconds> wait) override;
     void savepoint() override;
     void undo_to_savepoint() override;
-    detail::unit_of_work& unit() override { return *this; }
+    detail::unit_of_work& unit() override;
     core::instant claimed_at() const override { return claimed_at_; }
     std::vector<std::int64_t> new_rows(std::size_t count) override;
     void finish_step() override;
@@ -32,6 +34,7 @@ public:
     void write(ports::changes const& what) override;
     ports::transaction_state state() noexcept override;
     void rollback() noexcept override;
+    std::string left_behind() override { return std::exchange(left_, {}); }
     ports::fault classify_current() override;
 
     /// For readers in the same layer or above: the connection, connected.
@@ -53,6 +56,9 @@ private:
     std::string check() const;
     void run_in_transaction(std::string const& text);
     void run_commit(std::string const& text);
+    bool was_committed();
+    std::string end_of_use();
+    void note_left(pqxx::result const& seen);
     void refuse_read_only_node(bool is_read_only);
     bool settle_doubts(std::span<ports::claim_answer const> answers);
     ports::fault noted(ports::fault met);
@@ -69,6 +75,14 @@ private:
     bool has_savepoint_{};
     bool has_lock_wait_{};  // of its own, which what Skald writes at the end does not share
     bool is_finished_{};    // nothing of the step's is left to run
+    // What users' code may have left in the session (adr/0040).
+    bool is_lent_{};          // it had this transaction
+    bool session_is_used_{};  // and the session, which has not been set right since
+    bool is_looked_at_{};     // behind this transaction
+    session_things first_;    // what there is in it by itself
+    std::string role_;        // whose it is
+    std::string step_;        // of this transaction
+    std::string left_;
     bool connection_is_suspect_{};
     std::uint64_t doubts_settled_{};        // server_state::doubts that a commit of ours came after
     std::vector<std::int64_t> spare_rows_;  // numbers for rows of the outbox, not used yet

@@ -1,6 +1,8 @@
 // What the connections of one process have learned of their server, and tell each other.
 #pragma once
 
+#include "postgres/leftovers.hpp"
+
 #include <atomic>
 #include <cstdint>
 
@@ -18,6 +20,9 @@ struct server_state
 
     /// Whether somebody has looked that no pooler stands before it that hands out its sessions by transaction.
     std::atomic<bool> pooler_examined{false};
+
+    /// Which steps leave something in their sessions.
+    leftover_watch leftovers;
 };
 
 }  // namespace skald::postgres

@@ -57,7 +57,18 @@ run_result executor::run(std::span<task> tasks, run_options const& how)
 {
     SKALD_ASSERT(!tasks.empty());
     SKALD_ASSERT(tasks.size() == 1 || std::ranges::none_of(tasks, &task::alone));
-    return tasks.front().step() != nullptr ? run_steps(tasks, how) : run_others(tasks);
+    if (tasks.front().step() == nullptr) return run_others(tasks);
+    auto result = run_steps(tasks, how);
+    tell_left_behind(tasks.front());
+    return result;
+}
+
+void executor::tell_left_behind(task const& first)
+{
+    if (auto const left = store_.left_behind(); !left.empty())
+        log_.warning(
+            "step.left_in_session",
+            {{"step", first.step()->key().guarded_step()}, {"key", first.step()->key().text()}, {"left", left}});
 }
 
 run_result executor::run_steps(std::span<task> tasks, run_options const& how)

@@ -84,6 +84,7 @@ private:
     void roll_back();
     void commit_steps(attempt& a, std::span<ports::claim_answer const> claimed);
     void tell(task const& t, happened const& what);
+    void tell_left_behind(task const& first);
 
     run_result run_others(std::span<task> tasks);
     void take_in(std::span<task> reports);
