@@ -28,18 +28,17 @@ SELECT NULL, NULL, NULL, NULL, NULL, NULL, pg_current_xact_id()::text AS transac
 -- name: wait_for_standbys
 SELECT pg_logical_emit_message(true, 'skald', '')
 
+-- COMMIT fails from here on (0003_open.sql), until assert_transaction or close_transaction.
+-- name: open_transaction
+SELECT set_config('skald.is_open', 'on', true)
+
 -- From its COMMIT on, and only with it, the session remembers it as `skald.committed`.
 -- name: assert_transaction
-SELECT skald.assert_transaction($1::text::xid8), set_config('skald.committed', $1::text, false)
-
--- The same for the transaction of a batch, which can be committed from here on (0003_batches.sql).
--- name: assert_batch
 SELECT skald.assert_transaction($1::text::xid8), set_config('skald.committed', $1::text, false),
-       set_config('skald.batch_is_open', 'off', true)
+       set_config('skald.is_open', 'off', true)
 
--- COMMIT fails from here on, until assert_batch.
--- name: open_batch
-SELECT set_config('skald.batch_is_open', 'on', true)
+-- name: close_transaction
+SELECT set_config('skald.is_open', 'off', true)
 
 -- Steps whose transactions get in each other's way take turns: one such transaction at a time in this database. The lock's
 -- number is Skald's own, 'skald' in ASCII. (docs/contention.md)

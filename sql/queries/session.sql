@@ -35,7 +35,7 @@ DISCARD TEMP;
 
 -- Whether there is a schema that the other statements can be prepared against: one of the newest's own functions.
 -- name: schema_is_there
-SELECT to_regprocedure('skald.refuse_open_batch()') IS NOT NULL
+SELECT to_regprocedure('skald.refuse_open_transaction()') IS NOT NULL
 
 -- The transaction that is open, if it has written.
 -- name: current_transaction

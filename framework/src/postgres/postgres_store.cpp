@@ -117,8 +117,10 @@ std::string postgres_store::begin_text(stage next, ports::claim_options const& h
     auto text = begin_read_committed;
     if (session_is_used_) text.append(session_queries::forget_session).append(settings_text(options_, false, role_));
     auto const bare = text;
-    if (next == stage::many) text += execute("open_batch", {});
-    SKALD_MUTANT("open_batch_committed", text = bare);
+    text += execute("open_transaction", {});
+    SKALD_MUTANT("open_batch_committed", if (next == stage::many) text = bare);
+    SKALD_MUTANT("no_transaction_check", text = bare);
+    SKALD_MUTANT("partial_commit", text = bare);
     if (how.takes_turn) text += execute("take_turn", {});
     if (how.lock_wait) text += set_lock_timeout(*how.lock_wait);
     return text;
@@ -142,7 +144,7 @@ std::string postgres_store::check() const
     std::string text;
     if (has_lock_wait_) text += set_lock_timeout(options_.lock_timeout);
     if (transaction_id_.empty()) return text;
-    return text + execute(stage_ == stage::many ? "assert_batch" : "assert_transaction", {literal(transaction_id_)});
+    return text + execute("assert_transaction", {literal(transaction_id_)});
 }
 
 // Many at a time: a round trip for some hundred messages. Where that fails, so will commit(), which says why.
@@ -320,7 +322,7 @@ bool postgres_store::settle_doubts(std::span<ports::claim_answer const> answers)
 
 void postgres_store::write(ports::changes const& what)
 {
-    auto const text = begin_text(stage::one, {}) + changes_text(what);
+    auto const text = begin_text(stage::one, {}) + execute("close_transaction", {}) + changes_text(what);
     try {
         SKALD_FAILPOINT("store.committing");
         SKALD_FAILPOINT("store.commit_sent");

@@ -45,7 +45,7 @@ private:
     enum class stage {
         none,
         one,   // of one delivery, or of one request
-        many,  // of several deliveries: COMMIT fails until the check before it has permitted that
+        many,  // of several deliveries
     };
 
     pqxx::transaction_base& tx() override { return *transaction_; }
@@ -75,7 +75,7 @@ private:
     bool has_savepoint_{};
     bool has_lock_wait_{};  // of its own, which what Skald writes at the end does not share
     bool is_finished_{};    // nothing of the step's is left to run
-    // What users' code may have left in the session (adr/0040).
+    // What users' code may have left in the session (docs/adr/0025-a-session-is-set-right.md).
     bool is_lent_{};          // it had this transaction
     bool session_is_used_{};  // and the session, which has not been set right since
     bool is_looked_at_{};     // behind this transaction

@@ -234,8 +234,8 @@ TEST_CASE("a migration that waits for a table lets those that only use the table
     REQUIRE(wait_until([&] { return service.has_logged(" worker.started "); }));
     CHECK(service.terminate().code == 0);
     // It is to run again, which makes a trigger for a table that somebody writes.
-    database.ask("DROP FUNCTION skald.refuse_open_batch() CASCADE");
-    database.ask("DELETE FROM skald.migration WHERE owner = 'skald' AND name = '0003_batches'");
+    database.ask("DROP FUNCTION skald.refuse_open_transaction() CASCADE");
+    database.ask("DELETE FROM skald.migration WHERE owner = 'skald' AND name = '0003_open'");
     pqxx::connection has_it{database.url()}, writes{database.url()};
     pqxx::work holding{has_it};
     holding.exec("DELETE FROM skald.idempotency");

@@ -15,7 +15,9 @@ public:
         orders_db.ask("CREATE ROLE " + role + " LOGIN");
         for (std::size_t n = 0; n < service_names.size(); ++n) {
             auto& database = *databases()[n];
-            service_process owner{program(n == 0 ? "order" : n == 1 ? "payment" : "shipping"),
+            service_process owner{program(n == 0   ? "order"
+                                          : n == 1 ? "payment"
+                                                   : "shipping"),
                                   {"--migrate", "only"},
                                   {{"DATABASE_URL", database.url()}, {"PATH", "/usr/bin:/bin"}}};
             auto const prepared = owner.run();
@@ -43,8 +45,8 @@ public:
 
     static std::pair<int, std::string> skald(std::vector<std::string> const& words, std::string const& url)
     {
-        service_process command{SKALD_TOOL, words,
-                                {{"DATABASE_URL", url}, {"AMQP_URL", broker().url()}, {"PATH", "/usr/bin:/bin"}}};
+        service_process command{
+            SKALD_TOOL, words, {{"DATABASE_URL", url}, {"AMQP_URL", broker().url()}, {"PATH", "/usr/bin:/bin"}}};
         command.start();
         auto const end = command.wait();
         return {end.code.value_or(-1), command.log()};
@@ -80,8 +82,10 @@ TEST_CASE_FIXTURE(modest_shop, "services and commands run as a role that owns no
     CHECK_MESSAGE(cancelled.second.find("has ended") != std::string::npos, cancelled.second);
 
     for (auto* database : databases()) {
-        CHECK(database->value("SELECT count(*) FROM pg_shdepend d JOIN pg_roles r ON r.oid = d.refobjid WHERE d.deptype = 'o' "
-                              "AND r.rolname = '" + role + "'") == "0");
+        CHECK(database->value(
+                  "SELECT count(*) FROM pg_shdepend d JOIN pg_roles r ON r.oid = d.refobjid WHERE d.deptype = 'o' "
+                  "AND r.rolname = '" +
+                  role + "'") == "0");
         pqxx::connection c{as_role(*database)};
         for (auto const* statement : {"ALTER TABLE skald.outbox ADD COLUMN more text", "DROP FUNCTION skald.advance",
                                       "DELETE FROM skald.migration", "CREATE TABLE skald.another (n int)"})
