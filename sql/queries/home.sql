@@ -33,4 +33,4 @@ SELECT s.definition, s.status::text, s.reason, s.itinerary, skald.instant(s.crea
 
 -- Every step that is known of: those of this database, and what other services told of theirs.
 -- name: show_steps
-SELECT step, status, attempts, error, skald.instant(at) AS at FROM skald.known_steps($1::text, $2::text)
+SELECT step, service, status, attempts, error, skald.instant(at) AS at FROM skald.known_steps($1::text, $2::text)

@@ -102,6 +102,8 @@ TEST_CASE("of a stuck saga it says what was parked where, after how many attempt
     s.steps[3].record = was(step_status::parked, 3min, 1, "no row");
     CHECK(explain(s).find("after 1 attempt, ") != std::string::npos);
     CHECK_MESSAGE(explain(s).find("saga cancel") == std::string::npos, "behind the pivot there is nothing to give up");
+    s.steps[3].record->service = "payments";  // where a copy of its message went astray
+    CHECK(explain(s).find("was parked at payments") != std::string::npos);
     CHECK(explain(with_steps_done(3, saga_state::stuck)).find("`skald parked list`") != std::string::npos);
 }
 

@@ -74,9 +74,10 @@ void add_outbox_commands(CLI::App& app, output& out, choice& chosen)
     outbox->require_subcommand(1);
     auto* const status = outbox->add_subcommand("status", "how many, for how long, for whom, and why");
     auto const limits = std::make_shared<outbox_limits>();
-    status->add_option("--warn-rows", limits->rows, "exit with 1 where more than that wait");
-    status->add_option("--warn-age", limits->age_seconds,
-                       "exit with 1 where one waits for more than that many seconds");
+    status->add_option("--warn-rows", limits->rows, "exit with 1 where more than that wait")
+        ->check(CLI::NonNegativeNumber);
+    status->add_option("--warn-age", limits->age_seconds, "exit with 1 where one waits for more than that many seconds")
+        ->check(CLI::NonNegativeNumber);
     out.add_flag(*status);
     status->callback([=, &out, &chosen] { chosen = [limits, &out] { return outbox_status(*limits, out); }; });
 }

@@ -116,8 +116,9 @@ std::string stuck(saga_facts const& saga)
                                                   : fmt::format(" after {} attempts", record.attempts);
         bool const can_cancel = !is_compensation && step.kind != step_kind::retriable;
         return fmt::format("stuck: {}{} was parked at {}{}, {}{}. Mend the cause, then {}{}.", step.name,
-                           is_compensation ? core::compensate_suffix : "", step.service, after,
-                           when(record.at, saga.now), because(record.error), command("retry", saga.id),
+                           is_compensation ? core::compensate_suffix : "",
+                           record.service.empty() ? step.service : record.service, after, when(record.at, saga.now),
+                           because(record.error), command("retry", saga.id),
                            can_cancel ? ", or give it up with " + command("cancel", saga.id) : "");
     }
     return "stuck" + because(saga.reason) +

@@ -21,6 +21,7 @@ struct step_record
     int attempts{};
     std::string error;
     core::instant at{};
+    std::string service{};  // who told; another than the plan's where a delivery went astray
 };
 
 struct step_facts

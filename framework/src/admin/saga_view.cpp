@@ -69,7 +69,7 @@ json to_json(step_facts const& step)
 step_record record_of(pqxx::row const& row)
 {
     return {parse<core::step_status>(row["status"].c_str(), 6), row["attempts"].as<int>(), row["error"].c_str(),
-            instant_of(row["at"])};
+            instant_of(row["at"]), row["service"].c_str()};
 }
 
 // The reason that a step gave for its no; empty where it gave none, or broke instead.

@@ -128,7 +128,7 @@ try {
     if (none_claimed && !a.is_one()) {
         // One key that somebody has is enough for none of them to be claimed.
         roll_back();
-        return broken_off{failure::refused, "another transaction has one of the keys", {}};
+        return broken_off{failure::refused, "another session has one of the keys, or their table", {}};
     }
     auto const from = clock::now();
     auto broken = run_members(a, claimed);
