@@ -74,9 +74,7 @@ if [[ $long ]]; then
   only=(--label-regex '^long$')
 elif [[ $preset = default && $# = 0 ]]; then
   say 'tests that stop and kill the servers'
-  # Given a second chance: a RabbitMQ that is killed soon after a queue was declared can lose that queue (its own
-  # directory of queues is not flushed yet), and then there is nothing to recover.
-  ctest --test-dir "$build" --no-tests=error --output-on-failure --label-regex server_faults --repeat until-pass:2 || status=$?
+  ctest --test-dir "$build" --no-tests=error --output-on-failure --label-regex server_faults || status=$?
   only=(--label-exclude "$without")
 fi
 

@@ -1,5 +1,7 @@
 #include "run.hpp"
 
+#include "support/stack_control.hpp"
+
 #include <sstream>
 
 namespace skald::crash {
@@ -44,7 +46,11 @@ result run::execute()
         result_.hits[i] = shop_.arms(i).hits();
         shop_.arms(i).disarm();
     }
-    if (!ended) result_.broken.push_back("I6 it does not end: " + where_it_is());
+    result_.is_late = !ended && !is_at_rest();
+    if (!ended)
+        result_.broken.push_back(
+            (result_.is_late ? "I6 it does not end: " : "I6 it has not ended, and nothing is on its way any more: ") +
+            where_it_is());
     else judge();
     shop_.send_standins_home();
     result_.took = std::chrono::duration_cast<std::chrono::milliseconds>(clock::now() - began);
@@ -156,6 +162,17 @@ bool run::is_quiet()
                   "current_database() AND state LIKE 'idle in transaction%')") != "0")
             return false;
     return true;
+}
+
+/// No message waits anywhere, and nobody has one: what has not ended now never will.
+bool run::is_at_rest()
+{
+    if (!shop_.look_after() || !is_quiet()) return false;
+    std::istringstream queues{
+        test::rabbitmqctl("-q list_queues --no-table-headers -p " + shop_.vhost() + " messages name")};
+    for (std::string line; std::getline(queues, line);)
+        if (line.find("\tskald.") != line.npos && !line.starts_with("0\t")) return false;
+    return is_quiet();
 }
 
 std::string run::where_it_is()

@@ -40,6 +40,7 @@ struct result
 {
     plan what;
     bool sprang{};                    // the fault happened
+    bool is_late{};                   // it had not ended, and something was still on its way
     std::vector<std::string> broken;  // the invariants that do not hold, each with what was found
     hit_counts hits;
     std::chrono::milliseconds took{};
@@ -100,6 +101,7 @@ private:
     bool are_copies_acked();
     bool has_sprung();
     bool is_quiet();
+    bool is_at_rest();
     std::string where_it_is();
 
     void judge();
