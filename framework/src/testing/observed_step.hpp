@@ -18,8 +18,9 @@ struct script
     std::map<std::string, std::string> rejections;  // and why
     std::map<std::string, int> faults;              // how many attempts throw
     std::map<std::string, int> runs;
-    std::map<std::string, int> applied;  // transactions that were committed behind the step's code, by derived key
-    std::string pending;                 // the derived key of what has run and is not committed
+    std::map<std::string, int> applied;       // transactions that were committed behind the step's code, by derived key
+    std::string pending;                      // the derived key of what has run and is not committed
+    std::map<std::string, std::string> left;  // in their sessions, and what to do instead
 
     /// Called before and behind a step's code, within its transaction: what can be seen from outside meanwhile?
     std::function<void(std::string const& step, bool behind, step_context& ctx)> look;
@@ -37,6 +38,7 @@ struct script
         runs.clear();
         applied.clear();
         pending.clear();
+        left.clear();
         look = {};
     }
 };

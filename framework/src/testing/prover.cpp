@@ -74,6 +74,7 @@ bool prover::learn(way const& along)
     schedule const clean{along, {}};
     auto const first = rehearsal{world_, what_, options_, clean}.run(&evidence_);
     ++proof_.by_kind_["undisturbed"].run;
+    if (!leaves_session(first, along.name)) return false;
     if (!first.refused.empty()) return true;  // the saga is past its pivot by then: there is no such way
     auto const wrong = wrong_end(along, first);
     if (!wrong.empty()) {
@@ -93,6 +94,20 @@ bool prover::learn(way const& along)
     }
     known_.push_back({along, first.left, disturbances_of(first.deliveries, first.visits)});
     return true;
+}
+
+// A step's connection is the next step's: false where it was not left as it was met.
+bool prover::leaves_session(run_result const& result, std::string const& schedule)
+{
+    if (result.left_in_session.empty()) return true;
+    auto const& [step, what] = *result.left_in_session.begin();
+    fail("a step leaves something of its session behind", schedule, "",
+         "the step " + step + " left behind in its session: " + what +
+             ". That outlives its transaction, on a connection on which other steps run next. Skald takes it back "
+             "before "
+             "they do, all but what is prepared: so nobody may count on it, and what is prepared is in the next one's "
+             "way.");
+    return false;
 }
 
 prover::known_way const* prover::known(std::string const& name) const
@@ -188,6 +203,7 @@ bool prover::passes(known_way const& along, std::vector<disturbance> const& dist
     auto& count = proof_.by_kind_[kind];
     ++count.run;
     if (!result.all_met) ++count.not_met;
+    if (!leaves_session(result, now.name(options_.copies))) return false;
     if (differs(along, result).empty()) return true;
     for (auto const& one : disturbances) {
         schedule const shorter{along.along, {one}};

@@ -44,6 +44,7 @@ private:
     std::string differs(known_way const& along, inner::run_result const& result) const;
     void blame(known_way const& along, inner::schedule const& shortest);
     void fail(std::string failure, std::string schedule, std::string difference, std::string cause);
+    bool leaves_session(inner::run_result const& result, std::string const& schedule);
     std::string wrong_end(inner::way const& along, inner::run_result const& result) const;
     std::optional<inner::schedule> find(std::string const& name, known_way const*& along) const;
 

@@ -42,6 +42,7 @@ run_result rehearsal::run(evidence* watcher)
     }
     result_.all_met = left_.empty() && world_.stage.planned().empty();
     result_.visits = world_.stage.visits();
+    result_.left_in_session = world_.rules.left;
     result_.left = ending_of(world_, options_.effects);
     if (watcher != nullptr) watcher->take_notes(world_);
     return std::move(result_);

@@ -8,6 +8,7 @@
 
 #include <skald/testing/proof.hpp>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,9 +19,10 @@ struct run_result
     ending left;
     std::vector<delivered> deliveries;  // each name once, in the order in which they came first
     std::vector<visit> visits;
-    bool all_met{true};   // whatever was to be disturbed came to pass
-    std::string refused;  // why the way could not be taken: a cancel that came too late
-    std::string problem;  // why it did not come to its end
+    bool all_met{true};                                  // whatever was to be disturbed came to pass
+    std::string refused;                                 // why the way could not be taken: a cancel that came too late
+    std::map<std::string, std::string> left_in_session;  // by step
+    std::string problem;                                 // why it did not come to its end
 };
 
 /// Threads: one. For one run.

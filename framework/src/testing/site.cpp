@@ -50,10 +50,13 @@ void site::begin(memory::memory_transport& transport)
 {
     bool const is_another = database_->rewind();
     if (is_another || !store_) {
-        store_ = std::make_unique<watched_store>(database_->options(), stage_, [this] {
-            rules_.committed();
-            stir();
-        });
+        store_ = std::make_unique<watched_store>(
+            database_->options(), stage_,
+            [this] {
+                rules_.committed();
+                stir();
+            },
+            [this](std::string const& step, std::string const& what) { rules_.left.emplace(step, what); });
         outbox_ = std::make_unique<watched_outbox>(database_->options(), stage_, naming_);
         apart_.reset();
     }

@@ -1,13 +1,16 @@
 #include "testing/watched_store.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace skald::testing::inner {
 
-watched_store::watched_store(postgres::connection_options options, stage& at, std::function<void()> committed)
-    : options_{std::move(options)}, stage_{at}, committed_{std::move(committed)}
+watched_store::watched_store(postgres::connection_options options, stage& at, std::function<void()> committed,
+                             std::function<void(std::string const&, std::string const&)> left)
+    : options_{std::move(options)}, stage_{at}, committed_{std::move(committed)}, left_{std::move(left)}
 {
+    options_.looks_at_every_session = true;
     drop();
 }
 
@@ -28,6 +31,7 @@ std::vector<ports::claim_answer> watched_store::begin(std::span<ports::claim_ite
 {
     stage_.reach(crash_point::before_claim);
     in_transaction_ = true;
+    step_ = items.empty() ? std::string{} : items.front().step;
     auto answers = inner_->begin(items, how);
     if (std::ranges::any_of(answers, &ports::claim_answer::held)) {
         stage_.reach(crash_point::after_claim);
@@ -63,6 +67,7 @@ void watched_store::finish(Commit commit)
     }
     commit();
     in_transaction_ = false;
+    look();
     committed_();
     if (stage_.loses(crash_point::answer_lost)) throw in_doubt;
     stage_.reach(crash_point::after_commit);
@@ -74,6 +79,16 @@ void watched_store::rollback() noexcept
     if (stage_.is_dead()) return;
     inner_->rollback();
     in_transaction_ = false;
+    try {
+        look();
+    }
+    catch (std::bad_alloc const&) {
+    }
+}
+
+void watched_store::look()
+{
+    if (auto const what = inner_->left_behind(); !what.empty()) left_(step_, what);
 }
 
 ports::fault watched_store::classify_current()

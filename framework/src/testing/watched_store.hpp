@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 namespace skald::testing::inner {
 
@@ -13,8 +14,9 @@ namespace skald::testing::inner {
 class watched_store final : public ports::store
 {
 public:
-    /// `committed` is called right after COMMIT.
-    watched_store(postgres::connection_options options, stage& at, std::function<void()> committed);
+    /// `committed` is called right after COMMIT; `left` behind a transaction whose step left something in its session.
+    watched_store(postgres::connection_options options, stage& at, std::function<void()> committed,
+                  std::function<void(std::string const& step, std::string const& what)> left);
 
     void connect() override { inner_->connect(); }
     std::vector<ports::claim_answer> begin(std::span<ports::claim_item const> items,
@@ -38,12 +40,15 @@ public:
 
 private:
     void drop();
+    void look();
     template <class Commit>
     void finish(Commit commit);
 
     postgres::connection_options options_;
     stage& stage_;
     std::function<void()> committed_;
+    std::function<void(std::string const&, std::string const&)> left_;
+    std::string step_;  // of the present transaction
     std::unique_ptr<postgres::postgres_store> inner_;
     bool in_transaction_{};
 };
