@@ -81,6 +81,21 @@ SELECT coalesce(string_agg(format('SELECT %L AS effect, to_jsonb(t)::text COLLAT
            AND s.nspname NOT IN ('pg_catalog', 'information_schema', 'skald', 'skald_testing')
            AND s.nspname !~ '^pg_(toast|temp)') AS tables
 
+-- A statement that shows the rows of the table $1 without the columns $2, each with its primary key where there is one; NULL
+-- where there is no such table. And which of $2 are no columns.
+-- name: restored_table
+SELECT CASE WHEN c.oid IS NOT NULL THEN
+       format('SELECT coalesce((SELECT jsonb_object_agg(k, to_jsonb(t) -> k) FROM unnest(%L::text[]) AS k)::text, ''''),
+                      (to_jsonb(t) - %L::text[])::text
+                 FROM %s AS t',
+              ARRAY(SELECT a.attname::text FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
+                     WHERE i.indrelid = c.oid AND i.indisprimary),
+              $2, c.oid::regclass) END,
+       (SELECT string_agg(e, ', ') FROM unnest($2) AS e
+         WHERE NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = e AND a.attnum > 0))
+  FROM (SELECT to_regclass($1)::oid AS oid) AS named
+  LEFT JOIN pg_class c ON c.oid = named.oid AND c.relkind IN ('r', 'p')
+
 -- What Skald itself holds, without its times.
 -- name: state
 SELECT kind, line

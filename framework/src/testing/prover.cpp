@@ -46,6 +46,9 @@ proof prover::prove()
 {
     auto const began = std::chrono::steady_clock::now();
     world_.require_hosted(what_);
+    world_.begin();
+    restoration_.emplace(world_, options_.restored);
+    restoration_->remember();
     world_.limit_attempts(options_.attempts_max);
     if (learn_all()) {
         if (!options_.only.empty()) run_only();
@@ -84,7 +87,7 @@ bool prover::learn(way const& along)
         fail(wrong + (errors.empty() ? "" : ". Its steps said:\n" + errors), along.name, "", cause);
         return false;
     }
-    if (!is_like(along, first.left)) return false;
+    if (!restores(first, along.name) || !is_like(along, first.left)) return false;
     auto const second = rehearsal{world_, what_, options_, clean}.run();
     ++proof_.by_kind_["undisturbed"].run;
     auto const differing = difference(first.left, second.left);
@@ -107,6 +110,19 @@ bool prover::leaves_session(run_result const& result, std::string const& schedul
              "before "
              "they do, all but what is prepared: so nobody may count on it, and what is prepared is in the next one's "
              "way.");
+    return false;
+}
+
+// Only a saga that was compensated is asked for that. Its databases are still as it left them.
+bool prover::restores(run_result const& result, std::string const& schedule)
+{
+    if (status_of(result.left) != "compensated") return true;
+    auto const differing = restoration_->difference();
+    if (differing.empty()) return true;
+    fail(
+        "the saga was compensated, and has not left your tables as they were before it", schedule, differing,
+        "the compensations do not undo all that their steps did. Columns that may differ, such as a time, can be named "
+        "in `except`.");
     return false;
 }
 
@@ -204,7 +220,7 @@ bool prover::passes(known_way const& along, std::vector<disturbance> const& dist
     ++count.run;
     if (!result.all_met) ++count.not_met;
     if (!leaves_session(result, now.name(options_.copies))) return false;
-    if (differs(along, result).empty()) return true;
+    if (differs(along, result).empty()) return restores(result, now.name(options_.copies));
     for (auto const& one : disturbances) {
         schedule const shorter{along.along, {one}};
         if (disturbances.size() == 1 || differs(along, rehearsal{world_, what_, options_, shorter}.run()).empty())

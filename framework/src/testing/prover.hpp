@@ -5,6 +5,7 @@
 #include "testing/ending.hpp"
 #include "testing/evidence.hpp"
 #include "testing/rehearsal.hpp"
+#include "testing/restoration.hpp"
 #include "testing/schedule.hpp"
 #include "testing/world.hpp"
 
@@ -44,6 +45,7 @@ private:
     std::string differs(known_way const& along, inner::run_result const& result) const;
     void blame(known_way const& along, inner::schedule const& shortest);
     void fail(std::string failure, std::string schedule, std::string difference, std::string cause);
+    bool restores(inner::run_result const& result, std::string const& schedule);
     bool leaves_session(inner::run_result const& result, std::string const& schedule);
     std::string wrong_end(inner::way const& along, inner::run_result const& result) const;
     std::optional<inner::schedule> find(std::string const& name, known_way const*& along) const;
@@ -52,6 +54,7 @@ private:
     inner::scenario what_;
     proof_options options_;
     inner::evidence evidence_;
+    std::optional<inner::restoration> restoration_;
     std::vector<known_way> known_;
     proof proof_;
 };

@@ -29,12 +29,25 @@ struct outside_effect
     std::function<void()> clear;                     // before each run
 };
 
+/// A table that a saga which was compensated must leave as it was before: the same rows, with the same values.
+struct restored_table
+{
+    std::string service;                // in whose database
+    std::string table;                  // as SQL names it: "wallet", "shop.wallet"
+    std::vector<std::string> except{};  // columns that may differ: "updated_at"
+};
+
 /// What is compared, and how much is tried.
 struct proof_options
 {
     /// What must be the same. Empty: every row of every table of yours in every service. Name queries where rows hold
     /// what differs from run to run and may: a time, a random id.
     std::vector<effect> effects{};
+
+    /// What every saga that ends as compensated must have restored. Empty: that is not asked, for to compensate is not
+    /// always to put back: an order may stay as a cancelled one. Throws std::invalid_argument where there is no such
+    /// table or column.
+    std::vector<restored_table> restored{};
 
     /// For the sampled part, which is two disturbances in one run. The rest is complete, and needs no seed.
     std::uint64_t seed{1};
