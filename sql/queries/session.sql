@@ -26,7 +26,7 @@ SELECT set_config('standard_conforming_strings', 'on', false),
        CASE WHEN session_user <> $6::text THEN set_config('session_authorization', $6::text, false) END,
        CASE WHEN current_setting('role') <> 'none' AND $6 IS NOT NULL THEN set_config('role', 'none', false) END
 
--- What else a step may have left in its session, but for its advisory locks and what it has prepared. (adr/0040)
+-- What else a step may have left in its session, but for its advisory locks and what it has prepared. (docs/adr/0025-a-session-is-set-right.md)
 -- name: forget_session
 RESET ALL;
 CLOSE ALL;
