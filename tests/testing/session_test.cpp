@@ -52,13 +52,15 @@ TEST_CASE("what a compensation leaves in its session is found")
     auto const back = prove("SELECT 1", "SET search_path = public", "reject arrange-shipping");
     CHECK_FALSE(back);
     CHECK(back.failed_schedule() == "reject arrange-shipping");
-    CHECK(back.cause().starts_with("the step charge-payment.compensate left behind in its session: setting search_path"));
+    CHECK(
+        back.cause().starts_with("the step charge-payment.compensate left behind in its session: setting search_path"));
 }
 
 TEST_CASE("what ends with the transaction is no step's leftover")
 {
-    auto const local = "SET LOCAL lock_timeout = '1s'; SELECT pg_advisory_xact_lock(42), set_config('app.tenant', '7', true);"
-                       "CREATE TEMP TABLE mine (n int) ON COMMIT DROP; DECLARE mine_too CURSOR FOR SELECT 1";
+    auto const local =
+        "SET LOCAL lock_timeout = '1s'; SELECT pg_advisory_xact_lock(42), set_config('app.tenant', '7', true);"
+        "CREATE TEMP TABLE mine (n int) ON COMMIT DROP; DECLARE mine_too CURSOR FOR SELECT 1";
     auto const proof = prove(local, local, "reject arrange-shipping; deliver charge-payment twice");
     INFO(proof.report());
     CHECK(proof);

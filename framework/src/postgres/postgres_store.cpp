@@ -116,11 +116,11 @@ std::string postgres_store::begin_text(stage next, ports::claim_options const& h
     stage_ = next;
     auto text = begin_read_committed;
     if (session_is_used_) text.append(session_queries::forget_session).append(settings_text(options_, false, role_));
-    auto const bare = text;
+    [[maybe_unused]] auto const opened = text.size();
     text += execute("open_transaction", {});
-    SKALD_MUTANT("open_batch_committed", if (next == stage::many) text = bare);
-    SKALD_MUTANT("no_transaction_check", text = bare);
-    SKALD_MUTANT("partial_commit", text = bare);
+    SKALD_MUTANT("open_batch_committed", if (next == stage::many) text.resize(opened));
+    SKALD_MUTANT("no_transaction_check", text.resize(opened));
+    SKALD_MUTANT("partial_commit", text.resize(opened));
     if (how.takes_turn) text += execute("take_turn", {});
     if (how.lock_wait) text += set_lock_timeout(*how.lock_wait);
     return text;

@@ -37,6 +37,9 @@ public:
     std::string left_behind() override { return std::exchange(left_, {}); }
     ports::fault classify_current() override;
 
+    /// From the next transaction on, as connection_options::looks_at_every_session.
+    void look_at_every_session(bool does) { options_.looks_at_every_session = does; }
+
     /// For readers in the same layer or above: the connection, connected.
     connection& open();
 

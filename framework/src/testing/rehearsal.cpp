@@ -29,6 +29,7 @@ run_result rehearsal::run(evidence* watcher)
             world_.stage.plan({one.delivery, *point, one.nth});
         else left_.push_back(one);
     }
+    world_.look_at_sessions(watcher != nullptr);
     if (watcher != nullptr) watcher->watch(world_, options_.effects);
     try {
         world_.start(what_, {.key = saga_key, .scope = {}, .deadline = {}});

@@ -21,7 +21,7 @@ struct run_result
     std::vector<visit> visits;
     bool all_met{true};                                  // whatever was to be disturbed came to pass
     std::string refused;                                 // why the way could not be taken: a cancel that came too late
-    std::map<std::string, std::string> left_in_session;  // by step
+    std::map<std::string, std::string> left_in_session;  // by step; where it was looked for
     std::string problem;                                 // why it did not come to its end
 };
 

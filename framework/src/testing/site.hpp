@@ -67,6 +67,9 @@ public:
 
     // --- In a run ---
 
+    /// What its steps leave in their sessions is noted in the script.
+    void look_at_sessions(bool does) { store_->look_at_sessions(does); }
+
     /// Sends what is due, one message after the other. Whether there was any.
     bool relay();
 

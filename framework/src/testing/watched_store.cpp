@@ -10,7 +10,6 @@ watched_store::watched_store(postgres::connection_options options, stage& at, st
                              std::function<void(std::string const&, std::string const&)> left)
     : options_{std::move(options)}, stage_{at}, committed_{std::move(committed)}, left_{std::move(left)}
 {
-    options_.looks_at_every_session = true;
     drop();
 }
 
@@ -19,6 +18,12 @@ void watched_store::drop()
     inner_.reset();
     inner_ = std::make_unique<postgres::postgres_store>(options_);
     in_transaction_ = false;
+}
+
+void watched_store::look_at_sessions(bool does)
+{
+    options_.looks_at_every_session = does;
+    inner_->look_at_every_session(does);
 }
 
 void watched_store::die()
@@ -88,7 +93,8 @@ void watched_store::rollback() noexcept
 
 void watched_store::look()
 {
-    if (auto const what = inner_->left_behind(); !what.empty()) left_(step_, what);
+    auto const what = inner_->left_behind();
+    if (options_.looks_at_every_session && !what.empty()) left_(step_, what);
 }
 
 ports::fault watched_store::classify_current()

@@ -35,6 +35,9 @@ public:
     void rollback() noexcept override;
     ports::fault classify_current() override;
 
+    /// Behind every transaction from now on, or none.
+    void look_at_sessions(bool does);
+
     /// Its process is gone. A connection with a transaction goes with it; of an idle one the server would not notice.
     void die();
 

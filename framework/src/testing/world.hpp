@@ -73,6 +73,12 @@ public:
     void begin();
     bool has_begun() const { return transport_.has_value(); }
 
+    /// In this run what steps leave in their sessions is noted. To look is dear.
+    void look_at_sessions(bool does)
+    {
+        for (auto* one : in_order_) one->look_at_sessions(does);
+    }
+
     std::string start(scenario const& what, start_options const& options);
 
     /// Sends what is due and takes what has come, in the order of arrival. Whether anything waits now.
