@@ -54,6 +54,8 @@ TEST_CASE("every poison is parked once with a reason and acked, and the next goo
     amqp_hands hands{broker()};
     auto const genuine = templates(s, hands);
     auto const pids = std::array{s.orders.pid(), s.payments.pid(), s.shipping.pid()};
+    // Their sagas were never started, which their home says too, of each once.
+    std::string const poisons{"skald.parked WHERE reason <> 'unknown_saga'"};
     auto const all = all_poisons();
     for (std::size_t i = 0; i < genuine.size(); ++i) {
         auto& database = *s.databases().at(i);
@@ -69,14 +71,13 @@ TEST_CASE("every poison is parked once with a reason and acked, and the next goo
             m.set_id("poison " + std::to_string(names.size()));
             hands.send(m);
             names.push_back(name);
-            bool const parked =
-                wait_until([&] { return database.count("skald.parked") > before; }, std::chrono::seconds{10});
+            bool const parked = wait_until([&] { return database.count(poisons) > before; }, std::chrono::seconds{10});
             CHECK_MESSAGE(parked, std::string{service_names.at(i)}, " did not park: ", name);
-            before = database.count("skald.parked");
+            before = database.count(poisons);
             if (!s.services().at(i)->is_running()) FAIL(std::string{service_names.at(i)}, " died of: ", name);
         }
         CHECK(database.count("skald.parked WHERE reason = '' OR error = ''") == 0);
-        CHECK(database.count("skald.parked") == static_cast<long>(names.size()));
+        CHECK(database.count(poisons) == static_cast<long>(names.size()));
     }
     CHECK(s.payments_db.count("charge") == 1);
     CHECK(s.shipping_db.count("shipment") == 1);
@@ -86,7 +87,7 @@ TEST_CASE("every poison is parked once with a reason and acked, and the next goo
     CHECK(pids == std::array{s.orders.pid(), s.payments.pid(), s.shipping.pid()});
     for (auto* database : s.databases()) CHECK(database->count("skald.outbox") == 0);
     s.close_in_order();
-    CHECK(s.payments_db.count("skald.parked") == static_cast<long>(all.size()));
+    CHECK(s.payments_db.count(poisons) == static_cast<long>(all.size()));
 }
 
 TEST_CASE("a number beyond 64 signed bits in a delivery does not pay the customer")
