@@ -67,7 +67,7 @@ inline constexpr std::array ways{
     way{"sleepy", "sleepy", 1000, 10, "forward", disturbance::none, "completed", 1, 0, 1},
     way{"broken", "broken", 1000, 10, "flaky", disturbance::none, "compensated", 0, 0, 0},
     way{"careless", "careless", 1000, 10, "broken", disturbance::none, "compensated", 0, 0, 0},
-    way{"headstrong", "headstrong", 1000, 10, "headstrong", disturbance::none, "stuck", 1, 0, 0},
+    way{"headstrong", "headstrong", 1000, 10, "headstrong", disturbance::none, "stuck", 0, 0, 0},
     way{"sorry", "sorry", 1000, 0, "back", disturbance::none, "compensated", 1, 1, 0},
     way{"twice", "ann", 1000, 10, "forward", disturbance::twice, "completed", 1, 0, 1},
     way{"twice-back", "ann", 1000, 0, "back", disturbance::twice, "compensated", 1, 1, 0},
@@ -85,7 +85,7 @@ inline constexpr std::array ways{
     way{"together-one-declined", "ann", 0, 10, "together", disturbance::none, "compensated", 0, 0, 0, 5},
     way{"together-one-broken", "broken", 1000, 10, "together-one-declined", disturbance::none, "compensated", 0, 0, 0,
         5},
-    way{"together-one-headstrong", "headstrong", 1000, 10, "together-one-headstrong", disturbance::none, "stuck", 1, 0,
+    way{"together-one-headstrong", "headstrong", 1000, 10, "together-one-headstrong", disturbance::none, "stuck", 0, 0,
         0, 5},
     way{"together-twice", "ann", 1000, 10, "", disturbance::twice, "completed", 1, 0, 1, 5},
 };
