@@ -155,7 +155,11 @@ bool run::is_ended()
 /// Nothing is on its way any more, and no transaction was left open.
 bool run::is_quiet()
 {
-    if (!is_bound_) return false;
+    return is_bound_ && are_outboxes_empty();
+}
+
+bool run::are_outboxes_empty()
+{
     for (std::size_t i = 0; i < services.size(); ++i)
         if (value(i,
                   "SELECT (SELECT count(*) FROM skald.outbox) + (SELECT count(*) FROM pg_stat_activity WHERE datname = "
@@ -167,12 +171,12 @@ bool run::is_quiet()
 /// No message waits anywhere, and nobody has one: what has not ended now never will.
 bool run::is_at_rest()
 {
-    if (!shop_.look_after() || !is_quiet()) return false;
+    if (!shop_.look_after() || !are_outboxes_empty()) return false;
     std::istringstream queues{
         test::rabbitmqctl("-q list_queues --no-table-headers -p " + shop_.vhost() + " messages name")};
     for (std::string line; std::getline(queues, line);)
         if (line.find("\tskald.") != line.npos && !line.starts_with("0\t")) return false;
-    return is_quiet();
+    return are_outboxes_empty();
 }
 
 std::string run::where_it_is()

@@ -101,6 +101,7 @@ private:
     bool are_copies_acked();
     bool has_sprung();
     bool is_quiet();
+    bool are_outboxes_empty();
     bool is_at_rest();
     std::string where_it_is();
 
