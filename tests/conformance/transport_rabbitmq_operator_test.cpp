@@ -120,7 +120,7 @@ TEST_CASE("a publisher that is idle learns of an alarm and of its end")
     CHECK(wait_until([&] { return publisher->available(); }));
     CHECK(world.log().has("info test broker.unblocked"));
     // The connection was kept, so the message that was on its way arrived after all.
-    CHECK_FALSE(world.log().has("broker.lost"));
+    CHECK_FALSE(world.log().has("broker.lost role=consumer"));
     CHECK(collect_ids(*subscription, 1) == std::set<std::string>{"m0"});
 }
 
@@ -162,6 +162,39 @@ TEST_CASE("an exchange that is deleted under a publisher leaves its messages unr
     CHECK(wait_until([&] { return publisher->available(); }));
     auto const subscription = world.transport().subscribe({service, 1});
     CHECK(all_confirmed(publish(*publisher, numbered(service, 3))));
+}
+
+TEST_CASE("what an operator deletes under a consumer is there again soon, and no consumer notices")
+{
+    private_vhost vhost;
+    rabbitmq_world world{vhost.where()};
+    auto const service = world.service();
+    auto options = world.options();
+    options.heartbeat_seconds = 1;
+    options.rebind_every = std::chrono::milliseconds{100};
+    skald::rabbitmq::rabbitmq_transport transport{options, world.log()};
+    auto const subscription = transport.subscribe({service, 1});
+    auto const publisher = transport.open_publisher();
+    REQUIRE(all_confirmed(publish(*publisher, numbered(service, 1, "before-"))));
+    REQUIRE(collect_ids(*subscription, 1) == std::set<std::string>{"before-0"});
+
+    operator_hands hands{vhost.where()};
+    SUBCASE("a binding")
+    {
+        hands.unbind(skald::rabbitmq::queue_name(service), service);
+    }
+    SUBCASE("the exchange, and with it the bindings of all")
+    {
+        hands.delete_exchange(skald::rabbitmq::exchange_name);
+    }
+    int round = 0;
+    CHECK(wait_until([&] {
+        return publisher->available() &&
+               publish(*publisher, numbered(service, 1, "after-" + std::to_string(++round) + "-")).front().status ==
+                   publish_status::confirmed;
+    }));
+    CHECK(collect_ids(*subscription, 1).size() == 1);
+    CHECK_FALSE(world.log().has("broker.lost role=consumer"));
 }
 
 TEST_CASE("of the nodes in the URL whichever answers is taken")

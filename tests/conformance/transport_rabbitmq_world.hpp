@@ -75,6 +75,12 @@ public:
                         rabbitmq::bytes(service), amqp_empty_table);
         connection_.check_last("binding");
     }
+    void unbind(std::string const& queue, std::string const& service)
+    {
+        amqp_queue_unbind(raw(), 1, rabbitmq::bytes(queue), rabbitmq::bytes(rabbitmq::exchange_name),
+                          rabbitmq::bytes(service), amqp_empty_table);
+        connection_.check_last("unbinding");
+    }
     void delete_queue(std::string const& name)
     {
         amqp_queue_delete(raw(), 1, rabbitmq::bytes(name), 0, 0);

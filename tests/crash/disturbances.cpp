@@ -52,15 +52,21 @@ void run::disturb()
         send_made_up("charge-payment", "forward");
         was_disturbed_ = true;
     }
-    // payments binds its queue itself when it starts.
-    if (goes_.besides == disturbance::unrouted &&
+    if (goes_.besides == disturbance::unrouted && !is_bound_) bind_or_unbind();
+}
+
+/// Nothing is bound for payments until its first message has come back; payments itself binds its queue when it starts,
+/// and now and then.
+void run::bind_or_unbind()
+{
+    bool const has_come_back =
         value(orders, "SELECT (SELECT count(*) FROM skald.outbox WHERE attempts > 0 AND idempotency_key = '" + key_ +
                           ":charge-payment') + (SELECT count(*) FROM skald.progress WHERE key = " + sql_text(key_) +
-                          ')') != "0") {
-        shop_.hands().bind("skald.payments", "skald", "payments");
-        shop_.hands().bind("e2e.capture", "skald", "payments");
-        was_disturbed_ = is_bound_ = true;
-    }
+                          ')') != "0";
+    if (!has_come_back) return shop_.hands().unbind("skald.payments", "skald", "payments");
+    shop_.hands().bind("skald.payments", "skald", "payments");
+    shop_.hands().bind("e2e.capture", "skald", "payments");
+    was_disturbed_ = is_bound_ = true;
 }
 
 /// What the broker carried is looked at: whose transaction did not commit is a ghost. And where the way says so, it is

@@ -61,6 +61,7 @@ private:
     void prepare();
     void send_malformed();
     void disturb();
+    void bind_or_unbind();
     void repeat_captured();
     void make_up_saga();
     void overtake();

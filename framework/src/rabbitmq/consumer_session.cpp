@@ -10,6 +10,7 @@ namespace skald::rabbitmq {
 namespace {
 
 using clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
 
 // Of a quorum queue's acks the broker's channel has 32 under way at most. It keeps the others to itself until some of
 // those are done, and forgets them if the channel is closed meanwhile. Measured on 3.10: in one of three closes right
@@ -51,6 +52,14 @@ void consumer_session::consume(std::string const& queue, std::uint16_t prefetch)
     // The queue's name is the consumer's tag, so that a delivery says where it comes from.
     request.consumer_tag = bytes(queue);
     broker_.send(AMQP_BASIC_CONSUME_METHOD, &request, "consuming");
+}
+
+void consumer_session::keep_bound()
+{
+    auto const now = clock::now();
+    if (cancelled_ || consumer_.rebind_every <= 0ms || now - bound_at_ < consumer_.rebind_every) return;
+    bound_at_ = now;
+    renew_bindings(broker_, consumer_.who.service);
 }
 
 bool consumer_session::read(mailbox& box)

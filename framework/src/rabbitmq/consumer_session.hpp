@@ -16,6 +16,7 @@ namespace skald::rabbitmq {
 struct consumer_settings
 {
     ports::subscriber who;
+    std::chrono::milliseconds rebind_every{};
     bool with_parked{true};  // consume from the parked queue too
 };
 
@@ -35,6 +36,10 @@ public:
     /// Throws: topology_mismatch too.
     consumer_session(connection_settings const& settings, sockets::socket_breaker& breaker,
                      consumer_settings const& consumer, std::uint64_t generation);
+
+    /// Declares the exchanges and binds the queues again, now and then: that one of them was deleted cancels no
+    /// consumer, and nobody else would make it anew. Does not wait for the answers.
+    void keep_bound();
 
     /// Deals with some of what has arrived, and serves heartbeats. True if there may be more.
     /// Throws: parked_undecodable too.
@@ -65,6 +70,7 @@ private:
     void count_acks(std::size_t frames);
     void linger();
 
+    std::chrono::steady_clock::time_point bound_at_{std::chrono::steady_clock::now()};
     consumer_settings consumer_;
     std::uint64_t generation_;
     connection broker_;

@@ -88,9 +88,9 @@ inspection inspect(std::string const& url, std::string const& service, std::stri
     if (seen.missing_exchange || !seen.queue || !seen.parked) return seen;
     auto const is_bound = look_at(where, database_queue_name(service)).has_value();
     try {
-        // All of it is there: declaring it again changes nothing, and says what differs.
+        // All of it is there: declaring it again changes nothing, and says what differs. (To bind it again would.)
         ask(where, [&](connection& broker) {
-            declare_queues(broker, service, is_bound ? database : "");
+            check_queues(broker, service, is_bound ? database : "");
             return true;
         });
     }

@@ -73,7 +73,7 @@ bool rabbitmq_subscription::run_once()
 {
     try {
         consuming_ = false;
-        consumer_settings const consumer{settings_.who, parked_readable_};
+        consumer_settings const consumer{settings_.who, settings_.rebind_every, parked_readable_};
         consumer_session session{settings_.connection, breaker_, consumer, ++generation_};
         serve(session);
         mailbox_.disconnected("closed");
@@ -137,6 +137,7 @@ void rabbitmq_subscription::serve(consumer_session& session)
         if (asked.close) return session.close();
         bool const more = session.read(mailbox_);
         note_consuming(session);
+        session.keep_bound();
         if (!more) wait_for_something(session);
     }
 }

@@ -25,6 +25,7 @@ struct subscription_settings
     core::backoff reconnect;
     std::uint64_t seed{};
     ports::subscriber who;
+    std::chrono::milliseconds rebind_every{};
 };
 
 class rabbitmq_subscription final : public ports::subscription

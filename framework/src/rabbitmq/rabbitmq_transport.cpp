@@ -57,6 +57,7 @@ std::unique_ptr<ports::subscription> rabbitmq_transport::subscribe(ports::subscr
     settings.reconnect = options_.reconnect;
     settings.seed = next_seed();
     settings.who = who;
+    settings.rebind_every = options_.rebind_every;
     return std::make_unique<rabbitmq_subscription>(std::move(settings), log_);
 }
 

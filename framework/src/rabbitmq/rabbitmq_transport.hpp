@@ -21,8 +21,9 @@ struct options
     int heartbeat_seconds{20};             // 0 switches heartbeats off
     std::chrono::milliseconds connect_timeout{5'000};
     core::backoff reconnect{};
-    std::size_t confirm_window{1'000};  // messages sent and not yet confirmed
-    std::uint64_t seed{0};              // of the jitter; 0: a random one
+    std::size_t confirm_window{1'000};               // messages sent and not yet confirmed
+    std::chrono::milliseconds rebind_every{15'000};  // how soon a binding that somebody has deleted is there again
+    std::uint64_t seed{0};                           // of the jitter; 0: a random one
 };
 
 /// Threads: open_publisher() and subscribe() may be called from any thread. Each publisher and each subscription has a

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <stdexcept>
+#include <utility>
 
 namespace skald::rabbitmq {
 namespace {
@@ -108,28 +109,54 @@ void declare_exchanges(connection& broker)
     broker.release_buffers();
 }
 
-void declare_queues(connection& broker, std::string const& service, std::string const& database)
+void check_queues(connection& broker, std::string const& service, std::string const& database)
 {
-    declare_exchanges(broker);
     if (!database.empty()) bind_database(broker, service, database);
 
     // The parked queue first: from the moment the other one exists, the broker may have something to set aside.
-    auto const parked = parked_queue_name(service);
     std::array parked_arguments{argument("x-queue-type", "quorum")};
-    declare_queue(broker, parked, {static_cast<int>(parked_arguments.size()), parked_arguments.data()});
-    bind(broker, parked, parked_exchange_name, service);
+    declare_queue(broker, parked_queue_name(service),
+                  {static_cast<int>(parked_arguments.size()), parked_arguments.data()});
 
     // Dead-lettering is at-most-once by default; at-least-once wants reject-publish.
-    auto const queue = queue_name(service);
     std::array arguments{argument("x-queue-type", "quorum"),
                          argument("x-delivery-limit", delivery_limit),
                          argument("x-dead-letter-exchange", parked_exchange_name),
                          argument("x-dead-letter-routing-key", service.c_str()),
                          argument("x-dead-letter-strategy", "at-least-once"),
                          argument("x-overflow", "reject-publish")};
-    declare_queue(broker, queue, {static_cast<int>(arguments.size()), arguments.data()});
-    bind(broker, queue, exchange_name, service);
+    declare_queue(broker, queue_name(service), {static_cast<int>(arguments.size()), arguments.data()});
     broker.release_buffers();
+}
+
+void declare_queues(connection& broker, std::string const& service, std::string const& database)
+{
+    declare_exchanges(broker);
+    check_queues(broker, service, database);
+    bind(broker, parked_queue_name(service), parked_exchange_name, service);
+    bind(broker, queue_name(service), exchange_name, service);
+    broker.release_buffers();
+}
+
+void renew_bindings(connection& broker, std::string const& service)
+{
+    for (auto const* const name : {exchange_name, parked_exchange_name}) {
+        amqp_exchange_declare_t exchange{};
+        exchange.exchange = amqp_cstring_bytes(name);
+        exchange.type = amqp_cstring_bytes("direct");
+        exchange.durable = 1;
+        exchange.nowait = 1;
+        broker.send(AMQP_EXCHANGE_DECLARE_METHOD, &exchange, "declaring an exchange again");
+    }
+    for (auto const& [queue, exchange] :
+         {std::pair{parked_queue_name(service), parked_exchange_name}, std::pair{queue_name(service), exchange_name}}) {
+        amqp_queue_bind_t binding{};
+        binding.queue = bytes(queue);
+        binding.exchange = amqp_cstring_bytes(exchange);
+        binding.routing_key = bytes(service);
+        binding.nowait = 1;
+        broker.send(AMQP_QUEUE_BIND_METHOD, &binding, "binding a queue again");
+    }
 }
 
 }  // namespace skald::rabbitmq

@@ -24,6 +24,14 @@ void check_service_name(std::string const& service);
 /// Throws: topology_mismatch, connection_lost.
 void declare_exchanges(connection& broker);
 
+/// What declare_queues() has bound, bound again, without waiting for an answer: where one of the exchanges has become
+/// another's, the broker closes the channel. Throws: connection_lost.
+void renew_bindings(connection& broker, std::string const& service);
+
+/// Whether the queues, which are there, are as Skald needs them: changes nothing. Throws: topology_mismatch,
+/// connection_lost.
+void check_queues(connection& broker, std::string const& service, std::string const& database);
+
 /// The exchanges too; and, with a `database`, that the queues are that one's: an empty queue `skald.<service>.database`
 /// says so, whose arguments can't be changed. Throws: topology_mismatch, connection_lost.
 void declare_queues(connection& broker, std::string const& service, std::string const& database);
