@@ -277,6 +277,48 @@ TEST_CASE("a step that loses its connection each time counts in the end, and who
     CHECK(d.db().one("SELECT count(*) FROM skald.parked") == "0");
 }
 
+TEST_CASE("a step whose session the server ends is told so, and when, and where to look")
+{
+    depot d;
+    std::string const said = "s after the claim: the server ends one that is silent for 30 s in a transaction";
+    bool asks_again = true;
+    auto const wait_silently = [&](skald::step_context& ctx, parcel&) -> skald::outcome {
+        ctx.sql("SET LOCAL idle_in_transaction_session_timeout = 50");
+        auto const pid = ctx.sql("SELECT pg_backend_pid()")[0][0].as<std::string>();
+        CHECK(skald::testing::wait_until(
+            [&] { return d.db().one("SELECT count(*) FROM pg_stat_activity WHERE pid = " + pid) == "0"; }));
+        if (asks_again) ctx.sql("SELECT $1::text", "x");
+        return skald::done();
+    };
+    SUBCASE("silent for too long")
+    {
+        d.pack = wait_silently;
+    }
+    SUBCASE("silent for too long, and no word to the database afterwards")
+    {
+        asks_again = false;
+        d.pack = wait_silently;
+    }
+    SUBCASE("ended by an administrator between two statements")
+    {
+        d.pack = [&](skald::step_context& ctx, parcel&) -> skald::outcome {
+            auto const pid = ctx.sql("SELECT pg_backend_pid()")[0][0].as<std::string>();
+            d.db().run("SELECT pg_terminate_backend(" + pid + ", 5000)");
+            ctx.sql("SELECT $1::text", pid);
+            return skald::done();
+        };
+    }
+    d.host();
+    d.start(skald::test::send, parcel{"p", 7}, "k");
+    d.at("depot").relay_due();
+    {
+        skald::test::service::running_lanes const some{d.at("depot"), 1};
+        CHECK(skald::testing::wait_until([&] { return !d.record("pack").empty(); }));
+    }
+    auto const recorded = d.db().one("SELECT error FROM skald.idempotency WHERE step = 'pack'");
+    CHECK_MESSAGE(recorded.find(said) != std::string::npos, recorded);
+}
+
 TEST_CASE("a serialization failure runs the step again and costs no attempt, within a bound")
 {
     depot d;

@@ -1,5 +1,6 @@
 #include "postgres/faults.hpp"
 
+#include <fmt/format.h>
 #include <pqxx/except>
 
 #include <string_view>
@@ -110,6 +111,16 @@ fault classify_current_at_commit_of_ours()
     auto met = classify_current_of_ours();
     if (met.kind == fault_kind::connection_lost) met.kind = fault_kind::in_doubt;
     return met;
+}
+
+fault lost_session(fault const& met, std::chrono::duration<double> since_claim, std::chrono::milliseconds silence_max)
+{
+    return {
+        met.kind,
+        fmt::format("the session was lost {:.1f} s after the claim: the server ends one that is silent for {} s in a "
+                    "transaction, or somebody ended it, or it can't be reached; its log says which ({})",
+                    since_claim.count(), silence_max.count() / 1000, met.what()),
+        met.connection_is_suspect};
 }
 
 }  // namespace skald::postgres

@@ -3,6 +3,8 @@
 
 #include "ports/fault.hpp"
 
+#include <chrono>
+
 namespace skald::postgres {
 
 /// What the exception that is being handled means, met while a step ran or before COMMIT was sent.
@@ -22,5 +24,10 @@ ports::fault classify_current_at_commit();
 
 /// The same as classify_current_of_ours() for a query that holds COMMIT and nothing of a step's.
 ports::fault classify_current_at_commit_of_ours();
+
+/// The fault of a connection that is closed by now, with what may have closed it: what the server said last, libpqxx
+/// throws away.
+ports::fault lost_session(ports::fault const& met, std::chrono::duration<double> since_claim,
+                          std::chrono::milliseconds silence_max);
 
 }  // namespace skald::postgres

@@ -108,6 +108,7 @@ std::string postgres_store::begin_text(stage next, ports::claim_options const& h
     connect();
     SKALD_ASSERT(stage_ == stage::none);
     SKALD_ASSERT(next != stage::none);
+    began_ = std::chrono::steady_clock::now();
     transaction_id_.clear();
     has_savepoint_ = false;
     is_lent_ = false;
@@ -171,7 +172,7 @@ void postgres_store::finish_step()
         is_finished_ = true;
     }
     catch (pqxx::failure const&) {
-        auto const met = noted(postgres::classify_current());
+        auto const met = with_reason(noted(postgres::classify_current()));
         rollback();
         throw met;
     }
@@ -191,7 +192,8 @@ void postgres_store::commit(ports::changes const& what)
         if (!is_lent_) session_is_used_ = false;
     }
     catch (pqxx::failure const&) {
-        auto const met = noted(is_finished_ ? classify_current_at_commit_of_ours() : classify_current_at_commit());
+        auto const met =
+            with_reason(noted(is_finished_ ? classify_current_at_commit_of_ours() : classify_current_at_commit()));
         rollback();
         throw met;
     }
@@ -379,9 +381,15 @@ ports::fault postgres_store::noted(ports::fault met)
     return met;
 }
 
+ports::fault postgres_store::with_reason(ports::fault const& met) const
+{
+    if (!connection_ || connection_->is_open()) return met;
+    return lost_session(met, std::chrono::steady_clock::now() - began_, options_.idle_in_transaction_timeout);
+}
+
 ports::fault postgres_store::classify_current()
 {
-    auto met = noted(postgres::classify_current());
+    auto met = with_reason(noted(postgres::classify_current()));
     if (connection_ && !connection_->is_open()) met.kind = ports::fault_kind::connection_lost;
     return met;
 }

@@ -65,6 +65,7 @@ private:
     void refuse_read_only_node(bool is_read_only);
     bool settle_doubts(std::span<ports::claim_answer const> answers);
     ports::fault noted(ports::fault met);
+    ports::fault with_reason(ports::fault const& met) const;
     void disconnect() noexcept;
 
     connection_options options_;
@@ -74,6 +75,7 @@ private:
     std::optional<pqxx::nontransaction> transaction_;
     std::string transaction_id_;  // empty while nothing was written
     core::instant claimed_at_{};
+    std::chrono::steady_clock::time_point began_{};
     stage stage_{stage::none};
     bool has_savepoint_{};
     bool has_lock_wait_{};  // of its own, which what Skald writes at the end does not share
