@@ -186,3 +186,20 @@ TEST_CASE("a request that is rolled back each time for want of locks has had no 
     CHECK(door.records() == "0|0|0|0");
     CHECK(door.answer(post("k"), door.giving({202, "", {}, "accepted"})).status == 202);
 }
+
+TEST_CASE("a request whose handler loses its connection each time has had no effect, and hears of the database and not "
+          "of others")
+{
+    front_door door;
+    auto const heard = door.answer(post("k"), [&](http::request_context& ctx) -> http::response {
+        ++door.runs;
+        ctx.sql("INSERT INTO effect VALUES (1)");
+        ctx.sql("SELECT pg_terminate_backend(pg_backend_pid())");
+        return {202, "", {}, ""};
+    });
+    CHECK(heard.status == 503);
+    CHECK_MESSAGE(is_problem(heard, "unavailable"), heard.body);
+    CHECK(door.runs > 1);
+    CHECK(door.records() == "0|0|0|0");
+    CHECK(door.answer(post("k"), door.giving({202, "", {}, "accepted"})).status == 202);
+}

@@ -86,7 +86,9 @@ TEST_CASE("draft 07, 2.1 to 2.5: a key is one string, and stands for one request
          }},
         {"2.1", "Idempotency-Key is an Item Structured Header: two of them are no Item (RFC 8941, 4.2)",
          [](service& s) {
-             CHECK(s.post("/orders", uuid, "{}", "Idempotency-Key: \"other\"\r\n").status == 400);
+             auto const twice = s.post("/orders", uuid, "{}", "Idempotency-Key: \"other\"\r\n");
+             CHECK(twice.status == 400);
+             CHECK(nlohmann::json::parse(twice.body)["type"] == "/problems/idempotency-key");
              CHECK(s.effects() == 0);
          }},
         {"2.2", "MUST NOT be reused with another request with a different request payload",

@@ -90,6 +90,16 @@ TEST_CASE("a limit that can't be is refused with its name, its value and what wo
     }
 }
 
+TEST_CASE("an address that nothing can listen on is refused before anything is started")
+{
+    for (auto const* variable : {"SKALD_HTTP_LISTEN", "SKALD_HEALTH_LISTEN"})
+        for (auto const* wrong : {"8080", "127.0.0.1:99999", ":8080", "::1:80", "localhost:http", "localhost:", "on"})
+            CHECK(refusal_of(variable, wrong) ==
+                  std::string{variable} + ": '" + wrong + "' is not HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080");
+    CHECK(refusal_of("SKALD_HEALTH_LISTEN", "off").empty());
+    CHECK(refusal_of("SKALD_HTTP_LISTEN", "[::1]:0").empty());
+}
+
 TEST_CASE("room for all bodies that has none for one is refused")
 {
     auto const said = refusal_of("SKALD_HTTP_BODIES_BYTES_MAX", "262143");

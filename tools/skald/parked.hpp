@@ -4,7 +4,14 @@
 #include "admin/parked_deliveries.hpp"
 #include "commands.hpp"
 
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
 namespace skald::tools {
+
+/// Nothing where the text is no such number.
+std::optional<std::int64_t> number_of_parked(std::string_view text);
 
 /// --reason, --scope, --key and --step.
 void add_filters(CLI::App& command, admin::parked_filter& filter);

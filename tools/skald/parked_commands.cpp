@@ -18,6 +18,15 @@ namespace {
 
 using nlohmann::json;
 
+// What does not fit into 64 bits would be taken for the largest number that does.
+CLI::Validator a_number()
+{
+    auto const is_one = [](std::string& text) {
+        return number_of_parked(text) ? std::string{} : "'" + text + "' is not the number of a parked delivery";
+    };
+    return {is_one, ""};
+}
+
 struct choice_of_parked
 {
     admin::parked_filter filter;
@@ -140,7 +149,7 @@ void add_show(CLI::App& parked, output& out, choice& chosen)
 {
     auto* const command = parked.add_subcommand("show", "one of them: error, headers, body, and what to do");
     auto const id = std::make_shared<std::int64_t>();
-    command->add_option("id", *id, "its number")->required();
+    command->add_option("id", *id, "its number")->required()->check(a_number());
     out.add_flag(*command);
     command->callback([=, &out, &chosen] { chosen = [id, &out] { return show(*id, out); }; });
 }
@@ -150,7 +159,7 @@ void add_replay(CLI::App& parked, output& out, choice& chosen)
     auto* const command = parked.add_subcommand(
         "replay", "put them back: the same key, the same guard, the next turn, with the attempts counted anew");
     auto const what = std::make_shared<choice_of_parked>();
-    command->add_option("id", what->ids, "their numbers");
+    command->add_option("id", what->ids, "their numbers")->check(a_number());
     add_filters(*command, what->filter);
     command->add_flag("--all", what->all, "all that are parked here");
     command->add_flag("--yes", what->yes,
@@ -164,7 +173,7 @@ void add_drop(CLI::App& parked, output& out, choice& chosen)
 {
     auto* const command = parked.add_subcommand("drop", "remove them for good");
     auto const what = std::make_shared<choice_of_parked>();
-    command->add_option("id", what->ids, "their numbers")->required();
+    command->add_option("id", what->ids, "their numbers")->required()->check(a_number());
     command->add_option("--reason", what->why, "why, for the audit")->required();
     command->add_flag("--yes", what->yes, "more than one, or one that a saga is stuck on");
     command->add_option("--by", what->by, "who you are, for the audit; the database's user is noted anyway");

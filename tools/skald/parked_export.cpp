@@ -88,14 +88,6 @@ private:
     bool is_refused_{};
 };
 
-std::optional<std::int64_t> number(std::string const& text)
-{
-    std::int64_t id{};
-    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
-    if (error != std::errc{} || end != text.data() + text.size() || id < 1) return std::nullopt;
-    return id;
-}
-
 core::derived_key key_in(std::string const& text)
 {
     auto const key = core::parse_derived_key(text);
@@ -112,10 +104,10 @@ int export_parked(choice_of_recordings const& what, output const& out)
     if (int{what.all} + int{filtered} + int{!what.which.empty()} != 1)
         throw configuration_error{"say which: one or more IDs or KEY:STEPs, or --key and other filters, or --all"};
     for (auto const& one : what.which)
-        if (!number(one)) key_in(one);  // before anything is printed
+        if (!number_of_parked(one)) key_in(one);  // before anything is printed
     recorder prints{out};
     for (auto const& one : what.which) {
-        if (auto const id = number(one)) {
+        if (auto const id = number_of_parked(one)) {
             prints.by_id(*id);
             continue;
         }
@@ -130,6 +122,14 @@ int export_parked(choice_of_recordings const& what, output const& out)
 }
 
 }  // namespace
+
+std::optional<std::int64_t> number_of_parked(std::string_view text)
+{
+    std::int64_t id{};
+    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
+    if (error != std::errc{} || end != text.data() + text.size() || id < 1) return std::nullopt;
+    return id;
+}
 
 void add_parked_export(CLI::App& parked, output& out, choice& chosen)
 {

@@ -69,6 +69,7 @@ struct entry::call
     std::optional<running_requests::mark> running{};
     bool in_flight{};  // the first with this key still runs
     bool in_doubt{};   // an earlier try may have committed
+    bool was_lost{};   // the last try lost its connection
     bool committed{};
 
     bool may_have_effect() const { return in_doubt || committed; }  // then nobody is told that it had none
@@ -136,7 +137,8 @@ response entry::answer(call& c)
         if (auto done = try_to_answer(c)) return *std::move(done);
         if (c.in_doubt && !c.is_guarded()) break;  // to try again could do it twice
     }
-    return c.may_have_effect() ? outcome_unknown(c.client_has_key()) : others_were_in_the_way();
+    if (c.may_have_effect()) return outcome_unknown(c.client_has_key());
+    return c.was_lost ? database_away(c.client_has_key()) : others_were_in_the_way();
 }
 
 // Nothing: it is not known whether the transaction committed, or it was rolled back for no fault of the request's.
@@ -147,6 +149,7 @@ try {
 catch (ports::fault const& met) {
     SKALD_MUTANT("in_doubt_as_failed", if (met.kind == ports::fault_kind::in_doubt) throw);
     c.in_doubt = c.in_doubt || met.kind == ports::fault_kind::in_doubt;
+    c.was_lost = met.kind == ports::fault_kind::connection_lost;
     // The connection may be an old one, from before a restart of the server: worth a new one,
     // if there is one to be had.
     if (met.kind == ports::fault_kind::connection_lost) store_.connect();

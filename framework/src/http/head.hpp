@@ -17,6 +17,7 @@
 #include <skald/http.hpp>
 
 #include "http/limits.hpp"
+#include "http/problem_types.hpp"
 
 namespace skald::http {
 
@@ -24,7 +25,8 @@ namespace skald::http {
 struct refusal
 {
     int status{400};
-    std::string_view detail;  // a sentence for the client; static text
+    std::string_view detail;             // a sentence for the client; static text
+    std::optional<problem_type> type{};  // where it has one
 };
 
 inline constexpr refusal body_too_large{413, "The body is too large."};

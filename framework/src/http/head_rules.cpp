@@ -19,7 +19,7 @@ constexpr refusal bad_host{400, "The Host header is malformed."};
 constexpr refusal other_host{400, "The request target names another host than the Host header."};
 constexpr refusal bad_target{400, "The request target must be a path or an http URL."};
 constexpr refusal path_no_text{400, "The path must be UTF-8, with what it can't hold escaped."};
-constexpr refusal duplicate_key{400, "Idempotency-Key must be given once."};
+constexpr refusal duplicate_key{400, "Idempotency-Key must be given once.", problem_type::idempotency_key};
 constexpr refusal bad_expectation{417, "The only expectation known here is 100-continue."};
 
 struct occurrences

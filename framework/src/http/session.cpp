@@ -195,7 +195,7 @@ void session::refuse(refusal const& why)
     has_unread_ = true;
     is_head_request_ = false;
     reader_.forget();
-    auto answer = problem(why.status, why.detail);
+    auto answer = why.type ? problem(*why.type, why.detail) : problem(why.status, why.detail);
     write(why.status == 503 ? with_retry_after(std::move(answer), 1s) : std::move(answer));
 }
 

@@ -2,6 +2,7 @@
 
 #include "core/failpoint.hpp"
 #include "core/log.hpp"
+#include "http/listen_address.hpp"
 
 #include <skald/errors.hpp>
 
@@ -34,6 +35,16 @@ bool on_or_off(std::string_view text)
     if (text == "on") return true;
     if (text == "off") return false;
     throw std::invalid_argument{"on or off"};
+}
+
+// Empty: not at all. That nobody else has it is seen when it is listened on.
+std::string listen_address(std::string_view text)
+try {
+    if (!text.empty()) http::parse_listen_address(text, "");
+    return std::string{text};
+}
+catch (std::runtime_error const&) {
+    throw std::invalid_argument{"HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080"};
 }
 
 std::chrono::milliseconds milliseconds(std::string_view text, int least)
@@ -77,10 +88,11 @@ constexpr std::array table{
             [](config& c, std::string_view v) { c.amqp_url = v; },
             [](config const&) { return std::string{"localhost"}; }},
     setting{"SKALD_HTTP_LISTEN", "--listen", "HOST:PORT to serve HTTP on; port 0 picks a free one",
-            [](config& c, std::string_view v) { c.http_listen = v; }, [](config const& c) { return c.http_listen; }},
+            [](config& c, std::string_view v) { c.http_listen = listen_address(v); },
+            [](config const& c) { return c.http_listen; }},
     setting{"SKALD_HEALTH_LISTEN", "--health-listen",
             "HOST:PORT to serve /livez and /readyz on, whatever the other is busy with; off: not",
-            [](config& c, std::string_view v) { c.health_listen = v; },
+            [](config& c, std::string_view v) { c.health_listen = v == "off" ? std::string{v} : listen_address(v); },
             [](config const& c) { return c.health_listen; }},
     setting{"SKALD_LANES", "--lanes", "threads that run steps, each with a database connection",
             [](config& c, std::string_view v) { c.lanes = whole<std::size_t>(v, 1, 256); },

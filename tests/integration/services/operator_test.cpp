@@ -326,6 +326,8 @@ TEST_CASE("wrong usage is exit code 2, a refusal or a failure 1, each with a sen
                                                                    {"parked", "list", "--reason", "other"},
                                                                    {"parked", "replay"},
                                                                    {"parked", "replay", "1", "--all"},
+                                                                   {"parked", "replay", "99999999999999999999"},
+                                                                   {"parked", "show", "0"},
                                                                    {"saga", "show", "k"}}) {
         auto const answer = skald_tool(url, words);
         CHECK_MESSAGE(answer.code == 2, words.back(), ": ", answer.text);
