@@ -64,6 +64,44 @@ BEGIN
     RETURN NULL;
 END $$;
 
+CREATE FUNCTION skald.not_started_here(scope text, key text) RETURNS text
+LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$ SELECT format('no saga %s%s was started here: ask the database of its home', key,
+                    CASE WHEN scope <> '' THEN ' of scope ' || scope ELSE '' END) $$;
+
+-- Takes an order here and sends it to the services in `told`, as {"id", "scope", "key", "home", "action", "reason", "step", "by",
+-- "requested_at"}. Returns it, with `left` where the step of a retry was left parked: then it was not sent.
+CREATE FUNCTION skald.send_order(was skald.saga, action text, reason text, step text, told text[], by text) RETURNS jsonb
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    home    text := (SELECT o.name FROM skald.service o);
+    ordered jsonb;
+    kept    text;
+    id      text;
+BEGIN
+    -- The latest order wins wherever they meet, whatever the order of arrival: so it is later than the one before, even
+    -- where this server's clock was put back.
+    ordered := jsonb_strip_nulls(jsonb_build_object(
+        'id', gen_random_uuid(), 'scope', was.scope, 'key', was.key, 'home', home, 'action', action,
+        'reason', nullif(reason, ''), 'step', step, 'by', skald.actor(by),
+        'requested_at', skald.instant(greatest(clock_timestamp(), (
+            SELECT c.requested_at + interval '1 microsecond' FROM skald.control c
+             WHERE (c.scope, c.key, c.home) = (was.scope, was.key, home))))));
+    kept := substring(skald.take_control(ordered) FROM '^left parked: (.*)$');
+    id := was.key || '.control.' || (ordered->>'id');
+    IF action <> 'retry' OR kept IS NULL THEN
+        PERFORM skald.enqueue(t.service, 'skald.control', id, convert_to(ordered::text, 'UTF8'),
+                              jsonb_build_object('x-idempotency-key', id, 'x-saga-scope', was.scope, 'x-saga', was.definition),
+                              was.scope, aggregatetype => was.definition, aggregateid => was.key)
+           FROM unnest(told) AS t(service) WHERE t.service <> home;
+    END IF;
+    RETURN ordered || jsonb_strip_nulls(jsonb_build_object('left', kept));
+END $$;
+
 -- Gives an order for one saga, at its home: `pause`, `resume`, `cancel`, or `retry` of the step that is parked. One
 -- transaction: the order is taken here, sent to every service that it concerns, and noted in skald.audit.
 -- Returns {"id", "action", "told": [services], "step" of a retry, "left": why a parked step was not put back}, or
@@ -75,13 +113,11 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
-    home    text := (SELECT o.name FROM skald.service o);
     was     skald.saga;
     refused text;
     ordered jsonb;
     told    text[];
     named   text;  -- the step of a retry
-    kept    text;
 BEGIN
     IF action IS NULL OR action NOT IN ('pause', 'resume', 'cancel', 'retry') THEN
         RAISE EXCEPTION 'an order is pause, resume, cancel or retry, and not %', action
@@ -92,8 +128,7 @@ BEGIN
       WHERE (i.scope, i.key) = (scope, key) AND i.status = 'parked' ORDER BY i.step FOR UPDATE;
     SELECT * INTO was FROM skald.saga s WHERE (s.scope, s.key) = (scope, key) FOR NO KEY UPDATE;
     IF NOT FOUND THEN
-        RETURN jsonb_build_object('refused', format('no saga %s%s was started here: ask the database of its home', key,
-                                                    CASE WHEN scope <> '' THEN ' of scope ' || scope ELSE '' END));
+        RETURN jsonb_build_object('refused', skald.not_started_here(scope, key));
     END IF;
     refused := skald.refusal(action, was);
     IF refused IS NOT NULL THEN RETURN jsonb_build_object('refused', refused); END IF;
@@ -105,25 +140,46 @@ BEGIN
         told := ARRAY(SELECT DISTINCT p.service FROM skald.itinerary_steps(was.itinerary) p ORDER BY p.service);
     END IF;
 
-    -- The latest order wins wherever they meet, whatever the order of arrival: so it is later than the one before, even
-    -- where this server's clock was put back.
-    ordered := jsonb_strip_nulls(jsonb_build_object(
-        'id', gen_random_uuid(), 'scope', scope, 'key', key, 'home', home, 'action', action, 'reason', nullif(reason, ''),
-        'step', named, 'by', skald.actor(by),
-        'requested_at', skald.instant(greatest(clock_timestamp(), (
-            SELECT c.requested_at + interval '1 microsecond' FROM skald.control c
-             WHERE (c.scope, c.key, c.home) = (scope, key, home))))));
+    ordered := skald.send_order(was, action, reason, named, told, by);
     -- A retry that has left the step parked did nothing else either; a cancel stands, and meets the step when that is sent.
-    kept := substring(skald.take_control(ordered) FROM '^left parked: (.*)$');
-    IF action = 'retry' AND kept IS NOT NULL THEN RETURN jsonb_build_object('refused', kept); END IF;
-    PERFORM skald.enqueue(t.service, 'skald.control', key || '.control.' || (ordered->>'id'),
-                          convert_to(ordered::text, 'UTF8'),
-                          jsonb_build_object('x-idempotency-key', key || '.control.' || (ordered->>'id'),
-                                             'x-saga-scope', scope, 'x-saga', was.definition),
-                          scope, aggregatetype => was.definition, aggregateid => key)
-       FROM unnest(told) AS t(service) WHERE t.service <> home;
+    IF action = 'retry' AND ordered ? 'left' THEN RETURN jsonb_build_object('refused', ordered->'left'); END IF;
     RETURN jsonb_strip_nulls(jsonb_build_object('id', ordered->'id', 'action', action, 'told', to_jsonb(told),
-                                                'step', ordered->'step', 'left', kept));
+                                                'step', ordered->'step', 'left', ordered->'left'));
+END $$;
+
+-- Ends a saga that can't come to its end by itself, since a message of it is lost or a delivery was dropped: whoever asks has
+-- looked at every service and has done by hand what was missing. Nothing of it runs any more: what may still turn up is paused.
+-- Returns {"id", "action", "told"}, or {"refused": why}, and then nothing was done.
+CREATE FUNCTION skald.close_saga(as_status text, scope text, key text, reason text, by text DEFAULT NULL) RETURNS jsonb
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    was     skald.saga;
+    told    text[];
+    ordered jsonb;
+BEGIN
+    IF as_status IS NULL OR as_status NOT IN ('completed', 'compensated') THEN
+        RAISE EXCEPTION 'a saga is closed as completed or compensated, and not as %', as_status
+              USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF coalesce(reason, '') = '' THEN RETURN jsonb_build_object('refused', 'say why, for those who look at it later'); END IF;
+    SELECT * INTO was FROM skald.saga s WHERE (s.scope, s.key) = (scope, key) FOR NO KEY UPDATE;
+    IF NOT FOUND THEN RETURN jsonb_build_object('refused', skald.not_started_here(scope, key)); END IF;
+    IF was.finished_at IS NOT NULL THEN
+        RETURN jsonb_build_object('refused', format('saga %s has ended: it is %s', key, was.status));
+    END IF;
+    told := ARRAY(SELECT DISTINCT p.service FROM skald.itinerary_steps(was.itinerary) p ORDER BY p.service);
+    reason := format('closed by hand by %s: %s', skald.actor(by), reason);
+    ordered := skald.send_order(was, 'pause', reason, NULL, told, by);
+    UPDATE skald.saga s
+       SET status = as_status::skald.saga_status, reason = reason, updated_at = clock_timestamp(), finished_at = clock_timestamp()
+     WHERE (s.scope, s.key) = (scope, key);
+    INSERT INTO skald.audit (actor, verb, scope, key, detail)
+    VALUES (skald.actor(by), 'saga close', scope, key,
+            jsonb_build_object('as', as_status, 'was', was.status, 'reason', reason, 'order', ordered->'id'));
+    RETURN jsonb_build_object('id', ordered->'id', 'action', 'close', 'told', to_jsonb(told));
 END $$;
 
 -- Takes an order in this database: once, however often it comes. Of two orders the one that was requested later counts.

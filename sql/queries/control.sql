@@ -6,6 +6,9 @@ SELECT skald.take_control($1::jsonb)
 -- name: request_control
 SELECT skald.request_control($1::text, $2::text, $3::text, $4::text, $5::text)::text
 
+-- name: close_saga
+SELECT skald.close_saga($1::text, $2::text, $3::text, $4::text, $5::text)::text
+
 -- Not ended ones first, each part by age. $6..$9: behind this one (ended, created_at, scope, key); NULL: from the start.
 -- name: list_sagas
 SELECT s.scope, s.key, s.definition, s.status::text, s.reason, s.finished_at IS NOT NULL AS ended,

@@ -127,6 +127,37 @@ void add_order(CLI::App& saga, std::string const& action, std::string const& hel
     command->callback([=, &out, &chosen] { chosen = [what, &out] { return order(*what, out); }; });
 }
 
+int close(std::string const& as_status, admin::order const& what, output const& out)
+{
+    auto c = connect();
+    auto const done = admin::close(c, as_status, what);
+    if (done.contains("refused")) return out.refuse(done["refused"].get<std::string>());
+    out.tell(fmt::format("saga {}: closed as {}; nothing of it runs any more", what.saga.key, as_status), done);
+    return 0;
+}
+
+void add_close(CLI::App& saga, output& out, choice& chosen)
+{
+    auto* const command = saga.add_subcommand(
+        "close",
+        "end a saga by hand that can't end by itself: you have looked at every service and done what was missing");
+    auto const what = std::make_shared<admin::order>();
+    auto const as_status = std::make_shared<std::string>();
+    auto const has_looked = std::make_shared<bool>();
+    add_identity(*command, what->saga);
+    command->add_option("--as", *as_status, "what it is from then on")
+        ->required()
+        ->check(CLI::IsMember({"completed", "compensated"}));
+    command->add_option("--reason", what->reason, "why: it is kept and shown with the saga")->required();
+    command->add_option("--by", what->by, "who you are, for the audit; the database's user is noted anyway");
+    command->add_flag("--yes", *has_looked, "you have looked at every service of it")->required();
+    out.add_flag(*command);
+    command->callback([=, &out, &chosen] {
+        if (!*has_looked) throw configuration_error{"nothing would be checked any more: say --yes too"};
+        chosen = [as_status, what, &out] { return close(*as_status, *what, out); };
+    });
+}
+
 }  // namespace
 
 void add_saga_commands(CLI::App& app, output& out, choice& chosen)
@@ -145,6 +176,7 @@ void add_saga_commands(CLI::App& app, output& out, choice& chosen)
     add_order(*saga, "pause", "let no further step of a saga begin, in any service", out, chosen);
     add_order(*saga, "resume", "let a paused saga go on", out, chosen);
     add_order(*saga, "retry", "put the parked step of a stuck saga back, with its attempts counted anew", out, chosen);
+    add_close(*saga, out, chosen);
 }
 
 }  // namespace skald::tools

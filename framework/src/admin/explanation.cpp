@@ -67,6 +67,15 @@ core::instant last_news(saga_facts const& saga)
     return latest;
 }
 
+// After so long it is worth a look; whether the message is lost can't be seen from here.
+std::string where_to_look(saga_facts const& saga)
+{
+    if (saga.now - last_news(saga) <= std::chrono::minutes{10}) return {};
+    return " If its message is in no outbox and no queue, and not parked, it is lost: see docs/repair.md, \"A message "
+           "that is "
+           "lost\".";
+}
+
 // What keeps a step that is tried again: "failed 2 times ...".
 std::string trouble(step_record const& record, std::string const& service, core::instant now)
 {
@@ -86,8 +95,8 @@ std::string running(saga_facts const& saga)
     if (next == saga.steps.end()) return "running: every step has run, and its end is being noted.";
     if (is(next->record, step_status::retrying))
         return fmt::format("running: {} {}.", next->name, trouble(*next->record, next->service, saga.now));
-    return fmt::format("running: waiting for {} to take {} since {}.", next->service, next->name,
-                       when(last_news(saga), saga.now));
+    return fmt::format("running: waiting for {} to take {} since {}.{}", next->service, next->name,
+                       when(last_news(saga), saga.now), where_to_look(saga));
 }
 
 std::string compensating(saga_facts const& saga)
@@ -99,8 +108,8 @@ std::string compensating(saga_facts const& saga)
         if (is(step->compensation, step_status::retrying))
             return fmt::format("{}; the compensation of {} {}.", said, step->name,
                                trouble(*step->compensation, step->service, saga.now));
-        return fmt::format("{}; waiting for {} to compensate {} since {}.", said, step->service, step->name,
-                           when(last_news(saga), saga.now));
+        return fmt::format("{}; waiting for {} to compensate {} since {}.{}", said, step->service, step->name,
+                           when(last_news(saga), saga.now), where_to_look(saga));
     }
     return said + "; what had run is being undone.";
 }
@@ -129,6 +138,9 @@ std::string stuck(saga_facts const& saga)
 std::string ended(saga_facts const& saga)
 {
     auto const at = saga.finished_at ? " at " + when(*saga.finished_at, saga.now) : std::string{};
+    if (saga.reason.starts_with("closed by hand"))
+        return fmt::format("{}{}, {}.", saga.status == saga_state::completed ? "completed" : "compensated", at,
+                           saga.reason);
     if (saga.status == saga_state::completed) return fmt::format("completed{}: every step has run.", at);
     return fmt::format("compensated{}{}. What had run was undone.", at, because(saga.reason));
 }

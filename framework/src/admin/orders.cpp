@@ -20,4 +20,14 @@ nlohmann::json give(postgres::connection& c, order const& what)
     return nlohmann::json::parse(rows[0][0].c_str());
 }
 
+nlohmann::json close(postgres::connection& c, std::string const& as_status, order const& what)
+{
+    using postgres::literal;
+    auto const rows =
+        c.run("SET TRANSACTION READ WRITE;" +
+              postgres::execute("close_saga", {literal(as_status), literal(what.saga.scope), literal(what.saga.key),
+                                               literal(what.reason), literal(what.by)}));
+    return nlohmann::json::parse(rows[0][0].c_str());
+}
+
 }  // namespace skald::admin

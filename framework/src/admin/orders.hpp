@@ -1,4 +1,5 @@
-// Orders for one saga, given at its home. See sql/migrations/0006_control.sql, skald.request_control().
+// Orders for one saga, given at its home. See sql/migrations/0006_control.sql, skald.request_control() and
+// close_saga().
 #pragma once
 
 #include "core/identity.hpp"
@@ -22,5 +23,9 @@ struct order
 /// was done. One transaction.
 /// Throws what pqxx throws.
 nlohmann::json give(postgres::connection& c, order const& what);
+
+/// Ends a saga by hand as `as_status`, completed or compensated; of `what` the action does not count. Shapes and errors
+/// are those of give().
+nlohmann::json close(postgres::connection& c, std::string const& as_status, order const& what);
 
 }  // namespace skald::admin

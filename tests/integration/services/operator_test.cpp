@@ -339,6 +339,9 @@ TEST_CASE("wrong usage is exit code 2, a refusal or a failure 1, each with a sen
     CHECK(skald_tool(url, {"saga", "show", "k"}).code == 1);
     CHECK(skald_tool(url, {"saga", "list"}).code == 0);
     CHECK(skald_tool(url, {"saga", "list", "--after", "7"}).code == 2);
+    CHECK(skald_tool(url, {"saga", "close", "k", "--as", "completed", "--reason", "why"}).has("--yes"));
+    CHECK(skald_tool(url, {"saga", "close", "k", "--as", "running", "--reason", "why", "--yes"}).code == 2);
+    CHECK(skald_tool(url, {"saga", "close", "k", "--as", "completed", "--reason", "why", "--yes"}).code == 1);
     CHECK(skald_tool(url, {"parked", "show", "7"}).code == 1);
     CHECK(skald_tool(url, {"parked", "replay", "--all"}).code == 0);
     CHECK(skald_tool("postgresql://nobody@127.0.0.1:1/nowhere", {"saga", "list"}).code == 1);

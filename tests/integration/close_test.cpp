@@ -1,0 +1,93 @@
+// A saga that can't come to its end by itself is ended by hand, and nothing of it runs any more.
+#include "admin/orders.hpp"
+#include "admin/saga_view.hpp"
+#include "support/stepped_shop.hpp"
+
+#include <doctest/doctest.h>
+
+using skald::test::stepped_shop;
+
+namespace {
+
+class closing_shop : public stepped_shop
+{
+public:
+    /// The refusal, or nothing.
+    std::string close(std::string const& as_status, std::string const& reason)
+    {
+        skald::postgres::connection c{{.url = at("orders").db.url()}};
+        auto const done = skald::admin::close(c, as_status, {"", {"", "1"}, reason, "eve"});
+        return done.contains("refused") ? done["refused"].get<std::string>() : "";
+    }
+
+    std::string explanation()
+    {
+        skald::postgres::connection c{{.url = at("orders").db.url()}};
+        return skald::admin::explain(skald::admin::find_saga(c, {"", "1"}).value());
+    }
+
+    /// Saga "1", whose charge has been sent and is nowhere any more.
+    void lose_the_charge()
+    {
+        order("1");
+        at("orders").relay_due();
+        at("orders").settle_one();
+        at("orders").db.run("DELETE FROM skald.outbox WHERE type = 'charge-payment'");
+    }
+};
+
+}  // namespace
+
+TEST_CASE("a saga whose message is lost is told as waiting, a cancel meets nobody, and it can be closed by hand")
+{
+    closing_shop s;
+    s.lose_the_charge();
+    s.run();
+    CHECK(s.explanation().find("lost") == std::string::npos);
+    s.at("orders").db.run("UPDATE skald.saga SET created_at = created_at - interval '11 min'");
+    s.at("orders").db.run("UPDATE skald.idempotency SET updated_at = updated_at - interval '11 min'");
+    CHECK(s.explanation().find("waiting for payments to take charge-payment since ") != std::string::npos);
+    CHECK(s.explanation().find("(11 min ago). If its message is in no outbox and no queue") != std::string::npos);
+    {
+        skald::postgres::connection c{{.url = s.at("orders").db.url()}};
+        CHECK_FALSE(skald::admin::give(c, {"cancel", {"", "1"}, "", "eve"}).contains("refused"));
+    }
+    s.run();
+    CHECK(s.saga_status("1") == "running");
+
+    CHECK(s.close("compensated", "") == "say why, for those who look at it later");
+    CHECK(s.close("compensated", "the queue was purged; order deleted by hand").empty());
+    CHECK(s.saga_status("1") == "compensated");
+    CHECK(s.explanation().find("closed by hand by eve as ") != std::string::npos);
+    CHECK(s.explanation().find(": the queue was purged; order deleted by hand.") != std::string::npos);
+    CHECK(s.close("completed", "again") == "saga 1 has ended: it is compensated");
+    CHECK(s.at("orders").db.rows("SELECT verb FROM skald.audit ORDER BY id") == "saga cancel\nsaga pause\nsaga close");
+}
+
+TEST_CASE("what turns up of a saga that was closed waits, in whatever service, and does nothing")
+{
+    closing_shop s;
+    s.order("1");
+    s.at("orders").relay_due();
+    SUBCASE("the message of a step") {}
+    SUBCASE("that of a compensation")
+    {
+        s.at("shipping").db.run("UPDATE stock SET free = 0");
+        for (auto const* service : {"orders", "payments", "shipping"}) {
+            s.at(service).settle_one();
+            s.at(service).relay_due();
+        }
+    }
+    auto const before = s.effects();
+    CHECK(s.close("completed", "done by hand").empty());
+    // The order arrives before what was under way.
+    s.at("orders").relay_due();
+    for (auto const* service : {"payments", "shipping"})
+        for (auto const& sent : s.transport().captured())
+            if (sent.type == "skald.control" && sent.destination == service)
+                s.at(service).settle(skald::test::world::delivery_of(sent));
+    s.run();
+    CHECK(s.effects() == before);
+    CHECK(s.saga_status("1") == "completed");
+    CHECK(s.parked().empty());
+}
