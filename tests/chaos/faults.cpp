@@ -32,6 +32,12 @@ constexpr std::array<fault_row, fault_kind_count> rows{{
     {"database_stalled", "PostgreSQL's answers do not arrive", 4, 500, 9'000, target::database_link},
     {"broker_cut", "all TCP connections to RabbitMQ cut, and new ones refused", 4, 50, 3'000, target::broker_link},
     {"broker_stalled", "RabbitMQ's answers do not arrive", 4, 500, 9'000, target::broker_link},
+    {"table_locked", "a table of Skald's or of the service's locked, as by ALTER TABLE", 8, 200, 8'000, target::tables},
+    {"table_rewritten", "VACUUM FULL, REINDEX, or an index made and dropped", 6, 0, 0, target::tables},
+    {"orders_given", "running sagas cancelled, and others paused for a while", 6, 100, 3'000, target::sagas},
+    {"door_crowded", "hundreds of clients that send half a request, noise, or read no answer", 4, 500, 4'000,
+     target::door},
+    {"messages_forged", "messages that are none, in a service's queue", 4, 0, 0, target::queues},
 }};
 
 fault_row const& row_of(fault_kind kind)
@@ -72,7 +78,7 @@ fault draw_fault(fault_kind kind, random_source& random)
 {
     auto const& row = row_of(kind);
     fault drawn{kind, row.on, pick(random, std::size_t{0}, order_demo::service_count - 1),
-                milliseconds{pick(random, row.shortest_ms, row.longest_ms)}};
+                milliseconds{pick(random, row.shortest_ms, row.longest_ms)}, random()};
     if (drawn.on == target::orders) drawn.on = static_cast<target>(drawn.service);
     return drawn;
 }

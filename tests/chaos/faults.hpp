@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,12 +31,30 @@ enum class fault_kind {
     database_stalled,
     broker_cut,
     broker_stalled,
+    table_locked,
+    table_rewritten,
+    orders_given,
+    door_crowded,
+    messages_forged,
 };
-inline constexpr std::size_t fault_kind_count = 14;
+inline constexpr std::size_t fault_kind_count = 19;
 
 /// What a fault holds while it lasts. Two that hold the same never strike at once: of a server that is down nobody can
 /// say any more what a second fault did to it.
-enum class target { orders, payments, shipping, postgres, broker, database_link, broker_link, everything };
+enum class target {
+    orders,
+    payments,
+    shipping,
+    postgres,
+    broker,
+    database_link,
+    broker_link,
+    tables,
+    sagas,
+    door,
+    queues,
+    everything
+};
 
 struct fault
 {
@@ -43,6 +62,7 @@ struct fault
     target on{};
     std::size_t service{};  // where it is one service's
     milliseconds lasts{};
+    std::uint64_t seed{};  // of what else is left to chance
 };
 
 std::string_view name_of(fault_kind kind);

@@ -67,4 +67,16 @@ catch (pqxx::failure const&) {
     // The server lies down: no session to end.
 }
 
+std::vector<std::string> open_transactions(std::string const& database_url)
+{
+    std::vector<std::string> lines;
+    pqxx::connection connection{database_url};
+    pqxx::nontransaction tx{connection};
+    for (auto const& row : tx.exec("SELECT format('%s: %s, %s', pid, application_name, query) FROM pg_stat_activity "
+                                   "WHERE state LIKE 'idle in transaction%' AND state_change < clock_timestamp() - "
+                                   "interval '2 s'"))
+        lines.emplace_back(row[0].c_str());
+    return lines;
+}
+
 }  // namespace order_storm

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace order_storm {
 
@@ -38,5 +39,9 @@ private:
 
 /// Ends about one in `one_in` sessions of that database, as an operator or a failing network would.
 void terminate_sessions(std::string const& database_url, int one_in);
+
+/// The sessions that hold a transaction open, of all databases there; one that is between two statements just now does
+/// not count. Throws pqxx's exceptions.
+std::vector<std::string> open_transactions(std::string const& database_url);
 
 }  // namespace order_storm

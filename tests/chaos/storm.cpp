@@ -1,5 +1,7 @@
 #include "storm.hpp"
 
+#include "strangers.hpp"
+
 #include "findings.hpp"
 #include "http_client.hpp"
 
@@ -22,7 +24,8 @@ using order_demo::service_names;
 constexpr std::size_t orders = 0;  // in service_names
 constexpr std::array<char const*, service_count> program_names{"order_service", "payment_service", "shipping_service"};
 
-constexpr std::size_t faults_at_once_max = 2;
+constexpr std::size_t processes_each = 2;
+constexpr std::size_t faults_at_once_max = 3;
 constexpr auto tick_length = 10ms;
 constexpr auto between_refreshes = 500ms;
 constexpr auto start_patience = 60s;
@@ -30,28 +33,15 @@ constexpr auto quiet_patience = 10s;
 constexpr auto drain_patience = 25s;
 constexpr int unfinished_shown = 10;
 
-std::string queue_of(std::size_t service)
-{
-    return fmt::format("skald.{}", service_names[service]);
-}
-
-/// Of all three databases; a session that is between two statements just now does not count.
-std::vector<std::string> open_transactions(std::string const& database_url)
-{
-    std::vector<std::string> lines;
-    pqxx::connection connection{database_url};
-    pqxx::nontransaction tx{connection};
-    for (auto const& row : tx.exec("SELECT format('%s: %s, %s', pid, application_name, query) FROM pg_stat_activity "
-                                   "WHERE state LIKE 'idle in transaction%' AND state_change < clock_timestamp() - "
-                                   "interval '2 s'"))
-        lines.emplace_back(row[0].c_str());
-    return lines;
-}
-
 std::string digits_and_dots(std::string text)
 {
     std::erase_if(text, [](char c) { return (c < '0' || c > '9') && c != '.'; });
     return text;
+}
+
+std::string log_name(std::size_t process)
+{
+    return fmt::format("{}-{}.log", program_names[process % service_count], process / service_count + 1);
 }
 
 int order_count(settings const& chosen)
@@ -72,14 +62,16 @@ storm::storm(settings const& chosen, order_demo::signals const& interruptions)
 {
     std::array const databases{chosen.shop.orders_database, chosen.shop.payments_database,
                                chosen.shop.shipping_database};
-    for (std::size_t i = 0; i < service_count; ++i) {
+    for (std::size_t n = 0; n < service_count * processes_each; ++n) {
+        auto const i = n % service_count;
         order_demo::service_settings made;
         made.name = service_names[i];
         made.program = chosen.services / program_names[i];
-        if (i == orders) made.arguments = {"--listen", fmt::format("127.0.0.1:{}", port_)};
+        made.arguments = {"--sweep-seconds=2"};
+        if (i == orders) made.arguments.push_back(fmt::format("--listen=127.0.0.1:{}", n == orders ? port_ : 0));
         made.environment = {"DATABASE_URL=" + database_network_.through(databases[i]),
                             "AMQP_URL=" + broker_network_.through(chosen.shop.broker), "SKALD_LOG_LEVEL=debug"};
-        made.log = chosen.logs / fmt::format("{}.log", program_names[i]);
+        made.log = chosen.logs / log_name(n);
         services_.push_back(std::make_unique<order_demo::service_process>(std::move(made)));
     }
     figures_.orders = order_count(chosen);
@@ -118,6 +110,7 @@ void storm::start_services()
             tick();
         }
     databases.fill(plan_);
+    poison_charges(chosen_.shop.payments_database);
     broker_operator_.flush_queue_directory();
 }
 
@@ -151,6 +144,7 @@ void storm::calm_down()
         tick();
         if (clock::now() > patience) throw storm_failure{"a fault did not end; is there a server that does not start?"};
     }
+    resume_all(chosen_.shop.orders_database);
     auto const began = clock::now();
     while (!has_come_to_rest() && clock::now() - began < chosen_.calm_max) tick();
     summary_.recovered = std::chrono::duration_cast<milliseconds>(clock::now() - began);
@@ -246,7 +240,7 @@ storm::striking_fault storm::begin(fault const& what)
 
 storm::striking_fault storm::begin_at_service(fault const& what)
 {
-    auto& service = *services_[what.service];
+    auto& service = *services_[what.service + service_count * (what.seed % processes_each)];
     auto const until = clock::now() + what.lasts;
     if (what.kind == fault_kind::service_killed) {
         service.kill();
@@ -263,6 +257,7 @@ std::future<void> storm::begin_at_server(fault const& what)
             std::array{chosen_.shop.orders_database, chosen_.shop.payments_database, chosen_.shop.shipping_database};
         // Of a cluster it is one node, and the others go on.
         auto const broker = chosen_.cluster.empty() ? "rabbitmq" : std::to_string(what.service + 1);
+        random_source random{what.seed};
         switch (what.kind) {
         case fault_kind::sessions_terminated: return terminate_sessions(databases[what.service], 2);
         case fault_kind::postgres_killed: return take_down(database_operator_, "postgres", false, what.lasts);
@@ -276,6 +271,12 @@ std::future<void> storm::begin_at_server(fault const& what)
             return;
         case fault_kind::broker_connections_closed: broker_operator_.rabbitmqctl("close_all_connections storm"); return;
         case fault_kind::queue_deleted: return delete_queue(what.service);
+        case fault_kind::table_locked: return lock_a_table(databases[what.service], random, what.lasts);
+        case fault_kind::table_rewritten: return rewrite_a_table(databases[what.service], random);
+        case fault_kind::orders_given: return give_orders(databases[orders], random, what.lasts);
+        case fault_kind::door_crowded: return crowd_the_door(port_, random, what.lasts);
+        case fault_kind::messages_forged:
+            return forge_messages(chosen_.shop.broker, std::string{service_names[what.service]}, random);
         default: return;
         }
     });
@@ -303,7 +304,7 @@ void storm::delete_queue(std::size_t service)
     };
     // Between two looks: no server tells when it has nothing left.
     while (!is_idle() && clock::now() < until) std::this_thread::sleep_for(tick_length);
-    if (is_idle()) broker_operator_.rabbitmqctl("delete_queue " + queue_of(service));
+    if (is_idle()) broker_operator_.rabbitmqctl(fmt::format("delete_queue skald.{}", service_names[service]));
     load_.hold(false);
     std::this_thread::sleep_for(2s);  // until it is declared again
     broker_operator_.flush_queue_directory();
@@ -379,8 +380,8 @@ catch (pqxx::failure const&) {
 
 void storm::count_deliveries(storm_summary& run) const
 {
-    for (auto const* program : program_names) {
-        std::ifstream log{chosen_.logs / fmt::format("{}.log", program)};
+    for (std::size_t n = 0; n < services_.size(); ++n) {
+        std::ifstream log{chosen_.logs / log_name(n)};
         for (std::string line; std::getline(log, line);) {
             bool const duplicate = line.find(" step.duplicate ") != std::string::npos;
             bool const settled = line.find(" step.completed ") != std::string::npos ||

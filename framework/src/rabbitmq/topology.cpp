@@ -71,7 +71,7 @@ void bind_database(connection& broker, std::string const& service, std::string c
     }
 }
 
-void bind(connection& broker, std::string const& queue, char const* exchange, std::string const& service)
+void bind_queue(connection& broker, std::string const& queue, char const* exchange, std::string const& service)
 {
     amqp_queue_bind(broker.raw(), the_channel, bytes(queue), amqp_cstring_bytes(exchange), bytes(service),
                     amqp_empty_table);
@@ -133,8 +133,8 @@ void declare_queues(connection& broker, std::string const& service, std::string 
 {
     declare_exchanges(broker);
     check_queues(broker, service, database);
-    bind(broker, parked_queue_name(service), parked_exchange_name, service);
-    bind(broker, queue_name(service), exchange_name, service);
+    bind_queue(broker, parked_queue_name(service), parked_exchange_name, service);
+    bind_queue(broker, queue_name(service), exchange_name, service);
     broker.release_buffers();
 }
 

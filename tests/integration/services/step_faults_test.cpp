@@ -69,10 +69,10 @@ TEST_CASE("a step that always fails is given up after its attempts: cancelled wh
 // time must still not be tried for ever with nothing to be seen of it.
 TEST_CASE("a step that always fails with one SQLSTATE or another is bounded whatever the code")
 {
-    std::vector<std::string> const codes{"P0001", "0A000", "XX000", "25006", "40001", "40003", "40P01", "42P05", "55000",
-                                         "55P03", "57014", "2D000", "08000", "08001", "08003", "08006", "08P01", "53000",
-                                         "53100", "53200", "53300", "53400", "57000", "57P01", "57P02", "57P03", "57P04",
-                                         "57P05", "58000", "58030", "26000", "25P02", "25P03"};
+    std::vector<std::string> const codes{
+        "P0001", "0A000", "XX000", "25006", "40001", "40003", "40P01", "42P05", "55000", "55P03", "57014",
+        "2D000", "08000", "08001", "08003", "08006", "08P01", "53000", "53100", "53200", "53300", "53400",
+        "57000", "57P01", "57P02", "57P03", "57P04", "57P05", "58000", "58030", "26000", "25P02", "25P03"};
     shop s;
     s.payments.set_variable("SKALD_LANES", "16");
     s.open();

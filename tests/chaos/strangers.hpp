@@ -1,0 +1,36 @@
+// What people do to a system while it works: operators to its tables and its sagas, strangers to its door and its
+// queues.
+//
+// As in operator.hpp, nothing here expects the servers to be there.
+#pragma once
+
+#include "faults.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace order_storm {
+
+/// One of Skald's tables, or of the service's own, is locked for so long as by an ALTER TABLE.
+void lock_a_table(std::string const& database_url, random_source& random, milliseconds lasts);
+
+/// VACUUM FULL, REINDEX, or an index made and dropped, of one of those tables.
+void rewrite_a_table(std::string const& database_url, random_source& random);
+
+/// Cancels some of the sagas that run, pauses others, and resumes those when the time is over. The url is the home's.
+void give_orders(std::string const& database_url, random_source& random, milliseconds lasts);
+
+/// What a struck server has left paused. Throws pqxx's exceptions.
+void resume_all(std::string const& database_url);
+
+/// Clients that send half a request, bytes that are none, or read no answer: a few hundred connections.
+void crowd_the_door(std::uint16_t port, random_source& random, milliseconds lasts);
+
+/// Messages that nobody of Skald's has sent, into the queue of a service. Each has an id that begins with forged_id.
+void forge_messages(std::string const& broker_url, std::string const& service, random_source& random);
+inline constexpr char const* forged_id = "forged-";
+
+/// From now on charges of some amounts end the session that makes them, however often they are tried.
+void poison_charges(std::string const& database_url);
+
+}  // namespace order_storm
