@@ -1,12 +1,13 @@
 -- The statements of one step, prepared by name on every lane's connection. A block ends where the next begins.
 -- The times are written out as skald.instant() does it: a call of an SQL function costs more than the rest of the row.
 
--- `read_only`: what the server says of this node, which is not what the session says (postgres_store.cpp).
+-- `read_only`: what the server says of this node, which is not what the session says (postgres_store.cpp). `standbys`: COMMIT waits for
+-- some.
 -- name: claim
 SELECT c.ord, c.verdict, c.attempts, c.held, c.cause, c.reason,
        pg_current_xact_id_if_assigned()::text AS transaction,
        to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at,
-       set_config('default_transaction_read_only', NULL, true) AS read_only
+       set_config('default_transaction_read_only', NULL, true) AS read_only, current_setting('synchronous_standby_names') <> '' AS standbys
   FROM skald.claim($1::text[], $2::text[], $3::text[], $4::bytea[], $5::integer[], $6::boolean[], $7::integer,
                    $8::text[]::timestamptz[], array_replace($9::text[], '', NULL)) AS c
 
@@ -14,7 +15,7 @@ SELECT c.ord, c.verdict, c.attempts, c.held, c.cause, c.reason,
 -- name: claim_request
 SELECT 1, c.verdict, c.attempts, c.held, NULL, NULL, pg_current_xact_id_if_assigned()::text AS transaction,
        to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at,
-       set_config('default_transaction_read_only', NULL, true) AS read_only,
+       set_config('default_transaction_read_only', NULL, true) AS read_only, current_setting('synchronous_standby_names') <> '' AS standbys,
        c.status_code, c.content_type, c.headers::text, encode(c.body, 'hex')
   FROM skald.claim_request($1::text, $2::text, $3::bytea, $4::integer) AS c
 
@@ -22,9 +23,9 @@ SELECT 1, c.verdict, c.attempts, c.held, NULL, NULL, pg_current_xact_id_if_assig
 -- name: claim_nothing
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, pg_current_xact_id()::text AS transaction,
        to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at,
-       set_config('default_transaction_read_only', NULL, true) AS read_only
+       set_config('default_transaction_read_only', NULL, true) AS read_only, current_setting('synchronous_standby_names') <> '' AS standbys
 
--- A commit that waits for the standbys, as all before it in the log then have: to settle one whose own wait was cut short.
+-- A commit that waits for the standbys, as all before it in the log then have: one of these may have been made to wait no longer.
 -- name: wait_for_standbys
 SELECT pg_logical_emit_message(true, 'skald', '')
 

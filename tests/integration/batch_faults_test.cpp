@@ -160,7 +160,7 @@ TEST_CASE("F2, G10: a batch whose COMMIT is in doubt is settled one by one, and 
         }
 }
 
-TEST_CASE("a batch of nothing but duplicates is still a transaction after an earlier doubt was settled")
+TEST_CASE("a batch of nothing but duplicates is still a transaction after it has waited for the standbys")
 {
     skald::test::database db{"depot"};
     skald::postgres::connection_options const options{.url = db.url()};
@@ -173,8 +173,22 @@ TEST_CASE("a batch of nothing but duplicates is still a transaction after an ear
     store.commit({});
     db.run("INSERT INTO skald.saga (scope, key, definition, data, itinerary) VALUES ('', 'a', 'send', '{}', '')");
 
-    ++options.server->doubts;
-    for (auto const& met : store.begin(items, {})) CHECK(met.verdict == skald::ports::verdict::duplicate);
+    auto const set_standby = [&](char const* change) {
+        db.run(std::string{"ALTER SYSTEM "} + change);
+        db.run("SELECT pg_reload_conf()");
+    };
+    set_standby("SET synchronous_standby_names = 'nobody'");
+    CHECK(skald::testing::wait_until([&] { return db.one("SHOW synchronous_standby_names") == "nobody"; }));
+    {
+        std::jthread const operator_of_the_server{[&] {
+            CHECK(skald::testing::wait_until([&] {
+                return db.one("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND datname = "
+                              "current_database()") != "0";
+            }));
+            set_standby("RESET synchronous_standby_names");
+        }};
+        for (auto const& met : store.begin(items, {})) CHECK(met.verdict == skald::ports::verdict::duplicate);
+    }
     skald::ports::changes told;
     told.progress.push_back(
         R"([{"scope":"","key":"a","step":"weigh","service":"scales","status":"completed","attempts":1,)"

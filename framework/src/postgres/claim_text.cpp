@@ -75,9 +75,9 @@ ports::claim_answer read_claim(pqxx::row const& row)
 
 std::optional<ports::stored_response> read_stored_response(pqxx::row const& row, core::saga_id const& saga)
 {
-    if (row[9].is_null()) return {};
-    return ports::stored_response{saga, row[9].as<int>(), row[10].c_str(), read_fields(row[11].c_str()),
-                                  core::from_hex(row[12].c_str())};
+    if (row[10].is_null()) return {};
+    return ports::stored_response{saga, row[10].as<int>(), row[11].c_str(), read_fields(row[12].c_str()),
+                                  core::from_hex(row[13].c_str())};
 }
 
 }  // namespace skald::postgres

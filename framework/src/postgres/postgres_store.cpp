@@ -75,8 +75,11 @@ try {
     std::vector<ports::claim_answer> answers(items.size());
     if (!items.empty())
         for (auto const& row : rows) answers.at(row[0].as<std::size_t>() - 1) = read_claim(row);
-    // To settle doubts ends the transaction, and with it what was claimed for the others.
-    if (settle_doubts(answers) && items.size() > 1) return begin(items, how);
+    // That ended the transaction, and with it what was claimed for the others.
+    if (is_settled_by_standbys(answers) && items.size() > 1) {
+        was_settled_ = true;
+        return begin(items, how);
+    }
     transaction_.emplace(connection_->raw());
     return answers;
 }
@@ -92,7 +95,7 @@ try {
     step_.clear();
     auto const rows = begin_and_claim(claim_request_text(item, wait), stage::one, {});
     ports::request_claim met{read_claim(rows[0]), read_stored_response(rows[0], item.saga)};
-    settle_doubts(std::array{met.claimed});
+    is_settled_by_standbys(std::array{met.claimed});
     transaction_.emplace(connection_->raw());
     return met;
 }
@@ -135,6 +138,7 @@ pqxx::result postgres_store::begin_and_claim(std::string const& claim, stage nex
     if (!rows[0][6].is_null()) transaction_id_ = rows[0][6].c_str();
     claimed_at_ = core::parse_instant(rows[0][7].c_str()).value();
     refuse_read_only_node(rows[0][8].c_str() == std::string_view{"on"});
+    has_standbys_ = rows[0][9].as<bool>();
     return rows;
 }
 
@@ -232,8 +236,6 @@ catch (pqxx::failure const& error) {
 
 void postgres_store::run_commit(std::string const& text)
 {
-    auto& doubts = options_.server->doubts;
-    auto const before = doubts.load();
     std::string warning;
     try {
         auto const seen = connection_->run(text + end_of_use());
@@ -241,18 +243,13 @@ void postgres_store::run_commit(std::string const& text)
         note_left(seen);
     }
     catch (pqxx::failure const&) {
-        if (classify_current_at_commit().kind == ports::fault_kind::in_doubt) ++doubts;
         warning = connection_->warning();
         if (!was_committed()) throw;
         disconnect();  // what failed is what was to set the session right
     }
     stage_ = stage::none;
-    if (warning.empty()) {
-        doubts_settled_ = before;  // it has waited for the standbys, and what came before it in the log has too
-        return;
-    }
-    ++doubts;
-    throw ports::fault{ports::fault_kind::in_doubt, "committed, though maybe not for good: " + warning};
+    if (!warning.empty())
+        throw ports::fault{ports::fault_kind::in_doubt, "committed, though maybe not for good: " + warning};
 }
 
 detail::unit_of_work& postgres_store::unit()
@@ -302,23 +299,21 @@ void postgres_store::refuse_read_only_node(bool is_read_only)
                        "the database has become read-only; its connections are dropped"};
 }
 
-// A record may be visible here and be missing on the standby that takes over next. Once a commit in this process was in
-// doubt, a record that was met is believed only after a commit that has waited for the standbys.
-bool postgres_store::settle_doubts(std::span<ports::claim_answer const> answers)
+// A record may be visible here and be missing on the standby that takes over next: somebody made its COMMIT wait no
+// longer, and whether that was so no other process, and none after a restart, can see. So a record that was met is
+// believed only after a commit that has waited for the standbys.
+bool postgres_store::is_settled_by_standbys(std::span<ports::claim_answer const> answers)
 {
-    auto const doubts = options_.server->doubts.load();
-    if (doubts == doubts_settled_) return false;
     bool const met_one = std::ranges::any_of(answers, [](auto const& a) {
         return !a.held && (a.verdict == ports::verdict::duplicate || a.verdict == ports::verdict::cancelled);
     });
-    if (!met_one) return false;
+    if (std::exchange(was_settled_, false) || !has_standbys_ || !met_one) return false;
     connection_->run("ROLLBACK");
     stage_ = stage::none;
     connection_->run("BEGIN READ WRITE;" + execute("wait_for_standbys", {}) + "COMMIT");
     if (!connection_->warning().empty())
         throw ports::fault{ports::fault_kind::in_doubt,
                            "decided, though maybe not for good: " + connection_->warning()};
-    doubts_settled_ = doubts;
     return true;
 }
 

@@ -63,7 +63,7 @@ private:
     std::string end_of_use();
     void note_left(pqxx::result const& seen);
     void refuse_read_only_node(bool is_read_only);
-    bool settle_doubts(std::span<ports::claim_answer const> answers);
+    bool is_settled_by_standbys(std::span<ports::claim_answer const> answers);
     ports::fault noted(ports::fault met);
     ports::fault with_reason(ports::fault const& met) const;
     void disconnect() noexcept;
@@ -89,7 +89,8 @@ private:
     std::string step_;        // of this transaction
     std::string left_;
     bool connection_is_suspect_{};
-    std::uint64_t doubts_settled_{};        // server_state::doubts that a commit of ours came after
+    bool has_standbys_{};                   // COMMIT waits for some
+    bool was_settled_{};                    // what the next claim meets
     std::vector<std::int64_t> spare_rows_;  // numbers for rows of the outbox, not used yet
     reconnect_gate gate_;
 };

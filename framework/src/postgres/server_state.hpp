@@ -14,10 +14,6 @@ struct server_state
     /// Counts on when a node turns out to be read-only: every connection that is older is dropped at its next use.
     std::atomic<std::uint64_t> node{1};
 
-    /// Counts the commits of which nobody could say whether they are durable. A record that was met after one is taken
-    /// for decided only when a later commit has waited for the standbys.
-    std::atomic<std::uint64_t> doubts{0};
-
     /// Whether somebody has looked that no pooler stands before it that hands out its sessions by transaction.
     std::atomic<bool> pooler_examined{false};
 

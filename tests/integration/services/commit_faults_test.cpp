@@ -168,6 +168,32 @@ TEST_CASE("a delivery whose COMMIT was made to stop waiting for the standby is a
     s.close_in_order();
 }
 
+TEST_CASE("a record that is there for want of patience with the standby is not believed by a process that came later")
+{
+    shop s;
+    s.open();
+    CHECK(s.payments.terminate().code == 0);
+    REQUIRE(s.order("k").status == 202);
+    REQUIRE(s.outboxes_empty());
+    server_setting standby{"synchronous_standby_names", "nobody"};
+    s.payments.start();
+    std::string pid;
+    REQUIRE(wait_until([&] { return !(pid = waiting_for_standbys(s.payments_db)).empty(); }));
+    s.payments.kill(SIGKILL);
+    s.payments_db.ask("SELECT pg_cancel_backend(" + pid + ")");
+    REQUIRE(wait_until([&] { return s.payments_db.count("charge") == 1; }));
+    s.payments.start();
+    // It knows of no doubt, and waits all the same.
+    REQUIRE(wait_until([&] { return !waiting_for_standbys(s.payments_db).empty(); }));
+    CHECK(wait_until([] { return unacked("skald.payments") == "1"; }));
+    CHECK(s.status("k") == "running");
+    standby.reset();
+    CHECK(s.ends("k", "completed"));
+    CHECK(s.all_acked());
+    CHECK(s.payments_db.count("charge") == 1);
+    s.close_in_order();
+}
+
 TEST_CASE("a node that is made read-only is written to no more, and the services go on when it is not")
 {
     shop s;
