@@ -18,7 +18,7 @@ run_here=(
   'README.md sh 2' 'README.md sh 3'
   'docs/start.md sh 2' 'docs/start.md sh 3' 'docs/start.md sh 4' 'docs/start.md sh 5'
   'docs/http.md sh 1' 'docs/http.md sh 2' 'docs/http.md sh 3'
-  'docs/operations.md sql 1' 'docs/operations.md sh 1'
+  'docs/operations.md sql 1' 'docs/duplicates.md sh 1'
   'docs/protocol.md sql 1' 'docs/protocol.md sql 2'
   'docs/repair.md sh 1'
   'docs/retention.md sh 1' 'docs/retention.md sql 1'
@@ -35,6 +35,8 @@ run_elsewhere=(
   'CONTRIBUTING.md sh 3|scripts/test.sh'
   'CONTRIBUTING.md sh 4|scripts/test.sh crash'
   'docker/README.md sh 1|by hand: needs a Docker'
+  'docs/security.md sh 1|tests/integration/services/permissions_test.cpp'
+  'docs/security.md sh 2|tests/integration/services/permissions_test.cpp'
 )
 
 # block PAGE KIND NUMBER: its text.
@@ -185,9 +187,9 @@ operate() {
 
 # Until it has seen an order go by: then it is asked to end, and says what it has sent.
 duplicate() {
-  say 'docs/operations.md sh 1'
+  say 'docs/duplicates.md sh 1'
   said=$folder/logs/duplicate.log
-  bash -c "exec $(ours docs/operations.md sh 1)" >"$said" 2>&1 &
+  bash -c "exec $(ours docs/duplicates.md sh 1)" >"$said" 2>&1 &
   local duplicator=$! tries
   for ((tries = 0; tries < 200; ++tries)); do
     scripts/stack.sh ctl "$folder/stack" -q list_queues --no-table-headers name | grep -q '^skald.duplicate' && break
@@ -196,7 +198,7 @@ duplicate() {
   curl -s "http://127.0.0.1:$port/orders" -H 'Idempotency-Key: order-9' -d '{"customer":"ada","sku":"tea","quantity":1,"cents":1}' >/dev/null
   curl -s "http://127.0.0.1:$port/sagas/order-9?wait=20" | grep -q '"status":"completed"' || fail 'order-9 did not complete'
   kill -TERM "$duplicator"
-  wait "$duplicator" || { cat "$said" && fail 'docs/operations.md sh 1: it did not end well'; }
+  wait "$duplicator" || { cat "$said" && fail 'docs/duplicates.md sh 1: it did not end well'; }
   says 'duplicate'
 }
 

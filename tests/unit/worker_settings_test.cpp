@@ -66,6 +66,7 @@ std::map<std::string, std::string> const other_values{
     {"SKALD_HTTP_TLS_KEY", "key.pem"},
     {"SKALD_BATCH_MAX", "21"},
     {"SKALD_PREFETCH", "77"},
+    {"SKALD_DECLARE", "off"},
     {"SKALD_RELAY", "off"},
     {"SKALD_RELAY_BATCH_MAX", "11"},
     {"SKALD_RELAY_POLL_MS", "13"},
@@ -92,7 +93,8 @@ bool same(config const& a, config const& b)
            a.relay_batch_max == b.relay_batch_max && a.relay_poll == b.relay_poll && a.head_start == b.head_start &&
            a.lock_timeout == b.lock_timeout && a.statement_timeout == b.statement_timeout && a.drain == b.drain &&
            a.log_level == b.log_level && a.commit_timeout == b.commit_timeout && a.outbox_max == b.outbox_max &&
-           a.sweep == b.sweep && a.sweep_every == b.sweep_every && a.retention_days == b.retention_days;
+           a.declare == b.declare && a.sweep == b.sweep && a.sweep_every == b.sweep_every &&
+           a.retention_days == b.retention_days;
 }
 
 /// A file for the length of a test.

@@ -26,7 +26,7 @@ using findings = std::vector<finding>;
 /// Everything that goes wrong is a finding.
 postgres::ownership examine_database(std::string const& url, findings& found);
 
-/// Of the broker, and of the queues of the owner's service.
-void examine_broker(std::string const& url, postgres::ownership const& owner, findings& found);
+/// Of the broker, and of the queues of the owner's service, which it `declares` itself or has an operator declare.
+void examine_broker(std::string const& url, postgres::ownership const& owner, bool declares, findings& found);
 
 }  // namespace skald::tools

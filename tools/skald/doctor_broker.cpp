@@ -9,14 +9,20 @@
 namespace skald::tools {
 namespace {
 
-void examine_queues(rabbitmq::inspection const& seen, std::string const& service, findings& found)
+std::string declares_it(std::string const& service, bool declares)
+{
+    if (!declares) return "run `skald declare --service " + service + "`: with SKALD_DECLARE=off no service does";
+    return "start the service once: it declares its queues";
+}
+
+void examine_queues(rabbitmq::inspection const& seen, std::string const& service, bool declares, findings& found)
 {
     auto const queue = "skald." + service;
     if (!seen.queue || !seen.parked)
         found.push_back({"queue", health::problem,
                          (seen.queue ? queue + ".parked" : queue) + " does not exist: what is sent to " + service +
                              " stays in the senders' outboxes",
-                         "start the service once: it declares its queues"});
+                         declares_it(service, declares)});
     else if (!seen.mismatch.empty()) found.push_back({"queue", health::problem, seen.mismatch, ""});
     else
         found.push_back(
@@ -34,15 +40,16 @@ void examine_queues(rabbitmq::inspection const& seen, std::string const& service
 
 }  // namespace
 
-void examine_broker(std::string const& url, postgres::ownership const& owner, findings& found)
+void examine_broker(std::string const& url, postgres::ownership const& owner, bool declares, findings& found)
 try {
-    auto const seen = rabbitmq::inspect(url, owner.service, owner.database);
+    auto const seen = rabbitmq::inspect(url, owner.service, owner.database, declares);
     found.push_back({"broker", health::ok, seen.broker + " is reachable", ""});
     if (seen.missing_exchange)
         found.push_back({"exchange", health::problem, "the exchange " + *seen.missing_exchange + " does not exist",
-                         "start a service once: it declares the exchanges"});
+                         declares ? "start a service once: it declares the exchanges"
+                                  : declares_it(owner.service.empty() ? "NAME" : owner.service, declares)});
     else found.push_back({"exchange", health::ok, "both exchanges exist", ""});
-    if (!owner.service.empty()) examine_queues(seen, owner.service, found);
+    if (!owner.service.empty()) examine_queues(seen, owner.service, declares, found);
 }
 catch (std::exception const& error) {
     found.push_back(

@@ -36,7 +36,7 @@ int doctor(output const& out)
     findings found;
     auto const owner = examine_database(settings.database_url, found);
     if (std::getenv("AMQP_URL") != nullptr || std::getenv("AMQP_URL_FILE") != nullptr)
-        examine_broker(settings.amqp_url, owner, found);
+        examine_broker(settings.amqp_url, owner, settings.declare, found);
     else
         found.push_back(
             {"broker", health::warning, "not looked at: AMQP_URL is not set", "set AMQP_URL to the services' broker"});

@@ -20,6 +20,7 @@ int main(int argc, char** argv)
     skald::tools::add_saga_commands(app, out, chosen);
     skald::tools::add_parked_commands(app, out, chosen);
     skald::tools::add_migrate_command(app, out, chosen);
+    skald::tools::add_declare_command(app, out, chosen);
     skald::tools::add_relay_command(app, out, chosen);
     skald::tools::add_purge_command(app, out, chosen);
     skald::tools::add_outbox_commands(app, out, chosen);

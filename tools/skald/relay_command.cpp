@@ -35,6 +35,7 @@ int relay(bool until_empty, output const& out)
     rabbitmq::options broker;
     broker.url = settings.amqp_url;
     broker.connection_name = "skald/relay";
+    broker.declares = settings.declare;
     rabbitmq::rabbitmq_transport transport{broker, log};
     auto const publisher = transport.open_publisher();
 

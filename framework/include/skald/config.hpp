@@ -56,6 +56,7 @@ struct config
     std::size_t batch_max{32};               // deliveries that a lane may run in one transaction; 1 to 64
     std::uint16_t prefetch{256};  // deliveries out and not yet acked: twice lanes x batch_max keeps the lanes busy
 
+    bool declare{true};                         // make the exchanges and queues; or `skald declare` has made them
     bool relay{true};                           // move this database's outbox to the broker from within this process
     bool migrate{true};                         // bring the database up to date at start
     bool migrate_only{false};                   // and end then, without a broker

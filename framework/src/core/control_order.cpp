@@ -3,6 +3,7 @@
 #include "core/identity.hpp"
 #include "core/instant.hpp"
 #include "core/text.hpp"
+#include "core/uuid.hpp"
 
 #include <skald/detail/data.hpp>
 
@@ -10,22 +11,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 
 namespace skald::core {
 namespace {
 
 using nlohmann::json;
-
-bool is_uuid(std::string const& text)
-{
-    if (text.size() != 36) return false;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        bool const dash = i == 8 || i == 13 || i == 18 || i == 23;
-        if (dash ? text[i] != '-' : std::isxdigit(static_cast<unsigned char>(text[i])) == 0) return false;
-    }
-    return true;
-}
 
 bool is_action(std::string const& text)
 {
@@ -53,7 +43,7 @@ struct member
 };
 
 constexpr std::array<member, 9> members{{
-    {"id", is_uuid, true},
+    {"id", [](std::string const& s) { return is_uuid(s); }, true},
     {"scope", [](std::string const& s) { return is_scope(s); }, true},
     {"key", [](std::string const& s) { return is_key(s); }, true},
     {"home", [](std::string const& s) { return is_name(s); }, true},

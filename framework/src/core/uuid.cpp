@@ -4,6 +4,7 @@
 
 #include <skald/start.hpp>
 
+#include <cctype>
 #include <chrono>
 #include <cstdint>
 #include <stdexcept>
@@ -28,6 +29,16 @@ std::string make_uuid_v7()
     auto text = to_hex(bytes);
     for (auto const dash : {8, 13, 18, 23}) text.insert(static_cast<std::size_t>(dash), 1, '-');
     return text;
+}
+
+bool is_uuid(std::string_view text)
+{
+    if (text.size() != 36) return false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        bool const dash = i == 8 || i == 13 || i == 18 || i == 23;
+        if (dash ? text[i] != '-' : std::isxdigit(static_cast<unsigned char>(text[i])) == 0) return false;
+    }
+    return true;
 }
 
 }  // namespace skald::core

@@ -2,9 +2,13 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace skald::core {
 
 std::string make_uuid_v7();
+
+/// Of any version, in the form with dashes.
+bool is_uuid(std::string_view text);
 
 }  // namespace skald::core

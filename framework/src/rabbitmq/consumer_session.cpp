@@ -33,7 +33,8 @@ consumer_session::consumer_session(connection_settings const& settings, sockets:
 {
     SKALD_FAILPOINT_SOCKET(consumer, broker_.socket());
     broker_.expect_larger_frames();
-    declare_queues(broker_, consumer_.who.service, consumer_.who.database);
+    auto const prepare = consumer_.declares ? declare_queues : expect_queues;
+    prepare(broker_, consumer_.who.service, consumer_.who.database);
     if (consumer_.with_parked) consume(parked_queue_name(consumer_.who.service), parked_prefetch);
     consume(queue_name(consumer_.who.service), consumer_.who.prefetch);
 }
@@ -57,7 +58,7 @@ void consumer_session::consume(std::string const& queue, std::uint16_t prefetch)
 void consumer_session::keep_bound()
 {
     auto const now = clock::now();
-    if (cancelled_ || consumer_.rebind_every <= 0ms || now - bound_at_ < consumer_.rebind_every) return;
+    if (cancelled_ || !consumer_.declares || now - bound_at_ < consumer_.rebind_every) return;
     bound_at_ = now;
     renew_bindings(broker_, consumer_.who.service);
 }
@@ -107,7 +108,8 @@ void consumer_session::handle(amqp_method_t const& method)
 {
     if (method.id == AMQP_BASIC_CONSUME_OK_METHOD) ++consumers_agreed_;
     if (method.id != AMQP_BASIC_CANCEL_METHOD) return;
-    // The queue was deleted or its leader is gone. Whoever owns this session makes a new one, which declares it again.
+    // The queue was deleted or its leader is gone. Whoever owns this session makes a new one, which declares it
+    // again, or says that it is gone.
     auto const& cancel = *static_cast<amqp_basic_cancel_t const*>(method.decoded);
     throw connection_lost{"the broker cancelled the consumer of `" + std::string{view(cancel.consumer_tag)} + "`"};
 }

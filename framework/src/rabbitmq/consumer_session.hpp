@@ -18,6 +18,7 @@ struct consumer_settings
     ports::subscriber who;
     std::chrono::milliseconds rebind_every{};
     bool with_parked{true};  // consume from the parked queue too
+    bool declares{true};     // the queues; or they must be there
 };
 
 /// The parked queue holds a message that can't be decoded. It stays there for an operator: to consume from that queue
@@ -32,8 +33,8 @@ public:
 class consumer_session
 {
 public:
-    /// Connects, declares the queues and asks for their deliveries. `generation` marks them as this connection's.
-    /// Throws: topology_mismatch too.
+    /// Connects, declares the queues or sees that they are there, and asks for their deliveries. `generation` marks
+    /// them as this connection's. Throws: topology_mismatch too.
     consumer_session(connection_settings const& settings, sockets::socket_breaker& breaker,
                      consumer_settings const& consumer, std::uint64_t generation);
 

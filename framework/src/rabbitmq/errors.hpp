@@ -34,8 +34,8 @@ private:
     std::uint16_t code_;
 };
 
-/// A queue or an exchange exists with other properties than Skald needs. No retry repairs that: what() names it, quotes
-/// the broker and says what to do.
+/// A queue or an exchange exists with other properties than Skald needs, or is missing where this process declares
+/// nothing. No retry repairs that: what() names it, quotes the broker and says what to do.
 class topology_mismatch : public std::runtime_error
 {
 public:

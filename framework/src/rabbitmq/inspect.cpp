@@ -74,7 +74,7 @@ std::optional<queue_depth> look_at(address const& where, std::string const& queu
 
 }  // namespace
 
-inspection inspect(std::string const& url, std::string const& service, std::string const& database)
+inspection inspect(std::string const& url, std::string const& service, std::string const& database, bool declares)
 {
     auto const where = parse_url(url);
     inspection seen;
@@ -88,9 +88,11 @@ inspection inspect(std::string const& url, std::string const& service, std::stri
     if (seen.missing_exchange || !seen.queue || !seen.parked) return seen;
     auto const is_bound = look_at(where, database_queue_name(service)).has_value();
     try {
-        // All of it is there: declaring it again changes nothing, and says what differs. (To bind it again would.)
+        // All of it is there: declaring it again changes nothing, and says what differs. To bind again would. Who may
+        // not declare sees less.
         ask(where, [&](connection& broker) {
-            check_queues(broker, service, is_bound ? database : "");
+            if (declares) check_queues(broker, service, is_bound ? database : "");
+            else expect_queues(broker, service, database);
             return true;
         });
     }

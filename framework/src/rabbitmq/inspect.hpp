@@ -25,7 +25,9 @@ struct inspection
 };
 
 /// An empty service: only the broker and the exchanges are looked at. With a `database`: whether the queues are that
-/// one's. Throws: connection_lost, std::invalid_argument for a URL that can't be meant.
-inspection inspect(std::string const& url, std::string const& service, std::string const& database = {});
+/// one's. `declares`: the services declare what they need, and so may this user; or it is looked at as they do. Throws:
+/// connection_lost, std::invalid_argument for a URL that can't be meant.
+inspection inspect(std::string const& url, std::string const& service, std::string const& database = {},
+                   bool declares = true);
 
 }  // namespace skald::rabbitmq

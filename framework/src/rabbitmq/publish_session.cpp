@@ -9,10 +9,11 @@
 namespace skald::rabbitmq {
 namespace {}  // namespace
 
-publish_session::publish_session(connection_settings const& settings, sockets::socket_breaker& breaker)
+publish_session::publish_session(connection_settings const& settings, sockets::socket_breaker& breaker, bool declares)
     : broker_{settings, breaker}
 {
-    declare_exchanges(broker_);
+    auto const prepare = declares ? declare_exchanges : expect_exchanges;
+    prepare(broker_);
     amqp_confirm_select(broker_.raw(), the_channel);
     broker_.check_last("asking for confirms");
 }

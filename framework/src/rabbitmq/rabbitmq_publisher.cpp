@@ -60,7 +60,7 @@ void rabbitmq_publisher::connect(milliseconds patience)
 {
     auto settings = settings_.connection;
     settings.connect_timeout = patience;
-    session_.emplace(settings, breaker_);
+    session_.emplace(settings, breaker_, settings_.declares);
     schedule_.connected(clock::now());
     trouble_.clear();
     blocked_ = false;

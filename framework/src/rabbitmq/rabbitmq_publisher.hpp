@@ -24,6 +24,7 @@ struct publisher_settings
     core::backoff reconnect;
     std::size_t confirm_window{1'000};
     std::uint64_t seed{};
+    bool declares{true};
 };
 
 class rabbitmq_publisher final : public ports::publisher

@@ -73,7 +73,7 @@ bool rabbitmq_subscription::run_once()
 {
     try {
         consuming_ = false;
-        consumer_settings const consumer{settings_.who, settings_.rebind_every, parked_readable_};
+        consumer_settings const consumer{settings_.who, settings_.rebind_every, parked_readable_, settings_.declares};
         consumer_session session{settings_.connection, breaker_, consumer, ++generation_};
         serve(session);
         mailbox_.disconnected("closed");

@@ -26,6 +26,7 @@ struct subscription_settings
     std::uint64_t seed{};
     ports::subscriber who;
     std::chrono::milliseconds rebind_every{};
+    bool declares{true};
 };
 
 class rabbitmq_subscription final : public ports::subscription

@@ -45,6 +45,7 @@ std::unique_ptr<ports::publisher> rabbitmq_transport::open_publisher()
     settings.reconnect = options_.reconnect;
     settings.confirm_window = options_.confirm_window;
     settings.seed = next_seed();
+    settings.declares = options_.declares;
     return std::make_unique<rabbitmq_publisher>(std::move(settings), log_);
 }
 
@@ -58,6 +59,7 @@ std::unique_ptr<ports::subscription> rabbitmq_transport::subscribe(ports::subscr
     settings.seed = next_seed();
     settings.who = who;
     settings.rebind_every = options_.rebind_every;
+    settings.declares = options_.declares;
     return std::make_unique<rabbitmq_subscription>(std::move(settings), log_);
 }
 

@@ -24,6 +24,7 @@ struct options
     std::size_t confirm_window{1'000};               // messages sent and not yet confirmed
     std::chrono::milliseconds rebind_every{15'000};  // how soon a binding that somebody has deleted is there again
     std::uint64_t seed{0};                           // of the jitter; 0: a random one
+    bool declares{true};                             // exchanges and queues; or they must be there
 };
 
 /// Threads: open_publisher() and subscribe() may be called from any thread. Each publisher and each subscription has a
@@ -38,8 +39,8 @@ public:
     /// Tries to connect once. Throws: topology_mismatch.
     std::unique_ptr<ports::publisher> open_publisher() override;
 
-    /// Declares the service's queues and consumes from both; the parked one brings at most one delivery at a time on
-    /// top of `prefetch`. Waits for the first attempt to connect.
+    /// Declares the service's queues, or sees that they are there, and consumes from both; the parked one brings at
+    /// most one delivery at a time on top of `prefetch`. Waits for the first attempt to connect.
     /// Throws: topology_mismatch; std::invalid_argument for a name too long for a queue, or a prefetch of 0.
     std::unique_ptr<ports::subscription> subscribe(ports::subscriber const& who) override;
 

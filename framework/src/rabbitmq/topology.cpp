@@ -13,6 +13,10 @@ namespace {
 // lost connection counts as a try for everything that was prefetched on it.
 constexpr std::int64_t delivery_limit = 50;
 
+// Waited for, as a wrong password is.
+constexpr char const* without_permission =
+    "let this user configure it, or have `skald declare` make it and set SKALD_DECLARE=off";
+
 /// Runs a declaration and says in words what it means if the thing exists already, but different.
 template <class Declare>
 void declare(connection& broker, std::string const& what, std::string const& remedy, Declare call)
@@ -22,6 +26,8 @@ void declare(connection& broker, std::string const& what, std::string const& rem
         broker.check_last(("declaring " + what).c_str());
     }
     catch (refused_by_broker const& refusal) {
+        if (refusal.code() == AMQP_ACCESS_REFUSED)
+            throw refused_by_broker{refusal.code(), fmt::format("{}; {}", refusal.what(), without_permission)};
         bool const exists = refusal.code() == AMQP_PRECONDITION_FAILED || refusal.code() == AMQP_RESOURCE_LOCKED;
         if (!exists) throw;
         throw topology_mismatch{
@@ -66,7 +72,8 @@ void bind_database(connection& broker, std::string const& service, std::string c
                                             "connected to the database {1}: see that "
                                             "DATABASE_URL is right. If the service has moved to a new database for "
                                             "good, end its processes, delete the queue "
-                                            "that says so (`rabbitmqctl delete_queue {2}`) and start again. ({3})",
+                                            "that says so (`rabbitmqctl delete_queue {2}`; and {2}.ID of the old one "
+                                            "where `skald declare` has made that) and start again. ({3})",
                                             service, database, name, mismatch.what())};
     }
 }
@@ -76,6 +83,52 @@ void bind_queue(connection& broker, std::string const& queue, char const* exchan
     amqp_queue_bind(broker.raw(), the_channel, bytes(queue), amqp_cstring_bytes(exchange), bytes(service),
                     amqp_empty_table);
     broker.check_last(("binding queue `" + queue + "`").c_str());
+}
+
+/// Looks for something that others are to have made. A broker asks for no permission to look.
+template <class Look>
+void expect(connection& broker, std::string const& what, std::string const& remedy, Look look)
+{
+    try {
+        look();
+        broker.check_last(("looking for " + what).c_str());
+    }
+    catch (refused_by_broker const& refusal) {
+        if (refusal.code() != AMQP_NOT_FOUND) throw;
+        throw topology_mismatch{
+            fmt::format("{} does not exist, and SKALD_DECLARE=off: nothing is declared here; {}", what, remedy)};
+    }
+}
+
+void expect_exchange(connection& broker, char const* name, std::string const& remedy)
+{
+    expect(broker, fmt::format("exchange `{}`", name), remedy, [&] {
+        amqp_exchange_declare(broker.raw(), the_channel, amqp_cstring_bytes(name), amqp_cstring_bytes("direct"),
+                              /*passive*/ 1, /*durable*/ 1, /*auto_delete*/ 0, /*internal*/ 0, amqp_empty_table);
+    });
+}
+
+void expect_queue(connection& broker, std::string const& name, std::string const& remedy)
+{
+    expect(broker, fmt::format("queue `{}`", name), remedy, [&] {
+        amqp_queue_declare(broker.raw(), the_channel, bytes(name), /*passive*/ 1, /*durable*/ 1, /*exclusive*/ 0,
+                           /*auto_delete*/ 0, amqp_empty_table);
+    });
+}
+
+std::string made_by(std::string const& service)
+{
+    return fmt::format("an operator makes it with `skald declare --service {}`", service);
+}
+
+// Who only looks is not told a queue's arguments, but its name: the one of this database must be there.
+void expect_database(connection& broker, std::string const& service, std::string const& database)
+{
+    auto const name = marker_queue_name(service, database);
+    expect_queue(broker, name,
+                 fmt::format("it says that the messages for {} belong to the database {}, to which this process is "
+                             "connected: see that DATABASE_URL is right. If it is, {}",
+                             service, database, made_by(service)));
 }
 
 }  // namespace
@@ -93,6 +146,11 @@ std::string parked_queue_name(std::string const& service)
 std::string database_queue_name(std::string const& service)
 {
     return queue_name(service) + ".database";
+}
+
+std::string marker_queue_name(std::string const& service, std::string const& database)
+{
+    return database_queue_name(service) + '.' + database;
 }
 
 void check_service_name(std::string const& service)
@@ -157,6 +215,28 @@ void renew_bindings(connection& broker, std::string const& service)
         binding.nowait = 1;
         broker.send(AMQP_QUEUE_BIND_METHOD, &binding, "binding a queue again");
     }
+}
+
+void declare_marker(connection& broker, std::string const& service, std::string const& database)
+{
+    std::array arguments{argument("x-queue-type", "quorum")};
+    declare_queue(broker, marker_queue_name(service, database), {static_cast<int>(arguments.size()), arguments.data()});
+    broker.release_buffers();
+}
+
+void expect_exchanges(connection& broker)
+{
+    expect_exchange(broker, exchange_name, made_by("NAME"));
+    broker.release_buffers();
+}
+
+void expect_queues(connection& broker, std::string const& service, std::string const& database)
+{
+    auto const remedy = made_by(service);
+    for (auto const* name : {exchange_name, parked_exchange_name}) expect_exchange(broker, name, remedy);
+    for (auto const& name : {parked_queue_name(service), queue_name(service)}) expect_queue(broker, name, remedy);
+    if (!database.empty()) expect_database(broker, service, database);
+    broker.release_buffers();
 }
 
 }  // namespace skald::rabbitmq

@@ -1,4 +1,4 @@
-// The exchanges and queues of Skald, declared at every connect. docs/protocol.md, "Routing".
+// The exchanges and queues of Skald, declared at every connect, or looked for. docs/protocol.md, "Routing".
 //
 //   publisher --> exchange skald --> queue skald.<service> --> worker
 //                                        | after its delivery limit
@@ -17,6 +17,7 @@ inline constexpr char const* parked_exchange_name = "skald.parked";
 std::string queue_name(std::string const& service);
 std::string parked_queue_name(std::string const& service);
 std::string database_queue_name(std::string const& service);
+std::string marker_queue_name(std::string const& service, std::string const& database);
 
 /// Throws: std::invalid_argument if no queue can be named after the service.
 void check_service_name(std::string const& service);
@@ -35,5 +36,14 @@ void check_queues(connection& broker, std::string const& service, std::string co
 /// The exchanges too; and, with a `database`, that the queues are that one's: an empty queue `skald.<service>.database`
 /// says so, whose arguments can't be changed. Throws: topology_mismatch, connection_lost.
 void declare_queues(connection& broker, std::string const& service, std::string const& database);
+
+/// Besides: the empty queue `skald.<service>.database.<database>`, by whose name a process that declares nothing sees
+/// that its database is the right one. Throws: topology_mismatch, connection_lost.
+void declare_marker(connection& broker, std::string const& service, std::string const& database);
+
+/// The same for who declares nothing: what is missing is a topology_mismatch that names it. That queues have the right
+/// arguments and bindings can't be seen so. Throws: connection_lost too.
+void expect_exchanges(connection& broker);
+void expect_queues(connection& broker, std::string const& service, std::string const& database);
 
 }  // namespace skald::rabbitmq

@@ -25,6 +25,7 @@ rabbitmq::options broker_of(config const& settings)
     rabbitmq::options options;
     options.url = settings.amqp_url;
     options.connection_name = "skald/" + settings.service;
+    options.declares = settings.declare;
     return options;
 }
 
