@@ -7,6 +7,12 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$ SELECT parked_at > clock_timestamp() - interval '30 days' $$;
 
+-- Whether a parked delivery is its saga's, by the reason for which it was parked.
+CREATE FUNCTION skald.is_of_its_saga(reason text) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$ SELECT reason NOT IN ('mismatch', 'unsigned', 'forged') $$;
+
 -- Why a parked delivery is not sent again; NULL where it may be. `was` is the status of its step's record.
 CREATE FUNCTION skald.refusal(p skald.parked, was skald.step_status, forced boolean) RETURNS text
 LANGUAGE sql STABLE
@@ -16,6 +22,9 @@ AS $$
         WHEN NOT skald.is_replayable(p.parked_at)
             THEN format('parked at %s, longer ago than records are kept: its step may have run meanwhile. Drop it',
                         skald.instant(p.parked_at))
+        WHEN p.reason = 'forged' AND NOT forced
+            THEN format('its signature does not hold: drop it. Where a key was missing here, put that right; '
+                        '`skald parked replay %s --yes` then sends it as it came, to be checked again', p.id)
         WHEN p.type IN ('skald.progress', 'skald.control') AND p.step = '' THEN NULL
         WHEN p.step = '' THEN 'its headers name no step of a saga: mend the sender, and drop it'
         WHEN p.reason = 'mismatch' THEN 'its key was used before with another body, or by another home, and that one counts: drop it'
@@ -34,8 +43,10 @@ SET search_path = pg_catalog, pg_temp
 AS $$ SELECT coalesce(home = p.headers->>'x-saga-home', true) $$;
 
 -- Puts a parked delivery back into this service's outbox: the next turn of its step, with its attempts counted anew, and the
--- parked row gone in the same transaction. Returns NULL; or why not, and then nothing was done.
-CREATE FUNCTION skald.put_back(wanted bigint, forced boolean) RETURNS text
+-- parked row gone in the same transaction. `vouched`: somebody says that one that nobody signed is genuine. One whose signature
+-- did not hold goes as it came, with that signature: no relay signs it, and whoever takes it looks again.
+-- Returns NULL; or why not, and then nothing was done.
+CREATE FUNCTION skald.put_back(wanted bigint, forced boolean, vouched boolean DEFAULT false) RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -55,9 +66,17 @@ BEGIN
     IF NOT FOUND THEN RETURN gone; END IF;
     refused := skald.refusal(p, was.status, forced);
     IF refused IS NOT NULL THEN RETURN refused; END IF;
+    IF p.reason = 'unsigned' AND NOT vouched THEN
+        RETURN format('parked delivery %s: nobody signed it, and a replay would: find out who sent it, and look at its headers and '
+                      'its body. `skald parked replay %s --vouch` then signs and sends it', wanted, wanted);
+    END IF;
 
-    sent := p.headers - 'x-step-deadline';
-    IF was.status IN ('retrying', 'parked') THEN
+    IF p.reason = 'forged' THEN
+        sent := p.headers || jsonb_build_object('skald-signature', coalesce(p.headers->>'skald-signature', ''));
+    ELSE
+        sent := p.headers - 'x-step-deadline' - 'skald-signature';
+    END IF;
+    IF was.status IN ('retrying', 'parked') AND p.reason <> 'forged' THEN
         -- The turn goes on, or the claim would take the message for an old copy; the budget of attempts is new.
         sent := sent || jsonb_build_object('x-attempt', '1', 'x-snoozes', (was.attempts + was.snoozes)::text);
         UPDATE skald.idempotency i
@@ -69,7 +88,7 @@ BEGIN
                           aggregatetype => coalesce(p.headers->>'x-saga', 'message'), aggregateid => p.key,
                           content_type => p.content_type);
     DELETE FROM skald.parked WHERE id = wanted;
-    IF was.status = 'parked' THEN PERFORM skald.tell_home(p, 'retrying', 'put back'); END IF;
+    IF was.status = 'parked' AND p.reason <> 'forged' THEN PERFORM skald.tell_home(p, 'retrying', 'put back'); END IF;
     RETURN NULL;
 END $$;
 
@@ -112,7 +131,7 @@ BEGIN
         SELECT DISTINCT ON (q.step) q.*
           FROM skald.parked q
           JOIN skald.idempotency i ON (i.scope, i.key, i.step) = (q.scope, q.key, q.step) AND skald.is_for(i.home, q)
-         WHERE (q.scope, q.key) = (of_scope, of_key) AND i.status = 'parked' AND q.reason <> 'mismatch'
+         WHERE (q.scope, q.key) = (of_scope, of_key) AND i.status = 'parked' AND skald.is_of_its_saga(q.reason)
            AND skald.is_for(of_home, q)
            AND (   (action = 'retry' AND q.step = named)
                 OR (action = 'cancel'
@@ -127,8 +146,9 @@ BEGIN
 END $$;
 
 -- Sends a parked delivery again, in one transaction with its row in skald.audit. `forced`: also one whose step committed by
--- itself. Returns NULL; or why not, and then nothing was done.
-CREATE FUNCTION skald.replay_parked(wanted bigint, by text DEFAULT NULL, forced boolean DEFAULT false) RETURNS text
+-- itself, or whose signature did not hold; `vouched`: also one that nobody signed. Returns NULL; or why not, and then nothing was done.
+CREATE FUNCTION skald.replay_parked(wanted bigint, by text DEFAULT NULL, forced boolean DEFAULT false,
+                                    vouched boolean DEFAULT false) RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -137,10 +157,11 @@ DECLARE
     refused text;
 BEGIN
     SELECT * INTO p FROM skald.parked WHERE id = wanted;
-    refused := skald.put_back(wanted, forced);
+    refused := skald.put_back(wanted, forced, vouched);
     IF refused IS NULL THEN
         INSERT INTO skald.audit (actor, verb, scope, key, detail)
-        VALUES (skald.actor(by), 'parked replay', p.scope, p.key, skald.summary(p));
+        VALUES (skald.actor(by), 'parked replay', p.scope, p.key,
+                skald.summary(p) || CASE WHEN p.reason = 'unsigned' THEN '{"vouched": true}' ELSE '{}' END::jsonb);
     END IF;
     RETURN refused;
 END $$;
@@ -160,13 +181,13 @@ BEGIN
     IF NOT FOUND THEN
         RETURN format('there is no parked delivery %s: it was replayed or dropped already', wanted);
     END IF;
-    IF NOT forced AND p.reason <> 'mismatch'
+    IF NOT forced AND skald.is_of_its_saga(p.reason)
        AND EXISTS (SELECT FROM skald.idempotency i
                     WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step) AND i.status = 'parked'
                       AND skald.is_for(i.home, p))
        AND NOT EXISTS (SELECT FROM skald.parked q
                         WHERE (q.scope, q.key, q.step) = (p.scope, p.key, p.step)
-                          AND q.reason <> 'mismatch' AND q.id <> p.id) THEN
+                          AND skald.is_of_its_saga(q.reason) AND q.id <> p.id) THEN
         RETURN format('parked delivery %s: saga %s is stuck on it, and could never go on without it. Replay it, or drop it '
                       'with --yes', wanted, p.key);
     END IF;

@@ -58,7 +58,7 @@ SELECT (SELECT s.name FROM skald.service s) AS destination, p.id, p.scope, p.key
  WHERE p.id = $1::bigint
 
 -- name: replay_parked
-SELECT skald.replay_parked($1::bigint, $2::text, $3::boolean)
+SELECT skald.replay_parked($1::bigint, $2::text, $3::boolean, $4::boolean)
 
 -- name: drop_parked
 SELECT skald.drop_parked($1::bigint, $2::text, $3::text, $4::boolean)

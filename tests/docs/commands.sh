@@ -37,6 +37,7 @@ run_elsewhere=(
   'docker/README.md sh 1|by hand: needs a Docker'
   'docs/security.md sh 1|tests/integration/services/permissions_test.cpp'
   'docs/security.md sh 2|tests/integration/services/permissions_test.cpp'
+  'docs/security.md sh 3|nothing to run it against: tests/unit/worker_signing_keys_test.cpp reads such files'
 )
 
 # block PAGE KIND NUMBER: its text.

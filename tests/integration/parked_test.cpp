@@ -192,6 +192,59 @@ TEST_CASE("a delivery that no record knows is put back as it came")
     CHECK(s.effects() == completed);
 }
 
+TEST_CASE("what nobody signed, or somebody else, is neither what a saga waits for nor what an order puts back")
+{
+    for (std::string const reason : {"unsigned", "forged"}) {
+        parking_shop s;
+        s.park_charge();
+        auto& payments = s.at("payments").db;
+        auto const genuine = s.id();
+        payments.run(
+            "INSERT INTO skald.parked (scope, key, step, reason, message_id, type, content_type, body, headers, "
+            "fingerprint) SELECT scope, key, step, '" +
+            reason +
+            "', message_id, type, content_type, '{\"id\":\"evil\"}', headers, fingerprint "
+            "FROM skald.parked");
+        auto const strange = s.id();
+        CHECK(s.contains(s.drop(genuine), "is stuck on it"));
+        CHECK(s.contains(s.replay(strange, reason == "unsigned"),
+                         reason == "unsigned" ? "nobody signed it" : "its signature does not hold"));
+        s.at("orders").db.run("SELECT skald.request_control('retry', '', '1')");
+        s.run();
+        CHECK(s.effects() == completed);
+        CHECK(payments.rows("SELECT id FROM skald.parked") == std::to_string(strange));
+        CHECK(s.contains(s.replay(strange, true), "there is nothing to replay"));
+        CHECK(s.drop(strange) == "");
+    }
+}
+
+TEST_CASE("what is put back is for the relay to sign, but for what came with a wrong signature")
+{
+    parking_shop s;
+    s.park_charge();
+    auto& payments = s.at("payments").db;
+    auto const sent = [&] {
+        auto row = payments.rows(
+            "SELECT coalesce(headers->>'skald-signature', 'none'), headers->>'x-attempt' FROM skald.outbox");
+        payments.run("DELETE FROM skald.outbox");
+        return row;
+    };
+    auto const parks = [&](std::string const& reason) {
+        payments.run(
+            "INSERT INTO skald.parked (key, step, reason, message_id, type, body, headers, fingerprint) VALUES "
+            "('9', 'charge-payment', '" +
+            reason +
+            "', 'm', 'charge-payment', '{}', '{\"skald-signature\": \"v1=a:b\", \"x-attempt\": \"3\"}', "
+            "sha256('" +
+            reason + "'))");
+        return s.id();
+    };
+    CHECK(s.replay(parks("unsettled")).empty());
+    CHECK(sent() == "none|3");
+    CHECK(s.replay(parks("forged"), true).empty());
+    CHECK(sent() == "v1=a:b|3");
+}
+
 TEST_CASE("a dropped delivery is gone, and who dropped which one and why is kept")
 {
     parking_shop s;

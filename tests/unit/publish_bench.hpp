@@ -115,7 +115,8 @@ class scripted_publisher final : public ports::publisher
 public:
     std::map<std::int64_t, publish_status> says;
     std::vector<std::int64_t> sent;
-    std::string why_not;  // empty: available
+    std::vector<core::message> sent_messages;  // the same
+    std::string why_not;                       // empty: available
     int looks{};
     std::function<void()> on_look = [] {};
     std::function<void()> on_publish = [] {};
@@ -134,6 +135,7 @@ public:
         on_publish();
         for (auto const& m : messages) {
             sent.push_back(number_of(m.message.id));
+            sent_messages.push_back(m.message);
             auto const it = says.find(sent.back());
             auto const status = it == says.end() ? publish_status::confirmed : it->second;
             receipts.push_back(

@@ -66,6 +66,8 @@ std::map<std::string, std::string> const other_values{
     {"SKALD_HTTP_TLS_KEY", "key.pem"},
     {"SKALD_BATCH_MAX", "21"},
     {"SKALD_PREFETCH", "77"},
+    {"SKALD_SIGNATURES", "sign"},
+    {"SKALD_SIGNING_KEYS", "new.key,old.key"},
     {"SKALD_DECLARE", "off"},
     {"SKALD_RELAY", "off"},
     {"SKALD_RELAY_BATCH_MAX", "11"},
@@ -93,8 +95,8 @@ bool same(config const& a, config const& b)
            a.relay_batch_max == b.relay_batch_max && a.relay_poll == b.relay_poll && a.head_start == b.head_start &&
            a.lock_timeout == b.lock_timeout && a.statement_timeout == b.statement_timeout && a.drain == b.drain &&
            a.log_level == b.log_level && a.commit_timeout == b.commit_timeout && a.outbox_max == b.outbox_max &&
-           a.declare == b.declare && a.sweep == b.sweep && a.sweep_every == b.sweep_every &&
-           a.retention_days == b.retention_days;
+           a.declare == b.declare && a.signatures == b.signatures && a.signing_keys == b.signing_keys &&
+           a.sweep == b.sweep && a.sweep_every == b.sweep_every && a.retention_days == b.retention_days;
 }
 
 /// A file for the length of a test.
@@ -179,11 +181,11 @@ TEST_CASE("variables reach the field of their name")
                                 .waits_max = 1014,
                                 .kept_bytes_max = 1015,
                                 .kept_time = 1016ms});
-    CHECK(c.http_tls_certificate == "chain.pem");
-    CHECK(c.http_tls_key == "key.pem");
+    CHECK((c.http_tls_certificate + ' ' + c.http_tls_key) == "chain.pem key.pem");
+    CHECK((c.signatures + ' ' + c.signing_keys) == "sign new.key,old.key");
     CHECK(c.batch_max == 21);
     CHECK(c.prefetch == 77);
-    CHECK_FALSE(c.relay);
+    CHECK_FALSE((c.relay || c.declare));
     CHECK(c.relay_batch_max == 11);
     CHECK(c.relay_poll == 13ms);
     CHECK_FALSE(c.migrate);

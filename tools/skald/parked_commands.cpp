@@ -35,6 +35,7 @@ struct choice_of_parked
     std::string by;
     bool all{};
     bool yes{};
+    bool vouch{};
 };
 
 int list(admin::parked_filter const& filter, output const& out)
@@ -102,9 +103,11 @@ int replay(choice_of_parked what, output const& out)
     bool const filtered = f.reason || f.scope || f.key || f.step;
     if (int{what.all} + int{filtered} + int{!what.ids.empty()} != 1)
         throw configuration_error{"say which: one or more IDs, or --key and other filters, or --all"};
+    if (what.vouch && what.ids.empty())
+        throw configuration_error{"--vouch is for deliveries that you have looked at: name them by their IDs"};
     auto c = connect();
     tally counted{"replayed", out};
-    for (auto const id : what.ids) counted.note(id, admin::replay_parked(c, id, what.by, what.yes));
+    for (auto const id : what.ids) counted.note(id, admin::replay_parked(c, id, what.by, what.yes, what.vouch));
     // Page by page, by id: what is parked again meanwhile has a higher one, and would be met
     // for ever but for the bound.
     std::int64_t last = 0;
@@ -162,8 +165,12 @@ void add_replay(CLI::App& parked, output& out, choice& chosen)
     command->add_option("id", what->ids, "their numbers")->check(a_number());
     add_filters(*command, what->filter);
     command->add_flag("--all", what->all, "all that are parked here");
-    command->add_flag("--yes", what->yes,
-                      "also those whose step committed by itself: you have looked at what it wrote");
+    command->add_flag(
+        "--yes", what->yes,
+        "also those whose step committed by itself: you have looked at what it wrote; and those with a wrong "
+        "signature, as they came");
+    command->add_flag("--vouch", what->vouch,
+                      "also those that nobody signed: you have looked at each, and it is genuine");
     command->add_option("--by", what->by, "who you are, for the audit; the database's user is noted anyway");
     out.add_flag(*command);
     command->callback([=, &out, &chosen] { chosen = [what, &out] { return replay(*what, out); }; });
@@ -187,7 +194,7 @@ void add_filters(CLI::App& command, admin::parked_filter& filter)
 {
     command.add_option("--reason", filter.reason, "only those parked for that reason")
         ->check(CLI::IsMember({"malformed", "unknown_step", "mismatch", "attempts_exhausted", "delivery_limit",
-                               "transaction_ended", "unsettled", "unknown_saga"}));
+                               "transaction_ended", "unsettled", "unknown_saga", "unsigned", "forged"}));
     command.add_option("--scope", filter.scope, "only those of that scope");
     command.add_option("--key", filter.key, "only those of the saga with that key");
     command.add_option("--step", filter.step, "only those of that step: NAME or NAME.compensate");

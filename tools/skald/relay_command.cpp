@@ -9,6 +9,7 @@
 #include "runtime/table_source.hpp"
 #include "skald_operator_queries.hpp"
 #include "worker/signals.hpp"
+#include "worker/signing_keys.hpp"
 
 #include <skald/config.hpp>
 
@@ -31,6 +32,7 @@ int relay(bool until_empty, output const& out)
 {
     auto const settings = config::from_environment("relay");
     worker_detail::signals const signals;
+    auto const keys = worker_detail::read_signing_keys(settings);
     core::stderr_logger log{"relay", core::parse_severity(settings.log_level)};
     rabbitmq::options broker;
     broker.url = settings.amqp_url;
@@ -46,7 +48,12 @@ int relay(bool until_empty, output const& out)
 
     runtime::table_source table{settings.relay_poll, {outbox, other}};
     runtime::stop_flag stop;
-    runtime::publish_loop relay{{.batch_max = settings.relay_batch_max}, table, *publisher, stop, log,
+    if (keys) worker_detail::tell_signing(settings, *keys, log);
+    runtime::publish_loop relay{{.batch_max = settings.relay_batch_max, .sign_with = keys ? &*keys : nullptr},
+                                table,
+                                *publisher,
+                                stop,
+                                log,
                                 std::mt19937_64{std::random_device{}()}};
 
     if (until_empty) {

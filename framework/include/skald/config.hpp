@@ -56,6 +56,9 @@ struct config
     std::size_t batch_max{32};               // deliveries that a lane may run in one transaction; 1 to 64
     std::uint16_t prefetch{256};  // deliveries out and not yet acked: twice lanes x batch_max keeps the lanes busy
 
+    std::string signatures{"off"};  // off; sign: what is sent; require: and park what comes and is not signed
+    std::string signing_keys;       // files with a key each, FILE or FILE,FILE: the first signs, both are taken
+
     bool declare{true};                         // make the exchanges and queues; or `skald declare` has made them
     bool relay{true};                           // move this database's outbox to the broker from within this process
     bool migrate{true};                         // bring the database up to date at start

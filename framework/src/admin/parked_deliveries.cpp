@@ -122,6 +122,16 @@ std::string advice(std::string const& reason, std::string const& record, bool re
         return fmt::format("Its step is {} meanwhile: there is nothing to replay. {}.", record, drop);
     if (!replayable)
         return fmt::format("It is older than records are kept: its step may have run meanwhile. {}.", drop);
+    if (reason == "unsigned")
+        return fmt::format(
+            "Nobody signed it, and whoever may publish can have made it: find out who. Where it is genuine, "
+            "{} --vouch` signs and sends it; else {}.",
+            replay.substr(0, replay.size() - 1), drop);
+    if (reason == "forged")
+        return fmt::format(
+            "Its signature does not hold. Where a key was missing here, put that right, and {} --yes` sends "
+            "it as it came, to be checked again; else find out who sent it. {}.",
+            replay.substr(0, replay.size() - 1), drop);
     if (reason == "mismatch")
         return fmt::format("Its key came before with another body, or from another home: mend the sender. {}.", drop);
     if (reason == "malformed" && record.empty()) return fmt::format("Mend the sender, which sends it anew. {}.", drop);
@@ -142,9 +152,11 @@ std::string advice(std::string const& reason, std::string const& record, bool re
     return fmt::format("Mend what the error says; then {}.", replay);
 }
 
-std::optional<std::string> replay_parked(postgres::connection& c, std::int64_t id, std::string const& by, bool forced)
+std::optional<std::string> replay_parked(postgres::connection& c, std::int64_t id, std::string const& by, bool forced,
+                                         bool vouched)
 {
-    return refusal(c.run(execute("replay_parked", {literal(id), literal(by), forced ? "true" : "false"})));
+    return refusal(c.run(
+        execute("replay_parked", {literal(id), literal(by), forced ? "true" : "false", vouched ? "true" : "false"})));
 }
 
 std::optional<std::string> drop_parked(postgres::connection& c, std::int64_t id, std::string const& why,

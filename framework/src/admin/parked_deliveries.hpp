@@ -39,8 +39,10 @@ std::optional<std::string> record_parked(postgres::connection& c, std::int64_t i
 /// What to do about a parked delivery, in a sentence. `record`: the status of its step, empty where there is none.
 std::string advice(std::string const& reason, std::string const& record, bool replayable, std::int64_t id);
 
-/// Why not; nothing where it is done. One transaction, with its row in skald.audit.
-std::optional<std::string> replay_parked(postgres::connection& c, std::int64_t id, std::string const& by, bool forced);
+/// Why not; nothing where it is done. One transaction, with its row in skald.audit. `vouched`: it is genuine, though
+/// nobody signed it.
+std::optional<std::string> replay_parked(postgres::connection& c, std::int64_t id, std::string const& by, bool forced,
+                                         bool vouched = false);
 std::optional<std::string> drop_parked(postgres::connection& c, std::int64_t id, std::string const& why,
                                        std::string const& by, bool forced);
 

@@ -91,15 +91,36 @@ dispatcher::group dispatcher::take(std::chrono::milliseconds wait)
     }
 }
 
-std::vector<task> dispatcher::read(std::vector<ports::delivery>&& arrived) const
+std::vector<task> dispatcher::read(std::vector<ports::delivery>&& arrived)
 {
     std::vector<task> tasks;
     tasks.reserve(arrived.size());
     for (auto& one : arrived) {
-        auto& t = tasks.emplace_back(route(std::move(one), service_, steps_));
+        if (!options_.must_be_signed) tell_distrust(one.message);
+        auto& t = tasks.emplace_back(
+            route(std::move(one), service_, steps_, options_.must_be_signed ? options_.keys : nullptr));
         if (auto const* const m = t.step(); m != nullptr && !t.refused) read_serial(t);
     }
     return tasks;
+}
+
+// Whether it would be parked where signatures are required. While a service is on its way there it may be each message,
+// so that they are counted.
+void dispatcher::tell_distrust(core::message const& m)
+{
+    if (options_.keys == nullptr) return;
+    auto const found = options_.keys->check(m);
+    if (!found) return;
+    std::lock_guard const lock{mutex_};
+    ++distrusted_;
+    auto const now = clock::now();
+    if (now < tell_distrust_from_) return;
+    tell_distrust_from_ = now + tell_every;
+    log_.warning("delivery.not_trusted", {{"key", m.id},
+                                          {"type", m.type},
+                                          {"reason", found->reason},
+                                          {"error", found->why},
+                                          {"deliveries", std::uint64_t{std::exchange(distrusted_, 0)}}});
 }
 
 void dispatcher::sort(std::vector<task>&& arrived)

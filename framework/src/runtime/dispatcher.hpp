@@ -35,7 +35,9 @@ struct dispatcher_options
 {
     std::size_t lanes{4};
     std::size_t batch_max{32};
-    std::size_t batch_first{1};  // deliveries of a step in its first transaction
+    std::size_t batch_first{1};    // deliveries of a step in its first transaction
+    core::key_ring const* keys{};  // to look at signatures with; nothing: nobody looks
+    bool must_be_signed{};         // or what is not is only told of
 };
 
 /// One for all lanes of a process. Bounded by the prefetch, as everything unacked is. Threads: any.
@@ -91,7 +93,8 @@ private:
 
     using queue_key = std::tuple<void const*, bool, bool, std::string>;
 
-    std::vector<task> read(std::vector<ports::delivery>&& arrived) const;
+    std::vector<task> read(std::vector<ports::delivery>&& arrived);
+    void tell_distrust(core::message const& m);
     void sort(std::vector<task>&& arrived);
     void drop_stale(std::uint64_t generation);
     void put(task&& t, bool at_front);
@@ -123,6 +126,8 @@ private:
     std::size_t repeated_running_{};  // that came back more than once
     std::uint64_t generation_{};
     std::uint64_t arrived_{};
+    std::uint64_t distrusted_{};  // not told of yet
+    clock::time_point tell_distrust_from_{};
 };
 
 }  // namespace skald::runtime

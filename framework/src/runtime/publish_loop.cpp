@@ -104,6 +104,8 @@ void publish_loop::publish(std::vector<ports::outbox::row>&& rows)
     messages.reserve(rows.size());
     for (auto& [id, attempts, message, is_users] : rows) {
         unanswered_[id] = {attempts, message.id, message.destination, is_users};
+        // Here and nowhere earlier: rows are written by other languages and by SQL too, which have no key.
+        if (options_.sign_with != nullptr) options_.sign_with->sign(message);
         messages.push_back({id, std::move(message)});
     }
     publisher_.send(messages, options_.deadline);

@@ -8,6 +8,7 @@
 
 #include "core/backoff.hpp"
 #include "core/log.hpp"
+#include "core/signature.hpp"
 #include "ports/transport.hpp"
 #include "runtime/publish_source.hpp"
 #include "runtime/stop_flag.hpp"
@@ -27,7 +28,8 @@ struct publish_options
     std::size_t batch_max{500};
     std::chrono::milliseconds deadline{5'000};  // for the confirms; and for the last ones, once it is to stop
     core::backoff defer{std::chrono::milliseconds{250}, std::chrono::milliseconds{15'000}};
-    core::backoff pause{};  // after something broke off
+    core::backoff pause{};              // after something broke off
+    core::key_ring const* sign_with{};  // nothing: messages leave as they are
 };
 
 /// Threads: one.

@@ -50,9 +50,15 @@ void route_command(task& t)
 
 }  // namespace
 
-task route(ports::delivery d, std::string_view service, registry const& steps)
+task route(ports::delivery d, std::string_view service, registry const& steps, core::key_ring const* must_be_signed)
 {
     task t{std::move(d), {}};
+    // Before anything that it says is believed, also that it is malformed: a replay would sign what is parked as that.
+    if (must_be_signed != nullptr)
+        if (auto bad = must_be_signed->check(t.delivery.message)) {
+            t.purpose = unreadable_message{bad->reason, std::move(bad->why)};
+            return t;
+        }
     auto const& type = t.delivery.message.type;
     if (!t.delivery.problem.empty()) t.purpose = unreadable_message{"malformed", t.delivery.problem};
     else if (type == core::progress_type) t.purpose = report_message{&ports::changes::progress};

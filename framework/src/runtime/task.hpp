@@ -5,6 +5,7 @@
 #include "core/envelope.hpp"
 #include "core/fingerprint.hpp"
 #include "core/instant.hpp"
+#include "core/signature.hpp"
 #include "ports/store.hpp"
 #include "ports/transport.hpp"
 #include "runtime/ending.hpp"
@@ -51,7 +52,7 @@ struct command_message
     core::control_order command;
 };
 
-/// None of these: all that can be done is to keep it, with the reason.
+/// None of these, or nobody's word: all that can be done is to keep it, with the reason.
 struct unreadable_message
 {
     std::string_view reason;
@@ -80,7 +81,8 @@ struct task
     step_message const* step() const { return std::get_if<step_message>(&purpose); }
 };
 
-/// Pure. Whatever is wrong with the message is in the answer.
-task route(ports::delivery d, std::string_view service, registry const& steps);
+/// Pure. Whatever is wrong with the message is in the answer. With keys, first of all that it is not signed with one.
+task route(ports::delivery d, std::string_view service, registry const& steps,
+           core::key_ring const* must_be_signed = nullptr);
 
 }  // namespace skald::runtime

@@ -1,6 +1,7 @@
 #include <skald/config.hpp>
 
 #include "core/identity.hpp"
+#include "core/signature.hpp"
 #include "worker/settings.hpp"
 
 #include <skald/errors.hpp>
@@ -26,6 +27,15 @@ void check_tls(config const& c)
     if (c.http_listen.empty() || c.http_tls_certificate.empty() == c.http_tls_key.empty()) return;
     auto const* const missing = c.http_tls_key.empty() ? "SKALD_HTTP_TLS_KEY" : "SKALD_HTTP_TLS_CERTIFICATE";
     throw configuration_error{fmt::format("{} is missing: TLS needs a certificate and its key", missing)};
+}
+
+void check_signing(config const& c)
+{
+    if (core::signing_key::parse(c.signing_keys))
+        throw configuration_error{
+            "SKALD_SIGNING_KEYS holds a key, and should name the file that does (SKALD_SIGNING_KEYS_FILE names a file "
+            "that holds that name)"};
+    check_is_file_name("SKALD_SIGNING_KEYS", c.signing_keys);
 }
 
 }  // namespace
@@ -60,6 +70,7 @@ void config::check() const
                                   "letters, digits and dashes, 48 at most"};
     worker_detail::check(*this);
     check_tls(*this);
+    check_signing(*this);
     if (http.bodies_bytes_max < http.body_bytes_max)
         throw configuration_error{fmt::format(
             "SKALD_HTTP_BODIES_BYTES_MAX ({}) must be at least SKALD_HTTP_BODY_BYTES_MAX ({}): a body as large "

@@ -5,6 +5,7 @@
 #include "postgres/postgres_store.hpp"
 #include "runtime/lane.hpp"
 #include "runtime/publish_loop.hpp"
+#include "worker/signing_keys.hpp"
 
 #include <skald/errors.hpp>
 
@@ -32,7 +33,8 @@ rabbitmq::options broker_of(config const& settings)
 }  // namespace
 
 process::process(config const& settings, runtime::registry const& steps, runtime::stop_flag& stop, core::logger& log)
-    : settings_{settings}, steps_{steps}, stop_{stop}, log_{log}, relayed_{database("relay"), mark_},
+    : settings_{settings}, steps_{steps}, stop_{stop}, log_{log},
+      keys_{settings.migrate_only ? std::nullopt : read_signing_keys(settings)}, relayed_{database("relay"), mark_},
       relayed_too_{database("relay"), mark_}, dispatched_{database("dispatch")}, table_{settings.relay_poll,
                                                                                         {relayed_, relayed_too_}},
       out_{{.grace_period = settings.head_start}, &dispatched_, &table_}, transport_{broker_of(settings), log}
@@ -104,14 +106,17 @@ void process::start(std::vector<http::entry_route> routes, http::scope_function 
         std::min<std::size_t>(settings_.prefetch + steps_.prefetch(), std::numeric_limits<std::uint16_t>::max()));
     deliveries_ = transport_.subscribe({settings_.service, prefetch, database_id_});
     work_ = std::make_unique<runtime::dispatcher>(
-        runtime::dispatcher_options{.lanes = settings_.lanes, .batch_max = settings_.batch_max}, settings_.service,
-        steps_, *deliveries_, log_, std::mt19937_64{seed_()});
+        runtime::dispatcher_options{.lanes = settings_.lanes,
+                                    .batch_max = settings_.batch_max,
+                                    .keys = keys(),
+                                    .must_be_signed = settings_.signatures == "require"},
+        settings_.service, steps_, *deliveries_, log_, std::mt19937_64{seed_()});
     if (!settings_.http_listen.empty())
         web_ = std::make_unique<web>(settings_, database("http"), std::move(routes), std::move(scope_of), *deliveries_,
                                      backlog_, out_, log_);
     // Without a relay of its own nothing is sent from memory either: all is left to the relay elsewhere.
-    if (settings_.relay) start_publishing(table_loop_, {.batch_max = settings_.relay_batch_max});
-    if (settings_.relay && settings_.head_start.count() > 0) start_publishing(memory_loop_, {});
+    if (settings_.relay) start_publishing(table_loop_, {.batch_max = settings_.relay_batch_max, .sign_with = keys()});
+    if (settings_.relay && settings_.head_start.count() > 0) start_publishing(memory_loop_, {.sign_with = keys()});
     ++lanes_running_;
     threads_.emplace_back([this] {
         run_housekeeper();
@@ -126,6 +131,7 @@ void process::start(std::vector<http::entry_route> routes, http::scope_function 
     }
     if (web_) web_->start();
     if (health_) health_->begin_service(*deliveries_);
+    if (keys_) tell_signing(settings_, *keys_, log_);
     std::string const off{"off"};
     log_.info("worker.started", {{"lanes", settings_.lanes},
                                  {"prefetch", prefetch},

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/log.hpp"
+#include "core/signature.hpp"
 #include "ports/transport.hpp"
 #include "postgres/connection.hpp"
 #include "postgres/migrate.hpp"
@@ -23,6 +24,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -62,6 +64,7 @@ private:
         void end();
     };
 
+    core::key_ring const* keys() const { return keys_ ? &*keys_ : nullptr; }
     std::string name_of(std::string_view role) const;
     postgres::connection_options database(std::string_view role) const;
     void run_lane();
@@ -73,6 +76,7 @@ private:
     runtime::registry const& steps_;
     runtime::stop_flag& stop_;
     core::logger& log_;
+    std::optional<core::key_ring> const keys_;  // where messages are signed
     std::random_device seed_;
     std::string database_id_;
     std::shared_ptr<postgres::server_state> server_{std::make_shared<postgres::server_state>()};

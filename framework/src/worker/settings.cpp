@@ -157,6 +157,16 @@ constexpr std::array table{
     setting{"SKALD_PREFETCH", "--prefetch", "deliveries taken from the broker and not yet acked",
             [](config& c, std::string_view v) { c.prefetch = whole<std::uint16_t>(v, 1, 10'000); },
             [](config const& c) { return std::to_string(c.prefetch); }},
+    setting{"SKALD_SIGNATURES", "--signatures",
+            "sign: what is sent; require: and park what comes and is not signed, or wrongly",
+            [](config& c, std::string_view v) {
+                if (v != "off" && v != "sign" && v != "require") throw std::invalid_argument{"off, sign or require"};
+                c.signatures = v;
+            },
+            [](config const& c) { return c.signatures; }},
+    setting{"SKALD_SIGNING_KEYS", "--signing-keys",
+            "FILE or FILE,FILE with a key each: the first signs, both are taken; read at the start",
+            [](config& c, std::string_view v) { c.signing_keys = v; }, [](config const& c) { return c.signing_keys; }},
     setting{"SKALD_DECLARE", "--declare",
             "on: make the broker's exchanges and queues at each connect; off: `skald declare` has",
             [](config& c, std::string_view v) { c.declare = on_or_off(v); },
