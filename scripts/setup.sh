@@ -8,9 +8,9 @@ readonly base_packages=(
   g++ cmake ninja-build pkg-config git ca-certificates curl
   libpqxx-dev librabbitmq-dev libssl-dev libfmt-dev
   nlohmann-json3-dev doctest-dev libcli11-dev librapidcheck-dev
-  postgresql postgresql-client rabbitmq-server pgbouncer
   procps util-linux
 )
+readonly server_packages=(postgresql postgresql-client rabbitmq-server pgbouncer)
 readonly policy_file=/usr/sbin/policy-rc.d
 readonly cluster_dir=/etc/postgresql-common/createcluster.d
 readonly cluster_file=$cluster_dir/skald-setup.conf
@@ -18,15 +18,16 @@ readonly mark='temporary, made by the set-up script of Skald'
 
 usage() {
   cat <<'USAGE'
-usage: scripts/setup.sh [--dev]
+usage: scripts/setup.sh [--dev | --no-servers]
 
 Installs what the build and the tests need (Debian 12, Debian 13, Ubuntu 24.04).
 Does nothing when all of it is installed. Needs root, or sudo, only when a
 package is missing. No service is started.
 
-  --dev    also clang, clang-format, clang-tidy, clang-tools, the run-time
-           libraries of clang's sanitizers and of libFuzzer, and doxygen
-  --help   this text
+  --dev          also clang, clang-format, clang-tidy, clang-tools, doxygen and
+                 the run-time libraries of clang's sanitizers and of libFuzzer
+  --no-servers   no PostgreSQL, RabbitMQ and pgbouncer: for a build alone
+  --help         this text
 USAGE
 }
 
@@ -39,7 +40,7 @@ die() {
 
 # Fills the array "wanted" for this distribution.
 choose_packages() {
-  local dev=$1 codename
+  local what=$1 codename
   [[ -r /etc/os-release ]] || die 'no /etc/os-release: cannot tell which distribution this is'
   command -v dpkg-query >/dev/null || die \
     'this is no Debian or Ubuntu (no dpkg-query); install by hand what README.md names'
@@ -48,6 +49,7 @@ choose_packages() {
   codename=$(. /etc/os-release && printf '%s' "${UBUNTU_CODENAME:-${VERSION_CODENAME:-unknown}}")
 
   wanted=("${base_packages[@]}")
+  [[ $what == no-servers ]] || wanted+=("${server_packages[@]}")
   local clang_major=
   case $codename in
     # Not libboost-dev (1.74) on Debian 12: it and libboost1.81-dev replace each other.
@@ -59,7 +61,7 @@ choose_packages() {
       warn "release '$codename' is not one of Debian 12, Debian 13, Ubuntu 24.04; trying its default packages"
       ;;
   esac
-  if ((dev)); then
+  if [[ $what == dev ]]; then
     wanted+=(clang clang-format clang-tidy clang-tools "libclang-rt-${clang_major:+$clang_major-}dev" doxygen)
   fi
 }
@@ -167,17 +169,20 @@ hint_next_boot() {
 }
 
 main() {
-  local dev=0
+  local what=
   self=$(readlink -f -- "${BASH_SOURCE[0]}")
   for arg in "$@"; do
     case $arg in
-      --dev) dev=1 ;;
+      --dev | --no-servers)
+        [[ -z $what || --$what == "$arg" ]] || { usage >&2 && die "--$what and $arg do not go together"; }
+        what=${arg#--}
+        ;;
       -h | --help) usage && exit 0 ;;
       *) usage >&2 && die "unknown argument '$arg'" ;;
     esac
   done
 
-  choose_packages "$dev"
+  choose_packages "$what"
   find_missing
   if ((${#missing[@]} == 0)); then
     clean_up_after_killed
