@@ -145,8 +145,9 @@ public:
     }
 
     /// Each receipt with a call of its own, the last one first: their order means nothing.
-    std::vector<ports::receipt> collect(std::chrono::milliseconds) override
+    std::vector<ports::receipt> collect(std::chrono::milliseconds wait) override
     {
+        waits.push_back(wait);
         if (receipts.empty()) return {};
         std::vector<ports::receipt> last{receipts.back()};
         receipts.pop_back();
@@ -156,6 +157,7 @@ public:
     void interrupt() noexcept override { ++interrupted; }
 
     std::vector<ports::receipt> receipts;
+    std::vector<std::chrono::milliseconds> waits;
     int interrupted{};
 };
 

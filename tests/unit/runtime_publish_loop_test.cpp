@@ -19,6 +19,16 @@ TEST_CASE("rows are taken only while the publisher is available")
     CHECK(b.outbox.ids() == ids{1});
 }
 
+TEST_CASE("while the publisher is away the loop waits between its looks, however overdue its outbox is")
+{
+    bench b;
+    b.outbox.add(1);
+    b.publisher.why_not = "connection refused";
+    b.run(4);
+    REQUIRE(b.publisher.waits.size() >= 4);
+    for (std::size_t look = 0; look < 4; ++look) CHECK(b.publisher.waits[look] > 0ms);
+}
+
 TEST_CASE("why the publisher is not available is told once and not once for each look")
 {
     bench b;

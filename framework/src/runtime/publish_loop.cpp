@@ -113,10 +113,10 @@ void publish_loop::publish(std::vector<ports::outbox::row>&& rows)
 
 std::size_t publish_loop::take_answers(std::chrono::milliseconds max_wait)
 {
-    if (!is_open_) max_wait = std::min<std::chrono::milliseconds>(max_wait, look_for_broker);
+    // What is not polled is overdue for as long as that lasts, and says to wait for nothing.
+    std::chrono::milliseconds const wait = is_open_ ? source_.max_wait() : look_for_broker;
     publish_source::answers answers;
-    for (auto& receipt : publisher_.collect(std::clamp(source_.max_wait(), 0ms, max_wait)))
-        note(std::move(receipt), answers);
+    for (auto& receipt : publisher_.collect(std::clamp(wait, 0ms, max_wait))) note(std::move(receipt), answers);
     bool const is_known = answers.unresolved.empty();
     if (!is_known) pause();
     auto const gone = source_.settle(std::move(answers));
