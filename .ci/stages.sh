@@ -2,7 +2,7 @@
 # What CI does: the stages in their order, a sentence about each, and the command of each.
 # shellcheck disable=SC2034 # read by .ci/run
 
-stages=(setup format layers reference integration install tidy asan tsan crash storm fuzz)
+stages=(setup format layers reference integration install tidy asan tsan crash storm fuzz image)
 # Run only where they are named: before a release, and after a change to what they look at.
 more_stages=(long cluster demo)
 
@@ -21,6 +21,7 @@ declare -A about=(
   [storm]='a minute of orders while everything breaks, one over the other'
   [cluster]='a minute of orders while the nodes of a broker cluster are killed in turn'
   [demo]='three hundred orders through the demonstration'
+  [image]='the image is built, and the order example runs in its containers'
   [fuzz]='a quarter of a minute of made-up bytes for each reader of the bytes of strangers'
 )
 
@@ -39,6 +40,7 @@ stage_long() { scripts/test.sh long; }
 stage_storm() { scripts/chaos.sh --minutes 1 --seed 1; }
 stage_cluster() { scripts/chaos.sh --cluster --minutes 1 --seed 2 --only broker_killed; }
 stage_demo() { scripts/demo.sh --orders 300 --seed 1; }
+stage_image() { scripts/image.sh; }
 stage_fuzz() { scripts/fuzz.sh --minutes 0.25; }
 
 configure() { cmake --preset default -DSKALD_WARNINGS_AS_ERRORS=ON >/dev/null; }

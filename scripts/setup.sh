@@ -11,6 +11,10 @@ readonly base_packages=(
   procps util-linux
 )
 readonly server_packages=(postgresql postgresql-client rabbitmq-server pgbouncer)
+readonly image_packages=(
+  podman podman-compose crun netavark aardvark-dns iptables iproute2
+  debootstrap debian-archive-keyring ca-certificates curl openssl util-linux
+)
 readonly policy_file=/usr/sbin/policy-rc.d
 readonly cluster_dir=/etc/postgresql-common/createcluster.d
 readonly cluster_file=$cluster_dir/skald-setup.conf
@@ -18,7 +22,7 @@ readonly mark='temporary, made by the set-up script of Skald'
 
 usage() {
   cat <<'USAGE'
-usage: scripts/setup.sh [--dev | --no-servers]
+usage: scripts/setup.sh [--dev | --no-servers | --image]
 
 Installs what the build and the tests need (Debian 12, Debian 13, Ubuntu 24.04).
 Does nothing when all of it is installed. Needs root, or sudo, only when a
@@ -27,6 +31,8 @@ package is missing. No service is started.
   --dev          also clang, clang-format, clang-tidy, clang-tools, doxygen and
                  the run-time libraries of clang's sanitizers and of libFuzzer
   --no-servers   no PostgreSQL, RabbitMQ and pgbouncer: for a build alone
+  --image        what scripts/image.sh needs instead: podman, podman-compose
+                 and debootstrap
   --help         this text
 USAGE
 }
@@ -48,6 +54,10 @@ choose_packages() {
   # shellcheck disable=SC1091
   codename=$(. /etc/os-release && printf '%s' "${UBUNTU_CODENAME:-${VERSION_CODENAME:-unknown}}")
 
+  if [[ $what == image ]]; then
+    wanted=("${image_packages[@]}")
+    return
+  fi
   wanted=("${base_packages[@]}")
   [[ $what == no-servers ]] || wanted+=("${server_packages[@]}")
   local clang_major=
@@ -173,7 +183,7 @@ main() {
   self=$(readlink -f -- "${BASH_SOURCE[0]}")
   for arg in "$@"; do
     case $arg in
-      --dev | --no-servers)
+      --dev | --no-servers | --image)
         [[ -z $what || --$what == "$arg" ]] || { usage >&2 && die "--$what and $arg do not go together"; }
         what=${arg#--}
         ;;

@@ -34,10 +34,11 @@ run_elsewhere=(
   'CONTRIBUTING.md sh 2|CI itself, and by hand'
   'CONTRIBUTING.md sh 3|scripts/test.sh'
   'CONTRIBUTING.md sh 4|scripts/test.sh crash'
-  'docker/README.md sh 1|by hand: needs a Docker'
   'docs/security.md sh 1|tests/integration/services/permissions_test.cpp'
   'docs/security.md sh 2|tests/integration/services/permissions_test.cpp'
   'docs/security.md sh 3|nothing to run it against: tests/unit/worker_signing_keys_test.cpp reads such files'
+  'docker/README.md sh 1|tests/image/services.sh, by podman-compose'
+  'docker/README.md sh 2|.ci/run image'
 )
 
 # block PAGE KIND NUMBER: its text.
