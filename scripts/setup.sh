@@ -13,7 +13,7 @@ readonly base_packages=(
 readonly server_packages=(postgresql postgresql-client rabbitmq-server pgbouncer)
 readonly image_packages=(
   podman podman-compose crun netavark aardvark-dns iptables iproute2
-  debootstrap debian-archive-keyring ca-certificates curl openssl util-linux
+  debootstrap debian-archive-keyring ca-certificates curl openssl procps util-linux
 )
 readonly policy_file=/usr/sbin/policy-rc.d
 readonly cluster_dir=/etc/postgresql-common/createcluster.d

@@ -76,11 +76,14 @@ CONF
   unset XDG_RUNTIME_DIR XDG_CONFIG_HOME XDG_DATA_HOME
 }
 
-# By Docker's rules for short names, whatever this machine's podman is told.
+# By Docker's rules for short names, whatever this machine's podman is told. The first is small: where it takes longer, a
+# registry is not in reach.
 pull_bases() {
-  local name
+  local name patience=120
+  [[ $base != pull ]] || patience=900
   for name in "${bases[@]}"; do
-    timeout 600 podman pull "docker://$name" && podman tag "docker://$name" "localhost/$name" || return 1
+    timeout "$patience" podman pull "docker://$name" && podman tag "docker://$name" "localhost/$name" || return 1
+    patience=900
   done >"$folder/logs/pull.log" 2>&1
 }
 
