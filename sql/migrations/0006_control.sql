@@ -148,7 +148,8 @@ BEGIN
 END $$;
 
 -- Ends a saga that can't come to its end by itself, since a message of it is lost or a delivery was dropped: whoever asks has
--- looked at every service and has done by hand what was missing. Nothing of it runs any more: what may still turn up is paused.
+-- stopped it, has seen that every service has that order, and has looked at each and done by hand what was missing. From the order
+-- on nothing of it runs in a service that has it: what may still turn up there is paused.
 -- Returns {"id", "action", "told"}, or {"refused": why}, and then nothing was done.
 CREATE FUNCTION skald.close_saga(as_status text, scope text, key text, reason text, by text DEFAULT NULL) RETURNS jsonb
 LANGUAGE plpgsql
@@ -169,6 +170,12 @@ BEGIN
     IF NOT FOUND THEN RETURN jsonb_build_object('refused', skald.not_started_here(scope, key)); END IF;
     IF was.finished_at IS NOT NULL THEN
         RETURN jsonb_build_object('refused', format('saga %s has ended: it is %s', key, was.status));
+    END IF;
+    IF NOT EXISTS (SELECT FROM skald.control c
+                    WHERE (c.scope, c.key) = (scope, key) AND c.action IN ('pause', 'cancel') AND skald.is_ours(c.home)) THEN
+        RETURN jsonb_build_object('refused', format(
+            'a message of saga %s that is under way would still be taken: pause it, see that each service has that order, and look '
+            'then what has run (docs/repair.md, "A message that is lost")', key));
     END IF;
     told := ARRAY(SELECT DISTINCT p.service FROM skald.itinerary_steps(was.itinerary) p ORDER BY p.service);
     reason := format('closed by hand by %s: %s', skald.actor(by), reason);

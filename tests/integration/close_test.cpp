@@ -20,6 +20,12 @@ public:
         return done.contains("refused") ? done["refused"].get<std::string>() : "";
     }
 
+    void pause()
+    {
+        skald::postgres::connection c{{.url = at("orders").db.url()}};
+        CHECK_FALSE(skald::admin::give(c, {"pause", {"", "1"}, "", "eve"}).contains("refused"));
+    }
+
     std::string explanation()
     {
         skald::postgres::connection c{{.url = at("orders").db.url()}};
@@ -79,6 +85,10 @@ TEST_CASE("what turns up of a saga that was closed waits, in whatever service, a
         }
     }
     auto const before = s.effects();
+    CHECK(s.close("completed", "done by hand").find("pause it, see that each service has that order") !=
+          std::string::npos);
+    CHECK(s.saga_status("1") != "completed");
+    s.pause();
     CHECK(s.close("completed", "done by hand").empty());
     // The order arrives before what was under way.
     s.at("orders").relay_due();
@@ -90,4 +100,21 @@ TEST_CASE("what turns up of a saga that was closed waits, in whatever service, a
     CHECK(s.effects() == before);
     CHECK(s.saga_status("1") == "completed");
     CHECK(s.parked().empty());
+}
+
+TEST_CASE("a step that a service took before it had the order is told of a saga that was closed")
+{
+    closing_shop s;
+    s.order("1");
+    s.at("orders").relay_due();
+    s.at("orders").settle_one();
+    s.at("orders").relay_due();
+    s.pause();
+    CHECK(s.close("compensated", "thought lost").empty());
+    CHECK(s.explanation().find("Since then") == std::string::npos);
+    s.run();
+    CHECK(s.saga_status("1") == "compensated");
+    CHECK_MESSAGE(s.explanation().find("Since then charge-payment ran at payments: look what it did.") !=
+                      std::string::npos,
+                  s.explanation());
 }

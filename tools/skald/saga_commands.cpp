@@ -132,7 +132,9 @@ int close(std::string const& as_status, admin::order const& what, output const& 
     auto c = connect();
     auto const done = admin::close(c, as_status, what);
     if (done.contains("refused")) return out.refuse(done["refused"].get<std::string>());
-    out.tell(fmt::format("saga {}: closed as {}; nothing of it runs any more", what.saga.key, as_status), done);
+    out.tell(fmt::format("saga {}: closed as {}; what turns up of it in a service that has the order is paused",
+                         what.saga.key, as_status),
+             done);
     return 0;
 }
 
@@ -153,7 +155,7 @@ void add_close(CLI::App& saga, output& out, choice& chosen)
     command->add_flag("--yes", *has_looked, "you have looked at every service of it")->required();
     out.add_flag(*command);
     command->callback([=, &out, &chosen] {
-        if (!*has_looked) throw configuration_error{"nothing would be checked any more: say --yes too"};
+        if (!*has_looked) throw configuration_error{"pause it and look at every service first, then say --yes too"};
         chosen = [as_status, what, &out] { return close(*as_status, *what, out); };
     });
 }

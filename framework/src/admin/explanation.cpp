@@ -135,12 +135,24 @@ std::string stuck(saga_facts const& saga)
            "`skald parked list`.";
 }
 
+// What a service that had no order yet did of a saga that was closed by hand.
+std::string ran_after_the_end(saga_facts const& saga)
+{
+    std::string ran;
+    for (auto const& step : saga.steps)
+        for (auto const* record : {&step.record, &step.compensation})
+            if (saga.finished_at && is(*record, step_status::completed) && (*record)->at > *saga.finished_at)
+                ran += fmt::format(" Since then {}{} ran at {}: look what it did.", step.name,
+                                   record == &step.compensation ? core::compensate_suffix : "", step.service);
+    return ran;
+}
+
 std::string ended(saga_facts const& saga)
 {
     auto const at = saga.finished_at ? " at " + when(*saga.finished_at, saga.now) : std::string{};
     if (saga.reason.starts_with("closed by hand"))
-        return fmt::format("{}{}, {}.", saga.status == saga_state::completed ? "completed" : "compensated", at,
-                           saga.reason);
+        return fmt::format("{}{}, {}.{}", saga.status == saga_state::completed ? "completed" : "compensated", at,
+                           saga.reason, ran_after_the_end(saga));
     if (saga.status == saga_state::completed) return fmt::format("completed{}: every step has run.", at);
     return fmt::format("compensated{}{}. What had run was undone.", at, because(saga.reason));
 }
