@@ -8,6 +8,7 @@
 #include <atomic>
 #include <latch>
 
+using namespace std::chrono_literals;
 using skald::test::busy_depot;
 using skald::test::note;
 using skald::test::parcel;
@@ -74,4 +75,35 @@ TEST_CASE("a step that may have one lane runs on one, and the other lane goes on
     pack.may_end.count_down();
     CHECK(wait_until([&] { return d.counts() == "pack 5, weigh 1"; }));
     CHECK(pack.most == 1);
+}
+
+TEST_CASE("a step that does not return keeps its own delivery, and those of its batch are done elsewhere meanwhile")
+{
+    std::atomic<int> hanging{};
+    std::latch may_end{1};
+    busy_depot d;
+    d.pack = [&](skald::step_context& ctx, parcel& p) -> skald::outcome {
+        note(ctx, "pack:" + p.id);
+        if (p.id == "p3" && ++hanging == 1) {
+            ctx.sql("SET LOCAL idle_in_transaction_session_timeout = 100");
+            may_end.wait();
+        }
+        return skald::done();
+    };
+    d.start_all(8);
+    d.at("depot").relay_due();
+    {
+        skald::test::service::running_lanes const lanes{d.at("depot"), 2, 8, 300ms};
+        CHECK(wait_until([&] {
+            d.at("depot").relay_due();
+            return d.sagas() == "completed 7, running 1";
+        }));
+        CHECK(hanging == 1);
+        may_end.count_down();
+        CHECK(wait_until([&] {
+            d.at("depot").relay_due();
+            return d.sagas() == "completed 8";
+        }));
+    }
+    CHECK(d.once_each());
 }

@@ -45,7 +45,7 @@ public:
         return taken;
     }
     void ack(ports::delivery_tag) override {}
-    void requeue(ports::delivery_tag) override {}
+    void requeue(ports::delivery_tag tag) override { sent_back.push_back(tag.number); }
     void stop() override {}
     bool available() const override { return true; }
     std::string trouble() const override { return {}; }
@@ -62,6 +62,7 @@ public:
     std::mutex mutex;
     std::condition_variable arrived;
     std::deque<ports::delivery> all;
+    std::vector<std::uint64_t> sent_back;
     bool stopped{};
 };
 

@@ -53,8 +53,14 @@ postgres::connection_options service::options() const
     return o;
 }
 
-service::running_lanes::running_lanes(service& of, std::size_t count, std::size_t batch_max)
-    : work_{{.lanes = count, .batch_max = batch_max}, of.name, of.steps_, *of.deliveries_, of.log_, std::mt19937_64{1}}
+service::running_lanes::running_lanes(service& of, std::size_t count, std::size_t batch_max,
+                                      std::chrono::milliseconds patience)
+    : work_{{.lanes = count, .batch_max = batch_max, .patience = patience},
+            of.name,
+            of.steps_,
+            *of.deliveries_,
+            of.log_,
+            std::mt19937_64{1}}
 {
     for (std::size_t n = 0; n < count; ++n)
         threads_.emplace_back([&of, this, n] {

@@ -86,7 +86,8 @@ public:
     class running_lanes
     {
     public:
-        running_lanes(service& of, std::size_t count, std::size_t batch_max = 32);
+        running_lanes(service& of, std::size_t count, std::size_t batch_max = 32,
+                      std::chrono::milliseconds patience = std::chrono::seconds{40});
         ~running_lanes();
 
     private:

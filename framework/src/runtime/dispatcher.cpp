@@ -59,6 +59,7 @@ dispatcher::group dispatcher::take(std::chrono::milliseconds wait)
     for (;;) {
         auto const now = clock::now();
         put_back_due(now);
+        release_from_hanging(now);
         if (!is_reading_) {
             lock.unlock();
             auto arrived = read(deliveries_.take(read_max, 0ms));
@@ -191,6 +192,25 @@ void dispatcher::put_back_due(clock::time_point now)
     later_.erase(later_.begin(), due);
 }
 
+// Its transaction has been silent for so long that the server has ended it: what it had claimed for the others is free.
+// Where it has not, they are in flight until then. An ack of what was sent back is none, should the step return after
+// all.
+void dispatcher::release_from_hanging(clock::time_point now)
+{
+    for (auto const& one : running_.hanging(now)) {
+        for (auto const& tag : one.released) deliveries_.requeue(tag);
+        log_.warning("step.hanging", {{"key", one.key},
+                                      {"seconds", std::int64_t{one.since.count()}},
+                                      {"released", std::uint64_t{one.released.size()}}});
+    }
+}
+
+void dispatcher::look_for_hanging()
+{
+    std::lock_guard const lock{mutex_};
+    release_from_hanging(clock::now());
+}
+
 std::chrono::milliseconds dispatcher::until_next(std::chrono::milliseconds wait) const
 {
     if (later_.empty()) return wait;
@@ -243,6 +263,8 @@ dispatcher::group dispatcher::pick()
     }
     SKALD_ASSERT(!picked.tasks.empty());
     if (q->of == nullptr) return picked;
+    picked.running = &running_.begin(picked.tasks, clock::now(), options_.patience);
+    picked.how.running = &picked.running->running;
 
     // In one order in all processes, so that none waits for another that waits for it.
     std::ranges::stable_sort(picked.tasks, {}, &task::serial);
@@ -264,6 +286,7 @@ std::vector<ports::contention> dispatcher::finish(group&& ran, run_result const&
     if (auto* const of = ran.of; of != nullptr) {
         SKALD_ASSERT(of->running > 0);
         --of->running;
+        running_.end(*ran.running);
         if (has_repeatedly_come_back(ran.tasks.front())) {
             SKALD_ASSERT(repeated_running_ > 0);
             --repeated_running_;

@@ -14,6 +14,7 @@
 #include "ports/transport.hpp"
 #include "runtime/executor.hpp"
 #include "runtime/registry.hpp"
+#include "runtime/running_groups.hpp"
 #include "runtime/step_limit.hpp"
 #include "runtime/task.hpp"
 
@@ -38,6 +39,9 @@ struct dispatcher_options
     std::size_t batch_first{1};    // deliveries of a step in its first transaction
     core::key_ring const* keys{};  // to look at signatures with; nothing: nobody looks
     bool must_be_signed{};         // or what is not is only told of
+    /// So long a step may run before it is told of, and what waits beside it runs elsewhere. More than a transaction
+    /// may be silent for, so that the server has ended it by then.
+    std::chrono::milliseconds patience{40'000};
 };
 
 /// One for all lanes of a process. Bounded by the prefetch, as everything unacked is. Threads: any.
@@ -60,6 +64,7 @@ public:
     private:
         friend class dispatcher;
         step* of{};
+        running_groups::group* running{};
     };
 
     /// What may run now; empty where there is nothing for so long.
@@ -68,6 +73,10 @@ public:
     /// The lane is done with it. Whatever is still in the group is tried again. Returns what has changed of the limits,
     /// for operators.
     std::vector<ports::contention> finish(group&& ran, run_result const& result);
+
+    /// Tells of steps that do not return, and sends back to the broker what waits for them in the same transaction.
+    /// take() does so too; this is for when all lanes are held up.
+    void look_for_hanging();
 
 private:
     /// A step, forward and back: they write the same rows.
@@ -101,6 +110,7 @@ private:
     queue& queue_of(task const& t);
     step& step_of(task const& t);
     void put_back_due(clock::time_point now);
+    void release_from_hanging(clock::time_point now);
     group pick();
     queue* next_queue();
     bool may_run(queue const& q, task const& t) const;
@@ -123,6 +133,7 @@ private:
     std::map<std::string, step, std::less<>> limits_;
     std::map<queue_key, queue> queues_;
     std::multimap<clock::time_point, task> later_;
+    running_groups running_;
     std::size_t repeated_running_{};  // that came back more than once
     std::uint64_t generation_{};
     std::uint64_t arrived_{};

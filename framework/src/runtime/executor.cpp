@@ -46,6 +46,10 @@ struct executor::attempt
 
     registered_step const* hosted() const { return tasks.front().step()->hosted; }
     bool is_one() const { return tasks.size() == 1; }
+    void says_running(std::size_t member) const
+    {
+        if (how.running != nullptr) how.running->is(member);
+    }
 };
 
 executor::executor(std::string service, ports::store& store, memory_source& out, core::logger& log,
@@ -177,10 +181,18 @@ std::optional<executor::broken_off> executor::run_members(attempt& a, std::span<
     auto const& first = *a.tasks.front().step();
     bool const as_batch =
         fresh.size() > 1 && !a.guards_each && first.is_forward() && first.hosted->step->does_batches();
-    if (as_batch) return run_together(a, fresh);
+    if (as_batch) {
+        a.says_running(running_member::all);
+        auto broken = run_together(a, fresh);
+        a.says_running(running_member::none);
+        return broken;
+    }
     for (auto const n : fresh) {
         if (a.guards_each) store_.savepoint();
-        if (auto broken = run_member(a, n, claimed[n].attempts)) return broken;
+        a.says_running(n);
+        auto broken = run_member(a, n, claimed[n].attempts);
+        a.says_running(running_member::none);
+        if (broken) return broken;
     }
     return {};
 }

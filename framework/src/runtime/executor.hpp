@@ -8,6 +8,7 @@
 #include "ports/store.hpp"
 #include "runtime/memory_source.hpp"
 #include "runtime/policy.hpp"
+#include "runtime/running_groups.hpp"
 #include "runtime/step_consequences.hpp"
 #include "runtime/task.hpp"
 
@@ -25,6 +26,7 @@ struct run_options
 {
     bool takes_turn{};  // waits for the transactions of other processes that take turns, and they for it
     std::chrono::milliseconds lock_wait{25};  // of several deliveries together, for a lock that somebody has
+    running_member* running{};                // where to say whose step runs; nothing: nowhere
 };
 
 /// What became of deliveries that were run together: all are settled for good, to be acked; or none is, and `why` says

@@ -48,6 +48,9 @@ public:
 
     void start(std::vector<http::entry_route> routes, http::scope_function scope_of);
 
+    /// Now and then, while it runs: tells of steps that do not return.
+    void look_after() { work_->look_for_hanging(); }
+
     /// Stops taking, finishes, acks, ends the threads. False where that took longer than settings.drain, or another
     /// signal came: then the process must end at once, for threads may still run.
     bool drain(signals const& signals);

@@ -148,7 +148,7 @@ int worker::run()
     if (!process.prepare_database(own.migrations, signals)) return own.settings.migrate_only ? 75 : 0;
     if (own.settings.migrate_only) return 0;
     process.start(own.routes, own.scope_of);
-    while (!own.stop.stopped() && !signals.wait(std::chrono::milliseconds{200})) continue;
+    while (!own.stop.stopped() && !signals.wait(std::chrono::milliseconds{200})) process.look_after();
     return process.drain(signals) ? 0 : 75;
 }
 
