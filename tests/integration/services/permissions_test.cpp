@@ -189,7 +189,7 @@ TEST_CASE_FIXTURE(guarded_shop, "what is missing where nothing is declared is na
     hands.delete_exchange("skald.parked");
     auto const refuses = [&](std::string const& what) {
         payments.start();
-        CHECK(payments.wait(std::chrono::seconds{10}).code == 2);
+        CHECK(payments.wait(std::chrono::seconds{60}).code == 2);
         CHECK_MESSAGE(payments.has_logged(what + " does not exist"), payments.log());
         CHECK_MESSAGE(payments.has_logged("`skald declare --service payments`"), payments.log());
     };
@@ -227,7 +227,7 @@ TEST_CASE_FIXTURE(guarded_shop,
     REQUIRE(other.run().code == 0);
     other.set_arguments({});
     other.start();
-    CHECK(other.wait(std::chrono::seconds{10}).code == 2);
+    CHECK(other.wait(std::chrono::seconds{60}).code == 2);
     CHECK_MESSAGE(other.has_logged("see that DATABASE_URL is right"), other.log());
 
     // Nor does an operator give its messages to that one by mistake.

@@ -71,7 +71,7 @@ TEST_CASE("every poison is parked once with a reason and acked, and the next goo
             m.set_id("poison " + std::to_string(names.size()));
             hands.send(m);
             names.push_back(name);
-            bool const parked = wait_until([&] { return database.count(poisons) > before; }, std::chrono::seconds{10});
+            bool const parked = wait_until([&] { return database.count(poisons) > before; }, std::chrono::seconds{60});
             CHECK_MESSAGE(parked, std::string{service_names.at(i)}, " did not park: ", name);
             before = database.count(poisons);
             if (!s.services().at(i)->is_running()) FAIL(std::string{service_names.at(i)}, " died of: ", name);
@@ -97,7 +97,7 @@ TEST_CASE("a number beyond 64 signed bits in a delivery does not pay the custome
     auto m = genuine_charge(s, hands, "negative");
     m.body = R"({"id":"p","customer":"ann","sku":"lamp","quantity":1,"cents":18446744073709551116})";
     hands.send(m);
-    CHECK(wait_until([&] { return s.payments_db.count("skald.parked") == 1; }, std::chrono::seconds{5}));
+    CHECK(wait_until([&] { return s.payments_db.count("skald.parked") == 1; }, std::chrono::seconds{60}));
     CHECK(s.payments_db.value("SELECT cents FROM wallet WHERE customer = 'ann'") == "99900");
     s.close_in_order();
 }
@@ -115,7 +115,7 @@ TEST_CASE("a header that is delivered twice is ambiguous, and parked")
     hands.send(m);
     auto const parked = [&] { return s.payments_db.count("skald.parked"); };
     auto const charged = [&] { return s.payments_db.count("charge"); };
-    CHECK(wait_until([&] { return parked() + charged() == 2; }, std::chrono::seconds{5}));
+    CHECK(wait_until([&] { return parked() + charged() == 2; }, std::chrono::seconds{60}));
     CHECK(parked() == (ambiguous ? 1 : 0));
     CHECK(charged() == (ambiguous ? 1 : 2));
     s.close_in_order();
@@ -134,7 +134,7 @@ TEST_CASE("a delivery of a scope's saga that lost its scope is not taken for ano
         m.remove("x-saga-scope");
         hands.send(m);
     }
-    CHECK(wait_until([&] { return s.payments_db.count("skald.parked") == 1; }, std::chrono::seconds{5}));
+    CHECK(wait_until([&] { return s.payments_db.count("skald.parked") == 1; }, std::chrono::seconds{60}));
     CHECK(s.payments_db.count("charge") == 1);
     s.close_in_order();
 }
@@ -146,7 +146,7 @@ TEST_CASE("a step of a newer version than this service knows is parked, not run 
     auto m = genuine_charge(s, hands, "newer");
     m.set("x-saga-version", "2");
     hands.send(m);
-    CHECK(wait_until([&] { return s.payments_db.count("skald.parked") == 1; }, std::chrono::seconds{5}));
+    CHECK(wait_until([&] { return s.payments_db.count("skald.parked") == 1; }, std::chrono::seconds{60}));
     CHECK(s.payments_db.count("charge") == 1);
     s.close_in_order();
 }
@@ -162,14 +162,14 @@ TEST_CASE("an itinerary whose kind is not the step's own is parked, and hurts no
     m.set("x-saga-itinerary", "forward 2/2 arrange-shipping@shipping=pivot charge-payment@payments=retriable");
     m.body = R"({"id":"p","customer":"poor","sku":"lamp","quantity":1,"cents":50000})";
     hands.send(m);
-    CHECK(wait_until([&] { return s.payments_db.count("skald.parked") == 1; }, std::chrono::seconds{5}));
+    CHECK(wait_until([&] { return s.payments_db.count("skald.parked") == 1; }, std::chrono::seconds{60}));
     // arrange-shipping has no compensation.
     auto undo = *std::ranges::find(genuine, "shipping", &raw_message::destination);
     undo.set("x-idempotency-key", "genuine:arrange-shipping.compensate");
     undo.set_id("genuine:arrange-shipping.compensate");
     undo.set("x-saga-itinerary", "back 1/1 arrange-shipping@shipping=compensatable");
     hands.send(undo);
-    CHECK(wait_until([&] { return s.shipping_db.count("skald.parked") == 1; }, std::chrono::seconds{5}));
+    CHECK(wait_until([&] { return s.shipping_db.count("skald.parked") == 1; }, std::chrono::seconds{60}));
     CHECK(s.status("genuine") == "completed");
     CHECK(s.payments.is_running());
     s.close_in_order();
@@ -231,7 +231,7 @@ TEST_CASE("progress that can't be taken in is parked, and true progress still ar
         m.body = bodies[i];
         hands.send(m);
         CHECK_MESSAGE(wait_until([&] { return s.orders_db.count("skald.parked") == static_cast<long>(i) + 1; },
-                                 std::chrono::seconds{10}),
+                                 std::chrono::seconds{60}),
                       bodies[i].substr(0, 60));
     }
     CHECK(s.status("first") == "completed");

@@ -44,7 +44,7 @@ public:
     bool is_parked_for_payments(table const& expected)
     {
         auto const look = [&] { return payments_db.ask("SELECT reason, step FROM skald.parked ORDER BY id"); };
-        return wait_until([&] { return look() == expected; }, std::chrono::seconds{15});
+        return wait_until([&] { return look() == expected; }, std::chrono::seconds{60});
     }
     long refunds() { return payments_db.count("charge WHERE kind = 'refund'"); }
 };

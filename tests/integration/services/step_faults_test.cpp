@@ -172,7 +172,7 @@ TEST_CASE("a saga whose data does not fit the step does not hang in silence as r
         "\"x-saga\":\"place-order\",\"x-saga-version\":\"1\",\"x-saga-itinerary\":\"forward 1/2 "
         "charge-payment@payments=compensatable arrange-shipping@shipping=pivot\"}')");
     REQUIRE(wait_until([&] { return s.payments_db.count("skald.parked") == 1; }));
-    CHECK_MESSAGE(s.ends("sql", "stuck", std::chrono::seconds{5}), s.saga("sql").dump());
+    CHECK_MESSAGE(s.ends("sql", "stuck", std::chrono::seconds{60}), s.saga("sql").dump());
     s.close_in_order();
 }
 
@@ -185,6 +185,6 @@ TEST_CASE("a saga with a step that its service does not host does not hang in si
                     "\"x-saga-scope\":\"\",\"x-saga\":\"place-order\",\"x-saga-version\":\"1\","
                     "\"x-saga-itinerary\":\"forward 1/1 wrap-gift@shipping=pivot\"}')");
     REQUIRE(wait_until([&] { return s.shipping_db.count("skald.parked") == 1; }));
-    CHECK_MESSAGE(s.ends("sql", "stuck", std::chrono::seconds{5}), s.saga("sql").dump());
+    CHECK_MESSAGE(s.ends("sql", "stuck", std::chrono::seconds{60}), s.saga("sql").dump());
     s.close_in_order();
 }
