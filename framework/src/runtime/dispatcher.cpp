@@ -199,7 +199,10 @@ void dispatcher::release_from_hanging(clock::time_point now)
 {
     for (auto const& one : running_.hanging(now)) {
         for (auto const& tag : one.released) deliveries_.requeue(tag);
-        log_.warning("step.hanging", {{"key", one.key},
+        auto& of = limits_.find(one.step)->second;
+        for (auto const& serial : one.serials) of.serial.erase(of.serial.find(serial));
+        log_.warning("step.hanging", {{"step", one.step},
+                                      {"key", one.key},
                                       {"seconds", std::int64_t{one.since.count()}},
                                       {"released", std::uint64_t{one.released.size()}}});
     }
@@ -263,13 +266,12 @@ dispatcher::group dispatcher::pick()
     }
     SKALD_ASSERT(!picked.tasks.empty());
     if (q->of == nullptr) return picked;
-    picked.running = &running_.begin(picked.tasks, clock::now(), options_.patience);
-    picked.how.running = &picked.running->running;
-
     // In one order in all processes, so that none waits for another that waits for it.
     std::ranges::stable_sort(picked.tasks, {}, &task::serial);
     for (auto const& t : picked.tasks)
         if (!t.serial.empty()) q->of->serial.insert(t.serial);
+    picked.running = &running_.begin(q->of->name, picked.tasks);
+    picked.how.running = &picked.running->running;
     picked.how.takes_turn = q->of->limit.takes_turns();
     picked.of = q->of;
     if (q->came_back && has_repeatedly_come_back(picked.tasks.front())) ++repeated_running_;
@@ -286,7 +288,10 @@ std::vector<ports::contention> dispatcher::finish(group&& ran, run_result const&
     if (auto* const of = ran.of; of != nullptr) {
         SKALD_ASSERT(of->running > 0);
         --of->running;
-        running_.end(*ran.running);
+        if (auto const kept = running_.end(*ran.running)) {
+            std::swap(ran.tasks.front(), ran.tasks[*kept]);
+            ran.tasks.erase(ran.tasks.begin() + 1, ran.tasks.end());  // the others have gone back to the queue
+        }
         if (has_repeatedly_come_back(ran.tasks.front())) {
             SKALD_ASSERT(repeated_running_ > 0);
             --repeated_running_;

@@ -133,7 +133,7 @@ private:
     std::map<std::string, step, std::less<>> limits_;
     std::map<queue_key, queue> queues_;
     std::multimap<clock::time_point, task> later_;
-    running_groups running_;
+    running_groups running_{options_.patience};
     std::size_t repeated_running_{};  // that came back more than once
     std::uint64_t generation_{};
     std::uint64_t arrived_{};

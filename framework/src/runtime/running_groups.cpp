@@ -7,36 +7,46 @@
 
 namespace skald::runtime {
 
-running_groups::group& running_groups::begin(std::span<task const> tasks, clock::time_point now,
-                                             clock::duration patience)
+running_groups::group& running_groups::begin(std::string_view step, std::span<task const> tasks)
 {
     auto& made = groups_.emplace_back();
-    made.since = now;
-    made.tell_from = now + patience;
-    for (auto const& t : tasks) made.deliveries.push_back({t.delivery.tag, t.delivery.message.id});
+    made.step = step;
+    for (auto const& t : tasks) made.deliveries.push_back({t.delivery.tag, t.delivery.message.id, t.serial});
     return made;
 }
 
-void running_groups::end(group const& ended)
+std::optional<std::size_t> running_groups::end(group const& ended)
 {
     auto const found = std::ranges::find(groups_, &ended, [](group const& one) { return &one; });
     SKALD_ASSERT(found != groups_.end());
+    auto const kept = found->kept;
     groups_.erase(found);
+    return kept;
 }
 
 std::vector<running_groups::hang> running_groups::hanging(clock::time_point now)
 {
     std::vector<hang> found;
     for (auto& one : groups_) {
-        auto const member = one.running.get();
-        if (now < one.tell_from || member == running_member::none) continue;
+        if (auto const member = one.running.get(); member != one.seen) {
+            one.seen = member;
+            one.since = now;
+            one.tell_from = now + patience_;
+        }
+        if (now < one.tell_from || one.seen == running_member::none) continue;
         one.tell_from = now + (now - one.since);
-        auto const hanging = member == running_member::all ? 0 : member;
+        auto const hanging = one.seen == running_member::all ? 0 : one.seen;
         SKALD_ASSERT(hanging < one.deliveries.size());
-        hang told{one.deliveries[hanging].key, std::chrono::duration_cast<std::chrono::seconds>(now - one.since), {}};
-        for (std::size_t i = 0; i < one.deliveries.size() && !one.is_released; ++i)
-            if (i != hanging) told.released.push_back(one.deliveries[i].tag);
-        one.is_released = true;
+        hang told;
+        told.step = one.step;
+        told.key = one.deliveries[hanging].key;
+        told.since = std::chrono::duration_cast<std::chrono::seconds>(now - one.since);
+        for (std::size_t i = 0; i < one.deliveries.size() && !one.kept; ++i) {
+            if (i == hanging) continue;
+            told.released.push_back(one.deliveries[i].tag);
+            if (!one.deliveries[i].serial.empty()) told.serials.push_back(one.deliveries[i].serial);
+        }
+        if (!one.kept) one.kept = hanging;
         found.push_back(std::move(told));
     }
     return found;

@@ -10,8 +10,10 @@
 #include <cstddef>
 #include <limits>
 #include <list>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace skald::runtime {
@@ -46,28 +48,39 @@ public:
         {
             ports::delivery_tag tag;
             std::string key;
+            std::string serial;
         };
+        std::string step;
         std::vector<delivery> deliveries;
-        clock::time_point since;
+        std::size_t seen{running_member::none};  // who ran when somebody looked
+        clock::time_point since;                 // and from when on
         clock::time_point tell_from;
-        bool is_released{};
+        std::optional<std::size_t> kept;  // who hung first: all others were released
     };
 
     struct hang
     {
-        std::string key;  // of the step that does not return, or of the first where one call runs them all
+        std::string step;
+        std::string key;  // of the delivery that does not return, or of the first where one call runs them all
         std::chrono::seconds since{};
         std::vector<ports::delivery_tag> released;  // the others: told once
+        std::vector<std::string> serials;           // and what they were not to run beside
     };
 
-    /// The address stays until end().
-    group& begin(std::span<task const> tasks, clock::time_point now, clock::duration patience);
-    void end(group const& ended);
+    explicit running_groups(clock::duration patience) : patience_{patience} {}
 
-    /// The steps that have run for longer than `patience`, each again when twice as long has passed.
+    /// The address stays until end(). In the order in which `running` counts the members.
+    group& begin(std::string_view step, std::span<task const> tasks);
+
+    /// The only member that still belongs to the group; nothing: all of them do.
+    std::optional<std::size_t> end(group const& ended);
+
+    /// To be asked several times while `patience` passes: a member runs from the first time that it is seen running.
+    /// Those that have run for longer, each again when twice as long has passed.
     std::vector<hang> hanging(clock::time_point now);
 
 private:
+    clock::duration patience_;
     std::list<group> groups_;
 };
 
