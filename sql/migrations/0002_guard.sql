@@ -41,6 +41,7 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 -- A plan that was made while the table was small would be kept while it grows, until statistics are taken anew.
 SET enable_seqscan = off
+SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -230,6 +231,7 @@ CREATE FUNCTION skald.claim_request(
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $$
 #variable_conflict use_column
 BEGIN

@@ -62,6 +62,7 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 -- By the index on (due_at, id): a plan that was made while the table was small would be kept while it grows.
 SET enable_seqscan = off
+SET jit = off
 SET enable_bitmapscan = off
 AS $$
     SELECT count(*) > rows_max

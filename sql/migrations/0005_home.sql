@@ -126,6 +126,7 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 -- A plan that was made while the tables were small would be kept while they grow, until statistics are taken anew.
 SET enable_seqscan = off
+SET jit = off
 AS $$
 DECLARE
     ours  text := (SELECT name FROM skald.service);  -- not of another home's saga with the same key
@@ -169,6 +170,7 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 -- A plan that was made while the tables were small would be kept while they grow, until statistics are taken anew.
 SET enable_seqscan = off
+SET jit = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off
 AS $$
@@ -237,6 +239,7 @@ CREATE FUNCTION skald.note_progress(members jsonb) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $$
 DECLARE
     told record;

@@ -102,6 +102,18 @@ TEST_CASE("a session never commits with less than a flush, whatever the database
     db.run("ALTER ROLE CURRENT_USER IN DATABASE " + db.one("SELECT current_database()") + " RESET synchronous_commit");
 }
 
+TEST_CASE("no function that keeps off sequential scans is compiled by the server")
+{
+    // Where there is no other way to read a table, as one of a single row, such a plan costs 10^10, and JIT believes
+    // it.
+    database const db;
+    CHECK(db.run("SELECT proname FROM pg_proc WHERE pronamespace = 'skald'::regnamespace AND "
+                 "'enable_seqscan=off' = ANY (proconfig) AND NOT 'jit=off' = ANY (proconfig)")
+              .empty());
+    CHECK(db.run("SELECT 1 FROM pg_proc WHERE pronamespace = 'skald'::regnamespace AND 'jit=off' = ANY (proconfig)")
+              .size() >= 8);
+}
+
 TEST_CASE("a finished saga has its time and an unfinished one has none")
 {
     database const db;
