@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `skald bench` in one command: builds (Release), starts a private PostgreSQL and RabbitMQ, measures, leaves nothing running.
+# `skald-bench` in one command: builds (Release), starts a private PostgreSQL and RabbitMQ, measures, leaves nothing running.
 # shellcheck source-path=SCRIPTDIR
 set -euo pipefail
 
@@ -11,11 +11,11 @@ source "$root/scripts/lib/private_run.sh"
 
 usage() {
   cat <<'USAGE'
-usage: bench/bench.sh [options of `skald bench`]
+usage: bench/bench.sh [options of `skald-bench`]
 
-Builds, starts a private PostgreSQL and RabbitMQ, and runs `skald bench` against them with these options, for instance
+Builds, starts a private PostgreSQL and RabbitMQ, and runs `skald-bench` against them with these options, for instance
 
-  bench/bench.sh --floor --scenario throughput
+  bench/bench.sh --baseline --scenario throughput
   bench/bench.sh --scenario latency --rates 50,300
   SKALD_LANES=8 bench/bench.sh --scenario throughput     # the settings of the services are those of the environment
 
@@ -45,14 +45,14 @@ done
 begin_run bench
 # All that the caller has set for the services counts.
 kept_settings="${!SKALD_*}"
-build_for_run "$build" Release skald_cli skald_bench
+build_for_run "$build" Release skald_bench
 for argument in ${arguments[@]+"${arguments[@]}"}; do
   if [[ $argument == --help ]]; then
-    "$build/tools/skald" bench --help
+    "$build/tools/skald-bench" --help
     exit 0
   fi
 done
 start_private_stack
-run_driver "$build/tools/skald" bench --logs "$folder/logs" --json "$json" --svg "$plots" --commit "$(commit_of_checkout)" \
+run_driver "$build/tools/skald-bench" --logs "$folder/logs" --json "$json" --svg "$plots" --commit "$(commit_of_checkout)" \
   ${arguments[@]+"${arguments[@]}"}
 exit "$code"

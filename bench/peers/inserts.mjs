@@ -1,4 +1,4 @@
-// The saga of `skald bench --scenario throughput`: three inserts, one in each of three databases.
+// The saga of `skald-bench --scenario throughput`: three inserts, one in each of three databases.
 const tables = [
   `CREATE TABLE customer_order (id text PRIMARY KEY, customer text NOT NULL, sku text NOT NULL,
      quantity integer NOT NULL, cents bigint NOT NULL, status text NOT NULL DEFAULT 'pending')`,

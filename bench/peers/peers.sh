@@ -58,7 +58,7 @@ done
 for program in node npm; do command -v "$program" >/dev/null || fail "$program is missing: install Node.js 20 or later"; done
 
 begin_run peers
-build_for_run "$build" Release skald_cli skald_bench
+build_for_run "$build" Release skald_bench
 say "fetching the peers into $root/build/peers"
 mkdir -p "$root/build/peers"
 cp "$root"/bench/peers/*.mjs "$root/bench/peers/package.json" "$root/build/peers/"
@@ -95,7 +95,7 @@ cp "$folder/restate/server.log" "$folder/logs/restate-server.log"
 figures_of_skald() {
   local about=$1
   shift
-  run_driver "$build/tools/skald" bench "$@" --rounds 1 --tcp --logs "$folder/logs" --json "$folder/skald.json" >"$folder/logs/skald.log" 2>&1
+  run_driver "$build/tools/skald-bench" "$@" --rounds 1 --tcp --logs "$folder/logs" --json "$folder/skald.json" >"$folder/logs/skald.log" 2>&1
   if ((code != 0)); then
     tail -n 20 "$folder/logs/skald.log" >&2
     exit 1

@@ -13,7 +13,7 @@ using namespace bench_shop;
 // With `each`, one business statement for each delivery; without it one for a batch.
 void set_up_orders(skald::worker& worker, bool each)
 {
-    worker.migrate("0001_orders", tables::orders).post("/orders", place);
+    worker.migrate("0001_orders", tables::orders).post("/orders", place).post("/rows", insert_row);
     if (each) worker.host(place_order, steps::create_order, create_order{});
     else worker.host(place_order, steps::create_order, create_orders{});
 }

@@ -1,4 +1,4 @@
--- The tables of the bench's three services, whoever runs them: Skald (shop/) or the hand-written floor (floor/).
+-- The tables of the bench's three services, whoever runs them: Skald (shop/) or the hand-written baseline (baseline/).
 
 -- name: orders
 CREATE TABLE customer_order (
@@ -11,10 +11,8 @@ CREATE TABLE customer_order (
 );
 
 -- name: payments
-CREATE TABLE wallet (customer text PRIMARY KEY, cents bigint NOT NULL);
 -- No unique constraint, on purpose: the guard alone keeps a charge single.
 CREATE TABLE charge (order_id text NOT NULL, customer text NOT NULL, cents bigint NOT NULL);
-INSERT INTO wallet (customer, cents) VALUES ('hot', 1000000000000);
 
 -- name: shipping
 CREATE TABLE shipment (order_id text NOT NULL, sku text NOT NULL, quantity integer NOT NULL);

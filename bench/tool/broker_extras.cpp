@@ -16,10 +16,6 @@ namespace {
 
 constexpr amqp_channel_t channel = 1;
 constexpr int frame_max = 131'072;
-constexpr char const* copies = "skald.bench.copies";
-constexpr char const* back_again = "skald.bench.back";
-constexpr std::int64_t again_after_ms = 500;
-constexpr char const* bench_services[]{"bench-orders", "bench-payments", "bench-shipping"};
 
 amqp_bytes_t bytes(std::string const& text)
 {
@@ -104,41 +100,17 @@ void broker_connection::declare_exchange(char const* name, char const* type)
     check("declaring an exchange");
 }
 
-void broker_connection::bind_exchange(char const* source, std::string const& routing_key, char const* destination)
+void broker_connection::declare_queue(char const* name, std::vector<amqp_table_entry_t> arguments)
 {
-    amqp_exchange_bind(get(), channel, amqp_cstring_bytes(destination), amqp_cstring_bytes(source), bytes(routing_key),
-                       amqp_empty_table);
-    check("binding an exchange to another");
-}
-
-void broker_connection::declare_queue(char const* name, bool exclusive, std::vector<amqp_table_entry_t> arguments)
-{
-    amqp_queue_declare(get(), channel, amqp_cstring_bytes(name), 0, exclusive ? 0 : 1, exclusive ? 1 : 0, 0,
+    amqp_queue_declare(get(), channel, amqp_cstring_bytes(name), 0, 1, 0, 0,
                        {static_cast<int>(arguments.size()), arguments.data()});
     check("declaring a queue");
 }
 
-void broker_connection::bind_queue(std::string const& queue, char const* exchange, std::string const& routing_key,
-                                   std::vector<amqp_table_entry_t> arguments)
+void broker_connection::bind_queue(std::string const& queue, char const* exchange, std::string const& routing_key)
 {
-    amqp_queue_bind(get(), channel, bytes(queue), amqp_cstring_bytes(exchange), bytes(routing_key),
-                    {static_cast<int>(arguments.size()), arguments.data()});
+    amqp_queue_bind(get(), channel, bytes(queue), amqp_cstring_bytes(exchange), bytes(routing_key), amqp_empty_table);
     check("binding a queue");
-}
-
-std::uint32_t broker_connection::count(char const* queue)
-{
-    amqp_maybe_release_buffers(get());
-    auto const* const state =
-        amqp_queue_declare(get(), channel, amqp_cstring_bytes(queue), 1, 0, 0, 0, amqp_empty_table);
-    check("looking at a queue");
-    return state->message_count;
-}
-
-void broker_connection::purge(std::string const& queue)
-{
-    amqp_queue_purge(get(), channel, bytes(queue));
-    check("emptying a queue");
 }
 
 void broker_connection::delete_queue(char const* name)
@@ -146,37 +118,10 @@ void broker_connection::delete_queue(char const* name)
     amqp_queue_delete(get(), channel, amqp_cstring_bytes(name), 0, 0);
 }
 
-void broker_connection::delete_exchange(char const* name)
-{
-    amqp_exchange_delete(get(), channel, amqp_cstring_bytes(name), 0);
-}
-
-every_message_again::every_message_again(std::string const& broker_url) : broker_{broker_url}
-{
-    broker_.declare_exchange("skald", "direct");
-    broker_.declare_exchange(copies, "headers");
-    broker_.declare_exchange(back_again, "direct");
-    broker_.declare_queue(
-        queue, true, {number_entry("x-message-ttl", again_after_ms), text_entry("x-dead-letter-exchange", back_again)});
-    // Not "all", which leaves out headers whose names begin with x-, and so would match every message.
-    broker_.bind_queue(queue, copies, "", {text_entry("x-match", "all-with-x"), text_entry("x-saga-scope", scope)});
-    for (std::string const service : bench_services) {
-        broker_.bind_queue("skald." + service, back_again, service);
-        broker_.bind_exchange("skald", service, copies);
-    }
-}
-
-every_message_again::~every_message_again()
-{
-    broker_.delete_exchange(copies);
-    broker_.delete_queue(queue);
-    broker_.delete_exchange(back_again);
-}
-
 message_sink::message_sink(std::string const& broker_url) : broker_{broker_url}
 {
     broker_.declare_exchange("skald", "direct");
-    broker_.declare_queue(queue, false, {text_entry("x-queue-type", "quorum"), number_entry("x-max-length", 1'000)});
+    broker_.declare_queue(queue, {text_entry("x-queue-type", "quorum"), number_entry("x-max-length", 1'000)});
     broker_.bind_queue(queue, "skald", "bench-sink");
 }
 

@@ -37,7 +37,7 @@ std::string queue_of(std::size_t service, bool shop)
 
 std::string name_of(implementation who)
 {
-    return who == implementation::framework ? "framework" : "floor";
+    return who == implementation::framework ? "framework" : "baseline";
 }
 
 fleet::fleet(options const& chosen, order_demo::signals const& interruptions, world const& databases, fleet_shape shape)
@@ -67,7 +67,7 @@ void fleet::start(options const& chosen, world const& databases, std::size_t ser
     one.environment = {"DATABASE_URL=" + databases.url(service, shape_.tcp), "AMQP_URL=" + chosen.broker_url};
     if (by_framework && shape_.shop) one.program = chosen.shop_programs / shop_programs.at(service);
     else {
-        one.program = chosen.programs / (by_framework ? "skald-bench-service" : "skald-bench-floor");
+        one.program = chosen.programs / (by_framework ? "skald-bench-service" : "skald-bench-baseline");
         one.arguments = {service_names.at(service)};
         if (shape_.shop) one.arguments.emplace_back("--shop");
         if (chosen.each && !shape_.shop) one.arguments.emplace_back("--each");
@@ -78,9 +78,9 @@ void fleet::start(options const& chosen, world const& databases, std::size_t ser
         one.arguments.insert(one.arguments.end(), {"--listen", fmt::format("127.0.0.1:{}", port)});
     }
     if (!by_framework)
-        one.arguments.insert(one.arguments.end(), {"--lanes", std::to_string(chosen.floor_lanes), "--batch",
-                                                   std::to_string(chosen.floor_batch), "--prefetch",
-                                                   std::to_string(2 * chosen.floor_batch)});
+        one.arguments.insert(one.arguments.end(), {"--lanes", std::to_string(chosen.baseline_lanes), "--batch",
+                                                   std::to_string(chosen.baseline_batch), "--prefetch",
+                                                   std::to_string(2 * chosen.baseline_batch)});
     services_.push_back(std::make_unique<order_demo::service_process>(std::move(one)));
     services_.back()->start();
 }

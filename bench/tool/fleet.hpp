@@ -17,7 +17,7 @@
 
 namespace skald_bench {
 
-enum class implementation { framework, floor };
+enum class implementation { framework, baseline };
 
 std::string name_of(implementation who);
 

@@ -1,4 +1,4 @@
-// skald-bench, which is also `skald bench`: README.md in bench/ says what it measures and how.
+// skald-bench: README.md in bench/ says what it measures and how.
 #include "options.hpp"
 #include "report.hpp"
 #include "scenarios.hpp"
@@ -71,10 +71,10 @@ catch (end_of_program const& end) {
     return end.code;
 }
 catch (order_demo::interrupted const& how) {
-    std::fprintf(stderr, "skald bench: interrupted, all services have been stopped\n");
+    std::fprintf(stderr, "skald-bench: interrupted, all services have been stopped\n");
     return 128 + how.signal;
 }
 catch (std::exception const& error) {
-    std::fprintf(stderr, "skald bench: error: %s\n", error.what());
+    std::fprintf(stderr, "skald-bench: error: %s\n", error.what());
     return 1;
 }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr char const* head =
     "Measures Skald: three services as processes, a database each, real servers. Prints a table, and as JSON and SVG\n"
-    "what was asked for. With --floor it alternates with a hand-written loop over libpq and rabbitmq-c that leaves "
+    "what was asked for. With --baseline it alternates with a hand-written loop over libpq and rabbitmq-c that leaves "
     "the\n"
     "same rows and sends the same messages, and prints the ratio. bench/README.md says how each figure is measured.\n\n"
     "DATABASE_URL and AMQP_URL name servers that are for nothing else; the databases skald_bench_* are made anew.\n"
@@ -26,8 +26,8 @@ void add_what(CLI::App& app, options& o)
     app.add_option("--scenario", o.scenarios, fmt::format("{}; may be given again [all]", fmt::join(names, ", ")))
         ->check(CLI::IsMember(names))
         ->option_text("NAME");
-    app.add_flag("--floor", o.floor, "in turn with the hand-written floor, where the scenario has one");
-    app.add_flag("--only-floor", o.only_floor, "the floor alone");
+    app.add_flag("--baseline", o.baseline, "in turn with the hand-written baseline, where the scenario has one");
+    app.add_flag("--only-baseline", o.only_baseline, "the baseline alone");
     app.add_option("--json", o.json, "also write the figures to FILE")->option_text("FILE")->take_last();
     app.add_option("--svg", o.svg, "write plots into the folder DIR")->option_text("DIR")->take_last();
     app.add_option("--logs", o.logs, "the folder for the services' logs [a temporary one]")->option_text("DIR");
@@ -38,7 +38,7 @@ void add_how_long(CLI::App& app, options& o)
 {
     app.add_option("--seconds", o.seconds, "of each measurement [20]")->check(CLI::Range(1, 36'000))->option_text("N");
     app.add_option("--warm-up", o.warm_up, "seconds before it [3]")->check(CLI::Range(0, 600))->option_text("N");
-    app.add_option("--rounds", o.rounds, "how often framework and floor take turns [2]")
+    app.add_option("--rounds", o.rounds, "how often framework and baseline take turns [2]")
         ->check(CLI::Range(1, 50))
         ->option_text("N");
     app.add_option("--sagas", o.sagas, "so many sagas instead of so many seconds; in the shop [5000]")
@@ -87,8 +87,6 @@ void add_scenarios(CLI::App& app, options& o)
 {
     list(
         app.add_option("--rates", o.rates, "latency: sagas a second [50,300,1000]")->check(CLI::Range(0.1, 100'000.0)));
-    list(app.add_option("--duplicates", o.duplicates, "duplicates: per cent of the sagas [0,50,100]")
-             ->check(CLI::Range(0, 100)));
     list(app.add_option("--rows", o.rows, "tables: old rows in each database [0,1000000,10000000]")
              ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000})));
     list(app.add_option("--keys", o.keys, "tables: random (UUIDv4), ordered (UUIDv7) [random,ordered]")
@@ -99,18 +97,21 @@ void add_scenarios(CLI::App& app, options& o)
     app.add_option("--backlog", o.backlog, "backlog: messages [1000000]")
         ->check(CLI::Range(std::int64_t{1}, std::int64_t{100'000'000}))
         ->option_text("N");
+    app.add_option("--connections", o.connections, "entry: at the same time [8]")
+        ->check(CLI::Range(1, 1'000))
+        ->option_text("N");
     app.add_flag("--tcp", o.tcp, "TCP to PostgreSQL in every scenario, not its unix socket");
     app.add_flag(
         "--each", o.each,
-        "one business statement and round trip for each delivery, in framework and floor; else one for a batch");
+        "one business statement and round trip for each delivery, in framework and baseline; else one for a batch");
 }
 
-void add_floor(CLI::App& app, options& o)
+void add_baseline(CLI::App& app, options& o)
 {
-    app.add_option("--floor-lanes", o.floor_lanes, "lanes of each service of the floor [4]")
+    app.add_option("--baseline-lanes", o.baseline_lanes, "lanes of each service of the baseline [4]")
         ->check(CLI::Range(1, 64))
         ->option_text("N");
-    app.add_option("--floor-batch", o.floor_batch, "deliveries in one transaction of the floor [32]")
+    app.add_option("--baseline-batch", o.baseline_batch, "deliveries in one transaction of the baseline [32]")
         ->check(CLI::Range(1, 1'000))
         ->option_text("N");
 }
@@ -121,7 +122,7 @@ std::string from_environment(char const* variable)
     if (value != nullptr && *value != '\0') return value;
     fmt::print(
         stderr,
-        "skald bench: error: {} is not set. Run bench/bench.sh, which starts private servers and stops them; or\n"
+        "skald-bench: error: {} is not set. Run bench/bench.sh, which starts private servers and stops them; or\n"
         "    eval \"$(scripts/stack.sh up DIR)\"\n",
         variable);
     throw end_of_program{2};
@@ -137,12 +138,12 @@ bool options::runs(std::string_view scenario) const
 options read_options(int argc, char** argv)
 {
     options o;
-    CLI::App app{head, "skald bench"};
+    CLI::App app{head, "skald-bench"};
     add_what(app, o);
     add_how_long(app, o);
     add_shop(app, o);
     add_scenarios(app, o);
-    add_floor(app, o);
+    add_baseline(app, o);
     try {
         app.parse(argc, argv);
     }
@@ -150,13 +151,12 @@ options read_options(int argc, char** argv)
         throw end_of_program{app.exit(error) == 0 ? 0 : 2};
     }
     if (o.declined_percent + o.broke_percent > 100) {
-        fmt::print(stderr, "skald bench: error: --declined and --broke are more than all orders together\n");
+        fmt::print(stderr, "skald-bench: error: --declined and --broke are more than all orders together\n");
         throw end_of_program{2};
     }
-    if (o.floor && o.only_floor) {
-        fmt::print(
-            stderr,
-            "skald bench: error: --floor takes turns with the framework, --only-floor leaves it out: choose one\n");
+    if (o.baseline && o.only_baseline) {
+        fmt::print(stderr, "skald-bench: error: --baseline takes turns with the framework, --only-baseline leaves it "
+                           "out: choose one\n");
         throw end_of_program{2};
     }
     o.programs = std::filesystem::read_symlink("/proc/self/exe").parent_path();

@@ -1,4 +1,4 @@
-// What `skald bench` is asked to do.
+// What `skald-bench` is asked to do.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,18 @@
 namespace skald_bench {
 
 /// The scenarios, in the order in which they run.
-inline constexpr char const* scenario_names[]{"shop",    "throughput", "latency", "duplicates", "tables", "snapshot",
-                                              "backlog", "rejects",    "hot-row", "tcp",        "memory"};
+inline constexpr char const* scenario_names[]{"shop",     "throughput", "latency", "tables",
+                                              "snapshot", "backlog",    "entry"};
 
 struct options
 {
     std::vector<std::string> scenarios;  // none: all
-    bool floor{};                        // the floor in turn with the framework, where a scenario has one
-    bool only_floor{};
+    bool baseline{};                     // the baseline in turn with the framework, where a scenario has one
+    bool only_baseline{};
 
     int seconds{20};  // of each measurement
     int warm_up{3};   // seconds before it
-    int rounds{2};    // how often framework and floor take turns
+    int rounds{2};    // how often framework and baseline take turns
     int sagas{};      // so many instead of so long; 0: by time
     int in_flight{2'000};
     bool start_by_function{};  // skald.start() for each saga instead of its rows, many at a time
@@ -33,22 +33,22 @@ struct options
     int limit_seconds{120};
 
     std::vector<double> rates{50, 300, 1'000};
-    std::vector<int> duplicates{0, 50, 100};
     std::vector<std::int64_t> rows{0, 1'000'000, 10'000'000};
     std::vector<std::string> keys{"random", "ordered"};
     int hold_seconds{600};
     std::int64_t backlog{1'000'000};
+    int connections{8};
     bool tcp{};   // to PostgreSQL in all scenarios
     bool each{};  // one business statement for each delivery, not one for a batch
 
-    int floor_lanes{4};
-    int floor_batch{32};
+    int baseline_lanes{4};
+    int baseline_batch{32};
 
     std::string json;
     std::string svg;   // a folder
     std::string logs;  // a folder
     std::string commit{"unknown"};
-    std::filesystem::path programs;       // where skald-bench-service and skald-bench-floor are
+    std::filesystem::path programs;       // where skald-bench-service and skald-bench-baseline are
     std::filesystem::path shop_programs;  // where order_service, payment_service and shipping_service are
 
     std::string database_url, broker_url;

@@ -27,7 +27,7 @@ struct phase_request
 {
     implementation who{implementation::framework};
     std::string label;
-    load_shape load;
+    bool ordered_keys{true};
     bool tcp{};
     int seconds{};  // 0: what the options say
     bool hold_snapshot{};
@@ -37,7 +37,7 @@ struct phase_request
 struct phase_figures
 {
     phase_request asked;
-    std::int64_t sagas{}, rejected{};  // of the whole phase
+    std::int64_t sagas{};  // of the whole phase
     std::int64_t ended_in_window{};
     double window_seconds{};
     double per_second{};
@@ -45,7 +45,6 @@ struct phase_figures
     server_counts counts;                    // of the whole phase
     cpu_split cpu;                           // of the window
     std::map<std::string, double> peak_rss_mib;
-    std::uint32_t copies_waiting_peak{};
 };
 
 /// Closed loop: as many sagas are under way as the options say, all the time.

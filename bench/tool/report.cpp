@@ -45,7 +45,6 @@ json to_json(phase_figures const& p)
               {"label", p.asked.label},
               {"sagas_per_second", p.per_second},
               {"sagas", p.sagas},
-              {"rejected", p.rejected},
               {"ended_in_window", p.ended_in_window},
               {"window_seconds", p.window_seconds},
               {"by_tenth_of_window", p.per_second_by_part},
@@ -117,7 +116,7 @@ chart throughput_by_rows(json const& phases)
                false};
     for (auto const place : places) made.places.push_back(short_number(place));
     for (auto const& [who, keys] : kinds)
-        made.lines.push_back({who + ", " + keys, means(phases, places, "rows", who, keys), who == "floor"});
+        made.lines.push_back({who + ", " + keys, means(phases, places, "rows", who, keys), who == "baseline"});
     return made;
 }
 
@@ -164,12 +163,13 @@ void report::settings(json described)
     std::string line;
     for (auto const& [name, value] : s.at("postgres").items())
         if (name != "server_version") line += fmt::format(" {}={}", name, value.get<std::string>());
-    fmt::print("PostgreSQL:{}\nPostgreSQL over {}; sagas started by {} (but in the shop); {}; the floor: {} lanes, {} "
-               "deliveries a transaction\n",
-               line, chosen_.tcp ? "TCP" : "its unix socket",
-               chosen_.start_by_function ? "skald.start(), one call each" : "rows, many in one statement",
-               chosen_.each ? "one business statement a delivery" : "one business statement a batch",
-               chosen_.floor_lanes, chosen_.floor_batch);
+    fmt::print(
+        "PostgreSQL:{}\nPostgreSQL over {}; sagas started by {} (but in the shop); {}; the baseline: {} lanes, {} "
+        "deliveries a transaction\n",
+        line, chosen_.tcp ? "TCP" : "its unix socket",
+        chosen_.start_by_function ? "skald.start(), one call each" : "rows, many in one statement",
+        chosen_.each ? "one business statement a delivery" : "one business statement a batch", chosen_.baseline_lanes,
+        chosen_.baseline_batch);
 }
 
 void report::begin(std::string const& scenario, std::string const& explanation)
@@ -182,6 +182,9 @@ void report::begin(std::string const& scenario, std::string const& explanation)
                    "sagas", "a second", "answer, ms", "saga completed, ms", "", "p50", "p99", "p99.9", "max", "p50",
                    "p99", "p99.9", "max");
     else if (scenario == "shop") begin_shop();
+    else if (scenario == "entry")
+        fmt::print("{:<36}{:>10}{:>12} |{:>8}{:>8}{:>8}{:>8}\n", "", "requests", "a second", "p50 ms", "p99", "p99.9",
+                   "max");
     else if (scenario == "backlog")
         fmt::print("{:<20}{:>12}{:>10}{:>14}{:>16}{:>16}{:>10}\n", "", "messages", "s", "a second", "first quarter",
                    "last quarter", "RSS MiB");
@@ -239,20 +242,34 @@ void report::add(backlog_figures const& m)
                                     {"peak_rss_mib", m.peak_rss_mib}});
 }
 
+void report::add(entry_figures const& m)
+{
+    auto const* const kind = m.kind == request_kind::fresh ? "a key of its own each" : "replayed";
+    fmt::print("{:<24}{:<12}{:>10}{:>12.0f} |{:>8.2f}{:>8.2f}{:>8.2f}{:>8.2f}\n", kind, name_of(m.who), m.requests,
+               m.per_second, m.ms.p50, m.ms.p99, m.ms.p999, m.ms.max);
+    std::fflush(stdout);
+    scenario()["phases"].push_back({{"who", name_of(m.who)},
+                                    {"replayed", m.kind == request_kind::replayed},
+                                    {"connections", m.connections},
+                                    {"requests", m.requests},
+                                    {"per_second", m.per_second},
+                                    {"answer_ms", to_json(m.ms)}});
+}
+
 void report::say(std::string const& words) const
 {
     fmt::print("{}\n", words);
     std::fflush(stdout);
 }
 
-void report::compare(phase_figures const& framework, phase_figures const& floor) const
+void report::compare(phase_figures const& framework, phase_figures const& baseline) const
 {
     fmt::print("\nWhat each left, a saga:\n{:<32}{:>22}{:>22}\n{:<32}{:>22}{:>22}\n",
-               "rows: + inserted ~ updated - deleted", "framework", "floor", "", "+       ~       -",
+               "rows: + inserted ~ updated - deleted", "framework", "baseline", "", "+       ~       -",
                "+       ~       -");
     std::set<std::string> tables;
     for (auto const& [table, counts] : framework.counts.rows) tables.insert(table);
-    for (auto const& [table, counts] : floor.counts.rows) tables.insert(table);
+    for (auto const& [table, counts] : baseline.counts.rows) tables.insert(table);
     auto const cell = [](phase_figures const& p, std::string const& table) {
         auto const found = p.counts.rows.find(table);
         auto const counts = found == p.counts.rows.end() ? row_counts{} : found->second;
@@ -261,21 +278,22 @@ void report::compare(phase_figures const& framework, phase_figures const& floor)
                            each(counts.deleted));
     };
     for (auto const& table : tables)
-        fmt::print("{:<32}{:>22}{:>22}\n", table, cell(framework, table), cell(floor, table));
+        fmt::print("{:<32}{:>22}{:>22}\n", table, cell(framework, table), cell(baseline, table));
     auto const numbers = [](char const* name, double a, double b) {
         fmt::print("{:<32}{:>22.2f}{:>22.2f}\n", name, a, b);
     };
     auto const per_saga = [](std::int64_t n, phase_figures const& p) {
         return static_cast<double>(n) / static_cast<double>(p.sagas);
     };
-    numbers("WAL bytes", per_saga(framework.counts.wal_bytes, framework), per_saga(floor.counts.wal_bytes, floor));
+    numbers("WAL bytes", per_saga(framework.counts.wal_bytes, framework),
+            per_saga(baseline.counts.wal_bytes, baseline));
     numbers("WAL records", per_saga(framework.counts.wal_records, framework),
-            per_saga(floor.counts.wal_records, floor));
+            per_saga(baseline.counts.wal_records, baseline));
     numbers("WAL full pages", per_saga(framework.counts.wal_full_pages, framework),
-            per_saga(floor.counts.wal_full_pages, floor));
+            per_saga(baseline.counts.wal_full_pages, baseline));
     numbers("WAL flushes", per_saga(framework.counts.wal_flushes, framework),
-            per_saga(floor.counts.wal_flushes, floor));
-    numbers("commits", per_saga(framework.counts.commits, framework), per_saga(floor.counts.commits, floor));
+            per_saga(baseline.counts.wal_flushes, baseline));
+    numbers("commits", per_saga(framework.counts.commits, framework), per_saga(baseline.counts.commits, baseline));
     std::fflush(stdout);
 }
 

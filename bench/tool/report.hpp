@@ -1,6 +1,7 @@
 // What was measured, for people as it comes in, and for programs at the end.
 #pragma once
 
+#include "entry.hpp"
 #include "phase.hpp"
 #include "shop.hpp"
 
@@ -31,10 +32,11 @@ public:
     void add_ratio(std::string const& label, speed const& first, speed const& second);
     void add(latency_figures const& measured);
     void add(backlog_figures const& measured);
+    void add(entry_figures const& measured);
     void say(std::string const& words) const;
 
     /// What one step of each did to the servers, side by side.
-    void compare(phase_figures const& framework, phase_figures const& floor) const;
+    void compare(phase_figures const& framework, phase_figures const& baseline) const;
 
     /// The files that were asked for. Throws where one can't be written.
     void write() const;

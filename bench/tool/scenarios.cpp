@@ -1,6 +1,7 @@
 #include "scenarios.hpp"
 
 #include "bench_tool_sql.hpp"
+#include "entry.hpp"
 
 #include <algorithm>
 #include <map>
@@ -25,8 +26,8 @@ public:
 
 std::vector<implementation> who_runs(options const& chosen)
 {
-    if (chosen.only_floor) return {implementation::floor};
-    if (chosen.floor) return {implementation::framework, implementation::floor};
+    if (chosen.only_baseline) return {implementation::baseline};
+    if (chosen.baseline) return {implementation::framework, implementation::baseline};
     return {implementation::framework};
 }
 
@@ -52,7 +53,7 @@ std::vector<phase_figures> take_turns(bench const& b, report& out, world& databa
             out.add(pair.back());
         }
         if (pair.size() == 2)
-            out.add_ratio(pair[0].asked.label, {"framework", pair[0].per_second}, {"floor", pair[1].per_second});
+            out.add_ratio(pair[0].asked.label, {"framework", pair[0].per_second}, {"baseline", pair[1].per_second});
     }
     return pair;
 }
@@ -98,7 +99,7 @@ void compare_shops(bench const& b, report& out, int processes)
         }
         if (rates.size() == 2)
             out.add_ratio(one.label, {"framework", rates[implementation::framework]},
-                          {"floor", rates[implementation::floor]});
+                          {"baseline", rates[implementation::baseline]});
     }
     for (auto const& made : shared)
         if (unshared.contains(made.asked.who))
@@ -129,23 +130,10 @@ void throughput(bench const& b, report& out)
 void latency(bench const& b, report& out)
 {
     out.begin("latency", "orders over HTTP; open loop counts from when each was due, whatever became of those before");
-    if (b.chosen.only_floor) return out.say("the floor has no HTTP entry: nothing to measure");
+    if (b.chosen.only_baseline) return out.say("the baseline has no HTTP entry: nothing to measure");
     fresh_world w{b};
     out.add(run_alone(b, w.databases));
     for (auto const rate : b.chosen.rates) out.add(run_at_rate(b, w.databases, rate));
-}
-
-void duplicates(bench const& b, report& out)
-{
-    out.begin("duplicates",
-              "the broker delivers each message of so many per cent of the sagas once more, half a second later");
-    fresh_world w{b};
-    for (auto const percent : b.chosen.duplicates) {
-        auto asked = like_the_options(b, fmt::format("{} % again", percent));
-        asked.load.again_percent = percent;
-        asked.about = {{"duplicates_percent", percent}};
-        take_turns(b, out, w.databases, asked);
-    }
 }
 
 void tables(bench const& b, report& out)
@@ -161,7 +149,7 @@ void tables(bench const& b, report& out)
                                     sizes[0].as<std::int64_t>() / 1'048'576, sizes[1].as<std::int64_t>() / 1'048'576));
             }
             auto asked = like_the_options(b, fmt::format("{} rows, {} keys", rows, keys));
-            asked.load.ordered_keys = keys == "ordered";
+            asked.ordered_keys = keys == "ordered";
             asked.about = {{"rows", rows}, {"keys", keys}};
             take_turns(b, out, w.databases, asked);
         }
@@ -200,50 +188,23 @@ void backlog(bench const& b, report& out)
         for (auto const who : who_runs(b.chosen)) out.add(run_backlog(b, w.databases, who));
 }
 
-void rejects(bench const& b, report& out)
+void entry(bench const& b, report& out)
 {
-    out.begin("rejects", "the second step says no to 5 % of the sagas, and their first step is undone");
+    out.begin("entry",
+              fmt::format("requests that insert one row, on {} connections, closed loop", b.chosen.connections));
     fresh_world w{b};
-    for (auto const percent : {0, 5}) {
-        auto asked = like_the_options(b, fmt::format("{} % rejected", percent));
-        asked.load.rejected_percent = percent;
-        asked.about = {{"rejected_percent", percent}};
-        take_turns(b, out, w.databases, asked);
+    for (int round = 1; round <= b.chosen.rounds; ++round) {
+        std::map<implementation, double> rates;
+        for (auto const who : who_runs(b.chosen)) {
+            auto const made = who == implementation::framework ? run_entry(b, w.databases)
+                                                               : std::vector{run_entry_baseline(b, w.databases)};
+            rates[who] = made.front().per_second;
+            for (auto const& one : made) out.add(one);
+        }
+        if (rates.size() == 2)
+            out.add_ratio(fmt::format("entry, round {}", round), {"framework", rates[implementation::framework]},
+                          {"baseline", rates[implementation::baseline]});
     }
-}
-
-void hot_row(bench const& b, report& out)
-{
-    out.begin("hot-row", "all sagas are of one customer, whose wallet is one row that the second step updates");
-    fresh_world w{b};
-    auto asked = like_the_options(b, "one wallet");
-    asked.load.hot = true;
-    take_turns(b, out, w.databases, asked);
-}
-
-void tcp(bench const& b, report& out)
-{
-    out.begin("tcp", "the services reach PostgreSQL by its unix socket, and over TCP (RabbitMQ is always TCP)");
-    fresh_world w{b};
-    for (bool const over_tcp : {false, true}) {
-        auto asked = like_the_options(b, over_tcp ? "TCP" : "unix socket");
-        asked.tcp = over_tcp;
-        asked.about = {{"tcp", over_tcp}};
-        take_turns(b, out, w.databases, asked);
-    }
-}
-
-void memory(bench const& b, report& out)
-{
-    out.begin("memory", "the most that each process had resident, at full load; twice as many sagas under way");
-    fresh_world w{b};
-    auto chosen = b.chosen;
-    chosen.in_flight *= 2;
-    chosen.rounds = 1;
-    bench const more{chosen, b.interruptions};
-    for (auto const& measured : take_turns(more, out, w.databases, like_the_options(b, "memory")))
-        for (auto const& [name, mib] : measured.peak_rss_mib)
-            out.say(fmt::format("    {:<28}{:>10.1f} MiB", name, mib));
 }
 
 }  // namespace
@@ -251,8 +212,7 @@ void memory(bench const& b, report& out)
 void run_scenarios(bench const& b, report& out)
 {
     using scenario = void (*)(bench const&, report&);
-    constexpr scenario all[]{shop,    throughput, latency, duplicates, tables, snapshot,
-                             backlog, rejects,    hot_row, tcp,        memory};
+    constexpr scenario all[]{shop, throughput, latency, tables, snapshot, backlog, entry};
     static_assert(std::size(all) == std::size(scenario_names));
     for (std::size_t i = 0; i < std::size(all); ++i)
         if (b.chosen.runs(scenario_names[i])) all[i](b, out);

@@ -3,7 +3,7 @@
 # leave nothing running: bench/*.sh and scripts/chaos.sh. Sourced by them, with `root` set to the checkout.
 # shellcheck disable=SC2154 # root is theirs
 
-run_name= # of the script: "sweep"
+run_name= # of the script: "bench"
 folder=   # this run's own; its logs are in $folder/logs
 driver=   # the pid of the program that runs
 

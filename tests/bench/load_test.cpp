@@ -78,17 +78,6 @@ TEST_CASE("a stall is charged to everybody who had to wait")
     CHECK(honest.max == doctest::Approx(1'000));
 }
 
-TEST_CASE("of a hundred sagas exactly so many are among the per cent, and not all in a row")
-{
-    for (int const percent : {0, 5, 50, 100}) {
-        int among = 0, in_first_half = 0;
-        for (int saga = 0; saga < 100; ++saga)
-            if (load_shape::is_among(saga, percent)) ++among, in_first_half += saga < 50 ? 1 : 0;
-        CHECK(among == percent);
-        CHECK(in_first_half == percent / 2);
-    }
-}
-
 TEST_CASE("keys are UUIDs, of version 4 or in the order of time of version 7")
 {
     key_maker random{false, 1}, ordered{true, 1};

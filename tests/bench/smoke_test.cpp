@@ -1,4 +1,4 @@
-// `skald bench` whole, with few sagas: framework and floor leave the same rows, and the report adds
+// `skald-bench` whole, with few sagas: framework and baseline leave the same rows, and the report adds
 // up. No time is looked at.
 #include "fleet.hpp"
 #include "load.hpp"
@@ -46,7 +46,7 @@ ended run(std::string const& words)
 
 ended run_bench(std::string const& words)
 {
-    return run(std::string{SKALD_TOOL} + " bench " + words);
+    return run(std::string{SKALD_BENCH} + ' ' + words);
 }
 
 std::string read(fs::path const& file)
@@ -120,14 +120,14 @@ void check_sums(json const& phase)
 
 }  // namespace
 
-TEST_CASE("framework and floor leave the same behind, and the report adds up")
+TEST_CASE("framework and baseline leave the same behind, and the report adds up")
 {
     folder const made;
     auto const json_file = made.path / "figures.json", plots = made.path / "plots";
     auto const bench =
-        run_bench("--floor --rounds 1 --sagas " + std::to_string(sagas) +
-                  " --scenario throughput --scenario latency --rates 40 --scenario duplicates --duplicates 100"
-                  " --scenario tables --rows 500 --keys random --scenario rejects --scenario backlog --backlog 700"
+        run_bench("--baseline --rounds 1 --sagas " + std::to_string(sagas) +
+                  " --scenario throughput --scenario latency --rates 40 --scenario tables --rows 500 --keys random"
+                  " --scenario backlog --backlog 700 --scenario entry --connections 3"
                   " --json " +
                   json_file.string() + " --svg " + plots.string());
     INFO(bench.said);
@@ -137,15 +137,15 @@ TEST_CASE("framework and floor leave the same behind, and the report adds up")
     auto const throughput = scenario(report, "throughput");
     REQUIRE(throughput.at("phases").size() == 2);
     CHECK(throughput.at("phases")[0].at("who") == "framework");
-    CHECK(throughput.at("phases")[1].at("who") == "floor");
+    CHECK(throughput.at("phases")[1].at("who") == "baseline");
     for (auto const& phase : throughput.at("phases")) {
         check_rows(phase);
         check_sums(phase);
     }
     auto const ratio = throughput.at("ratios").at(0);
     CHECK(ratio.at("ratio").get<double>() ==
-          doctest::Approx(ratio.at("framework").get<double>() / ratio.at("floor").get<double>()));
-    CHECK(ratio.at("floor") == throughput.at("phases")[1].at("sagas_per_second"));
+          doctest::Approx(ratio.at("framework").get<double>() / ratio.at("baseline").get<double>()));
+    CHECK(ratio.at("baseline") == throughput.at("phases")[1].at("sagas_per_second"));
 
     auto const latency = scenario(report, "latency").at("phases");
     REQUIRE(latency.size() == 2);  // one alone, and at 40 a second
@@ -153,9 +153,10 @@ TEST_CASE("framework and floor leave the same behind, and the report adds up")
     auto const backlog = scenario(report, "backlog").at("phases");
     REQUIRE(backlog.size() == 2);
     for (auto const& phase : backlog) CHECK(phase.at("messages") == 700);
-    for (auto const& phase : scenario(report, "rejects").at("phases"))
-        CHECK(phase.at("rejected") == phase.at("rejected_percent").get<int>() * sagas / 100);
-    for (auto const& phase : scenario(report, "duplicates").at("phases")) check_rows(phase);
+    auto const entry = scenario(report, "entry").at("phases");
+    REQUIRE(entry.size() == 3);  // keys of their own, replays, and the baseline
+    for (auto const& phase : entry) CHECK(phase.at("requests") == sagas);
+    CHECK(entry[1].at("replayed") == true);
     CHECK(scenario(report, "tables").at("phases").size() == 2);
 
     CHECK(report.at("settings").at("postgres").at("synchronous_commit") == "on");
@@ -181,7 +182,7 @@ void check_shop_phase(json const& phase)
         for (auto const& one : phase.at("databases")) sum += one.at(counted).get<int>();
         CHECK(phase.at("all").at(counted) == sum);
     }
-    if (phase.at("who") == "floor")  // which locks in one order
+    if (phase.at("who") == "baseline")  // which locks in one order
         for (auto const* service : {"payments", "shipping"})
             CHECK(phase.at("databases").at(service).at("deadlocks") == 0);
 }
@@ -194,15 +195,15 @@ TEST_CASE("in the shop every order ends as it should, by the framework and by ha
     folder const made;
     auto const json_file = made.path / "figures.json";
     auto const bench =
-        run_bench("--floor --rounds 1 --scenario shop --sagas " + std::to_string(sagas) +
+        run_bench("--baseline --rounds 1 --scenario shop --sagas " + std::to_string(sagas) +
                   " --customers 3 --skus 2 --declined 20 --broke 10 --processes 2 --json " + json_file.string());
     INFO(bench.said);
     REQUIRE(bench.code == 0);
     auto const shop = scenario(json::parse(read(json_file)), "shop");
-    REQUIRE(shop.at("phases").size() == 4);  // shared and not, framework and floor
+    REQUIRE(shop.at("phases").size() == 4);  // shared and not, framework and baseline
     for (auto const& phase : shop.at("phases")) check_shop_phase(phase);
-    REQUIRE(shop.at("ratios").size() == 4);  // of the floor, and of what is not shared
-    CHECK(shop.at("ratios")[0].at("floor") == shop.at("phases")[1].at("sagas_per_second"));
+    REQUIRE(shop.at("ratios").size() == 4);  // of the baseline, and of what is not shared
+    CHECK(shop.at("ratios")[0].at("baseline") == shop.at("phases")[1].at("sagas_per_second"));
     CHECK(shop.at("ratios")[2].at("unshared") == shop.at("phases")[2].at("sagas_per_second"));
 }
 
@@ -238,7 +239,7 @@ TEST_CASE("the rows by which sagas are started are those of skald.start()")
 
     std::map<bool, std::string> left;
     for (bool const by_function : {false, true}) {
-        saga_starter{databases, {}, by_function}.start(1);
+        saga_starter{databases, true, by_function}.start(1);
         auto const row = ask(databases.at(orders), R"(
             SELECT s.key, (to_jsonb(s) - '{created_at,updated_at}'::text[])::text,
                    (to_jsonb(i) - '{created_at,updated_at}'::text[])::text,
@@ -268,18 +269,17 @@ TEST_CASE("what is wrong with the command line, and a missing server, are said w
     CHECK(unknown.code == 2);
     CHECK(unknown.said.find("nonsense") != std::string::npos);
     CHECK(run_bench("--sagas none").code == 2);
-    CHECK(run_bench("--floor --only-floor").code == 2);
+    CHECK(run_bench("--baseline --only-baseline").code == 2);
     CHECK(run_bench("--scenario shop --declined 60 --broke 50").code == 2);
     CHECK(run_bench("--scenario shop --shared some").code == 2);
     CHECK(run_bench("--help").code == 0);
 
-    auto const homeless = run(std::string{"env -u AMQP_URL "} + SKALD_TOOL + " bench --scenario throughput");
+    auto const homeless = run(std::string{"env -u AMQP_URL "} + SKALD_BENCH + " --scenario throughput");
     CHECK(homeless.code == 2);
     CHECK(homeless.said.find("AMQP_URL is not set") != std::string::npos);
     CHECK(homeless.said.find("bench/bench.sh") != std::string::npos);
 
-    auto const nobody =
-        run(std::string{"env AMQP_URL=amqp://127.0.0.1:1 "} + SKALD_TOOL + " bench --scenario throughput");
+    auto const nobody = run(std::string{"env AMQP_URL=amqp://127.0.0.1:1 "} + SKALD_BENCH + " --scenario throughput");
     CHECK(nobody.code == 1);
     CHECK(nobody.said.find("RabbitMQ can't be reached at 127.0.0.1:1") != std::string::npos);
 }

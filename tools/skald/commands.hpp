@@ -40,7 +40,4 @@ void add_outbox_commands(CLI::App& app, output& out, choice& chosen);
 void add_doctor_command(CLI::App& app, output& out, choice& chosen);
 void add_duplicate_command(CLI::App& app, output& out, choice& chosen);
 
-/// Instead of running, it becomes skald-bench.
-void add_bench_command(CLI::App& app, choice& chosen);
-
 }  // namespace skald::tools

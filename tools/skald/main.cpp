@@ -26,7 +26,6 @@ int main(int argc, char** argv)
     skald::tools::add_outbox_commands(app, out, chosen);
     skald::tools::add_doctor_command(app, out, chosen);
     skald::tools::add_duplicate_command(app, out, chosen);
-    skald::tools::add_bench_command(app, chosen);
 
     try {
         app.parse(argc, argv);

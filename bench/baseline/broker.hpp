@@ -17,7 +17,7 @@
 #include <amqp.h>
 #endif
 
-namespace bench_floor {
+namespace bench_baseline {
 
 struct broker_error : std::runtime_error
 {
@@ -73,4 +73,4 @@ private:
     std::unique_ptr<amqp_connection_state_t_, closes> connection_;
 };
 
-}  // namespace bench_floor
+}  // namespace bench_baseline

@@ -1,4 +1,4 @@
-// A message as both ends of the floor hold it.
+// A message as both ends of the baseline hold it.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace bench_floor {
+namespace bench_baseline {
 
 struct message
 {
@@ -25,4 +25,4 @@ struct message
     }
 };
 
-}  // namespace bench_floor
+}  // namespace bench_baseline

@@ -8,7 +8,7 @@
 #include <amqp_tcp_socket.h>
 #endif
 
-namespace bench_floor {
+namespace bench_baseline {
 namespace {
 
 constexpr amqp_channel_t channel = 1;
@@ -187,4 +187,4 @@ void broker::check_status(int status, char const* doing) const
         throw broker_error{std::string{"RabbitMQ, "} + doing + ": " + amqp_error_string2(status)};
 }
 
-}  // namespace bench_floor
+}  // namespace bench_baseline

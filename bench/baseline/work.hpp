@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace bench_floor {
+namespace bench_baseline {
 
 struct planned_step
 {
@@ -50,7 +50,7 @@ struct step_work
     bool rejected{};  // set by the business
 };
 
-/// Throws std::runtime_error for what is no message of the bench's: the floor has no place to park it.
+/// Throws std::runtime_error for what is no message of the bench's: the baseline has no place to park it.
 step_work read_step(message const& received, role const& here);
 
 /// The message to the next step, or back to the one before; a message without a destination where there is none.
@@ -65,4 +65,4 @@ std::string end_of_saga(step_work const& done, role const& here);
 /// One message for the home, for all of them together; without a destination where the home is here, or nothing is new.
 message progress_message(std::vector<step_work> const& done, role const& here);
 
-}  // namespace bench_floor
+}  // namespace bench_baseline

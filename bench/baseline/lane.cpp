@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace bench_floor {
+namespace bench_baseline {
 namespace {
 
 using namespace std::chrono_literals;
@@ -42,7 +42,7 @@ std::string headers_as_json(message const& m)
 
 }  // namespace
 
-lane::lane(floor_options const& options, role here, relay& out)
+lane::lane(baseline_options const& options, role here, relay& out)
     : options_{options}, here_{std::move(here)}, out_{out}, broker_{options.broker_url}
 {
     database_.emplace(options_.database_url, here_.name, here_.shop);
@@ -146,7 +146,7 @@ void lane::check_what_was_met(std::vector<step_work> const& steps)
         if (!work.fresh) met.add(work);
     if (met.keys.empty()) return;
     if (database_->run("count_mismatches", met.all()).number_at(0, 0) > 0)
-        throw std::runtime_error{"a key came again with another body: the floor can't park it"};
+        throw std::runtime_error{"a key came again with another body: the baseline can't park it"};
 }
 
 // A fresh record says `completed` already. A saga that ends with a step at its home has its row here.
@@ -213,4 +213,4 @@ void lane::add_enqueue(std::vector<message> const& messages)
                                text_array(ids), text_array(headers), text_array(destinations), text(here_.plan.name)});
 }
 
-}  // namespace bench_floor
+}  // namespace bench_baseline

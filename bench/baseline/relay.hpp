@@ -15,7 +15,7 @@
 #include <unordered_set>
 #include <vector>
 
-namespace bench_floor {
+namespace bench_baseline {
 
 struct outgoing
 {
@@ -60,4 +60,4 @@ private:
     std::int64_t seen_id_{};
 };
 
-}  // namespace bench_floor
+}  // namespace bench_baseline

@@ -1,5 +1,5 @@
-// skald-bench-floor: one of the three services, written by hand over libpq and rabbitmq-c, without a line of Skald's.
-// What its figures are for is in bench/README.md, "The floor".
+// skald-bench-baseline: one of the three services, written by hand over libpq and rabbitmq-c, without a line of
+// Skald's. What its figures are for is in bench/README.md, "The baseline".
 #include "lane.hpp"
 
 #include <CLI/CLI.hpp>
@@ -12,7 +12,7 @@
 
 namespace {
 
-using namespace bench_floor;
+using namespace bench_baseline;
 
 std::string from_environment(char const* variable)
 {
@@ -21,7 +21,7 @@ std::string from_environment(char const* variable)
     return value;
 }
 
-// What fails, fails at once and with a word: a floor that limps on would be a wrong figure.
+// What fails, fails at once and with a word: a baseline that limps on would be a wrong figure.
 template <class Work>
 std::jthread start(Work work)
 {
@@ -30,13 +30,13 @@ std::jthread start(Work work)
             work(stop);
         }
         catch (std::exception const& error) {
-            std::fprintf(stderr, "skald-bench-floor: %s\n", error.what());
+            std::fprintf(stderr, "skald-bench-baseline: %s\n", error.what());
             std::_Exit(1);
         }
     }};
 }
 
-int serve(floor_options const& options, role const& here, sigset_t const& signals)
+int serve(baseline_options const& options, role const& here, sigset_t const& signals)
 {
     relay out{options.database_url, options.broker_url, here};
     std::vector<std::unique_ptr<lane>> lanes;
@@ -59,9 +59,9 @@ int serve(floor_options const& options, role const& here, sigset_t const& signal
 
 int main(int argc, char** argv)
 try {
-    CLI::App app{"The hand-written floor of `skald bench`: one service. DATABASE_URL and AMQP_URL say where."};
+    CLI::App app{"The hand-written baseline of `skald-bench`: one service. DATABASE_URL and AMQP_URL say where."};
     std::string service;
-    floor_options options;
+    baseline_options options;
     bool shop{};
     app.add_option("service", service, "orders, payments or shipping")->required();
     app.add_option("--lanes", options.lanes, "threads with a database connection [4]")->check(CLI::Range(1, 64));
@@ -82,6 +82,6 @@ try {
     return serve(options, role_of(service, shop), signals);
 }
 catch (std::exception const& error) {
-    std::fprintf(stderr, "skald-bench-floor: %s\n", error.what());
+    std::fprintf(stderr, "skald-bench-baseline: %s\n", error.what());
     return 1;
 }

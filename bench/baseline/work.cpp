@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <openssl/sha.h>
 
-namespace bench_floor {
+namespace bench_baseline {
 namespace {
 
 using json = nlohmann::json;
@@ -36,7 +36,7 @@ std::size_t place_of(std::string_view step, role const& here)
     auto const& steps = here.plan.steps;
     for (std::size_t i = 0; i < steps.size(); ++i)
         if (step == steps[i].name && steps[i].service == here.service) return i;
-    throw std::runtime_error{fmt::format("the floor's {} has no step {}", here.service, step)};
+    throw std::runtime_error{fmt::format("the baseline's {} has no step {}", here.service, step)};
 }
 
 std::string itinerary(bool back, std::size_t place, saga_plan const& plan)
@@ -80,7 +80,7 @@ step_work read_step(message const& received, role const& here)
     auto const colon = key.rfind(':');
     if (colon == std::string_view::npos)
         throw std::runtime_error{
-            fmt::format("the floor's {} can't read a message of type {}", here.service, received.type)};
+            fmt::format("the baseline's {} can't read a message of type {}", here.service, received.type)};
     work.scope = received.header("x-saga-scope");
     work.key = key.substr(0, colon);
     work.step = key.substr(colon + 1);
@@ -161,4 +161,4 @@ message progress_message(std::vector<step_work> const& done, role const& here)
     return m;
 }
 
-}  // namespace bench_floor
+}  // namespace bench_baseline

@@ -1,13 +1,13 @@
 #include "database.hpp"
 
-#include "bench_floor_sql.hpp"
+#include "bench_baseline_sql.hpp"
 
 #include <charconv>
 #include <cstring>
 
 #include <arpa/inet.h>
 
-namespace bench_floor {
+namespace bench_baseline {
 namespace {
 
 constexpr std::uint32_t bytea_oid = 17, bigint_oid = 20, text_oid = 25;
@@ -189,4 +189,4 @@ bool database::is_busy()
     return false;
 }
 
-}  // namespace bench_floor
+}  // namespace bench_baseline

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace bench_floor {
+namespace bench_baseline {
 namespace {
 
 using namespace std::chrono_literals;
@@ -122,4 +122,4 @@ void relay::look_for_due()
     publish(std::move(due));
 }
 
-}  // namespace bench_floor
+}  // namespace bench_baseline

@@ -1,4 +1,4 @@
--- The floor's statements, prepared by name on every connection. Each takes a whole batch.
+-- The baseline's statements, prepared by name on every connection. Each takes a whole batch.
 
 -- name: claim
 INSERT INTO skald.idempotency (scope, key, step, fingerprint)
@@ -30,9 +30,6 @@ INSERT INTO charge (order_id, customer, cents) SELECT * FROM unnest($1::text[], 
 
 -- name: charge
 INSERT INTO charge (order_id, customer, cents) VALUES ($1::text, $2::text, $3::bigint)
-
--- name: pay_from_wallet
-UPDATE wallet SET cents = cents - $2::bigint WHERE customer = $1::text
 
 -- name: ship_all
 INSERT INTO shipment (order_id, sku, quantity) SELECT * FROM unnest($1::text[], $2::text[], $3::text[]::integer[])

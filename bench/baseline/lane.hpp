@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-namespace bench_floor {
+namespace bench_baseline {
 
-struct floor_options
+struct baseline_options
 {
     std::string database_url, broker_url;
     int lanes{4};
@@ -36,7 +36,7 @@ using saga_states = std::map<std::pair<std::string, std::string>, saga_state>;
 class lane
 {
 public:
-    lane(floor_options const& options, role here, relay& out);
+    lane(baseline_options const& options, role here, relay& out);
     void run(std::stop_token const& stop);
 
 private:
@@ -50,11 +50,11 @@ private:
     void add_advances(saga_states const& advanced);
     void add_enqueue(std::vector<message> const& messages);
 
-    floor_options options_;
+    baseline_options options_;
     role here_;
     relay& out_;
     broker broker_;
     std::optional<database> database_;
 };
 
-}  // namespace bench_floor
+}  // namespace bench_baseline

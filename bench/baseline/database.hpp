@@ -12,7 +12,7 @@
 
 #include <libpq-fe.h>
 
-namespace bench_floor {
+namespace bench_baseline {
 
 struct database_error : std::runtime_error
 {
@@ -54,7 +54,7 @@ private:
 class database
 {
 public:
-    /// Prepares those statements of floor/*.sql whose tables this service has.
+    /// Prepares those statements of baseline/*.sql whose tables this service has.
     database(std::string const& url, std::string_view service, bool shop);
     database(database const&) = delete;
     database& operator=(database const&) = delete;
@@ -85,4 +85,4 @@ private:
     std::size_t collected_{};
 };
 
-}  // namespace bench_floor
+}  // namespace bench_baseline

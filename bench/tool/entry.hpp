@@ -1,0 +1,32 @@
+// Requests over HTTP in a closed loop: of how much that PostgreSQL can do is left behind the entry.
+#pragma once
+
+#include "fleet.hpp"
+#include "percentiles.hpp"
+#include "phase.hpp"
+
+#include <cstdint>
+
+namespace skald_bench {
+
+enum class request_kind { fresh, replayed };
+
+struct entry_figures
+{
+    implementation who{};
+    request_kind kind{};
+    int connections{};
+    std::int64_t requests{};
+    double per_second{};
+    percentiles ms{};
+};
+
+/// POST /rows on so many connections, each with the next request as soon as the last is answered: first with a key of
+/// its own each, then with keys that have been used. Throws where an answer is not as it should be, or a replay inserts
+/// a row.
+std::vector<entry_figures> run_entry(bench const& b, world& databases);
+
+/// The same rows on as many connections to PostgreSQL, in as many round trips, without HTTP.
+entry_figures run_entry_baseline(bench const& b, world& databases);
+
+}  // namespace skald_bench
