@@ -52,7 +52,8 @@ loop_result run_closed_loop(bench const& b, work const& make)
                     for (auto from = clock::now(); b.chosen.sagas > 0 ? --left >= 0 : from < until;) {
                         once();
                         auto const now = clock::now();
-                        if (from >= measure_from) ms.push_back(std::chrono::duration<double, std::milli>(now - from).count());
+                        if (from >= measure_from)
+                            ms.push_back(std::chrono::duration<double, std::milli>(now - from).count());
                         from = now;
                     }
                 }

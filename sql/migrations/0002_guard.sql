@@ -234,6 +234,9 @@ SET enable_seqscan = off
 SET jit = off
 AS $$
 #variable_conflict use_column
+DECLARE
+    before  text := current_setting('lock_timeout');
+    ignored text;
 BEGIN
     FOR look IN 1..2 LOOP
         SELECT CASE WHEN i.fingerprint = claim_request.fingerprint THEN 'duplicate' ELSE 'mismatch' END, i.attempts, false,
@@ -242,6 +245,20 @@ BEGIN
           FROM skald.idempotency i JOIN skald.response r ON r.scope = i.scope AND r.key = i.key
          WHERE i.scope = claim_request.scope AND i.key = claim_request.key AND i.step = '' AND i.status = 'completed';
         IF FOUND THEN RETURN; END IF;
+
+        -- Most keys are new, and of those there is nothing to ask: no order and no deadline stops a request. Its record is
+        -- inserted as skald.claim() would, which costs a third of that.
+        ignored := set_config('lock_timeout', coalesce(wait_ms::text, before), true);
+        BEGIN
+            INSERT INTO skald.idempotency AS i (scope, key, step, fingerprint)
+            VALUES (claim_request.scope, claim_request.key, '', claim_request.fingerprint)
+            ON CONFLICT DO NOTHING;
+            IF FOUND THEN SELECT 'fresh', 1, true INTO verdict, attempts, held; END IF;
+        EXCEPTION WHEN lock_not_available THEN
+            SELECT 'in_flight', 0, false INTO verdict, attempts, held;
+        END;
+        ignored := set_config('lock_timeout', before, true);
+        IF verdict IS NOT NULL THEN RETURN; END IF;
 
         SELECT c.verdict, c.attempts, c.held INTO verdict, attempts, held
           FROM skald.claim(ARRAY[claim_request.scope], ARRAY[claim_request.key], ARRAY[''],
