@@ -9,6 +9,7 @@
 
 #include <openssl/ssl.h>
 #include <skald/errors.hpp>
+#include <sys/stat.h>
 
 using namespace skald;
 using namespace skald::http;
@@ -52,6 +53,9 @@ TEST_CASE("files that can't be used are errors that name the setting, the file a
     auto const damaged = folder.write("damaged.pem", pem(made) + pem(made).substr(0, 200));
     auto const other = folder.write("other.pem", key_pem(made));
     auto const encrypted = folder.write("encrypted.pem", key_pem(made, "secret"));
+    auto const pipe = folder.path("pipe.pem");
+    REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);  // nobody ever writes to it
+    auto const large = folder.write("large.pem", std::string(1024 * 1024 + 1, ' '));
     auto const wrong_order = folder.write("order.pem", pem(issue("middle")) + pem(made));
 
     struct
@@ -61,7 +65,9 @@ TEST_CASE("files that can't be used are errors that name the setting, the file a
     } const table[]{
         {{missing, folder.key()}, "SKALD_HTTP_TLS_CERTIFICATE (" + missing + ") can't be read: No such file"},
         {{folder.path(""), folder.key()},
-         "SKALD_HTTP_TLS_CERTIFICATE (" + folder.path("") + ") can't be read: Is a directory"},
+         "SKALD_HTTP_TLS_CERTIFICATE (" + folder.path("") + ") can't be read: it is a folder"},
+        {{pipe, folder.key()}, "SKALD_HTTP_TLS_CERTIFICATE (" + pipe + ") can't be read: it is a pipe or a device"},
+        {{large, folder.key()}, "SKALD_HTTP_TLS_CERTIFICATE (" + large + ") can't be read: it has more than 1 MiB"},
         {{empty, folder.key()}, "SKALD_HTTP_TLS_CERTIFICATE (" + empty + ") holds no certificate in PEM"},
         {{text, folder.key()}, "SKALD_HTTP_TLS_CERTIFICATE (" + text + ") holds no certificate in PEM"},
         {{cut, folder.key()}, "SKALD_HTTP_TLS_CERTIFICATE (" + cut + ") holds no certificate in PEM"},
@@ -69,7 +75,7 @@ TEST_CASE("files that can't be used are errors that name the setting, the file a
         {{damaged, other}, "SKALD_HTTP_TLS_CERTIFICATE (" + damaged + ") holds a damaged certificate behind the first"},
         {{folder.chain(), missing}, "SKALD_HTTP_TLS_KEY (" + missing + ") can't be read: No such file"},
         {{folder.chain(), folder.path("")},
-         "SKALD_HTTP_TLS_KEY (" + folder.path("") + ") can't be read: Is a directory"},
+         "SKALD_HTTP_TLS_KEY (" + folder.path("") + ") can't be read: it is a folder"},
         {{folder.chain(), empty}, "SKALD_HTTP_TLS_KEY (" + empty + ") holds no private key in PEM"},
         {{folder.chain(), folder.chain()}, "SKALD_HTTP_TLS_KEY (" + folder.chain() + ") holds no private key in PEM"},
         {{folder.chain(), other},

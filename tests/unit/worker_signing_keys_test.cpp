@@ -60,7 +60,8 @@ TEST_CASE("what is wrong with a key's file is told by its name, and what is in i
     auto const good = keys.add("good", secret);
     CHECK(contains(complaint(""), "SKALD_SIGNING_KEYS is missing: with SKALD_SIGNATURES=require"));
     CHECK(contains(complaint("/no/such/file"), "SKALD_SIGNING_KEYS (/no/such/file) can't be read: No such file"));
-    CHECK(contains(complaint(keys.path()), keys.path() + ") can't be read"));
+    CHECK(contains(complaint(keys.path()), keys.path() + ") can't be read: it is a folder"));
+    CHECK(contains(complaint("/dev/zero"), "(/dev/zero) can't be read: it is a pipe or a device"));
     CHECK(contains(complaint(good + ",,"), "() can't be read"));
     CHECK(contains(complaint(good + ',' + good + ',' + good), "names 3 files"));
     CHECK(contains(complaint(good + ',' + keys.add("copy", secret)), "copy) holds the same key"));

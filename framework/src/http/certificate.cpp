@@ -1,11 +1,9 @@
 #include "http/certificate.hpp"
 
-#include <cerrno>
+#include "core/regular_file.hpp"
+
 #include <ctime>
-#include <fstream>
-#include <sstream>
 #include <string_view>
-#include <system_error>
 
 #include <sys/stat.h>
 
@@ -44,16 +42,12 @@ std::string why_openssl_failed()
 }
 
 std::string read_file(std::string_view setting, std::string const& name)
-{
-    errno = 0;
-    std::ifstream file{name};
-    file.peek();  // opening a folder works; reading it does not
-    if (!file.is_open() || file.bad())
-        throw certificate_not_read{fmt::format("{} ({}) can't be read: {}", setting, name,
-                                               std::generic_category().message(errno != 0 ? errno : EIO))};
-    std::ostringstream read;
-    read << file.rdbuf();
-    return read.str();
+try {
+    return core::read_regular_file(name);
+}
+catch (core::file_not_read const& met) {
+    if (met.for_good) refuse(setting, name, met.what());
+    throw certificate_not_read{fmt::format("{} ({}) {}", setting, name, met.what())};
 }
 
 bio reading(std::string const& text)

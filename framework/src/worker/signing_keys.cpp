@@ -1,16 +1,15 @@
 #include "worker/signing_keys.hpp"
 
+#include "core/regular_file.hpp"
+
 #include <skald/errors.hpp>
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <fstream>
 #include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include <sys/stat.h>
@@ -38,15 +37,11 @@ std::vector<std::string> files_of(std::string const& names)
 }
 
 std::string read_file(std::string const& name)
-{
-    errno = 0;
-    std::ifstream file{name};
-    file.peek();  // opening a folder works; reading it does not
-    if (!file.is_open() || file.bad())
-        refuse(name, "can't be read: " + std::generic_category().message(errno != 0 ? errno : EIO));
-    std::ostringstream read;
-    read << file.rdbuf();
-    return read.str();
+try {
+    return core::read_regular_file(name);
+}
+catch (core::file_not_read const& met) {
+    refuse(name, met.what());
 }
 
 core::signing_key read_key(std::string const& name)

@@ -2,6 +2,8 @@
 #include "support/shop.hpp"
 #include "support/tls_client.hpp"
 
+#include <sys/stat.h>
+
 using namespace skald::test;
 
 namespace {
@@ -49,6 +51,17 @@ TEST_CASE("an order is placed over HTTPS, repeated and followed to its end, whil
     CHECK(end.ends_with(" 200"));
     CHECK(json::parse(end.substr(0, end.size() - 4))["status"] == "completed");
     CHECK(s.connect().ask("GET /readyz HTTP/1.1\r\nHost: shop\r\n\r\n").status == 0);  // plain HTTP
+    s.close_in_order();
+}
+
+TEST_CASE("a pipe in place of the certificate holds nothing up: the one before it goes on, and so does SIGTERM")
+{
+    https_shop s;
+    s.open();
+    std::filesystem::remove(s.files.chain());
+    REQUIRE(::mkfifo(s.files.chain().c_str(), 0600) == 0);
+    CHECK(s.curl("/readyz") == "ready\nbroker: connected\n 200");
+    CHECK(s.orders.has_logged("can't be read: it is a pipe or a device"));
     s.close_in_order();
 }
 
