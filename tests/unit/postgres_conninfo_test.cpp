@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "postgres/conninfo.hpp"
+#include "support/complaint.hpp"
 
 #include <libpq-fe.h>
 
@@ -86,6 +87,25 @@ TEST_CASE("a user's setting wins over ours")
         CHECK(settings.at("target_session_attrs") == "any");
         CHECK(settings.at("keepalives_idle") == "5");
     }
+}
+
+TEST_CASE("what can never connect is told at once, by its name, and without a password")
+{
+    auto const complaint = [](std::string const& url) {
+        return skald::test::complaint_about([&] { skald::postgres::check_settings(url); });
+    };
+    for (std::string const right :
+         {"", "dbname=shop host=db port=5433", "postgresql://app:secret@a:1,b:2/shop?sslmode=verify-full",
+          "postgresql:///shop?host=/run/postgresql", "postgresql://db/shop?target_session_attrs=any",
+          "postgresql://db/shop?sslrootcert=/etc/passwd&sslmode=verify-ca"})
+        CHECK(complaint(right) == "");
+    CHECK(complaint("postgresql://app:secret@db/shop?sslmode=nonsense") ==
+          "DATABASE_URL: libpq says: invalid sslmode value: \"nonsense\"");
+    CHECK(complaint("host=db target_session_attrs=writer").find("\"writer\"") != std::string::npos);
+    CHECK(complaint("service=no-such-service").find("no-such-service") != std::string::npos);
+    for (std::string const name : {"sslrootcert", "sslcert", "sslkey", "sslcrl"})
+        CHECK(complaint("postgresql://app:secret@db/shop?sslmode=verify-full&" + name + "=/no/such.pem") ==
+              "DATABASE_URL: " + name + " (/no/such.pem) can't be read: No such file or directory");
 }
 
 // libpq takes a password up to the @, whatever is in it.

@@ -3,10 +3,14 @@
 #include <skald/errors.hpp>
 
 #include <array>
+#include <cerrno>
 #include <memory>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include <libpq-fe.h>
+#include <unistd.h>
 
 namespace skald::postgres {
 namespace {
@@ -30,22 +34,66 @@ bool has_numeric_port(PQconninfoOption const* options)
     return true;
 }
 
-void check(std::string const& conninfo)
+using settings_of_url = std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)>;
+
+settings_of_url parse(std::string const& conninfo)
 {
     char* problem = nullptr;
-    std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> const parsed{
-        PQconninfoParse(conninfo.c_str(), &problem), &PQconninfoFree};
+    settings_of_url parsed{PQconninfoParse(conninfo.c_str(), &problem), &PQconninfoFree};
     PQfreemem(problem);  // it quotes what it did not understand, which may be the password
     if (!parsed || !has_numeric_port(parsed.get()))
         throw configuration_error{"DATABASE_URL is neither a URL (postgresql://user@host:port/database) nor a list of "
                                   "keywords (host=... dbname=...) that libpq understands"};
+    return parsed;
+}
+
+// libpq looks at values when it is to connect, before it does: here to where nothing is, and its complaint must be
+// about that.
+void check_values(PQconninfoOption const* options)
+{
+    constexpr auto nowhere = "/skald-asks-nobody";
+    std::vector<char const*> names{"host"}, values{nowhere};
+    for (; options->keyword != nullptr; ++options) {
+        std::string_view const name{options->keyword};
+        if (options->val == nullptr || name == "host" || name == "hostaddr" || name == "port") continue;
+        names.push_back(options->keyword);
+        values.push_back(options->val);
+    }
+    names.push_back(nullptr);
+    values.push_back(nullptr);
+    std::unique_ptr<PGconn, decltype(&PQfinish)> const asked{PQconnectStartParams(names.data(), values.data(), 0),
+                                                             &PQfinish};
+    if (!asked || PQstatus(asked.get()) != CONNECTION_BAD) return;
+    std::string why = PQerrorMessage(asked.get());
+    if (why.find(nowhere) != std::string::npos) return;
+    while (!why.empty() && why.back() == '\n') why.pop_back();
+    throw configuration_error{"DATABASE_URL: libpq says: " + why};
+}
+
+void check_files(PQconninfoOption const* options)
+{
+    for (; options->keyword != nullptr; ++options) {
+        std::string_view const name{options->keyword}, value{options->val != nullptr ? options->val : ""};
+        if (name != "sslrootcert" && name != "sslcert" && name != "sslkey" && name != "sslcrl") continue;
+        bool const is_no_file = value.empty() || value == "system" || value.find(':') != std::string_view::npos;
+        if (is_no_file || ::access(options->val, R_OK) == 0) continue;
+        throw configuration_error{"DATABASE_URL: " + std::string{name} + " (" + std::string{value} +
+                                  ") can't be read: " + std::generic_category().message(errno)};
+    }
 }
 
 }  // namespace
 
+void check_settings(std::string_view url)
+{
+    auto const settings = parse(std::string{url});
+    check_values(settings.get());
+    check_files(settings.get());
+}
+
 std::string with_defaults(std::string_view url, std::string_view application_name, std::string_view session_attrs)
 {
-    check(std::string{url});
+    parse(std::string{url});
     bool const is_url = url.starts_with("postgresql://") || url.starts_with("postgres://");
     std::string const separator = is_url ? "&" : " ";
 

@@ -12,4 +12,9 @@ namespace skald::postgres {
 std::string with_defaults(std::string_view url, std::string_view application_name,
                           std::string_view session_attrs = "read-write");
 
+/// For the start of a process: also what libpq itself finds out only when it connects, and then looks like a server
+/// that is away: values that it does not know (`sslmode=on`), a service that is in no file, certificates that are not
+/// there. Asks no server. Throws configuration_error.
+void check_settings(std::string_view url);
+
 }  // namespace skald::postgres

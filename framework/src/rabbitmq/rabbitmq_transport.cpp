@@ -30,6 +30,7 @@ rabbitmq_transport::rabbitmq_transport(options settings, core::logger& log)
     : options_{std::move(settings)}, where_{parse_url(options_.url)}, log_{log}
 {
     check(options_);
+    check_files(where_);
     options_.url.clear();  // it may hold a password; where_ is what is used
 }
 

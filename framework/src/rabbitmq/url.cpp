@@ -1,8 +1,14 @@
 #include "rabbitmq/url.hpp"
 
+#include <cerrno>
 #include <charconv>
 #include <optional>
 #include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+#include <unistd.h>
 
 namespace skald::rabbitmq {
 namespace {
@@ -144,6 +150,15 @@ address parse_url(std::string_view url)
     if (!url.empty()) read_query(url.substr(1), where);
     check(where);
     return where;
+}
+
+void check_files(address const& where)
+{
+    for (auto const& [name, file] : {std::pair{"cacertfile", &where.cacertfile}, std::pair{"certfile", &where.certfile},
+                                     std::pair{"keyfile", &where.keyfile}})
+        if (!file->empty() && ::access(file->c_str(), R_OK) != 0)
+            throw std::invalid_argument{fmt::format("AMQP URL: {} ({}) can't be read: {}", name, *file,
+                                                    std::generic_category().message(errno))};
 }
 
 std::string describe(endpoint const& node)

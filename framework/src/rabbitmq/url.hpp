@@ -33,6 +33,10 @@ struct address
 /// Throws: std::invalid_argument, whose text never quotes the URL, since that may hold a password.
 address parse_url(std::string_view url);
 
+/// Throws std::invalid_argument where a file that the URL names can't be read now: waiting for the broker would not
+/// help.
+void check_files(address const& where);
+
 /// `host:port[,host:port...]/vhost`, for logs: neither user nor password.
 std::string describe(address const& where);
 

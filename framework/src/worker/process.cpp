@@ -2,6 +2,7 @@
 
 #include "admin/housekeeper.hpp"
 #include "core/backoff.hpp"
+#include "postgres/conninfo.hpp"
 #include "postgres/postgres_store.hpp"
 #include "runtime/lane.hpp"
 #include "runtime/publish_loop.hpp"
@@ -39,6 +40,7 @@ process::process(config const& settings, runtime::registry const& steps, runtime
                                                                                         {relayed_, relayed_too_}},
       out_{{.grace_period = settings.head_start}, &dispatched_, &table_}, transport_{broker_of(settings), log}
 {
+    postgres::check_settings(settings_.database_url);
     // A peer that closes a socket is an error code here, not the end of the process.
     std::signal(SIGPIPE, SIG_IGN);
 }

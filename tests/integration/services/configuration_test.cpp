@@ -72,7 +72,8 @@ TEST_CASE("a URL that can't be read is a clear error, and its password is not sh
 {
     one_service s;
     for (std::string const url : {"http://user:hunter2@host", "amqp://user:hunter2@", "amqp://user:hunter2@host:port",
-                                  "amqp://user:hunter2@host:5672/a/b", "", "user:hunter2@host"}) {
+                                  "amqp://user:hunter2@host:5672/a/b", "", "user:hunter2@host",
+                                  "amqps://user:hunter2@host?cacertfile=/no/such.pem"}) {
         auto variables = s.variables;
         variables["AMQP_URL"] = url;
         service_process service{shop::program("payment"), {}, variables};
@@ -82,8 +83,10 @@ TEST_CASE("a URL that can't be read is a clear error, and its password is not sh
         CHECK_MESSAGE(service.has_logged("AMQP"), url, ": ", service.log());
         CHECK_FALSE(service.has_logged("hunter2"));
     }
-    for (std::string const url : {"postgresql://user:hunter2@[::1", "postgresql://user:hunter2@host:port/db",
-                                  "postgresql://user:hunter2@host/db?nosuch=1", "hunter2"}) {
+    for (std::string const url :
+         {"postgresql://user:hunter2@[::1", "postgresql://user:hunter2@host:port/db",
+          "postgresql://user:hunter2@host/db?nosuch=1", "hunter2", "postgresql://user:hunter2@host/db?sslmode=nonsense",
+          "postgresql://user:hunter2@host/db?sslmode=verify-full&sslrootcert=/no/such.pem"}) {
         auto variables = s.variables;
         variables["DATABASE_URL"] = url;
         service_process service{shop::program("payment"), {}, variables};
