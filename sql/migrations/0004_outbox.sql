@@ -19,6 +19,10 @@ AS $$
 DECLARE
     row_id bigint;
 BEGIN
+    IF octet_length(payload) > 1048576 THEN
+        RAISE EXCEPTION 'the payload of % has % bytes: at most 1048576 (1 MiB) may be sent', type, octet_length(payload)
+              USING ERRCODE = 'program_limit_exceeded', HINT = 'Keep what is large elsewhere, and send where it is.';
+    END IF;
     IF if_unrouted IS NULL AND NOT headers ? 'x-saga-itinerary' AND type NOT LIKE 'skald.%' THEN
         if_unrouted := 'keep';
     END IF;
