@@ -4,7 +4,7 @@
 
 stages=(setup format layers reference integration install tidy asan tsan crash storm fuzz)
 # Run only where they are named: before a release, and after a change to what they look at.
-more_stages=(long cluster demo image)
+more_stages=(races long cluster demo image)
 
 declare -A about=(
   [setup]='the packages, once for all that follows'
@@ -14,6 +14,7 @@ declare -A about=(
   [tidy]='clang-tidy finds nothing in the framework, the tools, the example and bench/'
   [asan]='unit and conformance tests under AddressSanitizer and UBSan'
   [tsan]='unit and conformance tests under ThreadSanitizer'
+  [races]='whole services under ThreadSanitizer, on real servers, while they are killed and cut off'
   [crash]='services killed, stopped and cut off at every failpoint; and every mutant dies'
   [integration]='every test that ctest has but those of other stages'
   [install]='installed, found by a project of its own, built and run'
@@ -32,6 +33,7 @@ stage_reference() { configure && cmake --build --preset default --target referen
 stage_tidy() { scripts/tidy.sh; }
 stage_asan() { scripts/test.sh asan; }
 stage_tsan() { scripts/test.sh tsan; }
+stage_races() { scripts/test.sh races; }
 stage_crash() { scripts/test.sh crash; }
 # Before what builds parts of the same folder with fewer warnings, which would all be built again.
 stage_integration() { configure && scripts/test.sh --without 'install|layers'; }

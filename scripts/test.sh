@@ -5,15 +5,17 @@
 #   scripts/test.sh --without LABELS     everything but the tests whose label matches
 #
 # PRESET is one of CMakePresets.json (default: `default`, which builds in build/ and runs everything). With any other, such
-# as `asan` and `tsan`, the unit tests and the conformance tests of both transports run. Two forms take longer and run alone:
-# `crash` builds with failpoints and runs the crash matrix and its mutants; `long` runs the failover, COMMITs that hang, a
-# step that kills its worker 51 times, and the proof that a build without failpoints has no code of them.
+# as `asan` and `tsan`, the unit tests and the conformance tests of both transports run. Three forms take longer and run
+# alone: `crash` builds with failpoints and runs the crash matrix and its mutants; `races` runs whole services under
+# ThreadSanitizer while they are killed and cut off; `long` runs the failover, COMMITs that hang, a step that kills its
+# worker 51 times, and the proof that a build without failpoints has no code of them.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
 cd "$root"
 
-long=
+long=''
+races=''
 without='^(server_faults|long)$'
 if [[ ${1:-} = --without ]]; then
   without="$without|${2:?--without needs a regular expression}"
@@ -21,12 +23,17 @@ if [[ ${1:-} = --without ]]; then
 fi
 case ${1:-} in
   -h | --help)
-    sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+    sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
     exit 0
     ;;
   '' | -*) preset=default ;;
   crash)
     preset=failpoints
+    shift
+    ;;
+  races)
+    preset=tsan
+    races=1
     shift
     ;;
   long)
@@ -59,6 +66,13 @@ if [[ $preset = failpoints ]]; then
   targets=(crash_matrix)
   only=(--label-regex '^crash$' --verbose)
 fi
+if [[ $races ]]; then
+  # Of each process a file, and none where nothing is found: what a service that is killed has said is not lost.
+  export TSAN_OPTIONS="log_path=$build/races/report exitcode=66"
+  rm -rf "$build/races" && mkdir -p "$build/races"
+  targets=(service_tests)
+  only=(--tests-regex '^service_race_tests$')
+fi
 cmake --build --preset "$preset" --parallel "$(nproc)" --target "${targets[@]}"
 
 say 'a private PostgreSQL and RabbitMQ'
@@ -82,4 +96,8 @@ say 'tests'
 # Those that stop servers which others need run alone: they say so themselves. One more than there are cores, since they
 # wait for the servers' disk a quarter of the time.
 ctest --test-dir "$build" --no-tests=error --output-on-failure --parallel $(($(nproc) + 1)) "${only[@]}" "$@" || status=$?
+if [[ $races && $(ls "$build/races") ]]; then
+  cat "$build"/races/*
+  status=1
+fi
 exit "$status"

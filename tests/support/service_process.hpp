@@ -1,6 +1,7 @@
 // A program under test as a process of its own: its environment is only what the test gives it, its log is kept.
 #pragma once
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
@@ -72,6 +73,8 @@ public:
         ended_.reset();
         std::vector<std::string> texts;
         for (auto const& [name, value] : variables_) texts.push_back(name + "=" + value);
+        // Where a sanitizer that this is built with, and so the program, is to write.
+        if (char const* options = std::getenv("TSAN_OPTIONS")) texts.push_back(std::string{"TSAN_OPTIONS="} + options);
         std::vector<char*> envp, argv{program_.data()};
         for (auto& text : texts) envp.push_back(text.data());
         for (auto& argument : arguments_) argv.push_back(argument.data());
@@ -195,7 +198,7 @@ private:
     std::vector<std::string> arguments_;
     environment variables_;
     std::string log_path_;
-    std::size_t log_start_{0};
+    std::atomic<std::size_t> log_start_{0};  // clients in other threads ask for the port
     pid_t pid_{-1};
     std::optional<ending> ended_;
 };
