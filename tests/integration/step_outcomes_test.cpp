@@ -274,7 +274,7 @@ TEST_CASE("S7: data of any length up to the cap travels whole, and beyond it the
     CHECK(seen == 1'000'000);
     CHECK(d.saga_status("k") == "completed");
     CHECK_THROWS_WITH(d.start(skald::test::send, parcel{std::string(1'100'000, 'p'), 7}, "too-long"),
-                      doctest::Contains("payload_is_at_most_1_mib"));
+                      doctest::Contains("1100020 bytes: at most 1048576 (1 MiB) may be sent"));
     CHECK(d.db().one("SELECT count(*) FROM skald.saga") == "1");
 }
 
