@@ -154,7 +154,7 @@ CREATE TABLE skald.control (
     requested_at timestamptz      NOT NULL DEFAULT clock_timestamp(),
     requested_by text             NOT NULL DEFAULT session_user,
     CONSTRAINT control_once PRIMARY KEY (scope, key, home),
-    CONSTRAINT action_is_known CHECK (action IN ('pause', 'resume', 'cancel'))
+    CONSTRAINT action_is_known CHECK (action IN ('pause', 'resume', 'cancel', 'close'))
 );
 
 -- Every repair leaves a row here, in its own transaction.
@@ -195,6 +195,6 @@ CREATE TABLE skald.parked (
     CONSTRAINT fingerprint_is_sha256 CHECK (octet_length(fingerprint) = 32),
     CONSTRAINT reason_is_known CHECK (reason IN
         ('malformed', 'unknown_step', 'mismatch', 'attempts_exhausted', 'delivery_limit', 'transaction_ended',
-         'unsettled', 'unknown_saga', 'unsigned', 'forged'))
+         'unsettled', 'unknown_saga', 'closed', 'unsigned', 'forged'))
 );
 CREATE INDEX parked_of_a_saga ON skald.parked (scope, key);

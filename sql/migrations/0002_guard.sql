@@ -19,6 +19,7 @@
 --   cancelled  it must not run. held: record it as `cancelled` and pass on what follows; not held: that has been done,
 --              acknowledge and forget
 --   paused     an operator paused the saga: ask again later
+--   closed     an operator ended the saga by hand: keep it for somebody to look at; it must not run any more
 -- `held` says that this transaction has the record, and that its COMMIT settles it.
 --
 -- turns: which turn of the item this is, from 1: attempts + snoozes, as the message says. A turn that is recorded
@@ -48,6 +49,7 @@ DECLARE
     before  text := current_setting('lock_timeout');
     ignored text;
     paused  integer[];
+    closed  integer[];  -- of a saga that was closed: no part of `paused`
     ordered integer[];  -- cancelled by an operator; their reasons, in the same order
     reasons text[];
     late    integer[];  -- their deadline has passed
@@ -59,9 +61,10 @@ BEGIN
 
     IF EXISTS (SELECT FROM skald.control) THEN
         SELECT array_agg(w.o) FILTER (WHERE c.action = 'pause'),
+               array_agg(w.o) FILTER (WHERE c.action = 'close'),
                array_agg(w.o) FILTER (WHERE v.stops),
                array_agg(coalesce(c.reason, 'cancelled by ' || c.requested_by)) FILTER (WHERE v.stops)
-          INTO paused, ordered, reasons
+          INTO paused, closed, ordered, reasons
           FROM unnest(scopes, keys, steps, homes) WITH ORDINALITY AS w(s, k, t, h, o)
           JOIN skald.control c ON c.scope = w.s AND c.key = w.k AND coalesce(c.home = w.h, true)
          CROSS JOIN LATERAL (SELECT c.action = 'cancel' AND w.t NOT LIKE '%.compensate'
@@ -77,7 +80,7 @@ BEGIN
         WITH want AS (
             SELECT w.s, w.k, w.t, w.f, w.h, w.o
               FROM unnest(scopes, keys, steps, fingerprints, homes) WITH ORDINALITY AS w(s, k, t, f, h, o)
-             WHERE w.o <> ALL (coalesce(paused, '{}'))),
+             WHERE w.o <> ALL (coalesce(paused || closed, '{}'))),
         inserted AS (
             INSERT INTO skald.idempotency AS i (scope, key, step, fingerprint, home)
             SELECT w.s, w.k, w.t, w.f, w.h FROM want w ORDER BY w.s, w.k, w.t, w.o
@@ -166,11 +169,13 @@ BEGIN
      CROSS JOIN LATERAL (SELECT w.o = ANY (coalesce(ordered, '{}')) OR w.o = ANY (coalesce(late, '{}'))) AS n(no)
      CROSS JOIN LATERAL (SELECT CASE
             WHEN i.home <> w.h THEN 'mismatch'
+            WHEN w.o = ANY (closed) AND i.status IS NULL THEN 'closed'
             WHEN w.o = ANY (paused) AND i.status IS NULL THEN 'paused'
             WHEN i.fingerprint <> w.f THEN 'mismatch'
             WHEN i.status IN ('completed', 'rejected') THEN 'duplicate'
             WHEN i.status = 'cancelled' THEN 'cancelled'
             WHEN i.status IN ('retrying', 'parked') AND turns[w.o] <= i.attempts + i.snoozes THEN 'duplicate'
+            WHEN w.o = ANY (closed) THEN 'closed'
             WHEN w.o = ANY (paused) THEN 'paused'
             WHEN i.status IN ('retrying', 'parked') AND n.no THEN 'cancelled'
             WHEN i.status IN ('retrying', 'parked') THEN 'retry'

@@ -149,7 +149,7 @@ END $$;
 
 -- Ends a saga that can't come to its end by itself, since a message of it is lost or a delivery was dropped: whoever asks has
 -- stopped it, has seen that every service has that order, and has looked at each and done by hand what was missing. From the order
--- on nothing of it runs in a service that has it: what may still turn up there is paused.
+-- on nothing of it runs in a service that has it: what may still turn up there is parked as `closed`.
 -- Returns {"id", "action", "told"}, or {"refused": why}, and then nothing was done.
 CREATE FUNCTION skald.close_saga(as_status text, scope text, key text, reason text, by text DEFAULT NULL) RETURNS jsonb
 LANGUAGE plpgsql
@@ -166,6 +166,9 @@ BEGIN
               USING ERRCODE = 'invalid_parameter_value';
     END IF;
     IF coalesce(reason, '') = '' THEN RETURN jsonb_build_object('refused', 'say why, for those who look at it later'); END IF;
+    -- As in skald.request_control(): records before the saga's row.
+    PERFORM FROM skald.idempotency i
+      WHERE (i.scope, i.key) = (scope, key) AND i.status IN ('retrying', 'parked') ORDER BY i.step FOR UPDATE;
     SELECT * INTO was FROM skald.saga s WHERE (s.scope, s.key) = (scope, key) FOR NO KEY UPDATE;
     IF NOT FOUND THEN RETURN jsonb_build_object('refused', skald.not_started_here(scope, key)); END IF;
     IF was.finished_at IS NOT NULL THEN
@@ -179,18 +182,18 @@ BEGIN
     END IF;
     told := ARRAY(SELECT DISTINCT p.service FROM skald.itinerary_steps(was.itinerary) p ORDER BY p.service);
     reason := format('closed by hand by %s: %s', skald.actor(by), reason);
-    ordered := skald.send_order(was, 'pause', reason, NULL, told, by);
+    ordered := skald.send_order(was, 'close', reason, NULL, told, by);
     UPDATE skald.saga s
        SET status = as_status::skald.saga_status, reason = reason, updated_at = clock_timestamp(), finished_at = clock_timestamp()
      WHERE (s.scope, s.key) = (scope, key);
-    INSERT INTO skald.audit (actor, verb, scope, key, detail)
-    VALUES (skald.actor(by), 'saga close', scope, key,
-            jsonb_build_object('as', as_status, 'was', was.status, 'reason', reason, 'order', ordered->'id'));
+    UPDATE skald.audit a SET detail = a.detail || jsonb_build_object('as', as_status, 'was', was.status)
+     WHERE a.order_id = (ordered->>'id')::uuid;
     RETURN jsonb_build_object('id', ordered->'id', 'action', 'close', 'told', to_jsonb(told));
 END $$;
 
 -- Takes an order in this database: once, however often it comes. Of two orders the one that was requested later counts.
--- What of the saga waits here is woken, so that the order meets it now. Returns `taken`, `outdated`, `duplicate`,
+-- What of the saga waits here is woken, so that the order meets it now; where it was closed, none of its steps is tried again.
+-- Returns `taken`, `outdated`, `duplicate`,
 -- or `left parked: ` and why a parked step was not put back.
 CREATE FUNCTION skald.take_control(ordered jsonb) RETURNS text
 LANGUAGE plpgsql
@@ -204,7 +207,7 @@ BEGIN
     SELECT r.*, ordered->>'by' AS giver INTO o FROM jsonb_to_record(ordered)
         AS r(id uuid, scope text, key text, home text, action text, step text, reason text, requested_at timestamptz);
     PERFORM FROM skald.idempotency i
-      WHERE (i.scope, i.key) = (o.scope, o.key) AND i.status = 'parked' ORDER BY i.step FOR UPDATE;
+      WHERE (i.scope, i.key) = (o.scope, o.key) AND i.status IN ('retrying', 'parked') ORDER BY i.step FOR UPDATE;
 
     INSERT INTO skald.audit (actor, verb, scope, key, detail, order_id)
     VALUES (o.giver, 'saga ' || o.action, o.scope, o.key, ordered, o.id)
@@ -222,7 +225,11 @@ BEGIN
         IF NOT FOUND THEN effect := 'outdated'; END IF;
     END IF;
 
-    IF effect = 'taken' AND o.action IN ('resume', 'cancel') THEN PERFORM skald.wake(o.scope, o.key, o.home); END IF;
+    IF effect = 'taken' AND o.action IN ('resume', 'cancel', 'close') THEN PERFORM skald.wake(o.scope, o.key, o.home); END IF;
+    IF effect = 'taken' AND o.action = 'close' THEN
+        UPDATE skald.idempotency i SET status = 'cancelled', error = o.reason, updated_at = clock_timestamp()
+         WHERE (i.scope, i.key) = (o.scope, o.key) AND i.status IN ('retrying', 'parked') AND coalesce(i.home = o.home, true);
+    END IF;
     IF effect = 'taken' AND o.action IN ('cancel', 'retry') THEN
         effect := coalesce('left parked: ' || skald.put_back_open(o.scope, o.key, o.home, o.action, o.step), effect);
     END IF;

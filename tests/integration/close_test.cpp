@@ -32,6 +32,32 @@ public:
         return skald::admin::explain(skald::admin::find_saga(c, {"", "1"}).value());
     }
 
+    void pass_a_month()
+    {
+        std::string const by = " - interval '31 days'";
+        for (auto const* name : {"orders", "payments", "shipping"})
+            at(name).db.run("UPDATE skald.idempotency SET created_at = created_at" + by + ", updated_at = updated_at" +
+                            by + "; UPDATE skald.control SET requested_at = requested_at" + by +
+                            "; UPDATE skald.saga SET created_at = created_at" + by + ", finished_at = finished_at" +
+                            by);
+    }
+
+    /// After purges at all services: whether nothing of the saga is left.
+    bool is_forgotten()
+    {
+        std::string left;
+        for (int round = 0; round < 3; ++round)
+            for (auto const* name : {"orders", "payments", "shipping"}) {
+                at(name).db.run("SELECT skald.purge('30 days', 500)");
+                run();
+            }
+        for (auto const* name : {"orders", "payments", "shipping"})
+            left +=
+                at(name).db.one("SELECT (SELECT count(*) FROM skald.idempotency) + (SELECT count(*) FROM skald.saga) + "
+                                "(SELECT count(*) FROM skald.progress) + (SELECT count(*) FROM skald.control)");
+        return left == "000";
+    }
+
     /// Saga "1", whose charge has been sent and is nowhere any more.
     void lose_the_charge()
     {
@@ -67,17 +93,19 @@ TEST_CASE("a saga whose message is lost is told as waiting, a cancel meets nobod
     CHECK(s.explanation().find("closed by hand by eve as ") != std::string::npos);
     CHECK(s.explanation().find(": the queue was purged; order deleted by hand.") != std::string::npos);
     CHECK(s.close("completed", "again") == "saga 1 has ended: it is compensated");
-    CHECK(s.at("orders").db.rows("SELECT verb FROM skald.audit ORDER BY id") == "saga cancel\nsaga pause\nsaga close");
+    CHECK(s.at("orders").db.rows("SELECT verb FROM skald.audit ORDER BY id") == "saga cancel\nsaga close");
 }
 
-TEST_CASE("what turns up of a saga that was closed waits, in whatever service, and does nothing")
+TEST_CASE("what turns up of a saga that was closed is parked, in whatever service, does nothing, and is told at home")
 {
     closing_shop s;
     s.order("1");
     s.at("orders").relay_due();
+    std::string where = "orders";
     SUBCASE("the message of a step") {}
     SUBCASE("that of a compensation")
     {
+        where = "payments";
         s.at("shipping").db.run("UPDATE stock SET free = 0");
         for (auto const* service : {"orders", "payments", "shipping"}) {
             s.at(service).settle_one();
@@ -99,7 +127,43 @@ TEST_CASE("what turns up of a saga that was closed waits, in whatever service, a
     s.run();
     CHECK(s.effects() == before);
     CHECK(s.saga_status("1") == "completed");
+    CHECK(s.parked() == where + "|closed|1");
+    CHECK_MESSAGE(s.explanation().find(" turned up at " + where + ", and is parked there.") != std::string::npos,
+                  s.explanation());
+
+    // Nothing circles, and when somebody has dropped it, nothing is left.
+    s.pass_a_month();
+    CHECK_FALSE(s.is_forgotten());
+    CHECK(s.at(where).db.one("SELECT skald.drop_parked(id, 'refunded by hand') IS NULL FROM skald.parked") == "t");
+    CHECK(s.is_forgotten());
+}
+
+TEST_CASE(
+    "a step that was to be tried again is cancelled where its saga is closed, and its record is forgotten in time")
+{
+    closing_shop s;
+    s.order("1");
+    s.at("orders").relay_due();
+    s.at("orders").settle_one();
+    s.at("orders").relay_due();
+    s.at("payments").db.run("ALTER TABLE charge ADD CONSTRAINT never CHECK (false) NOT VALID");
+    s.at("payments").settle_one();
+    REQUIRE(s.at("payments").db.one("SELECT status FROM skald.idempotency WHERE step = 'charge-payment'") ==
+            "retrying");
+    s.at("payments").db.run("ALTER TABLE charge DROP CONSTRAINT never");
+    s.pause();
+    CHECK(s.close("compensated", "by hand").empty());
+    s.at("orders").relay_due();
+    for (auto const& sent : s.transport().captured())
+        if (sent.type == "skald.control" && sent.destination == "payments")
+            s.at("payments").settle(skald::test::world::delivery_of(sent));
+    CHECK(s.at("payments").db.one("SELECT status FROM skald.idempotency WHERE step = 'charge-payment'") == "cancelled");
+    s.run();
+    CHECK(s.at("payments").db.one("SELECT count(*) FROM charge") == "0");
+    CHECK(s.saga_status("1") == "compensated");
     CHECK(s.parked().empty());
+    s.pass_a_month();
+    CHECK(s.is_forgotten());
 }
 
 TEST_CASE("a step that a service took before it had the order is told of a saga that was closed")

@@ -186,6 +186,18 @@ TEST_CASE("of a duplicate nothing follows; another body under the same key is ke
     CHECK(other.changes.parked.at(0).reason == "mismatch");
 }
 
+TEST_CASE("what turns up of a saga that was closed is parked without a record, and told")
+{
+    for (std::size_t const step : {0U, 2U}) {
+        delivered d{step};
+        CHECK(d.ends(verdict::closed, {}).event == "delivery.parked");
+        CHECK(d.changes.records.empty());
+        CHECK(d.sent() == "home skald.progress");
+        CHECK(d.changes.parked.at(0).reason == "closed");
+        CHECK(d.report().find("its saga was closed by hand") != std::string::npos);
+    }
+}
+
 TEST_CASE("where the key is another home's, the saga goes back without a record, or is stuck behind its pivot")
 {
     ports::claim_answer const met{verdict::mismatch, 1, false, cancel_cause::other_home, "returns"};

@@ -135,16 +135,28 @@ std::string stuck(saga_facts const& saga)
            "`skald parked list`.";
 }
 
-// What a service that had no order yet did of a saga that was closed by hand.
-std::string ran_after_the_end(saga_facts const& saga)
+std::string after_the_end(std::string const& step, step_record const& record, std::string const& service)
 {
-    std::string ran;
-    for (auto const& step : saga.steps)
-        for (auto const* record : {&step.record, &step.compensation})
-            if (saga.finished_at && is(*record, step_status::completed) && (*record)->at > *saga.finished_at)
-                ran += fmt::format(" Since then {}{} ran at {}: look what it did.", step.name,
-                                   record == &step.compensation ? core::compensate_suffix : "", step.service);
-    return ran;
+    if (record.status == step_status::completed)
+        return fmt::format(" Since then {} ran at {}: look what it did.", step, service);
+    if (record.status == step_status::parked)
+        return fmt::format(" Since then the message of {} turned up at {}, and is parked there.", step, service);
+    return {};
+}
+
+// Of a saga that was closed by hand: what a service did that had no order yet, and what turned up where one was.
+std::string after_the_end(saga_facts const& saga)
+{
+    std::string told;
+    auto const is_late = [&](std::optional<step_record> const& record) {
+        return record && saga.finished_at && record->at > *saga.finished_at;
+    };
+    for (auto const& step : saga.steps) {
+        if (is_late(step.record)) told += after_the_end(step.name, *step.record, step.service);
+        if (is_late(step.compensation))
+            told += after_the_end(step.name + std::string{core::compensate_suffix}, *step.compensation, step.service);
+    }
+    return told;
 }
 
 std::string ended(saga_facts const& saga)
@@ -152,7 +164,7 @@ std::string ended(saga_facts const& saga)
     auto const at = saga.finished_at ? " at " + when(*saga.finished_at, saga.now) : std::string{};
     if (saga.reason.starts_with("closed by hand"))
         return fmt::format("{}{}, {}.{}", saga.status == saga_state::completed ? "completed" : "compensated", at,
-                           saga.reason, ran_after_the_end(saga));
+                           saga.reason, after_the_end(saga));
     if (saga.status == saga_state::completed) return fmt::format("completed{}: every step has run.", at);
     return fmt::format("compensated{}{}. What had run was undone.", at, because(saga.reason));
 }

@@ -143,6 +143,10 @@ std::string advice(std::string const& reason, std::string const& record, bool re
     if (reason == "delivery_limit")
         return fmt::format("It came back too often: find out whether it kills its worker, and mend that; then {}.",
                            replay);
+    if (reason == "closed")
+        return fmt::format(
+            "Its saga was closed by hand, and it was not run: see that what it would have done is done or undone. {}.",
+            drop);
     if (reason == "unknown_saga")
         return fmt::format(
             "See that this is the database in which the saga was started. A report of it can be sent again "

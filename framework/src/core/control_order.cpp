@@ -19,7 +19,7 @@ using nlohmann::json;
 
 bool is_action(std::string const& text)
 {
-    constexpr std::array<std::string_view, 4> actions{"pause", "resume", "cancel", "retry"};
+    constexpr std::array<std::string_view, 5> actions{"pause", "resume", "cancel", "retry", "close"};
     return std::ranges::find(actions, text) != actions.end();
 }
 

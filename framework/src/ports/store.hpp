@@ -35,7 +35,7 @@ struct claim_item
 };
 
 /// See sql/migrations/0002_guard.sql for what each means and what to do with it.
-enum class verdict { fresh, retry, duplicate, in_flight, mismatch, cancelled, paused };
+enum class verdict { fresh, retry, duplicate, in_flight, mismatch, cancelled, paused, closed };
 
 /// Why a step that is held must not run; `other_home`, of a mismatch: the key is that of another home's saga here.
 enum class cancel_cause { none, order, deadline, nothing_to_undo, other_home };

@@ -17,8 +17,8 @@ namespace {
 
 ports::verdict parse_verdict(std::string_view text)
 {
-    constexpr std::array<std::string_view, 7> names{"fresh",    "retry",     "duplicate", "in_flight",
-                                                    "mismatch", "cancelled", "paused"};
+    constexpr std::array<std::string_view, 8> names{"fresh",    "retry",     "duplicate", "in_flight",
+                                                    "mismatch", "cancelled", "paused",    "closed"};
     auto const it = std::find(names.begin(), names.end(), text);
     if (it == names.end()) throw std::logic_error{"skald.claim gave the unknown verdict " + std::string{text}};
     return static_cast<ports::verdict>(it - names.begin());

@@ -38,6 +38,7 @@ private:
     happened come_back(std::chrono::milliseconds wait);
     happened keep_aside(std::string_view reason, std::string const& why);
     happened give_way();
+    happened keep_of_closed();
     happened cancel();
     happened end(done&& how);
     happened end(rejected&& how);
@@ -72,6 +73,7 @@ happened writer::write(std::optional<ending>&& how)
     switch (claimed_.verdict) {
     case verdict::in_flight: return come_back(in_flight_wait);
     case verdict::paused: return come_back(paused_wait);
+    case verdict::closed: return keep_of_closed();
     case verdict::duplicate:
         if (ended_itself(claimed_, how)) return end(std::move(std::get<unrunnable>(*how)));
         [[fallthrough]];
@@ -131,6 +133,17 @@ happened writer::give_way()
     }
     add_transition(step_.is_forward() ? core::event::rejected : core::event::cancelled, why, received());
     return {severity::warning, "step.rejected", 0, std::move(why)};
+}
+
+// Nothing of it runs any more. Somebody looks at what it would have done, and drops it; the home tells of it.
+happened writer::keep_of_closed()
+{
+    std::string const why = "its saga was closed by hand before this was taken";
+    auto told = step_.envelope;
+    told.reason = why;
+    add_report(changes_, told, around_.service,
+               {core::step_status::parked, 0, core::saga_state::stuck, true, why, around_.now, false});
+    return keep_aside("closed", why);
 }
 
 happened writer::cancel()
