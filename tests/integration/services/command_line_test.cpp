@@ -35,6 +35,8 @@ std::string level(json const& doctor, std::string const& check)
 TEST_CASE("skald purge empties every service of sagas that ended long ago, and says what it waits for")
 {
     shop s;
+    // Theirs would take some of what is counted here, at a time of their own.
+    for (auto* service : {&s.orders, &s.payments, &s.shipping}) service->set_variable("SKALD_SWEEP", "off");
     s.open();
     for (int i = 0; i < 5; ++i)
         REQUIRE(s.order("k" + std::to_string(i), {.sku = i == 0 ? "rare" : "lamp"}).status == 202);
