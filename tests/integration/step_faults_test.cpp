@@ -319,6 +319,34 @@ TEST_CASE("a step whose session the server ends is told so, and when, and where 
     CHECK_MESSAGE(recorded.find(said) != std::string::npos, recorded);
 }
 
+TEST_CASE("a step that is silent for longer than its session may be has used an attempt, the first time already")
+{
+    depot d;
+    bool asks_again{};
+    int runs = 0;
+    SUBCASE("it finds out itself") { asks_again = true; }
+    SUBCASE("COMMIT finds out, and whether it got through") { asks_again = false; }
+    d.pack = [&](skald::step_context& ctx, parcel&) -> skald::outcome {
+        note(ctx, "pack");
+        ++runs;
+        auto const pid = ctx.sql("SELECT pg_backend_pid()")[0][0].as<std::string>();
+        CHECK(skald::testing::wait_until(
+            [&] { return d.db().one("SELECT count(*) FROM pg_stat_activity WHERE pid = " + pid) == "0"; }));
+        if (asks_again) ctx.sql("SELECT $1::text", "x");
+        return skald::done();
+    };
+    d.host();
+    d.start(skald::test::send, parcel{"p", 7}, "k");
+    d.at("depot").relay_due();
+    auto tasks = d.at("depot").read(d.at("depot").take_all());
+    REQUIRE(tasks.size() == 1);
+    skald::postgres::postgres_store store{{.url = d.db().url(), .idle_in_transaction_timeout = 200ms}};
+    CHECK(d.at("depot").executor_on(store).run(tasks).settled());
+    CHECK(runs == 1);
+    CHECK(d.effects().empty());
+    CHECK(d.record("pack") == "retrying|1|0");
+}
+
 TEST_CASE("a serialization failure runs the step again and costs no attempt, within a bound")
 {
     depot d;

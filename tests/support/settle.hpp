@@ -15,7 +15,8 @@ inline ports::fault_kind kind_of(runtime::failure why)
     case runtime::failure::suspect: return ports::fault_kind::retry_at_once;
     case runtime::failure::unavailable: return ports::fault_kind::unavailable;
     case runtime::failure::connection_lost: return ports::fault_kind::connection_lost;
-    case runtime::failure::in_doubt: return ports::fault_kind::in_doubt;
+    case runtime::failure::in_doubt:
+    case runtime::failure::silent: return ports::fault_kind::in_doubt;
     case runtime::failure::transaction_ended: return ports::fault_kind::transaction_ended;
     case runtime::failure::member_ended:
     case runtime::failure::refused: break;

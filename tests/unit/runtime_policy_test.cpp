@@ -60,6 +60,22 @@ TEST_CASE("a connection that is lost costs no attempt, until it was lost too oft
     }
 }
 
+TEST_CASE("a session that was silent for too long would be so again: it counts at once, of one alone")
+{
+    skald::ports::fault lost{skald::ports::fault_kind::connection_lost, ""};
+    for (auto const kind : {skald::ports::fault_kind::connection_lost, skald::ports::fault_kind::in_doubt}) {
+        lost.kind = kind;
+        lost.outlasted_silence = true;
+        CHECK(skald::runtime::failure_of(lost, true) == failure::silent);
+        CHECK(skald::runtime::failure_of(lost, false) != failure::silent);
+        lost.outlasted_silence = false;
+        CHECK(skald::runtime::failure_of(lost, true) != failure::silent);
+    }
+    CHECK(react(failure::silent, {}) == reaction::record);
+    CHECK(react(failure::silent, {.members = 2}) == reaction::each_alone);
+    CHECK(react(failure::silent, {.is_recording = true}) == reaction::again);
+}
+
 TEST_CASE("what the database can't do now is nobody's doing: it is tried again, for as long as it takes")
 {
     for (std::size_t const members : {1, 2, 64})

@@ -24,6 +24,7 @@ struct fault : std::runtime_error
 
     fault_kind kind;
     bool connection_is_suspect;  // a new one may do better, though this one is still open
+    bool outlasted_silence{};    // lost when its transaction was older than the server lets a session be silent in one
 };
 
 }  // namespace skald::ports

@@ -115,12 +115,14 @@ fault classify_current_at_commit_of_ours()
 
 fault lost_session(fault const& met, std::chrono::duration<double> since_claim, std::chrono::milliseconds silence_max)
 {
-    return {
+    fault told{
         met.kind,
         fmt::format("the session was lost {:.1f} s after the claim: the server ends one that is silent for {} s in a "
                     "transaction, or somebody ended it, or it can't be reached; its log says which ({})",
                     since_claim.count(), silence_max.count() / 1000, met.what()),
         met.connection_is_suspect};
+    told.outlasted_silence = since_claim >= silence_max;
+    return told;
 }
 
 }  // namespace skald::postgres

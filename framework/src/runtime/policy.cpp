@@ -21,6 +21,8 @@ reaction react(failure what, situation const& s)
     case failure::in_doubt:
         if (!is_one) return reaction::each_alone;
         return s.lost < lost_max ? reaction::again : unless_recording;
+    // It would be as long the next time. The claim that records it finds out whether COMMIT got through.
+    case failure::silent: return is_one ? unless_recording : reaction::each_alone;
     case failure::unavailable: return reaction::again;
     }
     return reaction::again;
@@ -28,6 +30,7 @@ reaction react(failure what, situation const& s)
 
 failure failure_of(ports::fault const& met, bool is_claimed)
 {
+    if (met.outlasted_silence && is_claimed) return failure::silent;
     switch (met.kind) {
     case ports::fault_kind::contended: return failure::contended;
     case ports::fault_kind::retry_at_once: return failure::suspect;
@@ -49,6 +52,7 @@ std::string_view name_of(failure what)
     case failure::unavailable: return "unavailable";
     case failure::connection_lost: return "connection_lost";
     case failure::in_doubt: return "in_doubt";
+    case failure::silent: return "silent";
     case failure::transaction_ended: return "transaction_ended";
     case failure::refused: return "refused";
     }

@@ -15,6 +15,7 @@ enum class failure {
     unavailable,        // no connection, or a statement of ours could not be done now: nobody's doing here
     connection_lost,    // after the claim, and rolled back with it: maybe the step's doing
     in_doubt,           // the connection was lost at COMMIT: the guard finds out
+    silent,             // either of the two, of a transaction that was older than a session may be silent in one
     transaction_ended,  // a step ran COMMIT or ROLLBACK itself
     refused,            // COMMIT failed: a constraint that is checked there, or data that the database can't hold
 };
