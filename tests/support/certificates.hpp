@@ -48,9 +48,11 @@ inline void add_extension(X509& to, X509& issuer, int kind, char const* value)
     X509_EXTENSION_free(made);
 }
 
-/// For 127.0.0.1 and localhost, with `name` as its common name; signed by `issuer`, or by itself.
-/// `days` from now it ends: below 0, it has ended.
-inline identity issue(std::string const& name, identity const* issuer = nullptr, int days = 1)
+constexpr char const* this_machine = "IP:127.0.0.1,DNS:localhost";
+
+/// With `name` as its common name; signed by `issuer`, or by itself. `days` from now it ends: below 0, it has ended.
+inline identity issue(std::string const& name, identity const* issuer = nullptr, int days = 1,
+                      char const* hosts = this_machine)
 {
     identity made{new_key(), test_certificate{X509_new()}};
     auto& certificate = *made.certificate;
@@ -65,7 +67,7 @@ inline identity issue(std::string const& name, identity const* issuer = nullptr,
     auto& signs = issuer != nullptr ? *issuer : made;
     X509_set_issuer_name(&certificate, X509_get_subject_name(signs.certificate.get()));
     add_extension(certificate, *signs.certificate, NID_basic_constraints, "CA:TRUE");
-    add_extension(certificate, *signs.certificate, NID_subject_alt_name, "IP:127.0.0.1,DNS:localhost");
+    add_extension(certificate, *signs.certificate, NID_subject_alt_name, hosts);
     if (X509_sign(&certificate, signs.key.get(), EVP_sha256()) == 0) throw std::runtime_error{"not signed"};
     return made;
 }
@@ -116,9 +118,9 @@ public:
     std::string key() const { return path("key.pem"); }
 
     /// Puts new files in the place of the old: a certificate named `name`, signed by one that the root has signed.
-    void renew(std::string const& name, int days = 1)
+    void renew(std::string const& name, int days = 1, char const* hosts = this_machine)
     {
-        auto const made = issue(name, &middle_, days);
+        auto const made = issue(name, &middle_, days, hosts);
         write("chain.pem", pem(made) + pem(middle_));
         write("key.pem", key_pem(made));
     }

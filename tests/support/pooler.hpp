@@ -1,10 +1,7 @@
 // A pgbouncer of a test's own before the server of DATABASE_URL, gone when the test is.
 #pragma once
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <pwd.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +16,7 @@
 
 #include <pqxx/pqxx>
 
+#include "support/free_port.hpp"
 #include "support/fresh_database.hpp"
 #include "support/service_process.hpp"
 
@@ -79,20 +77,6 @@ private:
     {
         pqxx::connection c{required("DATABASE_URL")};
         return std::string{"host="} + c.hostname() + " port=" + c.port() + " user=" + c.username();
-    }
-
-    static std::uint16_t free_port()
-    {
-        sockaddr_in address{};
-        address.sin_family = AF_INET;
-        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        socklen_t size = sizeof address;
-        int const probe = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        bool const bound = ::bind(probe, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
-                           ::getsockname(probe, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-        ::close(probe);
-        if (!bound) throw std::runtime_error{"no free port for a pooler"};
-        return ntohs(address.sin_port);
     }
 
     // pgbouncer refuses to run as root. A change of the user would make it outlive a test that is

@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <random>
 
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -52,9 +54,22 @@ amqp_socket_t* new_tls_socket(amqp_connection_state_t state, address const& wher
         amqp_ssl_socket_set_key(socket, where.certfile.c_str(), where.keyfile.c_str()) != AMQP_STATUS_OK)
         throw connection_lost{"TLS: no certificate and key in " + where.certfile + " and " + where.keyfile};
     amqp_ssl_socket_set_verify_peer(socket, 1);
-    amqp_ssl_socket_set_verify_hostname(socket, 1);
+    amqp_ssl_socket_set_verify_hostname(socket, 0);  // see expect_certificate_of
     amqp_ssl_socket_set_ssl_versions(socket, AMQP_TLSv1_2, AMQP_TLSvLATEST);
     return socket;
+}
+
+/// The next connection's certificate must be that of `host`. OpenSSL looks, since rabbitmq-c compares names alone, and
+/// a broker may be known by its address (RFC 9525, 6.5).
+void expect_certificate_of(std::string const& host, amqp_socket_t* socket)
+{
+    auto* const rules = SSL_CTX_get0_param(static_cast<SSL_CTX*>(amqp_ssl_socket_get_context(socket)));
+    X509_VERIFY_PARAM_set_hostflags(rules, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    X509_VERIFY_PARAM_set1_host(rules, nullptr, 0);
+    X509_VERIFY_PARAM_set1_ip(rules, nullptr, 0);
+    if (X509_VERIFY_PARAM_set1_ip_asc(rules, host.c_str()) == 1) return;
+    if (X509_VERIFY_PARAM_set1_host(rules, host.c_str(), host.size()) != 1)
+        throw connection_lost{"TLS: no certificate can be for the host " + host};
 }
 
 [[noreturn]] void throw_close(std::uint16_t code, amqp_bytes_t text, std::string_view what)
@@ -70,6 +85,13 @@ amqp_socket_t* new_tls_socket(amqp_connection_state_t state, address const& wher
     }
     auto const& close = *static_cast<amqp_connection_close_t const*>(method.decoded);
     throw_close(close.reply_code, close.reply_text, "connection");
+}
+
+std::string why_not_opened(int status)
+{
+    if (status == AMQP_STATUS_SSL_PEER_VERIFY_FAILED)
+        return "its certificate is not for this host, has expired, or nobody in cacertfile has signed it";
+    return amqp_error_string2(status);
 }
 
 bool is_close(amqp_frame_t const& frame)
@@ -115,9 +137,10 @@ void connection::open_socket(connection_settings const& settings)
     auto const timeout = to_timeval(settings.connect_timeout / static_cast<int>(nodes.size()));
     std::string tried;
     for (auto const& node : nodes) {
+        if (where.tls) expect_certificate_of(node.host, socket);
         auto const status = amqp_socket_open_noblock(socket, node.host.c_str(), node.port, &timeout);
         if (status == AMQP_STATUS_OK) return;
-        tried += fmt::format("{}{}: {}", tried.empty() ? "" : "; ", describe(node), amqp_error_string2(status));
+        tried += fmt::format("{}{}: {}", tried.empty() ? "" : "; ", describe(node), why_not_opened(status));
     }
     throw connection_lost{"no connection to " + tried};
 }
