@@ -42,6 +42,16 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$ SELECT coalesce(home = p.headers->>'x-saga-home', true) $$;
 
+-- Whether its saga waits for a parked delivery; `was` is the status of its step's record, which what could not be settled
+-- may be without.
+CREATE FUNCTION skald.is_waited_for(reason text, was skald.step_status) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT skald.is_of_its_saga(reason)
+           AND coalesce(was = 'parked' OR (was = 'retrying' AND reason = 'unsettled'), reason = 'unsettled')
+$$;
+
 -- Puts a parked delivery back into this service's outbox: the next turn of its step, with its attempts counted anew, and the
 -- parked row gone in the same transaction. `vouched`: somebody says that one that nobody signed is genuine. One whose signature
 -- did not hold goes as it came, with that signature: no relay signs it, and whoever takes it looks again.
@@ -88,7 +98,9 @@ BEGIN
                           aggregatetype => coalesce(p.headers->>'x-saga', 'message'), aggregateid => p.key,
                           content_type => p.content_type);
     DELETE FROM skald.parked WHERE id = wanted;
-    IF was.status = 'parked' AND p.reason <> 'forged' THEN PERFORM skald.tell_home(p, 'retrying', 'put back'); END IF;
+    IF (was.status = 'parked' AND p.reason <> 'forged') OR skald.is_waited_for(p.reason, was.status) THEN
+        PERFORM skald.tell_home(p, 'retrying', 'put back');
+    END IF;
     RETURN NULL;
 END $$;
 
@@ -130,8 +142,8 @@ BEGIN
     FOR p IN
         SELECT DISTINCT ON (q.step) q.*
           FROM skald.parked q
-          JOIN skald.idempotency i ON (i.scope, i.key, i.step) = (q.scope, q.key, q.step) AND skald.is_for(i.home, q)
-         WHERE (q.scope, q.key) = (of_scope, of_key) AND i.status = 'parked' AND skald.is_of_its_saga(q.reason)
+          LEFT JOIN skald.idempotency i ON (i.scope, i.key, i.step) = (q.scope, q.key, q.step) AND skald.is_for(i.home, q)
+         WHERE (q.scope, q.key) = (of_scope, of_key) AND skald.is_waited_for(q.reason, i.status)
            AND skald.is_for(of_home, q)
            AND (   (action = 'retry' AND q.step = named)
                 OR (action = 'cancel'
@@ -181,10 +193,9 @@ BEGIN
     IF NOT FOUND THEN
         RETURN format('there is no parked delivery %s: it was replayed or dropped already', wanted);
     END IF;
-    IF NOT forced AND skald.is_of_its_saga(p.reason)
-       AND EXISTS (SELECT FROM skald.idempotency i
-                    WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step) AND i.status = 'parked'
-                      AND skald.is_for(i.home, p))
+    IF NOT forced AND skald.is_waited_for(p.reason, (SELECT i.status FROM skald.idempotency i
+                                                      WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step)
+                                                        AND skald.is_for(i.home, p)))
        AND NOT EXISTS (SELECT FROM skald.parked q
                         WHERE (q.scope, q.key, q.step) = (p.scope, p.key, p.step)
                           AND skald.is_of_its_saga(q.reason) AND q.id <> p.id) THEN

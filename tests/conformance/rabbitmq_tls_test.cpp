@@ -81,7 +81,8 @@ TEST_CASE("a broker's certificate is believed for its name and for its address, 
         files.renew("localhost", 1, "IP:127.0.0.1");
         tls_listener const on{files};
         CHECK(try_host(with_port("127.0.0.1", on), files).empty());
-        CHECK_MESSAGE(try_host(with_port("localhost", on), files).empty(), "its common name counts where no name else is");
+        CHECK_MESSAGE(try_host(with_port("localhost", on), files).empty(),
+                      "its common name counts where no name else is");
     }
     SUBCASE("another's name and address")
     {

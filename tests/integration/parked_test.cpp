@@ -2,6 +2,8 @@
 #include "admin/parked_deliveries.hpp"
 #include "support/stepped_shop.hpp"
 
+#include <skald/testing/wait_until.hpp>
+
 #include <doctest/doctest.h>
 
 #include <latch>
@@ -284,4 +286,42 @@ TEST_CASE("lists go page by page and filter by what an operator knows")
     CHECK(skald::admin::list_parked(c, {.scope = "other"})["parked"].empty());
     CHECK(skald::admin::show_parked(c, s.id())->at("body_hex") == "ff");
     CHECK(!skald::admin::show_parked(c, s.id() + 1));
+}
+
+TEST_CASE("a step that Skald's own writes can't be made for is parked, its saga is stuck, and a retry puts it back")
+{
+    parking_shop s;
+    auto const& db = s.at("payments").db;
+    db.run("CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no such keys here'; END $$;"
+           "CREATE TRIGGER refuse BEFORE INSERT ON skald.idempotency FOR EACH ROW EXECUTE FUNCTION refuse()");
+    bool is_told{};
+    SUBCASE("and its home is told")
+    {
+        is_told = true;
+    }
+    SUBCASE("unless that can't be written either")
+    {
+        db.run("CREATE TRIGGER refuse BEFORE INSERT ON skald.outbox FOR EACH ROW EXECUTE FUNCTION refuse()");
+    }
+    s.order("1");
+    s.at("orders").relay_due();
+    s.at("orders").settle_one();
+    s.at("orders").relay_due();
+    {
+        skald::test::service::running_lanes const some{s.at("payments"), 1};
+        CHECK(skald::testing::wait_until([&] { return s.parked() == "payments|unsettled|1"; }));
+    }
+    CHECK(s.contains(db.one("SELECT error FROM skald.parked"), "no such keys here"));
+    db.run("DROP FUNCTION refuse() CASCADE");
+    s.run();
+    CHECK(s.saga_status("1") == (is_told ? "stuck" : "running"));
+    if (is_told) {
+        CHECK_MESSAGE(s.contains(s.drop(s.id()), "is stuck on it"), "what a saga waits for is not dropped unseen");
+        auto const said = s.at("orders").db.one("SELECT skald.request_control('retry', '', '1', 'mended', 'eve')");
+        CHECK_MESSAGE(!s.contains(said, "refused"), said);
+    }
+    else CHECK(s.replay(s.id()).empty());
+    s.run();
+    CHECK(s.effects() == completed);
+    CHECK(s.saga_status("1") == "completed");
 }

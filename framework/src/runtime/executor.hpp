@@ -56,8 +56,8 @@ public:
     /// one kind. Never throws what the database or a step does.
     run_result run(std::span<task> tasks, run_options const& how = {});
 
-    /// Keeps a delivery that can't be settled at all, with the reason. Throws ports::fault.
-    void park(task const& t, std::string_view reason, std::string const& why);
+    /// Keeps a delivery that can't be settled at all, with the reason, and tells its saga's home. Throws ports::fault.
+    void keep_unsettled(task const& t, std::string const& why);
 
     /// Limits of steps that have changed, for operators to see. Never throws: it is no part of any promise.
     void note_contention(std::vector<ports::contention> changed) noexcept;
@@ -91,6 +91,8 @@ private:
     run_result run_others(std::span<task> tasks);
     void take_in(std::span<task> reports);
     void take_command(task const& t);
+    void park(task const& t, std::string_view reason, std::string const& why);
+    bool park_and_tell(task const& t, std::string const& why);
     void commit_and_dispatch(ports::changes& changes);
 
     bool often_fails(registered_step const& step) const;

@@ -78,6 +78,26 @@ void executor::take_command(task const& t)
     log_.info("saga.order_taken", {{"id", t.delivery.message.id}});
 }
 
+void executor::keep_unsettled(task const& t, std::string const& why)
+{
+    // The report may be what can't be written: better kept aside untold than not at all.
+    if (t.step() == nullptr || !park_and_tell(t, why)) park(t, "unsettled", why);
+}
+
+bool executor::park_and_tell(task const& t, std::string const& why)
+try {
+    store_.begin({});
+    ports::changes changes;
+    auto const kept = add_unsettled(changes, t, why, {service_, store_.claimed_at(), random_});
+    commit_and_dispatch(changes);
+    tell(t, kept);
+    return true;
+}
+catch (ports::fault const&) {
+    store_.rollback();
+    return false;
+}
+
 void executor::park(task const& t, std::string_view reason, std::string const& why)
 {
     auto const& m = t.delivery.message;

@@ -61,7 +61,7 @@ void lane::requeue(dispatcher::group&& group)
 
 bool lane::keep_aside(task const& t, std::string const& why)
 try {
-    executor_.park(t, "unsettled", why);
+    executor_.keep_unsettled(t, why);
     deliveries_.ack(t.delivery.tag);
     return true;
 }

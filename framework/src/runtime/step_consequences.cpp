@@ -33,6 +33,7 @@ public:
     {}
 
     happened write(std::optional<ending>&& how);
+    happened keep_of_stuck(std::string_view reason, std::string const& why);
 
 private:
     happened come_back(std::chrono::milliseconds wait);
@@ -124,13 +125,7 @@ happened writer::keep_aside(std::string_view reason, std::string const& why)
 happened writer::give_way()
 {
     auto why = "here the key " + step_.envelope.saga.key + " is that of a saga of " + claimed_.reason;
-    if (step_.is_forward() && step_.envelope.itinerary.past_pivot()) {
-        auto told = step_.envelope;
-        told.reason = why;
-        add_report(changes_, told, around_.service,
-                   {core::step_status::parked, 0, core::saga_state::stuck, true, why, around_.now, false});
-        return keep_aside("mismatch", why);
-    }
+    if (step_.is_forward() && step_.envelope.itinerary.past_pivot()) return keep_of_stuck("mismatch", why);
     add_transition(step_.is_forward() ? core::event::rejected : core::event::cancelled, why, received());
     return {severity::warning, "step.rejected", 0, std::move(why)};
 }
@@ -138,12 +133,17 @@ happened writer::give_way()
 // Nothing of it runs any more. Somebody looks at what it would have done, and drops it; the home tells of it.
 happened writer::keep_of_closed()
 {
-    std::string const why = "its saga was closed by hand before this was taken";
+    return keep_of_stuck("closed", "its saga was closed by hand before this was taken");
+}
+
+// Its saga waits for it, and the guard has no record of it that says so.
+happened writer::keep_of_stuck(std::string_view reason, std::string const& why)
+{
     auto told = step_.envelope;
-    told.reason = why;
+    told.reason = core::storable_text(why);
     add_report(changes_, told, around_.service,
                {core::step_status::parked, 0, core::saga_state::stuck, true, why, around_.now, false});
-    return keep_aside("closed", why);
+    return keep_aside(reason, why);
 }
 
 happened writer::cancel()
@@ -264,6 +264,12 @@ void writer::add_transition(core::event what, std::string const& why, std::strin
 bool must_run(ports::claim_answer const& claimed)
 {
     return claimed.verdict == verdict::fresh || claimed.verdict == verdict::retry;
+}
+
+happened add_unsettled(ports::changes& changes, task const& t, std::string const& why, circumstances const& around)
+{
+    SKALD_ASSERT(t.step() != nullptr);
+    return writer{changes, t, {}, around}.keep_of_stuck("unsettled", why);
 }
 
 happened add_consequences(ports::changes& changes, task const& t, ports::claim_answer const& claimed,

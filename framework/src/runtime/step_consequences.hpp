@@ -39,6 +39,9 @@ bool must_run(ports::claim_answer const& claimed);
 happened add_consequences(ports::changes& changes, task const& t, ports::claim_answer const& claimed,
                           std::optional<ending> how, circumstances const& around);
 
+/// A step's delivery that could not be claimed, or not be recorded.
+happened add_unsettled(ports::changes& changes, task const& t, std::string const& why, circumstances const& around);
+
 /// A delivery that is no step's, or not any more, kept aside.
 ports::parked_delivery to_park(task const& t, std::string_view reason, std::string const& why);
 
