@@ -54,14 +54,33 @@ CREATE TABLE skald.response (
 -- Answers are written in the order of time: a summary of each range of pages is enough, and costs an insert nothing.
 CREATE INDEX response_by_age ON skald.response USING brin (created_at) WITH (pages_per_range = 32, autosummarize = on);
 
+-- Where this is: the server, the database and its table. Another one in a copy, and in what was restored from a dump; the
+-- same after a failover, and in a copy of the server's files.
+CREATE FUNCTION skald.place() RETURNS text
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    server text := '';
+BEGIN
+    BEGIN
+        server := (SELECT system_identifier FROM pg_control_system());
+    EXCEPTION WHEN insufficient_privilege OR feature_not_supported THEN  -- the other two still tell
+    END;
+    RETURN format('%s/%s/%s', server, (SELECT oid FROM pg_database WHERE datname = current_database()),
+                  to_regclass('skald.service')::oid);
+END $$;
+
 -- Which service owns this database: one row. Sagas started here have it as their home, and two services in one database
 -- would take each other's records for their own.
 -- `id` tells this database from every other: the service's queue is bound to it, so that a process with a wrong DATABASE_URL
--- takes nothing from there. A copy by pg_dump has it too.
+-- takes nothing from there. A copy has it too, but not `place`: no worker starts in it before somebody has said that it
+-- may (docs/adr/0028-a-copy-is-not-the-database.md).
 CREATE TABLE skald.service (
     only_one boolean NOT NULL DEFAULT true,
     name     text    NOT NULL,
     id       uuid    NOT NULL DEFAULT gen_random_uuid(),
+    place    text    NOT NULL DEFAULT skald.place(),
     CONSTRAINT one_service_owns_a_database PRIMARY KEY (only_one),
     CONSTRAINT only_one_is_true CHECK (only_one)
 );

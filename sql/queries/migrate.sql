@@ -39,4 +39,8 @@ SELECT format(statement, $1::text)
 INSERT INTO skald.service (name) VALUES ($1) ON CONFLICT DO NOTHING
 
 -- name: owner_of_database
-SELECT name, id::text FROM skald.service
+SELECT name, id::text, place <> skald.place() FROM skald.service
+
+-- name: adopt_database
+WITH adopted AS (UPDATE skald.service SET place = skald.place() WHERE name = $1 RETURNING name)
+INSERT INTO skald.audit (actor, verb, scope, key, detail) SELECT skald.actor(NULL), 'adopt', '', '', '{}' FROM adopted

@@ -70,6 +70,8 @@ private:
     {
         auto const name = "skald_test_" + std::to_string(::getpid()) + '_' + std::to_string(++created_);
         on_server("CREATE DATABASE " + name + " TEMPLATE " + template_of(service));
+        pqxx::connection c{with_database(server_url(), name)};
+        pqxx::nontransaction{c}.exec("UPDATE skald.service SET place = skald.place()");  // a copy, on purpose
         return name;
     }
 

@@ -32,6 +32,12 @@ public:
     {
         server("CREATE DATABASE " + name_);
     }
+    /// A copy of another one, which nobody else may use meanwhile.
+    fresh_database(std::string const& prefix, fresh_database& original) : name_{"e2e_" + prefix + '_' + random_word()}
+    {
+        original.connection_.reset();
+        server("CREATE DATABASE " + name_ + " TEMPLATE " + original.name_);
+    }
     fresh_database(fresh_database const&) = delete;
     fresh_database& operator=(fresh_database const&) = delete;
     ~fresh_database()
@@ -46,6 +52,12 @@ public:
     }
 
     std::string const& name() const { return name_; }
+    void rename(std::string const& to)
+    {
+        connection_.reset();
+        server("ALTER DATABASE " + name_ + " RENAME TO " + to);
+        name_ = to;
+    }
     std::string url() const
     {
         auto const server = required("DATABASE_URL");

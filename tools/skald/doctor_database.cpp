@@ -202,6 +202,13 @@ postgres::ownership examine(pqxx::connection& c, std::string const& conninfo, fi
     add(found, "owner", !owner.service.empty(), health::warning,
         owner.service.empty() ? "no service owns the database" : "the service " + owner.service,
         "start its worker once, or run `skald migrate --service NAME`");
+    add(found, "copy", !owner.is_copy, health::problem,
+        owner.is_copy ? "a copy, or restored from a backup: what was done since that was made is missing"
+                      : "neither a copy nor restored from a dump",
+        "see docs/repair.md, \"A database from a backup\"; its worker does not start before you have run `skald "
+        "migrate "
+        "--service " +
+            owner.service + " --adopt`");
     examine_sagas(c, found);
     examine_events(c, found);
     examine_contention(c, found);

@@ -32,18 +32,20 @@ std::vector<std::string> migrate_patiently(std::string const& url, std::string c
     }
 }
 
-int migrate(std::string const& service, std::string const& role, output const& out)
+int migrate(std::string const& service, std::string const& role, bool adopts, output const& out)
 {
     auto const settings = config::from_environment(service.empty() ? "skald" : service);
+    if (adopts) postgres::adopt(settings.database_url, service);
     auto const applied = migrate_patiently(settings.database_url, service);
 
-    std::string sentence = applied.empty() ? "the schema is up to date" : "applied:";
+    std::string sentence = adopts ? "the database is that of " + service + " from now on; " : "";
+    sentence += applied.empty() ? "the schema is up to date" : "applied:";
     for (auto const& name : applied) sentence += ' ' + name;
     if (!role.empty()) {
         postgres::grant(settings.database_url, role);
         sentence += "; " + role + " may use it";
     }
-    out.tell(sentence, {{"applied", applied}, {"granted", role}});
+    out.tell(sentence, {{"adopted", adopts}, {"applied", applied}, {"granted", role}});
     return 0;
 }
 
@@ -53,11 +55,16 @@ void add_migrate_command(CLI::App& app, output& out, choice& chosen)
 {
     auto* const command = app.add_subcommand("migrate", "bring the database's schema `skald` up to date");
     auto const service = std::make_shared<std::string>();
-    command->add_option("--service", *service, "the service that owns the database");
+    auto* const names = command->add_option("--service", *service, "the service that owns the database");
     auto const role = std::make_shared<std::string>();
     command->add_option("--grant", *role, "a role that may use the schema and own nothing, such as the service's own");
+    auto const adopts = std::make_shared<bool>();
+    command->add_flag("--adopt", *adopts, "a copy, or a restored database, is that service's from now on")
+        ->needs(names);
     out.add_flag(*command);
-    command->callback([=, &out, &chosen] { chosen = [service, role, &out] { return migrate(*service, *role, out); }; });
+    command->callback([=, &out, &chosen] {
+        chosen = [service, role, adopts, &out] { return migrate(*service, *role, *adopts, out); };
+    });
 }
 
 }  // namespace skald::tools

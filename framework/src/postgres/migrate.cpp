@@ -48,6 +48,13 @@ std::string own(pqxx::connection& c, std::string const& service)
                                   ": each service needs one of its own, "
                                   "and this is " +
                                   service};
+    if (row[2].as<bool>())
+        throw configuration_error{
+            "this database of the service " + service +
+            " is a copy, or was restored from a backup: what was done since that was made is not "
+            "in it, and may be done again. See docs/repair.md, \"A database from a backup\"; then "
+            "run `skald migrate --service " +
+            service + " --adopt`"};
     return row[1].c_str();
 }
 
@@ -138,7 +145,16 @@ migration_state compare_migrations(pqxx::result const& applied)
 ownership owner_of(pqxx::connection& c)
 {
     auto const rows = pqxx::nontransaction{c}.exec(std::string{migrate_queries::owner_of_database});
-    return rows.empty() ? ownership{} : ownership{rows[0][0].c_str(), rows[0][1].c_str()};
+    return rows.empty() ? ownership{} : ownership{rows[0][0].c_str(), rows[0][1].c_str(), rows[0][2].as<bool>()};
+}
+
+void adopt(std::string const& url, std::string const& service)
+{
+    pqxx::connection c{with_defaults(url, "skald/migrate")};
+    pqxx::work tx{c};
+    if (tx.exec_params(std::string{migrate_queries::adopt_database}, service).affected_rows() == 0)
+        throw configuration_error{"the service " + service + " owns no database here"};
+    tx.commit();
 }
 
 std::string own_database(std::string const& url, std::string const& service)

@@ -30,8 +30,8 @@ struct migration
 /// with the note that it ran.
 /// Returns what was applied, as "owner/name".
 /// Throws migration_blocked; what pqxx throws; configuration_error where an applied migration has another text now,
-/// where the database belongs to another service (then nothing of this one's is applied), or where it is reached
-/// through a pooler that hands its sessions out by transaction (then nothing at all).
+/// where the database belongs to another service or is a copy (then nothing of this one's is applied), or where it is
+/// reached through a pooler that hands its sessions out by transaction (then nothing at all).
 std::vector<std::string> migrate(std::string const& url, std::string const& service = {},
                                  std::vector<migration> const& migrations = {});
 
@@ -51,17 +51,24 @@ struct migration_state
 /// `applied`: rows of name and checksum.
 migration_state compare_migrations(pqxx::result const& applied);
 
-/// The service that owns a database, empty where none does; and what tells this database from all others.
+/// The service that owns a database, empty where none does; what tells this database from all others; and whether it
+/// is a copy of that one.
 struct ownership
 {
     std::string service;
     std::string database;
+    bool is_copy{};
 };
 
 ownership owner_of(pqxx::connection& c);
 
+/// A copy of the service's database, or one that was restored, is its database from now on: somebody has looked. Throws
+/// configuration_error where it is another service's, or nobody's.
+void adopt(std::string const& url, std::string const& service);
+
 /// Notes that `service` owns the database, and returns what tells this one from all others. Throws configuration_error
-/// where another service owns it, or where it has not been migrated, or is reached through such a pooler.
+/// where another service owns it, where it is a copy of what it owns, where it has not been migrated, or is reached
+/// through such a pooler.
 std::string own_database(std::string const& url, std::string const& service);
 
 }  // namespace skald::postgres
