@@ -2,6 +2,7 @@
 //
 // Needs AMQP_URL and an operator's rabbitmqctl for that broker: SKALD_TEST_STACK names a directory of scripts/stack.sh,
 // or SKALD_RABBITMQCTL the command itself. An alarm concerns the whole broker, so nothing else may use it meanwhile.
+#include "rabbitmq/inspect.hpp"
 #include "transport_rabbitmq_world.hpp"
 
 #include <cstdlib>
@@ -195,6 +196,22 @@ TEST_CASE("what an operator deletes under a consumer is there again soon, and no
     }));
     CHECK(collect_ids(*subscription, 1).size() == 1);
     CHECK_FALSE(world.log().has("broker.lost role=consumer"));
+}
+
+TEST_CASE("an operator who looks at the broker is told that it takes no messages, and why")
+{
+    auto const url = url_of(test_broker());
+    rabbitmq_world world;  // declares the exchanges
+    auto const service = world.service();
+    auto const subscription = world.transport().subscribe({service, 1});
+    REQUIRE(wait_until([&] { return skald::rabbitmq::inspect(url, "").missing_exchange == std::nullopt; }));
+    CHECK(skald::rabbitmq::inspect(url, "").takes_nothing == "");
+    {
+        memory_alarm const alarm;
+        auto const why = skald::rabbitmq::inspect(url, "").takes_nothing;
+        CHECK_MESSAGE(why.find("memory") != std::string::npos, why);
+    }
+    CHECK(wait_until([&] { return skald::rabbitmq::inspect(url, "").takes_nothing.empty(); }));
 }
 
 TEST_CASE("of the nodes in the URL whichever answers is taken")

@@ -49,6 +49,11 @@ try {
                          declares ? "start a service once: it declares the exchanges"
                                   : declares_it(owner.service.empty() ? "NAME" : owner.service, declares)});
     else found.push_back({"exchange", health::ok, "both exchanges exist", ""});
+    if (!seen.takes_nothing.empty())
+        found.push_back({"publishing", health::problem, "the broker takes no messages: " + seen.takes_nothing,
+                         "mend that at the broker (`rabbitmq-diagnostics alarms`); until then messages wait in the "
+                         "outboxes"});
+    else if (!seen.missing_exchange) found.push_back({"publishing", health::ok, "the broker takes messages", ""});
     if (!owner.service.empty()) examine_queues(seen, owner.service, declares, found);
 }
 catch (std::exception const& error) {

@@ -65,7 +65,7 @@ void examine_node(pqxx::row const& server, findings& found)
     auto const used = server[10].as<int>(), free = server[8].as<int>() - server[9].as<int>() - used;
     add(found, "connections", free >= 20, free <= 3 ? health::problem : health::warning,
         fmt::format("{} of {} connections are taken", used, server[8].c_str()),
-        "raise max_connections, or lower SKALD_LANES and SKALD_HTTP_LANES; each process takes lanes + HTTP lanes + 2");
+        "raise max_connections, or lower SKALD_LANES and SKALD_HTTP_LANES; each process takes lanes + HTTP lanes + 5");
     std::string const standbys = server[11].c_str();
     if (!standbys.empty())
         add(found, "synchronous standbys", server[12].as<int>() > 0, health::problem,
@@ -103,12 +103,12 @@ try {
             between == postgres::pooling::none
                 ? "connected to the server itself"
                 : "a pooler stands before the database, in session mode as far as can be seen",
-            "see that it keeps pooling by session, with a pool of lanes + HTTP lanes + 2 for each process");
+            "see that it keeps pooling by session, with a pool of lanes + HTTP lanes + 5 for each process");
     }
 }
 catch (pqxx::broken_connection const& error) {
     found.push_back({"pooler", health::problem, error.what(),
-                     "give it a pool of lanes + HTTP lanes + 2 for each process, or connect to the server itself"});
+                     "give it a pool of lanes + HTTP lanes + 5 for each process, or connect to the server itself"});
 }
 
 void examine_xmin(pqxx::connection& c, findings& found)
@@ -143,8 +143,12 @@ void examine_sagas(pqxx::connection& c, findings& found)
 {
     auto const outbox = run(c, q::outbox_totals)[0];
     auto const age = outbox[1].as<std::int64_t>();
+    auto const reasons = run(c, q::outbox_by_reason);
     add(found, "outbox", age < 60, health::warning,
-        fmt::format("{} messages wait, the oldest for {} s", outbox[0].c_str(), age),
+        fmt::format("{} messages wait, the oldest for {} s", outbox[0].c_str(), age) +
+            (reasons.empty()
+                 ? std::string{}
+                 : fmt::format("; {} to {}: {}", reasons[0][2].c_str(), reasons[0][0].c_str(), reasons[0][1].c_str())),
         "`skald outbox status` says for whom and why");
     auto const row = run(c, q::doctor_saga)[0];
     auto const count = [&](int column) { return row[column].as<std::int64_t>(); };

@@ -1,6 +1,7 @@
 #include "rabbitmq/inspect.hpp"
 
 #include "rabbitmq/connection.hpp"
+#include "rabbitmq/publish_session.hpp"
 #include "rabbitmq/topology.hpp"
 #include "sockets/watchdog.hpp"
 
@@ -8,6 +9,8 @@
 
 namespace skald::rabbitmq {
 namespace {
+
+constexpr std::chrono::seconds answer_within{3};
 
 // A connection for each question: the broker closes the channel to say that something is not there.
 template <class Question>
@@ -72,6 +75,28 @@ std::optional<queue_depth> look_at(address const& where, std::string const& queu
     return there ? std::optional{depth} : std::nullopt;
 }
 
+// A broker that is short of memory or disk tells only those who publish. What is sent here has no queue, so it goes
+// nowhere.
+std::string find_alarm(address const& where)
+try {
+    sockets::socket_breaker breaker;
+    sockets::watchdog dog{breaker};
+    sockets::watched const guard{dog, sockets::watchdog::clock::now() + std::chrono::seconds{15}};
+    publish_session session{{where, "skald/doctor"}, breaker, /*declares*/ false};
+    core::message probe;
+    probe.destination = probe.id = probe.type = "skald.doctor";  // no service can have that name
+    session.send(0, probe);
+    auto const until = std::chrono::steady_clock::now() + answer_within;
+    while (session.blocked().empty() && session.window().outstanding() > 0) {
+        if (std::chrono::steady_clock::now() > until) return "it does not answer to a message";
+        session.read(std::chrono::milliseconds{100});
+    }
+    return session.blocked();
+}
+catch (refused_by_broker const& refusal) {
+    return refusal.what();
+}
+
 }  // namespace
 
 inspection inspect(std::string const& url, std::string const& service, std::string const& database, bool declares)
@@ -81,6 +106,7 @@ inspection inspect(std::string const& url, std::string const& service, std::stri
     seen.broker = ask(where, product_of);
     for (auto const* name : {exchange_name, parked_exchange_name})
         if (!has_exchange(where, name)) seen.missing_exchange = name;
+    if (!seen.missing_exchange) seen.takes_nothing = find_alarm(where);
     if (service.empty()) return seen;
 
     seen.queue = look_at(where, queue_name(service));

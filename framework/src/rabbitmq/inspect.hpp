@@ -18,6 +18,7 @@ struct inspection
 {
     std::string broker;  // "RabbitMQ 3.10.8"
     std::optional<std::string> missing_exchange;
+    std::string takes_nothing;         // why it takes no messages now; empty where it does
     std::optional<queue_depth> queue;  // of the service; nothing where there is none
     std::optional<queue_depth> parked;
     std::string

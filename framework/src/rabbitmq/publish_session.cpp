@@ -7,7 +7,6 @@
 #include <charconv>
 
 namespace skald::rabbitmq {
-namespace {}  // namespace
 
 publish_session::publish_session(connection_settings const& settings, sockets::socket_breaker& breaker, bool declares)
     : broker_{settings, breaker}

@@ -163,11 +163,13 @@ TEST_CASE("skald doctor finds nothing wrong with a healthy service, and names wh
     CHECK(well.object()["service"] == "orders");
     CHECK(level(well.object(), "queue") == "ok");
     CHECK(level(well.object(), "pooler") == "ok");
+    CHECK(level(well.object(), "publishing") == "ok");
     CHECK(level(run_skald(s.orders_db, {"doctor", "--json"}, false).object(), "broker") == "warning");
 
     s.orders_db.ask("INSERT INTO skald.parked (reason, body, fingerprint) VALUES ('malformed', '', sha256(''));"
                     "SELECT skald.enqueue('x', 'x', 'x', '', delay => '1 h');"
-                    "UPDATE skald.outbox SET created_at = created_at - interval '1 h';"
+                    "UPDATE skald.outbox SET created_at = created_at - interval '1 h', attempts = 1, error = '312 "
+                    "NO_ROUTE: its queue is not bound';"
                     "SELECT skald.set_aside(ARRAY[skald.enqueue('trips', 'booked', 'k', '')], ARRAY['312 NO_ROUTE']);"
                     "UPDATE skald.migration SET checksum = sha256('') WHERE name = '0002_guard'");
     CHECK(s.orders.terminate().code == 0);
@@ -180,6 +182,7 @@ TEST_CASE("skald doctor finds nothing wrong with a healthy service, and names wh
         CHECK_MESSAGE(level(ill.object(), check) == "warning", check);
     CHECK(ill.text.find("NO_ROUTE: no queue is bound for `trips`") != std::string::npos);
     CHECK(ill.text.find("skald.orders.parked does not exist") != std::string::npos);
+    CHECK(ill.text.find("1 to x: 312 NO_ROUTE: its queue is not bound") != std::string::npos);
 }
 
 TEST_CASE("skald doctor tells of a database that it can't reach")
