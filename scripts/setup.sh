@@ -7,7 +7,7 @@ set -euo pipefail
 readonly base_packages=(
   g++ cmake ninja-build pkg-config git ca-certificates curl
   libpqxx-dev librabbitmq-dev libssl-dev libfmt-dev
-  nlohmann-json3-dev doctest-dev libcli11-dev librapidcheck-dev
+  nlohmann-json3-dev doctest-dev libcli11-dev libcpp-httplib-dev librapidcheck-dev
   procps util-linux
 )
 readonly server_packages=(postgresql postgresql-client rabbitmq-server pgbouncer)

@@ -3,7 +3,7 @@
 #include "bench_tool_sql.hpp"
 #include "keys.hpp"
 
-#include "http_client.hpp"
+#include "http.hpp"
 
 #include <atomic>
 #include <exception>
@@ -79,12 +79,12 @@ entry_figures figures_of(bench const& b, implementation who, request_kind kind, 
 
 void post_row(order_demo::http_client& client, std::string const& key, bool may_be_replay, bool must_be_replay)
 {
-    auto const answer = client.ask(
-        {"POST", "/rows", {{"Content-Type", "application/json"}, {"Idempotency-Key", '"' + key + '"'}}, R"({"n":1})"});
-    bool const is_replay = answer.header("Idempotency-Replayed") == "true";
-    if (answer.status != 201 || (is_replay ? !may_be_replay : must_be_replay))
-        throw std::runtime_error{fmt::format("a request was answered with {}{}: {}", answer.status,
-                                             is_replay ? ", replayed" : "", answer.body)};
+    auto const answer = client.Post("/rows", {{"Idempotency-Key", '"' + key + '"'}}, R"({"n":1})", "application/json");
+    if (!answer) throw std::runtime_error{"a request was not answered: " + httplib::to_string(answer.error())};
+    bool const is_replay = answer->get_header_value("Idempotency-Replayed") == "true";
+    if (answer->status != 201 || (is_replay ? !may_be_replay : must_be_replay))
+        throw std::runtime_error{fmt::format("a request was answered with {}{}: {}", answer->status,
+                                             is_replay ? ", replayed" : "", answer->body)};
 }
 
 std::int64_t rows(world& databases)

@@ -3,7 +3,7 @@
 #include "broker_extras.hpp"
 
 #include "broker.hpp"
-#include "http_client.hpp"
+#include "http.hpp"
 
 #include <algorithm>
 #include <stdexcept>
@@ -19,14 +19,6 @@ using clock = std::chrono::steady_clock;
 constexpr auto start_patience = 60s;
 constexpr auto stop_patience = 30s;
 constexpr std::array<char const*, 3> shop_programs{"order_service", "payment_service", "shipping_service"};
-
-bool is_ready(std::uint16_t port)
-try {
-    return order_demo::http_client{port, 2s}.ask({"GET", "/readyz", {}, ""}).status == 200;
-}
-catch (order_demo::http_error const&) {
-    return false;
-}
 
 std::string queue_of(std::size_t service, bool shop)
 {
@@ -51,7 +43,7 @@ fleet::fleet(options const& chosen, order_demo::signals const& interruptions, wo
             auto const queue = observer.look_at(queue_of(service, shape_.shop));
             return queue && queue->consumers >= static_cast<std::uint32_t>(shape_.processes);
         });
-        return consuming && (http_port_ == 0 || is_ready(http_port_));
+        return consuming && (http_port_ == 0 || order_demo::is_ready(http_port_));
     });
 }
 

@@ -5,7 +5,7 @@
 #include "keys.hpp"
 #include "open_loop.hpp"
 
-#include "http_client.hpp"
+#include "http.hpp"
 
 #include <atomic>
 #include <exception>
@@ -35,12 +35,12 @@ double ms_since(wall::time_point then)
 
 void place(order_demo::http_client& client, std::string const& key)
 {
-    auto const answer = client.ask({"POST",
-                                    "/orders",
-                                    {{"Content-Type", "application/json"}, {"Idempotency-Key", '"' + key + '"'}},
-                                    R"({"id":"","customer":"ada","sku":"tea","quantity":1,"cents":1200})"});
-    if (answer.status != 202)
-        throw std::runtime_error{fmt::format("an order was answered with {}: {}", answer.status, answer.body)};
+    auto const answer =
+        client.Post("/orders", {{"Idempotency-Key", '"' + key + '"'}},
+                    R"({"id":"","customer":"ada","sku":"tea","quantity":1,"cents":1200})", "application/json");
+    if (!answer) throw std::runtime_error{"an order was not answered: " + httplib::to_string(answer.error())};
+    if (answer->status != 202)
+        throw std::runtime_error{fmt::format("an order was answered with {}: {}", answer->status, answer->body)};
 }
 
 /// Many clients; each takes the next request, waits until it is due, and sends it.

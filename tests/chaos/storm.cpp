@@ -3,7 +3,7 @@
 #include "strangers.hpp"
 
 #include "findings.hpp"
-#include "http_client.hpp"
+#include "http.hpp"
 
 #include <algorithm>
 #include <array>
@@ -94,14 +94,7 @@ void storm::start_services()
     figures_.phase = "starting the services";
     for (auto const& service : services_) service->start();
     auto const until = clock::now() + start_patience;
-    auto const is_ready = [&] {
-        try {
-            return order_demo::http_client{port_, 2s}.ask({"GET", "/readyz", {}, ""}).status == 200;
-        }
-        catch (order_demo::http_error const&) {
-            return false;
-        }
-    };
+    auto const is_ready = [&] { return order_demo::is_ready(port_); };
     order_demo::shop_databases databases{chosen_.shop};
     for (std::size_t i = 0; i < service_count; ++i)
         while (!databases.has_tables(i) || !is_ready()) {

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "findings.hpp"
-#include "http_client.hpp"
+#include "http.hpp"
 #include "text.hpp"
 
 namespace order_demo {
@@ -275,13 +275,7 @@ bool director::is_ready(std::size_t service)
     if (!databases_.has_tables(service)) return false;
     auto const queue = observer_.look_at(queue_of(service));
     if (!queue || queue->consumers == 0) return false;
-    if (service != orders) return true;
-    try {
-        return http_client{port_, 2s}.ask({"GET", "/readyz", {}, ""}).status == 200;
-    }
-    catch (http_error const&) {
-        return false;
-    }
+    return service != orders || order_demo::is_ready(port_);
 }
 
 /// Nothing waits anywhere, and nothing has changed for a while. A delivery that is just being worked on is in no queue

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <future>
 #include <mutex>
 #include <utility>
 
@@ -14,20 +15,27 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
-constexpr milliseconds http_timeout = 10s;
+constexpr auto http_timeout = 10s;
 constexpr milliseconds ask_again_for = 120s;
 constexpr milliseconds first_pause = 20ms;
 constexpr milliseconds longest_pause = 1s;
 constexpr int look_up_tries = 5;
 
-http_request request_for(planned_order const& order)
+httplib::Result post(http_client& connection, planned_order const& order)
 {
     nlohmann::ordered_json const body{
         {"customer", order.customer}, {"sku", order.sku}, {"quantity", order.quantity}, {"cents", order.cents}};
-    return {"POST",
-            "/orders",
-            {{"Idempotency-Key", fmt::format("\"{}\"", order.key)}, {"Content-Type", "application/json"}},
-            body.dump()};
+    return connection.Post("/orders", {{"Idempotency-Key", fmt::format("\"{}\"", order.key)}}, body.dump(),
+                           "application/json");
+}
+
+/// Nothing where there was no answer: refused, reset, timed out, or not HTTP. Then nothing is known of what became of
+/// it.
+std::optional<httplib::Response> answer_of(httplib::Result const& result, order_record& record)
+{
+    if (result) return *result;
+    record.last_refusal = httplib::to_string(result.error());
+    return std::nullopt;
 }
 
 std::string excerpt(std::string const& body)
@@ -55,12 +63,10 @@ void order_client::place(planned_order const& order, order_record& record)
 
 void order_client::place_twice_at_once(planned_order const& order, order_record& record)
 {
-    auto const request = request_for(order);
     counters_.sent_twice++;
-    bool const one = try_send(first_, request, record);
-    bool const two = try_send(second_, request, record);
-    auto answer_to_one = one ? try_receive(first_, record) : std::nullopt;
-    auto answer_to_two = two ? try_receive(second_, record) : std::nullopt;
+    auto other = std::async(std::launch::async, [&] { return post(second_, order); });
+    auto answer_to_one = answer_of(post(first_, order), record);
+    auto answer_to_two = answer_of(other.get(), record);
     settle(first_, order, record, std::move(answer_to_one));
     settle(second_, order, record, std::move(answer_to_two));
 }
@@ -74,11 +80,10 @@ void order_client::place_again(planned_order const& order, order_record& record)
 void order_client::look_up(planned_order const& order, order_record& record)
 {
     if (!record.accepted) return;
-    http_request const request{"GET", record.location, {}, {}};
-    std::optional<http_response> response;
+    std::optional<httplib::Response> response;
     for (int tries = 0; tries < look_up_tries && (!response || response->status >= 500); ++tries) {
         if (tries > 0 && !pause(longest_pause)) return;
-        if (try_send(first_, request, record)) response = try_receive(first_, record);
+        response = answer_of(first_.Get(record.location), record);
     }
     if (!response) return note_wrong(record, fmt::format("GET {}: {}", record.location, record.last_refusal));
     auto const body = nlohmann::json::parse(response->body, nullptr, false);
@@ -89,14 +94,13 @@ void order_client::look_up(planned_order const& order, order_record& record)
 
 /// Goes on from an answer that has already come, or asks; then asks again until the answer is final.
 void order_client::settle(http_client& connection, planned_order const& order, order_record& record,
-                          std::optional<http_response> response)
+                          std::optional<httplib::Response> response)
 {
-    auto const request = request_for(order);
     auto const until = std::chrono::steady_clock::now() + ask_again_for;
     // A request that was sent when the order had already been accepted must be answered as a replay.
     bool known_before = !response && record.accepted;
     for (auto wait = first_pause;; wait = std::min(wait * 2, longest_pause)) {
-        if (!response && try_send(connection, request, record)) response = try_receive(connection, record);
+        if (!response) response = answer_of(post(connection, order), record);
         if (response && judge(*response, order, record, known_before)) return;
         if (!response) counters_.asked_again++;
         if (!pause(wait) || std::chrono::steady_clock::now() >= until) return;
@@ -106,7 +110,7 @@ void order_client::settle(http_client& connection, planned_order const& order, o
 }
 
 /// Whether the answer is final.
-bool order_client::judge(http_response const& response, planned_order const& order, order_record& record,
+bool order_client::judge(httplib::Response const& response, planned_order const& order, order_record& record,
                          bool known_before)
 {
     if (response.status == 202) {
@@ -115,7 +119,7 @@ bool order_client::judge(http_response const& response, planned_order const& ord
     }
     record.last_refusal = fmt::format("{} {}", response.status, excerpt(response.body));
     if (response.status == 409) {
-        if (!response.header("Retry-After")) note_wrong(record, "409 without Retry-After");
+        if (!response.has_header("Retry-After")) note_wrong(record, "409 without Retry-After");
         counters_.told_in_flight++;
         return false;
     }
@@ -127,11 +131,11 @@ bool order_client::judge(http_response const& response, planned_order const& ord
     return true;
 }
 
-void order_client::judge_accepted(http_response const& response, planned_order const& order, order_record& record,
+void order_client::judge_accepted(httplib::Response const& response, planned_order const& order, order_record& record,
                                   bool known_before)
 {
-    bool const replayed = response.header("Idempotency-Replayed") == "true";
-    std::string const location{response.header("Location").value_or("")};
+    bool const replayed = response.get_header_value("Idempotency-Replayed") == "true";
+    auto const location = response.get_header_value("Location");
     if (!replayed && known_before) note_wrong(record, "a repeated request was not answered as a replay");
     if (!replayed && ++record.fresh_answers > 1) note_wrong(record, "two answers both claim to be the first");
     ++record.answers;
@@ -167,25 +171,6 @@ bool order_client::pause(milliseconds about)
     milliseconds const length{pick(random_, about.count() / 2, about.count())};
     std::condition_variable_any{}.wait_for(lock, stop_, length, [] { return false; });
     return !stop_.stop_requested();
-}
-
-bool order_client::try_send(http_client& connection, http_request const& request, order_record& record)
-try {
-    connection.send(request);
-    return true;
-}
-catch (http_error const& error) {
-    record.last_refusal = error.what();
-    return false;
-}
-
-std::optional<http_response> order_client::try_receive(http_client& connection, order_record& record)
-try {
-    return connection.receive();
-}
-catch (http_error const& error) {
-    record.last_refusal = error.what();
-    return std::nullopt;
 }
 
 }  // namespace order_demo

@@ -12,7 +12,7 @@
 #include <stop_token>
 #include <string>
 
-#include "http_client.hpp"
+#include "http.hpp"
 #include "order_plan.hpp"
 
 namespace order_demo {
@@ -64,14 +64,12 @@ public:
 
 private:
     void settle(http_client& connection, planned_order const& order, order_record& record,
-                std::optional<http_response> response);
-    bool judge(http_response const& response, planned_order const& order, order_record& record, bool known_before);
-    void judge_accepted(http_response const& response, planned_order const& order, order_record& record,
+                std::optional<httplib::Response> response);
+    bool judge(httplib::Response const& response, planned_order const& order, order_record& record, bool known_before);
+    void judge_accepted(httplib::Response const& response, planned_order const& order, order_record& record,
                         bool known_before);
     void note_wrong(order_record& record, std::string what);
     bool pause(std::chrono::milliseconds about);
-    static bool try_send(http_client& connection, http_request const& request, order_record& record);
-    static std::optional<http_response> try_receive(http_client& connection, order_record& record);
 
     http_client first_;
     http_client second_;
