@@ -3,7 +3,7 @@
 #include "bench_tool_sql.hpp"
 #include "keys.hpp"
 
-#include "http.hpp"
+#include "rig/http.hpp"
 
 #include <atomic>
 #include <exception>
@@ -77,7 +77,7 @@ entry_figures figures_of(bench const& b, implementation who, request_kind kind, 
     return {who, kind, b.chosen.connections, count, measured.per_second, percentiles_of(std::move(measured.ms))};
 }
 
-void post_row(order_demo::http_client& client, std::string const& key, bool may_be_replay, bool must_be_replay)
+void post_row(skald::rig::http_client& client, std::string const& key, bool may_be_replay, bool must_be_replay)
 {
     auto const answer = client.Post("/rows", {{"Idempotency-Key", '"' + key + '"'}}, R"({"n":1})", "application/json");
     if (!answer) throw std::runtime_error{"a request was not answered: " + httplib::to_string(answer.error())};
@@ -104,7 +104,7 @@ std::vector<entry_figures> run_entry(bench const& b, world& databases)
         made.push_back(figures_of(b, implementation::framework, kind, run_closed_loop(b, make)));
     };
     measure(request_kind::fresh, [&](int) {
-        auto client = std::make_shared<order_demo::http_client>(port, answer_within);
+        auto client = std::make_shared<skald::rig::http_client>(port, answer_within);
         auto keys = std::make_shared<key_maker>(true, std::random_device{}());
         return [=] { post_row(*client, keys->make(), false, false); };
     });
@@ -112,11 +112,11 @@ std::vector<entry_figures> run_entry(bench const& b, world& databases)
 
     key_maker maker{true, std::random_device{}()};
     std::vector<std::string> keys(replayed_keys);
-    order_demo::http_client first{port, answer_within};
+    skald::rig::http_client first{port, answer_within};
     for (auto& key : keys) post_row(first, key = maker.make(), false, false);
     auto const before = rows(databases);
     measure(request_kind::replayed, [&](int connection) {
-        auto client = std::make_shared<order_demo::http_client>(port, answer_within);
+        auto client = std::make_shared<skald::rig::http_client>(port, answer_within);
         auto next = std::make_shared<std::size_t>(static_cast<std::size_t>(connection) * 97);
         return [=, &keys] { post_row(*client, keys[(*next)++ % keys.size()], true, true); };
     });

@@ -2,8 +2,8 @@
 
 #include "broker_extras.hpp"
 
-#include "broker.hpp"
-#include "http.hpp"
+#include "rig/broker.hpp"
+#include "rig/http.hpp"
 
 #include <algorithm>
 #include <stdexcept>
@@ -32,40 +32,41 @@ std::string name_of(implementation who)
     return who == implementation::framework ? "framework" : "baseline";
 }
 
-fleet::fleet(options const& chosen, order_demo::signals const& interruptions, world const& databases, fleet_shape shape)
+fleet::fleet(options const& chosen, skald::rig::signals const& interruptions, world const& databases, fleet_shape shape)
     : interruptions_{interruptions}, shape_{std::move(shape)}
 {
     for (auto const service : shape_.services)
         for (int n = 1; n <= shape_.processes; ++n) start(chosen, databases, service, n);
-    order_demo::broker observer{chosen.broker_url};
+    skald::rig::broker observer{chosen.broker_url};
     wait_for("starting the services", start_patience, 20ms, [&] {
         bool const consuming = std::ranges::all_of(shape_.services, [&](std::size_t service) {
             auto const queue = observer.look_at(queue_of(service, shape_.shop));
             return queue && queue->consumers >= static_cast<std::uint32_t>(shape_.processes);
         });
-        return consuming && (http_port_ == 0 || order_demo::is_ready(http_port_));
+        return consuming && (http_port_ == 0 || skald::rig::is_ready(http_port_));
     });
 }
 
 void fleet::start(options const& chosen, world const& databases, std::size_t service, int number)
 {
     bool const by_framework = shape_.who == implementation::framework;
-    order_demo::service_settings one;
+    skald::rig::process_settings one;
     one.name = fmt::format("{} {}", name_of(shape_.who), service_names.at(service));
     if (shape_.processes > 1) one.name += fmt::format(" {}", number);
     auto file = one.name + ".log";
     std::ranges::replace(file, ' ', '-');
     one.log = std::filesystem::path{chosen.logs} / file;
-    one.environment = {"DATABASE_URL=" + databases.url(service, shape_.tcp), "AMQP_URL=" + chosen.broker_url};
-    if (by_framework && shape_.shop) one.program = chosen.shop_programs / shop_programs.at(service);
+    one.inherits_environment = true;
+    one.variables = {{"DATABASE_URL", databases.url(service, shape_.tcp)}, {"AMQP_URL", chosen.broker_url}};
+    if (by_framework && shape_.shop) one.program = (chosen.shop_programs / shop_programs.at(service)).string();
     else {
-        one.program = chosen.programs / (by_framework ? "skald-bench-service" : "skald-bench-baseline");
+        one.program = (chosen.programs / (by_framework ? "skald-bench-service" : "skald-bench-baseline")).string();
         one.arguments = {service_names.at(service)};
         if (shape_.shop) one.arguments.emplace_back("--shop");
         if (chosen.each && !shape_.shop) one.arguments.emplace_back("--each");
     }
     if (by_framework && service == orders) {
-        auto const port = order_demo::find_free_port();
+        auto const port = skald::rig::find_free_port();
         if (http_port_ == 0) http_port_ = port;
         one.arguments.insert(one.arguments.end(), {"--listen", fmt::format("127.0.0.1:{}", port)});
     }
@@ -73,7 +74,7 @@ void fleet::start(options const& chosen, world const& databases, std::size_t ser
         one.arguments.insert(one.arguments.end(), {"--lanes", std::to_string(chosen.baseline_lanes), "--batch",
                                                    std::to_string(chosen.baseline_batch), "--prefetch",
                                                    std::to_string(2 * chosen.baseline_batch)});
-    services_.push_back(std::make_unique<order_demo::service_process>(std::move(one)));
+    services_.push_back(std::make_unique<skald::rig::process>(std::move(one)));
     services_.back()->start();
 }
 
@@ -82,7 +83,7 @@ void fleet::check_that_all_run() const
     for (auto const& one : services_)
         if (auto const how = one->ended())
             throw std::runtime_error{
-                fmt::format("{} ended by itself with {}:\n{}", one->name(), *how, one->log_tail())};
+                fmt::format("{} ended by itself with {}:\n{}", one->name(), in_words(*how), one->log_tail())};
 }
 
 void fleet::wait_for(char const* what, std::chrono::seconds patience, std::chrono::milliseconds tick,
@@ -101,14 +102,15 @@ void fleet::wait_for(char const* what, std::chrono::seconds patience, std::chron
 
 void fleet::stop(bool at_work)
 {
-    for (auto const& one : services_) one->ask_to_end();
+    for (auto const& one : services_) one->kill(SIGTERM);
     auto const until = clock::now() + stop_patience;
     for (auto const& one : services_) {
-        std::optional<std::string> how;
+        std::optional<skald::rig::ending> how;
         while (!(how = one->ended()) && clock::now() < until) interruptions_.wait_for(10ms);
-        if (how != "exit code 0" && !(at_work && how == "exit code 75"))
+        bool const in_order = how && (how->code == 0 || (at_work && how->code == 75));
+        if (!in_order)
             throw std::runtime_error{fmt::format("{} did not end in order ({}):\n{}", one->name(),
-                                                 how.value_or("it still runs"), one->log_tail())};
+                                                 how ? in_words(*how) : "it still runs", one->log_tail())};
     }
 }
 
@@ -119,7 +121,7 @@ std::vector<fleet::process> fleet::processes() const
     return found;
 }
 
-void make_tables(options const& chosen, order_demo::signals const& interruptions, world const& databases, bool shop)
+void make_tables(options const& chosen, skald::rig::signals const& interruptions, world const& databases, bool shop)
 {
     // What an interrupted run left in the queues is of sagas that are gone with their tables.
     broker_connection broker{chosen.broker_url};

@@ -4,8 +4,8 @@
 #include "options.hpp"
 #include "world.hpp"
 
-#include "service_process.hpp"
-#include "signals.hpp"
+#include "rig/process.hpp"
+#include "rig/signals.hpp"
 
 #include <array>
 #include <chrono>
@@ -35,7 +35,7 @@ class fleet
 {
 public:
     /// Starts those services, and waits until they take deliveries.
-    fleet(options const& chosen, order_demo::signals const& interruptions, world const& databases, fleet_shape shape);
+    fleet(options const& chosen, skald::rig::signals const& interruptions, world const& databases, fleet_shape shape);
 
     /// Waits until `reached`, looks every `tick`, and throws where a service ends or it takes longer.
     void wait_for(char const* what, std::chrono::seconds patience, std::chrono::milliseconds tick,
@@ -58,14 +58,14 @@ public:
 private:
     void start(options const& chosen, world const& databases, std::size_t service, int number);
 
-    order_demo::signals const& interruptions_;
+    skald::rig::signals const& interruptions_;
     fleet_shape shape_;
     std::uint16_t http_port_{};
-    std::vector<std::unique_ptr<order_demo::service_process>> services_;
+    std::vector<std::unique_ptr<skald::rig::process>> services_;
 };
 
 /// Starts the framework's services once, with new queues, so that the databases have their tables, and stops them.
-void make_tables(options const& chosen, order_demo::signals const& interruptions, world const& databases,
+void make_tables(options const& chosen, skald::rig::signals const& interruptions, world const& databases,
                  bool shop = false);
 
 }  // namespace skald_bench

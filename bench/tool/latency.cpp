@@ -5,7 +5,7 @@
 #include "keys.hpp"
 #include "open_loop.hpp"
 
-#include "http.hpp"
+#include "rig/http.hpp"
 
 #include <atomic>
 #include <exception>
@@ -33,7 +33,7 @@ double ms_since(wall::time_point then)
     return std::chrono::duration<double, std::milli>(wall::now() - then).count();
 }
 
-void place(order_demo::http_client& client, std::string const& key)
+void place(skald::rig::http_client& client, std::string const& key)
 {
     auto const answer =
         client.Post("/orders", {{"Idempotency-Key", '"' + key + '"'}},
@@ -73,7 +73,7 @@ private:
     void run_client(std::stop_token const& stop)
     {
         try {
-            order_demo::http_client client{port_, answer_patience};
+            skald::rig::http_client client{port_, answer_patience};
             for (std::size_t i = next_++; i < keys_.size() && !stop.stop_requested(); i = next_++) {
                 std::this_thread::sleep_until(loop_.due(i));  // the load itself
                 place(client, keys_[i]);
@@ -111,7 +111,7 @@ latency_figures run_alone(bench const& b, world& databases)
 {
     databases.settle_down();
     fleet services{b.chosen, b.interruptions, databases, {implementation::framework, b.chosen.tcp}};
-    order_demo::http_client client{services.http_port(), answer_patience};
+    skald::rig::http_client client{services.http_port(), answer_patience};
     key_maker keys{true, std::random_device{}()};
     std::vector<double> answers, ends;
     auto const began = wall::now();

@@ -45,7 +45,7 @@ private:
 
 int run(options chosen)
 {
-    order_demo::signals const interruptions;
+    skald::rig::signals const interruptions;
     ::unsetenv("SKALD_TEST_STACK");  // of the test suite, and no setting of a service's
     log_folder const logs{chosen};
     bench const b{chosen, interruptions};
@@ -70,7 +70,7 @@ try {
 catch (end_of_program const& end) {
     return end.code;
 }
-catch (order_demo::interrupted const& how) {
+catch (skald::rig::interrupted const& how) {
     std::fprintf(stderr, "skald-bench: interrupted, all services have been stopped\n");
     return 128 + how.signal;
 }

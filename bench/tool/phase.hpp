@@ -20,7 +20,7 @@ namespace skald_bench {
 struct bench
 {
     options const& chosen;
-    order_demo::signals const& interruptions;
+    skald::rig::signals const& interruptions;
 };
 
 struct phase_request

@@ -2,8 +2,8 @@
 
 #include "bench_tool_sql.hpp"
 
-#include "shop_databases.hpp"
-#include "verdict.hpp"
+#include "rig/shop_databases.hpp"
+#include "rig/verdict.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
-using order_demo::order_plan;
+using skald::rig::order_plan;
 
 constexpr int shop_sagas_unless_told = 5'000;
 constexpr int shop_statement = 500;  // sagas that one statement starts
@@ -45,9 +45,9 @@ private:
     std::discrete_distribution<int> numbers_;
 };
 
-order_demo::options connected_to(world const& databases)
+skald::rig::addresses connected_to(world const& databases)
 {
-    order_demo::options where;
+    skald::rig::addresses where;
     where.orders_database = databases.url(orders);
     where.payments_database = databases.url(payments);
     where.shipping_database = databases.url(shipping);
@@ -128,13 +128,13 @@ void run_load(bench const& b, world& databases, fleet const& services, order_pla
 // Where the limit came first, what is unfinished is no mistake: only what has ended can be judged.
 void check_shop_of(shop_figures const& made, world& databases, order_plan const& plan)
 {
-    std::vector<order_demo::order_record> records(plan.orders.size());
+    std::vector<skald::rig::order_record> records(plan.orders.size());
     for (std::size_t i = 0; i < records.size(); ++i) {
         records[i].accepted = true;
         records[i].order_id = plan.orders[i].key;
     }
-    order_demo::shop_databases shop{connected_to(databases)};
-    auto const verdict = order_demo::judge(shop, plan, records);
+    skald::rig::shop_databases shop{connected_to(databases)};
+    auto const verdict = skald::rig::judge(shop, plan, records);
     bool const all_ended = made.ended == made.sagas;
     std::set<std::string> const unfinished{"lost", "stuck", "messages never sent"};
     for (auto const& found : verdict.findings)
@@ -159,7 +159,7 @@ order_plan plan_shop(options const& chosen, shop_request const& asked)
     zipf_numbers customers{std::max(asked.customers, 1), chosen.zipf}, skus{std::max(asked.skus, 1), chosen.zipf};
     order_plan plan;
     for (int i = 0, count = chosen.sagas > 0 ? chosen.sagas : shop_sagas_unless_told; i < count; ++i) {
-        order_demo::planned_order o;
+        skald::rig::planned_order o;
         o.key = keys.make();
         o.customer = fmt::format("customer-{}", asked.shared ? customers.next(random) : i + 1);
         o.sku = fmt::format("sku-{}", asked.shared ? skus.next(random) : i + 1);
@@ -178,12 +178,12 @@ order_plan plan_shop(options const& chosen, shop_request const& asked)
 shop_figures run_shop(bench const& b, world& databases, shop_request const& asked)
 {
     auto const plan = plan_shop(b.chosen, asked);
-    order_demo::shop_databases{connected_to(databases)}.fill(plan);
+    skald::rig::shop_databases{connected_to(databases)}.fill(plan);
     shop_figures made;
     made.asked = asked;
     made.sagas = static_cast<std::int64_t>(plan.orders.size());
-    made.declined = std::ranges::count(plan.orders, too_many_pieces, &order_demo::planned_order::quantity);
-    made.broke = std::ranges::count(plan.orders, too_many_cents, &order_demo::planned_order::cents);
+    made.declined = std::ranges::count(plan.orders, too_many_pieces, &skald::rig::planned_order::quantity);
+    made.broke = std::ranges::count(plan.orders, too_many_cents, &skald::rig::planned_order::cents);
     databases.settle_down();
     databases.disconnect_all();
     auto const before = look_for_trouble(databases);

@@ -3,7 +3,7 @@
 
 #include "phase.hpp"
 
-#include "order_plan.hpp"
+#include "rig/order_plan.hpp"
 
 #include <array>
 #include <cstdint>
@@ -42,7 +42,7 @@ struct shop_figures
 };
 
 /// What is ordered: the same for everybody who asks for the same, but for the keys.
-order_demo::order_plan plan_shop(options const& chosen, shop_request const& asked);
+skald::rig::order_plan plan_shop(options const& chosen, shop_request const& asked);
 
 /// On databases with empty tables. Throws std::runtime_error where a saga that has ended did not end as it should,
 /// money or stock does not add up, or a step happened twice.

@@ -27,7 +27,7 @@ shop_request shared_by(int customers, int skus)
     return asked;
 }
 
-std::map<std::string, int> orders_by_customer(order_demo::order_plan const& plan)
+std::map<std::string, int> orders_by_customer(skald::rig::order_plan const& plan)
 {
     std::map<std::string, int> counted;
     for (auto const& o : plan.orders) ++counted[o.customer];

@@ -233,7 +233,7 @@ TEST_CASE("the rows by which sagas are started are those of skald.start()")
     chosen.logs = logs.path.string();
     chosen.broker_url = required("AMQP_URL");
     chosen.database_url = required("DATABASE_URL");
-    order_demo::signals const interruptions;
+    skald::rig::signals const interruptions;
     world databases{chosen.database_url, false};
     make_tables(chosen, interruptions, databases);
 

@@ -3,7 +3,7 @@
 namespace order_storm {
 namespace {
 
-using order_demo::pick;
+using skald::rig::pick;
 
 struct fault_row
 {
@@ -77,7 +77,7 @@ fault draw_fault(random_source& random)
 fault draw_fault(fault_kind kind, random_source& random)
 {
     auto const& row = row_of(kind);
-    fault drawn{kind, row.on, pick(random, std::size_t{0}, order_demo::service_count - 1),
+    fault drawn{kind, row.on, pick(random, std::size_t{0}, skald::rig::service_count - 1),
                 milliseconds{pick(random, row.shortest_ms, row.longest_ms)}, random()};
     if (drawn.on == target::orders) drawn.on = static_cast<target>(drawn.service);
     return drawn;

@@ -1,7 +1,7 @@
 // What breaks in the storm, and what it takes with it.
 #pragma once
 
-#include "order_plan.hpp"
+#include "rig/order_plan.hpp"
 
 #include <array>
 #include <chrono>
@@ -13,7 +13,7 @@
 
 namespace order_storm {
 
-using order_demo::random_source;
+using skald::rig::random_source;
 using std::chrono::milliseconds;
 
 enum class fault_kind {

@@ -5,7 +5,7 @@
 #include "storm.hpp"
 #include "storm_report.hpp"
 
-#include "signals.hpp"
+#include "rig/signals.hpp"
 
 #include <cstdio>
 #include <exception>
@@ -17,7 +17,7 @@ namespace {
 
 int run(order_storm::settings const& chosen)
 {
-    order_demo::signals const interruptions;
+    skald::rig::signals const interruptions;
     fmt::print("a storm of {:g} minutes, {:g} orders a second, seed {}\n", chosen.minutes, chosen.orders_per_second,
                chosen.seed);
     std::fflush(stdout);
@@ -38,11 +38,11 @@ try {
         }
     return run(order_storm::parse_settings(argument_count, arguments));
 }
-catch (order_demo::usage_error const& error) {
+catch (skald::rig::usage_error const& error) {
     fmt::print(stderr, "order_storm: {}\n", error.what());
     return 2;
 }
-catch (order_demo::interrupted const& how) {
+catch (skald::rig::interrupted const& how) {
     fmt::print(stderr, "storm: interrupted, all services have been stopped\n");
     return 128 + how.signal;
 }

@@ -10,7 +10,7 @@
 namespace order_storm {
 namespace {
 
-using order_demo::usage_error;
+using skald::rig::usage_error;
 
 double parse_number(std::string_view flag, std::string const& text, double low, double high)
 {
@@ -18,14 +18,6 @@ double parse_number(std::string_view flag, std::string const& text, double low, 
     double const value = std::strtod(text.c_str(), &end);
     if (text.empty() || *end != '\0' || !std::isfinite(value) || value < low || value > high)
         throw usage_error(fmt::format("{} needs a number from {} to {}, not '{}'", flag, low, high, text));
-    return value;
-}
-
-std::string from_environment(char const* name)
-{
-    char const* const value = std::getenv(name);
-    if (value == nullptr || *value == '\0')
-        throw usage_error(fmt::format("{} is not set: run scripts/chaos.sh, which starts what this needs", name));
     return value;
 }
 
@@ -87,10 +79,7 @@ settings parse_settings(int argument_count, char const* const* arguments)
     }
     if (chosen.services.empty() || chosen.logs.empty() || chosen.stack_script.empty() || chosen.stack.empty())
         throw usage_error("--services, --logs, --stack-script and --stack are all needed");
-    chosen.shop.orders_database = from_environment("DATABASE_URL_ORDERS");
-    chosen.shop.payments_database = from_environment("DATABASE_URL_PAYMENTS");
-    chosen.shop.shipping_database = from_environment("DATABASE_URL_SHIPPING");
-    chosen.shop.broker = from_environment("AMQP_URL");
+    chosen.shop = skald::rig::addresses_from_environment("scripts/chaos.sh");
     return chosen;
 }
 

@@ -1,7 +1,7 @@
 // The settings of the storm: the command line, and the addresses that `scripts/stack.sh up` prints.
 #pragma once
 
-#include "options.hpp"  // order_demo's: databases and broker
+#include "rig/addresses.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -27,12 +27,12 @@ struct settings
     std::filesystem::path cluster;         // its folder; empty: the broker is the stack's
     std::string commit;                    // what is tested, for the report
 
-    order_demo::options shop;  // the databases and the broker, as they are without a proxy
+    skald::rig::addresses shop;  // the databases and the broker, as they are without a proxy
 };
 
 extern char const usage_text[];
 
-/// Throws order_demo::usage_error.
+/// Throws skald::rig::usage_error.
 settings parse_settings(int argument_count, char const* const* arguments);
 
 }  // namespace order_storm

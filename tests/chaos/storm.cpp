@@ -2,8 +2,8 @@
 
 #include "strangers.hpp"
 
-#include "findings.hpp"
-#include "http.hpp"
+#include "rig/findings.hpp"
+#include "rig/http.hpp"
 
 #include <algorithm>
 #include <array>
@@ -18,8 +18,8 @@ namespace order_storm {
 namespace {
 
 using namespace std::chrono_literals;
-using order_demo::service_count;
-using order_demo::service_names;
+using skald::rig::service_count;
+using skald::rig::service_names;
 
 constexpr std::size_t orders = 0;  // in service_names
 constexpr std::array<char const*, service_count> program_names{"order_service", "payment_service", "shipping_service"};
@@ -51,12 +51,12 @@ int order_count(settings const& chosen)
 
 }  // namespace
 
-storm::storm(settings const& chosen, order_demo::signals const& interruptions)
+storm::storm(settings const& chosen, skald::rig::signals const& interruptions)
     : chosen_{chosen}, interruptions_{interruptions}, database_operator_{chosen.stack_script, chosen.stack},
       broker_operator_{chosen.cluster.empty() ? database_operator_
                                               : server_operator{chosen.cluster_script, chosen.cluster}},
-      plan_{order_demo::make_plan(order_count(chosen), chosen.seed)}, database_network_{chosen.shop.orders_database},
-      broker_network_{chosen.shop.broker}, port_{order_demo::find_free_port()}, load_{plan_, port_, chosen.clients,
+      plan_{skald::rig::make_plan(order_count(chosen), chosen.seed)}, database_network_{chosen.shop.orders_database},
+      broker_network_{chosen.shop.broker}, port_{skald::rig::find_free_port()}, load_{plan_, port_, chosen.clients,
                                                                                       chosen.seed,
                                                                                       chosen.orders_per_second}
 {
@@ -64,15 +64,17 @@ storm::storm(settings const& chosen, order_demo::signals const& interruptions)
                                chosen.shop.shipping_database};
     for (std::size_t n = 0; n < service_count * processes_each; ++n) {
         auto const i = n % service_count;
-        order_demo::service_settings made;
+        skald::rig::process_settings made;
         made.name = service_names[i];
-        made.program = chosen.services / program_names[i];
+        made.program = (chosen.services / program_names[i]).string();
         made.arguments = {"--sweep-seconds=2"};
         if (i == orders) made.arguments.push_back(fmt::format("--listen=127.0.0.1:{}", n == orders ? port_ : 0));
-        made.environment = {"DATABASE_URL=" + database_network_.through(databases[i]),
-                            "AMQP_URL=" + broker_network_.through(chosen.shop.broker), "SKALD_LOG_LEVEL=debug"};
+        made.inherits_environment = true;
+        made.variables = {{"DATABASE_URL", database_network_.through(databases[i])},
+                          {"AMQP_URL", broker_network_.through(chosen.shop.broker)},
+                          {"SKALD_LOG_LEVEL", "debug"}};
         made.log = chosen.logs / log_name(n);
-        services_.push_back(std::make_unique<order_demo::service_process>(std::move(made)));
+        services_.push_back(std::make_unique<skald::rig::process>(std::move(made)));
     }
     figures_.orders = order_count(chosen);
 }
@@ -94,8 +96,8 @@ void storm::start_services()
     figures_.phase = "starting the services";
     for (auto const& service : services_) service->start();
     auto const until = clock::now() + start_patience;
-    auto const is_ready = [&] { return order_demo::is_ready(port_); };
-    order_demo::shop_databases databases{chosen_.shop};
+    auto const is_ready = [&] { return skald::rig::is_ready(port_); };
+    skald::rig::shop_databases databases{chosen_.shop};
     for (std::size_t i = 0; i < service_count; ++i)
         while (!databases.has_tables(i) || !is_ready()) {
             if (clock::now() > until)
@@ -146,7 +148,7 @@ void storm::calm_down()
     if (databases_)
         for (auto const& line : databases_->describe_unfinished(unfinished_shown)) progress_.note("  " + line);
     findings_.push_back(
-        order_demo::found("not at rest in time", {fmt::format("{} s were not enough", chosen_.calm_max.count())}));
+        skald::rig::found("not at rest in time", {fmt::format("{} s were not enough", chosen_.calm_max.count())}));
 }
 
 void storm::repeat_late()
@@ -157,20 +159,20 @@ void storm::repeat_late()
     while (!load_.finished() && clock::now() < until) tick();
     while (!is_quiet() && clock::now() < until) tick();
     findings_.push_back(
-        order_demo::found("sessions that hold a transaction open", open_transactions(chosen_.shop.orders_database)));
+        skald::rig::found("sessions that hold a transaction open", open_transactions(chosen_.shop.orders_database)));
 }
 
 void storm::end_services()
 {
     figures_.phase = "ending the services";
-    findings_.push_back(order_demo::end_in_order(services_, interruptions_, drain_patience));
-    findings_.push_back(order_demo::found("services that ended by themselves", ended_by_themselves_));
+    findings_.push_back(skald::rig::end_in_order(services_, interruptions_, drain_patience));
+    findings_.push_back(skald::rig::found("services that ended by themselves", ended_by_themselves_));
 }
 
 storm_summary storm::conclude()
 {
     progress_.finish();
-    auto const told = order_demo::found_by_clients(plan_, load_.records());
+    auto const told = skald::rig::found_by_clients(plan_, load_.records());
     findings_.insert(findings_.end(), told.begin(), told.end());
     databases_.emplace(chosen_.shop);
     auto const& counters = load_.counters();
@@ -184,7 +186,7 @@ storm_summary storm::conclude()
     run.told_in_flight = counters.told_in_flight;
     run.asked_again = counters.asked_again;
     count_deliveries(run);
-    run.outcome = order_demo::judge(*databases_, plan_, load_.records());
+    run.outcome = skald::rig::judge(*databases_, plan_, load_.records());
     run.outcome.findings.insert(run.outcome.findings.end(), findings_.begin(), findings_.end());
     return run;
 }
@@ -289,7 +291,7 @@ void storm::delete_queue(std::size_t service)
 {
     load_.hold(true);
     auto const until = clock::now() + quiet_patience;
-    order_demo::shop_databases databases{chosen_.shop};
+    skald::rig::shop_databases databases{chosen_.shop};
     auto const is_idle = [&] {
         return databases.count_unsent() == 0 && databases.count_sagas().running == 0 &&
                broker_operator_.rabbitmqctl("-q list_queues --no-table-headers messages").find_first_of("123456789") ==
@@ -333,8 +335,8 @@ void storm::look_after_services()
 {
     for (auto const& service : services_)
         if (auto const how = service->ended()) {
-            ended_by_themselves_.push_back(fmt::format("{}: {}", service->name(), *how));
-            progress_.note(fmt::format("{} ended by itself with {}", service->name(), *how));
+            ended_by_themselves_.push_back(fmt::format("{}: {}", service->name(), in_words(*how)));
+            progress_.note(fmt::format("{} ended by itself with {}", service->name(), in_words(*how)));
             service->start();
         }
 }

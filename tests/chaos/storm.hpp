@@ -8,12 +8,12 @@
 #include "settings.hpp"
 #include "storm_report.hpp"
 
-#include "order_load.hpp"
-#include "order_plan.hpp"
-#include "progress.hpp"
-#include "service_process.hpp"
-#include "shop_databases.hpp"
-#include "signals.hpp"
+#include "rig/order_load.hpp"
+#include "rig/order_plan.hpp"
+#include "rig/progress.hpp"
+#include "rig/process.hpp"
+#include "rig/shop_databases.hpp"
+#include "rig/signals.hpp"
 
 #include <functional>
 #include <future>
@@ -35,9 +35,9 @@ class storm_failure : public std::runtime_error
 class storm
 {
 public:
-    storm(settings const& chosen, order_demo::signals const& interruptions);
+    storm(settings const& chosen, skald::rig::signals const& interruptions);
 
-    /// Throws storm_failure, pqxx's exceptions, order_demo::interrupted.
+    /// Throws storm_failure, pqxx's exceptions, skald::rig::interrupted.
     storm_summary run();
 
 private:
@@ -76,23 +76,23 @@ private:
     void count_deliveries(storm_summary& run) const;
 
     settings const& chosen_;
-    order_demo::signals const& interruptions_;
+    skald::rig::signals const& interruptions_;
     server_operator const database_operator_;
     server_operator const broker_operator_;
-    order_demo::order_plan const plan_;
+    skald::rig::order_plan const plan_;
     network database_network_;
     network broker_network_;
     std::uint16_t const port_;
-    order_demo::order_load load_;
-    order_demo::progress progress_;
-    order_demo::progress_figures figures_;
-    order_demo::saga_census census_;
-    std::optional<order_demo::shop_databases> databases_;  // away while PostgreSQL is
+    skald::rig::order_load load_;
+    skald::rig::progress progress_;
+    skald::rig::progress_figures figures_;
+    skald::rig::saga_census census_;
+    std::optional<skald::rig::shop_databases> databases_;  // away while PostgreSQL is
     clock::time_point refreshed_{};
     storm_summary summary_;
-    std::vector<order_demo::finding> findings_;
+    std::vector<skald::rig::finding> findings_;
     std::vector<std::string> ended_by_themselves_;
-    std::vector<std::unique_ptr<order_demo::service_process>> services_;
+    std::vector<std::unique_ptr<skald::rig::process>> services_;
     std::vector<striking_fault> striking_;  // last: they end before what they touch goes away
 };
 

@@ -1,6 +1,6 @@
 #include "storm_report.hpp"
 
-#include "text.hpp"
+#include "rig/text.hpp"
 
 #include <cstdio>
 #include <fstream>
@@ -13,7 +13,7 @@
 namespace order_storm {
 namespace {
 
-using order_demo::grouped;
+using skald::rig::grouped;
 
 double seconds(std::chrono::milliseconds length)
 {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "faults.hpp"
-#include "verdict.hpp"
+#include "rig/verdict.hpp"
 
 #include <array>
 #include <chrono>
@@ -27,7 +27,7 @@ struct storm_summary
     int asked_again{};
     std::int64_t deliveries{};  // that were settled, by the services' logs
     std::int64_t duplicates{};  // of these: absorbed by the guard
-    order_demo::verdict outcome;
+    skald::rig::verdict outcome;
 };
 
 void print_report(storm_summary const& run);

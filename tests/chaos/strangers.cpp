@@ -16,7 +16,7 @@
 namespace order_storm {
 namespace {
 
-using order_demo::pick;
+using skald::rig::pick;
 
 constexpr int door_connections = 300;
 constexpr int forged_at_once = 40;

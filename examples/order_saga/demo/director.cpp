@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "findings.hpp"
-#include "http.hpp"
-#include "text.hpp"
+#include "rig/findings.hpp"
+#include "rig/http.hpp"
+#include "rig/text.hpp"
 
 namespace order_demo {
 namespace {
@@ -34,18 +34,20 @@ std::optional<std::chrono::milliseconds> held_back_for(int /*copy*/, random_sour
     }
 }
 
-std::vector<std::unique_ptr<service_process>> make_services(options const& chosen, std::uint16_t port)
+std::vector<std::unique_ptr<process>> make_services(options const& chosen, std::uint16_t port)
 {
-    std::array const databases{chosen.orders_database, chosen.payments_database, chosen.shipping_database};
-    std::vector<std::unique_ptr<service_process>> services;
+    auto const& servers = chosen.servers;
+    std::array const databases{servers.orders_database, servers.payments_database, servers.shipping_database};
+    std::vector<std::unique_ptr<process>> services;
     for (std::size_t i = 0; i < service_count; ++i) {
-        service_settings settings;
+        process_settings settings;
         settings.name = service_names[i];
-        settings.program = chosen.services / program_names[i];
+        settings.program = (chosen.services / program_names[i]).string();
         if (i == orders) settings.arguments = {"--listen", fmt::format("127.0.0.1:{}", port)};
-        settings.environment = {"DATABASE_URL=" + databases[i], "AMQP_URL=" + chosen.broker};
+        settings.inherits_environment = true;
+        settings.variables = {{"DATABASE_URL", databases[i]}, {"AMQP_URL", servers.broker}};
         settings.log = chosen.logs / fmt::format("{}.log", program_names[i]);
-        services.push_back(std::make_unique<service_process>(std::move(settings)));
+        services.push_back(std::make_unique<process>(std::move(settings)));
     }
     return services;
 }
@@ -59,7 +61,7 @@ std::string queue_of(std::size_t service)
 
 director::director(options const& chosen, signals const& interruptions)
     : chosen_{chosen}, interruptions_{interruptions}, plan_{make_plan(chosen.orders, chosen.seed)},
-      databases_{chosen}, observer_{chosen.broker}, port_{find_free_port()},
+      databases_{chosen.servers}, observer_{chosen.servers.broker}, port_{find_free_port()},
       load_{plan_, port_, chosen.clients, chosen.seed}, services_{make_services(chosen, port_)}
 {
     figures_.orders = chosen.orders;
@@ -99,7 +101,7 @@ void director::start_services()
 void director::start_duplicator()
 {
     skald::tools::duplicator_options copies;
-    copies.broker_url = chosen_.broker;
+    copies.broker_url = chosen_.servers.broker;
     copies.services.assign(service_names.begin(), service_names.end());
     copies.times = 1;
     copies.delay = held_back_for;
@@ -225,7 +227,7 @@ void director::look_after_services()
     for (auto const& service : services_)
         if (auto const how = service->ended())
             throw demo_failure(fmt::format("the {} service ended by itself with {}. The end of its log:\n{}",
-                                           service->name(), *how, service->log_tail()));
+                                           service->name(), in_words(*how), service->log_tail()));
     std::erase_if(outages_, [this](outage const& one) {
         if (clock::now() < one.until) return false;
         services_[one.service]->start();
@@ -236,7 +238,7 @@ void director::look_after_services()
 void director::strike(planned_kill const& kill)
 {
     auto& service = *services_[kill.service];
-    if (!service.running()) return;  // it lies down already
+    if (!service.is_running()) return;  // it lies down already
     progress_.note(fmt::format("SIGKILL to the {} service (pid {}), back in {:.1f} s", service.name(), service.pid(),
                                static_cast<double>(kill.down_for.count()) / 1'000));
     service.kill();
@@ -275,7 +277,7 @@ bool director::is_ready(std::size_t service)
     if (!databases_.has_tables(service)) return false;
     auto const queue = observer_.look_at(queue_of(service));
     if (!queue || queue->consumers == 0) return false;
-    return service != orders || order_demo::is_ready(port_);
+    return service != orders || skald::rig::is_ready(port_);
 }
 
 /// Nothing waits anywhere, and nothing has changed for a while. A delivery that is just being worked on is in no queue

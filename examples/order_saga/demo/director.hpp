@@ -11,16 +11,16 @@
 #include <string>
 #include <vector>
 
-#include "broker.hpp"
+#include "rig/broker.hpp"
 #include "duplicator/duplicator.hpp"
 #include "options.hpp"
-#include "order_load.hpp"
-#include "order_plan.hpp"
-#include "progress.hpp"
+#include "rig/order_load.hpp"
+#include "rig/order_plan.hpp"
+#include "rig/progress.hpp"
 #include "report.hpp"
-#include "service_process.hpp"
-#include "shop_databases.hpp"
-#include "signals.hpp"
+#include "rig/process.hpp"
+#include "rig/shop_databases.hpp"
+#include "rig/signals.hpp"
 
 namespace order_demo {
 
@@ -94,7 +94,7 @@ private:
     std::vector<finding> findings_;  // those that no database knows of
 
     // Last: the services end before the clients do, so that no client waits for an answer.
-    std::vector<std::unique_ptr<service_process>> services_;
+    std::vector<std::unique_ptr<process>> services_;
 };
 
 }  // namespace order_demo

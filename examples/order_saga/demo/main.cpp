@@ -10,8 +10,8 @@
 #include "director.hpp"
 #include "options.hpp"
 #include "report.hpp"
-#include "signals.hpp"
-#include "text.hpp"
+#include "rig/signals.hpp"
+#include "rig/text.hpp"
 
 namespace {
 

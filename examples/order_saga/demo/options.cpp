@@ -26,16 +26,6 @@ Number parse_number(std::string_view flag, std::string_view text, Number low, Nu
     return value;
 }
 
-std::string from_environment(char const* name)
-{
-    char const* const value = std::getenv(name);
-    if (value == nullptr || *value == '\0')
-        throw usage_error(fmt::format("{} is not set: start a stack with scripts/stack.sh up DIR and take over the "
-                                      "lines that it prints, or run scripts/demo.sh, which does all of it",
-                                      name));
-    return value;
-}
-
 /// Small enough to be typed again.
 std::uint64_t draw_seed()
 {
@@ -95,10 +85,7 @@ options parse_options(int argument_count, char const* const* arguments)
     }
     if (chosen.services.empty() || chosen.logs.empty())
         throw usage_error("--services DIR and --logs DIR are both needed");
-    chosen.orders_database = from_environment("DATABASE_URL_ORDERS");
-    chosen.payments_database = from_environment("DATABASE_URL_PAYMENTS");
-    chosen.shipping_database = from_environment("DATABASE_URL_SHIPPING");
-    chosen.broker = from_environment("AMQP_URL");
+    chosen.servers = addresses_from_environment("scripts/demo.sh");
     return chosen;
 }
 

@@ -4,10 +4,13 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <stdexcept>
 #include <string>
 
+#include "rig/addresses.hpp"
+
 namespace order_demo {
+
+using namespace skald::rig;
 
 struct options
 {
@@ -19,16 +22,7 @@ struct options
     std::filesystem::path json;          // where to write the figures; empty: nowhere
     std::chrono::seconds patience{180};  // how long nothing at all may happen before the demonstration gives up
 
-    std::string orders_database;
-    std::string payments_database;
-    std::string shipping_database;
-    std::string broker;
-};
-
-/// What is wrong with the command line or the environment, and what to do about it.
-class usage_error : public std::runtime_error
-{
-    using std::runtime_error::runtime_error;
+    addresses servers;
 };
 
 extern char const usage_text[];

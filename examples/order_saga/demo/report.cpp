@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "text.hpp"
+#include "rig/text.hpp"
 
 namespace order_demo {
 namespace {

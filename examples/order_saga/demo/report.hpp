@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "verdict.hpp"
+#include "rig/verdict.hpp"
 
 namespace order_demo {
 

@@ -6,7 +6,7 @@
 
 #include <httplib.h>
 
-namespace order_demo {
+namespace skald::rig {
 
 /// Threads: one at a time. What is not answered within `timeout` is an error of the result; nothing is sent twice.
 class http_client : public httplib::Client
@@ -28,4 +28,4 @@ inline bool is_ready(std::uint16_t port)
     return answer && answer->status == 200;
 }
 
-}  // namespace order_demo
+}  // namespace skald::rig

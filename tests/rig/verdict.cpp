@@ -1,4 +1,4 @@
-#include "verdict.hpp"
+#include "rig/verdict.hpp"
 
 #include <algorithm>
 #include <string_view>
@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-namespace order_demo {
+namespace skald::rig {
 namespace {
 
 using nlohmann::json;
@@ -262,4 +262,4 @@ verdict judge(shop_databases& databases, order_plan const& plan, std::vector<ord
     return result;
 }
 
-}  // namespace order_demo
+}  // namespace skald::rig

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-namespace order_demo {
+namespace skald::rig {
 
 /// 1234567 -> "1,234,567"
 std::string grouped(std::int64_t number);
@@ -16,4 +16,4 @@ std::string money(std::int64_t cents);
 /// "0:07", "12:34"
 std::string minutes(std::chrono::steady_clock::duration length);
 
-}  // namespace order_demo
+}  // namespace skald::rig

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "order_client.hpp"
-#include "order_plan.hpp"
-#include "service_process.hpp"
-#include "signals.hpp"
-#include "verdict.hpp"
+#include "rig/order_client.hpp"
+#include "rig/order_plan.hpp"
+#include "rig/process.hpp"
+#include "rig/signals.hpp"
+#include "rig/verdict.hpp"
 
-namespace order_demo {
+namespace skald::rig {
 
 /// So many offenders, the first few of them as examples. None: the check has passed.
 finding found(std::string name, std::vector<std::string> const& offenders);
@@ -21,7 +21,7 @@ finding found(std::string name, std::vector<std::string> const& offenders);
 std::vector<finding> found_by_clients(order_plan const& plan, std::vector<order_record> const& records);
 
 /// SIGTERM to all; each must end with exit code 0 before `patience` is over. What still runs then is killed.
-finding end_in_order(std::vector<std::unique_ptr<service_process>> const& services, signals const& interruptions,
+finding end_in_order(std::vector<std::unique_ptr<process>> const& services, signals const& interruptions,
                      std::chrono::seconds patience);
 
-}  // namespace order_demo
+}  // namespace skald::rig

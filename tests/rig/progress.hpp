@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace order_demo {
+namespace skald::rig {
 
 struct progress_figures
 {
@@ -63,4 +63,4 @@ private:
     std::size_t lines_drawn_{};
 };
 
-}  // namespace order_demo
+}  // namespace skald::rig

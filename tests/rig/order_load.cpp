@@ -1,9 +1,9 @@
-#include "order_load.hpp"
+#include "rig/order_load.hpp"
 
 #include <algorithm>
 #include <deque>
 
-namespace order_demo {
+namespace skald::rig {
 namespace {
 
 // A request that is to be repeated soon waits until its client has placed so many further orders.
@@ -93,4 +93,4 @@ void order_load::repeat_and_look_up(order_client& client)
     }
 }
 
-}  // namespace order_demo
+}  // namespace skald::rig

@@ -12,10 +12,10 @@
 #include <stop_token>
 #include <string>
 
-#include "http.hpp"
-#include "order_plan.hpp"
+#include "rig/http.hpp"
+#include "rig/order_plan.hpp"
 
-namespace order_demo {
+namespace skald::rig {
 
 /// What the clients learnt of one order. Touched by one thread at a time.
 struct order_record
@@ -78,4 +78,4 @@ private:
     std::stop_token stop_;
 };
 
-}  // namespace order_demo
+}  // namespace skald::rig

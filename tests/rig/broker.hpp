@@ -15,7 +15,7 @@
 #include <amqp_framing.h>
 #endif
 
-namespace order_demo {
+namespace skald::rig {
 
 class broker_error : public std::runtime_error
 {
@@ -50,4 +50,4 @@ private:
     std::unique_ptr<amqp_connection_state_t_, closes> connection_;
 };
 
-}  // namespace order_demo
+}  // namespace skald::rig

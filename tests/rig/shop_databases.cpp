@@ -1,8 +1,8 @@
-#include "shop_databases.hpp"
+#include "rig/shop_databases.hpp"
 
 #include <fmt/format.h>
 
-namespace order_demo {
+namespace skald::rig {
 namespace {
 
 // What each service's database must have before the demonstration can use it.
@@ -39,7 +39,7 @@ std::string insert_rows(pqxx::work& tx, std::string const& into, std::map<std::s
 
 }  // namespace
 
-shop_databases::shop_databases(options const& chosen)
+shop_databases::shop_databases(addresses const& chosen)
     : connections_{pqxx::connection{chosen.orders_database}, pqxx::connection{chosen.payments_database},
                    pqxx::connection{chosen.shipping_database}}
 {}
@@ -116,4 +116,4 @@ std::int64_t shop_databases::sum_over_services(std::string const& query)
     return sum;
 }
 
-}  // namespace order_demo
+}  // namespace skald::rig

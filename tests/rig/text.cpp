@@ -1,8 +1,8 @@
-#include "text.hpp"
+#include "rig/text.hpp"
 
 #include <fmt/format.h>
 
-namespace order_demo {
+namespace skald::rig {
 
 std::string grouped(std::int64_t number)
 {
@@ -28,4 +28,4 @@ std::string minutes(std::chrono::steady_clock::duration length)
     return fmt::format("{}:{:02}", seconds / 60, seconds % 60);
 }
 
-}  // namespace order_demo
+}  // namespace skald::rig

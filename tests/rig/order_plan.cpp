@@ -1,11 +1,11 @@
-#include "order_plan.hpp"
+#include "rig/order_plan.hpp"
 
 #include <algorithm>
 #include <numeric>
 
 #include <fmt/format.h>
 
-namespace order_demo {
+namespace skald::rig {
 namespace {
 
 using namespace std::chrono_literals;
@@ -137,4 +137,4 @@ planned_kill late_kill(std::uint64_t seed)
     return {victim, 0, random_outage(random)};
 }
 
-}  // namespace order_demo
+}  // namespace skald::rig

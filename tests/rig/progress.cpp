@@ -1,4 +1,4 @@
-#include "progress.hpp"
+#include "rig/progress.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -11,9 +11,9 @@
 
 #include <fmt/format.h>
 
-#include "text.hpp"
+#include "rig/text.hpp"
 
-namespace order_demo {
+namespace skald::rig {
 namespace {
 
 using namespace std::chrono_literals;
@@ -176,4 +176,4 @@ std::string progress::styled(char const* style, std::string const& text) const
     return has_colours_ ? style + text + normal : text;
 }
 
-}  // namespace order_demo
+}  // namespace skald::rig

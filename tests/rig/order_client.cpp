@@ -1,4 +1,4 @@
-#include "order_client.hpp"
+#include "rig/order_client.hpp"
 
 #include <algorithm>
 #include <condition_variable>
@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-namespace order_demo {
+namespace skald::rig {
 namespace {
 
 using namespace std::chrono_literals;
@@ -173,4 +173,4 @@ bool order_client::pause(milliseconds about)
     return !stop_.stop_requested();
 }
 
-}  // namespace order_demo
+}  // namespace skald::rig

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "order_client.hpp"
-#include "order_plan.hpp"
-#include "shop_databases.hpp"
+#include "rig/order_client.hpp"
+#include "rig/order_plan.hpp"
+#include "rig/shop_databases.hpp"
 
-namespace order_demo {
+namespace skald::rig {
 
 struct figure
 {
@@ -44,4 +44,4 @@ struct verdict
 /// To be called when nothing changes the databases any more.
 verdict judge(shop_databases& databases, order_plan const& plan, std::vector<order_record> const& records);
 
-}  // namespace order_demo
+}  // namespace skald::rig

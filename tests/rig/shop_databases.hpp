@@ -10,10 +10,10 @@
 
 #include <pqxx/pqxx>
 
-#include "options.hpp"
-#include "order_plan.hpp"
+#include "rig/addresses.hpp"
+#include "rig/order_plan.hpp"
 
-namespace order_demo {
+namespace skald::rig {
 
 struct saga_census
 {
@@ -29,7 +29,7 @@ struct saga_census
 class shop_databases
 {
 public:
-    explicit shop_databases(options const& chosen);
+    explicit shop_databases(addresses const& chosen);
 
     pqxx::connection& at(std::size_t service) { return connections_[service]; }
 
@@ -59,4 +59,4 @@ private:
     std::array<pqxx::connection, service_count> connections_;
 };
 
-}  // namespace order_demo
+}  // namespace skald::rig

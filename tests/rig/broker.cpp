@@ -1,4 +1,4 @@
-#include "broker.hpp"
+#include "rig/broker.hpp"
 
 #include <string_view>
 
@@ -12,7 +12,7 @@
 #include <amqp_tcp_socket.h>
 #endif
 
-namespace order_demo {
+namespace skald::rig {
 namespace {
 
 constexpr amqp_channel_t channel = 1;
@@ -108,4 +108,4 @@ void broker::check_status(int status, char const* doing) const
         throw broker_error(fmt::format("RabbitMQ, {}: {}", doing, amqp_error_string2(status)));
 }
 
-}  // namespace order_demo
+}  // namespace skald::rig

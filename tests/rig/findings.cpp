@@ -1,11 +1,12 @@
-#include "findings.hpp"
+#include "rig/findings.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include <fmt/format.h>
 
-namespace order_demo {
+namespace skald::rig {
 namespace {
 
 constexpr std::chrono::milliseconds look_again_after{10};
@@ -32,22 +33,23 @@ std::vector<finding> found_by_clients(order_plan const& plan, std::vector<order_
     return {found("orders never accepted", never_accepted), found("wrong answers", answered_wrongly)};
 }
 
-finding end_in_order(std::vector<std::unique_ptr<service_process>> const& services, signals const& interruptions,
+finding end_in_order(std::vector<std::unique_ptr<process>> const& services, signals const& interruptions,
                      std::chrono::seconds patience)
 {
-    for (auto const& service : services) service->ask_to_end();
+    for (auto const& service : services) service->kill(SIGTERM);
     std::vector<std::string> offenders;
     auto const until = std::chrono::steady_clock::now() + patience;
     for (auto const& service : services) {
         auto how = service->ended();
         for (; !how && std::chrono::steady_clock::now() < until; how = service->ended())
             interruptions.wait_for(look_again_after);
-        if (how != "exit code 0")
-            offenders.push_back(fmt::format("{} service: {}", service->name(),
-                                            how.value_or(fmt::format("still there after {} s", patience.count()))));
+        if (!how || how->code != 0)
+            offenders.push_back(fmt::format(
+                "{} service: {}", service->name(),
+                how ? in_words(*how) : fmt::format("still there after {} s", patience.count())));
         service->kill();
     }
     return found("services that did not end in order", offenders);
 }
 
-}  // namespace order_demo
+}  // namespace skald::rig

@@ -8,10 +8,10 @@
 #include <thread>
 #include <vector>
 
-#include "order_client.hpp"
-#include "order_plan.hpp"
+#include "rig/order_client.hpp"
+#include "rig/order_plan.hpp"
 
-namespace order_demo {
+namespace skald::rig {
 
 /// Threads: for the thread that made it. `plan` must live longer.
 class order_load
@@ -62,4 +62,4 @@ private:
     std::vector<std::jthread> threads_;  // last: they stop before what they use goes away
 };
 
-}  // namespace order_demo
+}  // namespace skald::rig

@@ -1,8 +1,8 @@
-#include "signals.hpp"
+#include "rig/signals.hpp"
 
 #include <ctime>
 
-namespace order_demo {
+namespace skald::rig {
 
 signals::signals()
 {
@@ -22,4 +22,4 @@ void signals::wait_for(std::chrono::milliseconds length) const
     if (int const caught = sigtimedwait(&watched_, nullptr, &timeout); caught > 0) throw interrupted{caught};
 }
 
-}  // namespace order_demo
+}  // namespace skald::rig

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace order_demo {
+namespace skald::rig {
 
 using random_source = std::mt19937_64;
 
@@ -65,4 +65,4 @@ order_plan make_plan(int order_count, std::uint64_t seed);
 /// Where a service dies, and for how long, once all orders are in and their sagas still run.
 planned_kill late_kill(std::uint64_t seed);
 
-}  // namespace order_demo
+}  // namespace skald::rig

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <csignal>
 
-namespace order_demo {
+namespace skald::rig {
 
 /// Thrown by the main thread when somebody asks the demonstration to stop.
 struct interrupted
@@ -25,4 +25,4 @@ private:
     sigset_t watched_;
 };
 
-}  // namespace order_demo
+}  // namespace skald::rig

@@ -1,0 +1,27 @@
+// Where the servers of a private stack are: what `scripts/stack.sh up` prints.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace skald::rig {
+
+/// What is wrong with the command line or the environment, and what to do about it.
+class usage_error : public std::runtime_error
+{
+    using std::runtime_error::runtime_error;
+};
+
+struct addresses
+{
+    std::string orders_database;
+    std::string payments_database;
+    std::string shipping_database;
+    std::string broker;
+};
+
+/// DATABASE_URL_ORDERS, DATABASE_URL_PAYMENTS, DATABASE_URL_SHIPPING, AMQP_URL. Throws usage_error; `script` starts a stack
+/// by itself.
+addresses addresses_from_environment(std::string const& script);
+
+}  // namespace skald::rig
