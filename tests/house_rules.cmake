@@ -23,6 +23,7 @@ set(sleeps_in_crash/invariants.cpp 1)
 set(sleeps_in_crash/run.cpp 1)
 set(sleeps_in_crash/shop_world.cpp 2)
 set(sleeps_in_integration/contention_test.cpp 1)
+set(sleeps_in_rig/order_load.cpp 1)
 set(sleeps_in_support/fresh_database.hpp 1)
 set(sleeps_in_support/saboteur.cpp 1)
 

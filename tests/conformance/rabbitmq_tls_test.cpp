@@ -2,8 +2,8 @@
 // operator.
 #include "transport_rabbitmq_world.hpp"
 
+#include "rig/process.hpp"
 #include "support/certificates.hpp"
-#include "support/free_port.hpp"
 #include "support/stack_control.hpp"
 
 using namespace skald::test;
@@ -32,7 +32,7 @@ public:
 private:
     std::string address() const { return "{\"127.0.0.1\", " + std::to_string(port_) + "}"; }
 
-    std::uint16_t const port_{free_port()};
+    std::uint16_t const port_{skald::rig::find_free_port()};
 };
 
 /// What became of a connection to that host; empty: it stands.

@@ -9,10 +9,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 namespace skald::crash {
@@ -33,25 +30,6 @@ std::string new_file()
     if (file < 0) throw std::runtime_error{"no temporary file"};
     ::close(file);
     return name;
-}
-
-/// A port on which nobody listens, below those that the system gives to outgoing connections: while a service is dead
-/// its port must not be taken by a client that happens to connect.
-std::uint16_t find_free_port()
-{
-    std::random_device random;
-    for (int tries = 0; tries < 1'000; ++tries) {
-        auto const port = std::uniform_int_distribution<std::uint16_t>{11'000, 31'000}(random);
-        int const socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        sockaddr_in address{};
-        address.sin_family = AF_INET;
-        address.sin_port = htons(port);
-        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        bool const is_free = ::bind(socket, reinterpret_cast<sockaddr const*>(&address), sizeof address) == 0;
-        ::close(socket);
-        if (is_free) return port;
-    }
-    throw std::runtime_error{"no free port on 127.0.0.1"};
 }
 
 /// Whether every thread of it is stopped.
@@ -127,7 +105,8 @@ bool armament::sprang() const
 }
 
 shop_world::shop_world(std::string const& mutant)
-    : mutant_{mutant}, broker_{test::required("AMQP_URL")}, port_{find_free_port()}, standin_port_{find_free_port()}
+    : mutant_{mutant}, broker_{test::required("AMQP_URL")}, port_{rig::find_free_port()}, standin_port_{
+                                                                                              rig::find_free_port()}
 {
     broker_.vhost = "crash-" + test::random_word();
     test::rabbitmqctl("add_vhost " + broker_.vhost);

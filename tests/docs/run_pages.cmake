@@ -51,7 +51,7 @@ target_compile_definitions(docs_pages_run PRIVATE
     SKALD_TOOL="$<TARGET_FILE:skald_cli>"
     SKALD_SERVICES_DIR="${PROJECT_BINARY_DIR}/examples/order_saga"
     SKALD_STACK_SCRIPT="${PROJECT_SOURCE_DIR}/scripts/stack.sh")
-target_link_libraries(docs_pages_run PRIVATE skald_build_flags doctest::doctest nlohmann_json::nlohmann_json
+target_link_libraries(docs_pages_run PRIVATE skald_rig skald_build_flags doctest::doctest nlohmann_json::nlohmann_json
     PkgConfig::libpqxx PkgConfig::librabbitmq Threads::Threads)
 add_dependencies(docs_pages_run docs_readme docs_concepts docs_http skald_cli)
 add_test(NAME docs_pages_run COMMAND docs_pages_run)

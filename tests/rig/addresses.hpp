@@ -20,8 +20,8 @@ struct addresses
     std::string broker;
 };
 
-/// DATABASE_URL_ORDERS, DATABASE_URL_PAYMENTS, DATABASE_URL_SHIPPING, AMQP_URL. Throws usage_error; `script` starts a stack
-/// by itself.
+/// DATABASE_URL_ORDERS, DATABASE_URL_PAYMENTS, DATABASE_URL_SHIPPING, AMQP_URL. Throws usage_error; `script` starts a
+/// stack by itself.
 addresses addresses_from_environment(std::string const& script);
 
 }  // namespace skald::rig

@@ -44,9 +44,9 @@ finding end_in_order(std::vector<std::unique_ptr<process>> const& services, sign
         for (; !how && std::chrono::steady_clock::now() < until; how = service->ended())
             interruptions.wait_for(look_again_after);
         if (!how || how->code != 0)
-            offenders.push_back(fmt::format(
-                "{} service: {}", service->name(),
-                how ? in_words(*how) : fmt::format("still there after {} s", patience.count())));
+            offenders.push_back(
+                fmt::format("{} service: {}", service->name(),
+                            how ? in_words(*how) : fmt::format("still there after {} s", patience.count())));
         service->kill();
     }
     return found("services that did not end in order", offenders);

@@ -32,17 +32,17 @@ std::string in_words(ending const& how);
 struct process_settings
 {
     std::string program;
-    std::vector<std::string> arguments;
-    environment variables;
+    std::vector<std::string> arguments{};
+    environment variables{};
     bool inherits_environment{};  // `variables` are added to what this process has, and else are all that there is
-    std::filesystem::path log;    // both outputs are appended to it; none: a temporary file, gone with this
-    std::string name;             // for messages; none: the program
+    std::filesystem::path log{};  // both outputs are appended to it; none: a temporary file, gone with this
+    std::string name{};           // for messages; none: the program
 };
 
 inline constexpr std::chrono::seconds wait_max{30};
 
-/// Threads: start() belongs to the thread that lives longest: the child is killed when that thread ends, however it ends, so
-/// that nothing is left running. Logs and ports may be asked for by others. Throws std::runtime_error.
+/// Threads: start() belongs to the thread that lives longest: the child is killed when that thread ends, however it
+/// ends, so that nothing is left running. Logs and ports may be asked for by others. Throws std::runtime_error.
 class process
 {
 public:

@@ -16,7 +16,6 @@
 
 #include <pqxx/pqxx>
 
-#include "support/free_port.hpp"
 #include "support/fresh_database.hpp"
 #include "support/service_process.hpp"
 
@@ -27,7 +26,8 @@ class pooler
 {
 public:
     /// `mode`: session, transaction or statement. `more`: lines of its configuration.
-    explicit pooler(std::string const& mode, std::string const& more = {}) : server_{server()}, port_{free_port()}
+    explicit pooler(std::string const& mode, std::string const& more = {})
+        : server_{server()}, port_{rig::find_free_port()}
     {
         char name[] = "/tmp/skald-pooler-XXXXXX";
         if (::mkdtemp(name) == nullptr) throw std::runtime_error{"no folder for a pooler"};

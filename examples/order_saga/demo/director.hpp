@@ -11,14 +11,14 @@
 #include <string>
 #include <vector>
 
-#include "rig/broker.hpp"
 #include "duplicator/duplicator.hpp"
 #include "options.hpp"
+#include "report.hpp"
+#include "rig/broker.hpp"
 #include "rig/order_load.hpp"
 #include "rig/order_plan.hpp"
-#include "rig/progress.hpp"
-#include "report.hpp"
 #include "rig/process.hpp"
+#include "rig/progress.hpp"
 #include "rig/shop_databases.hpp"
 #include "rig/signals.hpp"
 

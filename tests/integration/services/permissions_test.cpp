@@ -1,4 +1,5 @@
 // Broker users that may do what docs/security.md says and nothing more; and services that declare nothing.
+#include <fstream>
 #include <regex>
 
 #include "support/shop.hpp"
