@@ -58,7 +58,7 @@ before_stack_stops() {
 }
 
 begin_run chaos
-build_for_run "$build" RelWithDebInfo order_service payment_service shipping_service order_storm
+build_for_run "$build" RelWithDebInfo order_service shipping_service order_storm
 unset SKALD_HTTP_LISTEN
 kept_settings="${!SKALD_*}"
 start_private_stack

@@ -1,5 +1,6 @@
 #include "storm.hpp"
 
+#include "shop_processes.hpp"
 #include "strangers.hpp"
 
 #include "rig/findings.hpp"
@@ -22,9 +23,6 @@ using skald::rig::service_count;
 using skald::rig::service_names;
 
 constexpr std::size_t orders = 0;  // in service_names
-constexpr std::array<char const*, service_count> program_names{"order_service", "payment_service", "shipping_service"};
-
-constexpr std::size_t processes_each = 2;
 constexpr std::size_t faults_at_once_max = 3;
 constexpr auto tick_length = 10ms;
 constexpr auto between_refreshes = 500ms;
@@ -32,6 +30,7 @@ constexpr auto start_patience = 60s;
 constexpr auto quiet_patience = 10s;
 constexpr auto drain_patience = 25s;
 constexpr int unfinished_shown = 10;
+constexpr std::size_t deadly_every = 200;
 
 std::string digits_and_dots(std::string text)
 {
@@ -39,14 +38,36 @@ std::string digits_and_dots(std::string text)
     return text;
 }
 
-std::string log_name(std::size_t process)
-{
-    return fmt::format("{}-{}.log", program_names[process % service_count], process / service_count + 1);
-}
-
 int order_count(settings const& chosen)
 {
     return std::max(1, static_cast<int>(chosen.minutes * 60 * chosen.orders_per_second));
+}
+
+// One in ten is placed at the other home.
+std::size_t kiosk_orders(settings const& chosen)
+{
+    return static_cast<std::size_t>(order_count(chosen) / 10);
+}
+
+/// The orders at both homes. Some of them kill whoever takes their money.
+skald::rig::order_plan draw_plan(settings const& chosen)
+{
+    auto plan = skald::rig::make_plan(order_count(chosen) + static_cast<int>(kiosk_orders(chosen)), chosen.seed);
+    for (std::size_t i = deadly_every / 2; i < plan.orders.size(); i += deadly_every) {
+        auto& order = plan.orders[i];
+        order.customer = fmt::format("deadly-{}", i);
+        plan.wallets[order.customer] = order.cents;
+    }
+    return plan;
+}
+
+/// Those that are the kiosk's are not the shop's any more.
+std::vector<skald::rig::planned_order> take_kiosk_orders(skald::rig::order_plan& plan, settings const& chosen)
+{
+    auto const first = plan.orders.end() - static_cast<std::ptrdiff_t>(kiosk_orders(chosen));
+    std::vector<skald::rig::planned_order> const taken{first, plan.orders.end()};
+    plan.orders.erase(first, plan.orders.end());
+    return taken;
 }
 
 }  // namespace
@@ -55,27 +76,12 @@ storm::storm(settings const& chosen, skald::rig::signals const& interruptions)
     : chosen_{chosen}, interruptions_{interruptions}, database_operator_{chosen.stack_script, chosen.stack},
       broker_operator_{chosen.cluster.empty() ? database_operator_
                                               : server_operator{chosen.cluster_script, chosen.cluster}},
-      plan_{skald::rig::make_plan(order_count(chosen), chosen.seed)}, database_network_{chosen.shop.orders_database},
-      broker_network_{chosen.shop.broker}, port_{skald::rig::find_free_port()}, load_{plan_, port_, chosen.clients,
-                                                                                      chosen.seed,
-                                                                                      chosen.orders_per_second}
+      plan_{draw_plan(chosen)}, kiosk_{chosen.shop.orders_database, take_kiosk_orders(plan_, chosen),
+                                       std::chrono::duration<double>{chosen.minutes * 60}, chosen.seed},
+      database_network_{chosen.shop.orders_database}, broker_network_{chosen.shop.broker},
+      port_{skald::rig::find_free_port()}, load_{plan_, port_, chosen.clients, chosen.seed, chosen.orders_per_second}
 {
-    std::array const databases{chosen.shop.orders_database, chosen.shop.payments_database,
-                               chosen.shop.shipping_database};
-    for (std::size_t n = 0; n < service_count * processes_each; ++n) {
-        auto const i = n % service_count;
-        skald::rig::process_settings made;
-        made.name = service_names[i];
-        made.program = (chosen.services / program_names[i]).string();
-        made.arguments = {"--sweep-seconds=2"};
-        if (i == orders) made.arguments.push_back(fmt::format("--listen=127.0.0.1:{}", n == orders ? port_ : 0));
-        made.inherits_environment = true;
-        made.variables = {{"DATABASE_URL", database_network_.through(databases[i])},
-                          {"AMQP_URL", broker_network_.through(chosen.shop.broker)},
-                          {"SKALD_LOG_LEVEL", "debug"}};
-        made.log = chosen.logs / log_name(n);
-        services_.push_back(std::make_unique<skald::rig::process>(std::move(made)));
-    }
+    services_ = make_processes(chosen, {port_, kiosk_.database_url()}, database_network_, broker_network_);
     figures_.orders = order_count(chosen);
 }
 
@@ -94,12 +100,13 @@ storm_summary storm::run()
 void storm::start_services()
 {
     figures_.phase = "starting the services";
+    kiosk_.create_database();
     for (auto const& service : services_) service->start();
     auto const until = clock::now() + start_patience;
     auto const is_ready = [&] { return skald::rig::is_ready(port_); };
     skald::rig::shop_databases databases{chosen_.shop};
     for (std::size_t i = 0; i < service_count; ++i)
-        while (!databases.has_tables(i) || !is_ready()) {
+        while (!databases.has_tables(i) || !kiosk_.has_tables() || !is_ready()) {
             if (clock::now() > until)
                 throw storm_failure{"the services were not ready in time:\n" + services_[i]->log_tail()};
             tick();
@@ -113,6 +120,7 @@ void storm::rage()
 {
     figures_.phase = "storm";
     load_.start_orders();
+    kiosk_.open();
     random_source random{chosen_.seed};
     auto const only = kind_named(chosen_.only);
     if (!only && !chosen_.only.empty()) throw storm_failure{"there is no kind of fault called " + chosen_.only};
@@ -122,6 +130,7 @@ void storm::rage()
     auto next = only ? draw_fault(*only, random) : draw_fault(random);
     for (auto due = clock::now() + draw_pause(random); clock::now() < end;) {
         tick();
+        kiosk_.place_due();
         if (clock::now() < due || !may_strike(next)) continue;
         strike(next);
         next = only ? draw_fault(*only, random) : draw_fault(random);
@@ -141,7 +150,10 @@ void storm::calm_down()
     }
     resume_all(chosen_.shop.orders_database);
     auto const began = clock::now();
-    while (!has_come_to_rest() && clock::now() - began < chosen_.calm_max) tick();
+    while (!has_come_to_rest() && clock::now() - began < chosen_.calm_max) {
+        kiosk_.place_due();
+        tick();
+    }
     summary_.recovered = std::chrono::duration_cast<milliseconds>(clock::now() - began);
     if (has_come_to_rest()) return;
     progress_.note(fmt::format("not at rest after {} s; sagas that have not ended:", chosen_.calm_max.count()));
@@ -185,8 +197,11 @@ storm_summary storm::conclude()
     run.sent_twice = counters.sent_twice;
     run.told_in_flight = counters.told_in_flight;
     run.asked_again = counters.asked_again;
-    count_deliveries(run);
-    run.outcome = skald::rig::judge(*databases_, plan_, load_.records());
+    count_deliveries(chosen_, run);
+    run.killed_by_orders = killed_by_orders_;
+    auto const elsewhere = kiosk_.ends();
+    run.orders_elsewhere = static_cast<int>(elsewhere.size());
+    run.outcome = skald::rig::judge(*databases_, plan_, load_.records(), elsewhere);
     run.outcome.findings.insert(run.outcome.findings.end(), findings_.begin(), findings_.end());
     return run;
 }
@@ -235,7 +250,9 @@ storm::striking_fault storm::begin(fault const& what)
 
 storm::striking_fault storm::begin_at_service(fault const& what)
 {
-    auto& service = *services_[what.service + service_count * (what.seed % processes_each)];
+    bool const is_kiosk = what.service == orders && what.seed % 5 == 0;
+    auto& service =
+        is_kiosk ? *services_.back() : *services_[what.service + service_count * (what.seed % processes_each)];
     auto const until = clock::now() + what.lasts;
     if (what.kind == fault_kind::service_killed) {
         service.kill();
@@ -330,11 +347,16 @@ void storm::tick()
     progress_.show(figures_);
 }
 
-/// A service must never end by itself, whatever happens around it.
+/// A service must never end by itself, whatever happens around it, unless an order kills it.
 void storm::look_after_services()
 {
     for (auto const& service : services_)
         if (auto const how = service->ended()) {
+            if (how->signal == SIGKILL && service->name() == service_names[skald::rig::payments]) {
+                ++killed_by_orders_;
+                service->start();
+                continue;
+            }
             ended_by_themselves_.push_back(fmt::format("{}: {}", service->name(), in_words(*how)));
             progress_.note(fmt::format("{} ended by itself with {}", service->name(), in_words(*how)));
             service->start();
@@ -361,7 +383,7 @@ catch (pqxx::failure const&) {
 bool storm::has_come_to_rest()
 {
     return databases_ && load_.finished() && census_.running == 0 &&
-           census_.ended() + census_.stuck >= load_.counters().accepted && is_quiet();
+           census_.ended() + census_.stuck >= load_.counters().accepted && is_quiet() && kiosk_.is_at_rest();
 }
 
 bool storm::is_quiet()
@@ -371,21 +393,6 @@ try {
 catch (pqxx::failure const&) {
     databases_.reset();
     return false;
-}
-
-void storm::count_deliveries(storm_summary& run) const
-{
-    for (std::size_t n = 0; n < services_.size(); ++n) {
-        std::ifstream log{chosen_.logs / log_name(n)};
-        for (std::string line; std::getline(log, line);) {
-            bool const duplicate = line.find(" step.duplicate ") != std::string::npos;
-            bool const settled = line.find(" step.completed ") != std::string::npos ||
-                                 line.find(" step.rejected ") != std::string::npos ||
-                                 line.find(" step.cancelled ") != std::string::npos;
-            run.duplicates += duplicate;
-            run.deliveries += duplicate || settled;
-        }
-    }
 }
 
 }  // namespace order_storm

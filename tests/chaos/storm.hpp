@@ -3,6 +3,7 @@
 #pragma once
 
 #include "faults.hpp"
+#include "kiosk.hpp"
 #include "network.hpp"
 #include "operator.hpp"
 #include "settings.hpp"
@@ -10,8 +11,8 @@
 
 #include "rig/order_load.hpp"
 #include "rig/order_plan.hpp"
-#include "rig/progress.hpp"
 #include "rig/process.hpp"
+#include "rig/progress.hpp"
 #include "rig/shop_databases.hpp"
 #include "rig/signals.hpp"
 
@@ -73,13 +74,13 @@ private:
     void refresh();
     bool has_come_to_rest();
     bool is_quiet();
-    void count_deliveries(storm_summary& run) const;
 
     settings const& chosen_;
     skald::rig::signals const& interruptions_;
     server_operator const database_operator_;
     server_operator const broker_operator_;
-    skald::rig::order_plan const plan_;
+    skald::rig::order_plan plan_;
+    kiosk kiosk_;
     network database_network_;
     network broker_network_;
     std::uint16_t const port_;
@@ -92,8 +93,9 @@ private:
     storm_summary summary_;
     std::vector<skald::rig::finding> findings_;
     std::vector<std::string> ended_by_themselves_;
-    std::vector<std::unique_ptr<skald::rig::process>> services_;
-    std::vector<striking_fault> striking_;  // last: they end before what they touch goes away
+    int killed_by_orders_{};
+    std::vector<std::unique_ptr<skald::rig::process>> services_;  // the kiosk's last
+    std::vector<striking_fault> striking_;                        // last: they end before what they touch goes away
 };
 
 }  // namespace order_storm

@@ -42,6 +42,8 @@ void print_report(storm_summary const& run)
     print_row("faults", grouped(all_faults(run)));
     fmt::print("\n");
     print_row("orders", grouped(run.orders));
+    print_row("orders at another home", grouped(run.orders_elsewhere), "half of them with a deadline");
+    print_row("processes that an order killed", grouped(run.killed_by_orders));
     print_row("requests sent twice", grouped(run.sent_twice));
     print_row("requests repeated after a fault", grouped(run.asked_again));
     print_row("answers 'in flight' (409)", grouped(run.told_in_flight));
@@ -77,6 +79,8 @@ void write_json(storm_summary const& run, std::filesystem::path const& file)
                                       {"recovery_seconds", seconds(run.recovered)},
                                       {"faults", faults},
                                       {"orders", run.orders},
+                                      {"orders_elsewhere", run.orders_elsewhere},
+                                      {"processes_killed_by_orders", run.killed_by_orders},
                                       {"requests_sent_twice", run.sent_twice},
                                       {"requests_repeated_after_a_fault", run.asked_again},
                                       {"answers_in_flight", run.told_in_flight},

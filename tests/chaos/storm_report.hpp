@@ -22,6 +22,8 @@ struct storm_summary
     std::chrono::milliseconds recovered{};  // from the end of the last fault until every saga had ended
     std::array<int, fault_kind_count> struck{};
     int orders{};
+    int orders_elsewhere{};  // besides, at the other home
+    int killed_by_orders{};  // processes
     int sent_twice{};
     int told_in_flight{};
     int asked_again{};

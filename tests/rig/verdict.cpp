@@ -30,10 +30,12 @@ constexpr copied_table copied_tables[]{
     {"stock_after", "sku text, free bigint", 2, "SELECT sku::text, free FROM stock"},
 };
 
-// One row for each accepted order, with what the shop wrote down about it: null where there is nothing.
+// One row for each accepted order, with what the shop wrote down about it: null where there is nothing. A saga of
+// another home may have ended before the shop heard of its order.
 constexpr char const* outcome_table = R"(
     CREATE TEMP TABLE outcome AS
-    SELECT a.key, a.order_id, s.status::text AS saga, o.status::text AS order_status,
+    SELECT a.key, a.order_id, coalesce(nullif(a.elsewhere, ''), s.status::text) AS saga,
+           coalesce(o.status::text, CASE WHEN a.elsewhere = 'compensated' THEN 'cancelled' END) AS order_status,
            (SELECT count(*) FROM charge c WHERE c.order_id = a.order_id AND c.kind = 'charge') AS charges,
            (SELECT count(*) FROM charge c WHERE c.order_id = a.order_id AND c.kind = 'refund') AS refunds,
            (SELECT count(*) FROM shipment h WHERE h.order_id = a.order_id) AS shipments
@@ -84,7 +86,9 @@ constexpr check checks[]{
     {"lost",  // accepted, and then there is no saga or no order
      "SELECT key FROM outcome WHERE saga IS NULL OR order_status IS NULL"},
 
-    {"stuck", "SELECT key || ' is ' || status::text FROM skald.saga WHERE status NOT IN ('completed', 'compensated')"},
+    {"stuck",
+     "SELECT key || ' is ' || status::text FROM skald.saga WHERE status NOT IN ('completed', 'compensated') UNION ALL "
+     "SELECT key || ' is ' || elsewhere FROM accepted WHERE elsewhere NOT IN ('', 'completed', 'compensated')"},
 
     {"completed in part",
      R"(SELECT format('%s: order %s, %s charges, %s refunds, %s shipments', key, order_status, charges, refunds,
@@ -168,21 +172,21 @@ void fill_table(pqxx::work& tx, std::string_view name, std::string_view columns,
     tx.exec(fmt::format("ANALYZE {}", name));
 }
 
-json accepted_rows(order_plan const& plan, std::vector<order_record> const& records)
+json accepted_row(planned_order const& order, std::string const& id, std::string const& told,
+                  std::string const& elsewhere)
+{
+    return {{"key", order.key},           {"order_id", id},      {"told", told},
+            {"elsewhere", elsewhere},     {"sku", order.sku},    {"customer", order.customer},
+            {"quantity", order.quantity}, {"cents", order.cents}};
+}
+
+json accepted_rows(order_plan const& plan, std::vector<order_record> const& records,
+                   std::vector<order_elsewhere> const& elsewhere)
 {
     json rows = json::array();
-    for (std::size_t i = 0; i < records.size(); ++i) {
-        auto const& order = plan.orders[i];
-        if (records[i].accepted) {
-            rows.push_back({{"key", order.key},
-                            {"order_id", records[i].order_id},
-                            {"told", records[i].told},
-                            {"customer", order.customer},
-                            {"sku", order.sku},
-                            {"quantity", order.quantity},
-                            {"cents", order.cents}});
-        }
-    }
+    for (std::size_t i = 0; i < records.size(); ++i)
+        if (records[i].accepted) rows.push_back(accepted_row(plan.orders[i], records[i].order_id, records[i].told, ""));
+    for (auto const& one : elsewhere) rows.push_back(accepted_row(one.order, one.order.key, "", one.saga));
     return rows;
 }
 
@@ -194,11 +198,12 @@ json amount_rows(std::map<std::string, std::int64_t> const& amounts, char const*
 }
 
 void collect(pqxx::work& tx, shop_databases& databases, order_plan const& plan,
-             std::vector<order_record> const& records)
+             std::vector<order_record> const& records, std::vector<order_elsewhere> const& elsewhere)
 {
-    fill_table(tx, "accepted",
-               "key text, order_id text, told text, customer text, sku text, quantity bigint, cents bigint",
-               accepted_rows(plan, records).dump());
+    fill_table(
+        tx, "accepted",
+        "key text, order_id text, told text, elsewhere text, customer text, sku text, quantity bigint, cents bigint",
+        accepted_rows(plan, records, elsewhere).dump());
     fill_table(tx, "wallet_before", "customer text, cents bigint",
                amount_rows(plan.wallets, "customer", "cents").dump());
     fill_table(tx, "stock_before", "sku text, free bigint", amount_rows(plan.stock, "sku", "free").dump());
@@ -242,12 +247,13 @@ std::int64_t verdict::found(std::string const& name) const
     return one == findings.end() ? 0 : one->count;
 }
 
-verdict judge(shop_databases& databases, order_plan const& plan, std::vector<order_record> const& records)
+verdict judge(shop_databases& databases, order_plan const& plan, std::vector<order_record> const& records,
+              std::vector<order_elsewhere> const& elsewhere)
 {
     verdict result;
     {
         pqxx::work tx{databases.at(0)};  // never committed: the temporary tables go with it
-        collect(tx, databases, plan, records);
+        collect(tx, databases, plan, records, elsewhere);
         for (auto const& one : counted_figures)
             result.figures.push_back({one.name, tx.exec(one.query)[0][0].as<std::int64_t>(), one.is_sum});
         for (auto const& one : checks) run_check(tx, one, result.findings.emplace_back(finding{one.name, 0, {}}));

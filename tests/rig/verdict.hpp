@@ -41,7 +41,16 @@ struct verdict
     std::int64_t found(std::string const& name) const;
 };
 
+/// An order that was placed at another home than the orders' own service, and the status of its saga there; empty:
+/// none.
+struct order_elsewhere
+{
+    planned_order order;  // its key is the order's id too
+    std::string saga;
+};
+
 /// To be called when nothing changes the databases any more.
-verdict judge(shop_databases& databases, order_plan const& plan, std::vector<order_record> const& records);
+verdict judge(shop_databases& databases, order_plan const& plan, std::vector<order_record> const& records,
+              std::vector<order_elsewhere> const& elsewhere = {});
 
 }  // namespace skald::rig

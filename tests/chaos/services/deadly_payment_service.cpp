@@ -1,0 +1,52 @@
+// The service `payments` of the order example, which the orders of some customers kill: three times in four, in every
+// process that takes them.
+#include "examples/order_saga/payment_steps.hpp"
+#include "order_tables.hpp"
+
+#include <csignal>
+
+namespace {
+
+using namespace order_saga;
+
+class deadly_charge final : public skald::compensatable_step<order>, public skald::batch_step<order>
+{
+    skald::outcome execute(skald::step_context& ctx, order& o) const override
+    {
+        // A sequence is not rolled back.
+        if (o.customer.starts_with("deadly-") && ctx.sql("SELECT nextval('deaths')")[0][0].as<long>() % 4 != 0)
+            std::raise(SIGKILL);
+        return one().execute(ctx, o);
+    }
+
+    skald::batch_outcome execute_batch(skald::batch<order>& all) const override
+    {
+        for (auto const& each : all)
+            if (each.data.customer.starts_with("deadly-")) return skald::one_by_one();
+        return together().execute_batch(all);
+    }
+
+    void compensate(skald::step_context& ctx, order& o) const override { one().compensate(ctx, o); }
+
+    static skald::compensatable_step<order> const& one()
+    {
+        static charge_payment const genuine;
+        return genuine;
+    }
+    static skald::batch_step<order> const& together()
+    {
+        static charge_payment const genuine;
+        return genuine;
+    }
+};
+
+}  // namespace
+
+int main(int argc, char** argv)
+{
+    return skald::run_service("payments", argc, argv, [](skald::worker& worker) {
+        worker.migrate("0001_payments", tables::payments)
+            .migrate("0002_deaths", "CREATE SEQUENCE deaths")
+            .host(place_order, steps::charge_payment, deadly_charge{});
+    });
+}

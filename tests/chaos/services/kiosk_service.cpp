@@ -1,0 +1,8 @@
+// The service `kiosk`: a second home of the shop's sagas, which has no step of its own. Its orders are placed in its
+// database, by SQL.
+#include <skald/skald.hpp>
+
+int main(int argc, char** argv)
+{
+    return skald::run_service("kiosk", argc, argv, [](skald::worker&) {});
+}
