@@ -64,8 +64,9 @@ bool kiosk::is_at_rest() const
 try {
     if (placed_ < orders_.size()) return false;
     pqxx::connection connection{url_};
-    return pqxx::nontransaction{connection}.exec("SELECT (SELECT count(*) FROM skald.saga WHERE finished_at IS NULL) + "
-                                                 "(SELECT count(*) FROM skald.outbox)")[0][0]
+    return pqxx::nontransaction{connection}
+               .exec("SELECT (SELECT count(*) FROM skald.saga WHERE finished_at IS NULL) + "
+                     "(SELECT count(*) FROM skald.outbox)")[0][0]
                .as<int>() == 0;
 }
 catch (pqxx::failure const&) {

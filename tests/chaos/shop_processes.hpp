@@ -19,7 +19,7 @@ inline constexpr std::size_t processes_each = 2;
 
 struct front
 {
-    std::uint16_t port;          // of the first process of the orders
+    std::uint16_t port;  // of the first process of the orders
     std::string kiosk_database;
 };
 

@@ -198,6 +198,34 @@ TEST_CASE("what an operator deletes under a consumer is there again soon, and no
     CHECK_FALSE(world.log().has("broker.lost role=consumer"));
 }
 
+TEST_CASE("messages that a policy lets expire before they are delivered are delivered all the same")
+{
+    private_vhost vhost;
+    rabbitmq_world world{vhost.where()};
+    auto const service = world.service();
+    world.transport().subscribe({service, 10})->stop();
+    REQUIRE(control("set_policy -p " + vhost.name() + " --apply-to queues short '^skald[.]" + service +
+                    "$' '{\"message-ttl\": 1}'"));
+    auto const publisher = world.transport().open_publisher();
+    REQUIRE(all_confirmed(publish(*publisher, numbered(service, 5))));
+    operator_hands hands{vhost.where()};
+    CHECK(wait_until([&] { return hands.messages_in(skald::rabbitmq::parked_queue_name(service)) == 5; }));
+
+    auto const subscription = world.transport().subscribe({service, 10});
+    std::set<std::string> ids;
+    while (ids.size() < 5) {
+        auto const some = subscription->take(10, 5s);
+        REQUIRE(!some.empty());
+        for (auto const& one : some) {
+            CHECK_FALSE(one.given_up);
+            CHECK(one.returns == 0);
+            ids.insert(one.message.id);
+            subscription->ack(one.tag);
+        }
+    }
+    CHECK(world.log().has("warning test broker.policy_met reason=expired"));
+}
+
 TEST_CASE("an operator who looks at the broker is told that it takes no messages, and why")
 {
     auto const url = url_of(test_broker());

@@ -79,7 +79,7 @@ struct delivery
 {
     delivery_tag tag;
     int returns{};        // how often it came back unacked before; 1 where the broker says no more than that it did
-    bool given_up{};      // it comes from the queue of what the broker stopped delivering (its delivery limit)
+    bool given_up{};      // the broker has stopped delivering it (its delivery limit)
     std::string problem;  // not empty: it can't be read as a message (for example a header of a kind with no text form)
     core::message message;
 };

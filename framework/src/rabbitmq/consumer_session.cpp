@@ -124,6 +124,12 @@ void consumer_session::note(content arrived)
     // A count without the flag is not the broker's.
     if (arrived.redelivered) delivery.returns = std::max(1, arrived.properties.returns);
     delivery.given_up = arrived.consumer == parked_queue_name(consumer_.who.service);
+    // What a policy of the broker's has moved there was never delivered, and is taken as it would have been; once, for
+    // that queue counts no deliveries.
+    if (delivery.given_up && (arrived.properties.left_by == "expired" || arrived.properties.left_by == "maxlen")) {
+        delivery.given_up = arrived.redelivered;
+        moved_by_policy_ = arrived.properties.left_by;
+    }
     delivery.problem = std::move(arrived.properties.problem);
     delivery.message = std::move(arrived.properties.message);
     // Whatever key it was published under: it arrived here, so it is for us.

@@ -46,6 +46,10 @@ public:
     /// Throws: parked_undecodable too.
     bool read(mailbox& box);
 
+    /// Why a policy of the broker's has moved messages from the queue before they were delivered: `expired`, `maxlen`;
+    /// empty where none has.
+    std::string const& moved_by_policy() const { return moved_by_policy_; }
+
     /// The broker has agreed to deliver.
     bool consuming() const { return consumers_agreed_ == (consumer_.with_parked ? 2 : 1); }
 
@@ -78,6 +82,7 @@ private:
     content_reader reader_;
     ack_ledger ledger_;
     std::vector<ports::delivery> arrived_;  // in this turn
+    std::string moved_by_policy_;
     int consumers_agreed_{};
     bool cancelled_{};
     std::size_t recent_acks_{};  // frames, since recent_since_

@@ -13,6 +13,7 @@ struct decoded_properties
     core::message message;  // id, type, content type and headers
     std::string correlation;
     int returns{};        // x-delivery-count, which a quorum queue sets from the second delivery on
+    std::string left_by;  // x-first-death-reason: why it left the queue that it was sent to; empty: it did not
     std::string problem;  // what could not be read, as one line; the rest is kept
 };
 

@@ -128,6 +128,12 @@ void rabbitmq_subscription::note_consuming(consumer_session const& session)
     tell_first();
 }
 
+void rabbitmq_subscription::note_policy(consumer_session const& session)
+{
+    if (session.moved_by_policy().empty() || std::exchange(policy_told_, true)) return;
+    log_.warning("broker.policy_met", {{"reason", session.moved_by_policy()}});
+}
+
 void rabbitmq_subscription::serve(consumer_session& session)
 {
     for (;;) {
@@ -137,6 +143,7 @@ void rabbitmq_subscription::serve(consumer_session& session)
         if (asked.close) return session.close();
         bool const more = session.read(mailbox_);
         note_consuming(session);
+        note_policy(session);
         session.keep_bound();
         if (!more) wait_for_something(session);
     }

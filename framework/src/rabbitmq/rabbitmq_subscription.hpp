@@ -55,6 +55,7 @@ private:
     bool run_once();
     void serve(consumer_session& session);
     void note_consuming(consumer_session const& session);
+    void note_policy(consumer_session const& session);
     void wait_for_something(consumer_session const& session) const;
     void lose(std::string const& why);
     void tell_first(std::exception_ptr error = nullptr);
@@ -68,6 +69,7 @@ private:
     std::promise<void> first_attempt_;
     bool first_told_{};
     bool consuming_{};
+    bool policy_told_{};
     bool parked_readable_{true};
     std::optional<io_thread> thread_;  // last: it uses the rest
 };
