@@ -1,6 +1,6 @@
 // What a step does to the session in which it runs ends with its transaction: the next step on that connection, and
 // whoever waits beside it, meets nothing of it.
-#include "support/depot.hpp"
+#include "support/busy_depot.hpp"
 
 #include <skald/testing/wait_until.hpp>
 
@@ -262,4 +262,51 @@ TEST_CASE("what fails behind COMMIT, where the session is set right, does not ma
     CHECK(s.met == "1");
     CHECK(s.db().one("SELECT string_agg(what, ', ' ORDER BY n) FROM effect WHERE what LIKE 'pack%'") ==
           "pack:p1, pack:p2");
+}
+
+TEST_CASE("a step may work as another role, alone and in a batch, and Skald's own writes are made as ever")
+{
+    skald::test::busy_depot d;
+    d.pack = [](skald::step_context& ctx, parcel& p) -> skald::outcome {
+        note(ctx, "pack:" + p.id);
+        ctx.tx().exec("SET LOCAL ROLE pg_monitor");
+        ctx.publish("events", "packed", "{}");
+        return skald::done();
+    };
+    SUBCASE("alone")
+    {
+        d.start_all(1);
+    }
+    SUBCASE("in a batch")
+    {
+        d.start_all(5);
+    }
+    d.run_all();
+    CHECK(d.once_each());
+    CHECK(d.db().rows("SELECT DISTINCT status, attempts FROM skald.idempotency WHERE step = 'pack'") == "completed|1");
+}
+
+TEST_CASE(
+    "a step that leaves a transaction in which nothing can be written counts an attempt each time, and is bounded")
+{
+    for (std::string const does : {"SET LOCAL transaction_read_only = on", "SET LOCAL SESSION AUTHORIZATION pg_monitor",
+                                   "SET SESSION AUTHORIZATION pg_monitor"}) {
+        CAPTURE(does);
+        skald::test::busy_depot d;
+        d.pack = [&](skald::step_context& ctx, parcel& p) -> skald::outcome {
+            note(ctx, "pack:" + p.id);
+            if (p.weight == 1) ctx.tx().exec(does);
+            return skald::done();
+        };
+        d.start_all(4);
+        {
+            skald::test::service::running_lanes const some{d.at("depot"), 2};
+            CHECK(skald::testing::wait_until([&] {
+                d.at("depot").relay_due();
+                return d.sagas() == "compensated 1, completed 3";
+            }));
+        }
+        CHECK(d.db().rows("SELECT DISTINCT status, attempts FROM skald.idempotency WHERE step = 'pack' ORDER BY 1") ==
+              "completed|1\nrejected|3");
+    }
 }

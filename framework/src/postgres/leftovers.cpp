@@ -1,5 +1,7 @@
 #include "postgres/leftovers.hpp"
 
+#include "core/assert.hpp"
+
 #include <algorithm>
 #include <array>
 
@@ -46,6 +48,14 @@ session_things read_session(std::string_view text)
         all[{std::string{kind}, std::string{name}}] = line;
     }
     return all;
+}
+
+std::string role_of(session_things const& session)
+{
+    auto const it =
+        std::ranges::find(session, "session authorization", [](auto const& one) { return one.first.first; });
+    SKALD_ASSERT(it != session.end());
+    return it->first.second;
 }
 
 std::vector<leftover> left_behind(session_things const& before, session_things const& now)

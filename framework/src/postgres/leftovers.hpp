@@ -20,6 +20,9 @@ using session_things = std::map<std::pair<std::string, std::string>, std::string
 
 session_things read_session(std::string_view text);
 
+/// Whose session it is.
+std::string role_of(session_things const& session);
+
 struct leftover
 {
     std::string kind;  // "setting", "advisory lock"

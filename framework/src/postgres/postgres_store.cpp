@@ -27,13 +27,6 @@ std::string set_lock_timeout(std::chrono::milliseconds timeout)
     return execute("set_lock_timeout", {literal(std::int64_t{timeout.count()})});
 }
 
-std::string find_role(session_things const& first)
-{
-    auto const it = std::ranges::find(first, "session authorization", [](auto const& one) { return one.first.first; });
-    SKALD_ASSERT(it != first.end());
-    return it->first.second;
-}
-
 }  // namespace
 
 postgres_store::postgres_store(connection_options options) : options_{std::move(options)} {}
@@ -52,7 +45,7 @@ try {
     connection_ = std::make_unique<connection>(options_);
     auto const seen = connection_->run(settings_text(options_, false) + execute("look_at_session", {"'infinity'"}));
     first_ = read_session(seen[0][0].c_str());
-    role_ = find_role(first_);
+    role_ = role_of(first_);
     gate_.note_success();
 }
 catch (pqxx::failure const& error) {
@@ -142,11 +135,17 @@ pqxx::result postgres_store::begin_and_claim(std::string const& claim, stage nex
     return rows;
 }
 
+// A step may work as another role, which may write nothing of Skald's.
+std::string postgres_store::as_ourselves() const
+{
+    return is_lent_ ? "RESET ROLE;" : "";
+}
+
 // Runs in the same query before COMMIT: an aborted transaction, whose COMMIT would be a silent ROLLBACK, or one that
 // the step ended, fails here (traps F1, G9).
 std::string postgres_store::check() const
 {
-    std::string text;
+    auto text = as_ourselves();
     if (has_lock_wait_) text += set_lock_timeout(options_.lock_timeout);
     if (transaction_id_.empty()) return text;
     return text + execute("assert_transaction", {literal(transaction_id_)});
@@ -157,7 +156,7 @@ std::vector<std::int64_t> postgres_store::new_rows(std::size_t count)
 try {
     transaction_.reset();
     while (spare_rows_.size() < count)
-        for (auto const& row : connection_->run(execute("new_rows", {literal(spare_rows_max)})))
+        for (auto const& row : connection_->run(as_ourselves() + execute("new_rows", {literal(spare_rows_max)})))
             spare_rows_.push_back(row[0].as<std::int64_t>());
     std::vector<std::int64_t> const rows{spare_rows_.end() - static_cast<std::ptrdiff_t>(count), spare_rows_.end()};
     spare_rows_.resize(spare_rows_.size() - count);
@@ -196,8 +195,11 @@ void postgres_store::commit(ports::changes const& what)
         if (!is_lent_) session_is_used_ = false;
     }
     catch (pqxx::failure const&) {
-        auto const met =
+        auto met =
             with_reason(noted(is_finished_ ? classify_current_at_commit_of_ours() : classify_current_at_commit()));
+        // A step may leave a transaction in which nothing of ours can be written: read-only, as somebody else.
+        if (is_lent_ && met.kind == ports::fault_kind::unavailable && met.connection_is_suspect)
+            met.kind = ports::fault_kind::retry_at_once;
         rollback();
         throw met;
     }

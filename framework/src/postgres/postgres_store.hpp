@@ -56,6 +56,7 @@ private:
 
     std::string begin_text(stage next, ports::claim_options const& how);
     pqxx::result begin_and_claim(std::string const& claim, stage next, ports::claim_options const& how);
+    std::string as_ourselves() const;
     std::string check() const;
     void run_in_transaction(std::string const& text);
     void run_commit(std::string const& text);
