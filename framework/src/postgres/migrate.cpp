@@ -9,6 +9,7 @@
 
 #include <skald/errors.hpp>
 
+#include <fmt/format.h>
 #include <pqxx/pqxx>
 
 #include <algorithm>
@@ -37,6 +38,12 @@ void apply(pqxx::connection& c, std::string const& owner, migration const& m, st
     tx.commit();
 }
 
+constexpr char const* says_copy =
+    "this database of the service {0} is a copy, or was restored from a backup: what was done since that was made is "
+    "not "
+    "in it, and may be done again. See docs/repair.md, \"A database from a backup\"; then run `skald migrate --service "
+    "{0} --adopt`";
+
 std::string own(pqxx::connection& c, std::string const& service)
 {
     pqxx::nontransaction tx{c};
@@ -48,13 +55,7 @@ std::string own(pqxx::connection& c, std::string const& service)
                                   ": each service needs one of its own, "
                                   "and this is " +
                                   service};
-    if (row[2].as<bool>())
-        throw configuration_error{
-            "this database of the service " + service +
-            " is a copy, or was restored from a backup: what was done since that was made is not "
-            "in it, and may be done again. See docs/repair.md, \"A database from a backup\"; then "
-            "run `skald migrate --service " +
-            service + " --adopt`"};
+    if (row[2].as<bool>()) throw configuration_error{fmt::format(says_copy, service)};
     return row[1].c_str();
 }
 
