@@ -268,6 +268,7 @@ TEST_CASE("a step may work as another role, alone and in a batch, and Skald's ow
 {
     skald::test::busy_depot d;
     d.pack = [](skald::step_context& ctx, parcel& p) -> skald::outcome {
+        ctx.tx().exec("SET LOCAL ROLE NONE");  // deliveries that share a transaction share its settings
         note(ctx, "pack:" + p.id);
         ctx.tx().exec("SET LOCAL ROLE pg_monitor");
         ctx.publish("events", "packed", "{}");
@@ -308,5 +309,8 @@ TEST_CASE(
         }
         CHECK(d.db().rows("SELECT DISTINCT status, attempts FROM skald.idempotency WHERE step = 'pack' ORDER BY 1") ==
               "completed|1\nrejected|3");
+        auto const said = d.db().one("SELECT error FROM skald.idempotency WHERE status = 'rejected'");
+        CHECK_MESSAGE((said.find("read-only") != std::string::npos || said.find("permission") != std::string::npos),
+                      said);
     }
 }

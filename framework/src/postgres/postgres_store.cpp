@@ -108,6 +108,7 @@ std::string postgres_store::begin_text(stage next, ports::claim_options const& h
     transaction_id_.clear();
     has_savepoint_ = false;
     is_lent_ = false;
+    no_rows_ = nullptr;
     has_lock_wait_ = how.lock_wait.has_value();
     is_finished_ = false;
     stage_ = next;
@@ -163,6 +164,7 @@ try {
     return rows;
 }
 catch (pqxx::failure const&) {
+    no_rows_ = std::current_exception();
     return {};
 }
 
@@ -186,6 +188,7 @@ void postgres_store::commit(ports::changes const& what)
     SKALD_ASSERT(stage_ != stage::none);
     transaction_.reset();
     try {
+        if (no_rows_) std::rethrow_exception(std::exchange(no_rows_, nullptr));
         auto checked = check();
         SKALD_MUTANT("no_transaction_check", checked.clear());
         SKALD_MUTANT("partial_commit", checked.clear(), connection_->run("COMMIT; BEGIN"));

@@ -5,6 +5,7 @@
 #include "postgres/connection.hpp"
 #include "postgres/reconnect_gate.hpp"
 
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -93,6 +94,7 @@ private:
     bool has_standbys_{};                   // COMMIT waits for some
     bool was_settled_{};                    // what the next claim meets
     std::vector<std::int64_t> spare_rows_;  // numbers for rows of the outbox, not used yet
+    std::exception_ptr no_rows_;            // why there were none for this transaction
     reconnect_gate gate_;
 };
 
