@@ -3,6 +3,7 @@
 #include "runtime/executor.hpp"
 #include "support/busy_depot.hpp"
 #include "support/doubtful_store.hpp"
+#include "support/server_setting.hpp"
 
 #include <skald/testing/wait_until.hpp>
 
@@ -173,19 +174,14 @@ TEST_CASE("a batch of nothing but duplicates is still a transaction after it has
     store.commit({});
     db.run("INSERT INTO skald.saga (scope, key, definition, data, itinerary) VALUES ('', 'a', 'send', '{}', '')");
 
-    auto const set_standby = [&](char const* change) {
-        db.run(std::string{"ALTER SYSTEM "} + change);
-        db.run("SELECT pg_reload_conf()");
-    };
-    set_standby("SET synchronous_standby_names = 'nobody'");
-    CHECK(skald::testing::wait_until([&] { return db.one("SHOW synchronous_standby_names") == "nobody"; }));
+    skald::test::absent_standby standby;
     {
         std::jthread const operator_of_the_server{[&] {
             CHECK(skald::testing::wait_until([&] {
                 return db.one("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND datname = "
                               "current_database()") != "0";
             }));
-            set_standby("RESET synchronous_standby_names");
+            standby.reset();
         }};
         for (auto const& met : store.begin(items, {})) CHECK(met.verdict == skald::ports::verdict::duplicate);
     }

@@ -3,57 +3,13 @@
 #include <atomic>
 #include <thread>
 
+#include "support/server_setting.hpp"
 #include "support/shop.hpp"
 
 using namespace skald::test;
 using namespace std::chrono_literals;
 
 namespace {
-
-/// A server setting for the length of a test, known to every new session when the constructor returns.
-class server_setting
-{
-public:
-    server_setting(std::string name, std::string const& value) : name_{std::move(name)}
-    {
-        set("SET " + name_ + " = '" + value + "'", value);
-    }
-    server_setting(server_setting const&) = delete;
-    server_setting& operator=(server_setting const&) = delete;
-    ~server_setting()
-    {
-        try {
-            reset();
-        }
-        catch (std::exception const& error) {
-            std::fprintf(stderr, "%s stays changed: %s\n", name_.c_str(), error.what());
-        }
-    }
-    void reset()
-    {
-        if (std::exchange(is_set_, false)) set("RESET " + name_, {});
-    }
-
-private:
-    void set(std::string const& change, std::string const& expected)
-    {
-        run("ALTER SYSTEM " + change);
-        run("SELECT pg_reload_conf()");
-        REQUIRE(wait_until([&] {
-            auto const now = run("SHOW " + name_);
-            return expected.empty() ? now.empty() || now == "off" : now == expected;
-        }));
-    }
-    static std::string run(std::string const& sql)
-    {
-        pqxx::connection c{required("DATABASE_URL")};
-        pqxx::nontransaction tx{c};
-        auto const rows = tx.exec(sql);
-        return rows.empty() ? "" : rows[0][0].c_str();
-    }
-    std::string name_;
-    bool is_set_{true};
-};
 
 std::string waiting_for_standbys(fresh_database& database)
 {
@@ -92,7 +48,7 @@ TEST_CASE("a COMMIT that waits for a standby for ever is cut off, and what it wa
     REQUIRE(s.order("waits").status == 202);
     REQUIRE(s.outboxes_empty());
 
-    server_setting standby{"synchronous_standby_names", "nobody"};
+    absent_standby standby;
     s.payments.start();
     REQUIRE(wait_until([&] { return s.payments.has_logged("no answer within 1000 ms"); }));
     CHECK(wait_until([] { return unacked("skald.payments") == "1"; }));
@@ -120,7 +76,7 @@ TEST_CASE(
 {
     shop s;
     s.open();
-    server_setting standby{"synchronous_standby_names", "nobody"};
+    absent_standby standby;
     std::atomic<int> answered{0};
     raw_answer answer;
     std::jthread const client{[&] {
@@ -152,7 +108,7 @@ TEST_CASE("a delivery whose COMMIT was made to stop waiting for the standby is a
     CHECK(s.payments.terminate().code == 0);
     REQUIRE(s.order("k").status == 202);
     REQUIRE(s.outboxes_empty());
-    server_setting standby{"synchronous_standby_names", "nobody"};
+    absent_standby standby;
     s.payments.start();
     std::string pid;
     REQUIRE(wait_until([&] { return !(pid = waiting_for_standbys(s.payments_db)).empty(); }));
@@ -175,7 +131,7 @@ TEST_CASE("a record that is there for want of patience with the standby is not b
     CHECK(s.payments.terminate().code == 0);
     REQUIRE(s.order("k").status == 202);
     REQUIRE(s.outboxes_empty());
-    server_setting standby{"synchronous_standby_names", "nobody"};
+    absent_standby standby;
     s.payments.start();
     std::string pid;
     REQUIRE(wait_until([&] { return !(pid = waiting_for_standbys(s.payments_db)).empty(); }));
