@@ -67,13 +67,14 @@ core::instant last_news(saga_facts const& saga)
     return latest;
 }
 
-// After so long it is worth a look; whether the message is lost can't be seen from here.
-std::string where_to_look(saga_facts const& saga)
+// After so long it is worth a look; whether the step hangs or the message is lost can't be seen from here.
+std::string where_to_look(saga_facts const& saga, std::string const& service)
 {
     if (saga.now - last_news(saga) <= std::chrono::minutes{10}) return {};
-    return " If its message is in no outbox and no queue, and not parked, it is lost: see docs/repair.md, \"A message "
-           "that is "
-           "lost\".";
+    return fmt::format(" If a process of {} logs step.hanging, its step has not returned: restart that process. If the "
+                       "message is in no outbox and no queue, and not parked, it is lost: see docs/repair.md, \"A "
+                       "message that is lost\".",
+                       service);
 }
 
 // What keeps a step that is tried again: "failed 2 times ...".
@@ -96,7 +97,7 @@ std::string running(saga_facts const& saga)
     if (is(next->record, step_status::retrying))
         return fmt::format("running: {} {}.", next->name, trouble(*next->record, next->service, saga.now));
     return fmt::format("running: waiting for {} to take {} since {}.{}", next->service, next->name,
-                       when(last_news(saga), saga.now), where_to_look(saga));
+                       when(last_news(saga), saga.now), where_to_look(saga, next->service));
 }
 
 std::string compensating(saga_facts const& saga)
@@ -109,7 +110,7 @@ std::string compensating(saga_facts const& saga)
             return fmt::format("{}; the compensation of {} {}.", said, step->name,
                                trouble(*step->compensation, step->service, saga.now));
         return fmt::format("{}; waiting for {} to compensate {} since {}.{}", said, step->service, step->name,
-                           when(last_news(saga), saga.now), where_to_look(saga));
+                           when(last_news(saga), saga.now), where_to_look(saga, step->service));
     }
     return said + "; what had run is being undone.";
 }
