@@ -2,9 +2,9 @@
 # What CI does: the stages in their order, a sentence about each, and the command of each.
 # shellcheck disable=SC2034 # read by .ci/run
 
-stages=(setup format layers reference integration install tidy asan tsan crash storm fuzz)
+stages=(setup format layers reference integration install tidy asan tsan crash storm fuzz image)
 # Run only where they are named: before a release, and after a change to what they look at.
-more_stages=(races long cluster demo image)
+more_stages=(races long cluster demo)
 
 declare -A about=(
   [setup]='the packages, once for all that follows'

@@ -87,14 +87,14 @@ void post_row(skald::rig::http_client& client, std::string const& key, bool may_
                                              is_replay ? ", replayed" : "", answer->body)};
 }
 
-std::int64_t rows(world& databases)
+std::int64_t rows(bench_databases& databases)
 {
     return ask(databases.at(orders), sql::count_rows)[0][0].as<std::int64_t>();
 }
 
 }  // namespace
 
-std::vector<entry_figures> run_entry(bench const& b, world& databases)
+std::vector<entry_figures> run_entry(bench const& b, bench_databases& databases)
 {
     databases.settle_down();
     fleet services{b.chosen, b.interruptions, databases, {implementation::framework, b.chosen.tcp, false, 1, {orders}}};
@@ -125,7 +125,7 @@ std::vector<entry_figures> run_entry(bench const& b, world& databases)
     return made;
 }
 
-entry_figures run_entry_baseline(bench const& b, world& databases)
+entry_figures run_entry_baseline(bench const& b, bench_databases& databases)
 {
     databases.settle_down();
     auto measured = run_closed_loop(b, [&](int) {

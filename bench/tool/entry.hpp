@@ -24,9 +24,9 @@ struct entry_figures
 /// POST /rows on so many connections, each with the next request as soon as the last is answered: first with a key of
 /// its own each, then with keys that have been used. Throws where an answer is not as it should be, or a replay inserts
 /// a row.
-std::vector<entry_figures> run_entry(bench const& b, world& databases);
+std::vector<entry_figures> run_entry(bench const& b, bench_databases& databases);
 
 /// The same rows on as many connections to PostgreSQL, in as many round trips, without HTTP.
-entry_figures run_entry_baseline(bench const& b, world& databases);
+entry_figures run_entry_baseline(bench const& b, bench_databases& databases);
 
 }  // namespace skald_bench

@@ -32,7 +32,8 @@ std::string name_of(implementation who)
     return who == implementation::framework ? "framework" : "baseline";
 }
 
-fleet::fleet(options const& chosen, skald::rig::signals const& interruptions, world const& databases, fleet_shape shape)
+fleet::fleet(options const& chosen, skald::rig::signals const& interruptions, bench_databases const& databases,
+             fleet_shape shape)
     : interruptions_{interruptions}, shape_{std::move(shape)}
 {
     for (auto const service : shape_.services)
@@ -47,7 +48,7 @@ fleet::fleet(options const& chosen, skald::rig::signals const& interruptions, wo
     });
 }
 
-void fleet::start(options const& chosen, world const& databases, std::size_t service, int number)
+void fleet::start(options const& chosen, bench_databases const& databases, std::size_t service, int number)
 {
     bool const by_framework = shape_.who == implementation::framework;
     skald::rig::process_settings one;
@@ -121,7 +122,8 @@ std::vector<fleet::process> fleet::processes() const
     return found;
 }
 
-void make_tables(options const& chosen, skald::rig::signals const& interruptions, world const& databases, bool shop)
+void make_tables(options const& chosen, skald::rig::signals const& interruptions, bench_databases const& databases,
+                 bool shop)
 {
     // What an interrupted run left in the queues is of sagas that are gone with their tables.
     broker_connection broker{chosen.broker_url};

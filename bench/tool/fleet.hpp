@@ -1,8 +1,8 @@
 // The three services as processes: by the framework, or by hand.
 #pragma once
 
+#include "bench_databases.hpp"
 #include "options.hpp"
-#include "world.hpp"
 
 #include "rig/process.hpp"
 #include "rig/signals.hpp"
@@ -35,7 +35,8 @@ class fleet
 {
 public:
     /// Starts those services, and waits until they take deliveries.
-    fleet(options const& chosen, skald::rig::signals const& interruptions, world const& databases, fleet_shape shape);
+    fleet(options const& chosen, skald::rig::signals const& interruptions, bench_databases const& databases,
+          fleet_shape shape);
 
     /// Waits until `reached`, looks every `tick`, and throws where a service ends or it takes longer.
     void wait_for(char const* what, std::chrono::seconds patience, std::chrono::milliseconds tick,
@@ -56,7 +57,7 @@ public:
     std::vector<process> processes() const;
 
 private:
-    void start(options const& chosen, world const& databases, std::size_t service, int number);
+    void start(options const& chosen, bench_databases const& databases, std::size_t service, int number);
 
     skald::rig::signals const& interruptions_;
     fleet_shape shape_;
@@ -65,7 +66,7 @@ private:
 };
 
 /// Starts the framework's services once, with new queues, so that the databases have their tables, and stops them.
-void make_tables(options const& chosen, skald::rig::signals const& interruptions, world const& databases,
+void make_tables(options const& chosen, skald::rig::signals const& interruptions, bench_databases const& databases,
                  bool shop = false);
 
 }  // namespace skald_bench

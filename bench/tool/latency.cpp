@@ -98,7 +98,7 @@ private:
     std::vector<std::jthread> threads_;
 };
 
-void await_rest(fleet const& services, world& databases)
+void await_rest(fleet const& services, bench_databases& databases)
 {
     services.wait_for("the sagas", 600s, 20ms, [&] {
         return ask(databases.at(orders), sql::under_way, std::string{"-infinity"})[0][0].as<std::int64_t>() == 0;
@@ -107,7 +107,7 @@ void await_rest(fleet const& services, world& databases)
 
 }  // namespace
 
-latency_figures run_alone(bench const& b, world& databases)
+latency_figures run_alone(bench const& b, bench_databases& databases)
 {
     databases.settle_down();
     fleet services{b.chosen, b.interruptions, databases, {implementation::framework, b.chosen.tcp}};
@@ -139,7 +139,7 @@ latency_figures run_alone(bench const& b, world& databases)
             sum_ms > 0 ? static_cast<double>(count) * 1'000 / sum_ms : 0};
 }
 
-latency_figures run_at_rate(bench const& b, world& databases, double rate)
+latency_figures run_at_rate(bench const& b, bench_databases& databases, double rate)
 {
     databases.settle_down();
     fleet services{b.chosen, b.interruptions, databases, {implementation::framework, b.chosen.tcp}};

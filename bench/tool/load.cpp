@@ -9,7 +9,7 @@
 
 namespace skald_bench {
 
-saga_starter::saga_starter(world& databases, bool ordered_keys, bool by_function)
+saga_starter::saga_starter(bench_databases& databases, bool ordered_keys, bool by_function)
     : databases_{databases}, by_function_{by_function}, keys_{ordered_keys, std::random_device{}()},
       oldest_{ask(databases.at(orders), sql::server_now)[0][0].c_str()}
 {}
@@ -34,7 +34,7 @@ std::int64_t saga_starter::under_way()
     return count;
 }
 
-shop_counts count_shop(world& databases)
+shop_counts count_shop(bench_databases& databases)
 {
     auto const home = ask(databases.at(orders), sql::counts_orders)[0];
     auto const paid = ask(databases.at(payments), sql::counts_payments)[0];
@@ -63,7 +63,7 @@ void check_shop(shop_counts const& before, shop_counts const& after, std::int64_
     expect("messages unsent", after.unsent, 0);
 }
 
-bool is_anything_unsent(world& databases)
+bool is_anything_unsent(bench_databases& databases)
 {
     for (std::size_t i = 0; i < service_names.size(); ++i)
         if (ask(databases.at(i), sql::is_unsent)[0][0].as<bool>()) return true;

@@ -1,8 +1,8 @@
 // The sagas of a measurement: how they are started, and what must be in the databases afterwards.
 #pragma once
 
+#include "bench_databases.hpp"
 #include "keys.hpp"
-#include "world.hpp"
 
 #include <cstdint>
 #include <string>
@@ -13,7 +13,7 @@ namespace skald_bench {
 class saga_starter
 {
 public:
-    saga_starter(world& databases, bool ordered_keys, bool by_function);
+    saga_starter(bench_databases& databases, bool ordered_keys, bool by_function);
 
     /// Starts so many in one transaction of the home's database.
     void start(int count);
@@ -24,7 +24,7 @@ public:
     std::int64_t under_way();
 
 private:
-    world& databases_;
+    bench_databases& databases_;
     bool by_function_;
     key_maker keys_;
     std::int64_t started_{};
@@ -38,11 +38,11 @@ struct shop_counts
     std::int64_t sagas_completed{}, parked{}, unsent{};
 };
 
-shop_counts count_shop(world& databases);
+shop_counts count_shop(bench_databases& databases);
 
 /// Throws std::runtime_error where something was lost, happened twice, or was given up on.
 void check_shop(shop_counts const& before, shop_counts const& after, std::int64_t sagas);
 
-bool is_anything_unsent(world& databases);
+bool is_anything_unsent(bench_databases& databases);
 
 }  // namespace skald_bench

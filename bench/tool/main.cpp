@@ -51,7 +51,7 @@ int run(options chosen)
     bench const b{chosen, interruptions};
     report out{chosen};
     {
-        world databases{chosen.database_url, chosen.tcp};
+        bench_databases databases{chosen.database_url, chosen.tcp};
         out.settings(describe_settings(databases, chosen.broker_url));
         if (!machine{databases, chosen.broker_url}.sees_servers())
             out.say("The servers' processes can't be seen from here: their processor time is missing.");

@@ -29,7 +29,7 @@ server_counts operator-(server_counts const& later, server_counts const& earlier
     return between;
 }
 
-server_counts count_on_server(world& databases)
+server_counts count_on_server(bench_databases& databases)
 {
     server_counts counted;
     auto const wal = ask(databases.at(orders), sql::wal)[0];
@@ -58,7 +58,7 @@ cpu_split operator-(cpu_split const& later, cpu_split const& earlier)
             later.driver - earlier.driver};
 }
 
-machine::machine(world& databases, std::string const& broker_url)
+machine::machine(bench_databases& databases, std::string const& broker_url)
 {
     auto const backend = ask(databases.at(orders), sql::backend)[0][0].as<pid_t>();
     if (name_of(backend).starts_with("postgres")) postgres_ = parent_of(backend);
@@ -91,7 +91,7 @@ double most_of_a_service(std::map<std::string, double> const& peaks)
     return most;
 }
 
-nlohmann::ordered_json describe_settings(world& databases, std::string const& broker_url)
+nlohmann::ordered_json describe_settings(bench_databases& databases, std::string const& broker_url)
 {
     nlohmann::ordered_json described;
     utsname system{};

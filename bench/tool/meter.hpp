@@ -1,8 +1,8 @@
 // What was used meanwhile: the servers' own counters, processor time, memory.
 #pragma once
 
+#include "bench_databases.hpp"
 #include "fleet.hpp"
-#include "world.hpp"
 
 #include <cstdint>
 #include <map>
@@ -31,7 +31,7 @@ struct server_counts
 server_counts operator-(server_counts const& later, server_counts const& earlier);
 
 /// Exact when no service runs and after disconnect_all(); before, up to a second late.
-server_counts count_on_server(world& databases);
+server_counts count_on_server(bench_databases& databases);
 
 struct cpu_split
 {
@@ -44,7 +44,7 @@ cpu_split operator-(cpu_split const& later, cpu_split const& earlier);
 class machine
 {
 public:
-    machine(world& databases, std::string const& broker_url);
+    machine(bench_databases& databases, std::string const& broker_url);
 
     cpu_split cpu(fleet const& services) const;
 
@@ -61,6 +61,6 @@ private:
 double most_of_a_service(std::map<std::string, double> const& peaks);
 
 /// Versions, cores and the settings of both servers that matter.
-nlohmann::ordered_json describe_settings(world& databases, std::string const& broker_url);
+nlohmann::ordered_json describe_settings(bench_databases& databases, std::string const& broker_url);
 
 }  // namespace skald_bench

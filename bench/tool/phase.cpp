@@ -20,7 +20,7 @@ constexpr int started_together_max = 500;
 constexpr int parts = 10;
 constexpr auto drain_patience = 300s;
 
-std::string server_now(world& databases)
+std::string server_now(bench_databases& databases)
 {
     return ask(databases.at(orders), sql::server_now)[0][0].c_str();
 }
@@ -29,7 +29,7 @@ std::string server_now(world& databases)
 class held_snapshot
 {
 public:
-    explicit held_snapshot(world& databases)
+    explicit held_snapshot(bench_databases& databases)
     {
         for (std::size_t i = 0; i < service_names.size(); ++i) {
             auto& connection = connections_.emplace_back(std::make_unique<pqxx::connection>(databases.url(i)));
@@ -46,7 +46,7 @@ private:
 class closed_loop
 {
 public:
-    closed_loop(bench const& b, world& databases, fleet const& services, machine const& meters,
+    closed_loop(bench const& b, bench_databases& databases, fleet const& services, machine const& meters,
                 phase_request const& asked)
         : b_{b}, databases_{databases}, services_{services}, meters_{meters}, asked_{asked},
           starter_{databases, asked.ordered_keys, b.chosen.start_by_function}
@@ -120,7 +120,7 @@ private:
     }
 
     bench const& b_;
-    world& databases_;
+    bench_databases& databases_;
     fleet const& services_;
     machine const& meters_;
     phase_request const& asked_;
@@ -142,7 +142,7 @@ double quarter_rate(std::vector<std::pair<double, std::int64_t>> const& series, 
 
 }  // namespace
 
-phase_figures run_phase(bench const& b, world& databases, phase_request const& request)
+phase_figures run_phase(bench const& b, bench_databases& databases, phase_request const& request)
 {
     phase_figures made;
     made.asked = request;
@@ -165,7 +165,7 @@ phase_figures run_phase(bench const& b, world& databases, phase_request const& r
     return made;
 }
 
-backlog_figures run_backlog(bench const& b, world& databases, implementation who)
+backlog_figures run_backlog(bench const& b, bench_databases& databases, implementation who)
 {
     message_sink const sink{b.chosen.broker_url};
     auto const messages = b.chosen.backlog;

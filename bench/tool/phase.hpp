@@ -48,7 +48,7 @@ struct phase_figures
 };
 
 /// Closed loop: as many sagas are under way as the options say, all the time.
-phase_figures run_phase(bench const& b, world& databases, phase_request const& asked);
+phase_figures run_phase(bench const& b, bench_databases& databases, phase_request const& asked);
 
 struct latency_figures
 {
@@ -59,10 +59,10 @@ struct latency_figures
 };
 
 /// Over HTTP, by the framework: one saga after the other.
-latency_figures run_alone(bench const& b, world& databases);
+latency_figures run_alone(bench const& b, bench_databases& databases);
 
 /// Open loop, over HTTP, by the framework.
-latency_figures run_at_rate(bench const& b, world& databases, double rate);
+latency_figures run_at_rate(bench const& b, bench_databases& databases, double rate);
 
 struct backlog_figures
 {
@@ -74,6 +74,6 @@ struct backlog_figures
 };
 
 /// The relay of one service alone, with a full outbox.
-backlog_figures run_backlog(bench const& b, world& databases, implementation who);
+backlog_figures run_backlog(bench const& b, bench_databases& databases, implementation who);
 
 }  // namespace skald_bench

@@ -14,14 +14,14 @@ namespace skald_bench {
 namespace {
 
 /// The databases, with their tables, and nothing in them.
-class fresh_world
+class fresh_databases
 {
 public:
-    explicit fresh_world(bench const& b, bool shop = false) : databases{b.chosen.database_url, b.chosen.tcp}
+    explicit fresh_databases(bench const& b, bool shop = false) : databases{b.chosen.database_url, b.chosen.tcp}
     {
         make_tables(b.chosen, b.interruptions, databases, shop);
     }
-    world databases;
+    bench_databases databases;
 };
 
 std::vector<implementation> who_runs(options const& chosen)
@@ -40,7 +40,8 @@ phase_request like_the_options(bench const& b, std::string label)
 }
 
 /// A B A B: both do the same in turn, and each pair gives a ratio. Returns the pair of the last round.
-std::vector<phase_figures> take_turns(bench const& b, report& out, world& databases, phase_request const& asked)
+std::vector<phase_figures> take_turns(bench const& b, report& out, bench_databases& databases,
+                                      phase_request const& asked)
 {
     std::vector<phase_figures> pair;
     for (int round = 1; round <= b.chosen.rounds; ++round) {
@@ -89,7 +90,7 @@ void compare_shops(bench const& b, report& out, int processes)
     for (auto one : shops_asked_for(b.chosen, processes)) {
         std::map<implementation, double> rates;
         for (auto const who : who_runs(b.chosen)) {
-            fresh_world w{b, true};
+            fresh_databases w{b, true};
             one.who = who;
             auto const made = run_shop(b, w.databases, one);
             out.add(made);
@@ -122,7 +123,7 @@ void shop(bench const& b, report& out)
 void throughput(bench const& b, report& out)
 {
     out.begin("throughput", fmt::format("{} sagas under way all the time", b.chosen.in_flight));
-    fresh_world w{b};
+    fresh_databases w{b};
     auto const pair = take_turns(b, out, w.databases, like_the_options(b, "throughput"));
     if (pair.size() == 2) out.compare(pair[0], pair[1]);
 }
@@ -131,7 +132,7 @@ void latency(bench const& b, report& out)
 {
     out.begin("latency", "orders over HTTP; open loop counts from when each was due, whatever became of those before");
     if (b.chosen.only_baseline) return out.say("the baseline has no HTTP entry: nothing to measure");
-    fresh_world w{b};
+    fresh_databases w{b};
     out.add(run_alone(b, w.databases));
     for (auto const rate : b.chosen.rates) out.add(run_at_rate(b, w.databases, rate));
 }
@@ -141,7 +142,7 @@ void tables(bench const& b, report& out)
     out.begin("tables", "old rows in skald.idempotency of each of the three databases");
     for (auto const& keys : b.chosen.keys)
         for (auto const rows : b.chosen.rows) {
-            fresh_world w{b};
+            fresh_databases w{b};
             w.databases.add_old_records(rows, keys == "ordered");
             if (rows > 0) {
                 auto const sizes = ask(w.databases.at(orders), sql::key_bytes)[0];
@@ -159,7 +160,7 @@ void snapshot(bench const& b, report& out)
 {
     out.begin("snapshot",
               fmt::format("another session holds a snapshot in each database for {} s", b.chosen.hold_seconds));
-    fresh_world w{b};
+    fresh_databases w{b};
     for (auto const who : who_runs(b.chosen)) {
         auto free = like_the_options(b, "no snapshot");
         free.who = who;
@@ -183,7 +184,7 @@ void backlog(bench const& b, report& out)
 {
     out.begin("backlog", fmt::format("{} messages in one outbox, the services stopped; then that service starts",
                                      b.chosen.backlog));
-    fresh_world w{b};
+    fresh_databases w{b};
     for (int round = 1; round <= b.chosen.rounds; ++round)
         for (auto const who : who_runs(b.chosen)) out.add(run_backlog(b, w.databases, who));
 }
@@ -192,7 +193,7 @@ void entry(bench const& b, report& out)
 {
     out.begin("entry",
               fmt::format("requests that insert one row, on {} connections, closed loop", b.chosen.connections));
-    fresh_world w{b};
+    fresh_databases w{b};
     for (int round = 1; round <= b.chosen.rounds; ++round) {
         std::map<implementation, double> rates;
         for (auto const who : who_runs(b.chosen)) {

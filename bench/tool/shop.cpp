@@ -45,7 +45,7 @@ private:
     std::discrete_distribution<int> numbers_;
 };
 
-skald::rig::addresses connected_to(world const& databases)
+skald::rig::addresses connected_to(bench_databases const& databases)
 {
     skald::rig::addresses where;
     where.orders_database = databases.url(orders);
@@ -54,7 +54,7 @@ skald::rig::addresses connected_to(world const& databases)
     return where;
 }
 
-std::array<trouble, 3> look_for_trouble(world& databases)
+std::array<trouble, 3> look_for_trouble(bench_databases& databases)
 {
     std::array<trouble, 3> seen;
     for (std::size_t i = 0; i < seen.size(); ++i) {
@@ -70,12 +70,12 @@ std::int64_t deadlocks_in(std::array<trouble, 3> const& troubles)
     return troubles[0].deadlocks + troubles[1].deadlocks + troubles[2].deadlocks;
 }
 
-std::int64_t under_way(world& databases)
+std::int64_t under_way(bench_databases& databases)
 {
     return ask(databases.at(orders), sql::under_way_in_shop)[0][0].as<std::int64_t>();
 }
 
-void start_all(world& databases, order_plan const& plan)
+void start_all(bench_databases& databases, order_plan const& plan)
 {
     for (std::size_t from = 0; from < plan.orders.size(); from += shop_statement) {
         auto const to = std::min(plan.orders.size(), from + shop_statement);
@@ -94,7 +94,8 @@ void start_all(world& databases, order_plan const& plan)
 }
 
 /// Starts them all, waits for their ends or the limit, and reads the clocks.
-void run_load(bench const& b, world& databases, fleet const& services, order_plan const& plan, shop_figures& made)
+void run_load(bench const& b, bench_databases& databases, fleet const& services, order_plan const& plan,
+              shop_figures& made)
 {
     machine const meters{databases, b.chosen.broker_url};
     auto const used_before = meters.cpu(services);
@@ -126,7 +127,7 @@ void run_load(bench const& b, world& databases, fleet const& services, order_pla
 }
 
 // Where the limit came first, what is unfinished is no mistake: only what has ended can be judged.
-void check_shop_of(shop_figures const& made, world& databases, order_plan const& plan)
+void check_shop_of(shop_figures const& made, bench_databases& databases, order_plan const& plan)
 {
     std::vector<skald::rig::order_record> records(plan.orders.size());
     for (std::size_t i = 0; i < records.size(); ++i) {
@@ -175,7 +176,7 @@ order_plan plan_shop(options const& chosen, shop_request const& asked)
     return plan;
 }
 
-shop_figures run_shop(bench const& b, world& databases, shop_request const& asked)
+shop_figures run_shop(bench const& b, bench_databases& databases, shop_request const& asked)
 {
     auto const plan = plan_shop(b.chosen, asked);
     skald::rig::shop_databases{connected_to(databases)}.fill(plan);

@@ -46,6 +46,6 @@ skald::rig::order_plan plan_shop(options const& chosen, shop_request const& aske
 
 /// On databases with empty tables. Throws std::runtime_error where a saga that has ended did not end as it should,
 /// money or stock does not add up, or a step happened twice.
-shop_figures run_shop(bench const& b, world& databases, shop_request const& asked);
+shop_figures run_shop(bench const& b, bench_databases& databases, shop_request const& asked);
 
 }  // namespace skald_bench

@@ -1,9 +1,9 @@
 // `skald-bench` whole, with few sagas: framework and baseline leave the same rows, and the report adds
 // up. No time is looked at.
+#include "bench_databases.hpp"
 #include "fleet.hpp"
 #include "load.hpp"
 #include "support/required.hpp"
-#include "world.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -234,7 +234,7 @@ TEST_CASE("the rows by which sagas are started are those of skald.start()")
     chosen.broker_url = required("AMQP_URL");
     chosen.database_url = required("DATABASE_URL");
     skald::rig::signals const interruptions;
-    world databases{chosen.database_url, false};
+    bench_databases databases{chosen.database_url, false};
     make_tables(chosen, interruptions, databases);
 
     std::map<bool, std::string> left;

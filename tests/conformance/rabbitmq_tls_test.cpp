@@ -1,6 +1,6 @@
 // amqps against a real broker: whose certificate is believed. Needs AMQP_URL and rabbitmqctl, as the tests of an
 // operator.
-#include "transport_rabbitmq_world.hpp"
+#include "transport_rabbitmq_fixture.hpp"
 
 #include "rig/process.hpp"
 #include "support/certificates.hpp"

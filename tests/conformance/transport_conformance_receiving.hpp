@@ -7,12 +7,12 @@
 
 namespace skald::test {
 
-TEST_CASE_TEMPLATE_DEFINE("a delivery comes again until it is acked", World, transport_acks)
+TEST_CASE_TEMPLATE_DEFINE("a delivery comes again until it is acked", Fixture, transport_acks)
 {
-    World world;
-    auto const service = world.service();
-    auto subscription = world.transport().subscribe({service, 200});
-    auto const publisher = world.transport().open_publisher();
+    Fixture fixture;
+    auto const service = fixture.service();
+    auto subscription = fixture.transport().subscribe({service, 200});
+    auto const publisher = fixture.transport().open_publisher();
 
     SUBCASE("what was not acked comes again, marked as redelivered, when the subscription ends")
     {
@@ -22,7 +22,7 @@ TEST_CASE_TEMPLATE_DEFINE("a delivery comes again until it is acked", World, tra
         subscription->ack(first[1].tag);
         subscription.reset();
 
-        subscription = world.transport().subscribe({service, 200});
+        subscription = fixture.transport().subscribe({service, 200});
         auto const again = collect(*subscription, 2);
         REQUIRE(again.size() == 2);
         CHECK(std::set{again[0].message.id, again[1].message.id} == std::set<std::string>{"m0", "m2"});
@@ -35,7 +35,7 @@ TEST_CASE_TEMPLATE_DEFINE("a delivery comes again until it is acked", World, tra
         REQUIRE(all_confirmed(publish(*publisher, numbered(service, 150))));
         ack_all(*subscription, collect(*subscription, 150));
         subscription.reset();
-        subscription = world.transport().subscribe({service, 200});
+        subscription = fixture.transport().subscribe({service, 200});
         CHECK(nothing_comes(*subscription));
     }
     SUBCASE("acks may come in any order and from any thread")
@@ -49,7 +49,7 @@ TEST_CASE_TEMPLATE_DEFINE("a delivery comes again until it is acked", World, tra
         for (std::size_t i = 100; i >= 2; i -= 2) subscription->ack(deliveries[i - 2].tag);
         odd.join();
         subscription.reset();
-        subscription = world.transport().subscribe({service, 200});
+        subscription = fixture.transport().subscribe({service, 200});
         CHECK(nothing_comes(*subscription));
     }
     SUBCASE("an ack that comes twice, or for what nobody delivered, is harmless")
@@ -72,12 +72,12 @@ TEST_CASE_TEMPLATE_DEFINE("a delivery comes again until it is acked", World, tra
     }
 }
 
-TEST_CASE_TEMPLATE_DEFINE("what is put back comes again, and only that", World, transport_requeues)
+TEST_CASE_TEMPLATE_DEFINE("what is put back comes again, and only that", Fixture, transport_requeues)
 {
-    World world;
-    auto const service = world.service();
-    auto const subscription = world.transport().subscribe({service, 200});
-    REQUIRE(all_confirmed(publish(*world.transport().open_publisher(), numbered(service, 3))));
+    Fixture fixture;
+    auto const service = fixture.service();
+    auto const subscription = fixture.transport().subscribe({service, 200});
+    REQUIRE(all_confirmed(publish(*fixture.transport().open_publisher(), numbered(service, 3))));
     auto const first = collect(*subscription, 3);
     REQUIRE(first.size() == 3);
     subscription->requeue(first[1].tag);
@@ -88,12 +88,12 @@ TEST_CASE_TEMPLATE_DEFINE("what is put back comes again, and only that", World, 
     CHECK(nothing_comes(*subscription));
 }
 
-TEST_CASE_TEMPLATE_DEFINE("take waits for the first delivery and for no other", World, transport_taking)
+TEST_CASE_TEMPLATE_DEFINE("take waits for the first delivery and for no other", Fixture, transport_taking)
 {
-    World world;
-    auto const service = world.service();
-    auto const subscription = world.transport().subscribe({service, 3});
-    auto const publisher = world.transport().open_publisher();
+    Fixture fixture;
+    auto const service = fixture.service();
+    auto const subscription = fixture.transport().subscribe({service, 3});
+    auto const publisher = fixture.transport().open_publisher();
 
     SUBCASE("it returns with what is there though more could be taken")
     {
@@ -134,12 +134,12 @@ TEST_CASE_TEMPLATE_DEFINE("take waits for the first delivery and for no other", 
     }
 }
 
-TEST_CASE_TEMPLATE_DEFINE("a subscription that was stopped hands out nothing more", World, transport_stopping)
+TEST_CASE_TEMPLATE_DEFINE("a subscription that was stopped hands out nothing more", Fixture, transport_stopping)
 {
-    World world;
-    auto const service = world.service();
-    auto stopped = world.transport().subscribe({service, 10});
-    auto const publisher = world.transport().open_publisher();
+    Fixture fixture;
+    auto const service = fixture.service();
+    auto stopped = fixture.transport().subscribe({service, 10});
+    auto const publisher = fixture.transport().open_publisher();
 
     SUBCASE("what it had not taken goes to another, and its acks still count")
     {
@@ -151,7 +151,7 @@ TEST_CASE_TEMPLATE_DEFINE("a subscription that was stopped hands out nothing mor
         CHECK_FALSE(stopped->available());
         CHECK(stopped->trouble() != "");
 
-        auto other = world.transport().subscribe({service, 10});
+        auto other = fixture.transport().subscribe({service, 10});
         CHECK(collect_ids(*other, 3) == std::set<std::string>{"m2", "m3", "m4"});
         ack_all(*stopped, taken);
         stopped.reset();
@@ -164,7 +164,7 @@ TEST_CASE_TEMPLATE_DEFINE("a subscription that was stopped hands out nothing mor
         REQUIRE(all_confirmed(publish(*publisher, numbered(service, 3))));
         CHECK(stopped->take(10, short_while).empty());
         stopped.reset();
-        CHECK(collect_ids(*world.transport().subscribe({service, 10}), 3).size() == 3);
+        CHECK(collect_ids(*fixture.transport().subscribe({service, 10}), 3).size() == 3);
     }
     SUBCASE("and whoever waits in take is woken up")
     {
@@ -176,13 +176,13 @@ TEST_CASE_TEMPLATE_DEFINE("a subscription that was stopped hands out nothing mor
     }
 }
 
-TEST_CASE_TEMPLATE_DEFINE("two subscriptions of one service share its deliveries", World, transport_sharing)
+TEST_CASE_TEMPLATE_DEFINE("two subscriptions of one service share its deliveries", Fixture, transport_sharing)
 {
-    World world;
-    auto const service = world.service();
-    auto const one = world.transport().subscribe({service, 10});
-    auto const other = world.transport().subscribe({service, 10});
-    auto const publisher = world.transport().open_publisher();
+    Fixture fixture;
+    auto const service = fixture.service();
+    auto const one = fixture.transport().subscribe({service, 10});
+    auto const other = fixture.transport().subscribe({service, 10});
+    auto const publisher = fixture.transport().open_publisher();
 
     REQUIRE(all_confirmed(publish(*publisher, numbered(service, 20))));
     std::multiset<std::string> ids;
@@ -192,23 +192,23 @@ TEST_CASE_TEMPLATE_DEFINE("two subscriptions of one service share its deliveries
     CHECK(std::set<std::string>(ids.begin(), ids.end()).size() == 20);
 }
 
-TEST_CASE_TEMPLATE_DEFINE("an outage of the broker costs nothing but time", World, transport_outage)
+TEST_CASE_TEMPLATE_DEFINE("an outage of the broker costs nothing but time", Fixture, transport_outage)
 {
-    World world;
-    auto const service = world.service();
-    auto const subscription = world.transport().subscribe({service, 10});
-    auto const publisher = world.transport().open_publisher();
+    Fixture fixture;
+    auto const service = fixture.service();
+    auto const subscription = fixture.transport().subscribe({service, 10});
+    auto const publisher = fixture.transport().open_publisher();
 
     SUBCASE("publisher and subscription say so, and come back by themselves")
     {
-        world.go_down();
+        fixture.go_down();
         CHECK(wait_until([&] { return !publisher->available(); }));
         CHECK(publisher->trouble() != "");
         CHECK(wait_until([&] { return !subscription->available(); }));
         CHECK(subscription->trouble() != "");
         CHECK(subscription->take(1, 0ms).empty());
 
-        world.come_back();
+        fixture.come_back();
         CHECK(wait_until([&] { return publisher->available(); }));
         CHECK(publisher->trouble() == "");
         CHECK(wait_until([&] { return subscription->available(); }));
@@ -218,7 +218,7 @@ TEST_CASE_TEMPLATE_DEFINE("an outage of the broker costs nothing but time", Worl
     }
     SUBCASE("what is published meanwhile is unresolved, with a reason, at once")
     {
-        world.go_down();
+        fixture.go_down();
         auto const before = clock::now();
         auto const receipts = publish(*publisher, numbered(service, 3));
         CHECK(clock::now() - before < patience / 2);
@@ -233,10 +233,10 @@ TEST_CASE_TEMPLATE_DEFINE("an outage of the broker costs nothing but time", Worl
         REQUIRE(all_confirmed(publish(*publisher, numbered(service, 2))));
         auto const before = collect(*subscription, 2);
         REQUIRE(before.size() == 2);
-        world.go_down();
+        fixture.go_down();
         CHECK(wait_until([&] { return !subscription->available(); }));
         subscription->ack(before[0].tag);
-        world.come_back();
+        fixture.come_back();
 
         auto const again = collect(*subscription, 2);
         REQUIRE(again.size() == 2);
@@ -250,39 +250,39 @@ TEST_CASE_TEMPLATE_DEFINE("an outage of the broker costs nothing but time", Worl
     }
 }
 
-TEST_CASE_TEMPLATE_DEFINE("whoever comes or goes during an outage need not care", World, transport_outage_meanwhile)
+TEST_CASE_TEMPLATE_DEFINE("whoever comes or goes during an outage need not care", Fixture, transport_outage_meanwhile)
 {
-    World world;
-    auto const service = world.service();
-    auto const subscription = world.transport().subscribe({service, 10});
-    auto const publisher = world.transport().open_publisher();
-    world.go_down();
+    Fixture fixture;
+    auto const service = fixture.service();
+    auto const subscription = fixture.transport().subscribe({service, 10});
+    auto const publisher = fixture.transport().open_publisher();
+    fixture.go_down();
 
     SUBCASE("who begins starts when it is over")
     {
-        auto const late = world.transport().subscribe({service, 1});
-        auto const late_publisher = world.transport().open_publisher();
+        auto const late = fixture.transport().subscribe({service, 1});
+        auto const late_publisher = fixture.transport().open_publisher();
         CHECK_FALSE(late->available());
         CHECK_FALSE(late_publisher->available());
-        world.come_back();
+        fixture.come_back();
         CHECK(wait_until([&] { return late->available() && late_publisher->available(); }));
     }
     SUBCASE("a subscription that ends leaves everything to the others")
     {
-        world.transport().subscribe({service, 1}).reset();
-        world.come_back();
+        fixture.transport().subscribe({service, 1}).reset();
+        fixture.come_back();
         CHECK(wait_until([&] { return subscription->available() && publisher->available(); }));
         CHECK(all_confirmed(publish(*publisher, numbered(service, 3))));
         CHECK(collect(*subscription, 3).size() == 3);
     }
 }
 
-TEST_CASE_TEMPLATE_DEFINE("a message that comes back too often is delivered as given up", World, transport_giving_up)
+TEST_CASE_TEMPLATE_DEFINE("a message that comes back too often is delivered as given up", Fixture, transport_giving_up)
 {
-    World world;
-    auto const service = world.service();
-    auto const subscription = world.transport().subscribe({service, 1});
-    auto const publisher = world.transport().open_publisher();
+    Fixture fixture;
+    auto const service = fixture.service();
+    auto const subscription = fixture.transport().subscribe({service, 1});
+    auto const publisher = fixture.transport().open_publisher();
 
     auto const sent = message_for(service);
     REQUIRE(all_confirmed(publish(*publisher, batch({sent}))));

@@ -7,12 +7,12 @@
 
 namespace skald::test {
 
-TEST_CASE_TEMPLATE_DEFINE("what is confirmed is delivered", World, transport_delivery)
+TEST_CASE_TEMPLATE_DEFINE("what is confirmed is delivered", Fixture, transport_delivery)
 {
-    World world;
-    auto const service = world.service();
-    auto const subscription = world.transport().subscribe({service, 10});
-    auto const publisher = world.transport().open_publisher();
+    Fixture fixture;
+    auto const service = fixture.service();
+    auto const subscription = fixture.transport().subscribe({service, 10});
+    auto const publisher = fixture.transport().open_publisher();
     CHECK(publisher->available());
     CHECK(publisher->trouble() == "");
     CHECK(subscription->available());
@@ -38,17 +38,17 @@ TEST_CASE_TEMPLATE_DEFINE("what is confirmed is delivered", World, transport_del
     }
     SUBCASE("and not to another service")
     {
-        auto const other = world.transport().subscribe({world.service(), 10});
+        auto const other = fixture.transport().subscribe({fixture.service(), 10});
         CHECK(all_confirmed(publish(*publisher, batch({message_for(service)}))));
         CHECK(collect(*subscription, 1).size() == 1);
         CHECK(nothing_comes(*other));
     }
     SUBCASE("also after its service's only subscription has gone for a while")
     {
-        auto const absent = world.service();
-        world.transport().subscribe({absent, 10}).reset();
+        auto const absent = fixture.service();
+        fixture.transport().subscribe({absent, 10}).reset();
         CHECK(all_confirmed(publish(*publisher, batch({message_for(absent)}))));
-        CHECK(collect(*world.transport().subscribe({absent, 10}), 1).size() == 1);
+        CHECK(collect(*fixture.transport().subscribe({absent, 10}), 1).size() == 1);
     }
     SUBCASE("two thousand messages in batches larger than any window: none is lost, none comes twice")
     {
@@ -118,12 +118,12 @@ inline std::vector<named_message> unusual_messages(std::string const& service)
                  {{"every-byte", every_byte}, {"empty", ""}, {"a b", "c\r\nd"}, {"long", std::string(100'000, 'x')}})}};
 }
 
-TEST_CASE_TEMPLATE_DEFINE("id, type, content type, headers and body arrive byte for byte", World, transport_bytes)
+TEST_CASE_TEMPLATE_DEFINE("id, type, content type, headers and body arrive byte for byte", Fixture, transport_bytes)
 {
-    World world;
-    auto const service = world.service();
-    auto const subscription = world.transport().subscribe({service, 10});
-    auto const publisher = world.transport().open_publisher();
+    Fixture fixture;
+    auto const service = fixture.service();
+    auto const subscription = fixture.transport().subscribe({service, 10});
+    auto const publisher = fixture.transport().open_publisher();
     for (auto const& [name, sent] : unusual_messages(service)) {
         INFO(name);
         REQUIRE(all_confirmed(publish(*publisher, batch({sent}))));
@@ -141,13 +141,13 @@ TEST_CASE_TEMPLATE_DEFINE("id, type, content type, headers and body arrive byte 
     }
 }
 
-TEST_CASE_TEMPLATE_DEFINE("each row gets exactly one receipt", World, transport_receipts)
+TEST_CASE_TEMPLATE_DEFINE("each row gets exactly one receipt", Fixture, transport_receipts)
 {
-    World world;
-    auto const service = world.service();
-    auto const nobody = world.service();
-    auto const subscription = world.transport().subscribe({service, 10});
-    auto const publisher = world.transport().open_publisher();
+    Fixture fixture;
+    auto const service = fixture.service();
+    auto const nobody = fixture.service();
+    auto const subscription = fixture.transport().subscribe({service, 10});
+    auto const publisher = fixture.transport().open_publisher();
 
     SUBCASE("none for an empty batch")
     {
@@ -206,17 +206,18 @@ TEST_CASE_TEMPLATE_DEFINE("each row gets exactly one receipt", World, transport_
     SUBCASE("what was returned is confirmed once somebody has subscribed")
     {
         CHECK(publish(*publisher, batch({message_for(nobody)}))[0].status == publish_status::returned);
-        auto const late = world.transport().subscribe({nobody, 1});
+        auto const late = fixture.transport().subscribe({nobody, 1});
         CHECK(all_confirmed(publish(*publisher, batch({message_for(nobody)}))));
     }
 }
 
-TEST_CASE_TEMPLATE_DEFINE("what can never be sent is refused, its neighbours are confirmed", World, transport_refusals)
+TEST_CASE_TEMPLATE_DEFINE("what can never be sent is refused, its neighbours are confirmed", Fixture,
+                          transport_refusals)
 {
-    World world;
-    auto const service = world.service();
-    auto const subscription = world.transport().subscribe({service, 10});
-    auto const publisher = world.transport().open_publisher();
+    Fixture fixture;
+    auto const service = fixture.service();
+    auto const subscription = fixture.transport().subscribe({service, 10});
+    auto const publisher = fixture.transport().open_publisher();
 
     std::string const too_long(256, 'x');
     auto bad = message_for(service, "bad");

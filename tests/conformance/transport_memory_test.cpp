@@ -7,7 +7,7 @@ namespace {
 
 using namespace skald::test;
 
-class memory_world
+class memory_fixture
 {
 public:
     skald::ports::transport& transport() { return transport_; }
@@ -22,10 +22,10 @@ private:
 
 }  // namespace
 
-TYPE_TO_STRING(memory_world);
+TYPE_TO_STRING(memory_fixture);
 
 namespace skald::test {
-SKALD_TRANSPORT_CLAIMS(memory_world);
+SKALD_TRANSPORT_CLAIMS(memory_fixture);
 }
 
 TEST_CASE("copies of a memory transport share one broker")

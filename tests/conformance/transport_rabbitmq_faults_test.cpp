@@ -1,5 +1,5 @@
 // What RabbitMQ and the network can do to its transport beyond what every transport knows. Needs AMQP_URL.
-#include "transport_rabbitmq_world.hpp"
+#include "transport_rabbitmq_fixture.hpp"
 
 #include "rabbitmq/errors.hpp"
 #include "rabbitmq/io_thread.hpp"
@@ -71,12 +71,12 @@ std::chrono::milliseconds duration_of(std::function<void()> const& action)
 
 TEST_CASE("a queue that exists with other arguments is an error that names it and says what to do")
 {
-    rabbitmq_world world;
-    auto const service = world.service();
+    rabbitmq_fixture fixture;
+    auto const service = fixture.service();
     operator_hands hands;
     hands.declare_queue(queue_name(service));  // a classic queue
     try {
-        world.transport().subscribe({service, 1});
+        fixture.transport().subscribe({service, 1});
         FAIL("it subscribed to a classic queue");
     }
     catch (skald::rabbitmq::topology_mismatch const& mismatch) {
@@ -90,42 +90,42 @@ TEST_CASE("a queue that exists with other arguments is an error that names it an
 
 TEST_CASE("a parked queue that exists with other arguments is an error too")
 {
-    rabbitmq_world world;
-    auto const service = world.service();
+    rabbitmq_fixture fixture;
+    auto const service = fixture.service();
     operator_hands{}.declare_queue(skald::rabbitmq::parked_queue_name(service));
-    CHECK_THROWS_WITH_AS(world.transport().subscribe({service, 1}), doctest::Contains(".parked"),
+    CHECK_THROWS_WITH_AS(fixture.transport().subscribe({service, 1}), doctest::Contains(".parked"),
                          skald::rabbitmq::topology_mismatch);
 }
 
 TEST_CASE("a queue that changes while the service runs is trouble that is logged, until it is put right")
 {
-    rabbitmq_world world;
-    auto const service = world.service();
-    auto const subscription = world.transport().subscribe({service, 1});
+    rabbitmq_fixture fixture;
+    auto const service = fixture.service();
+    auto const subscription = fixture.transport().subscribe({service, 1});
     operator_hands hands;
-    world.go_down();
+    fixture.go_down();
     REQUIRE(wait_until([&] { return !subscription->available(); }));
     hands.delete_queue(queue_name(service));
     hands.declare_queue(queue_name(service));
-    world.come_back();
+    fixture.come_back();
     CHECK(wait_until([&] { return subscription->trouble().find("PRECONDITION_FAILED") != std::string::npos; }));
-    CHECK(world.log().has("error test broker.topology_mismatch"));
+    CHECK(fixture.log().has("error test broker.topology_mismatch"));
     hands.delete_queue(queue_name(service));
     CHECK(wait_until([&] { return subscription->available(); }));
 }
 
 TEST_CASE("a queue that is deleted under its consumer is declared again, and it goes on")
 {
-    rabbitmq_world world;
-    auto const service = world.service();
-    auto const subscription = world.transport().subscribe({service, 10});
-    auto const publisher = world.transport().open_publisher();
+    rabbitmq_fixture fixture;
+    auto const service = fixture.service();
+    auto const subscription = fixture.transport().subscribe({service, 10});
+    auto const publisher = fixture.transport().open_publisher();
     operator_hands hands;
     for (auto const& queue : {queue_name(service), skald::rabbitmq::parked_queue_name(service)}) {
         REQUIRE(all_confirmed(publish(*publisher, numbered(service, 1))));
         auto const before = collect(*subscription, 1);
         hands.delete_queue(queue);
-        CHECK(wait_until([&] { return world.log().has("cancelled the consumer of `" + queue + "`"); }));
+        CHECK(wait_until([&] { return fixture.log().has("cancelled the consumer of `" + queue + "`"); }));
         ack_all(*subscription, before);  // of a generation that is over
         CHECK(wait_until([&] { return subscription->available(); }));
         auto const sent = message_for(service, random_name("again-"));
@@ -136,11 +136,11 @@ TEST_CASE("a queue that is deleted under its consumer is declared again, and it 
 
 TEST_CASE("confirms that do not come leave every message unresolved within the deadline, and it recovers")
 {
-    rabbitmq_world world;
-    auto const service = world.service();
-    auto const subscription = world.transport().subscribe({service, 100});
-    auto const publisher = world.transport().open_publisher();
-    world.proxy().hold_answers(true);
+    rabbitmq_fixture fixture;
+    auto const service = fixture.service();
+    auto const subscription = fixture.transport().subscribe({service, 100});
+    auto const publisher = fixture.transport().open_publisher();
+    fixture.proxy().hold_answers(true);
     std::vector<skald::ports::receipt> receipts;
     auto const took = duration_of([&] { receipts = publish(*publisher, numbered(service, 10), 300ms); });
     CHECK(took < 10s);  // on the busiest machine; without a deadline it would be for ever
@@ -149,7 +149,7 @@ TEST_CASE("confirms that do not come leave every message unresolved within the d
         CHECK(one.status == publish_status::unresolved);
         CHECK(one.reason.find("not confirmed in time") != std::string::npos);
     }
-    world.proxy().hold_answers(false);
+    fixture.proxy().hold_answers(false);
     CHECK(wait_until([&] { return publisher->available(); }));
     CHECK(all_confirmed(publish(*publisher, numbered(service, 1, "next"))));
     CHECK(collect_ids(*subscription, 11).size() == 11);  // unresolved is not "did not arrive"
@@ -157,28 +157,28 @@ TEST_CASE("confirms that do not come leave every message unresolved within the d
 
 TEST_CASE("publish returns about at its deadline though the socket takes no more bytes")
 {
-    rabbitmq_world world;
-    auto const service = world.service();
-    auto const subscription = world.transport().subscribe({service, 1});
-    auto const publisher = world.transport().open_publisher();
+    rabbitmq_fixture fixture;
+    auto const service = fixture.service();
+    auto const subscription = fixture.transport().subscribe({service, 1});
+    auto const publisher = fixture.transport().open_publisher();
     auto rows = numbered(service, 40);
     for (auto& row : rows) row.message.body.assign(1024 * 1024, 'x');
-    world.proxy().hold_requests(true);
+    fixture.proxy().hold_requests(true);
     std::vector<skald::ports::receipt> receipts;
     auto const took = duration_of([&] { receipts = publish(*publisher, rows, 300ms); });
     CHECK(took >= 300ms);
     CHECK(took < 10s);  // on the busiest machine; without a deadline it would be for ever
     REQUIRE(receipts.size() == 40);
     for (auto const& one : receipts) CHECK(one.status == publish_status::unresolved);
-    world.proxy().hold_requests(false);
+    fixture.proxy().hold_requests(false);
     CHECK(wait_until([&] { return publisher->available(); }));
 }
 
 TEST_CASE("what a full queue rejects is nacked, and what it took is confirmed")
 {
-    rabbitmq_world world;
-    auto const service = world.service();
-    auto const publisher = world.transport().open_publisher();
+    rabbitmq_fixture fixture;
+    auto const service = fixture.service();
+    auto const publisher = fixture.transport().open_publisher();
     operator_hands hands;
     auto limit = header("x-max-length", AMQP_FIELD_KIND_I32);
     limit.value.value.i32 = 2;
@@ -195,17 +195,17 @@ TEST_CASE("what a full queue rejects is nacked, and what it took is confirmed")
 
 TEST_CASE("a connection that is reset in the middle leaves what was outstanding unresolved, before the deadline")
 {
-    rabbitmq_world world;
-    auto const service = world.service();
-    auto const subscription = world.transport().subscribe({service, 1});
-    auto const publisher = world.transport().open_publisher();
-    world.proxy().hold_answers(true);
-    auto const requested = world.proxy().bytes_requested();
+    rabbitmq_fixture fixture;
+    auto const service = fixture.service();
+    auto const subscription = fixture.transport().subscribe({service, 1});
+    auto const publisher = fixture.transport().open_publisher();
+    fixture.proxy().hold_answers(true);
+    auto const requested = fixture.proxy().bytes_requested();
     auto receipts = std::async(std::launch::async, [&] { return publish(*publisher, numbered(service, 3)); });
-    REQUIRE(wait_until([&] { return world.proxy().bytes_requested() > requested; }));
+    REQUIRE(wait_until([&] { return fixture.proxy().bytes_requested() > requested; }));
     auto const took = duration_of([&] {
-        world.proxy().hold_answers(false);
-        world.proxy().cut_once();
+        fixture.proxy().hold_answers(false);
+        fixture.proxy().cut_once();
         for (auto const& one : receipts.get()) CHECK(one.status != publish_status::returned);
     });
     CHECK(took < patience / 2);
@@ -215,86 +215,86 @@ TEST_CASE("a connection that is reset in the middle leaves what was outstanding 
 
 TEST_CASE("a broker that falls silent is noticed by its missing heartbeats")
 {
-    rabbitmq_world world;
-    auto options = world.options();
+    rabbitmq_fixture fixture;
+    auto options = fixture.options();
     options.heartbeat_seconds = 1;
-    skald::rabbitmq::rabbitmq_transport transport{options, world.log()};
-    auto const subscription = transport.subscribe({world.service(), 1});
+    skald::rabbitmq::rabbitmq_transport transport{options, fixture.log()};
+    auto const subscription = transport.subscribe({fixture.service(), 1});
     auto const publisher = transport.open_publisher();
-    world.proxy().hold_answers(true);
+    fixture.proxy().hold_answers(true);
     CHECK(wait_until([&] { return !subscription->available(); }));
     CHECK(subscription->trouble().find("heartbeat") != std::string::npos);
     CHECK(wait_until([&] {
         publisher->collect(0ms);
         return publisher->trouble().find("heartbeat") != std::string::npos;
     }));
-    world.proxy().hold_answers(false);
+    fixture.proxy().hold_answers(false);
     CHECK(wait_until([&] { return subscription->available() && publisher->available(); }));
 }
 
 TEST_CASE("heartbeats keep an idle connection alive")
 {
-    rabbitmq_world world;
-    auto options = world.options();
+    rabbitmq_fixture fixture;
+    auto options = fixture.options();
     options.heartbeat_seconds = 1;
-    skald::rabbitmq::rabbitmq_transport transport{options, world.log()};
-    auto const subscription = transport.subscribe({world.service(), 1});
-    auto const idle_from = world.proxy().bytes_requested();
+    skald::rabbitmq::rabbitmq_transport transport{options, fixture.log()};
+    auto const subscription = transport.subscribe({fixture.service(), 1});
+    auto const idle_from = fixture.proxy().bytes_requested();
     constexpr std::uint64_t heartbeat_bytes = 8;
     // The broker gives up a client after two missed ones.
-    CHECK(wait_until([&] { return world.proxy().bytes_requested() >= idle_from + 4 * heartbeat_bytes; }));
+    CHECK(wait_until([&] { return fixture.proxy().bytes_requested() >= idle_from + 4 * heartbeat_bytes; }));
     CHECK(subscription->available());
-    CHECK_FALSE(world.log().has("broker.lost"));
+    CHECK_FALSE(fixture.log().has("broker.lost"));
 }
 
 TEST_CASE("a subscription on a silent broker ends within about two seconds")
 {
-    rabbitmq_world world;
-    auto const service = world.service();
-    auto subscription = world.transport().subscribe({service, 1});
-    auto const publisher = world.transport().open_publisher();
+    rabbitmq_fixture fixture;
+    auto const service = fixture.service();
+    auto subscription = fixture.transport().subscribe({service, 1});
+    auto const publisher = fixture.transport().open_publisher();
     REQUIRE(all_confirmed(publish(*publisher, numbered(service, 1))));
     auto const deliveries = collect(*subscription, 1);
-    world.proxy().hold_answers(true);
+    fixture.proxy().hold_answers(true);
     ack_all(*subscription, deliveries);
     CHECK(duration_of([&] { subscription.reset(); }) < 3'000ms);
-    world.proxy().hold_answers(false);
+    fixture.proxy().hold_answers(false);
 }
 
 TEST_CASE("a wrong password is trouble that says so, shows no password and is tried again")
 {
-    rabbitmq_world world;
-    auto options = world.options();
+    rabbitmq_fixture fixture;
+    auto options = fixture.options();
     options.url.replace(options.url.find("://") + 3, std::string{"guest:guest"}.size(), "nobody:hunter2");
-    skald::rabbitmq::rabbitmq_transport transport{options, world.log()};
-    auto const subscription = transport.subscribe({world.service(), 1});
+    skald::rabbitmq::rabbitmq_transport transport{options, fixture.log()};
+    auto const subscription = transport.subscribe({fixture.service(), 1});
     auto const publisher = transport.open_publisher();
     CHECK_FALSE(subscription->available());
     CHECK_FALSE(publisher->available());
     CHECK(subscription->trouble().find("ACCESS_REFUSED") != std::string::npos);
     CHECK(publisher->trouble().find("ACCESS_REFUSED") != std::string::npos);
-    CHECK(world.log().has("broker.lost"));
-    CHECK_FALSE(world.log().has("hunter2"));
+    CHECK(fixture.log().has("broker.lost"));
+    CHECK_FALSE(fixture.log().has("hunter2"));
     CHECK(publisher->trouble().find("hunter2") == std::string::npos);
 }
 
 TEST_CASE("what can't be meant is refused where it is written")
 {
-    rabbitmq_world world;
-    CHECK_THROWS_AS(world.transport().subscribe({"payments", 0}), std::invalid_argument);
-    CHECK_THROWS_AS(world.transport().subscribe({"", 1}), std::invalid_argument);
-    CHECK_THROWS_AS(world.transport().subscribe({std::string(243, 's'), 1}), std::invalid_argument);
-    auto options = world.options();
+    rabbitmq_fixture fixture;
+    CHECK_THROWS_AS(fixture.transport().subscribe({"payments", 0}), std::invalid_argument);
+    CHECK_THROWS_AS(fixture.transport().subscribe({"", 1}), std::invalid_argument);
+    CHECK_THROWS_AS(fixture.transport().subscribe({std::string(243, 's'), 1}), std::invalid_argument);
+    auto options = fixture.options();
     options.confirm_window = 0;
-    CHECK_THROWS_AS((skald::rabbitmq::rabbitmq_transport{options, world.log()}), std::invalid_argument);
-    CHECK_THROWS_AS((skald::rabbitmq::rabbitmq_transport{{.url = "localhost"}, world.log()}), std::invalid_argument);
+    CHECK_THROWS_AS((skald::rabbitmq::rabbitmq_transport{options, fixture.log()}), std::invalid_argument);
+    CHECK_THROWS_AS((skald::rabbitmq::rabbitmq_transport{{.url = "localhost"}, fixture.log()}), std::invalid_argument);
 }
 
 TEST_CASE("a header of every kind that AMQP knows is delivered as text or as a problem")
 {
-    rabbitmq_world world;
-    auto const service = world.service();
-    auto const subscription = world.transport().subscribe({service, 100});
+    rabbitmq_fixture fixture;
+    auto const service = fixture.service();
+    auto const subscription = fixture.transport().subscribe({service, 100});
     operator_hands hands;
     std::string const bad_kinds{"AFxfdDV", 7};
     std::string const good_kinds{"SIiTtbBslL", 10};
@@ -317,9 +317,9 @@ TEST_CASE("a header of every kind that AMQP knows is delivered as text or as a p
 
 TEST_CASE("headers nested deep are a problem, not a crash, and nothing behind them is held up")
 {
-    rabbitmq_world world;
-    auto const service = world.service();
-    auto const subscription = world.transport().subscribe({service, 10});
+    rabbitmq_fixture fixture;
+    auto const service = fixture.service();
+    auto const subscription = fixture.transport().subscribe({service, 10});
     for (std::size_t const depth : {50u, 20'000u}) {
         CAPTURE(depth);
         // rabbitmq-c encodes by recursion too, over megabytes of stack.
@@ -351,9 +351,9 @@ TEST_CASE("headers nested deep are a problem, not a crash, and nothing behind th
 
 TEST_CASE("a message whose headers just fit into a frame survives what the broker adds when it delivers it again")
 {
-    rabbitmq_world world;
-    auto const service = world.service();
-    auto const subscription = world.transport().subscribe({service, 1});
+    rabbitmq_fixture fixture;
+    auto const service = fixture.service();
+    auto const subscription = fixture.transport().subscribe({service, 1});
     operator_hands hands;
     // As large as another client may send it, which is larger than Skald would.
     std::string const large(131'072 - 8 - 14 - 2 - 4 - 1 - 1 - 5 - 1, 'x');
@@ -366,14 +366,14 @@ TEST_CASE("a message whose headers just fit into a frame survives what the broke
         CHECK(deliveries[0].message.headers[0].second.size() == large.size());
         subscription->requeue(deliveries[0].tag);
     }
-    CHECK_FALSE(world.log().has("broker.lost"));
+    CHECK_FALSE(fixture.log().has("broker.lost"));
 }
 
 TEST_CASE("a message with no properties at all is delivered with empty fields")
 {
-    rabbitmq_world world;
-    auto const service = world.service();
-    auto const subscription = world.transport().subscribe({service, 1});
+    rabbitmq_fixture fixture;
+    auto const service = fixture.service();
+    auto const subscription = fixture.transport().subscribe({service, 1});
     operator_hands{}.publish(queue_name(service), amqp_basic_properties_t{}, "");
     auto const deliveries = collect(*subscription, 1);
     REQUIRE(deliveries.size() == 1);
@@ -385,9 +385,9 @@ TEST_CASE("a message with no properties at all is delivered with empty fields")
 
 TEST_CASE("of a body larger than any of Skald's the beginning is kept, and the delivery says so")
 {
-    rabbitmq_world world;
-    auto const service = world.service();
-    auto const subscription = world.transport().subscribe({service, 1});
+    rabbitmq_fixture fixture;
+    auto const service = fixture.service();
+    auto const subscription = fixture.transport().subscribe({service, 1});
     std::string const body(20 * 1024 * 1024, 'b');
     operator_hands{}.publish(queue_name(service), amqp_basic_properties_t{}, body);
     auto const deliveries = collect(*subscription, 1);

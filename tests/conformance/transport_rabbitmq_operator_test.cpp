@@ -3,7 +3,7 @@
 // Needs AMQP_URL and an operator's rabbitmqctl for that broker: SKALD_TEST_STACK names a directory of scripts/stack.sh,
 // or SKALD_RABBITMQCTL the command itself. An alarm concerns the whole broker, so nothing else may use it meanwhile.
 #include "rabbitmq/inspect.hpp"
-#include "transport_rabbitmq_world.hpp"
+#include "transport_rabbitmq_fixture.hpp"
 
 #include <cstdlib>
 
@@ -71,10 +71,10 @@ private:
 
 TEST_CASE("under a memory alarm publish returns in time, nothing is lost, consuming goes on, and it recovers")
 {
-    rabbitmq_world world;
-    auto const service = world.service();
-    auto const subscription = world.transport().subscribe({service, 2});
-    auto const publisher = world.transport().open_publisher();
+    rabbitmq_fixture fixture;
+    auto const service = fixture.service();
+    auto const subscription = fixture.transport().subscribe({service, 2});
+    auto const publisher = fixture.transport().open_publisher();
     REQUIRE(all_confirmed(publish(*publisher, numbered(service, 5, "before-"))));
 
     auto rows = numbered(service, 20, "during-");
@@ -106,39 +106,39 @@ TEST_CASE("under a memory alarm publish returns in time, nothing is lost, consum
 
 TEST_CASE("a publisher that is idle learns of an alarm and of its end")
 {
-    rabbitmq_world world;
-    auto const service = world.service();
-    auto const subscription = world.transport().subscribe({service, 1});
-    auto const publisher = world.transport().open_publisher();
+    rabbitmq_fixture fixture;
+    auto const service = fixture.service();
+    auto const subscription = fixture.transport().subscribe({service, 1});
+    auto const publisher = fixture.transport().open_publisher();
     REQUIRE(publisher->available());
     memory_alarm alarm;
     // The broker tells a connection when it publishes, not before.
     publish(*publisher, numbered(service, 1), 500ms);
     CHECK_FALSE(publisher->available());
     CHECK(publisher->trouble().find("blocked") != std::string::npos);
-    CHECK(world.log().has("warning test broker.blocked"));
+    CHECK(fixture.log().has("warning test broker.blocked"));
     alarm.end();
     CHECK(wait_until([&] { return publisher->available(); }));
-    CHECK(world.log().has("info test broker.unblocked"));
+    CHECK(fixture.log().has("info test broker.unblocked"));
     // The connection was kept, so the message that was on its way arrived after all.
-    CHECK_FALSE(world.log().has("broker.lost role=consumer"));
+    CHECK_FALSE(fixture.log().has("broker.lost role=consumer"));
     CHECK(collect_ids(*subscription, 1) == std::set<std::string>{"m0"});
 }
 
 TEST_CASE("connections that the broker closes are made again, and nothing acked comes twice")
 {
     private_vhost vhost;
-    rabbitmq_world world{vhost.where()};
-    auto const service = world.service();
-    auto const subscription = world.transport().subscribe({service, 10});
-    auto const publisher = world.transport().open_publisher();
+    rabbitmq_fixture fixture{vhost.where()};
+    auto const service = fixture.service();
+    auto const subscription = fixture.transport().subscribe({service, 10});
+    auto const publisher = fixture.transport().open_publisher();
     REQUIRE(all_confirmed(publish(*publisher, numbered(service, 2))));
     auto const deliveries = collect(*subscription, 2);
     REQUIRE(deliveries.size() == 2);
     subscription->ack(deliveries[0].tag);
 
     REQUIRE(control("close_all_connections --vhost " + vhost.name() + " maintenance"));
-    CHECK(wait_until([&] { return world.log().has("CONNECTION_FORCED"); }));
+    CHECK(wait_until([&] { return fixture.log().has("CONNECTION_FORCED"); }));
     CHECK(wait_until([&] { return subscription->available(); }));
     subscription->ack(deliveries[1].tag);  // of the connection that was closed
     CHECK(collect_ids(*subscription, 1) == std::set<std::string>{deliveries[1].message.id});
@@ -151,9 +151,9 @@ TEST_CASE("connections that the broker closes are made again, and nothing acked 
 TEST_CASE("an exchange that is deleted under a publisher leaves its messages unresolved, and is declared again")
 {
     private_vhost vhost;
-    rabbitmq_world world{vhost.where()};
-    auto const service = world.service();
-    auto const publisher = world.transport().open_publisher();
+    rabbitmq_fixture fixture{vhost.where()};
+    auto const service = fixture.service();
+    auto const publisher = fixture.transport().open_publisher();
     operator_hands{vhost.where()}.delete_exchange(skald::rabbitmq::exchange_name);
     auto const receipts = publish(*publisher, numbered(service, 3));
     for (auto const& one : receipts) {
@@ -161,19 +161,19 @@ TEST_CASE("an exchange that is deleted under a publisher leaves its messages unr
         CHECK(one.reason.find("NOT_FOUND") != std::string::npos);
     }
     CHECK(wait_until([&] { return publisher->available(); }));
-    auto const subscription = world.transport().subscribe({service, 1});
+    auto const subscription = fixture.transport().subscribe({service, 1});
     CHECK(all_confirmed(publish(*publisher, numbered(service, 3))));
 }
 
 TEST_CASE("what an operator deletes under a consumer is there again soon, and no consumer notices")
 {
     private_vhost vhost;
-    rabbitmq_world world{vhost.where()};
-    auto const service = world.service();
-    auto options = world.options();
+    rabbitmq_fixture fixture{vhost.where()};
+    auto const service = fixture.service();
+    auto options = fixture.options();
     options.heartbeat_seconds = 1;
     options.rebind_every = std::chrono::milliseconds{100};
-    skald::rabbitmq::rabbitmq_transport transport{options, world.log()};
+    skald::rabbitmq::rabbitmq_transport transport{options, fixture.log()};
     auto const subscription = transport.subscribe({service, 1});
     auto const publisher = transport.open_publisher();
     REQUIRE(all_confirmed(publish(*publisher, numbered(service, 1, "before-"))));
@@ -195,23 +195,23 @@ TEST_CASE("what an operator deletes under a consumer is there again soon, and no
                    publish_status::confirmed;
     }));
     CHECK(collect_ids(*subscription, 1).size() == 1);
-    CHECK_FALSE(world.log().has("broker.lost role=consumer"));
+    CHECK_FALSE(fixture.log().has("broker.lost role=consumer"));
 }
 
 TEST_CASE("messages that a policy lets expire before they are delivered are delivered all the same")
 {
     private_vhost vhost;
-    rabbitmq_world world{vhost.where()};
-    auto const service = world.service();
-    world.transport().subscribe({service, 10})->stop();
+    rabbitmq_fixture fixture{vhost.where()};
+    auto const service = fixture.service();
+    fixture.transport().subscribe({service, 10})->stop();
     REQUIRE(control("set_policy -p " + vhost.name() + " --apply-to queues short '^skald[.]" + service +
                     "$' '{\"message-ttl\": 1}'"));
-    auto const publisher = world.transport().open_publisher();
+    auto const publisher = fixture.transport().open_publisher();
     REQUIRE(all_confirmed(publish(*publisher, numbered(service, 5))));
     operator_hands hands{vhost.where()};
     CHECK(wait_until([&] { return hands.messages_in(skald::rabbitmq::parked_queue_name(service)) == 5; }));
 
-    auto const subscription = world.transport().subscribe({service, 10});
+    auto const subscription = fixture.transport().subscribe({service, 10});
     std::set<std::string> ids;
     while (ids.size() < 5) {
         auto const some = subscription->take(10, 5s);
@@ -223,15 +223,15 @@ TEST_CASE("messages that a policy lets expire before they are delivered are deli
             subscription->ack(one.tag);
         }
     }
-    CHECK(world.log().has("warning test broker.policy_met reason=expired"));
+    CHECK(fixture.log().has("warning test broker.policy_met reason=expired"));
 }
 
 TEST_CASE("an operator who looks at the broker is told that it takes no messages, and why")
 {
     auto const url = url_of(test_broker());
-    rabbitmq_world world;  // declares the exchanges
-    auto const service = world.service();
-    auto const subscription = world.transport().subscribe({service, 1});
+    rabbitmq_fixture fixture;  // declares the exchanges
+    auto const service = fixture.service();
+    auto const subscription = fixture.transport().subscribe({service, 1});
     REQUIRE(wait_until([&] { return skald::rabbitmq::inspect(url, "").missing_exchange == std::nullopt; }));
     CHECK(skald::rabbitmq::inspect(url, "").takes_nothing == "");
     {
@@ -244,12 +244,12 @@ TEST_CASE("an operator who looks at the broker is told that it takes no messages
 
 TEST_CASE("of the nodes in the URL whichever answers is taken")
 {
-    rabbitmq_world world;
-    auto options = world.options();
+    rabbitmq_fixture fixture;
+    auto options = fixture.options();
     // Nobody listens on port 1.
     options.url.insert(options.url.find('@') + 1, "127.0.0.1:1,localhost:1,");
-    skald::rabbitmq::rabbitmq_transport transport{options, world.log()};
-    auto const service = world.service();
+    skald::rabbitmq::rabbitmq_transport transport{options, fixture.log()};
+    auto const service = fixture.service();
     auto const subscription = transport.subscribe({service, 1});
     auto const publisher = transport.open_publisher();
     REQUIRE(wait_until([&] { return publisher->available(); }));

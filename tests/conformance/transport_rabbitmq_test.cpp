@@ -1,9 +1,9 @@
 // RabbitMQ's transport keeps what every transport must. Needs AMQP_URL.
 #include "transport_conformance.hpp"
-#include "transport_rabbitmq_world.hpp"
+#include "transport_rabbitmq_fixture.hpp"
 
-TYPE_TO_STRING(skald::test::rabbitmq_world);
+TYPE_TO_STRING(skald::test::rabbitmq_fixture);
 
 namespace skald::test {
-SKALD_TRANSPORT_CLAIMS(rabbitmq_world);
+SKALD_TRANSPORT_CLAIMS(rabbitmq_fixture);
 }

@@ -16,7 +16,7 @@ bool is_final(int status)
 
 }  // namespace
 
-customer::customer(shop_world const& shop, std::string key, std::string body)
+customer::customer(shop_system const& shop, std::string key, std::string body)
     : shop_{shop}, key_{std::move(key)}, body_{std::move(body)}, thread_{
                                                                      [this](std::stop_token const& stop) { run(stop); }}
 {}

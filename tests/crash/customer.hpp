@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "shop_world.hpp"
+#include "shop_system.hpp"
 
 namespace skald::crash {
 
@@ -27,7 +27,7 @@ class customer
 {
 public:
     /// Begins to send at once.
-    customer(shop_world const& shop, std::string key, std::string body);
+    customer(shop_system const& shop, std::string key, std::string body);
 
     /// The answer that settles it: 202, or a 4xx that is none of "ask again".
     std::optional<heard> answer() const;
@@ -45,7 +45,7 @@ private:
     void run(std::stop_token const& stop);
     heard ask(std::uint16_t port) const;
 
-    shop_world const& shop_;
+    shop_system const& shop_;
     std::string key_, body_;
     mutable std::mutex mutex_;
     std::vector<heard> history_;

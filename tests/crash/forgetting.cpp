@@ -37,7 +37,7 @@ std::string record_of(std::string const& key, std::string const& step)
     return "INSERT INTO skald.idempotency (scope, key, step) VALUES ('', " + sql_text(key) + ", '" + step + "')";
 }
 
-void move_back(shop_world& shop, std::string const& key, int days)
+void move_back(shop_system& shop, std::string const& key, int days)
 {
     auto const where = " WHERE key = " + sql_text(key);
     for (std::size_t i = 0; i < services.size(); ++i)

@@ -24,12 +24,12 @@ using clock = std::chrono::steady_clock;
 constexpr auto patience = 30s;
 constexpr auto patience_with_mutants = 6s;
 // Few, since a run that is only slow must not count as one that noticed.
-constexpr std::size_t worlds_with_mutants = 4;
+constexpr std::size_t systems_with_mutants = 4;
 constexpr int tries_per_mutant = 3;
 constexpr int tries_per_fault = 4;
 
 constexpr char const* usage =
-    R"(usage: crash_matrix [--only RUN]... [--matrix] [--mutants [NAME]] [--list] [--worlds N]
+    R"(usage: crash_matrix [--only RUN]... [--matrix] [--mutants [NAME]] [--list] [--systems N]
 
 Runs the order example's services with a fault at every failpoint, and looks whether the invariants hold. DATABASE_URL,
 AMQP_URL and SKALD_TEST_STACK say where (scripts/test.sh crash sets them).
@@ -40,7 +40,7 @@ AMQP_URL and SKALD_TEST_STACK say where (scripts/test.sh crash sets them).
   --only RUN        one run, such as step.committed=kill@2/back/payments, or a way without a fault, such as back;
                     may be given several times
   --list            the names of the runs; goes each way once without a fault, to learn them
-  --worlds N        how many shops run side by side [8]
+  --systems N        how many shops run side by side [8]
   --help            this
 
 Exit codes: 0 all holds, 1 something does not, 2 wrong usage or no servers.
@@ -51,7 +51,7 @@ struct options
     std::vector<plan> only;
     std::string mutant;
     bool with_matrix{true}, with_mutants{true}, list{};
-    std::size_t worlds{8};
+    std::size_t systems{8};
 };
 
 std::mutex printing;
@@ -75,14 +75,14 @@ void tell(result const& one)
 class yard
 {
 public:
-    explicit yard(std::size_t worlds) : worlds_{worlds} {}
+    explicit yard(std::size_t systems) : systems_{systems} {}
 
     std::vector<result> run_all(std::vector<plan> const& plans)
     {
         std::vector<result> results(plans.size());
         std::atomic<std::size_t> next{0};
         std::vector<std::jthread> threads;
-        for (std::size_t i = 0; i < std::min(worlds_, plans.size()); ++i)
+        for (std::size_t i = 0; i < std::min(systems_, plans.size()); ++i)
             threads.emplace_back([&] {
                 try {
                     work(plans, results, next);
@@ -101,7 +101,7 @@ public:
 private:
     void work(std::vector<plan> const& plans, std::vector<result>& results, std::atomic<std::size_t>& next)
     {
-        shop_world shop{""};
+        shop_system shop{""};
         int number = 0;
         for (std::size_t i = next++; i < plans.size(); i = next++) {
             results[i] = try_until_it_strikes(shop, plans[i], number);
@@ -113,7 +113,7 @@ private:
 
     // A message goes from memory or by the relay, as the connections are that an earlier fault may have cut: a fault
     // that met the other way is tried again.
-    static result try_until_it_strikes(shop_world& shop, plan const& what, int& number)
+    static result try_until_it_strikes(shop_system& shop, plan const& what, int& number)
     {
         for (int tries = 1;; ++tries) {
             auto ended = run{shop, what, ++number, patience}.execute();
@@ -122,7 +122,7 @@ private:
     }
 
     // What came late, after its run was judged, must not have changed anything.
-    void judge_all(shop_world& shop)
+    void judge_all(shop_system& shop)
     {
         bool const acked = testing::wait_until(
             [&] {
@@ -152,7 +152,7 @@ private:
         say("FAILED  at the end: " + what);
     }
 
-    std::size_t worlds_;
+    std::size_t systems_;
     std::atomic<std::size_t> done_{0};
 };
 
@@ -215,14 +215,14 @@ bool check_page(std::vector<result> const& results)
 bool run_matrix(options const& chosen)
 {
     auto const began = clock::now();
-    yard all{chosen.worlds};
+    yard all{chosen.systems};
     bool failed = false;
     auto const plans = chosen.only.empty() ? make_matrix(discover(all, failed)) : chosen.only;
     if (chosen.list) {
         for (auto const& one : plans) say(one.name());
         return true;
     }
-    say(fmt::format("{} runs in {} shops", plans.size(), std::min(chosen.worlds, plans.size())));
+    say(fmt::format("{} runs in {} shops", plans.size(), std::min(chosen.systems, plans.size())));
     auto const results = all.run_all(plans);
 
     auto const broken = std::ranges::count_if(results, [](auto const& r) { return !r.broken.empty(); });
@@ -240,11 +240,11 @@ bool run_matrix(options const& chosen)
 
 // --- The mutants ----------------------------------------------------------------------------------------------------
 
-/// What noticed it; empty if nothing did. Each run is made without the mutant first, in the `sound` world beside it:
+/// What noticed it; empty if nothing did. Each run is made without the mutant first, in the `sound` system beside it:
 /// what fails there too is no proof, and neither is a run that is merely late.
-std::string noticed_by(mutant const& one, shop_world& sound, int& number)
+std::string noticed_by(mutant const& one, shop_system& sound, int& number)
 {
-    shop_world shop{one.in_sql ? "" : std::string{one.name}};
+    shop_system shop{one.in_sql ? "" : std::string{one.name}};
     if (one.in_sql) mutate_guard(shop, one.name);
     for (auto const name : one.runs) {
         auto const what = parse_plan(name);
@@ -272,9 +272,9 @@ bool run_mutants(options const& chosen)
             return say(fmt::format("FAILED  no run is named for the mutant {}", name)), false;
     std::atomic<std::size_t> next{0}, survived{0};
     std::vector<std::jthread> threads;
-    for (std::size_t i = 0; i < std::min(chosen.worlds, worlds_with_mutants); ++i)
+    for (std::size_t i = 0; i < std::min(chosen.systems, systems_with_mutants); ++i)
         threads.emplace_back([&] {
-            shop_world sound{""};
+            shop_system sound{""};
             int number = 0;
             for (auto n = next++; n < known.size(); n = next++) {
                 if (!chosen.mutant.empty() && known[n].name != chosen.mutant) continue;
@@ -335,15 +335,15 @@ options read(int argc, char** argv)
         else if (word == "--matrix") chosen.with_mutants = false;
         else if (word == "--mutants")
             chosen.with_matrix = false, chosen.mutant = has_value ? read_mutant(argv[++i]) : "";
-        else if (word == "--worlds" && has_value) chosen.worlds = std::strtoul(argv[++i], nullptr, 10);
+        else if (word == "--systems" && has_value) chosen.systems = std::strtoul(argv[++i], nullptr, 10);
         else if (word == "--only" && has_value) {
             chosen.only.push_back(read_plan(argv[++i]));
             chosen.with_mutants = false;
         }
-        else if (word == "--worlds" || word == "--only") refuse(fmt::format("{} needs a value", word));
+        else if (word == "--systems" || word == "--only") refuse(fmt::format("{} needs a value", word));
         else refuse(fmt::format("'{}' is no argument", word));
     }
-    if (chosen.worlds == 0) refuse("--worlds is a number from 1");
+    if (chosen.systems == 0) refuse("--systems is a number from 1");
     if (!chosen.with_matrix && (chosen.list || !chosen.only.empty()))
         refuse("--mutants goes neither with --list nor with --only");
     return chosen;

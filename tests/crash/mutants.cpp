@@ -32,7 +32,7 @@ std::vector<mutant> const& all_mutants()
         {"partial_commit", {"store.committing=kill@1/forward/payments"}},
         {"retry_in_broker_only", {"broken"}},
         {"busy_is_duplicate", {"busy"}},
-        {"no_transaction_check", {"headstrong"}},
+        {"no_transaction_check", {"commits_itself"}},
         {"in_doubt_as_committed", {"store.committing=reset@1/forward/payments"}},
         {"in_doubt_as_failed", {"store.commit_sent=reset@1/forward/orders"}},
         {"answer_not_stored", {"forward"}},
@@ -40,14 +40,14 @@ std::vector<mutant> const& all_mutants()
         {"handed_over_early", {"store.committing=sleep:400@1/forward/payments"}},
         {"failed_batch_acked", {"step.claimed=throw@2/together/payments"}},
         {"spoilt_batch_kept", {"together-one-declined"}},
-        {"open_batch_committed", {"together-one-headstrong"}},
+        {"open_batch_committed", {"together-one-commits_itself"}},
         {"guard_by_select", {"step.ran=sleep:500@1/twice/payments"}, true},
         {"undo_of_what_never_ran", {"overtaken"}, true},
     };
     return all;
 }
 
-void mutate_guard(shop_world& shop, std::string_view name)
+void mutate_guard(shop_system& shop, std::string_view name)
 {
     for (std::size_t i = 0; i < services.size(); ++i) {
         auto& database = shop.database(i);

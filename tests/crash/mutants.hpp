@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shop_world.hpp"
+#include "shop_system.hpp"
 
 namespace skald::crash {
 
@@ -19,6 +19,6 @@ struct mutant
 std::vector<mutant> const& all_mutants();
 
 /// Makes the guard of every database what the mutant says.
-void mutate_guard(shop_world& shop, std::string_view name);
+void mutate_guard(shop_system& shop, std::string_view name);
 
 }  // namespace skald::crash

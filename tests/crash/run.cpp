@@ -16,7 +16,7 @@ constexpr auto late_hit = 400ms;
 
 }  // namespace
 
-run::run(shop_world& shop, plan what, int number, std::chrono::milliseconds patience)
+run::run(shop_system& shop, plan what, int number, std::chrono::milliseconds patience)
     : shop_{shop}, goes_{*what.goes}, patience_{patience}, key_{"order-" + std::to_string(number)},
       person_{std::string{goes_.habit} + "-" + std::to_string(number)}, item_{"lamp-" + std::to_string(number)},
       older_{"older-" + std::to_string(number)}, stuck_{"stuck-" + std::to_string(number)}

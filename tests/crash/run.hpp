@@ -9,7 +9,7 @@
 
 #include "customer.hpp"
 #include "plan.hpp"
-#include "shop_world.hpp"
+#include "shop_system.hpp"
 
 namespace skald::crash {
 
@@ -50,8 +50,8 @@ struct result
 class run
 {
 public:
-    /// `number` tells the orders of one world apart. `patience`: by when the order must have come to its end.
-    run(shop_world& shop, plan what, int number, std::chrono::milliseconds patience);
+    /// `number` tells the orders of one system apart. `patience`: by when the order must have come to its end.
+    run(shop_system& shop, plan what, int number, std::chrono::milliseconds patience);
 
     result execute();
 
@@ -74,7 +74,7 @@ private:
     void place(placed& order);
     void come_together();
 
-    // operator_orders.cpp
+    // operator_commands.cpp
     void give_orders();
     void give(std::string const& order);
     bool has_met(std::string const& order);
@@ -116,7 +116,7 @@ private:
 
     std::string value(std::size_t service, std::string const& sql) { return shop_.database(service).value(sql); }
 
-    shop_world& shop_;
+    shop_system& shop_;
     way const& goes_;
     std::chrono::milliseconds patience_;
     std::string key_, person_, item_;

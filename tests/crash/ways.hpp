@@ -43,7 +43,7 @@ constexpr bool begins_blocked(disturbance besides)
 struct way
 {
     std::string_view name;
-    std::string_view habit;  // of the customer: tests/support/saboteur.cpp
+    std::string_view habit;  // of the customer: tests/support/faulty_payment_service.cpp
     int money;               // in the wallet before; an order costs `price`
     int stock;               // before; an order takes 1
     std::string_view base;   // the way whose hits this one has, too: only the others are run; empty: all are run
@@ -64,11 +64,11 @@ inline constexpr std::array ways{
     way{"back", "ann", 1000, 0, "", disturbance::none, "compensated", 1, 1, 0},
     way{"declined", "ann", 0, 10, "back", disturbance::none, "compensated", 0, 0, 0},
     way{"flaky", "flaky", 1000, 10, "forward", disturbance::none, "completed", 1, 0, 1},
-    way{"sleepy", "sleepy", 1000, 10, "forward", disturbance::none, "completed", 1, 0, 1},
+    way{"snoozes", "snoozes", 1000, 10, "forward", disturbance::none, "completed", 1, 0, 1},
     way{"broken", "broken", 1000, 10, "flaky", disturbance::none, "compensated", 0, 0, 0},
-    way{"careless", "careless", 1000, 10, "broken", disturbance::none, "compensated", 0, 0, 0},
-    way{"headstrong", "headstrong", 1000, 10, "headstrong", disturbance::none, "stuck", 0, 0, 0},
-    way{"sorry", "sorry", 1000, 0, "back", disturbance::none, "compensated", 1, 1, 0},
+    way{"swallows_error", "swallows_error", 1000, 10, "broken", disturbance::none, "compensated", 0, 0, 0},
+    way{"commits_itself", "commits_itself", 1000, 10, "commits_itself", disturbance::none, "stuck", 0, 0, 0},
+    way{"undo_fails_once", "undo_fails_once", 1000, 0, "back", disturbance::none, "compensated", 1, 1, 0},
     way{"twice", "ann", 1000, 10, "forward", disturbance::twice, "completed", 1, 0, 1},
     way{"twice-back", "ann", 1000, 0, "back", disturbance::twice, "compensated", 1, 1, 0},
     way{"busy", "ann", 1000, 10, "forward", disturbance::busy, "completed", 1, 0, 1},
@@ -78,15 +78,15 @@ inline constexpr std::array ways{
     way{"late", "ann", 1000, 10, "back", disturbance::late, "compensated", 0, 0, 0},
     way{"paused", "ann", 1000, 10, "busy", disturbance::paused, "completed", 1, 0, 1},
     way{"cancelled", "ann", 1000, 10, "back", disturbance::cancelled, "compensated", 0, 0, 0},
-    way{"retried", "stubborn", 1000, 0, "sorry", disturbance::retried, "compensated", 1, 1, 0},
+    way{"retried", "stubborn", 1000, 0, "undo_fails_once", disturbance::retried, "compensated", 1, 1, 0},
     way{"purged", "ann", 1000, 10, "swept", disturbance::purged, "completed", 1, 0, 1},
     way{"swept", "ann", 1000, 10, "twice", disturbance::swept, "completed", 1, 0, 1},
     way{"together", "ann", 1000, 10, "", disturbance::none, "completed", 1, 0, 1, 5},
     way{"together-one-declined", "ann", 0, 10, "together", disturbance::none, "compensated", 0, 0, 0, 5},
     way{"together-one-broken", "broken", 1000, 10, "together-one-declined", disturbance::none, "compensated", 0, 0, 0,
         5},
-    way{"together-one-headstrong", "headstrong", 1000, 10, "together-one-headstrong", disturbance::none, "stuck", 0, 0,
-        0, 5},
+    way{"together-one-commits_itself", "commits_itself", 1000, 10, "together-one-commits_itself", disturbance::none,
+        "stuck", 0, 0, 0, 5},
     way{"together-twice", "ann", 1000, 10, "", disturbance::twice, "completed", 1, 0, 1, 5},
 };
 

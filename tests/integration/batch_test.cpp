@@ -127,7 +127,7 @@ TEST_CASE("a message that can't be read by its step is parked, and the others ar
     }
     broken.id = broken.headers.front().second;
     d.at("depot").relay_due();
-    std::vector<skald::ports::delivery> all{skald::test::world::delivery_of(broken)};
+    std::vector<skald::ports::delivery> all{skald::test::simulation::delivery_of(broken)};
     CHECK(d.at("depot").settle_with(std::move(all)) == 6);
     CHECK(d.counts() == "pack 5, weigh 5");
     CHECK(d.once_each());
@@ -139,7 +139,7 @@ TEST_CASE("duplicates in a batch and of an earlier one do nothing")
     busy_depot d;
     d.start_all(3);
     d.at("depot").relay_due();
-    auto const again = skald::test::world::delivery_of(d.last_sent("pack"));
+    auto const again = skald::test::simulation::delivery_of(d.last_sent("pack"));
     CHECK(d.at("depot").settle_with({again, again}) == 5);
     CHECK(d.counts() == "pack 3");
     CHECK(d.at("depot").settle_with({again, again}) == 2);
@@ -174,7 +174,7 @@ TEST_CASE("another body under a key that was used is parked, and its neighbours 
     d.at("depot").settle_many();
     other.body = R"({"id":"else","weight":1})";
     d.at("depot").relay_due();
-    CHECK(d.at("depot").settle_with({skald::test::world::delivery_of(other)}) == 5);
+    CHECK(d.at("depot").settle_with({skald::test::simulation::delivery_of(other)}) == 5);
     CHECK(d.counts() == "pack 4, weigh 4");
     CHECK(d.parked() == "depot|mismatch|1");
 }

@@ -123,7 +123,7 @@ TEST_CASE("what turns up of a saga that was closed is parked, in whatever servic
     for (auto const* service : {"payments", "shipping"})
         for (auto const& sent : s.transport().captured())
             if (sent.type == "skald.control" && sent.destination == service)
-                s.at(service).settle(skald::test::world::delivery_of(sent));
+                s.at(service).settle(skald::test::simulation::delivery_of(sent));
     s.run();
     CHECK(s.effects() == before);
     CHECK(s.saga_status("1") == "completed");
@@ -156,7 +156,7 @@ TEST_CASE(
     s.at("orders").relay_due();
     for (auto const& sent : s.transport().captured())
         if (sent.type == "skald.control" && sent.destination == "payments")
-            s.at("payments").settle(skald::test::world::delivery_of(sent));
+            s.at("payments").settle(skald::test::simulation::delivery_of(sent));
     CHECK(s.at("payments").db.one("SELECT status FROM skald.idempotency WHERE step = 'charge-payment'") == "cancelled");
     s.run();
     CHECK(s.at("payments").db.one("SELECT count(*) FROM charge") == "0");

@@ -256,10 +256,10 @@ struct arriving final : skald::pivot_step<errand>
 };
 
 /// A saga whose pivot does not get done, under a policy that would wait for hours.
-class errands : public skald::test::world
+class errands : public skald::test::simulation
 {
 public:
-    errands(skald::retry policy, std::function<skald::outcome()> what) : world{{"orders"}}
+    errands(skald::retry policy, std::function<skald::outcome()> what) : simulation{{"orders"}}
     {
         at("orders").host(run_errand, leave, leaving{});
         at("orders").host_with(run_errand, arrive, arriving{std::move(what)}, policy);

@@ -130,7 +130,7 @@ TEST_CASE("G22: two steps that deadlock on the user's own rows both run in the e
     d.at("depot").relay_due();
     std::vector<ports::delivery> deliveries;
     for (auto const& sent : d.transport().captured())
-        if (sent.type == "weigh") deliveries.push_back(test::world::delivery_of(sent));
+        if (sent.type == "weigh") deliveries.push_back(test::simulation::delivery_of(sent));
     REQUIRE(deliveries.size() == 2);
     {
         std::vector<std::jthread> lanes;

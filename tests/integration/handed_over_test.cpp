@@ -46,7 +46,7 @@ struct sending_payments
         shop.at("orders").relay_due();
         shop.at("orders").settle_one();
         shop.at("orders").relay_due();
-        charge = test::world::delivery_of(shop.last_sent("charge-payment"));
+        charge = test::simulation::delivery_of(shop.last_sent("charge-payment"));
         loop.turn(0ms);
     }
 

@@ -18,7 +18,7 @@ void charge_in_doubt(test::doubtful_store::loses loss)
     s.at("orders").relay_due();
     s.at("orders").settle_one();
     s.at("orders").relay_due();
-    auto const charge = test::world::delivery_of(s.last_sent("charge-payment"));
+    auto const charge = test::simulation::delivery_of(s.last_sent("charge-payment"));
 
     runtime::registry steps;
     steps.add("place-order", "charge-payment",

@@ -26,7 +26,7 @@ TEST_CASE("a connection that dies under a step costs no attempt, and the step ru
         CHECK(met.kind == skald::ports::fault_kind::connection_lost);
     }
     CHECK_MESSAGE(d.record("weigh").empty(), "the delivery is not settled, so nobody may ack it");
-    d.at("depot").settle(skald::test::world::delivery_of(d.last_sent("weigh")));
+    d.at("depot").settle(skald::test::simulation::delivery_of(d.last_sent("weigh")));
     d.run();
     CHECK(runs == 2);
     CHECK(d.record("weigh") == "completed|1|0");

@@ -161,7 +161,7 @@ TEST_CASE("a cancel and a running pivot: the saga completes or goes back, never 
         std::latch both{2};
         auto const settle = [&](skald::core::message const& m) {
             both.arrive_and_wait();
-            s.at("shipping").settle_apart(skald::test::world::delivery_of(m));
+            s.at("shipping").settle_apart(skald::test::simulation::delivery_of(m));
         };
         std::jthread{[&] { settle(i % 2 == 0 ? pivot : order); }}, settle(i % 2 == 0 ? order : pivot);
         s.run();
@@ -297,7 +297,7 @@ TEST_CASE("a cancel frees a saga that is stuck before the pivot")
     ordered_shop s;
     s.begin();
     s.send_to("payments");
-    auto given_up = skald::test::world::delivery_of(s.last_sent("charge-payment"));
+    auto given_up = skald::test::simulation::delivery_of(s.last_sent("charge-payment"));
     given_up.given_up = true;
     s.at("payments").settle(given_up);
     s.run();
@@ -372,7 +372,7 @@ TEST_CASE("a cancel stands where a step that committed by itself has to be looke
 {
     ordered_shop s;
     s.begin();
-    auto given_up = skald::test::world::delivery_of(s.last_sent("create-order"));
+    auto given_up = skald::test::simulation::delivery_of(s.last_sent("create-order"));
     given_up.given_up = true;
     s.at("orders").settle(given_up);
     auto const& home = s.at("orders").db;

@@ -1,6 +1,6 @@
 // The outbox and its relay on a real PostgreSQL: nothing is lost, whoever dies, and nothing leaves too early.
 #include "support/settle_rows.hpp"
-#include "support/world.hpp"
+#include "support/simulation.hpp"
 
 #include "runtime/publish_loop.hpp"
 #include "runtime/table_source.hpp"
@@ -88,7 +88,7 @@ TEST_CASE("R14: no message is too old or has been tried too often to be sent")
 
 TEST_CASE("R17: a message leaves though the delivery that made it never comes again, through any relay of the database")
 {
-    skald::test::world w{{"orders", "shipping"}};
+    skald::test::simulation w{{"orders", "shipping"}};
     auto& orders = w.at("orders");
     orders.db.run(enqueue("k"));  // committed by a process that is no more
     CHECK(orders.relay_due() == 1);
@@ -238,7 +238,7 @@ TEST_CASE("F18: what does not fit the wire is refused when it is enqueued, in wo
 
 TEST_CASE("R7: an unroutable message stays in the outbox with its reason, and its neighbours go")
 {
-    skald::test::world w{{"orders", "shipping"}};
+    skald::test::simulation w{{"orders", "shipping"}};
     auto& orders = w.at("orders");
     orders.db.run("SELECT skald.enqueue('nowhere', 'a-step', 'lost', '{}', '{\"x-saga-itinerary\": \"forward\"}')");
     orders.db.run(enqueue("found"));
@@ -255,7 +255,7 @@ TEST_CASE("R7: an unroutable message stays in the outbox with its reason, and it
 
 TEST_CASE("R8: while the broker is away or blocked the relay holds no transaction, and delivers when it is back")
 {
-    skald::test::world w{{"orders", "shipping"}};
+    skald::test::simulation w{{"orders", "shipping"}};
     auto& orders = w.at("orders");
     orders.db.run(enqueue("k"));
     skald::postgres::postgres_outbox rows{options(orders.db)};
@@ -284,7 +284,7 @@ TEST_CASE("R8: while the broker is away or blocked the relay holds no transactio
 
 TEST_CASE("a nacked message is sent again, later, and counted")
 {
-    skald::test::world w{{"orders", "shipping"}};
+    skald::test::simulation w{{"orders", "shipping"}};
     auto& orders = w.at("orders");
     orders.db.run(enqueue("k"));
     w.transport().nack_next(1);

@@ -143,7 +143,7 @@ TEST_CASE("a saga whose message can't be served is stuck and says why, and does 
         auto m = s.last_sent("charge-payment");
         if (malformed) m.body = "{}";
         else m.headers[2] = {"x-saga", "renamed-saga"};
-        s.at("payments").settle(skald::test::world::delivery_of(m));
+        s.at("payments").settle(skald::test::simulation::delivery_of(m));
         s.at("payments").relay_due();
         while (s.at("orders").settle_one()) continue;
         CHECK(s.saga_status("1") == "stuck");

@@ -75,7 +75,7 @@ TEST_CASE("a step that swallows the loss of its connection is not believed when 
     d.start(skald::test::send, parcel{"p", 7}, "k");
     d.at("depot").relay_due();
     CHECK_THROWS_AS(d.at("depot").settle_one(), skald::ports::fault);
-    d.at("depot").settle(skald::test::world::delivery_of(d.last_sent("pack")));
+    d.at("depot").settle(skald::test::simulation::delivery_of(d.last_sent("pack")));
     d.run();
     CHECK(d.record("pack") == "completed|1|0");
     CHECK(d.effects() == "pack, weigh, load, sign");
@@ -198,7 +198,7 @@ TEST_CASE(
                 };
                 for (int tries = 0; tries < 20; ++tries) try {
                         tries == 0 ? d.go() : d.run();
-                        d.at("depot").settle(skald::test::world::delivery_of(d.last_sent("weigh")));
+                        d.at("depot").settle(skald::test::simulation::delivery_of(d.last_sent("weigh")));
                     }
                     catch (skald::ports::fault const&) {
                     }
@@ -243,7 +243,7 @@ TEST_CASE("a serialization failure runs the step again and costs no attempt, wit
     for (int tries = 0; tries < 3; ++tries) {
         try {
             if (tries == 0) d.go();
-            else d.at("depot").settle(skald::test::world::delivery_of(d.last_sent("weigh")));
+            else d.at("depot").settle(skald::test::simulation::delivery_of(d.last_sent("weigh")));
         }
         catch (skald::ports::fault const& met) {
             CHECK(met.kind == skald::ports::fault_kind::contended);

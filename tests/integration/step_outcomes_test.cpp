@@ -67,7 +67,7 @@ TEST_CASE("a step that throws is tried again, and only the run that succeeds has
 
 TEST_CASE("the home is told of each attempt that failed, with why, before the step is tried again")
 {
-    skald::test::world w{{"office", "depot"}};
+    skald::test::simulation w{{"office", "depot"}};
     auto const broken = [](skald::step_context&, parcel&) -> skald::outcome {
         throw std::runtime_error{"the scales are broken"};
     };

@@ -1,7 +1,7 @@
 // Tables of Skald's that somebody else has locked, and a lane that meets them.
 #pragma once
 
-#include "support/world.hpp"
+#include "support/simulation.hpp"
 
 #include <skald/testing/wait_until.hpp>
 

@@ -1,7 +1,7 @@
 // One service, a depot, that hosts all four steps of a saga; each is a script that a test may replace.
 #pragma once
 
-#include "support/world.hpp"
+#include "support/simulation.hpp"
 
 #include <functional>
 #include <string>
@@ -78,10 +78,10 @@ inline script done(std::string const& what)
 }
 
 /// One service with all four steps; each may be replaced before the saga starts.
-class depot : public skald::test::world
+class depot : public skald::test::simulation
 {
 public:
-    depot() : world{{"depot"}} { db().run("CREATE TABLE effect (n serial, what text)"); }
+    depot() : simulation{{"depot"}} { db().run("CREATE TABLE effect (n serial, what text)"); }
 
     skald::test::database const& db() { return at("depot").db; }
 

@@ -1,7 +1,7 @@
-// The order saga's services and tables in a world that is stepped by hand.
+// The order saga's services and tables in a simulation that is stepped by hand.
 #pragma once
 
-#include "support/world.hpp"
+#include "support/simulation.hpp"
 
 #include "examples/order_saga/order_steps.hpp"
 #include "examples/order_saga/payment_steps.hpp"
@@ -9,10 +9,10 @@
 
 namespace skald::test {
 
-class stepped_shop : public world
+class stepped_shop : public simulation
 {
 public:
-    stepped_shop() : world{{"orders", "payments", "shipping"}}
+    stepped_shop() : simulation{{"orders", "payments", "shipping"}}
     {
         using namespace order_saga;
         create_tables();

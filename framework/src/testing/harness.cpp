@@ -6,8 +6,8 @@
 #include "postgres/literal.hpp"
 #include "skald_testing_queries.hpp"
 #include "testing/prover.hpp"
+#include "testing/simulation.hpp"
 #include "testing/step_alone_implementation.hpp"
-#include "testing/world.hpp"
 
 #include <skald/errors.hpp>
 
@@ -24,7 +24,7 @@ public:
     explicit implementation(std::string url) : all{std::move(url)} {}
 
     /// Ready for a saga.
-    inner::world& begun()
+    inner::simulation& begun()
     {
         if (!all.has_begun()) all.begin();
         return all;
@@ -33,7 +33,7 @@ public:
     inner::service_database& database(std::string const& service);
     message_view view(core::message const& m);
 
-    inner::world all;
+    inner::simulation all;
     std::vector<core::message> shown;  // by message_view::number - 1
 };
 
@@ -174,7 +174,7 @@ std::size_t harness::replay_recorded(std::string_view lines)
 
 void harness::crash_at(crash_point point, std::string_view step)
 {
-    implementation_->begun().stage.plan({std::string{step}, point, 0});
+    implementation_->begun().fault_plan.plan({std::string{step}, point, 0});
 }
 
 void harness::reject_at(std::string_view step, std::string reason)

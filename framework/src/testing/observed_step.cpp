@@ -9,8 +9,8 @@ namespace {
 class observed_run final : public skald::detail::step_run
 {
 public:
-    observed_run(std::string const& name, std::unique_ptr<skald::detail::step_run> run, script& rules, stage& at)
-        : name_{name}, run_{std::move(run)}, rules_{rules}, stage_{at}
+    observed_run(std::string const& name, std::unique_ptr<skald::detail::step_run> run, script& rules, fault_plan& at)
+        : name_{name}, run_{std::move(run)}, rules_{rules}, fault_plan_{at}
     {}
 
     outcome execute(step_context& ctx) override
@@ -47,7 +47,7 @@ private:
     void behind(std::string const& name, step_context& ctx)
     {
         if (rules_.look) rules_.look(name, true, ctx);
-        stage_.reach(crash_point::after_step);
+        fault_plan_.reach(crash_point::after_step);
         auto const fault = rules_.faults.find(name);
         if (fault != rules_.faults.end() && ctx.attempt() <= fault->second)
             throw std::runtime_error{"a fault that the test asked for"};
@@ -56,14 +56,14 @@ private:
     std::string const& name_;
     std::unique_ptr<skald::detail::step_run> run_;
     script& rules_;
-    stage& stage_;
+    fault_plan& fault_plan_;
 };
 
 }  // namespace
 
 std::unique_ptr<skald::detail::step_run> observed_step::read(std::string_view body) const
 {
-    return std::make_unique<observed_run>(name_, step_->read(body), rules_, stage_);
+    return std::make_unique<observed_run>(name_, step_->read(body), rules_, fault_plan_);
 }
 
 }  // namespace skald::testing::inner

@@ -1,7 +1,7 @@
 // A user's step in the kit: counted, made to say no or to break where the test wants that, and looked at while it runs.
 #pragma once
 
-#include "testing/stage.hpp"
+#include "testing/fault_plan.hpp"
 
 #include <skald/detail/hosted_step.hpp>
 
@@ -46,8 +46,8 @@ struct script
 class observed_step final : public skald::detail::hosted_step
 {
 public:
-    observed_step(std::string name, std::shared_ptr<skald::detail::hosted_step> step, script& rules, stage& at)
-        : name_{std::move(name)}, step_{std::move(step)}, rules_{rules}, stage_{at}
+    observed_step(std::string name, std::shared_ptr<skald::detail::hosted_step> step, script& rules, fault_plan& at)
+        : name_{std::move(name)}, step_{std::move(step)}, rules_{rules}, fault_plan_{at}
     {}
 
     std::unique_ptr<skald::detail::step_run> read(std::string_view body) const override;
@@ -63,7 +63,7 @@ private:
     std::string name_;
     std::shared_ptr<skald::detail::hosted_step> step_;
     script& rules_;
-    stage& stage_;
+    fault_plan& fault_plan_;
 };
 
 }  // namespace skald::testing::inner

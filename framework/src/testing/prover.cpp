@@ -25,7 +25,7 @@ bool is_of(std::string const& schedule, way const& w)
     return schedule == w.name || schedule.starts_with(w.name + "; ");
 }
 
-std::string step_errors(world& w)
+std::string step_errors(simulation& w)
 {
     std::string text;
     for (auto const& name : w.services())
@@ -36,8 +36,8 @@ std::string step_errors(world& w)
 
 }  // namespace
 
-prover::prover(world& w, scenario what, proof_options options)
-    : world_{w}, what_{std::move(what)}, options_{std::move(options)}
+prover::prover(simulation& w, scenario what, proof_options options)
+    : simulation_{w}, what_{std::move(what)}, options_{std::move(options)}
 {
     if (options_.only.empty()) options_.only = only_from_environment();
 }
@@ -45,21 +45,21 @@ prover::prover(world& w, scenario what, proof_options options)
 proof prover::prove()
 {
     auto const began = std::chrono::steady_clock::now();
-    world_.require_hosted(what_);
-    world_.begin();
-    restoration_.emplace(world_, options_.restored);
+    simulation_.require_hosted(what_);
+    simulation_.begin();
+    restoration_.emplace(simulation_, options_.restored);
     restoration_->remember();
-    world_.limit_attempts(options_.attempts_max);
-    if (learn_all()) {
+    simulation_.limit_attempts(options_.attempts_max);
+    if (explore_all()) {
         if (!options_.only.empty()) run_only();
         else if (run_systematically()) run_samples();
     }
-    world_.limit_attempts(std::numeric_limits<int>::max());
+    simulation_.limit_attempts(std::numeric_limits<int>::max());
     proof_.time_ = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - began);
     return std::move(proof_);
 }
 
-bool prover::learn_all()
+bool prover::explore_all()
 {
     auto ways = ways_of(what_.plan);
     // For one alone: its way, and what that is compared with.
@@ -68,27 +68,27 @@ bool prover::learn_all()
         auto const only = *named;
         std::erase_if(ways, [&only](way const& w) { return w.name != only.name && w.name != only.like; });
     }
-    return std::ranges::all_of(ways, [this](way const& along) { return learn(along); });
+    return std::ranges::all_of(ways, [this](way const& along) { return explore(along); });
 }
 
 // Twice: what is not the same both times can't be compared with anything.
-bool prover::learn(way const& along)
+bool prover::explore(way const& along)
 {
     schedule const clean{along, {}};
-    auto const first = rehearsal{world_, what_, options_, clean}.run(&evidence_);
+    auto const first = test_run{simulation_, what_, options_, clean}.run(&observations_);
     ++proof_.by_kind_["undisturbed"].run;
     if (!leaves_session(first, along.name)) return false;
     if (!first.refused.empty()) return true;  // the saga is past its pivot by then: there is no such way
     auto const wrong = wrong_end(along, first);
     if (!wrong.empty()) {
-        auto cause = evidence_.cause();
+        auto cause = observations_.cause();
         if (cause.empty()) cause = "the saga has to end so by itself, with the data and the rows that it was given";
-        auto const errors = step_errors(world_);
+        auto const errors = step_errors(simulation_);
         fail(wrong + (errors.empty() ? "" : ". Its steps said:\n" + errors), along.name, "", cause);
         return false;
     }
     if (!restores(first, along.name) || !is_like(along, first.left)) return false;
-    auto const second = rehearsal{world_, what_, options_, clean}.run();
+    auto const second = test_run{simulation_, what_, options_, clean}.run();
     ++proof_.by_kind_["undisturbed"].run;
     auto const differing = difference(first.left, second.left);
     if (!differing.empty()) {
@@ -133,13 +133,13 @@ prover::known_way const* prover::known(std::string const& name) const
 }
 
 // Ways that must come to the same: a step that broke once and one that did not; a no, and never having been asked.
-bool prover::is_like(way const& along, ending const& left)
+bool prover::is_like(way const& along, final_state const& left)
 {
     auto const* const other = known(along.like);
     if (other == nullptr) return true;
     auto const differing = difference(other->left.effects, left.effects);
     if (differing.empty()) return true;
-    auto cause = evidence_.cause();
+    auto cause = observations_.cause();
     if (cause.empty()) cause = "something of an attempt that came to nothing remains; look at what differs";
     fail("it leaves behind something else than \"" + along.like + "\" does", along.name, differing, cause);
     return false;
@@ -149,9 +149,9 @@ std::string prover::wrong_end(way const& along, run_result const& result) const
 {
     if (!result.problem.empty()) return "undisturbed, it did not come to its end: " + result.problem;
     auto const status = status_of(result.left);
-    if (std::ranges::find(along.endings, status) != along.endings.end()) return {};
+    if (std::ranges::find(along.final_statuses, status) != along.final_statuses.end()) return {};
     std::string wanted;
-    for (auto const& one : along.endings) wanted += (wanted.empty() ? "" : " or ") + one;
+    for (auto const& one : along.final_statuses) wanted += (wanted.empty() ? "" : " or ") + one;
     return "undisturbed, the saga ends as " + (status.empty() ? "none" : status) + " and not as " + wanted;
 }
 
@@ -215,14 +215,14 @@ std::optional<schedule> prover::find(std::string const& name, known_way const*& 
 bool prover::passes(known_way const& along, std::vector<disturbance> const& disturbances, std::string const& kind)
 {
     schedule const now{along.along, disturbances};
-    auto const result = rehearsal{world_, what_, options_, now}.run();
+    auto const result = test_run{simulation_, what_, options_, now}.run();
     auto& count = proof_.by_kind_[kind];
     ++count.run;
     if (!result.all_met) ++count.not_met;
     if (differs(along, result).empty()) return restores(result, now.name(options_.copies));
     for (auto const& one : disturbances) {
         schedule const shorter{along.along, {one}};
-        if (disturbances.size() == 1 || differs(along, rehearsal{world_, what_, options_, shorter}.run()).empty())
+        if (disturbances.size() == 1 || differs(along, test_run{simulation_, what_, options_, shorter}.run()).empty())
             continue;
         blame(along, shorter);
         return false;
@@ -245,7 +245,7 @@ std::string prover::differs(known_way const& along, run_result const& result) co
 
 void prover::blame(known_way const& along, schedule const& shortest)
 {
-    auto const result = rehearsal{world_, what_, options_, shortest}.run(&evidence_);
+    auto const result = test_run{simulation_, what_, options_, shortest}.run(&observations_);
     auto differing = differs(along, result);
     if (differing.empty()) {
         fail("it leaves behind something else, though not every time", shortest.name(options_.copies), "",
@@ -253,7 +253,7 @@ void prover::blame(known_way const& along, schedule const& shortest)
              "remembers");
         return;
     }
-    auto cause = evidence_.cause();
+    auto cause = observations_.cause();
     if (cause.empty()) cause = "no step was seen to do anything outside its transaction; look at what differs";
     fail("it leaves behind something else than it does undisturbed", shortest.name(options_.copies), differing, cause);
 }

@@ -2,12 +2,12 @@
 // its way leaves undisturbed.
 #pragma once
 
-#include "testing/ending.hpp"
-#include "testing/evidence.hpp"
-#include "testing/rehearsal.hpp"
+#include "testing/final_state.hpp"
+#include "testing/observations.hpp"
 #include "testing/restoration.hpp"
 #include "testing/schedule.hpp"
-#include "testing/world.hpp"
+#include "testing/simulation.hpp"
+#include "testing/test_run.hpp"
 
 #include <skald/testing/proof.hpp>
 
@@ -21,7 +21,7 @@ namespace skald::testing {
 class prover
 {
 public:
-    prover(inner::world& w, inner::scenario what, proof_options options);
+    prover(inner::simulation& w, inner::scenario what, proof_options options);
 
     proof prove();
 
@@ -30,13 +30,13 @@ private:
     struct known_way
     {
         inner::way along;
-        inner::ending left;
+        inner::final_state left;
         std::vector<inner::disturbance> places;
     };
 
-    bool learn_all();
-    bool learn(inner::way const& along);
-    bool is_like(inner::way const& along, inner::ending const& left);
+    bool explore_all();
+    bool explore(inner::way const& along);
+    bool is_like(inner::way const& along, inner::final_state const& left);
     known_way const* known(std::string const& name) const;
     bool run_systematically();
     bool run_samples();
@@ -50,10 +50,10 @@ private:
     std::string wrong_end(inner::way const& along, inner::run_result const& result) const;
     std::optional<inner::schedule> find(std::string const& name, known_way const*& along) const;
 
-    inner::world& world_;
+    inner::simulation& simulation_;
     inner::scenario what_;
     proof_options options_;
-    inner::evidence evidence_;
+    inner::observations observations_;
     std::optional<inner::restoration> restoration_;
     std::vector<known_way> known_;
     proof proof_;

@@ -45,7 +45,7 @@ std::string line(char sign, std::string const& row)
 
 }  // namespace
 
-restoration::restoration(world& w, std::vector<restored_table> const& tables)
+restoration::restoration(simulation& w, std::vector<restored_table> const& tables)
 {
     auto const services = w.services();
     for (auto const& one : tables) {

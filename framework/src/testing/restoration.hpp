@@ -1,7 +1,7 @@
 // Whether a saga that was compensated has left tables as they were before it.
 #pragma once
 
-#include "testing/world.hpp"
+#include "testing/simulation.hpp"
 
 #include <skald/testing/proof.hpp>
 
@@ -17,7 +17,7 @@ class restoration
 {
 public:
     /// Throws std::invalid_argument where a service, a table or a column is not there.
-    restoration(world& w, std::vector<restored_table> const& tables);
+    restoration(simulation& w, std::vector<restored_table> const& tables);
 
     /// As they are now, before the saga.
     void remember();
@@ -32,7 +32,7 @@ private:
 
     struct watched
     {
-        site& at;
+        node& at;
         std::string table;
         std::string query;
         contents before{};

@@ -16,7 +16,7 @@ way rejected_at(planned_step const& step)
 {
     way w{"reject " + std::string{step.name}};
     w.rejects = step.name;
-    w.endings = {"compensated"};
+    w.final_statuses = {"compensated"};
     return w;
 }
 
@@ -28,14 +28,14 @@ void add_faults(std::vector<way>& all, way const& along, std::string const& step
     w.faults = 1;
     w.name = prefix + "fail " + step + " once";
     w.like = along.name;
-    w.endings = std::move(once);
+    w.final_statuses = std::move(once);
     all.push_back(w);
     // Nothing of the step remains, whether it said no or broke.
     auto const no = std::ranges::find(all, "reject " + step, &way::name);
     w.like = no == all.end() ? "" : no->name;
     w.faults = for_ever;
     w.name = prefix + "fail " + step + " for ever";
-    w.endings = std::move(ever);
+    w.final_statuses = std::move(ever);
     all.push_back(w);
 }
 
@@ -44,7 +44,7 @@ void add_faults(std::vector<way>& all, way const& along, std::string const& step
 std::vector<way> ways_of(std::span<planned_step const> plan)
 {
     way forward{"forward"};
-    forward.endings = {"completed"};
+    forward.final_statuses = {"completed"};
     std::vector<way> all{forward};
     planned_step const* last_no = nullptr;
     for (auto const& step : plan) {
@@ -65,7 +65,7 @@ std::vector<way> ways_of(std::span<planned_step const> plan)
         way w{"cancel before " + std::string{step.name}};
         w.cancelled_before = step.name;
         w.like = rejected_at(step).name;
-        w.endings = {"compensated"};
+        w.final_statuses = {"compensated"};
         all.push_back(w);
     }
     return all;

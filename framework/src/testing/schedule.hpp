@@ -2,8 +2,8 @@
 // and is found by it again.
 #pragma once
 
+#include "testing/fault_plan.hpp"
 #include "testing/observed_step.hpp"
-#include "testing/stage.hpp"
 
 #include <skald/definition.hpp>
 #include <skald/testing/crash_point.hpp>
@@ -24,8 +24,8 @@ struct way
     std::string fails{};
     int faults{};
     std::string cancelled_before{};
-    std::string like{};                  // the way whose effects it must have, if there is one
-    std::vector<std::string> endings{};  // of the saga, of which it must have one
+    std::string like{};                         // the way whose effects it must have, if there is one
+    std::vector<std::string> final_statuses{};  // of the saga, of which it must have one
 
     void apply(script& rules) const
     {

@@ -3,7 +3,7 @@
 
 #include "memory/memory_transport.hpp"
 #include "postgres/postgres_outbox.hpp"
-#include "testing/stage.hpp"
+#include "testing/fault_plan.hpp"
 
 #include <functional>
 #include <memory>
@@ -16,22 +16,22 @@ class watched_outbox final : public ports::outbox
 public:
     using naming = std::function<std::string(core::message const&)>;
 
-    watched_outbox(postgres::connection_options options, stage& at, naming name)
-        : inner_{std::move(options)}, stage_{at}, name_{std::move(name)}
+    watched_outbox(postgres::connection_options options, fault_plan& at, naming name)
+        : inner_{std::move(options)}, fault_plan_{at}, name_{std::move(name)}
     {}
 
     std::vector<row> take(std::size_t max) override
     {
         auto rows = inner_.take(max);
-        if (!rows.empty()) stage_.enter(name_(rows.front().message));
+        if (!rows.empty()) fault_plan_.enter(name_(rows.front().message));
         return rows;
     }
 
     void settle(std::vector<std::int64_t> const& confirmed, std::vector<deferral> const& deferred) override
     {
-        if (!confirmed.empty()) stage_.reach(crash_point::before_delete);
+        if (!confirmed.empty()) fault_plan_.reach(crash_point::before_delete);
         inner_.settle(confirmed, deferred);
-        if (!confirmed.empty()) stage_.reach(crash_point::after_delete);
+        if (!confirmed.empty()) fault_plan_.reach(crash_point::after_delete);
     }
 
     void release() noexcept override { inner_.release(); }
@@ -42,7 +42,7 @@ public:
 
 private:
     postgres::postgres_outbox inner_;
-    stage& stage_;
+    fault_plan& fault_plan_;
     naming name_;
 };
 
@@ -50,8 +50,8 @@ private:
 class watched_publisher final : public ports::publisher
 {
 public:
-    watched_publisher(memory::memory_transport& transport, stage& at)
-        : transport_{transport}, stage_{at}, inner_{transport.open_publisher()}
+    watched_publisher(memory::memory_transport& transport, fault_plan& at)
+        : transport_{transport}, fault_plan_{at}, inner_{transport.open_publisher()}
     {}
 
     bool available() override { return inner_->available(); }
@@ -61,16 +61,16 @@ public:
 
     void send(std::span<ports::outgoing const> messages, std::chrono::milliseconds deadline) override
     {
-        stage_.reach(crash_point::before_publish);
+        fault_plan_.reach(crash_point::before_publish);
         for (auto const& one : messages)
             if (!one.message.destination.empty()) transport_.declare(one.message.destination);
         inner_->send(messages, deadline);
-        stage_.reach(crash_point::before_confirm);
+        fault_plan_.reach(crash_point::before_confirm);
     }
 
 private:
     memory::memory_transport& transport_;
-    stage& stage_;
+    fault_plan& fault_plan_;
     std::unique_ptr<ports::publisher> inner_;
 };
 

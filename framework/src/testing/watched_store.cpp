@@ -6,9 +6,9 @@
 
 namespace skald::testing::inner {
 
-watched_store::watched_store(postgres::connection_options options, stage& at, std::function<void()> committed,
+watched_store::watched_store(postgres::connection_options options, fault_plan& at, std::function<void()> committed,
                              std::function<void(std::string const&, std::string const&)> left)
-    : options_{std::move(options)}, stage_{at}, committed_{std::move(committed)}, left_{std::move(left)}
+    : options_{std::move(options)}, fault_plan_{at}, committed_{std::move(committed)}, left_{std::move(left)}
 {
     drop();
 }
@@ -20,7 +20,7 @@ void watched_store::drop()
     in_transaction_ = false;
 }
 
-void watched_store::look_at_sessions(bool does)
+void watched_store::inspect_sessions(bool does)
 {
     options_.looks_at_every_session = does;
     inner_->look_at_every_session(does);
@@ -34,13 +34,13 @@ void watched_store::die()
 std::vector<ports::claim_answer> watched_store::begin(std::span<ports::claim_item const> items,
                                                       ports::claim_options const& how)
 {
-    stage_.reach(crash_point::before_claim);
+    fault_plan_.reach(crash_point::before_claim);
     in_transaction_ = true;
     step_ = items.empty() ? std::string{} : items.front().step;
     auto answers = inner_->begin(items, how);
     if (std::ranges::any_of(answers, &ports::claim_answer::held)) {
-        stage_.reach(crash_point::after_claim);
-        stage_.claimed();
+        fault_plan_.reach(crash_point::after_claim);
+        fault_plan_.claimed();
     }
     return answers;
 }
@@ -65,8 +65,8 @@ template <class Commit>
 void watched_store::finish(Commit commit)
 {
     ports::fault const in_doubt{ports::fault_kind::in_doubt, "the connection was lost while committing"};
-    stage_.reach(crash_point::before_commit);
-    if (stage_.loses(crash_point::commit_lost)) {
+    fault_plan_.reach(crash_point::before_commit);
+    if (fault_plan_.loses(crash_point::commit_lost)) {
         drop();
         throw in_doubt;
     }
@@ -74,14 +74,14 @@ void watched_store::finish(Commit commit)
     in_transaction_ = false;
     look();
     committed_();
-    if (stage_.loses(crash_point::answer_lost)) throw in_doubt;
-    stage_.reach(crash_point::after_commit);
+    if (fault_plan_.loses(crash_point::answer_lost)) throw in_doubt;
+    fault_plan_.reach(crash_point::after_commit);
 }
 
 void watched_store::rollback() noexcept
 {
     // What has died can't say so: its connection goes, and the server rolls back.
-    if (stage_.is_dead()) return;
+    if (fault_plan_.is_dead()) return;
     inner_->rollback();
     in_transaction_ = false;
     try {
@@ -100,7 +100,7 @@ void watched_store::look()
 ports::fault watched_store::classify_current()
 {
     // The executor asks about whatever a step threw; a crash is none of that.
-    if (stage_.is_dead()) throw crashed{};
+    if (fault_plan_.is_dead()) throw crashed{};
     return inner_->classify_current();
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "postgres/postgres_store.hpp"
-#include "testing/stage.hpp"
+#include "testing/fault_plan.hpp"
 
 #include <functional>
 #include <memory>
@@ -15,7 +15,7 @@ class watched_store final : public ports::store
 {
 public:
     /// `committed` is called right after COMMIT; `left` behind a transaction whose step left something in its session.
-    watched_store(postgres::connection_options options, stage& at, std::function<void()> committed,
+    watched_store(postgres::connection_options options, fault_plan& at, std::function<void()> committed,
                   std::function<void(std::string const& step, std::string const& what)> left);
 
     void connect() override { inner_->connect(); }
@@ -36,7 +36,7 @@ public:
     ports::fault classify_current() override;
 
     /// Behind every transaction from now on, or none.
-    void look_at_sessions(bool does);
+    void inspect_sessions(bool does);
 
     /// Its process is gone. A connection with a transaction goes with it; of an idle one the server would not notice.
     void die();
@@ -48,7 +48,7 @@ private:
     void finish(Commit commit);
 
     postgres::connection_options options_;
-    stage& stage_;
+    fault_plan& fault_plan_;
     std::function<void()> committed_;
     std::function<void(std::string const&, std::string const&)> left_;
     std::string step_;  // of the present transaction

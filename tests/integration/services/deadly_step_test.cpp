@@ -10,7 +10,7 @@ TEST_CASE(
     "a step that kills its worker each time ends parked after a bounded number of deliveries, and other keys go on")
 {
     shop s;
-    service_process payments{SKALD_SABOTEUR, {}, shop::variables(s.payments_db)};
+    service_process payments{SKALD_FAULTY_PAYMENT_SERVICE, {}, shop::variables(s.payments_db)};
     for (auto* service : {&s.orders, &payments, &s.shipping}) service->start();
     for (auto* service : {&s.orders, &payments, &s.shipping}) s.wait_until_started(*service);
     s.fill();

@@ -9,7 +9,7 @@ TEST_CASE("a worker has as many deliveries out as its own prefetch and its steps
     auto variables = shop::variables(s.payments_db);
     variables["SKALD_LANES"] = "1";
     variables["SKALD_PREFETCH"] = "5";
-    service_process payments{SKALD_SABOTEUR, {}, variables};  // whose step asks for 3 more
+    service_process payments{SKALD_FAULTY_PAYMENT_SERVICE, {}, variables};  // whose step asks for 3 more
     for (auto* service : {&s.orders, &payments}) service->start();
     for (auto* service : {&s.orders, &payments}) s.wait_until_started(*service);
     s.payments_db.ask("INSERT INTO wallet VALUES ('gated-1', 100000)");

@@ -1,4 +1,4 @@
-// Tells the world of the charge by itself, before it is sure.
+// Tells the simulation of the charge by itself, before it is sure.
 #pragma once
 
 #include "mistakes/charging.hpp"

@@ -16,19 +16,19 @@ namespace {
 using namespace order_saga;
 using namespace std::chrono_literals;
 
-class saboteur final : public skald::compensatable_step<order>
+class faulty_charge final : public skald::compensatable_step<order>
 {
     skald::outcome execute(skald::step_context& ctx, order& o) const override
     {
         auto const habit = habit_of(o);
         if (habit == "deadly") die();
         if (habit == "gated") wait_at_gate(ctx, o);
-        if (habit == "sleepy" && nap(ctx)) return skald::snooze(10ms);
+        if (habit == "snoozes" && nap(ctx)) return skald::snooze(10ms);
         auto const ended = genuine().execute(ctx, o);
         if (habit == "broken" || (habit == "flaky" && ctx.attempt() == 1))
             throw std::runtime_error{"the till is jammed"};
-        if (habit == "careless") swallow_an_error(ctx);
-        if (habit == "headstrong") ctx.sql("COMMIT");
+        if (habit == "swallows_error") swallow_an_error(ctx);
+        if (habit == "commits_itself") ctx.sql("COMMIT");
         return ended;
     }
 
@@ -36,7 +36,7 @@ class saboteur final : public skald::compensatable_step<order>
     {
         genuine().compensate(ctx, o);
         auto const habit = habit_of(o);
-        if ((habit == "sorry" && ctx.attempt() == 1) || (habit == "stubborn" && !is_looked_after(ctx)))
+        if ((habit == "undo_fails_once" && ctx.attempt() == 1) || (habit == "stubborn" && !is_looked_after(ctx)))
             throw std::runtime_error{"the till is jammed"};
     }
 
@@ -96,7 +96,7 @@ int main(int argc, char** argv)
         worker.migrate("0001_payments", tables::payments)
             .migrate("0002_naps", "CREATE SEQUENCE naps")
             .migrate("0003_gate", "CREATE TABLE gate (customer text PRIMARY KEY)")
-            .host(place_order, steps::charge_payment, saboteur{}, {.attempts_max = 3, .first = 20ms, .longest = 40ms},
-                  {.prefetch = 3});
+            .host(place_order, steps::charge_payment, faulty_charge{},
+                  {.attempts_max = 3, .first = 20ms, .longest = 40ms}, {.prefetch = 3});
     });
 }

@@ -1,4 +1,4 @@
-#include "testing/site.hpp"
+#include "testing/node.hpp"
 
 #include <skald/errors.hpp>
 
@@ -15,11 +15,11 @@ constexpr int tries_max = 20;
 
 }  // namespace
 
-site::site(std::string service, stage& at, script& rules, watched_outbox::naming name)
-    : name_{std::move(service)}, stage_{at}, rules_{rules}, naming_{std::move(name)}
+node::node(std::string service, fault_plan& at, script& rules, watched_outbox::naming name)
+    : name_{std::move(service)}, fault_plan_{at}, rules_{rules}, naming_{std::move(name)}
 {}
 
-void site::host(hosted what)
+void node::host(hosted what)
 {
     if (hosts(what.definition, what.step))
         throw configuration_error{"step " + what.step + " of " + what.definition + " is hosted twice"};
@@ -27,7 +27,7 @@ void site::host(hosted what)
     host_all();
 }
 
-void site::host_all()
+void node::host_all()
 {
     executor_.reset();
     steps_ = {};
@@ -35,41 +35,41 @@ void site::host_all()
         auto policy = one.policy;
         policy.attempts_max = std::min(policy.attempts_max, attempts_max_);
         steps_.add(one.definition, one.step,
-                   {std::make_unique<observed_step>(one.step, one.object, rules_, stage_), policy, one.kind,
+                   {std::make_unique<observed_step>(one.step, one.object, rules_, fault_plan_), policy, one.kind,
                     one.version, one.batch_max});
     }
 }
 
-service_database& site::open(server& on)
+service_database& node::open(server& on)
 {
     if (!database_) database_ = std::make_unique<service_database>(on, name_, migrations, given);
     return *database_;
 }
 
-void site::begin(memory::memory_transport& transport)
+void node::begin(memory::memory_transport& transport)
 {
     bool const is_another = database_->rewind();
     if (is_another || !store_) {
         store_ = std::make_unique<watched_store>(
-            database_->options(), stage_,
+            database_->options(), fault_plan_,
             [this] {
                 rules_.committed();
-                stir();
+                wake();
             },
             [this](std::string const& step, std::string const& what) { rules_.left.emplace(step, what); });
-        outbox_ = std::make_unique<watched_outbox>(database_->options(), stage_, naming_);
+        outbox_ = std::make_unique<watched_outbox>(database_->options(), fault_plan_, naming_);
         apart_.reset();
     }
     host_all();
     start(transport);
 }
 
-void site::start(memory::memory_transport& transport)
+void node::start(memory::memory_transport& transport)
 {
     relay_.reset();
     executor_.reset();
     deliveries_.reset();
-    publisher_ = std::make_unique<watched_publisher>(transport, stage_);
+    publisher_ = std::make_unique<watched_publisher>(transport, fault_plan_);
     deliveries_ = transport.subscribe({name_, take_max});
     out_ = std::make_unique<runtime::memory_source>();
     stop_ = std::make_unique<runtime::stop_flag>();
@@ -79,29 +79,29 @@ void site::start(memory::memory_transport& transport)
     runtime::publish_options options;
     options.batch_max = 1;
     relay_ = std::make_unique<runtime::publish_loop>(options, *table_, *publisher_, *stop_, log_, std::mt19937_64{1});
-    stirred_ = true;
+    woken_ = true;
 }
 
-void site::die(memory::memory_transport& transport)
+void node::die(memory::memory_transport& transport)
 {
-    stage_.raise();
+    fault_plan_.raise();
     store_->die();
     outbox_->die();
     start(transport);
 }
 
-bool site::relay()
+bool node::relay()
 {
-    if (!std::exchange(stirred_, false)) return false;
+    if (!std::exchange(woken_, false)) return false;
     return relay_->drain() > 0;
 }
 
-void site::settle(ports::delivery const& d)
+void node::settle(ports::delivery const& d)
 {
     auto const name = naming_(d.message);
     auto one = runtime::route(d, name_, steps_);
     for (int tries = 0;;) {
-        stage_.enter(name);
+        fault_plan_.enter(name);
         rules_.pending.clear();
         auto const result = executor_->run({&one, 1});
         if (result.settled()) break;
@@ -113,7 +113,7 @@ void site::settle(ports::delivery const& d)
     deliveries_->ack(d.tag);
 }
 
-void site::settle_apart(ports::delivery const& d)
+void node::settle_apart(ports::delivery const& d)
 {
     if (!apart_) {
         auto options = database_->options();
@@ -124,7 +124,7 @@ void site::settle_apart(ports::delivery const& d)
     auto const result = runtime::executor{name_, *apart_, *out_, log_, std::mt19937_64{2}}.run({&one, 1});
     if (!result.settled())
         throw std::runtime_error{"a copy on another connection could not be settled: " + result.not_settled->error};
-    stir();
+    wake();
 }
 
 }  // namespace skald::testing::inner

@@ -2,7 +2,7 @@
 // what a ROLLBACK can't undo.
 #pragma once
 
-#include "testing/world.hpp"
+#include "testing/simulation.hpp"
 
 #include <skald/testing/proof.hpp>
 
@@ -14,14 +14,14 @@ namespace skald::testing::inner {
 struct section;
 
 /// Collects over runs. Threads: one.
-class evidence
+class observations
 {
 public:
-    /// Looks at every step from now on, in the world's present run.
-    void watch(world& w, std::vector<effect> const& effects);
+    /// Looks at every step from now on, in the simulation's present run.
+    void watch(simulation& w, std::vector<effect> const& effects);
 
     /// What the databases have kept of a run that has ended: who ended a transaction, who faulted and how.
-    void take_notes(world& w);
+    void collect(simulation& w);
 
     /// A step that ran COMMIT, one that went on after an SQL error, one whose doings were there before COMMIT: whatever
     /// of this was seen, in sentences. Empty where nothing was.
@@ -37,7 +37,8 @@ private:
         bool operator==(seen_outside const&) const = default;
     };
 
-    void look(world& w, std::vector<effect> const& effects, std::string const& step, bool behind, step_context& ctx);
+    void look(simulation& w, std::vector<effect> const& effects, std::string const& step, bool behind,
+              step_context& ctx);
     void compare(std::string const& step, std::vector<section> const& now);
 
     std::vector<section> before_;

@@ -1,7 +1,7 @@
-#include "testing/evidence.hpp"
+#include "testing/observations.hpp"
 
 #include "skald_testing_queries.hpp"
-#include "testing/ending.hpp"
+#include "testing/final_state.hpp"
 
 #include <pqxx/pqxx>
 
@@ -51,15 +51,15 @@ std::string made_elsewhere(std::string const& step, std::string const& differenc
 
 }  // namespace
 
-void evidence::watch(world& w, std::vector<effect> const& effects)
+void observations::watch(simulation& w, std::vector<effect> const& effects)
 {
     w.rules.look = [this, &w, &effects](std::string const& step, bool behind, step_context& ctx) {
         look(w, effects, step, behind, ctx);
     };
 }
 
-void evidence::look(world& w, std::vector<effect> const& effects, std::string const& step, bool behind,
-                    step_context& ctx)
+void observations::look(simulation& w, std::vector<effect> const& effects, std::string const& step, bool behind,
+                        step_context& ctx)
 {
     if (!behind) {
         before_ = effects_of(w, effects);
@@ -69,7 +69,7 @@ void evidence::look(world& w, std::vector<effect> const& effects, std::string co
     compare(step, effects_of(w, effects));
 }
 
-void evidence::compare(std::string const& step, std::vector<section> const& now)
+void observations::compare(std::string const& step, std::vector<section> const& now)
 {
     auto const is_outside = [](section const& s) { return s.title.starts_with("outside: "); };
     for (bool const elsewhere : {false, true}) {
@@ -84,14 +84,14 @@ void evidence::compare(std::string const& step, std::vector<section> const& now)
     }
 }
 
-void evidence::take_notes(world& w)
+void observations::collect(simulation& w)
 {
     for (auto const& name : w.services())
         for (auto const& row : w.service(name).database().session().run(std::string{testing_queries::parked_errors}))
             if (row[1].c_str() == std::string_view{"transaction_ended"}) add_once(ended_, std::string{row[0].c_str()});
 }
 
-std::string evidence::cause() const
+std::string observations::cause() const
 {
     if (!ended_.empty())
         return "the step " + ended_.front() +

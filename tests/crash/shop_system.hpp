@@ -57,14 +57,14 @@ private:
 };
 
 /// Threads: one; ports may be read by others.
-class shop_world
+class shop_system
 {
 public:
     /// `mutant`: a deliberate fault of the services; empty for none.
-    explicit shop_world(std::string const& mutant);
-    ~shop_world();
-    shop_world(shop_world const&) = delete;
-    shop_world& operator=(shop_world const&) = delete;
+    explicit shop_system(std::string const& mutant);
+    ~shop_system();
+    shop_system(shop_system const&) = delete;
+    shop_system& operator=(shop_system const&) = delete;
 
     test::fresh_database& database(std::size_t service) { return *databases_[service]; }
     test::amqp_hands& hands() { return *hands_; }

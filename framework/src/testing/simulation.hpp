@@ -4,10 +4,10 @@
 #include "core/identity.hpp"
 #include "core/message.hpp"
 #include "memory/memory_transport.hpp"
+#include "testing/fault_plan.hpp"
+#include "testing/node.hpp"
 #include "testing/observed_step.hpp"
 #include "testing/server.hpp"
-#include "testing/site.hpp"
-#include "testing/stage.hpp"
 
 #include <skald/start.hpp>
 #include <skald/testing/proof.hpp>
@@ -39,22 +39,22 @@ struct scenario
 struct held
 {
     std::string name;
-    site* at{};
+    node* at{};
     ports::delivery delivery;
 };
 
 /// Threads: one.
-class world
+class simulation
 {
 public:
-    explicit world(std::string url) : url_{std::move(url)} {}
+    explicit simulation(std::string url) : url_{std::move(url)} {}
 
-    inner::stage stage;
+    inner::fault_plan fault_plan;
     script rules;
     std::vector<outside_effect> outside;
 
-    /// The service, whose site is made when it is first asked for.
-    site& service(std::string const& name);
+    /// The service, whose node is made when it is first asked for.
+    node& service(std::string const& name);
     std::vector<std::string> services() const;
 
     /// Throws configuration_error where a step of the plan is hosted nowhere.
@@ -74,9 +74,9 @@ public:
     bool has_begun() const { return transport_.has_value(); }
 
     /// In this run what steps leave in their sessions is noted. To look is dear.
-    void look_at_sessions(bool does)
+    void inspect_sessions(bool does)
     {
-        for (auto* one : in_order_) one->look_at_sessions(does);
+        for (auto* one : in_order_) one->inspect_sessions(does);
     }
 
     std::string start(scenario const& what, start_options const& options);
@@ -117,19 +117,19 @@ public:
 
     std::string name_of(core::message const& m);
     std::vector<core::message> sent() const { return transport_->captured(); }
-    site* home(core::saga_id const& saga);
+    node* home(core::saga_id const& saga);
 
 private:
-    void bury(site& dead);
+    void crash(node& dead);
 
     std::string url_;
     std::unique_ptr<server> server_;
-    std::map<std::string, std::unique_ptr<site>> sites_;
-    std::vector<site*> in_order_;  // as they were first named
+    std::map<std::string, std::unique_ptr<node>> nodes_;
+    std::vector<node*> in_order_;  // as they were first named
     std::optional<memory::memory_transport> transport_;
     std::vector<held> hand_;
     std::map<std::string, std::vector<std::string>> named_;  // what has each name, the first without a number
-    std::map<std::string, site*> homes_;                     // by scope and key
+    std::map<std::string, node*> homes_;                     // by scope and key
 };
 
 }  // namespace skald::testing::inner

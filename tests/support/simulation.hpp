@@ -121,10 +121,10 @@ private:
     runtime::publish_loop relay_;
 };
 
-class world
+class simulation
 {
 public:
-    explicit world(std::vector<std::string> const& services);
+    explicit simulation(std::vector<std::string> const& services);
 
     service& at(std::string const& name) { return *services_.at(name); }
     memory::memory_transport& transport() { return transport_; }

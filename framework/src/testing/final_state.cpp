@@ -1,4 +1,4 @@
-#include "testing/ending.hpp"
+#include "testing/final_state.hpp"
 
 #include "skald_testing_queries.hpp"
 
@@ -10,7 +10,7 @@
 namespace skald::testing::inner {
 namespace {
 
-void add_every_row(std::vector<section>& all, site& at)
+void add_every_row(std::vector<section>& all, node& at)
 {
     std::string table;
     for (auto& [name, line] : at.database().every_row()) {
@@ -19,7 +19,7 @@ void add_every_row(std::vector<section>& all, site& at)
     }
 }
 
-section published(world& w)
+section published(simulation& w)
 {
     auto const services = w.services();
     std::set<std::string> lines;
@@ -51,7 +51,7 @@ void add_lines(std::string& text, char sign, std::vector<std::string> const& lin
 
 }  // namespace
 
-std::vector<section> effects_of(world& w, std::vector<effect> const& named)
+std::vector<section> effects_of(simulation& w, std::vector<effect> const& named)
 {
     std::vector<section> all;
     all.reserve(named.size() + w.outside.size());
@@ -63,9 +63,9 @@ std::vector<section> effects_of(world& w, std::vector<effect> const& named)
     return all;
 }
 
-ending ending_of(world& w, std::vector<effect> const& named)
+final_state final_state_of(simulation& w, std::vector<effect> const& named)
 {
-    ending e;
+    final_state e;
     for (auto const& name : w.services())
         for (auto& [kind, line] : w.service(name).database().pairs(testing_queries::state)) {
             auto const title = name + ": " + kind;
@@ -77,7 +77,7 @@ ending ending_of(world& w, std::vector<effect> const& named)
     return e;
 }
 
-std::string status_of(ending const& e)
+std::string status_of(final_state const& e)
 {
     for (auto const& one : e.state)
         if (one.title.ends_with(": saga") && one.lines.size() == 1)
@@ -111,7 +111,7 @@ std::string difference(std::vector<section> const& expected, std::vector<section
     return text;
 }
 
-std::string difference(ending const& expected, ending const& found)
+std::string difference(final_state const& expected, final_state const& found)
 {
     return difference(expected.effects, found.effects) + difference(expected.state, found.state);
 }

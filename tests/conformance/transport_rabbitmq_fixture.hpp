@@ -1,5 +1,5 @@
 // A RabbitMQ for tests: the broker of AMQP_URL behind a proxy, service names that nobody else has, and an operator's
-// hands on the queues. What a test made on the broker is deleted when its world ends.
+// hands on the queues. What a test made on the broker is deleted when its fixture ends.
 #pragma once
 
 #include "support/tcp_proxy.hpp"
@@ -115,11 +115,11 @@ private:
     rabbitmq::connection connection_;
 };
 
-class rabbitmq_world
+class rabbitmq_fixture
 {
 public:
-    explicit rabbitmq_world(rabbitmq::address broker = test_broker()) : broker_{std::move(broker)} {}
-    ~rabbitmq_world()
+    explicit rabbitmq_fixture(rabbitmq::address broker = test_broker()) : broker_{std::move(broker)} {}
+    ~rabbitmq_fixture()
     {
         transport_.reset();
         try {
@@ -130,8 +130,8 @@ public:
             MESSAGE("queues of a test are left on the broker: ", error.what());
         }
     }
-    rabbitmq_world(rabbitmq_world const&) = delete;
-    rabbitmq_world& operator=(rabbitmq_world const&) = delete;
+    rabbitmq_fixture(rabbitmq_fixture const&) = delete;
+    rabbitmq_fixture& operator=(rabbitmq_fixture const&) = delete;
 
     ports::transport& transport()
     {

@@ -1,4 +1,4 @@
-#include "testing/stage.hpp"
+#include "testing/fault_plan.hpp"
 
 #include <algorithm>
 
@@ -9,24 +9,24 @@ std::string without_number(std::string const& delivery)
     return delivery.substr(0, delivery.find('#'));
 }
 
-void stage::reach(crash_point point)
+void fault_plan::reach(crash_point point)
 {
     if (!visit_is_planned(point)) return;
     dead_ = true;
     throw crashed{};
 }
 
-bool stage::loses(crash_point point)
+bool fault_plan::loses(crash_point point)
 {
     return visit_is_planned(point);
 }
 
-void stage::claimed()
+void fault_plan::claimed()
 {
     if (auto const what = std::exchange(at_claim_, {})) what();
 }
 
-bool stage::visit_is_planned(crash_point point)
+bool fault_plan::visit_is_planned(crash_point point)
 {
     auto const before =
         std::ranges::count_if(visits_, [&](visit const& v) { return v.delivery == delivery_ && v.point == point; });

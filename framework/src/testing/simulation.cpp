@@ -1,4 +1,4 @@
-#include "testing/world.hpp"
+#include "testing/simulation.hpp"
 
 #include "admin/orders.hpp"
 #include "core/control_order.hpp"
@@ -44,46 +44,46 @@ void shift(core::message& m, std::string_view header, std::chrono::milliseconds 
 
 }  // namespace
 
-site& world::service(std::string const& name)
+node& simulation::service(std::string const& name)
 {
-    auto& found = sites_[name];
+    auto& found = nodes_[name];
     if (!found) {
-        found = std::make_unique<site>(name, stage, rules, [this](core::message const& m) { return name_of(m); });
+        found = std::make_unique<node>(name, fault_plan, rules, [this](core::message const& m) { return name_of(m); });
         in_order_.push_back(found.get());
     }
     return *found;
 }
 
-std::vector<std::string> world::services() const
+std::vector<std::string> simulation::services() const
 {
     std::vector<std::string> names;
     for (auto const* one : in_order_) names.push_back(one->name());
     return names;
 }
 
-void world::require_hosted(scenario const& what) const
+void simulation::require_hosted(scenario const& what) const
 {
     for (auto const& step : what.plan) {
-        auto const at = sites_.find(std::string{step.service});
-        if (at != sites_.end() && at->second->hosts(what.definition, step.name)) continue;
+        auto const at = nodes_.find(std::string{step.service});
+        if (at != nodes_.end() && at->second->hosts(what.definition, step.name)) continue;
         throw configuration_error{"nobody hosts the step " + std::string{step.name} + " of " +
                                   std::string{what.definition} + ": call host() for every step of it"};
     }
 }
 
-void world::open()
+void simulation::open()
 {
     if (!server_) server_ = std::make_unique<server>(url_);
     for (auto* one : in_order_) one->open(*server_);
 }
 
-void world::begin()
+void simulation::begin()
 {
     open();
     hand_.clear();
     named_.clear();
     homes_.clear();
-    stage = {};
+    fault_plan = {};
     rules.forget();
     for (auto const& one : outside)
         if (one.clear) one.clear();
@@ -91,7 +91,7 @@ void world::begin()
     for (auto* one : in_order_) one->begin(*transport_);
 }
 
-std::string world::start(scenario const& what, start_options const& options)
+std::string simulation::start(scenario const& what, start_options const& options)
 {
     require_hosted(what);
     if (!has_begun()) begin();
@@ -100,17 +100,17 @@ std::string world::start(scenario const& what, start_options const& options)
     auto const started = skald::detail::start_saga(tx, what.definition, what.version, what.plan, what.data, options);
     tx.commit();
     homes_[text_of({options.scope, started.key})] = &at;
-    at.stir();
+    at.wake();
     return started.key;
 }
 
-site* world::home(core::saga_id const& saga)
+node* simulation::home(core::saga_id const& saga)
 {
     auto const it = homes_.find(text_of(saga));
     return it == homes_.end() ? nullptr : it->second;
 }
 
-bool world::pull()
+bool simulation::pull()
 {
     for (bool moved = true; moved;) {
         moved = false;
@@ -119,7 +119,7 @@ bool world::pull()
                 moved = one->relay() || moved;
             }
             catch (crashed const&) {
-                bury(*one);
+                crash(*one);
                 moved = true;
             }
             for (auto& d : one->take()) hand_.push_back({name_of(d.message), one, std::move(d)});
@@ -128,7 +128,7 @@ bool world::pull()
     return !hand_.empty();
 }
 
-void world::settle(std::size_t place)
+void simulation::settle(std::size_t place)
 {
     auto const it = hand_.begin() + static_cast<std::ptrdiff_t>(place);
     auto const now = *it;
@@ -137,11 +137,11 @@ void world::settle(std::size_t place)
         hand_.erase(it);
     }
     catch (crashed const&) {
-        bury(*now.at);
+        crash(*now.at);
     }
 }
 
-void world::settle_copy(held const& was)
+void simulation::settle_copy(held const& was)
 {
     auto copy = was.delivery;
     copy.returns = 1;
@@ -150,35 +150,35 @@ void world::settle_copy(held const& was)
         was.at->settle(copy);
     }
     catch (crashed const&) {
-        bury(*was.at);
+        crash(*was.at);
     }
 }
 
-void world::settle_twice_at_once(std::size_t place)
+void simulation::settle_twice_at_once(std::size_t place)
 {
     auto const now = hand_[place];
-    stage.at_next_claim([now] { now.at->settle_apart(now.delivery); });
+    fault_plan.at_next_claim([now] { now.at->settle_apart(now.delivery); });
     settle(place);
 }
 
-void world::swap_with_next(std::size_t place)
+void simulation::swap_with_next(std::size_t place)
 {
     std::swap(hand_[place], hand_[place + 1]);
 }
 
 // What was in its hands comes again, in the order in which it came first.
-void world::bury(site& dead)
+void simulation::crash(node& dead)
 {
     std::erase_if(hand_, [&](held const& h) { return h.at == &dead; });
     dead.die(*transport_);
 }
 
-void world::send_again(core::message const& what)
+void simulation::send_again(core::message const& what)
 {
     transport_->inject(what);
 }
 
-std::optional<std::chrono::milliseconds> world::next_due()
+std::optional<std::chrono::milliseconds> simulation::next_due()
 {
     std::optional<std::chrono::milliseconds> soonest;
     for (auto* one : in_order_) {
@@ -188,12 +188,12 @@ std::optional<std::chrono::milliseconds> world::next_due()
     return soonest;
 }
 
-void world::advance(std::chrono::milliseconds time)
+void simulation::advance(std::chrono::milliseconds time)
 {
     pull();
     for (auto* one : in_order_) {
         one->database().advance(time);
-        one->stir();
+        one->wake();
     }
     for (auto& one : hand_) {
         shift(one.delivery.message, core::header::saga_deadline, time);
@@ -201,16 +201,16 @@ void world::advance(std::chrono::milliseconds time)
     }
 }
 
-std::string world::cancel(core::saga_id const& saga)
+std::string simulation::cancel(core::saga_id const& saga)
 {
     auto* const at = home(saga);
     if (at == nullptr) return "no saga " + saga.key + " was started here";
     auto const answer = admin::give(at->database().session(), {"cancel", saga, "cancelled by the test", "the test"});
-    at->stir();
+    at->wake();
     return answer.contains("refused") ? answer["refused"].get<std::string>() : "";
 }
 
-std::string world::name_of(core::message const& m)
+std::string simulation::name_of(core::message const& m)
 {
     auto const name = plain_name(m);
     auto& known = named_[name];

@@ -31,15 +31,15 @@ pqxx::result ask(pqxx::connection& c, std::string_view statement, Values const&.
 #pragma GCC diagnostic pop
 
 /// Threads: one at a time.
-class world
+class bench_databases
 {
 public:
     /// Drops and makes the databases skald_bench_orders, _payments and _shipping on the server of `admin_url`. `tcp`:
     /// as the URL says; else over the server's unix socket. Throws std::runtime_error with what to do.
-    world(std::string const& admin_url, bool tcp);
-    ~world();
-    world(world const&) = delete;
-    world& operator=(world const&) = delete;
+    bench_databases(std::string const& admin_url, bool tcp);
+    ~bench_databases();
+    bench_databases(bench_databases const&) = delete;
+    bench_databases& operator=(bench_databases const&) = delete;
 
     /// For a service's DATABASE_URL.
     std::string url(std::size_t service, bool tcp) const;

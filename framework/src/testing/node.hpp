@@ -9,9 +9,9 @@
 #include "runtime/registry.hpp"
 #include "runtime/stop_flag.hpp"
 #include "runtime/table_source.hpp"
+#include "testing/fault_plan.hpp"
 #include "testing/observed_step.hpp"
 #include "testing/service_database.hpp"
-#include "testing/stage.hpp"
 #include "testing/watched_relay.hpp"
 #include "testing/watched_store.hpp"
 
@@ -25,10 +25,10 @@
 namespace skald::testing::inner {
 
 /// Threads: one.
-class site
+class node
 {
 public:
-    site(std::string service, stage& at, script& rules, watched_outbox::naming name);
+    node(std::string service, fault_plan& at, script& rules, watched_outbox::naming name);
 
     // --- Before the first run ---
 
@@ -68,7 +68,7 @@ public:
     // --- In a run ---
 
     /// What its steps leave in their sessions is noted in the script.
-    void look_at_sessions(bool does) { store_->look_at_sessions(does); }
+    void inspect_sessions(bool does) { store_->inspect_sessions(does); }
 
     /// Sends what is due, one message after the other. Whether there was any.
     bool relay();
@@ -86,7 +86,7 @@ public:
     void die(memory::memory_transport& transport);
 
     /// There may be something to send.
-    void stir() { stirred_ = true; }
+    void wake() { woken_ = true; }
 
     service_database& database() { return *database_; }
     std::string const& name() const { return name_; }
@@ -98,7 +98,7 @@ private:
     void start(memory::memory_transport& transport);
 
     std::string name_;
-    stage& stage_;
+    fault_plan& fault_plan_;
     script& rules_;
     watched_outbox::naming naming_;
     std::vector<hosted> hosted_;
@@ -116,7 +116,7 @@ private:
     std::unique_ptr<runtime::executor> executor_;
     std::unique_ptr<runtime::table_source> table_;
     std::unique_ptr<runtime::publish_loop> relay_;
-    bool stirred_{};
+    bool woken_{};
 };
 
 }  // namespace skald::testing::inner

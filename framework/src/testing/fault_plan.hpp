@@ -25,7 +25,7 @@ struct visit
 };
 
 /// Threads: one. One for all the services, since only one of them does something at a time.
-class stage
+class fault_plan
 {
 public:
     /// What is settled or sent from now on. `name`: message_view::name.

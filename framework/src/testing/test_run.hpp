@@ -1,10 +1,10 @@
 // One run of a schedule, from the start of its saga until nothing is left to do.
 #pragma once
 
-#include "testing/ending.hpp"
-#include "testing/evidence.hpp"
+#include "testing/final_state.hpp"
+#include "testing/observations.hpp"
 #include "testing/schedule.hpp"
-#include "testing/world.hpp"
+#include "testing/simulation.hpp"
 
 #include <skald/testing/proof.hpp>
 
@@ -16,7 +16,7 @@ namespace skald::testing::inner {
 
 struct run_result
 {
-    ending left;
+    final_state left;
     std::vector<delivered> deliveries;  // each name once, in the order in which they came first
     std::vector<visit> visits;
     bool all_met{true};                                  // whatever was to be disturbed came to pass
@@ -26,13 +26,13 @@ struct run_result
 };
 
 /// Threads: one. For one run.
-class rehearsal
+class test_run
 {
 public:
-    rehearsal(world& w, scenario const& what, proof_options const& options, schedule const& plan);
+    test_run(simulation& w, scenario const& what, proof_options const& options, schedule const& plan);
 
     /// `watcher`: looks at every step, where there is one.
-    run_result run(evidence* watcher = nullptr);
+    run_result run(observations* watcher = nullptr);
 
 private:
     void play();
@@ -43,7 +43,7 @@ private:
     void note(held const& next);
     bool take(std::string const& delivery, manner how);
 
-    world& world_;
+    simulation& simulation_;
     scenario const& what_;
     proof_options const& options_;
     schedule const& plan_;

@@ -1,4 +1,4 @@
-#include "support/world.hpp"
+#include "support/simulation.hpp"
 
 #include "support/settle.hpp"
 
@@ -158,12 +158,12 @@ void service::settle_apart(ports::delivery const& d)
     settle_on(lane, d);
 }
 
-world::world(std::vector<std::string> const& services) : home_{services.front()}
+simulation::simulation(std::vector<std::string> const& services) : home_{services.front()}
 {
     for (auto const& name : services) services_.emplace(name, std::make_unique<service>(name, transport_));
 }
 
-void world::run()
+void simulation::run()
 {
     for (bool moved = true; moved;) {
         moved = false;
@@ -174,7 +174,7 @@ void world::run()
     }
 }
 
-ports::delivery world::delivery_of(core::message m, std::string problem)
+ports::delivery simulation::delivery_of(core::message m, std::string problem)
 {
     ports::delivery d;
     d.message = std::move(m);
@@ -182,7 +182,7 @@ ports::delivery world::delivery_of(core::message m, std::string problem)
     return d;
 }
 
-core::message world::last_sent(std::string const& type) const
+core::message simulation::last_sent(std::string const& type) const
 {
     auto const sent = transport_.captured();
     for (auto it = sent.rbegin(); it != sent.rend(); ++it)
@@ -191,12 +191,12 @@ core::message world::last_sent(std::string const& type) const
     return {};
 }
 
-std::string world::saga_status(std::string const& key)
+std::string simulation::saga_status(std::string const& key)
 {
     return home().db.one("SELECT status FROM skald.saga WHERE key = '" + key + "'");
 }
 
-std::string world::parked()
+std::string simulation::parked()
 {
     std::string text;
     for (auto& [name, s] : services_) {

@@ -1,4 +1,4 @@
-#include "world.hpp"
+#include "bench_databases.hpp"
 
 #include "bench_tool_sql.hpp"
 
@@ -21,7 +21,7 @@ std::string with_database(std::string const& url, std::string const& name)
     return url.substr(0, slash + 1) + name + (query == std::string::npos ? "" : url.substr(query));
 }
 
-world::world(std::string const& admin_url, bool tcp) : admin_url_{admin_url}, tcp_{tcp}
+bench_databases::bench_databases(std::string const& admin_url, bool tcp) : admin_url_{admin_url}, tcp_{tcp}
 {
     pqxx::connection admin{admin_url_};
     auto const server = ask(admin, sql::unix_socket);
@@ -39,33 +39,33 @@ world::world(std::string const& admin_url, bool tcp) : admin_url_{admin_url}, tc
     }
 }
 
-world::~world() = default;
+bench_databases::~bench_databases() = default;
 
-std::string world::database_name(std::size_t service) const
+std::string bench_databases::database_name(std::size_t service) const
 {
     return std::string{"skald_bench_"} + service_names.at(service);
 }
 
-std::string world::url(std::size_t service, bool tcp) const
+std::string bench_databases::url(std::size_t service, bool tcp) const
 {
     if (tcp) return with_database(admin_url_, database_name(service));
     return fmt::format("postgresql:///{}?host={}&port={}&user={}", database_name(service), socket_folder_, port_,
                        user_);
 }
 
-pqxx::connection& world::at(std::size_t service)
+pqxx::connection& bench_databases::at(std::size_t service)
 {
     auto& connection = connections_.at(service);
     if (!connection) connection = std::make_unique<pqxx::connection>(url(service));
     return *connection;
 }
 
-std::string world::database_names() const
+std::string bench_databases::database_names() const
 {
     return fmt::format("{{{},{},{}}}", database_name(0), database_name(1), database_name(2));
 }
 
-void world::disconnect_all()
+void bench_databases::disconnect_all()
 {
     for (auto& one : connections_) one.reset();
     using namespace std::chrono_literals;
@@ -78,7 +78,7 @@ void world::disconnect_all()
     }
 }
 
-void world::add_old_records(std::int64_t count, bool ordered)
+void bench_databases::add_old_records(std::int64_t count, bool ordered)
 {
     if (count == 0) return;
     constexpr std::array steps{"create-order", "charge-payment", "arrange-shipping"};
@@ -89,7 +89,7 @@ void world::add_old_records(std::int64_t count, bool ordered)
     }
 }
 
-void world::settle_down()
+void bench_databases::settle_down()
 {
     for (std::size_t i = 0; i < service_names.size(); ++i) ask(at(i), "VACUUM (ANALYZE)");
     ask(at(orders), "CHECKPOINT");

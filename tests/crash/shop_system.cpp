@@ -1,4 +1,4 @@
-#include "shop_world.hpp"
+#include "shop_system.hpp"
 
 #include "support/stack_control.hpp"
 
@@ -20,8 +20,8 @@ using namespace std::chrono_literals;
 // How long what was stopped stays so.
 constexpr auto stop_for = 3s;
 
-constexpr std::array<char const*, services.size()> programs{SKALD_SERVICES_DIR "/order_service", SKALD_SABOTEUR,
-                                                            SKALD_SERVICES_DIR "/shipping_service"};
+constexpr std::array<char const*, services.size()> programs{
+    SKALD_SERVICES_DIR "/order_service", SKALD_FAULTY_PAYMENT_SERVICE, SKALD_SERVICES_DIR "/shipping_service"};
 
 std::string new_file()
 {
@@ -104,7 +104,7 @@ bool armament::sprang() const
     return false;
 }
 
-shop_world::shop_world(std::string const& mutant)
+shop_system::shop_system(std::string const& mutant)
     : mutant_{mutant}, broker_{test::required("AMQP_URL")}, port_{rig::find_free_port()}, standin_port_{
                                                                                               rig::find_free_port()}
 {
@@ -125,7 +125,7 @@ shop_world::shop_world(std::string const& mutant)
         throw std::runtime_error{"the shop does not open:\n" + logs()};
 }
 
-shop_world::~shop_world()
+shop_system::~shop_system()
 {
     try {
         for (auto& process : processes_) process->kill(SIGKILL);
@@ -136,7 +136,7 @@ shop_world::~shop_world()
     }
 }
 
-test::environment shop_world::variables(std::size_t service, bool armed) const
+test::environment shop_system::variables(std::size_t service, bool armed) const
 {
     test::environment made{{"DATABASE_URL", databases_[service]->url()},
                            {"AMQP_URL", broker_.url()},
@@ -151,7 +151,7 @@ test::environment shop_world::variables(std::size_t service, bool armed) const
     return made;
 }
 
-test::environment shop_world::operator_variables(std::size_t service, bool armed) const
+test::environment shop_system::operator_variables(std::size_t service, bool armed) const
 {
     test::environment made{{"DATABASE_URL", databases_[service]->url()}, {"PATH", "/usr/bin:/bin"}};
     if (!mutant_.empty()) made["SKALD_MUTANT"] = mutant_;
@@ -159,13 +159,13 @@ test::environment shop_world::operator_variables(std::size_t service, bool armed
     return made;
 }
 
-void shop_world::arm(std::size_t place, std::string const& program)
+void shop_system::arm(std::size_t place, std::string const& program)
 {
     happened_.clear();
     for (std::size_t i = 0; i < places.size(); ++i) arms_[i]->arm(i == place ? program : "");
 }
 
-bool shop_world::look_after()
+bool shop_system::look_after()
 {
     bool all_up = true;
     for (std::size_t i = 0; i < services.size(); ++i) {
@@ -175,7 +175,7 @@ bool shop_world::look_after()
     return all_up;
 }
 
-void shop_world::look_after(std::size_t i)
+void shop_system::look_after(std::size_t i)
 {
     auto& process = *processes_[i];
     if (!process.is_running()) {
@@ -198,12 +198,12 @@ void shop_world::look_after(std::size_t i)
 
 // What is stopped still has its connections, its deliveries and its locks; the work goes on elsewhere meanwhile, and
 // when it wakes up it must not do it again.
-void shop_world::start_standin(std::size_t i)
+void shop_system::start_standin(std::size_t i)
 {
     if (!standins_[i]->is_running()) standins_[i]->start();
 }
 
-void shop_world::operate(std::size_t service, std::vector<std::string> const& words)
+void shop_system::operate(std::size_t service, std::vector<std::string> const& words)
 {
     constexpr int tries_max = 3;
     test::service_process tool{SKALD_TOOL, words, operator_variables(service, true)};
@@ -225,7 +225,7 @@ void shop_world::operate(std::size_t service, std::vector<std::string> const& wo
     for (int tries = 1; how.code != 0 && tries < tries_max; ++tries) how = other.run();
 }
 
-void shop_world::set_lanes(std::size_t service, unsigned lanes)
+void shop_system::set_lanes(std::size_t service, unsigned lanes)
 {
     if (lanes == usual_lanes && lanes_[service] == usual_lanes) return;
     lanes_[service] = lanes;
@@ -237,13 +237,13 @@ void shop_world::set_lanes(std::size_t service, unsigned lanes)
         throw std::runtime_error{"the shop does not open again:\n" + logs()};
 }
 
-void shop_world::send_standins_home()
+void shop_system::send_standins_home()
 {
     for (auto& one : standins_) one->kill(SIGKILL);
     for (auto& one : standins_) one->wait();
 }
 
-std::string shop_world::logs() const
+std::string shop_system::logs() const
 {
     std::string all;
     for (std::size_t i = 0; i < services.size(); ++i) {

@@ -1,0 +1,124 @@
+#include "testing/test_run.hpp"
+
+#include <skald/errors.hpp>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace skald::testing::inner {
+namespace {
+
+// No saga needs as many; one that goes in circles does.
+constexpr int deliveries_max = 1'000;
+
+constexpr auto saga_key = "proof";
+
+}  // namespace
+
+test_run::test_run(simulation& w, scenario const& what, proof_options const& options, schedule const& plan)
+    : simulation_{w}, what_{what}, options_{options}, plan_{plan}
+{}
+
+run_result test_run::run(observations* watcher)
+{
+    simulation_.begin();
+    plan_.along.apply(simulation_.rules);
+    for (auto const& one : plan_.disturbances) {
+        if (auto const* const point = std::get_if<crash_point>(&one.what))
+            simulation_.fault_plan.plan({one.delivery, *point, one.nth});
+        else left_.push_back(one);
+    }
+    simulation_.inspect_sessions(watcher != nullptr);
+    if (watcher != nullptr) watcher->watch(simulation_, options_.effects);
+    try {
+        simulation_.start(what_, {.key = saga_key, .scope = {}, .deadline = {}});
+        play();
+    }
+    catch (skald::configuration_error const&) {
+        throw;
+    }
+    catch (std::exception const& error) {
+        result_.problem = error.what();
+    }
+    result_.all_met = left_.empty() && simulation_.fault_plan.planned().empty();
+    result_.visits = simulation_.fault_plan.visits();
+    result_.left_in_session = simulation_.rules.left;
+    result_.left = final_state_of(simulation_, options_.effects);
+    if (watcher != nullptr) watcher->collect(simulation_);
+    return std::move(result_);
+}
+
+void test_run::play()
+{
+    for (int count = 0; go_on(); ++count) {
+        if (count == deliveries_max)
+            throw std::runtime_error{"it does not come to rest: " + std::to_string(count) + " deliveries were settled"};
+        if (is_time_to_cancel()) cancel();
+        else deliver_first();
+    }
+}
+
+// Whether there is something to deliver, now or after a while.
+bool test_run::go_on()
+{
+    for (;;) {
+        if (simulation_.pull()) return true;
+        if (auto const due = simulation_.next_due()) {
+            simulation_.advance(*due);
+            continue;
+        }
+        if (late_.empty()) return false;
+        for (auto const& one : std::exchange(late_, {})) simulation_.send_again(one);
+    }
+}
+
+bool test_run::is_time_to_cancel()
+{
+    return !cancelled_ && !plan_.along.cancelled_before.empty() &&
+           simulation_.hand().front().name == plan_.along.cancelled_before;
+}
+
+// The order overtakes the step, so that the step meets it.
+void test_run::cancel()
+{
+    cancelled_ = true;
+    result_.refused = simulation_.cancel({{}, saga_key});
+    simulation_.pull();
+    simulation_.bring_forward([](held const& h) { return h.name.starts_with("control@"); });
+}
+
+void test_run::note(held const& next)
+{
+    bool const is_known =
+        std::ranges::find(result_.deliveries, next.name, &delivered::name) != result_.deliveries.end();
+    if (!is_known) result_.deliveries.push_back({next.name, simulation_.hand().size() > 1});
+}
+
+bool test_run::take(std::string const& delivery, manner how)
+{
+    auto const it = std::ranges::find(left_, disturbance{delivery, how, 1});
+    if (it == left_.end()) return false;
+    left_.erase(it);
+    return true;
+}
+
+void test_run::deliver_first()
+{
+    auto const first = simulation_.hand().front();
+    note(first);
+    if (simulation_.hand().size() > 1 && take(first.name, manner::after_neighbour)) {
+        simulation_.swap_with_next(0);
+        return;
+    }
+    bool const at_once = take(first.name, manner::twice_at_once);
+    int const copies = take(first.name, manner::twice)           ? 1
+                       : take(first.name, manner::several_times) ? options_.copies - 1
+                                                                 : 0;
+    if (take(first.name, manner::late)) late_.push_back(first.delivery.message);
+    if (at_once) simulation_.settle_twice_at_once(0);
+    else simulation_.settle(0);
+    for (int i = 0; i < copies; ++i) simulation_.settle_copy(first);
+}
+
+}  // namespace skald::testing::inner
