@@ -175,7 +175,7 @@ void lane::add_progress(std::vector<message const*> const& progress, saga_states
     auto members = json::array();
     for (auto const* m : progress)
         for (auto& member : json::parse(m->body)) members.push_back(std::move(member));
-    database_->add("note_progress", {text(members.dump())});
+    database_->add("record_progress", {text(members.dump())});
     for (auto const& member : members)
         if (member.contains("saga"))  // of one that ends here as well, the end is what counts
             advanced.try_emplace({member.at("scope"), member.at("key")},

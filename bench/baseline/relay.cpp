@@ -14,7 +14,7 @@ constexpr std::size_t deleted_together = 500;
 constexpr int looked_up_together = 500;
 constexpr auto look_again_after = 10ms;  // where there was something: a few more may have come
 constexpr auto look_every = 100ms;
-constexpr auto sweep_every = 1s;
+constexpr auto purge_every = 1s;
 
 message read_row(rows const& found, int row)
 {
@@ -108,7 +108,7 @@ void relay::look_for_due()
     if (now >= next_sweep_) {
         seen_at_ = "-infinity";  // what was committed late may be due earlier than what was seen
         seen_id_ = 0;
-        next_sweep_ = now + sweep_every;
+        next_sweep_ = now + purge_every;
     }
     auto const found = database_.run("take_due", {text(seen_at_), number(seen_id_), number(looked_up_together)});
     std::vector<outgoing> due;

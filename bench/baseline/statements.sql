@@ -43,7 +43,7 @@ UPDATE skald.idempotency i
   FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS w(scope, key, step, reason)
  WHERE i.scope = w.scope AND i.key = w.key AND i.step = w.step
 
--- name: note_progress
+-- name: record_progress
 INSERT INTO skald.progress AS p (scope, key, step, service, status, attempts, at)
 SELECT DISTINCT ON (m.scope, m.key, m.step)
        m.scope, m.key, m.step, m.service, m.status::skald.step_status, m.attempts, m.at

@@ -40,14 +40,14 @@ SELECT clock_timestamp()::text
 
 -- name: ended_between
 SELECT count(*) FROM skald.saga
- WHERE finished_at >= $1::timestamptz AND finished_at < $2::timestamptz AND finished_at IS NOT NULL AND forgetting IS NULL
+ WHERE finished_at >= $1::timestamptz AND finished_at < $2::timestamptz AND finished_at IS NOT NULL AND expiring IS NULL
 
 -- By parts of equal length of the time between.
 -- name: ended_by_part
 SELECT floor(extract(epoch FROM finished_at - $1::timestamptz)
              / extract(epoch FROM $2::timestamptz - $1::timestamptz) * $3::integer)::integer, count(*)
   FROM skald.saga
- WHERE finished_at >= $1::timestamptz AND finished_at < $2::timestamptz AND finished_at IS NOT NULL AND forgetting IS NULL
+ WHERE finished_at >= $1::timestamptz AND finished_at < $2::timestamptz AND finished_at IS NOT NULL AND expiring IS NULL
  GROUP BY 1 ORDER BY 1
 
 -- name: state_of

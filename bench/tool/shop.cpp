@@ -54,20 +54,20 @@ skald::rig::addresses connected_to(bench_databases const& databases)
     return where;
 }
 
-std::array<trouble, 3> look_for_trouble(bench_databases& databases)
+std::array<contention_counts, 3> count_contention(bench_databases& databases)
 {
-    std::array<trouble, 3> seen;
+    std::array<contention_counts, 3> seen;
     for (std::size_t i = 0; i < seen.size(); ++i) {
-        auto const row = ask(databases.at(i), sql::trouble)[0];
+        auto const row = ask(databases.at(i), sql::contention_counts)[0];
         seen.at(i) = {row[0].as<std::int64_t>(), row[1].as<std::int64_t>(), row[2].as<std::int64_t>(),
                       row[3].as<std::int64_t>()};
     }
     return seen;
 }
 
-std::int64_t deadlocks_in(std::array<trouble, 3> const& troubles)
+std::int64_t deadlocks_in(std::array<contention_counts, 3> const& contentions)
 {
-    return troubles[0].deadlocks + troubles[1].deadlocks + troubles[2].deadlocks;
+    return contentions[0].deadlocks + contentions[1].deadlocks + contentions[2].deadlocks;
 }
 
 std::int64_t under_way(bench_databases& databases)
@@ -99,7 +99,7 @@ void run_load(bench const& b, bench_databases& databases, fleet const& services,
 {
     machine const meters{databases, b.chosen.broker_url};
     auto const used_before = meters.cpu(services);
-    auto const earlier_deadlocks = deadlocks_in(look_for_trouble(databases));
+    auto const earlier_deadlocks = deadlocks_in(count_contention(databases));
     auto const began = ask(databases.at(orders), sql::server_now)[0][0].as<std::string>();
     auto const start = clock::now();
     auto const limit = std::chrono::seconds{b.chosen.limit_seconds};
@@ -108,7 +108,7 @@ void run_load(bench const& b, bench_databases& databases, fleet const& services,
     bool first_second = true, too_late = false;
     services.wait_for(made.asked.label.c_str(), limit + shop_patience, look_at_shop_every, [&] {
         if (first_second && clock::now() >= start + 1s) {
-            made.first_deadlocks = deadlocks_in(look_for_trouble(databases)) - earlier_deadlocks;
+            made.first_deadlocks = deadlocks_in(count_contention(databases)) - earlier_deadlocks;
             first_second = false;
         }
         too_late = clock::now() >= start + limit;
@@ -187,16 +187,16 @@ shop_figures run_shop(bench const& b, bench_databases& databases, shop_request c
     made.broke = std::ranges::count(plan.orders, too_many_cents, &skald::rig::planned_order::cents);
     databases.settle_down();
     databases.disconnect_all();
-    auto const before = look_for_trouble(databases);
+    auto const before = count_contention(databases);
     fleet services{b.chosen, b.interruptions, databases, {asked.who, b.chosen.tcp, true, asked.processes}};
     run_load(b, databases, services, plan, made);
     services.stop(made.ended < made.sagas);
     databases.disconnect_all();
-    made.troubles = look_for_trouble(databases);
+    made.contentions = count_contention(databases);
     for (std::size_t i = 0; i < before.size(); ++i) {
-        made.troubles.at(i).commits -= before.at(i).commits;
-        made.troubles.at(i).rollbacks -= before.at(i).rollbacks;
-        made.troubles.at(i).deadlocks -= before.at(i).deadlocks;
+        made.contentions.at(i).commits -= before.at(i).commits;
+        made.contentions.at(i).rollbacks -= before.at(i).rollbacks;
+        made.contentions.at(i).deadlocks -= before.at(i).deadlocks;
     }
     check_shop_of(made, databases, plan);
     return made;

@@ -22,7 +22,7 @@ struct shop_request
 };
 
 /// Of one service's database, from before its processes started until they had ended.
-struct trouble
+struct contention_counts
 {
     std::int64_t commits{}, rollbacks{}, deadlocks{};
     std::int64_t tried_again{};  // records with more than one attempt
@@ -35,8 +35,8 @@ struct shop_figures
     std::int64_t ended{};  // less than all: the limit came first
     double seconds{};      // from the first start to the last end, or the limit
     double per_second{};
-    std::array<trouble, 3> troubles;  // by service
-    std::int64_t first_deadlocks{};   // those that the servers told of in the first second
+    std::array<contention_counts, 3> contentions;  // by service
+    std::int64_t first_deadlocks{};                // those that the servers told of in the first second
     cpu_split cpu;
     std::map<std::string, double> peak_rss_mib;
 };

@@ -20,6 +20,6 @@ SELECT coalesce(extract(epoch FROM max(CASE WHEN current_setting('track_commit_t
                                             THEN pg_xact_commit_timestamp(xmin) ELSE finished_at END) - $1::timestamptz), 0)::float8
   FROM skald.saga WHERE status IN ('completed', 'compensated')
 
--- name: trouble
+-- name: contention_counts
 SELECT xact_commit, xact_rollback, deadlocks, (SELECT count(*) FROM skald.idempotency WHERE attempts > 1)
   FROM pg_stat_database WHERE datname = current_database()

@@ -10,9 +10,9 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-trouble sum(std::array<trouble, 3> const& of)
+contention_counts sum(std::array<contention_counts, 3> const& of)
 {
-    trouble all;
+    contention_counts all;
     for (auto const& one : of) {
         all.commits += one.commits;
         all.rollbacks += one.rollbacks;
@@ -22,7 +22,7 @@ trouble sum(std::array<trouble, 3> const& of)
     return all;
 }
 
-json as_json(trouble const& t)
+json as_json(contention_counts const& t)
 {
     return {
         {"commits", t.commits}, {"rollbacks", t.rollbacks}, {"deadlocks", t.deadlocks}, {"tried_again", t.tried_again}};
@@ -41,7 +41,7 @@ void report::begin_shop()
 
 void report::add(shop_figures const& m)
 {
-    auto const all = sum(m.troubles);
+    auto const all = sum(m.contentions);
     auto const each = [&](double amount) { return m.ended > 0 ? amount / static_cast<double>(m.ended) : 0; };
     fmt::print("{:<40}{:<10}{:>9.0f}{:>9.1f}{:>9}{:>9} |{:>10}{:>10}{:>10}{:>10}{:>9.2f} |{:>9.2f}{:>9.2f}{:>9.2f} |"
                "{:>8.1f}\n",
@@ -51,7 +51,8 @@ void report::add(shop_figures const& m)
                most_of_a_service(m.peak_rss_mib));
     std::fflush(stdout);
     json databases = json::object();
-    for (std::size_t i = 0; i < m.troubles.size(); ++i) databases[service_names.at(i)] = as_json(m.troubles.at(i));
+    for (std::size_t i = 0; i < m.contentions.size(); ++i)
+        databases[service_names.at(i)] = as_json(m.contentions.at(i));
     scenario()["phases"].push_back({{"who", name_of(m.asked.who)},
                                     {"label", m.asked.label},
                                     {"processes", m.asked.processes},

@@ -99,18 +99,18 @@ CREATE TABLE skald.saga (
     updated_at  timestamptz       NOT NULL DEFAULT clock_timestamp(),
     finished_at timestamptz,
     deadline_at timestamptz,
-    forgetting  text[],       -- NULL before the other services were asked to forget it; then those that have not answered yet
+    expiring  text[],       -- NULL before the other services were asked to forget it; then those that have not answered yet
     asked_at    timestamptz,
     CONSTRAINT saga_once PRIMARY KEY (scope, key),
     CONSTRAINT finished_exactly_in_final_states
         CHECK ((finished_at IS NOT NULL) = (status IN ('completed', 'compensated'))),
-    CONSTRAINT only_what_has_ended_is_forgotten CHECK (forgetting IS NULL OR finished_at IS NOT NULL)
+    CONSTRAINT only_what_has_ended_expires CHECK (expiring IS NULL OR finished_at IS NOT NULL)
 );
 -- Operators ask for what has not ended; of those there are few.
 CREATE INDEX saga_not_ended ON skald.saga (created_at) WHERE status IN ('running', 'compensating', 'stuck');
-CREATE INDEX saga_ended ON skald.saga (finished_at) WHERE finished_at IS NOT NULL AND forgetting IS NULL;
-CREATE INDEX saga_forgetting ON skald.saga (asked_at) WHERE forgetting <> '{}';
-CREATE INDEX saga_forgotten ON skald.saga (finished_at) WHERE forgetting = '{}';
+CREATE INDEX saga_ended ON skald.saga (finished_at) WHERE finished_at IS NOT NULL AND expiring IS NULL;
+CREATE INDEX saga_expiring ON skald.saga (asked_at) WHERE expiring <> '{}';
+CREATE INDEX saga_expired ON skald.saga (finished_at) WHERE expiring = '{}';
 
 -- A message that the broker has not confirmed yet. Rows are inserted and deleted, never updated: an update would
 -- leave a dead row behind for every poll to walk over. One that could not be sent is deleted and inserted again in one
@@ -160,10 +160,13 @@ CREATE TABLE skald.progress (
     attempts integer           NOT NULL,
     error    text,
     at       timestamptz       NOT NULL,
-    CONSTRAINT progress_once PRIMARY KEY (scope, key, step)
+    CONSTRAINT progress_once PRIMARY KEY (scope, key, step),
+    CONSTRAINT attempts_are_counted CHECK (attempts >= 0),
+    -- What lies outside has no text form in which it could be shown.
+    CONSTRAINT at_is_between_years_1_and_9999 CHECK (at >= '0001-01-02' AND at < '9999-12-31')
 );
 
--- The latest order of a home for one of its sagas, read by every claim in this database.
+-- The latest command of a home for one of its sagas, read by every claim in this database.
 CREATE TABLE skald.control (
     scope        skald.scope      NOT NULL,
     key          skald.key        NOT NULL,
@@ -185,10 +188,10 @@ CREATE TABLE skald.audit (
     scope    text        NOT NULL DEFAULT '',
     key      text        NOT NULL DEFAULT '',
     detail   jsonb       NOT NULL DEFAULT '{}',
-    order_id uuid,
+    command_id uuid,
     CONSTRAINT audit_id PRIMARY KEY (id),
-    -- An order that comes again, as any message may, has been taken.
-    CONSTRAINT order_taken_once UNIQUE (order_id)
+    -- A command that comes again, as any message may, has been taken.
+    CONSTRAINT command_taken_once UNIQUE (command_id)
 );
 CREATE INDEX audit_of_a_saga ON skald.audit (scope, key);
 

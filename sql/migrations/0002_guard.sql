@@ -3,14 +3,14 @@
 --
 --   BEGIN;
 --   SELECT * FROM skald.claim(ARRAY[''], ARRAY['order-42'], ARRAY['charge-payment'], ARRAY[sha256('{...}')]);
---    ord | verdict | attempts | held | cause | reason
+--    ord | result | attempts | held | cause | reason
 --   -----+---------+----------+------+-------+--------
 --      1 | fresh   |        1 | t    |       |
 --   UPDATE wallet SET ...;
 --   SELECT skald.enqueue('shipping', 'arrange-shipping', 'order-42:arrange-shipping', '{...}');
 --   COMMIT;
 --
--- One verdict for each item:
+-- One result for each item:
 --   fresh      nobody ran it: run it now                                               held
 --   retry      it failed or was snoozed before: run it now; `attempts` is this one's number   held
 --   duplicate  it is decided, or this turn of it is already recorded: acknowledge and forget
@@ -22,22 +22,22 @@
 --   closed     an operator ended the saga by hand: keep it for somebody to look at; it must not run any more
 -- `held` says that this transaction has the record, and that its COMMIT settles it.
 --
--- turns: which turn of the item this is, from 1: attempts + snoozes, as the message says. A turn that is recorded
+-- fencing_tokens: which turn of the item this is, from 1: attempts + snoozes, as the message says. A turn that is recorded
 --   already is a duplicate; NULL runs whatever may run.
--- past_pivot: true where an order to cancel no longer applies.
+-- past_pivot: true where a command to cancel no longer applies.
 -- wait_ms: how long to wait for a transaction that has the same key; NULL keeps the session's lock_timeout.
--- deadlines: the time from which the item must not run any more; NULL for none. It counts where an order to cancel does: not
+-- deadlines: the time from which the item must not run any more; NULL for none. It counts where a command to cancel does: not
 --   past the pivot, and not for a compensation.
 -- homes: whose saga the item is of; NULL, for an item or at all: nobody knows, and its home is not compared.
--- cause: why a verdict is `cancelled` and held: `operator`, `deadline`, or `nothing to undo`; reason: the same for people.
+-- cause: why a result is `cancelled` and held: `operator`, `deadline`, or `nothing to undo`; reason: the same for people.
 --
 -- One claim decides: a step that has its record before its deadline runs to its end, and one whose deadline has passed at
 -- the claim never runs. A result and a deadline can't both win.
 CREATE FUNCTION skald.claim(
     scopes text[], keys text[], steps text[], fingerprints bytea[],
-    turns integer[] DEFAULT NULL, past_pivot boolean[] DEFAULT NULL, wait_ms integer DEFAULT NULL,
+    fencing_tokens integer[] DEFAULT NULL, past_pivot boolean[] DEFAULT NULL, wait_ms integer DEFAULT NULL,
     deadlines timestamptz[] DEFAULT NULL, homes text[] DEFAULT NULL)
-RETURNS TABLE (ord integer, verdict text, attempts integer, held boolean, cause text, reason text)
+RETURNS TABLE (ord integer, result text, attempts integer, held boolean, cause text, reason text)
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 -- A plan that was made while the table was small would be kept while it grows, until statistics are taken anew.
@@ -156,9 +156,9 @@ BEGIN
 
     -- A later statement, so that its snapshot sees what the insert may have waited for.
     RETURN QUERY
-    SELECT w.o::integer, v.verdict,
-           coalesce(i.attempts, 0) + (v.verdict = 'retry')::integer,
-           v.verdict = 'retry' OR v.stopped, c.cause,
+    SELECT w.o::integer, v.result,
+           coalesce(i.attempts, 0) + (v.result = 'retry')::integer,
+           v.result = 'retry' OR v.stopped, c.cause,
            CASE c.cause WHEN 'operator' THEN reasons[array_position(ordered, w.o::integer)]
                         WHEN 'deadline' THEN 'deadline passed' WHEN 'home' THEN i.home END
       FROM unnest(scopes, keys, steps, fingerprints, homes) WITH ORDINALITY AS w(s, k, t, f, h, o)
@@ -174,14 +174,14 @@ BEGIN
             WHEN i.fingerprint <> w.f THEN 'mismatch'
             WHEN i.status IN ('completed', 'rejected') THEN 'duplicate'
             WHEN i.status = 'cancelled' THEN 'cancelled'
-            WHEN i.status IN ('retrying', 'parked') AND turns[w.o] <= i.attempts + i.snoozes THEN 'duplicate'
+            WHEN i.status IN ('retrying', 'parked') AND fencing_tokens[w.o] <= i.attempts + i.snoozes THEN 'duplicate'
             WHEN w.o = ANY (closed) THEN 'closed'
             WHEN w.o = ANY (paused) THEN 'paused'
             WHEN i.status IN ('retrying', 'parked') AND n.no THEN 'cancelled'
             WHEN i.status IN ('retrying', 'parked') THEN 'retry'
             -- `started`: an external call is under way. No row: it was collected after the insert met it (G5).
-            ELSE 'in_flight' END) AS t(verdict)
-     CROSS JOIN LATERAL (SELECT t.verdict, t.verdict = 'cancelled' AND i.status <> 'cancelled') AS v(verdict, stopped)
+            ELSE 'in_flight' END) AS t(result)
+     CROSS JOIN LATERAL (SELECT t.result, t.result = 'cancelled' AND i.status <> 'cancelled') AS v(result, stopped)
      CROSS JOIN LATERAL (SELECT CASE WHEN i.home <> w.h THEN 'home' WHEN NOT v.stopped THEN NULL
                                      WHEN w.o = ANY (ordered) THEN 'operator' ELSE 'deadline' END) AS c(cause)
      WHERE w.o <> ALL (fresh);
@@ -231,7 +231,7 @@ END $$;
 -- A request's key. One that was answered before gets its answer at once, without an attempt to insert: an answer is final.
 CREATE FUNCTION skald.claim_request(
     scope text, key text, fingerprint bytea, wait_ms integer,
-    OUT verdict text, OUT attempts integer, OUT held boolean,
+    OUT result text, OUT attempts integer, OUT held boolean,
     OUT status_code smallint, OUT content_type text, OUT headers jsonb, OUT body bytea)
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -246,29 +246,29 @@ BEGIN
     FOR look IN 1..2 LOOP
         SELECT CASE WHEN i.fingerprint = claim_request.fingerprint THEN 'duplicate' ELSE 'mismatch' END, i.attempts, false,
                r.status_code, r.content_type, r.headers, r.body
-          INTO verdict, attempts, held, status_code, content_type, headers, body
+          INTO result, attempts, held, status_code, content_type, headers, body
           FROM skald.idempotency i JOIN skald.response r ON r.scope = i.scope AND r.key = i.key
          WHERE i.scope = claim_request.scope AND i.key = claim_request.key AND i.step = '' AND i.status = 'completed';
         IF FOUND THEN RETURN; END IF;
 
-        -- Most keys are new, and of those there is nothing to ask: no order and no deadline stops a request. Its record is
+        -- Most keys are new, and of those there is nothing to ask: no command and no deadline stops a request. Its record is
         -- inserted as skald.claim() would, which costs a third of that.
         ignored := set_config('lock_timeout', coalesce(wait_ms::text, before), true);
         BEGIN
             INSERT INTO skald.idempotency AS i (scope, key, step, fingerprint)
             VALUES (claim_request.scope, claim_request.key, '', claim_request.fingerprint)
             ON CONFLICT DO NOTHING;
-            IF FOUND THEN SELECT 'fresh', 1, true INTO verdict, attempts, held; END IF;
+            IF FOUND THEN SELECT 'fresh', 1, true INTO result, attempts, held; END IF;
         EXCEPTION WHEN lock_not_available THEN
-            SELECT 'in_flight', 0, false INTO verdict, attempts, held;
+            SELECT 'in_flight', 0, false INTO result, attempts, held;
         END;
         ignored := set_config('lock_timeout', before, true);
-        IF verdict IS NOT NULL THEN RETURN; END IF;
+        IF result IS NOT NULL THEN RETURN; END IF;
 
-        SELECT c.verdict, c.attempts, c.held INTO verdict, attempts, held
+        SELECT c.result, c.attempts, c.held INTO result, attempts, held
           FROM skald.claim(ARRAY[claim_request.scope], ARRAY[claim_request.key], ARRAY[''],
                            ARRAY[claim_request.fingerprint], wait_ms => claim_request.wait_ms) AS c;
         -- A duplicate of one that committed while the claim waited for it: now its answer can be seen.
-        EXIT WHEN verdict <> 'duplicate';
+        EXIT WHEN result <> 'duplicate';
     END LOOP;
 END $$;

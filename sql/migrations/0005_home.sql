@@ -44,8 +44,8 @@ $$;
 -- `mismatch`: the key was used for something else. `in_flight`: another transaction is starting it now. `deadline` counts from now,
 -- by this server's clock: from that time on no step up to the pivot begins any more, and the saga goes back.
 --
--- Of a key that is new there is nothing to ask: no order and no deadline stops a start, and its record is inserted as
--- skald.claim() would. Only a key that is not new goes there for its verdict. Refused is what the messages could not carry.
+-- Of a key that is new there is nothing to ask: no command and no deadline stops a start, and its record is inserted as
+-- skald.claim() would. Only a key that is not new goes there for its result. Refused is what the messages could not carry.
 CREATE FUNCTION skald.start(
     scope text, key text, definition text, version integer, data jsonb, itinerary text, fingerprint bytea,
     destination text, type text, payload bytea, headers jsonb, deadline interval DEFAULT NULL)
@@ -80,7 +80,7 @@ BEGIN
         RETURN 'in_flight';  -- whoever has it may still roll back
     END;
     IF NOT FOUND THEN
-        SELECT c.verdict INTO decided FROM skald.claim(ARRAY[scope], ARRAY[key], ARRAY[''], ARRAY[fingerprint]) AS c;
+        SELECT c.result INTO decided FROM skald.claim(ARRAY[scope], ARRAY[key], ARRAY[''], ARRAY[fingerprint]) AS c;
         -- The same data under the same key is still something else where another definition was started with it.
         IF decided = 'duplicate' AND EXISTS (SELECT FROM skald.saga s WHERE s.scope = start.scope AND s.key = start.key
                                                                         AND s.definition <> start.definition) THEN
@@ -102,7 +102,7 @@ END $$;
 
 -- Where no such saga was started here, though a step says that this is its home: it is the wrong database, or one from a backup.
 -- That must be seen, once for each saga; what the step did stands.
-CREATE FUNCTION skald.note_unknown(for_scope text, for_key text) RETURNS void
+CREATE FUNCTION skald.record_unknown(for_scope text, for_key text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -141,12 +141,12 @@ BEGIN
                reason = CASE WHEN wanted = 'completed' THEN NULL
                              WHEN s.status = 'stuck' THEN coalesce(why, s.reason) ELSE coalesce(s.reason, why) END
          WHERE s.scope = for_scope AND s.key = for_key AND s.status NOT IN ('completed', 'compensated');
-        IF NOT FOUND THEN PERFORM skald.note_unknown(for_scope, for_key); END IF;
+        IF NOT FOUND THEN PERFORM skald.record_unknown(for_scope, for_key); END IF;
         RETURN;
     END IF;
 
     SELECT s.status INTO was FROM skald.saga s WHERE s.scope = for_scope AND s.key = for_key FOR NO KEY UPDATE;
-    IF was IS NULL THEN PERFORM skald.note_unknown(for_scope, for_key); END IF;
+    IF was IS NULL THEN PERFORM skald.record_unknown(for_scope, for_key); END IF;
     IF was IS NULL OR was IN ('completed', 'compensated') THEN RETURN; END IF;
     SELECT CASE WHEN bool_or(k.parked) THEN 'stuck' WHEN bool_or(k.back) THEN 'compensating' ELSE 'running' END INTO is_to
       FROM (SELECT p.status = 'parked', p.status IN ('rejected', 'cancelled') OR p.step LIKE '%.compensate'
@@ -228,14 +228,14 @@ BEGIN
      WHERE s.scope = e.s AND s.key = e.k AND s.status NOT IN ('completed', 'compensated');
     GET DIAGNOSTICS ended = ROW_COUNT;
     IF moved + ended < cardinality(keys) THEN
-        PERFORM skald.note_unknown(u.s, u.k) FROM unnest(scopes, keys) AS u(s, k);
+        PERFORM skald.record_unknown(u.s, u.k) FROM unnest(scopes, keys) AS u(s, k);
     END IF;
 END $$;
 
 -- Takes in what other services report of their steps: members as {scope, key, step, service, status, attempts, at} and,
 -- where it changed, the saga's state with its reason. A later report wins whatever the order of arrival. What is told of a saga
 -- that was not started here is parked as `unknown_saga`: nobody would look for it in skald.progress.
-CREATE FUNCTION skald.note_progress(members jsonb) RETURNS void
+CREATE FUNCTION skald.record_progress(members jsonb) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off

@@ -1,8 +1,8 @@
--- An operator's orders (pause, resume, cancel, retry) and deadlines: both meet a saga in one place, the claim.
+-- An operator's commands (pause, resume, cancel, retry) and deadlines: both meet a saga in one place, the claim.
 --
--- An order is given at the saga's home, in one transaction: skald.request_control(). It is taken there and, as a message
+-- A command is given at the saga's home, in one transaction: skald.request_control(). It is taken there and, as a message
 -- `skald.control`, in the database of every other service of the itinerary: skald.take_control(). Neither stops a step that
--- runs; the next claim finds it. See docs/repair.md, "Orders", and docs/adr/0010-orders-and-deadlines.md.
+-- runs; the next claim finds it. See docs/repair.md, "Commands", and docs/adr/0010-orders-and-deadlines.md.
 
 -- Who does it: the database's user, and who that is in person where it was said.
 CREATE FUNCTION skald.actor(by text) RETURNS text
@@ -26,7 +26,7 @@ AS $$
      ORDER BY at NULLS LAST LIMIT 1
 $$;
 
--- Why an order can't be given; NULL where it can.
+-- Why a command can't be given; NULL where it can.
 CREATE FUNCTION skald.refusal(action text, s skald.saga) RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -70,40 +70,40 @@ SET search_path = pg_catalog, pg_temp
 AS $$ SELECT format('no saga %s%s was started here: ask the database of its home', key,
                     CASE WHEN scope <> '' THEN ' of scope ' || scope ELSE '' END) $$;
 
--- Takes an order here and sends it to the services in `told`, as {"id", "scope", "key", "home", "action", "reason", "step", "by",
+-- Takes a command here and sends it to the services in `told`, as {"id", "scope", "key", "home", "action", "reason", "step", "by",
 -- "requested_at"}. Returns it, with `left` where the step of a retry was left parked: then it was not sent.
-CREATE FUNCTION skald.send_order(was skald.saga, action text, reason text, step text, told text[], by text) RETURNS jsonb
+CREATE FUNCTION skald.send_command(was skald.saga, action text, reason text, step text, told text[], by text) RETURNS jsonb
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
     home    text := (SELECT o.name FROM skald.service o);
-    ordered jsonb;
+    command jsonb;
     kept    text;
     id      text;
 BEGIN
-    -- The latest order wins wherever they meet, whatever the order of arrival: so it is later than the one before, even
+    -- the latest command wins wherever they meet, whatever the order of arrival: so it is later than the one before, even
     -- where this server's clock was put back.
-    ordered := jsonb_strip_nulls(jsonb_build_object(
+    command := jsonb_strip_nulls(jsonb_build_object(
         'id', gen_random_uuid(), 'scope', was.scope, 'key', was.key, 'home', home, 'action', action,
         'reason', nullif(reason, ''), 'step', step, 'by', skald.actor(by),
         'requested_at', skald.instant(greatest(clock_timestamp(), (
             SELECT c.requested_at + interval '1 microsecond' FROM skald.control c
              WHERE (c.scope, c.key, c.home) = (was.scope, was.key, home))))));
-    kept := substring(skald.take_control(ordered) FROM '^left parked: (.*)$');
-    id := was.key || '.control.' || (ordered->>'id');
+    kept := substring(skald.take_control(command) FROM '^left parked: (.*)$');
+    id := was.key || '.control.' || (command->>'id');
     IF action <> 'retry' OR kept IS NULL THEN
-        PERFORM skald.enqueue(t.service, 'skald.control', id, convert_to(ordered::text, 'UTF8'),
+        PERFORM skald.enqueue(t.service, 'skald.control', id, convert_to(command::text, 'UTF8'),
                               jsonb_build_object('x-idempotency-key', id, 'x-saga-scope', was.scope, 'x-saga', was.definition),
                               was.scope, aggregatetype => was.definition, aggregateid => was.key)
            FROM unnest(told) AS t(service) WHERE t.service <> home;
     END IF;
-    RETURN ordered || jsonb_strip_nulls(jsonb_build_object('left', kept));
+    RETURN command || jsonb_strip_nulls(jsonb_build_object('left', kept));
 END $$;
 
--- Gives an order for one saga, at its home: `pause`, `resume`, `cancel`, or `retry` of the step that is parked. One
--- transaction: the order is taken here, sent to every service that it concerns, and noted in skald.audit.
+-- Gives a command for one saga, at its home: `pause`, `resume`, `cancel`, or `retry` of the step that is parked. One
+-- transaction: the command is taken here, sent to every service that it concerns, and noted in skald.audit.
 -- Returns {"id", "action", "told": [services], "step" of a retry, "left": why a parked step was not put back}, or
 -- {"refused": why}, and then nothing was done.
 CREATE FUNCTION skald.request_control(action text, scope text, key text, reason text DEFAULT NULL, by text DEFAULT NULL)
@@ -115,12 +115,12 @@ AS $$
 DECLARE
     was     skald.saga;
     refused text;
-    ordered jsonb;
+    command jsonb;
     told    text[];
     named   text;  -- the step of a retry
 BEGIN
     IF action IS NULL OR action NOT IN ('pause', 'resume', 'cancel', 'retry') THEN
-        RAISE EXCEPTION 'an order is pause, resume, cancel or retry, and not %', action
+        RAISE EXCEPTION 'a command is pause, resume, cancel or retry, and not %', action
               USING ERRCODE = 'invalid_parameter_value';
     END IF;
     -- The guard's records before the saga's row, as every step does (traps G22).
@@ -140,15 +140,15 @@ BEGIN
         told := ARRAY(SELECT DISTINCT p.service FROM skald.itinerary_steps(was.itinerary) p ORDER BY p.service);
     END IF;
 
-    ordered := skald.send_order(was, action, reason, named, told, by);
+    command := skald.send_command(was, action, reason, named, told, by);
     -- A retry that has left the step parked did nothing else either; a cancel stands, and meets the step when that is sent.
-    IF action = 'retry' AND ordered ? 'left' THEN RETURN jsonb_build_object('refused', ordered->'left'); END IF;
-    RETURN jsonb_strip_nulls(jsonb_build_object('id', ordered->'id', 'action', action, 'told', to_jsonb(told),
-                                                'step', ordered->'step', 'left', ordered->'left'));
+    IF action = 'retry' AND command ? 'left' THEN RETURN jsonb_build_object('refused', command->'left'); END IF;
+    RETURN jsonb_strip_nulls(jsonb_build_object('id', command->'id', 'action', action, 'told', to_jsonb(told),
+                                                'step', command->'step', 'left', command->'left'));
 END $$;
 
 -- Ends a saga that can't come to its end by itself, since a message of it is lost or a delivery was dropped: whoever asks has
--- stopped it, has seen that every service has that order, and has looked at each and done by hand what was missing. From the order
+-- stopped it, has seen that every service has that command, and has looked at each and done by hand what was missing. From the order
 -- on nothing of it runs in a service that has it: what may still turn up there is parked as `closed`.
 -- Returns {"id", "action", "told"}, or {"refused": why}, and then nothing was done.
 CREATE FUNCTION skald.close_saga(as_status text, scope text, key text, reason text, by text DEFAULT NULL) RETURNS jsonb
@@ -159,7 +159,7 @@ AS $$
 DECLARE
     was     skald.saga;
     told    text[];
-    ordered jsonb;
+    command jsonb;
 BEGIN
     IF as_status IS NULL OR as_status NOT IN ('completed', 'compensated') THEN
         RAISE EXCEPTION 'a saga is closed as completed or compensated, and not as %', as_status
@@ -177,25 +177,25 @@ BEGIN
     IF NOT EXISTS (SELECT FROM skald.control c
                     WHERE (c.scope, c.key) = (scope, key) AND c.action IN ('pause', 'cancel') AND skald.is_ours(c.home)) THEN
         RETURN jsonb_build_object('refused', format(
-            'a message of saga %s that is under way would still be taken: pause it, see that each service has that order, and look '
+            'a message of saga %s that is under way would still be taken: pause it, see that each service has that command, and look '
             'then what has run (docs/repair.md, "A message that is lost")', key));
     END IF;
     told := ARRAY(SELECT DISTINCT p.service FROM skald.itinerary_steps(was.itinerary) p ORDER BY p.service);
     reason := format('closed by hand by %s: %s', skald.actor(by), reason);
-    ordered := skald.send_order(was, 'close', reason, NULL, told, by);
+    command := skald.send_command(was, 'close', reason, NULL, told, by);
     UPDATE skald.saga s
        SET status = as_status::skald.saga_status, reason = reason, updated_at = clock_timestamp(), finished_at = clock_timestamp()
      WHERE (s.scope, s.key) = (scope, key);
     UPDATE skald.audit a SET detail = a.detail || jsonb_build_object('as', as_status, 'was', was.status)
-     WHERE a.order_id = (ordered->>'id')::uuid;
-    RETURN jsonb_build_object('id', ordered->'id', 'action', 'close', 'told', to_jsonb(told));
+     WHERE a.command_id = (command->>'id')::uuid;
+    RETURN jsonb_build_object('id', command->'id', 'action', 'close', 'told', to_jsonb(told));
 END $$;
 
--- Takes an order in this database: once, however often it comes. Of two orders the one that was requested later counts.
--- What of the saga waits here is woken, so that the order meets it now; where it was closed, none of its steps is tried again.
+-- Takes a command in this database: once, however often it comes. Of two commands the one that was requested later counts.
+-- What of the saga waits here is woken, so that the command meets it now; where it was closed, none of its steps is tried again.
 -- Returns `taken`, `outdated`, `duplicate`,
 -- or `left parked: ` and why a parked step was not put back.
-CREATE FUNCTION skald.take_control(ordered jsonb) RETURNS text
+CREATE FUNCTION skald.take_control(command jsonb) RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -204,13 +204,13 @@ DECLARE
     noted  bigint;
     effect text := 'taken';
 BEGIN
-    SELECT r.*, ordered->>'by' AS giver INTO o FROM jsonb_to_record(ordered)
+    SELECT r.*, command->>'by' AS giver INTO o FROM jsonb_to_record(command)
         AS r(id uuid, scope text, key text, home text, action text, step text, reason text, requested_at timestamptz);
     PERFORM FROM skald.idempotency i
       WHERE (i.scope, i.key) = (o.scope, o.key) AND i.status IN ('retrying', 'parked') ORDER BY i.step FOR UPDATE;
 
-    INSERT INTO skald.audit (actor, verb, scope, key, detail, order_id)
-    VALUES (o.giver, 'saga ' || o.action, o.scope, o.key, ordered, o.id)
+    INSERT INTO skald.audit (actor, verb, scope, key, detail, command_id)
+    VALUES (o.giver, 'saga ' || o.action, o.scope, o.key, command, o.id)
     ON CONFLICT DO NOTHING
     RETURNING id INTO noted;
     IF noted IS NULL THEN RETURN 'duplicate'; END IF;

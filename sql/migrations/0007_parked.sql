@@ -99,13 +99,13 @@ BEGIN
                           content_type => p.content_type);
     DELETE FROM skald.parked WHERE id = wanted;
     IF (was.status = 'parked' AND p.reason <> 'forged') OR skald.is_waited_for(p.reason, was.status) THEN
-        PERFORM skald.tell_home(p, 'retrying', 'put back');
+        PERFORM skald.report_home(p, 'retrying', 'put back');
     END IF;
     RETURN NULL;
 END $$;
 
 -- Tells the saga's home what became of a parked delivery's step, as a step's own commit would have.
-CREATE FUNCTION skald.tell_home(p skald.parked, status text, error text) RETURNS void
+CREATE FUNCTION skald.report_home(p skald.parked, status text, error text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -128,7 +128,7 @@ BEGIN
     END IF;
 END $$;
 
--- What an order does to a saga's parked steps here. A cancel puts back what is still open up to the pivot, so that its claim
+-- What a command does to a saga's parked steps here. A cancel puts back what is still open up to the pivot, so that its claim
 -- meets the cancel and the way back begins; a retry puts back the step that it names. What must not be put back unseen
 -- stays, and the home hears why. Returns that reason, or NULL.
 CREATE FUNCTION skald.put_back_open(of_scope text, of_key text, of_home text, action text, named text) RETURNS text
@@ -152,7 +152,7 @@ BEGIN
          ORDER BY q.step, q.id DESC
     LOOP
         refused := skald.put_back(p.id, false);
-        IF refused IS NOT NULL THEN PERFORM skald.tell_home(p, 'parked', refused); END IF;
+        IF refused IS NOT NULL THEN PERFORM skald.report_home(p, 'parked', refused); END IF;
     END LOOP;
     RETURN refused;
 END $$;

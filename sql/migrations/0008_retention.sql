@@ -1,10 +1,10 @@
--- Retention: how records of ended sagas go, without anything being forgotten too early. docs/retention.md, and
+-- Retention: how records of ended sagas go, without anything being expired too early. docs/retention.md, and
 -- docs/adr/0011-forgetting-is-asked-for.md for why it is done so.
 --
 --   home                                              every other service on the plan
 --   saga ended longer ago than the retention
---     --- skald.forget {scope, key, steps, ...} --->  noted in skald.ended; collected when nothing holds it back
---     <-- skald.forgotten ---------------------------  its records are gone
+--     --- skald.expire {scope, key, steps, ...} --->  noted in skald.ended; collected when nothing holds it back
+--     <-- skald.expired ---------------------------  its records are gone
 --   when all have answered: its own records, together
 --
 -- The home goes last: until then the key is taken, so that a new saga under it can't meet records of the old one.
@@ -43,7 +43,7 @@ CREATE FUNCTION skald.sagas_to_ask_about(before timestamptz) RETURNS SETOF skald
 LANGUAGE sql STABLE
 AS $$
     SELECT s.* FROM skald.saga s
-     WHERE s.finished_at < before AND s.finished_at IS NOT NULL AND s.forgetting IS NULL
+     WHERE s.finished_at < before AND s.finished_at IS NOT NULL AND s.expiring IS NULL
        AND NOT EXISTS (SELECT FROM skald.busy b WHERE b.scope = s.scope AND b.key = s.key)
        -- Of an ended saga all records are final. One that is not may be claimed yet.
        AND NOT EXISTS (SELECT FROM skald.idempotency i
@@ -51,12 +51,12 @@ AS $$
                           AND skald.is_ours(i.home))
 $$;
 
--- The home's sagas that every service has forgotten.
+-- The home's sagas that every service has expired.
 CREATE FUNCTION skald.sagas_to_collect() RETURNS SETOF skald.saga
 LANGUAGE sql STABLE
 AS $$
     SELECT s.* FROM skald.saga s
-     WHERE s.forgetting = '{}'
+     WHERE s.expiring = '{}'
        AND NOT EXISTS (SELECT FROM skald.busy b WHERE b.scope = s.scope AND b.key = s.key)
 $$;
 
@@ -86,7 +86,7 @@ $$;
 
 -- What a purge with that retention would find now.
 CREATE FUNCTION skald.purgeable(older_than interval)
-RETURNS TABLE (asked bigint, sagas bigint, answers bigint, forgotten bigint)
+RETURNS TABLE (asked bigint, sagas bigint, answers bigint, expired bigint)
 LANGUAGE sql
 AS $$
     WITH t AS (SELECT clock_timestamp() - older_than AS before)
@@ -101,16 +101,16 @@ $$;
 CREATE FUNCTION skald.ask_to_forget(sagas skald.saga[]) RETURNS void
 LANGUAGE sql
 AS $$
-    SELECT skald.enqueue(m.service, 'skald.forget', m.id, convert_to(m.members::text, 'UTF8'),
-                         jsonb_build_object('x-idempotency-key', m.id), aggregatetype => 'skald.forget')
-      FROM (SELECT n.service, 'skald.forget.' || gen_random_uuid() AS id, jsonb_agg(n.member) AS members
+    SELECT skald.enqueue(m.service, 'skald.expire', m.id, convert_to(m.members::text, 'UTF8'),
+                         jsonb_build_object('x-idempotency-key', m.id), aggregatetype => 'skald.expire')
+      FROM (SELECT n.service, 'skald.expire.' || gen_random_uuid() AS id, jsonb_agg(n.member) AS members
               FROM (SELECT p.service,
                            jsonb_build_object('scope', s.scope, 'key', s.key, 'ended_at', s.finished_at,
                                               'home', (SELECT name FROM skald.service),
                                               'steps', jsonb_agg(p.step)) AS member,
                            row_number() OVER (PARTITION BY p.service) / 100 AS part
                       FROM unnest(sagas) AS s, skald.itinerary_steps(s.itinerary) AS p
-                     WHERE p.service = ANY (s.forgetting)
+                     WHERE p.service = ANY (s.expiring)
                      GROUP BY s.scope, s.key, s.finished_at, p.service) n
              GROUP BY n.service, n.part) m
 $$;
@@ -122,7 +122,7 @@ $$;
 -- any other does.
 CREATE FUNCTION skald.purge(
     older_than interval, batch_max integer, outbox_from timestamptz DEFAULT '-infinity',
-    OUT asked integer, OUT sagas integer, OUT answers integer, OUT forgotten integer, OUT records integer,
+    OUT asked integer, OUT sagas integer, OUT answers integer, OUT expired integer, OUT records integer,
     OUT postponed boolean)
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -143,7 +143,7 @@ BEGIN
     IF batch_max NOT BETWEEN 1 AND 1000 THEN
         RAISE EXCEPTION 'a batch is 1 to 1000 sagas, and not %', batch_max USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    asked := 0; sagas := 0; answers := 0; forgotten := 0; records := 0;
+    asked := 0; sagas := 0; answers := 0; expired := 0; records := 0;
     postponed := skald.outbox_is_over(10000, outbox_from);
     IF postponed THEN RETURN; END IF;
 
@@ -152,12 +152,12 @@ BEGIN
         SELECT f.scope, f.key FROM skald.sagas_to_ask_about(before) f ORDER BY f.finished_at LIMIT batch_max),
     locked AS MATERIALIZED (
         SELECT s.scope, s.key FROM skald.saga s JOIN found f ON f.scope = s.scope AND f.key = s.key
-         WHERE s.forgetting IS NULL
+         WHERE s.expiring IS NULL
            FOR UPDATE OF s SKIP LOCKED),
     changed AS (
         UPDATE skald.saga s
            SET asked_at = clock_timestamp(),
-               forgetting = ARRAY(SELECT DISTINCT p.service FROM skald.itinerary_steps(s.itinerary) p
+               expiring = ARRAY(SELECT DISTINCT p.service FROM skald.itinerary_steps(s.itinerary) p
                                    WHERE p.service <> (SELECT name FROM skald.service) ORDER BY 1)
           FROM locked l WHERE s.scope = l.scope AND s.key = l.key
         RETURNING s)
@@ -166,7 +166,7 @@ BEGIN
     -- A service that has not answered for a week is asked again: its message may have been parked, or dropped.
     WITH locked AS MATERIALIZED (
         SELECT s.scope, s.key FROM skald.saga s
-         WHERE s.forgetting <> '{}' AND s.asked_at < clock_timestamp() - interval '7 days'
+         WHERE s.expiring <> '{}' AND s.asked_at < clock_timestamp() - interval '7 days'
          ORDER BY s.asked_at LIMIT batch_max
            FOR UPDATE OF s SKIP LOCKED),
     changed AS (
@@ -177,12 +177,12 @@ BEGIN
     asked := coalesce(cardinality(met), 0) + coalesce(cardinality(again), 0);
     IF asked > 0 THEN PERFORM skald.ask_to_forget(coalesce(met, '{}') || coalesce(again, '{}')); END IF;
 
-    -- The home collects what every service has forgotten.
+    -- The home collects what every service has expired.
     WITH found AS MATERIALIZED (
         SELECT f.scope, f.key FROM skald.sagas_to_collect() f ORDER BY f.finished_at LIMIT batch_max),
     locked AS MATERIALIZED (
         SELECT s.scope, s.key FROM skald.saga s JOIN found f ON f.scope = s.scope AND f.key = s.key
-         WHERE s.forgetting = '{}'
+         WHERE s.expiring = '{}'
            FOR UPDATE OF s SKIP LOCKED),
     s AS (DELETE FROM skald.saga s USING locked l WHERE s.scope = l.scope AND s.key = l.key
           RETURNING s.scope, s.key, s.itinerary),
@@ -224,23 +224,23 @@ BEGIN
              AND c.requested_at < e.ended_at + interval '12 hours'
           RETURNING 1),
     answer AS (
-        SELECT n.home, 'skald.forgotten.' || gen_random_uuid() AS id, jsonb_agg(n.member) AS members
+        SELECT n.home, 'skald.expired.' || gen_random_uuid() AS id, jsonb_agg(n.member) AS members
           FROM (SELECT e.home, row_number() OVER (PARTITION BY e.home) / 100 AS part,
                        jsonb_build_object('scope', e.scope, 'key', e.key, 'ended_at', e.ended_at,
                                           'service', (SELECT name FROM skald.service)) AS member
                   FROM e) n
          GROUP BY n.home, n.part),
     told AS (
-        SELECT skald.enqueue(a.home, 'skald.forgotten', a.id, convert_to(a.members::text, 'UTF8'),
-                             jsonb_build_object('x-idempotency-key', a.id), aggregatetype => 'skald.forget')
+        SELECT skald.enqueue(a.home, 'skald.expired', a.id, convert_to(a.members::text, 'UTF8'),
+                             jsonb_build_object('x-idempotency-key', a.id), aggregatetype => 'skald.expire')
           FROM answer a)
     SELECT (SELECT count(*) FROM e), (SELECT count(*) FROM i) + (SELECT count(*) FROM c) + 0 * (SELECT count(*) FROM told)
-      INTO forgotten, gone;
+      INTO expired, gone;
     records := records + gone;
 END $$;
 
 -- Takes in that sagas of another home have ended: members as {scope, key, home, steps, ended_at}.
-CREATE FUNCTION skald.note_ended(members jsonb) RETURNS void
+CREATE FUNCTION skald.record_ended(members jsonb) RETURNS void
 LANGUAGE sql
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -253,9 +253,9 @@ AS $$
      WHERE excluded.ended_at > ended.ended_at;
 $$;
 
--- Takes in that a service has forgotten sagas of this home: members as {scope, key, service, ended_at}. The time tells an
+-- Takes in that a service has expired sagas of this home: members as {scope, key, service, ended_at}. The time tells an
 -- answer about this saga from a late one about an earlier saga of the same key.
-CREATE FUNCTION skald.note_forgotten(members jsonb) RETURNS void
+CREATE FUNCTION skald.record_expired(members jsonb) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -266,13 +266,13 @@ AS $$
 BEGIN
     IF EXISTS (SELECT FROM jsonb_to_recordset(members) AS m(scope text, key text, service text, ended_at timestamptz)
                 WHERE m.scope IS NULL OR m.key IS NULL OR m.service IS NULL OR m.ended_at IS NULL) THEN
-        RAISE EXCEPTION 'a member of skald.forgotten has scope, key, service and ended_at'
+        RAISE EXCEPTION 'a member of skald.expired has scope, key, service and ended_at'
               USING ERRCODE = 'invalid_parameter_value';
     END IF;
     PERFORM FROM (SELECT m.scope, m.key
                     FROM jsonb_to_recordset(members) AS m(scope text COLLATE "C", key text COLLATE "C") ORDER BY 1, 2) AS m
       CROSS JOIN LATERAL (SELECT FROM skald.saga s WHERE s.scope = m.scope AND s.key = m.key FOR NO KEY UPDATE) AS locked;
-    UPDATE skald.saga s SET forgetting = array_remove(s.forgetting, m.service)
+    UPDATE skald.saga s SET expiring = array_remove(s.expiring, m.service)
       FROM jsonb_to_recordset(members) AS m(scope text, key text, service text, ended_at timestamptz)
-     WHERE s.scope = m.scope AND s.key = m.key AND s.finished_at = m.ended_at AND m.service = ANY (s.forgetting);
+     WHERE s.scope = m.scope AND s.key = m.key AND s.finished_at = m.ended_at AND m.service = ANY (s.expiring);
 END $$;

@@ -21,7 +21,7 @@ CREATE TABLE skald.unrouted_destination (
 );
 
 -- Takes rows that came back out of the outbox. Of each destination the newest 10,000 are kept.
-CREATE FUNCTION skald.set_aside(ids bigint[], errors text[]) RETURNS void
+CREATE FUNCTION skald.move_to_unrouted(ids bigint[], errors text[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$

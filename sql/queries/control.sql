@@ -1,4 +1,4 @@
--- What an operator does: orders for one saga, and parked deliveries.
+-- What an operator does: commands for one saga, and parked deliveries.
 
 -- name: take_control
 SELECT skald.take_control($1::jsonb)

@@ -4,7 +4,7 @@
 -- `read_only`: what the server says of this node, which is not what the session says (postgres_store.cpp). `standbys`: COMMIT waits for
 -- some.
 -- name: claim
-SELECT c.ord, c.verdict, c.attempts, c.held, c.cause, c.reason,
+SELECT c.ord, c.result, c.attempts, c.held, c.cause, c.reason,
        pg_current_xact_id_if_assigned()::text AS transaction,
        to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at,
        set_config('default_transaction_read_only', NULL, true) AS read_only, current_setting('synchronous_standby_names') <> '' AS standbys
@@ -13,7 +13,7 @@ SELECT c.ord, c.verdict, c.attempts, c.held, c.cause, c.reason,
 
 -- The same columns for a request, and its answer where it was answered before.
 -- name: claim_request
-SELECT 1, c.verdict, c.attempts, c.held, NULL, NULL, pg_current_xact_id_if_assigned()::text AS transaction,
+SELECT 1, c.result, c.attempts, c.held, NULL, NULL, pg_current_xact_id_if_assigned()::text AS transaction,
        to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at,
        set_config('default_transaction_read_only', NULL, true) AS read_only, current_setting('synchronous_standby_names') <> '' AS standbys,
        c.status_code, c.content_type, c.headers::text, encode(c.body, 'hex')
@@ -57,7 +57,7 @@ SELECT pg_advisory_unlock_all()
 -- The same, and before it everything that a step may have left in its session: a line for each thing, with its kind, its
 -- name and what it is set to. PostgreSQL lists no settings of users' own (`app.tenant`). What ctx.sql() prepares is Skald's, and
 -- what was prepared before $1 is an earlier step's.
--- name: look_at_session
+-- name: inspect_session
 WITH things (kind, name, value) AS (
     SELECT 'setting', name, setting FROM pg_catalog.pg_settings WHERE source = 'session' AND name NOT LIKE 'transaction\_%'
     UNION ALL
@@ -109,7 +109,7 @@ VALUES ($1::text, $2::text, $3::text, $4::text, $5::text, $6::text, $7::text, $8
 ON CONFLICT ON CONSTRAINT parked_once DO NOTHING
 
 -- How a step's transactions get in each other's way (0010_contention.sql): for operators, and no part of any promise.
--- name: note_contention
+-- name: record_contention
 INSERT INTO skald.contention AS c (step, lanes, batch, takes_turns, conflicts, reason)
 VALUES ($1::text, $2::integer, $3::integer, $4::boolean, $5::bigint, $6::text)
 ON CONFLICT ON CONSTRAINT contention_once DO UPDATE

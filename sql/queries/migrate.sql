@@ -19,7 +19,7 @@ CREATE TABLE IF NOT EXISTS skald.migration (
 -- name: applied_migrations
 SELECT name, encode(checksum, 'hex') FROM skald.migration WHERE owner = $1 ORDER BY name
 
--- name: note_migration
+-- name: record_migration
 INSERT INTO skald.migration (owner, name, checksum) VALUES ($1, $2, decode($3, 'hex'))
 
 -- name: is_migrated

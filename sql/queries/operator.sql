@@ -60,7 +60,7 @@ SELECT 'replication slot ' || slot_name || CASE WHEN active THEN '' ELSE ' (nobo
 SELECT (SELECT count(*) FROM skald.parked), (SELECT count(*) FROM skald.saga WHERE status = 'stuck'),
        (SELECT count(*) FROM skald.saga
          WHERE status IN ('running', 'compensating') AND created_at < clock_timestamp() - interval '1 hour'),
-       (SELECT count(*) FROM skald.saga WHERE forgetting <> '{}' AND asked_at < clock_timestamp() - interval '1 day')
+       (SELECT count(*) FROM skald.saga WHERE expiring <> '{}' AND asked_at < clock_timestamp() - interval '1 day')
 
 -- Steps whose transactions were in each other's way within the last hour (docs/contention.md).
 -- name: doctor_contention

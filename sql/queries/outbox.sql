@@ -75,5 +75,5 @@ SELECT aggregatetype, aggregateid, type, payload, scope, idempotency_key, header
   FROM gone
 
 -- Users' own messages that no queue is bound for.
--- name: set_aside
-SELECT skald.set_aside($1::bigint[], $2::text[])
+-- name: move_to_unrouted
+SELECT skald.move_to_unrouted($1::bigint[], $2::text[])

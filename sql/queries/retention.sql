@@ -1,16 +1,16 @@
 -- One batch, in the caller's transaction. ($1 days, $2 sagas; none is left in the outbox before $3)
 -- name: purge
-SELECT asked, sagas, answers, forgotten, records, postponed
+SELECT asked, sagas, answers, expired, records, postponed
   FROM skald.purge($1::integer * interval '1 day', $2::integer, $3::timestamptz)
 
 -- name: purgeable
-SELECT asked, sagas, answers, forgotten FROM skald.purgeable($1::integer * interval '1 day')
+SELECT asked, sagas, answers, expired FROM skald.purgeable($1::integer * interval '1 day')
 
 -- Sagas that wait for services to forget them, by service.
--- name: forgetting
+-- name: expiring
 SELECT w.service, count(*), to_char(min(s.asked_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
-  FROM skald.saga s, unnest(s.forgetting) AS w(service)
- WHERE s.forgetting <> '{}'
+  FROM skald.saga s, unnest(s.expiring) AS w(service)
+ WHERE s.expiring <> '{}'
  GROUP BY 1 ORDER BY 2 DESC
 
 -- Whether more than $1 rows wait. None is left before $2.

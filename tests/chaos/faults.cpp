@@ -34,7 +34,7 @@ constexpr std::array<fault_row, fault_kind_count> rows{{
     {"broker_stalled", "RabbitMQ's answers do not arrive", 4, 500, 9'000, target::broker_link},
     {"table_locked", "a table of Skald's or of the service's locked, as by ALTER TABLE", 8, 200, 8'000, target::tables},
     {"table_rewritten", "VACUUM FULL, REINDEX, or an index made and dropped", 6, 0, 0, target::tables},
-    {"orders_given", "running sagas cancelled, and others paused for a while", 6, 100, 3'000, target::sagas},
+    {"commands_issued", "running sagas cancelled, and others paused for a while", 6, 100, 3'000, target::sagas},
     {"door_crowded", "hundreds of clients that send half a request, noise, or read no answer", 4, 500, 4'000,
      target::door},
     {"messages_forged", "messages that are none, in a service's queue", 4, 0, 0, target::queues},

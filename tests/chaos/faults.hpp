@@ -33,7 +33,7 @@ enum class fault_kind {
     broker_stalled,
     table_locked,
     table_rewritten,
-    orders_given,
+    commands_issued,
     door_crowded,
     messages_forged,
 };

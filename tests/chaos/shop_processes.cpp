@@ -36,11 +36,11 @@ std::vector<planned_process> plan_processes(settings const& chosen, front const&
     std::vector<planned_process> all;
     for (std::size_t n = 0; n < service_count * processes_each; ++n) {
         auto const i = n % service_count;
-        all.push_back({std::string{service_names[i]}, programs[i], databases[i], {"--sweep-seconds=2"}});
+        all.push_back({std::string{service_names[i]}, programs[i], databases[i], {"--purge-seconds=2"}});
         if (i == skald::rig::orders)
             all.back().arguments.push_back(fmt::format("--listen=127.0.0.1:{}", n < service_count ? where.port : 0));
     }
-    all.push_back({"kiosk", SKALD_KIOSK, where.kiosk_database, {"--sweep-seconds=2"}});
+    all.push_back({"kiosk", SKALD_KIOSK, where.kiosk_database, {"--purge-seconds=2"}});
     return all;
 }
 

@@ -195,10 +195,10 @@ storm_summary storm::conclude()
     run.broker_version = digits_and_dots(broker_operator_.rabbitmqctl("eval 'rabbit_misc:version().'"));
     run.orders = figures_.orders;
     run.sent_twice = counters.sent_twice;
-    run.told_in_flight = counters.told_in_flight;
+    run.answered_in_flight = counters.answered_in_flight;
     run.asked_again = counters.asked_again;
     count_deliveries(chosen_, run);
-    run.killed_by_orders = killed_by_orders_;
+    run.killed_by_poison = killed_by_poison_;
     auto const elsewhere = kiosk_.ends();
     run.orders_elsewhere = static_cast<int>(elsewhere.size());
     run.outcome = skald::rig::judge(*databases_, plan_, load_.records(), elsewhere);
@@ -285,7 +285,7 @@ std::future<void> storm::begin_at_server(fault const& what)
         case fault_kind::queue_deleted: return delete_queue(what.service);
         case fault_kind::table_locked: return lock_a_table(databases[what.service], random, what.lasts);
         case fault_kind::table_rewritten: return rewrite_a_table(databases[what.service], random);
-        case fault_kind::orders_given: return give_orders(databases[orders], random, what.lasts);
+        case fault_kind::commands_issued: return issue_commands(databases[orders], random, what.lasts);
         case fault_kind::door_crowded: return crowd_the_door(port_, random, what.lasts);
         case fault_kind::messages_forged:
             return forge_messages(chosen_.shop.broker, std::string{service_names[what.service]}, random);
@@ -353,7 +353,7 @@ void storm::look_after_services()
     for (auto const& service : services_)
         if (auto const how = service->ended()) {
             if (how->signal == SIGKILL && service->name() == service_names[skald::rig::payments]) {
-                ++killed_by_orders_;
+                ++killed_by_poison_;
                 service->start();
                 continue;
             }

@@ -93,7 +93,7 @@ private:
     storm_summary summary_;
     std::vector<skald::rig::finding> findings_;
     std::vector<std::string> ended_by_themselves_;
-    int killed_by_orders_{};
+    int killed_by_poison_{};
     std::vector<std::unique_ptr<skald::rig::process>> services_;  // the kiosk's last
     std::vector<striking_fault> striking_;                        // last: they end before what they touch goes away
 };

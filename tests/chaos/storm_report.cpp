@@ -43,10 +43,10 @@ void print_report(storm_summary const& run)
     fmt::print("\n");
     print_row("orders", grouped(run.orders));
     print_row("orders at another home", grouped(run.orders_elsewhere), "half of them with a deadline");
-    print_row("processes that an order killed", grouped(run.killed_by_orders));
+    print_row("processes that an order killed", grouped(run.killed_by_poison));
     print_row("requests sent twice", grouped(run.sent_twice));
     print_row("requests repeated after a fault", grouped(run.asked_again));
-    print_row("answers 'in flight' (409)", grouped(run.told_in_flight));
+    print_row("answers 'in flight' (409)", grouped(run.answered_in_flight));
     print_row("deliveries settled", grouped(run.deliveries));
     print_row("duplicates absorbed", grouped(run.duplicates));
     print_row("time to recover", fmt::format("{:.1f} s", seconds(run.recovered)), "from the end of the last fault");
@@ -80,10 +80,10 @@ void write_json(storm_summary const& run, std::filesystem::path const& file)
                                       {"faults", faults},
                                       {"orders", run.orders},
                                       {"orders_elsewhere", run.orders_elsewhere},
-                                      {"processes_killed_by_orders", run.killed_by_orders},
+                                      {"processes_killed_by_poison", run.killed_by_poison},
                                       {"requests_sent_twice", run.sent_twice},
                                       {"requests_repeated_after_a_fault", run.asked_again},
-                                      {"answers_in_flight", run.told_in_flight},
+                                      {"answers_in_flight", run.answered_in_flight},
                                       {"deliveries_settled", run.deliveries},
                                       {"duplicates_absorbed", run.duplicates},
                                       {"figures", figures},

@@ -23,9 +23,9 @@ struct storm_summary
     std::array<int, fault_kind_count> struck{};
     int orders{};
     int orders_elsewhere{};  // besides, at the other home
-    int killed_by_orders{};  // processes
+    int killed_by_poison{};  // processes
     int sent_twice{};
-    int told_in_flight{};
+    int answered_in_flight{};
     int asked_again{};
     std::int64_t deliveries{};  // that were settled, by the services' logs
     std::int64_t duplicates{};  // of these: absorbed by the guard

@@ -110,7 +110,7 @@ void rewrite_a_table(std::string const& database_url, random_source& random)
     });
 }
 
-void give_orders(std::string const& database_url, random_source& random, milliseconds lasts)
+void issue_commands(std::string const& database_url, random_source& random, milliseconds lasts)
 {
     unless_away(database_url, [&](pqxx::connection& connection) {
         pqxx::nontransaction tx{connection};

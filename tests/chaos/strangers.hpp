@@ -18,7 +18,7 @@ void lock_a_table(std::string const& database_url, random_source& random, millis
 void rewrite_a_table(std::string const& database_url, random_source& random);
 
 /// Cancels some of the sagas that run, pauses others, and resumes those when the time is over. The url is the home's.
-void give_orders(std::string const& database_url, random_source& random, milliseconds lasts);
+void issue_commands(std::string const& database_url, random_source& random, milliseconds lasts);
 
 /// What a struck server has left paused. Throws pqxx's exceptions.
 void resume_all(std::string const& database_url);

@@ -149,7 +149,7 @@ TEST_CASE_TEMPLATE_DEFINE("a subscription that was stopped hands out nothing mor
         stopped->stop();
         CHECK(stopped->take(10, patience).empty());
         CHECK_FALSE(stopped->available());
-        CHECK(stopped->trouble() != "");
+        CHECK(stopped->last_error() != "");
 
         auto other = fixture.transport().subscribe({service, 10});
         CHECK(collect_ids(*other, 3) == std::set<std::string>{"m2", "m3", "m4"});
@@ -203,16 +203,16 @@ TEST_CASE_TEMPLATE_DEFINE("an outage of the broker costs nothing but time", Fixt
     {
         fixture.go_down();
         CHECK(wait_until([&] { return !publisher->available(); }));
-        CHECK(publisher->trouble() != "");
+        CHECK(publisher->last_error() != "");
         CHECK(wait_until([&] { return !subscription->available(); }));
-        CHECK(subscription->trouble() != "");
+        CHECK(subscription->last_error() != "");
         CHECK(subscription->take(1, 0ms).empty());
 
         fixture.come_back();
         CHECK(wait_until([&] { return publisher->available(); }));
-        CHECK(publisher->trouble() == "");
+        CHECK(publisher->last_error() == "");
         CHECK(wait_until([&] { return subscription->available(); }));
-        CHECK(subscription->trouble() == "");
+        CHECK(subscription->last_error() == "");
         CHECK(all_confirmed(publish(*publisher, batch({message_for(service)}))));
         CHECK(collect(*subscription, 1).size() == 1);
     }

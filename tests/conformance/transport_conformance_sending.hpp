@@ -14,9 +14,9 @@ TEST_CASE_TEMPLATE_DEFINE("what is confirmed is delivered", Fixture, transport_d
     auto const subscription = fixture.transport().subscribe({service, 10});
     auto const publisher = fixture.transport().open_publisher();
     CHECK(publisher->available());
-    CHECK(publisher->trouble() == "");
+    CHECK(publisher->last_error() == "");
     CHECK(subscription->available());
-    CHECK(subscription->trouble() == "");
+    CHECK(subscription->last_error() == "");
 
     SUBCASE("to the service it is for, once, and not marked as redelivered or given up")
     {

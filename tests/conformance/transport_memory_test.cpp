@@ -44,7 +44,7 @@ TEST_CASE("a blocked memory transport takes nothing and says why")
     auto const publisher = transport.open_publisher();
     transport.block("low on memory");
     CHECK_FALSE(publisher->available());
-    CHECK(publisher->trouble().find("low on memory") != std::string::npos);
+    CHECK(publisher->last_error().find("low on memory") != std::string::npos);
     CHECK(publish(*publisher, batch({message_for("payments")}))[0].status == publish_status::unresolved);
     CHECK(transport.waiting("payments") == 0);
     transport.unblock();

@@ -59,7 +59,7 @@ class operator_hands
 {
 public:
     explicit operator_hands(rabbitmq::address const& where = test_broker())
-        : connection_{{where, "skald-test/operator", 0, patience}, breaker_}
+        : connection_{{where, "skald-test/operator", 0, patience}, interrupter_}
     {}
 
     amqp_connection_state_t raw() { return connection_.raw(); }
@@ -86,6 +86,20 @@ public:
         amqp_queue_delete(raw(), 1, rabbitmq::bytes(name), 0, 0);
         connection_.check_last("deleting");
     }
+    /// Takes that many messages out of the queue, and rejects each for good.
+    void reject_all(std::string const& queue, int count)
+    {
+        for (int i = 0; i < count; ++i) {
+            auto const got = amqp_basic_get(raw(), 1, rabbitmq::bytes(queue), 0);
+            connection_.check_last("getting");
+            REQUIRE(got.reply.id == AMQP_BASIC_GET_OK_METHOD);
+            auto const tag = static_cast<amqp_basic_get_ok_t const*>(got.reply.decoded)->delivery_tag;
+            amqp_message_t message{};
+            REQUIRE(amqp_read_message(raw(), 1, &message, 0).reply_type == AMQP_RESPONSE_NORMAL);
+            amqp_destroy_message(&message);
+            amqp_basic_reject(raw(), 1, tag, /*requeue*/ 0);
+        }
+    }
     void delete_exchange(std::string const& name)
     {
         amqp_exchange_delete(raw(), 1, rabbitmq::bytes(name), 0);
@@ -111,7 +125,7 @@ public:
     }
 
 private:
-    sockets::socket_breaker breaker_;
+    sockets::socket_interrupter interrupter_;
     rabbitmq::connection connection_;
 };
 

@@ -42,7 +42,7 @@ void run::disturb()
             5s);
         unblock();
     }
-    give_orders();
+    issue_commands();
     if (is_forgotten(goes_.besides)) forget();
     if (goes_.besides == disturbance::overtaken &&
         value(

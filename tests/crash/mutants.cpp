@@ -39,7 +39,7 @@ std::vector<mutant> const& all_mutants()
         {"retention_too_short", {"purged"}},
         {"handed_over_early", {"store.committing=sleep:400@1/forward/payments"}},
         {"failed_batch_acked", {"step.claimed=throw@2/together/payments"}},
-        {"spoilt_batch_kept", {"together-one-declined"}},
+        {"aborted_batch_committed", {"together-one-declined"}},
         {"open_batch_committed", {"together-one-commits_itself"}},
         {"guard_by_select", {"step.ran=sleep:500@1/twice/payments"}, true},
         {"undo_of_what_never_ran", {"overtaken"}, true},

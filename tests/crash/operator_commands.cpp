@@ -6,7 +6,7 @@
 namespace skald::crash {
 
 /// One step further, once the moment for it has come.
-void run::give_orders()
+void run::issue_commands()
 {
     auto const status_is = [&](std::string const& which) {
         return value(orders, "SELECT count(*) FROM skald.saga WHERE key = " + sql_text(key_) + which) != "0";
@@ -52,9 +52,9 @@ bool run::has_met(std::string const& order)
                            "'active' AND query LIKE '%EXECUTE claim%' AND pid <> pg_backend_pid()") == "0";
 }
 
-bool run::are_orders_taken()
+bool run::are_commands_taken()
 {
-    auto const taken = "SELECT count(*) FROM skald.audit WHERE order_id IS NOT NULL AND key = " + sql_text(key_);
+    auto const taken = "SELECT count(*) FROM skald.audit WHERE command_id IS NOT NULL AND key = " + sql_text(key_);
     auto const given = value(orders, taken);
     return value(payments, taken) == given &&
            (goes_.besides == disturbance::retried || value(shipping, taken) == given);
@@ -65,7 +65,7 @@ void run::judge_operator()
 {
     if (goes_.besides != disturbance::paused && goes_.besides != disturbance::cancelled) return;
     auto const taken =
-        "SELECT string_agg(order_id::text, ' ' ORDER BY order_id) FROM skald.audit WHERE order_id IS NOT "
+        "SELECT string_agg(command_id::text, ' ' ORDER BY command_id) FROM skald.audit WHERE command_id IS NOT "
         "NULL AND key = " +
         sql_text(key_);
     auto const counts =

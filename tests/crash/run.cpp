@@ -146,7 +146,7 @@ bool run::is_ended()
     }
     if (goes_.besides == disturbance::paused || goes_.besides == disturbance::cancelled ||
         goes_.besides == disturbance::retried)
-        return was_disturbed_ && are_orders_taken();
+        return was_disturbed_ && are_commands_taken();
     return goes_.besides != disturbance::malformed ||
            value(payments, "SELECT count(*) FROM skald.parked WHERE message_id = " + sql_text("malformed " + key_)) !=
                "0";
@@ -189,7 +189,7 @@ std::string run::where_it_is()
             for (auto const& cell : row) text += ' ' + cell;
         }
     };
-    add(orders, "SELECT 'saga', key, status, reason, forgetting FROM skald.saga WHERE key IN (" + keys + ')');
+    add(orders, "SELECT 'saga', key, status, reason, expiring FROM skald.saga WHERE key IN (" + keys + ')');
     for (std::size_t i = 0; i < services.size(); ++i) {
         add(i, "SELECT 'record', key, step, status, attempts, snoozes, error FROM skald.idempotency WHERE key IN (" +
                    keys + ')');

@@ -75,14 +75,14 @@ private:
     void come_together();
 
     // operator_commands.cpp
-    void give_orders();
+    void issue_commands();
     void give(std::string const& order);
     bool has_met(std::string const& order);
-    bool are_orders_taken();
+    bool are_commands_taken();
     void judge_operator();
     void operate(std::size_t service, std::vector<std::string> const& words);
 
-    // forgetting.cpp
+    // expiring.cpp
     void prepare_others();
     void forget();
     void purge_everywhere();
@@ -130,7 +130,7 @@ private:
     std::vector<test::raw_message> captured_;                // messages to steps, each once
     int stage_{};                                            // of a disturbance that has several
     clock::time_point copies_until_;
-    std::string found_kept_;  // when the older saga was gone
+    std::string cache_hits_;  // when the older saga was gone
     long stuck_remembered_{};
     bool was_disturbed_{};
     bool is_bound_{true};

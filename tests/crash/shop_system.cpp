@@ -144,8 +144,8 @@ test::environment shop_system::variables(std::size_t service, bool armed) const
                            {"SKALD_LOCK_TIMEOUT_MS", "1000"},
                            // Which deliveries come together is chance, and the points that are passed with it.
                            {"SKALD_BATCH_MAX", "1"},
-                           {"SKALD_HEAD_START_MS", "1000"},  // a message that is lost from memory comes that late
-                           {"SKALD_SWEEP_SECONDS", "1"}};
+                           {"SKALD_DISPATCH_GRACE_MS", "1000"},  // a message that is lost from memory comes that late
+                           {"SKALD_PURGE_SECONDS", "1"}};
     if (!mutant_.empty()) made["SKALD_MUTANT"] = mutant_;
     if (armed) add_armament(made, *arms_[service]);
     return made;

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "core/control_order.hpp"
+#include "core/command.hpp"
 #include "core/envelope.hpp"
 #include "core/recorded_delivery.hpp"
 #include "demand.hpp"
@@ -61,13 +61,13 @@ void check_itinerary(core::message const& m)
 
 void check_order(std::string_view body)
 {
-    auto const read = core::read_control_order(body);
-    if (auto const* const bad = std::get_if<core::bad_order>(&read)) {
+    auto const read = core::read_command(body);
+    if (auto const* const bad = std::get_if<core::bad_command>(&read)) {
         demand(!bad->why.empty(), "an order that is refused has a reason");
         return;
     }
-    auto const again = core::read_control_order(std::get<core::control_order>(read).text);
-    demand(std::holds_alternative<core::control_order>(again), "an order that is passed on can be read");
+    auto const again = core::read_command(std::get<core::command>(read).text);
+    demand(std::holds_alternative<core::command>(again), "an order that is passed on can be read");
 }
 
 void check_body(std::string_view body)

@@ -183,7 +183,7 @@ TEST_CASE("a batch of nothing but duplicates is still a transaction after it has
             }));
             standby.reset();
         }};
-        for (auto const& met : store.begin(items, {})) CHECK(met.verdict == skald::ports::verdict::duplicate);
+        for (auto const& met : store.begin(items, {})) CHECK(met.result == skald::ports::claim_result::duplicate);
     }
     skald::ports::changes told;
     told.progress.push_back(
@@ -228,7 +228,7 @@ TEST_CASE("a savepoint on a connection that was lost says so, and nothing remain
     CHECK_THROWS_AS(store.savepoint(), skald::ports::fault);
     store.rollback();
     CHECK(db.one("SELECT count(*) FROM skald.idempotency") == "0");
-    CHECK(store.begin(items).front().verdict == skald::ports::verdict::fresh);
+    CHECK(store.begin(items).front().result == skald::ports::claim_result::fresh);
     store.commit({});
     CHECK(db.one("SELECT count(*) FROM skald.idempotency") == "2");
 }

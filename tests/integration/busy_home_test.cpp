@@ -27,8 +27,8 @@ TEST_CASE("what is to be forgotten, and what has been, waits for as long as its 
     struct
     {
         std::string type, table;
-    } const reports[]{{std::string{skald::core::forget_type}, "skald.ended"},
-                      {std::string{skald::core::forgotten_type}, "skald.saga"}};
+    } const reports[]{{std::string{skald::core::expire_type}, "skald.ended"},
+                      {std::string{skald::core::expired_type}, "skald.saga"}};
     for (auto const& [type, table] : reports) {
         stepped_shop s;
         skald::core::message m;

@@ -1,5 +1,5 @@
 // A saga that can't come to its end by itself is ended by hand, and nothing of it runs any more.
-#include "admin/orders.hpp"
+#include "admin/commands.hpp"
 #include "admin/saga_view.hpp"
 #include "support/stepped_shop.hpp"
 
@@ -23,7 +23,7 @@ public:
     void pause()
     {
         skald::postgres::connection c{{.url = at("orders").db.url()}};
-        CHECK_FALSE(skald::admin::give(c, {"pause", {"", "1"}, "", "eve"}).contains("refused"));
+        CHECK_FALSE(skald::admin::issue(c, {"pause", {"", "1"}, "", "eve"}).contains("refused"));
     }
 
     std::string explanation()
@@ -79,10 +79,10 @@ TEST_CASE("a saga whose message is lost is told as waiting, a cancel meets nobod
     s.at("orders").db.run("UPDATE skald.saga SET created_at = created_at - interval '11 min'");
     s.at("orders").db.run("UPDATE skald.idempotency SET updated_at = updated_at - interval '11 min'");
     CHECK(s.explanation().find("waiting for payments to take charge-payment since ") != std::string::npos);
-    CHECK(s.explanation().find("(11 min ago). If its message is in no outbox and no queue") != std::string::npos);
+    CHECK(s.explanation().find("(11 min ago). If a process of payments logs step.hanging") != std::string::npos);
     {
         skald::postgres::connection c{{.url = s.at("orders").db.url()}};
-        CHECK_FALSE(skald::admin::give(c, {"cancel", {"", "1"}, "", "eve"}).contains("refused"));
+        CHECK_FALSE(skald::admin::issue(c, {"cancel", {"", "1"}, "", "eve"}).contains("refused"));
     }
     s.run();
     CHECK(s.saga_status("1") == "running");
@@ -113,7 +113,7 @@ TEST_CASE("what turns up of a saga that was closed is parked, in whatever servic
         }
     }
     auto const before = s.effects();
-    CHECK(s.close("completed", "done by hand").find("pause it, see that each service has that order") !=
+    CHECK(s.close("completed", "done by hand").find("pause it, see that each service has that command") !=
           std::string::npos);
     CHECK(s.saga_status("1") != "completed");
     s.pause();

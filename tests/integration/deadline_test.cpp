@@ -53,7 +53,7 @@ public:
 std::string claim(database const& db, std::string const& step, std::string const& deadline,
                   std::string const& more = "")
 {
-    return db.one("SELECT verdict || ' ' || held || ' ' || coalesce(cause, '-') || ' ' || coalesce(reason, '-') FROM "
+    return db.one("SELECT result || ' ' || held || ' ' || coalesce(cause, '-') || ' ' || coalesce(reason, '-') FROM "
                   "skald.claim(ARRAY[''], ARRAY['k'], ARRAY['" +
                   step +
                   "'], ARRAY[sha256('{}')], deadlines => "
@@ -224,7 +224,7 @@ TEST_CASE("deadlines do not apply past the pivot, to a compensation, or to a req
 TEST_CASE("each item of a call has its own deadline")
 {
     database const db;
-    CHECK(db.rows("SELECT ord, verdict FROM skald.claim(ARRAY['','',''], ARRAY['a','b','c'], ARRAY['s','s','s'], "
+    CHECK(db.rows("SELECT ord, result FROM skald.claim(ARRAY['','',''], ARRAY['a','b','c'], ARRAY['s','s','s'], "
                   "ARRAY[sha256('x'),sha256('x'),sha256('x')], deadlines => ARRAY['infinity', '2020-01-01', "
                   "NULL]::timestamptz[])"
                   " ORDER BY ord") == "1|fresh\n2|cancelled\n3|fresh");

@@ -59,12 +59,12 @@ TEST_CASE("G6: the guard runs in READ COMMITTED, whatever the database's default
     auto const name = db.one("SELECT current_database()");
     db.run("ALTER DATABASE " + name + " SET default_transaction_isolation = 'serializable'");
     postgres::postgres_store first{{.url = db.url()}}, second{{.url = db.url()}};
-    CHECK(first.begin(std::array{item("k")}, {}).front().verdict == ports::verdict::fresh);
+    CHECK(first.begin(std::array{item("k")}, {}).front().result == ports::claim_result::fresh);
     auto waiting = std::async(std::launch::async, [&] { return second.begin(std::array{item("k")}, {}).front(); });
     while (db.one("SELECT count(*) FROM pg_locks WHERE NOT granted") == "0") std::this_thread::yield();
     first.commit({});
     // Under the default it would have been 40001: could not serialize access.
-    CHECK(waiting.get().verdict == ports::verdict::duplicate);
+    CHECK(waiting.get().result == ports::claim_result::duplicate);
     second.rollback();
     CHECK_MESSAGE(session{db}.run("SHOW default_transaction_isolation") == "serializable",
                   "the test has shown something");
@@ -79,7 +79,7 @@ TEST_CASE("G11, G12: a claim takes no advisory lock, so no two keys can collide 
     CHECK(s.run("SELECT count(*) FROM skald.claim((SELECT array_agg(''::text) FROM generate_series(1, 2000)), "
                 "(SELECT array_agg('key-' || n) FROM generate_series(1, 2000) n), "
                 "(SELECT array_agg('step'::text) FROM generate_series(1, 2000)), "
-                "(SELECT array_agg(sha256('x')) FROM generate_series(1, 2000))) WHERE verdict = 'fresh'") == "2000");
+                "(SELECT array_agg(sha256('x')) FROM generate_series(1, 2000))) WHERE result = 'fresh'") == "2000");
     CHECK(s.run("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()") == "0");
 }
 

@@ -141,7 +141,7 @@ TEST_CASE("a completed duplicate assigns no transaction id and writes no WAL")
 TEST_CASE("the same key twice in one call is claimed once")
 {
     database const db;
-    CHECK(db.rows("SELECT ord, verdict FROM skald.claim(ARRAY['',''], ARRAY['k','k'], ARRAY['s','s'], "
+    CHECK(db.rows("SELECT ord, result FROM skald.claim(ARRAY['',''], ARRAY['k','k'], ARRAY['s','s'], "
                   "ARRAY[sha256('x'),sha256('x')]) ORDER BY ord") == "1|fresh\n2|duplicate");
 }
 
@@ -153,7 +153,7 @@ TEST_CASE("two batches that claim the same keys in opposite order do not deadloc
     first.claim("a", "s");
     // In key order `a` comes first: the batch waits for it and holds nothing that the first could need.
     auto batch = std::async(std::launch::async, [&] {
-        return session{db}.run("SELECT string_agg(verdict, ' ' ORDER BY ord) FROM skald.claim(ARRAY['',''], "
+        return session{db}.run("SELECT string_agg(result, ' ' ORDER BY ord) FROM skald.claim(ARRAY['',''], "
                                "ARRAY['b','a'], ARRAY['s','s'], ARRAY[sha256('{}'),sha256('{}')])");
     });
     wait_until_blocked_by(db, first.pid());
@@ -162,13 +162,13 @@ TEST_CASE("two batches that claim the same keys in opposite order do not deadloc
     CHECK(batch.get() == "duplicate duplicate");
 }
 
-TEST_CASE("S9: a failed step may be tried again, by its next turn and not by an old one")
+TEST_CASE("S9: a failed step may be tried again, by its next fencing token and not by an old one")
 {
     database const db;
     db.run(claim_sql("", "k", "step"));
     db.run("UPDATE skald.idempotency SET status = 'retrying', attempts = 2, snoozes = 1");
-    CHECK(db.one(claim_sql("", "k", "step", "{}", ", turns => ARRAY[3]")) == "duplicate 2 false");
-    CHECK(db.one(claim_sql("", "k", "step", "{}", ", turns => ARRAY[4]")) == "retry 3 true");
+    CHECK(db.one(claim_sql("", "k", "step", "{}", ", fencing_tokens => ARRAY[3]")) == "duplicate 2 false");
+    CHECK(db.one(claim_sql("", "k", "step", "{}", ", fencing_tokens => ARRAY[4]")) == "retry 3 true");
     CHECK_MESSAGE(db.one(claim_sql("", "k", "step")) == "retry 3 true", "whoever counts no turns may always try");
 }
 
@@ -209,7 +209,7 @@ TEST_CASE("S2: a compensation that meets its step while that still tries again e
     db.run(claim_sql("", "k", "pay"));
     db.run("UPDATE skald.idempotency SET status = 'retrying'");
     CHECK(db.one(claim_sql("", "k", "pay.compensate")) == "cancelled 1 true");
-    CHECK(db.one(claim_sql("", "k", "pay", "{}", ", turns => ARRAY[2]")) == "cancelled 1 false");
+    CHECK(db.one(claim_sql("", "k", "pay", "{}", ", fencing_tokens => ARRAY[2]")) == "cancelled 1 false");
 }
 
 TEST_CASE("S2: a compensation waits for its step where that is running")

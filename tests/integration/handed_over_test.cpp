@@ -47,7 +47,7 @@ struct sending_payments
         shop.at("orders").settle_one();
         shop.at("orders").relay_due();
         charge = test::simulation::delivery_of(shop.last_sent("charge-payment"));
-        loop.turn(0ms);
+        loop.pass(0ms);
     }
 
     test::database const& db() { return shop.at("payments").db; }
@@ -57,7 +57,7 @@ struct sending_payments
     /// Sends what was committed, and has its rows settled.
     void send()
     {
-        do loop.turn(0ms);
+        do loop.pass(0ms);
         while (!out.is_idle());
     }
 

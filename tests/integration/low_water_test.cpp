@@ -1,6 +1,6 @@
 // The relay's search begins where the outbox is known to be empty: never beyond a row, and never
 // over what was sent long ago.
-#include "admin/housekeeper.hpp"
+#include "admin/maintenance.hpp"
 #include "postgres/literal.hpp"
 #include "postgres/postgres_outbox.hpp"
 #include "support/database.hpp"
@@ -26,7 +26,7 @@ namespace {
 
 struct marked_outbox
 {
-    explicit marked_outbox(std::chrono::milliseconds sweep_every = 1h) : mark{std::make_shared<low_water>(sweep_every)}
+    explicit marked_outbox(std::chrono::milliseconds purge_every = 1h) : mark{std::make_shared<low_water>(purge_every)}
     {
         looks.run(skald::postgres::outbox_plans);
         rows.take(1);  // the first search is from the beginning
@@ -53,7 +53,7 @@ struct marked_outbox
         return pages_of(looks, execute("take_due", {"10", "1000000", literal(from), literal(from)}));
     }
 
-    /// The same of the housekeeper's count.
+    /// The same of the maintenance's count.
     int pages_of_count(std::string const& from)
     {
         return pages_of(keeps, execute("outbox_is_over", {"100000", literal(from)}));
@@ -91,7 +91,7 @@ struct marked_outbox
     std::shared_ptr<low_water> mark;
     skald::postgres::postgres_outbox rows{{.url = db.url()}, mark};
     skald::postgres::connection looks{{.url = db.url()}};
-    skald::postgres::connection keeps{{.url = db.url()}};  // as the housekeeper's: it has no settings of its own
+    skald::postgres::connection keeps{{.url = db.url()}};  // as the maintenance's: it has no settings of its own
     low_water::clock::time_point now{low_water::clock::now()};
 };
 
@@ -138,18 +138,18 @@ TEST_CASE("R11: a purge that has nothing to do walks over no dead row")
     CHECK(o.pages_of_purge(o.mark->mark()) < without_dead_rows + 10);
 }
 
-TEST_CASE("R11: the housekeeper's count begins at the mark, and from the beginning only now and then")
+TEST_CASE("R11: the maintenance's count begins at the mark, and from the beginning only now and then")
 {
     marked_outbox o;
     o.db.run("ALTER TABLE skald.outbox SET (autovacuum_enabled = off)");
     skald::runtime::backlog backlog;
     skald::runtime::stop_flag stop;
     skald::core::silent_logger log;
-    skald::admin::housekeeping_options options;
-    options.sweep = false;
+    skald::admin::maintenance_options options;
+    options.purge = false;
     options.outbox_max = 3;
     options.measure_every = 1ms;
-    skald::admin::housekeeper keeper{options, {.url = o.db.url()}, backlog, stop, log, std::mt19937_64{1}};
+    skald::admin::maintenance keeper{options, {.url = o.db.url()}, backlog, stop, log, std::mt19937_64{1}};
     std::jthread const thread{[&] { keeper.run(); }};
     auto const counts_rows_of = [&](std::string const& due) {
         o.db.run(
@@ -166,16 +166,16 @@ TEST_CASE("R11: the housekeeper's count begins at the mark, and from the beginni
     stop.stop();
 }
 
-TEST_CASE("R11: the housekeeper's purge counts from the mark, also where it measures nothing")
+TEST_CASE("R11: the maintenance's purge counts from the mark, also where it measures nothing")
 {
     marked_outbox o;
     skald::runtime::backlog backlog;
     skald::runtime::stop_flag stop;
     skald::core::silent_logger log;
-    skald::admin::housekeeping_options options;
-    options.sweep_every = 1ms;
+    skald::admin::maintenance_options options;
+    options.purge_every = 1ms;
     options.outbox_max = 0;
-    skald::admin::housekeeper keeper{options, {.url = o.db.url()}, backlog, stop, log, std::mt19937_64{1}};
+    skald::admin::maintenance keeper{options, {.url = o.db.url()}, backlog, stop, log, std::mt19937_64{1}};
     std::jthread const thread{[&] { keeper.run(); }};
     auto const is_purged = [&] { return o.db.one("SELECT count(*) FROM skald.response") == "0"; };
     auto const is_purged_beside_rows_of = [&](std::string const& due) {

@@ -1,6 +1,6 @@
 // An operator's orders over real databases, stepped by hand: cancel, pause, resume and retry of
 // one saga across services.
-#include "admin/orders.hpp"
+#include "admin/commands.hpp"
 #include "admin/saga_view.hpp"
 #include "support/stepped_shop.hpp"
 
@@ -26,7 +26,7 @@ public:
     std::string give(std::string const& action, std::string const& reason = "", std::string const& key = "1")
     {
         skald::postgres::connection c{{.url = at("orders").db.url()}};
-        auto const done = skald::admin::give(c, {action, {"", key}, reason, "eve"});
+        auto const done = skald::admin::issue(c, {action, {"", key}, reason, "eve"});
         return done.contains("refused") ? done["refused"].get<std::string>() : "";
     }
 
@@ -120,7 +120,7 @@ TEST_CASE("a cancel behind the pivot is refused with the reason, and nothing is 
     s.at("shipping").relay_due();
     // Of the two messages to the home, the report is the later one: confirm-order runs first.
     s.at("orders").db.run(
-        "SELECT skald.note_progress(jsonb_build_array(jsonb_build_object('scope', '', 'key', '1', 'step', "
+        "SELECT skald.record_progress(jsonb_build_array(jsonb_build_object('scope', '', 'key', '1', 'step', "
         "'arrange-shipping', 'service', 'shipping', 'status', 'completed', 'attempts', 1, 'at', now())))");
     CHECK(s.give("cancel").find("past the pivot: arrange-shipping completed at ") != std::string::npos);
     CHECK(s.audit("orders").empty());

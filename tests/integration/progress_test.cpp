@@ -31,7 +31,7 @@ public:
 
     void note(std::string const& reports) const
     {
-        db.run("SELECT skald.note_progress(jsonb_build_array(" + reports + "))");
+        db.run("SELECT skald.record_progress(jsonb_build_array(" + reports + "))");
     }
 
     std::string sagas() const
@@ -66,6 +66,41 @@ public:
 };
 
 }  // namespace
+
+TEST_CASE("a report that could not be shown, or is no report, is parked with a reason that says so")
+{
+    skald::test::stepped_shop s;
+    s.order("1");
+    char const* const bad[]{R"([{"at": "10000-01-01T00:00:00Z"}])",
+                            R"([{"at": "infinity"}])",
+                            R"([{"at": "-infinity"}])",
+                            R"([{"attempts": -1}])",
+                            R"({})",
+                            R"([])",
+                            R"([7])",
+                            R"(["x"])"};
+    for (std::string const text : bad) {
+        CAPTURE(text);
+        auto body = nlohmann::json::parse(text);
+        if (body.is_array() && !body.empty() && body[0].is_object()) {
+            auto const bad_member = body[0];
+            body[0] =
+                nlohmann::json::parse(R"({"scope": "", "key": "1", "step": "charge-payment", "service": "payments",
+                                                "status": "completed", "attempts": 1, "at": "2026-01-31T12:00:00Z"})");
+            body[0].update(bad_member);
+        }
+        skald::core::message m;
+        m.type = "skald.progress";
+        m.id = "1:charge-payment.progress";
+        m.body = body.dump();
+        s.at("orders").settle(skald::test::simulation::delivery_of(m));
+    }
+    CHECK(
+        s.at("orders").db.one("SELECT count(*) FROM skald.parked WHERE reason = 'malformed' AND (error LIKE "
+                              "'%attempts_are_counted%' OR error LIKE '%at_is_between_years_1_and_9999%' OR error LIKE "
+                              "'%a report is a JSON array of one object or more%')") == "8");
+    CHECK(s.at("orders").db.one("SELECT count(*) FROM skald.progress WHERE at > '2100-01-01' OR attempts < 0") == "0");
+}
 
 TEST_CASE("reports of several sagas in one message: each goes as its own say, whatever stands beside them")
 {
@@ -149,7 +184,7 @@ TEST_CASE("two that move the same sagas in opposite orders wait for each other, 
                "', '{no,no,no}')";
     };
     auto const told = [](char const* first, char const* second, char const* third) {
-        return "SELECT skald.note_progress(jsonb_build_array(" +
+        return "SELECT skald.record_progress(jsonb_build_array(" +
                home::report(first, "ship", "completed", 1, "'completed'") + ", " +
                home::report(second, "pay", "rejected", 1, "'compensating'") + ", " +
                home::report(third, "pay.compensate", "completed", 1, "'compensated'") + "))";
@@ -171,14 +206,14 @@ TEST_CASE("two that move the same sagas in opposite orders wait for each other, 
     SUBCASE("what was forgotten")
     {
         home h;
-        h.db.run("UPDATE skald.saga SET status = 'completed', finished_at = '2026-01-31', forgetting = '{s,t}'");
+        h.db.run("UPDATE skald.saga SET status = 'completed', finished_at = '2026-01-31', expiring = '{s,t}'");
         auto const forgotten = [](std::string const& service, std::string const& keys) {
-            return "SELECT skald.note_forgotten(jsonb_agg(jsonb_build_object('scope', '', 'key', k, 'service', '" +
+            return "SELECT skald.record_expired(jsonb_agg(jsonb_build_object('scope', '', 'key', k, 'service', '" +
                    service + "', 'ended_at', timestamptz '2026-01-31') ORDER BY o)) FROM unnest('" + keys +
                    "'::text[]) WITH ORDINALITY AS k(k, o)";
         };
         h.meet(forgotten("s", "{c,b,a}"), forgotten("t", "{a,b,c}"));
-        CHECK(h.db.one("SELECT count(*) FROM skald.saga WHERE forgetting = '{}'") == "3");
+        CHECK(h.db.one("SELECT count(*) FROM skald.saga WHERE expiring = '{}'") == "3");
     }
 }
 

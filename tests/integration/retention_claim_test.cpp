@@ -11,7 +11,7 @@ using skald::test::database;
 
 namespace {
 
-constexpr auto claim = "SELECT verdict || ' ' || held FROM skald.claim(ARRAY[''], ARRAY['k'], ARRAY['charge'],"
+constexpr auto claim = "SELECT result || ' ' || held FROM skald.claim(ARRAY[''], ARRAY['k'], ARRAY['charge'],"
                        " ARRAY[sha256('{}')], wait_ms => 10000)";
 
 /// A database with one old record of another home's saga, which a purge may collect.
@@ -34,7 +34,7 @@ public:
     void purge()
     {
         on_purging("BEGIN");
-        auto const gone = pqxx::nontransaction{purging}.exec("SELECT forgotten FROM skald.purge('30 days', 10)");
+        auto const gone = pqxx::nontransaction{purging}.exec("SELECT expired FROM skald.purge('30 days', 10)");
         REQUIRE(gone[0][0].as<int>() == 1);
     }
 
@@ -84,7 +84,7 @@ TEST_CASE("a claim that can't wait for a purge is in flight, and not a duplicate
 {
     old_record r;
     r.purge();
-    CHECK(r.db.one("SELECT verdict FROM skald.claim(ARRAY[''], ARRAY['k'], ARRAY['charge'], ARRAY[sha256('{}')],"
+    CHECK(r.db.one("SELECT result FROM skald.claim(ARRAY[''], ARRAY['k'], ARRAY['charge'], ARRAY[sha256('{}')],"
                    " wait_ms => 10)") == "in_flight");
     r.on_purging("COMMIT");
     CHECK(r.db.one(claim) == "fresh true");
@@ -114,6 +114,6 @@ TEST_CASE("a purge does not collect a record that a transaction has claimed agai
     r.db.run("UPDATE skald.idempotency SET status = 'retrying'");
     r.on_purging("BEGIN");
     r.on_purging(claim);
-    CHECK(r.db.one("SELECT forgotten FROM skald.purge('30 days', 10)") == "0");
+    CHECK(r.db.one("SELECT expired FROM skald.purge('30 days', 10)") == "0");
     r.on_purging("ROLLBACK");
 }

@@ -1,5 +1,5 @@
 // Retention: records of ended sagas go, from every service and the home last, and nothing is forgotten too early (G19).
-#include "admin/housekeeper.hpp"
+#include "admin/maintenance.hpp"
 #include "support/stepped_shop.hpp"
 
 #include <skald/testing/wait_until.hpp>
@@ -43,7 +43,7 @@ public:
     /// One batch at one service: "asked|sagas|answers|forgotten".
     std::string purge(std::string const& name, int days = 30, int batch = 500)
     {
-        return at(name).db.rows("SELECT asked, sagas, answers, forgotten FROM skald.purge(interval '" +
+        return at(name).db.rows("SELECT asked, sagas, answers, expired FROM skald.purge(interval '" +
                                 std::to_string(days) + " days', " + std::to_string(batch) + ")");
     }
 
@@ -84,7 +84,7 @@ TEST_CASE("records of a saga that ended long ago go from every service, and from
     CHECK(s.purge("payments") == "0|0|0|2");
     CHECK(s.at("payments").db.one(every_record) == "0");
     s.run();
-    CHECK(s.at("orders").db.one("SELECT forgetting FROM skald.saga WHERE key = '1'") == "{shipping}");
+    CHECK(s.at("orders").db.one("SELECT expiring FROM skald.saga WHERE key = '1'") == "{shipping}");
     CHECK(s.purge("orders") == "0|0|0|0");
     CHECK(s.at("orders").db.one(every_record) == home_before);
 
@@ -235,14 +235,14 @@ TEST_CASE("an order to forget that comes again, late, leaves the records of a ne
     s.run_orders(1, 31);
     s.purge("orders");
     s.run();
-    auto const forget = s.last_sent("skald.forget");
+    auto const forget = s.last_sent("skald.expire");
     auto const to = forget.destination;
     s.purge_all();
     REQUIRE(s.records() == "0 0 0");
     s.at("orders").db.run("DELETE FROM customer_order");
     s.order("1");
     s.run();
-    auto const answer = s.last_sent("skald.forgotten");
+    auto const answer = s.last_sent("skald.expired");
 
     s.at(to).settle(test::simulation::delivery_of(forget));
     CHECK(s.purge(to) == "0|0|0|1");
@@ -251,10 +251,10 @@ TEST_CASE("an order to forget that comes again, late, leaves the records of a ne
     s.run();
     age(s.at("orders").db, 31);
     s.purge("orders");
-    auto const waits = s.at("orders").db.one("SELECT forgetting FROM skald.saga");
+    auto const waits = s.at("orders").db.one("SELECT expiring FROM skald.saga");
     s.at("orders").settle(test::simulation::delivery_of(answer));
     CHECK(waits == "{payments,shipping}");
-    CHECK(s.at("orders").db.one("SELECT forgetting FROM skald.saga") == waits);
+    CHECK(s.at("orders").db.one("SELECT expiring FROM skald.saga") == waits);
     CHECK(s.parked().empty());
 }
 
@@ -279,7 +279,7 @@ TEST_CASE("a batch is bounded, and what is locked is left for the next without w
     pqxx::connection c{s.at("orders").db.url()};
     {
         pqxx::work holds{c};
-        holds.exec("SELECT FROM skald.saga WHERE forgetting IS NULL FOR UPDATE");
+        holds.exec("SELECT FROM skald.saga WHERE expiring IS NULL FOR UPDATE");
         CHECK(s.purge("orders", 30, 2) == "0|0|0|0");
     }
     CHECK(s.purge("orders", 30, 2) == "1|0|0|0");
@@ -337,7 +337,7 @@ TEST_CASE("a retention below a day, and a batch without bounds, are refused")
 TEST_CASE("an order to forget, or its answer, that lacks something is parked")
 {
     test::stepped_shop s;
-    for (std::string const type : {"skald.forget", "skald.forgotten"})
+    for (std::string const type : {"skald.expire", "skald.expired"})
         for (std::string const body :
              {"{}", "[{\"key\": \"1\"}]", "[{\"scope\": \"\", \"key\": \"1\", \"ended_at\": 7}]", "x"}) {
             CAPTURE(body);
@@ -350,35 +350,35 @@ TEST_CASE("an order to forget, or its answer, that lacks something is parked")
     CHECK(s.parked() == "payments|malformed|8");
 }
 
-TEST_CASE("the housekeeper purges what is old, batch after batch, and says what it did")
+TEST_CASE("the maintenance purges what is old, batch after batch, and says what it did")
 {
     old_shop s;
     s.run_orders(5, 31);
     runtime::backlog backlog;
     runtime::stop_flag stop;
     core::silent_logger log;
-    admin::housekeeping_options options;
+    admin::maintenance_options options;
     options.batch_max = 2;
-    options.sweep_every = 10ms;
+    options.purge_every = 10ms;
     options.outbox_max = 0;
-    admin::housekeeper keeper{options, {.url = s.at("orders").db.url()}, backlog, stop, log, std::mt19937_64{1}};
+    admin::maintenance keeper{options, {.url = s.at("orders").db.url()}, backlog, stop, log, std::mt19937_64{1}};
     std::jthread const thread{[&] { keeper.run(); }};
     CHECK(testing::wait_until(
-        [&] { return s.at("orders").db.one("SELECT count(*) FROM skald.saga WHERE forgetting IS NULL") == "0"; }));
+        [&] { return s.at("orders").db.one("SELECT count(*) FROM skald.saga WHERE expiring IS NULL") == "0"; }));
     stop.stop();
 }
 
-TEST_CASE("the housekeeper notes when the outbox holds more than it may, and when it does not any more")
+TEST_CASE("the maintenance notes when the outbox holds more than it may, and when it does not any more")
 {
     test::database const db;
     runtime::backlog backlog;
     runtime::stop_flag stop;
     core::silent_logger log;
-    admin::housekeeping_options options;
-    options.sweep = false;
+    admin::maintenance_options options;
+    options.purge = false;
     options.outbox_max = 3;
     options.measure_every = 5ms;
-    admin::housekeeper keeper{options, {.url = db.url()}, backlog, stop, log, std::mt19937_64{1}};
+    admin::maintenance keeper{options, {.url = db.url()}, backlog, stop, log, std::mt19937_64{1}};
     std::jthread const thread{[&] { keeper.run(); }};
     db.run("SELECT skald.enqueue('x', 'x', 'x', '', delay => '1 h') FROM generate_series(1, 4)");
     CHECK(testing::wait_until([&] { return backlog.is_over(); }));

@@ -40,10 +40,10 @@ struct saga_web
                           {"error", error.empty() ? json(nullptr) : json(error)},
                           {"reason", error.empty() ? json(nullptr) : json(error)},
                           {"saga", saga.empty() ? json(nullptr) : json(saga)}};
-        web.db.run("SELECT skald.note_progress('[" + report.dump() + "]')");
+        web.db.run("SELECT skald.record_progress('[" + report.dump() + "]')");
     }
 
-    std::string orders_given() const
+    std::string commands_issued() const
     {
         return web.db.one("SELECT count(*) FROM skald.audit WHERE verb = 'saga cancel'");
     }
@@ -154,7 +154,7 @@ TEST_CASE("DELETE cancels a saga, and again changes nothing, until the end and a
     CHECK(first.status == 202);
     CHECK(json::parse(first.body)["key"] == "k");
     CHECK(s.ask("DELETE", "/sagas/k").status == 202);
-    CHECK(s.orders_given() == "1");
+    CHECK(s.commands_issued() == "1");
     CHECK(s.web.db.rows("SELECT DISTINCT destination FROM skald.outbox WHERE type = 'skald.control' ORDER BY 1") ==
           "payments\nshipping");
     CHECK(s.web.db.one("SELECT actor LIKE 'a client over HTTP as %' FROM skald.audit") == "t");
@@ -164,7 +164,7 @@ TEST_CASE("DELETE cancels a saga, and again changes nothing, until the end and a
     CHECK(s.ask("DELETE", "/sagas/k").status == 202);
     s.told("create-order.compensate", "orders", "completed", "compensated");
     CHECK(s.ask("DELETE", "/sagas/k").status == 200);
-    CHECK(s.orders_given() == "1");
+    CHECK(s.commands_issued() == "1");
 }
 
 TEST_CASE("DELETE behind the pivot, of a saga that goes back by itself, or that ended, is 409 with the reason")
@@ -183,7 +183,7 @@ TEST_CASE("DELETE behind the pivot, of a saga that goes back by itself, or that 
         CHECK(refused.status == 409);
         CHECK(problem_of(refused) == "not-cancellable");
         CHECK_MESSAGE(refused.body.find(r.why) != std::string::npos, refused.body);
-        CHECK(s.orders_given() == "0");
+        CHECK(s.commands_issued() == "0");
     }
 }
 
@@ -208,5 +208,5 @@ TEST_CASE("another scope neither sees nor cancels a saga, nor does it learn that
         CHECK(s.web.ask(method, "/sagas/k").status == 400);
     }
     CHECK(s.ask("DELETE", "/sagas/caf%C3%A9").status == 404);
-    CHECK(s.orders_given() == "0");
+    CHECK(s.commands_issued() == "0");
 }

@@ -253,8 +253,8 @@ TEST_CASE("a step that leaves nothing is not told of")
 
 TEST_CASE("what fails behind COMMIT, where the session is set right, does not make a COMMIT less of one")
 {
-    shared_session s{"DEALLOCATE look_at_session",
-                     "SELECT count(*) FROM pg_prepared_statements WHERE name = 'look_at_session'"};
+    shared_session s{"DEALLOCATE inspect_session",
+                     "SELECT count(*) FROM pg_prepared_statements WHERE name = 'inspect_session'"};
     s.pack_next();
     CHECK(s.packed("p1") == "completed|1");
     CHECK_FALSE(s.at("depot").log().has("delivery.not_settled"));

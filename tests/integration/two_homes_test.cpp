@@ -1,6 +1,6 @@
 // One key, two homes: each started a saga under it, and both come to the same services. The first one there has the
-// key, the second is refused, so that both homes know; and no order or sweep of one home touches what is the other's.
-#include "admin/orders.hpp"
+// key, the second is refused, so that both homes know; and no order or purge of one home touches what is the other's.
+#include "admin/commands.hpp"
 #include "support/session.hpp"
 #include "support/stepped_shop.hpp"
 
@@ -32,7 +32,7 @@ public:
     std::string give(std::string const& home, std::string const& action)
     {
         skald::postgres::connection c{{.url = at(home).db.url()}};
-        auto const done = skald::admin::give(c, {action, {"", "1"}, "", "eve"});
+        auto const done = skald::admin::issue(c, {action, {"", "1"}, "", "eve"});
         return done.contains("refused") ? done["refused"].get<std::string>() : "";
     }
 };
@@ -110,7 +110,7 @@ TEST_CASE("another home's compensation undoes nothing, and is not in the way of 
 TEST_CASE("of two homes' claims in one call the first has the key, as if they had come one after the other")
 {
     database const db;
-    CHECK(db.rows("SELECT verdict, cause FROM skald.claim(ARRAY['',''], ARRAY['k','k'], ARRAY['pay','pay'], "
+    CHECK(db.rows("SELECT result, cause FROM skald.claim(ARRAY['',''], ARRAY['k','k'], ARRAY['pay','pay'], "
                   "ARRAY[sha256('a'),sha256('a')], homes => ARRAY['returns','orders']) ORDER BY ord") ==
           "fresh|\nmismatch|home");
     CHECK(db.one("SELECT home FROM skald.idempotency") == "returns");

@@ -120,7 +120,7 @@ bool order_client::judge(httplib::Response const& response, planned_order const&
     record.last_refusal = fmt::format("{} {}", response.status, excerpt(response.body));
     if (response.status == 409) {
         if (!response.has_header("Retry-After")) note_wrong(record, "409 without Retry-After");
-        counters_.told_in_flight++;
+        counters_.answered_in_flight++;
         return false;
     }
     if (response.status >= 500) {

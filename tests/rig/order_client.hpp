@@ -38,8 +38,8 @@ struct load_counters
 {
     std::atomic<int> accepted{};
     std::atomic<int> sent_twice{};
-    std::atomic<int> told_in_flight{};  // 409
-    std::atomic<int> asked_again{};     // after a fault: refused, reset, timed out, 5xx
+    std::atomic<int> answered_in_flight{};  // 409
+    std::atomic<int> asked_again{};         // after a fault: refused, reset, timed out, 5xx
     std::atomic<int> wrong_answers{};
 };
 

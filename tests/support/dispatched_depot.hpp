@@ -48,7 +48,7 @@ public:
     void requeue(ports::delivery_tag tag) override { sent_back.push_back(tag.number); }
     void stop() override {}
     bool available() const override { return true; }
-    std::string trouble() const override { return {}; }
+    std::string last_error() const override { return {}; }
 
     void add(ports::delivery d)
     {

@@ -30,7 +30,7 @@ class front_door
 public:
     /// Replays come from the database; with `kept_bytes` of room for answers, from memory where they can.
     explicit front_door(std::size_t kept_bytes = 0)
-        : known_{.answered = http::kept_answers{{kept_bytes, std::chrono::hours{1}}}}
+        : known_{.answered = http::response_cache{{kept_bytes, std::chrono::hours{1}}}}
     {
         db.run("CREATE TABLE effect (n int)");
     }

@@ -11,7 +11,7 @@ namespace skald::test {
 inline std::string claim_sql(std::string const& scope, std::string const& key, std::string const& step,
                              std::string const& body = "{}", std::string const& more = "")
 {
-    return "SELECT verdict || ' ' || attempts || ' ' || held FROM skald.claim(ARRAY['" + scope + "'], ARRAY['" + key +
+    return "SELECT result || ' ' || attempts || ' ' || held FROM skald.claim(ARRAY['" + scope + "'], ARRAY['" + key +
            "'], ARRAY['" + step + "'], ARRAY[sha256('" + body + "')]" + more + ")";
 }
 

@@ -29,7 +29,7 @@ public:
     void requeue(ports::delivery_tag) override {}
     void stop() override {}
     bool available() const override { return true; }
-    std::string trouble() const override { return {}; }
+    std::string last_error() const override { return {}; }
 
 private:
     std::vector<ports::delivery> all_;
@@ -55,7 +55,7 @@ postgres::connection_options service::options() const
 
 service::running_lanes::running_lanes(service& of, std::size_t count, std::size_t batch_max,
                                       std::chrono::milliseconds patience)
-    : work_{{.lanes = count, .batch_max = batch_max, .patience = patience},
+    : work_{{.lanes = count, .batch_max = batch_max, .hang_after = patience},
             of.name,
             of.steps_,
             *of.deliveries_,

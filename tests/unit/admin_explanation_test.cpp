@@ -130,13 +130,13 @@ TEST_CASE("of a saga that has ended it says when, and why")
 TEST_CASE("an order is told as long as it means something")
 {
     auto s = with_steps_done(1);
-    s.order = order_facts{"pause", "eve", "looking", noon - 1min};
+    s.command = command_facts{"pause", "eve", "looking", noon - 1min};
     CHECK(explain(s).ends_with(
         " It is paused by eve at 2026-01-31 11:59:00Z (60 s ago): looking. Let it go on with `skald saga "
         "resume k`."));
-    s.order->action = "resume";
+    s.command->action = "resume";
     CHECK(explain(s) == explain(with_steps_done(1)));
-    s.order->action = "cancel";
+    s.command->action = "cancel";
     CHECK(explain(s).ends_with(
         "A cancel was asked for by eve at 2026-01-31 11:59:00Z (60 s ago): looking; no step has met it yet."));
     s.status = saga_state::compensating;
@@ -147,7 +147,7 @@ TEST_CASE("a cancel that came behind the pivot is told as too late, also when th
 {
     for (auto const status : {saga_state::running, saga_state::completed}) {
         auto s = with_steps_done(3, status);
-        s.order = order_facts{"cancel", "eve", "", noon - 1min};
+        s.command = command_facts{"cancel", "eve", "", noon - 1min};
         CHECK(explain(s).ends_with(
             "too late: arrange-shipping, the pivot, had completed, and behind it a saga can only go "
             "forward."));
@@ -158,7 +158,7 @@ TEST_CASE("where there is no pivot, the last step that can be undone is the turn
 {
     auto s = with_steps_done(2);
     s.steps.erase(s.steps.begin() + 2);
-    s.order = order_facts{"cancel", "eve", "", noon - 1min};
+    s.command = command_facts{"cancel", "eve", "", noon - 1min};
     CHECK(explain(s).find("too late: charge-payment had completed") != std::string::npos);
     s.steps.erase(s.steps.begin(), s.steps.begin() + 2);
     CHECK(explain(s).ends_with("in vain: no step of it can be undone."));

@@ -177,7 +177,7 @@ TEST_CASE("a malformed header is refused by name")
 TEST_CASE("attempts and snoozes that come to more than can be counted are refused, and that many are read")
 {
     auto m = with(header::snoozes, "1999999998");
-    CHECK(accepted(m).turn() == count_max);
+    CHECK(accepted(m).fencing_token() == count_max);
     set(m, header::attempt, "3");
     CHECK(names(why(m), header::snoozes));
 }
@@ -269,19 +269,19 @@ TEST_CASE("the envelope of another step begins at its first attempt")
     CHECK(next.key() == derived_key{"order:42", "arrange-shipping", direction::forward});
     CHECK(next.attempt == 1);
     CHECK(next.snoozes == 0);
-    CHECK(next.turn() == 1);
+    CHECK(next.fencing_token() == 1);
     CHECK(next.home == "orders");
     CHECK(next.traceparent == charge_payment().traceparent);
 }
 
-TEST_CASE("a failed attempt and a snooze each move the turn on")
+TEST_CASE("a failed attempt and a snooze each move the fencing_token on")
 {
     auto e = charge_payment();
-    auto const turn = e.turn();
+    auto const fencing_token = e.fencing_token();
     e.attempt += 1;
-    CHECK(e.turn() == turn + 1);
+    CHECK(e.fencing_token() == fencing_token + 1);
     e.snoozes += 1;
-    CHECK(e.turn() == turn + 2);
+    CHECK(e.fencing_token() == fencing_token + 2);
 }
 
 TEST_CASE("deadlines are carried by a saga's messages, and a step's ends with the step")

@@ -108,7 +108,7 @@ TEST_CASE("every change of what decides what is done is found, whatever it is")
     std::vector<std::pair<std::string, std::function<void(message&)>>> changes{
         {"destination", [](message& m) { m.destination = "orders"; }},
         {"id", [](message& m) { m.id += "x"; }},
-        {"type", [](message& m) { m.type = "skald.forget"; }},
+        {"type", [](message& m) { m.type = "skald.expire"; }},
         {"content type", [](message& m) { m.content_type = ""; }},
         {"body", [](message& m) { m.body.back() ^= 1; }},
         {"longer body", [](message& m) { m.body += ' '; }},

@@ -1,7 +1,7 @@
 // What waiting is made of: the preference, the times of the looks, and the requests that run.
-#include "http/look_schedule.hpp"
+#include "http/in_flight_requests.hpp"
+#include "http/poll_schedule.hpp"
 #include "http/prefer.hpp"
-#include "http/running_requests.hpp"
 
 #include <doctest/doctest.h>
 
@@ -50,8 +50,8 @@ TEST_CASE("a preference to wait that isn't understood is none")
 
 TEST_CASE("looks come soon at first, then every two seconds, the last at the end and none after it")
 {
-    look_schedule::clock::time_point const begin{};
-    look_schedule looks{begin, 30s};
+    poll_schedule::clock::time_point const begin{};
+    poll_schedule looks{begin, 30s};
     auto now = begin;
     std::vector<std::chrono::milliseconds> pauses;
     while (auto const pause = looks.next(now)) {
@@ -68,7 +68,7 @@ TEST_CASE("looks come soon at first, then every two seconds, the last at the end
 
 TEST_CASE("a request runs as long as its mark lives, and is known by scope, key and fingerprint")
 {
-    running_requests running;
+    in_flight_requests running;
     CHECK_FALSE(running.find({"a", "k"}, "one"));
     {
         auto const mark = running.enter({"a", "k"}, "one");

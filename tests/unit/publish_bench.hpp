@@ -128,7 +128,7 @@ public:
         return why_not.empty();
     }
 
-    std::string trouble() const override { return why_not; }
+    std::string last_error() const override { return why_not; }
 
     void send(std::span<ports::outgoing const> messages, std::chrono::milliseconds) override
     {

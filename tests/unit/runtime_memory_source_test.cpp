@@ -111,7 +111,7 @@ struct memory_bench
 /// Turns until nothing is under way, as each receipt comes with a turn of its own.
 void turn_until_idle(runtime::publish_loop& loop, runtime::memory_source const& source)
 {
-    do loop.turn(0ms);
+    do loop.pass(0ms);
     while (!source.is_idle());
 }
 
@@ -131,7 +131,7 @@ TEST_CASE("what commits is sent from memory under its row's number, and its row 
 {
     memory_bench b;
     auto loop = b.loop();
-    loop.turn(0ms);
+    loop.pass(0ms);
     auto const written = b.commit({1, 2});
     CHECK(goes_from_memory(written));
     CHECK(b.publisher.interrupted == 1);
@@ -149,11 +149,11 @@ TEST_CASE("rows are deleted together, when there are enough of them")
     b.options.settle_after = 1h;
     b.options.settle_max = 3;
     auto loop = b.loop();
-    loop.turn(0ms);
+    loop.pass(0ms);
     b.commit({1, 2, 3, 4});
     std::vector<std::size_t> left;
     b.rows.on_settle = [&] { left.push_back(b.rows.rows.size()); };
-    for (int i = 0; i < 6; ++i) loop.turn(0ms);
+    for (int i = 0; i < 6; ++i) loop.pass(0ms);
     CHECK(left == std::vector<std::size_t>{4});
     CHECK(b.rows.rows.size() == 1);
 }
@@ -163,13 +163,13 @@ TEST_CASE("a commit that fails, or is in doubt, dispatches nothing and gives its
     memory_bench b;
     b.options.messages_max = 2;
     auto loop = b.loop();
-    loop.turn(0ms);
+    loop.pass(0ms);
     for (int i = 0; i < 5; ++i) {
         auto what = b.changes({1, 2});
         auto const pending = b.out().prepare(b.store, what);
         CHECK(goes_from_memory(what));
     }
-    loop.turn(0ms);
+    loop.pass(0ms);
     CHECK(b.publisher.sent.empty());
 }
 
@@ -185,7 +185,7 @@ TEST_CASE("what there is no room for is left to the table, which is woken, until
         b.options.bytes_max = 1'500;
     }
     auto loop = b.loop();
-    loop.turn(0ms);
+    loop.pass(0ms);
     CHECK(goes_from_memory(b.commit({1, 2})));
     CHECK_FALSE(b.is_left_to_the_table());
     CHECK(is_as_before(b.commit({3})));
@@ -200,7 +200,7 @@ TEST_CASE("a message that waits for its time is left to the table, and its neigh
 {
     memory_bench b;
     auto loop = b.loop();
-    loop.turn(0ms);
+    loop.pass(0ms);
     CHECK(is_as_before(b.commit({1}, 5s)));
     CHECK_FALSE(b.is_left_to_the_table());  // it is not due
 
@@ -210,7 +210,7 @@ TEST_CASE("a message that waits for its time is left to the table, and its neigh
     CHECK(both.messages[0].row);
     CHECK_FALSE(both.messages[1].row);
     pending.dispatch(both);
-    loop.turn(0ms);
+    loop.pass(0ms);
     CHECK(b.publisher.sent == ids{2});
 }
 
@@ -221,28 +221,28 @@ TEST_CASE("without a broker, a loop, a grace period or a number, everything is l
     SUBCASE("no broker")
     {
         b.publisher.why_not = "connection refused";
-        b.loop().turn(0ms);
+        b.loop().pass(0ms);
     }
     SUBCASE("a broker that has gone away")
     {
         auto loop = b.loop();
-        loop.turn(0ms);
+        loop.pass(0ms);
         b.publisher.why_not = "connection refused";
-        loop.turn(0ms);
+        loop.pass(0ms);
     }
     SUBCASE("no grace period")
     {
         b.options.grace_period = 0ms;
-        b.loop().turn(0ms);
+        b.loop().pass(0ms);
     }
     SUBCASE("no number")
     {
         b.store.has_none = true;
-        b.loop().turn(0ms);
+        b.loop().pass(0ms);
     }
     CHECK(is_as_before(b.commit({1})));
     CHECK(b.is_left_to_the_table());
-    b.loop().turn(0ms);
+    b.loop().pass(0ms);
     CHECK(b.publisher.sent.empty());
 }
 
@@ -251,7 +251,7 @@ TEST_CASE("what the broker says no to is deferred with its reason; what it does 
     memory_bench b;
     b.options.messages_max = 3;
     auto loop = b.loop();
-    loop.turn(0ms);
+    loop.pass(0ms);
     b.publisher.says = {{1, publish_status::returned}, {2, publish_status::unresolved}};
     auto const written = b.commit({1, 2, 3});
     turn_until_idle(loop, b.out());
@@ -268,14 +268,14 @@ TEST_CASE("a message whose row may be due is not sent from memory any more")
     memory_bench b;
     b.options.grace_period = 1ms;
     auto loop = b.loop();
-    loop.turn(0ms);
+    loop.pass(0ms);
     auto late = b.changes({1});
     auto pending = b.out().prepare(b.store, late);
     CHECK(late.messages[0].row);
     auto const until = runtime::memory_source::clock::now() + 1ms;
     while (runtime::memory_source::clock::now() < until) {}
     pending.dispatch(late);  // the COMMIT took that long
-    loop.turn(0ms);
+    loop.pass(0ms);
     CHECK(b.publisher.sent.empty());
     CHECK(b.is_left_to_the_table());
 }
@@ -285,7 +285,7 @@ TEST_CASE("a loop of memory that breaks off forgets what it had in hand, and goe
     memory_bench b;
     b.options.messages_max = 2;
     auto loop = b.loop();
-    loop.turn(0ms);
+    loop.pass(0ms);
     b.commit({1, 2});
     bool has_thrown = false;
     b.publisher.on_publish = [&] {
@@ -298,9 +298,9 @@ TEST_CASE("a loop of memory that breaks off forgets what it had in hand, and goe
     CHECK(b.rows.rows.size() == 2);
     CHECK(b.log.count("relay.waiting") == 1);
 
-    loop.turn(0ms);
+    loop.pass(0ms);
     CHECK(goes_from_memory(b.commit({3, 4})));
-    loop.turn(0ms);
+    loop.pass(0ms);
     CHECK(b.publisher.sent == ids{3, 4});
 }
 
@@ -308,7 +308,7 @@ TEST_CASE("where rows can't be deleted they come due, and what is committed then
 {
     memory_bench b;
     auto loop = b.loop();
-    loop.turn(0ms);
+    loop.pass(0ms);
     b.commit({1});
     b.rows.on_settle = [&] {
         b.stop.stop();
@@ -319,7 +319,7 @@ TEST_CASE("where rows can't be deleted they come due, and what is committed then
     CHECK(b.rows.rows.size() == 1);
 
     b.rows.on_settle = [] {};
-    loop.turn(0ms);
+    loop.pass(0ms);
     b.commit({2});
     turn_until_idle(loop, b.out());
     CHECK(b.publisher.sent == ids{1, 2});
@@ -330,7 +330,7 @@ TEST_CASE("at its end the loop of memory sends what was dispatched, waits for th
 {
     memory_bench b;
     auto loop = b.loop();
-    loop.turn(0ms);
+    loop.pass(0ms);
     b.commit({1, 2, 3});
     b.stop.stop();
     loop.run();
@@ -346,7 +346,7 @@ TEST_CASE("what was just committed is sent, confirmed and deleted while a backlo
     for (int id = 1; id <= 2'000; ++id) b.relay.outbox.add(id);
     b.relay.outbox.is_due = false;
     auto loop = b.loop();
-    loop.turn(0ms);
+    loop.pass(0ms);
     b.relay.outbox.is_due = true;
     std::vector<std::size_t> backlog_left;
     b.relay.publisher.on_publish = [&] {

@@ -12,7 +12,7 @@ using test::dispatched_depot;
 
 namespace {
 
-constexpr runtime::dispatcher_options impatient{.lanes = 4, .batch_max = 32, .batch_first = 32, .patience = 0ms};
+constexpr runtime::dispatcher_options impatient{.lanes = 4, .batch_max = 32, .batch_first = 32, .hang_after = 0ms};
 using numbers = std::vector<std::uint64_t>;
 
 }  // namespace
@@ -28,10 +28,10 @@ TEST_CASE("what waits beside a step that does not return is sent back, and the s
     hanging.how.running->is(1);
     d.take();
     CHECK(d.arrived.sent_back == numbers{1, 3});
-    d.work->look_for_hanging();
+    d.work->check_for_hanging();
     CHECK(d.arrived.sent_back == numbers{1, 3});  // once
     d.settled(std::move(hanging));
-    d.work->look_for_hanging();
+    d.work->check_for_hanging();
     CHECK(d.arrived.sent_back.size() == 2);
 }
 
@@ -41,7 +41,7 @@ TEST_CASE("of a call that runs all of a group nobody knows who hangs: all but th
     for (auto const* key : {"a", "b", "c"}) d.arrive("pack", key);
     auto hanging = d.take();
     hanging.how.running->is(running_member::all);
-    d.work->look_for_hanging();
+    d.work->check_for_hanging();
     CHECK(d.arrived.sent_back == numbers{2, 3});
     d.settled(std::move(hanging));
 }
@@ -83,7 +83,7 @@ TEST_CASE("what was released runs beside the step that hangs, whatever they are 
     auto hanging = d.take();
     REQUIRE(test::keys(hanging) == "a:pack b:pack c:pack");
     hanging.how.running->is(1);
-    d.work->look_for_hanging();
+    d.work->check_for_hanging();
     d.arrive("pack", "a");
     CHECK(test::keys(d.take()).empty());  // "b", of the same shelf, is not known to have ended
     d.arrive("pack", "c", "another shelf");

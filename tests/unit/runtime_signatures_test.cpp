@@ -104,7 +104,7 @@ TEST_CASE("where signatures are required nothing else of a message counts before
     changed.body = R"({"id":"2","shelf":"a"})";
     CHECK(g.arrives(changed) == "forged");
 
-    for (auto const type : {core::progress_type, core::forget_type, core::forgotten_type, core::control_type}) {
+    for (auto const type : {core::progress_type, core::expire_type, core::expired_type, core::control_type}) {
         core::message m;
         m.destination = "depot";
         m.type = type;

@@ -15,8 +15,8 @@ using namespace std::chrono_literals;
 using namespace skald;
 using core::step_status;
 using ports::cancel_cause;
-using ports::verdict;
-using runtime::ending;
+using ports::claim_result;
+using runtime::step_result;
 
 namespace {
 
@@ -48,13 +48,13 @@ struct delivered
         task.purpose = runtime::step_message{e, &hosted, {}};
     }
 
-    runtime::happened ends(verdict met, std::optional<ending> how, int attempts = 1)
+    runtime::happened ends(claim_result met, std::optional<step_result> how, int attempts = 1)
     {
-        bool const held = met == verdict::fresh || met == verdict::retry;
+        bool const held = met == claim_result::fresh || met == claim_result::retry;
         return ends({met, attempts, held, {}, {}}, std::move(how));
     }
 
-    runtime::happened ends(ports::claim_answer const& met, std::optional<ending> how)
+    runtime::happened ends(ports::claim_answer const& met, std::optional<step_result> how)
     {
         return runtime::add_consequences(changes, task, met, std::move(how), {"depot", core::instant{1h}, random});
     }
@@ -93,7 +93,7 @@ constexpr auto back = core::direction::back;
 TEST_CASE("a step that is done sends its data on, and its fresh record stays as it is")
 {
     delivered d{0};
-    CHECK(d.ends(verdict::fresh, runtime::done{R"({"id":"new"})", {}}).event == "step.completed");
+    CHECK(d.ends(claim_result::fresh, runtime::done{R"({"id":"new"})", {}}).event == "step.completed");
     CHECK(d.changes.records.empty());
     CHECK(d.sent() == "depot load, home skald.progress");
     CHECK(d.changes.messages[0].message.body == R"({"id":"new"})");
@@ -103,7 +103,7 @@ TEST_CASE("a step that is done sends its data on, and its fresh record stays as 
 TEST_CASE("one that is done at a later attempt says so in its record")
 {
     delivered d{0};
-    d.ends(verdict::retry, runtime::done{"{}", {}}, 2);
+    d.ends(claim_result::retry, runtime::done{"{}", {}}, 2);
     REQUIRE(d.changes.records.size() == 1);
     CHECK(d.changes.records[0].status == step_status::completed);
     CHECK(d.changes.records[0].attempts == 2);
@@ -112,7 +112,7 @@ TEST_CASE("one that is done at a later attempt says so in its record")
 TEST_CASE("a rejection goes back with the data as it came, and the home hears the reason")
 {
     delivered d{1};
-    CHECK(d.ends(verdict::fresh, runtime::rejected{"no room"}).event == "step.rejected");
+    CHECK(d.ends(claim_result::fresh, runtime::rejected{"no room"}).event == "step.rejected");
     REQUIRE(d.changes.records.size() == 1);
     CHECK(d.changes.records[0].status == step_status::rejected);
     CHECK(d.sent() == "depot pack.compensate, home skald.progress");
@@ -123,14 +123,14 @@ TEST_CASE("a rejection goes back with the data as it came, and the home hears th
 TEST_CASE("a failure is tried again with what was received, until the attempts are used up; then the saga goes back")
 {
     delivered again{1};
-    CHECK(again.ends(verdict::retry, runtime::failed{"broke"}, 2).event == "step.failed");
+    CHECK(again.ends(claim_result::retry, runtime::failed{"broke"}, 2).event == "step.failed");
     CHECK(again.changes.records.at(0).status == step_status::retrying);
     CHECK(again.changes.records.at(0).attempts == 2);
     CHECK(again.sent() == "depot load, home skald.progress");
     CHECK(core::find_header(again.changes.messages[0].message.headers, "x-attempt") == "3");
 
     delivered last{1};
-    CHECK(last.ends(verdict::retry, runtime::failed{"broke"}, 3).event == "step.attempts_exhausted");
+    CHECK(last.ends(claim_result::retry, runtime::failed{"broke"}, 3).event == "step.attempts_exhausted");
     CHECK(last.changes.records.at(0).status == step_status::rejected);
     CHECK(last.changes.records.at(0).error == "gave up after its last attempt: broke");
     CHECK(last.sent() == "depot pack.compensate, home skald.progress");
@@ -141,7 +141,7 @@ TEST_CASE("where there is no way back, attempts that are used up park the step")
 {
     for (auto* const d : {new delivered{2}, new delivered{0, back}}) {
         std::unique_ptr<delivered> const owned{d};
-        CHECK(d->ends(verdict::retry, runtime::failed{"broke"}, 3).event == "step.attempts_exhausted");
+        CHECK(d->ends(claim_result::retry, runtime::failed{"broke"}, 3).event == "step.attempts_exhausted");
         CHECK(d->changes.records.at(0).status == step_status::parked);
         REQUIRE(d->changes.parked.size() == 1);
         CHECK(d->changes.parked[0].reason == "attempts_exhausted");
@@ -152,7 +152,7 @@ TEST_CASE("where there is no way back, attempts that are used up park the step")
 TEST_CASE("a snooze is no attempt, and the message that comes again counts it")
 {
     delivered d{0};
-    d.ends(verdict::fresh, runtime::snoozed{1h});
+    d.ends(claim_result::fresh, runtime::snoozed{1h});
     CHECK(d.changes.records.at(0).status == step_status::retrying);
     CHECK(d.changes.records.at(0).attempts == 0);
     CHECK(d.changes.records.at(0).snoozes_added == 1);
@@ -162,7 +162,7 @@ TEST_CASE("a snooze is no attempt, and the message that comes again counts it")
 
 TEST_CASE("busy and paused come back as they are, and are no step that ran")
 {
-    for (auto const met : {verdict::in_flight, verdict::paused}) {
+    for (auto const met : {claim_result::in_flight, claim_result::paused}) {
         delivered d{0};
         d.ends(met, {});
         CHECK(d.changes.records.empty());
@@ -175,12 +175,12 @@ TEST_CASE("busy and paused come back as they are, and are no step that ran")
 TEST_CASE("of a duplicate nothing follows; another body under the same key is kept aside")
 {
     delivered same{0};
-    CHECK(same.ends(verdict::duplicate, {}).event == "step.duplicate");
+    CHECK(same.ends(claim_result::duplicate, {}).event == "step.duplicate");
     CHECK(same.sent().empty());
     CHECK(same.changes.parked.empty());
 
     delivered other{0};
-    CHECK(other.ends(verdict::mismatch, {}).event == "delivery.parked");
+    CHECK(other.ends(claim_result::mismatch, {}).event == "delivery.parked");
     CHECK(other.sent().empty());
     CHECK(other.changes.records.empty());
     CHECK(other.changes.parked.at(0).reason == "mismatch");
@@ -190,7 +190,7 @@ TEST_CASE("what turns up of a saga that was closed is parked without a record, a
 {
     for (std::size_t const step : {0U, 2U}) {
         delivered d{step};
-        CHECK(d.ends(verdict::closed, {}).event == "delivery.parked");
+        CHECK(d.ends(claim_result::closed, {}).event == "delivery.parked");
         CHECK(d.changes.records.empty());
         CHECK(d.sent() == "home skald.progress");
         CHECK(d.changes.parked.at(0).reason == "closed");
@@ -200,7 +200,7 @@ TEST_CASE("what turns up of a saga that was closed is parked without a record, a
 
 TEST_CASE("where the key is another home's, the saga goes back without a record, or is stuck behind its pivot")
 {
-    ports::claim_answer const met{verdict::mismatch, 1, false, cancel_cause::other_home, "returns"};
+    ports::claim_answer const met{claim_result::mismatch, 1, false, cancel_cause::other_home, "returns"};
     delivered d{1};
     CHECK(d.ends(met, {}).event == "step.rejected");
     CHECK(d.changes.records.empty());
@@ -222,14 +222,15 @@ TEST_CASE("where the key is another home's, the saga goes back without a record,
 TEST_CASE("a delivery that can't be run parks the step, unless what became of that is decided already")
 {
     delivered fresh{0};
-    CHECK(fresh.ends(verdict::fresh, runtime::unrunnable{"malformed", "no JSON"}).event == "step.parked");
+    CHECK(fresh.ends(claim_result::fresh, runtime::unrunnable{"malformed", "no JSON"}).event == "step.parked");
     CHECK(fresh.changes.records.at(0).status == step_status::parked);
     CHECK(fresh.changes.records.at(0).attempts == 0);
     CHECK(fresh.changes.records.at(0).forget_fingerprint);
     CHECK(fresh.report().find("stuck") != std::string::npos);
 
     delivered decided{0};
-    CHECK(decided.ends(verdict::duplicate, runtime::unrunnable{"malformed", "no JSON"}).event == "delivery.parked");
+    CHECK(decided.ends(claim_result::duplicate, runtime::unrunnable{"malformed", "no JSON"}).event ==
+          "delivery.parked");
     CHECK(decided.changes.records.empty());
     CHECK(decided.changes.parked.at(0).reason == "malformed");
 }
@@ -237,19 +238,20 @@ TEST_CASE("a delivery that can't be run parks the step, unless what became of th
 TEST_CASE("a step that ended its own transaction is parked though its record says completed")
 {
     delivered d{0};
-    CHECK(d.ends(verdict::duplicate, runtime::unrunnable{"transaction_ended", "COMMIT"}).event == "step.parked");
+    CHECK(d.ends(claim_result::duplicate, runtime::unrunnable{"transaction_ended", "COMMIT"}).event == "step.parked");
     CHECK(d.changes.records.at(0).status == step_status::parked);
     CHECK_FALSE(d.changes.records.at(0).forget_fingerprint);
 }
 
 TEST_CASE("a step that an operator or its deadline stops goes back, whether it could be run or not")
 {
-    for (auto const cause : {cancel_cause::order, cancel_cause::deadline})
+    for (auto const cause : {cancel_cause::command, cancel_cause::deadline})
         for (bool const wrong : {false, true}) {
             delivered d{1};
-            std::optional<ending> how;
+            std::optional<step_result> how;
             if (wrong) how = runtime::unrunnable{"unknown_step", "not here"};
-            CHECK(d.ends({verdict::cancelled, 1, true, cause, "stopped"}, std::move(how)).event == "step.cancelled");
+            CHECK(d.ends({claim_result::cancelled, 1, true, cause, "stopped"}, std::move(how)).event ==
+                  "step.cancelled");
             CHECK(d.changes.records.at(0).status == step_status::cancelled);
             CHECK(d.sent() == "depot pack.compensate, home skald.progress");
             CHECK(d.changes.parked.empty());
@@ -259,17 +261,17 @@ TEST_CASE("a step that an operator or its deadline stops goes back, whether it c
 TEST_CASE("of a cancellation that was settled before nothing follows")
 {
     delivered d{1};
-    CHECK(d.ends({verdict::cancelled, 1, false, {}, {}}, {}).event == "step.duplicate");
+    CHECK(d.ends({claim_result::cancelled, 1, false, {}, {}}, {}).event == "step.duplicate");
     CHECK(d.changes.records.empty());
     CHECK(d.sent().empty());
 }
 
 TEST_CASE("a step that is put off once a second for two weeks, or for thirty years, sends what can be read")
 {
-    for (int const snoozes : {1'209'600, core::turns_max - 2}) {
+    for (int const snoozes : {1'209'600, core::fencing_token_max - 2}) {
         delivered d{1};
         d.has_been_put_off(snoozes);
-        CHECK(d.ends(verdict::retry, runtime::snoozed{1s}).event == "step.snoozed");
+        CHECK(d.ends(claim_result::retry, runtime::snoozed{1s}).event == "step.snoozed");
         auto const again = core::read_envelope(d.changes.messages.at(0).message);
         REQUIRE(std::holds_alternative<core::envelope>(again));
         CHECK(std::get<core::envelope>(again).snoozes == snoozes + 1);
@@ -279,13 +281,13 @@ TEST_CASE("a step that is put off once a second for two weeks, or for thirty yea
 TEST_CASE("a step that was put off as often as can be counted is given up, as one whose attempts are used up")
 {
     delivered may_go_back{1};
-    may_go_back.has_been_put_off(core::turns_max - 1);
-    CHECK(may_go_back.ends(verdict::retry, runtime::snoozed{1s}).event == "step.attempts_exhausted");
+    may_go_back.has_been_put_off(core::fencing_token_max - 1);
+    CHECK(may_go_back.ends(claim_result::retry, runtime::snoozed{1s}).event == "step.attempts_exhausted");
     CHECK(may_go_back.sent() == "depot pack.compensate, home skald.progress");
 
     delivered must_go_on{2};
-    must_go_on.has_been_put_off(core::turns_max - 1);
-    must_go_on.ends(verdict::retry, runtime::failed{"broken"});
+    must_go_on.has_been_put_off(core::fencing_token_max - 1);
+    must_go_on.ends(claim_result::retry, runtime::failed{"broken"});
     REQUIRE(must_go_on.changes.parked.size() == 1);
     CHECK(must_go_on.changes.parked[0].reason == "attempts_exhausted");
 }
@@ -300,14 +302,14 @@ TEST_CASE("property: whatever a step leaves behind, the service that gets it can
     for (int i = 0; i < test::cases(5'000); ++i) {
         delivered d{random.number(0, 2)};
         auto& e = std::get<runtime::step_message>(d.task.purpose).envelope;
-        e.attempt = static_cast<int>(1 + upto(core::turns_max));
+        e.attempt = static_cast<int>(1 + upto(core::fencing_token_max));
         e.snoozes = static_cast<int>(upto(core::count_max - e.attempt));
         e.version = static_cast<int>(1 + upto(core::count_max - 1));
         if (random.coin()) e.saga_deadline = core::instant{std::chrono::microseconds{upto(INT64_MAX)}};
-        d.hosted.policy.attempts_max = static_cast<int>(1 + upto(core::turns_max - 1));
+        d.hosted.policy.attempts_max = static_cast<int>(1 + upto(core::fencing_token_max - 1));
         d.hosted.policy.longest = std::chrono::milliseconds{upto(INT64_MAX)};
         if (random.coin()) d.hosted.policy.deadline = std::chrono::milliseconds{upto(detail::deadline_max.count())};
-        std::optional<ending> how;
+        std::optional<step_result> how;
         switch (random.number(0, 3)) {
         case 0: how = runtime::done{"{}", {}}; break;
         case 1: how = runtime::snoozed{std::chrono::milliseconds{upto(INT64_MAX)}}; break;
@@ -315,7 +317,7 @@ TEST_CASE("property: whatever a step leaves behind, the service that gets it can
         default: how = runtime::rejected{random.bytes(0, 2000)};
         }
         if (e.itinerary.past_pivot() && std::holds_alternative<runtime::rejected>(*how)) how = runtime::failed{"no"};
-        d.ends(verdict::retry, std::move(how), e.attempt);
+        d.ends(claim_result::retry, std::move(how), e.attempt);
         for (auto const& one : d.changes.messages) {
             CHECK(one.delay <= detail::deadline_max);
             if (one.message.type.starts_with("skald.")) continue;

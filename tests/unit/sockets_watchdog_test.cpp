@@ -19,7 +19,7 @@
 namespace {
 
 using namespace std::chrono_literals;
-using skald::sockets::socket_breaker;
+using skald::sockets::socket_interrupter;
 using skald::sockets::watchdog;
 using skald::test::socket_pair;
 using skald::testing::wait_until;
@@ -33,10 +33,10 @@ watchdog::clock::time_point in(std::chrono::microseconds time)
 struct bounded_socket
 {
     socket_pair sockets;
-    socket_breaker breaker;
-    watchdog dog{breaker};
+    socket_interrupter interrupter;
+    watchdog dog{interrupter};
 
-    bounded_socket() { breaker.hold(sockets.ends[0]); }
+    bounded_socket() { interrupter.hold(sockets.ends[0]); }
 
     /// Returns when the watchdog's thread has come to a deadline, and sleeps until the next one.
     bool is_cut_at(watchdog::clock::time_point deadline)
@@ -91,9 +91,9 @@ TEST_CASE("a watchdog that is gone breaks nothing")
 {
     bounded_socket later;
     socket_pair sockets;
-    socket_breaker breaker;
-    breaker.hold(sockets.ends[0]);
-    std::optional<watchdog> dog{std::in_place, breaker};
+    socket_interrupter interrupter;
+    interrupter.hold(sockets.ends[0]);
+    std::optional<watchdog> dog{std::in_place, interrupter};
     dog->watch(in(20ms));
     dog.reset();
     CHECK(later.is_cut_at(in(60ms)));
@@ -124,7 +124,7 @@ TEST_CASE("after a call that was cut the next one is bounded anew")
     bounded_socket one;
     REQUIRE(one.is_cut_at(in(0ms)));
     socket_pair fresh;
-    one.breaker.hold(fresh.ends[0]);
+    one.interrupter.hold(fresh.ends[0]);
     one.dog.watch(in(1h));
     CHECK(one.dog.done());
     CHECK(fresh.is_open());
@@ -182,7 +182,7 @@ TEST_CASE("whatever many threads do at once, a socket is cut where done() says s
             bool const hangs = round % 7 == 0;
             one->dog.watch(in(std::chrono::microseconds{hangs ? 0 : round % 64}));
             if (closes_early) {
-                one->breaker.release();
+                one->interrupter.release();
                 socket_pair fresh;
                 std::swap(one->sockets.ends, fresh.ends);
             }

@@ -5,7 +5,6 @@
 #include "core/failpoint.hpp"
 #include "support/complaint.hpp"
 #include "worker/settings.hpp"
-
 #include <skald/errors.hpp>
 
 #include <cstdio>
@@ -72,7 +71,7 @@ std::map<std::string, std::string> const other_values{
     {"SKALD_RELAY", "off"},
     {"SKALD_RELAY_BATCH_MAX", "11"},
     {"SKALD_RELAY_POLL_MS", "13"},
-    {"SKALD_HEAD_START_MS", "17"},
+    {"SKALD_DISPATCH_GRACE_MS", "17"},
     {"SKALD_MIGRATE", "off"},
     {"SKALD_LOCK_TIMEOUT_MS", "1500"},
     {"SKALD_STATEMENT_TIMEOUT_MS", "2500"},
@@ -80,8 +79,8 @@ std::map<std::string, std::string> const other_values{
     {"SKALD_LOG_LEVEL", "debug"},
     {"SKALD_COMMIT_TIMEOUT_MS", "3500"},
     {"SKALD_OUTBOX_MAX", "17"},
-    {"SKALD_SWEEP", "off"},
-    {"SKALD_SWEEP_SECONDS", "19"},
+    {"SKALD_PURGE", "off"},
+    {"SKALD_PURGE_SECONDS", "19"},
     {"SKALD_RETENTION_DAYS", "23"},
 };
 
@@ -92,11 +91,12 @@ bool same(config const& a, config const& b)
            a.http_lanes == b.http_lanes && a.http_wait_max == b.http_wait_max && a.http == b.http &&
            a.http_tls_certificate == b.http_tls_certificate && a.http_tls_key == b.http_tls_key &&
            a.batch_max == b.batch_max && a.prefetch == b.prefetch && a.relay == b.relay && a.migrate == b.migrate &&
-           a.relay_batch_max == b.relay_batch_max && a.relay_poll == b.relay_poll && a.head_start == b.head_start &&
-           a.lock_timeout == b.lock_timeout && a.statement_timeout == b.statement_timeout && a.drain == b.drain &&
-           a.log_level == b.log_level && a.commit_timeout == b.commit_timeout && a.outbox_max == b.outbox_max &&
-           a.declare == b.declare && a.signatures == b.signatures && a.signing_keys == b.signing_keys &&
-           a.sweep == b.sweep && a.sweep_every == b.sweep_every && a.retention_days == b.retention_days;
+           a.relay_batch_max == b.relay_batch_max && a.relay_poll == b.relay_poll &&
+           a.dispatch_grace == b.dispatch_grace && a.lock_timeout == b.lock_timeout &&
+           a.statement_timeout == b.statement_timeout && a.drain == b.drain && a.log_level == b.log_level &&
+           a.commit_timeout == b.commit_timeout && a.outbox_max == b.outbox_max && a.declare == b.declare &&
+           a.signatures == b.signatures && a.signing_keys == b.signing_keys && a.purge == b.purge &&
+           a.purge_every == b.purge_every && a.retention_days == b.retention_days;
 }
 
 /// A file for the length of a test.
@@ -195,8 +195,8 @@ TEST_CASE("variables reach the field of their name")
     CHECK(c.log_level == "debug");
     CHECK(c.commit_timeout == 3500ms);
     CHECK(c.outbox_max == 17);
-    CHECK_FALSE(c.sweep);
-    CHECK(c.sweep_every == 19s);
+    CHECK_FALSE(c.purge);
+    CHECK(c.purge_every == 19s);
     CHECK(c.retention_days == 23);
 }
 

@@ -45,8 +45,8 @@ private:
 
 }  // namespace
 
-copier::copier(rabbitmq::connection_settings const& settings, sockets::socket_breaker& breaker)
-    : broker_{settings, breaker}
+copier::copier(rabbitmq::connection_settings const& settings, sockets::socket_interrupter& interrupter)
+    : broker_{settings, interrupter}
 {
     amqp_confirm_select(broker_.raw(), the_channel);
     broker_.check_last("asking for confirms");

@@ -30,7 +30,7 @@ public:
 class copier
 {
 public:
-    copier(rabbitmq::connection_settings const& settings, sockets::socket_breaker& breaker);
+    copier(rabbitmq::connection_settings const& settings, sockets::socket_interrupter& interrupter);
 
     /// The broker takes messages, and not too many wait for their confirms.
     bool may_send() const { return !is_blocked_ && in_flight_.size() < window_max; }

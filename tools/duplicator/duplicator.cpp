@@ -77,11 +77,11 @@ public:
         wake_.wake();
     }
 
-    bool finish(milliseconds patience)
+    bool finish(milliseconds timeout)
     {
         is_stopping_ = true;
         wake_.wake();
-        return thread_->ends_within(patience) && !has_failed_ && so_far().left == 0;
+        return thread_->ends_within(timeout) && !has_failed_ && so_far().left == 0;
     }
 
     duplicated so_far() const
@@ -110,7 +110,7 @@ private:
     bool take_in();
     void send_due();
     void settle();
-    void look_at_queues();
+    void poll_queues();
     void wait();
     bool is_done() const
     {
@@ -121,11 +121,11 @@ private:
     rabbitmq::address where_;
     agenda<captured_ptr> agenda_;
     rabbitmq::reconnect_schedule schedule_;
-    clock::time_point looked_at_{};
+    clock::time_point polled_at_{};
     bool has_more_{};  // to take in
 
-    // Each connection has a breaker of its own, since that holds one socket.
-    sockets::socket_breaker tap_breaker_, copier_breaker_;
+    // Each connection has a interrupter of its own, since that holds one socket.
+    sockets::socket_interrupter tap_breaker_, copier_breaker_;
     sockets::watchdog tap_watchdog_{tap_breaker_}, copier_watchdog_{copier_breaker_};
     std::optional<tap> tap_;        // nothing once it is to stop
     std::optional<copier> copier_;  // nothing while the broker is away
@@ -204,7 +204,7 @@ void duplicator::work::serve()
             sockets::watched const for_tap{tap_watchdog_, clock::now() + call_patience};
             sockets::watched const for_copier{copier_watchdog_, clock::now() + call_patience};
             obey();
-            look_at_queues();
+            poll_queues();
             has_more_ = take_in();
             send_due();
             settle();
@@ -252,10 +252,10 @@ void duplicator::work::settle()
 }
 
 /// One that is deleted takes its service's messages with it, and from then on what is sent there comes to us alone.
-void duplicator::work::look_at_queues()
+void duplicator::work::poll_queues()
 {
-    if (clock::now() - looked_at_ < between_looks) return;
-    looked_at_ = clock::now();
+    if (clock::now() - polled_at_ < between_looks) return;
+    polled_at_ = clock::now();
     for (auto const& service : options_.services) copier_->check_queue(service);
 }
 
@@ -269,8 +269,8 @@ void duplicator::work::wait()
     auto until = now + wait_longest;
     if (!copier_) until = std::min(until, schedule_.next());
     else if (copier_->may_send()) until = std::min(until, agenda_.next());
-    auto const patience = std::chrono::ceil<milliseconds>(std::max(until, now) - now);
-    ::poll(ready.data(), ready.size(), static_cast<int>(patience.count()));
+    auto const timeout = std::chrono::ceil<milliseconds>(std::max(until, now) - now);
+    ::poll(ready.data(), ready.size(), static_cast<int>(timeout.count()));
 }
 
 duplicator::duplicator(duplicator_options options) : work_{std::make_unique<work>(std::move(options))} {}
@@ -291,9 +291,9 @@ void duplicator::check() const
     work_->check();
 }
 
-bool duplicator::finish(milliseconds patience)
+bool duplicator::finish(milliseconds timeout)
 {
-    return work_->finish(patience);
+    return work_->finish(timeout);
 }
 
 }  // namespace skald::tools

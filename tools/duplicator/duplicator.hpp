@@ -62,7 +62,7 @@ public:
 
     /// Takes nothing more, sends at once what was held back, and waits for its confirms, at most so long. True where
     /// nothing is left. The queue beside the services' is gone then.
-    bool finish(std::chrono::milliseconds patience);
+    bool finish(std::chrono::milliseconds timeout);
 
 private:
     class work;

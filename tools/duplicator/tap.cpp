@@ -27,9 +27,9 @@ std::string new_queue_name()
 
 }  // namespace
 
-tap::tap(rabbitmq::connection_settings const& settings, sockets::socket_breaker& breaker,
+tap::tap(rabbitmq::connection_settings const& settings, sockets::socket_interrupter& interrupter,
          std::vector<std::string> services)
-    : services_{std::move(services)}, queue_{new_queue_name()}, broker_{settings, breaker}
+    : services_{std::move(services)}, queue_{new_queue_name()}, broker_{settings, interrupter}
 {
     broker_.expect_larger_frames();
     declare();

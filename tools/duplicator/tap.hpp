@@ -21,7 +21,7 @@ public:
     ///
     /// Their queues must be there: a message that only this queue takes counts as routed, and
     /// would never be sent again.
-    tap(rabbitmq::connection_settings const& settings, sockets::socket_breaker& breaker,
+    tap(rabbitmq::connection_settings const& settings, sockets::socket_interrupter& interrupter,
         std::vector<std::string> services);
 
     /// The next message; nothing where none has come. Does not wait, but for the rest of one that has begun.

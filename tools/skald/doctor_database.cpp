@@ -158,7 +158,7 @@ void examine_sagas(pqxx::connection& c, findings& found)
         "`skald saga list` shows them");
     add(found, "old sagas", count(2) == 0, health::warning,
         fmt::format("{} sagas have not ended within an hour", count(2)), "`skald saga show KEY` says where one is");
-    add(found, "forgetting", count(3) == 0, health::warning,
+    add(found, "expiring", count(3) == 0, health::warning,
         fmt::format("{} old sagas have waited over a day for services to forget them", count(3)),
         "`skald purge --dry-run` says for which");
 }

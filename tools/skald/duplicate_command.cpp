@@ -25,7 +25,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto look_every = 200ms;
+constexpr auto poll_interval = 200ms;
 constexpr auto end_patience = 30s;
 
 struct duplicate_options
@@ -131,9 +131,10 @@ int duplicate(duplicate_options const& options, output const& out)
 
     auto const end = std::chrono::steady_clock::now() + std::chrono::milliseconds{options.for_ms};
     bool const has_end = options.for_ms > 0;
-    while (!signals.wait(look_every) && !(has_end && std::chrono::steady_clock::now() >= end)) copies.check();
+    while (!signals.wait(poll_interval) && !(has_end && std::chrono::steady_clock::now() >= end)) copies.check();
     auto const until = std::chrono::steady_clock::now() + end_patience;
-    while (!copies.finish(look_every) && std::chrono::steady_clock::now() < until && !signals.wait(0ms)) copies.check();
+    while (!copies.finish(poll_interval) && std::chrono::steady_clock::now() < until && !signals.wait(0ms))
+        copies.check();
     return sum_up(copies, options.seed, out);
 }
 

@@ -37,7 +37,7 @@ int outbox_status(outbox_limits const& limits, output const& out)
     nlohmann::json object{{"rows", rows},
                           {"oldest_seconds", oldest},
                           {"due", total[2].as<std::int64_t>()},
-                          {"put_off", total[3].as<std::int64_t>()},
+                          {"deferred", total[3].as<std::int64_t>()},
                           {"destinations", nlohmann::json::array()},
                           {"reasons", nlohmann::json::array()}};
     auto sentence = rows == 0 ? std::string{"the outbox is empty"}
@@ -47,7 +47,7 @@ int outbox_status(outbox_limits const& limits, output const& out)
         object["destinations"].push_back({{"destination", row[0].c_str()},
                                           {"rows", row[1].as<std::int64_t>()},
                                           {"oldest_seconds", row[2].as<std::int64_t>()},
-                                          {"put_off", row[3].as<std::int64_t>()}});
+                                          {"deferred", row[3].as<std::int64_t>()}});
         sentence += fmt::format("\nto {}: {}, the oldest for {} s, {} put off", row[0].c_str(), row[1].c_str(),
                                 row[2].c_str(), row[3].c_str());
     }

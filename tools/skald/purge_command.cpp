@@ -2,7 +2,7 @@
 #include "commands.hpp"
 #include "database.hpp"
 
-#include "admin/housekeeper.hpp"
+#include "admin/maintenance.hpp"
 #include "postgres/literal.hpp"
 
 #include <skald/config.hpp>
@@ -32,7 +32,7 @@ constexpr std::chrono::milliseconds rest{100};
 
 nlohmann::json as_json(admin::purged const& p)
 {
-    return {{"asked", p.asked}, {"sagas", p.sagas}, {"answers", p.answers}, {"forgotten", p.forgotten}};
+    return {{"asked", p.asked}, {"sagas", p.sagas}, {"answers", p.answers}, {"expired", p.expired}};
 }
 
 std::string in_words(admin::purged const& p, bool is_done)
@@ -40,7 +40,7 @@ std::string in_words(admin::purged const& p, bool is_done)
     return fmt::format(
         "{} {} sagas with all their records, {} answers without a saga, {} sagas of other homes; {} sagas {} "
         "the other services",
-        is_done ? "purged" : "to purge now:", p.sagas, p.answers, p.forgotten, p.asked,
+        is_done ? "purged" : "to purge now:", p.sagas, p.answers, p.expired, p.asked,
         is_done ? "asked of" : "to ask of");
 }
 
@@ -48,7 +48,7 @@ std::string in_words(admin::purged const& p, bool is_done)
 nlohmann::json waiting(postgres::connection& c, std::string& sentence)
 {
     auto by_service = nlohmann::json::array();
-    for (auto const& row : c.run(postgres::execute("forgetting", {}))) {
+    for (auto const& row : c.run(postgres::execute("expiring", {}))) {
         by_service.push_back(
             {{"service", row[0].c_str()}, {"sagas", row[1].as<std::int64_t>()}, {"since", row[2].c_str()}});
         sentence += fmt::format("\nwaiting for {} to forget {} sagas, since {}", row[0].c_str(), row[1].c_str(),
@@ -64,7 +64,7 @@ int preview(postgres::connection& c, int days, output const& out)
     found.asked = row[0].as<std::int64_t>();
     found.sagas = row[1].as<std::int64_t>();
     found.answers = row[2].as<std::int64_t>();
-    found.forgotten = row[3].as<std::int64_t>();
+    found.expired = row[3].as<std::int64_t>();
     auto sentence = in_words(found, false);
     auto object = as_json(found);
     object["dry_run"] = true;

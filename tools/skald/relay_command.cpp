@@ -48,7 +48,7 @@ int relay(bool until_empty, output const& out)
 
     runtime::table_source table{settings.relay_poll, {outbox, other}};
     runtime::stop_flag stop;
-    if (keys) worker_detail::tell_signing(settings, *keys, log);
+    if (keys) worker_detail::log_signing(settings, *keys, log);
     runtime::publish_loop relay{{.batch_max = settings.relay_batch_max, .sign_with = keys ? &*keys : nullptr},
                                 table,
                                 *publisher,
@@ -57,7 +57,7 @@ int relay(bool until_empty, output const& out)
                                 std::mt19937_64{std::random_device{}()}};
 
     if (until_empty) {
-        if (!publisher->available()) throw std::runtime_error{"the broker is away: " + publisher->trouble()};
+        if (!publisher->available()) throw std::runtime_error{"the broker is away: " + publisher->last_error()};
         auto const moved = relay.drain();
         auto const left = unsent(settings);
         auto text = std::to_string(moved) + " messages moved";

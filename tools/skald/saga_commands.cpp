@@ -1,7 +1,7 @@
 // `skald saga ...`: what an operator asks and orders at a saga's home.
 #include "commands.hpp"
 
-#include "admin/orders.hpp"
+#include "admin/commands.hpp"
 #include "admin/saga_list.hpp"
 #include "admin/saga_view.hpp"
 #include "database.hpp"
@@ -71,10 +71,10 @@ int show(core::saga_id const& id, output const& out)
     return 0;
 }
 
-int order(admin::order const& what, output const& out)
+int order(admin::command const& what, output const& out)
 {
     auto c = connect();
-    auto const done = admin::give(c, what);
+    auto const done = admin::issue(c, what);
     if (done.contains("refused")) return out.refuse(done["refused"].get<std::string>());
     std::string told;
     for (auto const& service : done["told"]) told += (told.empty() ? "" : ", ") + text_of(service);
@@ -118,7 +118,7 @@ void add_list_of_sagas(CLI::App& saga, output& out, choice& chosen)
 void add_order(CLI::App& saga, std::string const& action, std::string const& help, output& out, choice& chosen)
 {
     auto* const command = saga.add_subcommand(action, help);
-    auto const what = std::make_shared<admin::order>();
+    auto const what = std::make_shared<admin::command>();
     what->action = action;
     add_identity(*command, what->saga);
     command->add_option("--reason", what->reason, "why: it is kept and shown with the saga");
@@ -127,7 +127,7 @@ void add_order(CLI::App& saga, std::string const& action, std::string const& hel
     command->callback([=, &out, &chosen] { chosen = [what, &out] { return order(*what, out); }; });
 }
 
-int close(std::string const& as_status, admin::order const& what, output const& out)
+int close(std::string const& as_status, admin::command const& what, output const& out)
 {
     auto c = connect();
     auto const done = admin::close(c, as_status, what);
@@ -143,7 +143,7 @@ void add_close(CLI::App& saga, output& out, choice& chosen)
     auto* const command = saga.add_subcommand(
         "close",
         "end a saga by hand that can't end by itself: you have looked at every service and done what was missing");
-    auto const what = std::make_shared<admin::order>();
+    auto const what = std::make_shared<admin::command>();
     auto const as_status = std::make_shared<std::string>();
     auto const has_looked = std::make_shared<bool>();
     add_identity(*command, what->saga);

@@ -173,12 +173,8 @@ run_summary director::conclude()
     run.orders = chosen_.orders;
     run.length = std::chrono::duration_cast<std::chrono::milliseconds>(progress_.elapsed());
     run.orders_took = databases_.orders_took();
-    run.disturbed = {counters.sent_twice,
-                     counters.told_in_flight,
-                     counters.asked_again,
-                     static_cast<int>(copied.seen),
-                     static_cast<int>(copied.duplicates),
-                     figures_.kills};
+    run.disturbed = {counters.sent_twice,           counters.answered_in_flight,         counters.asked_again,
+                     static_cast<int>(copied.seen), static_cast<int>(copied.duplicates), figures_.kills};
     run.outcome = judge(databases_, plan_, load_.records());
     run.outcome.findings.insert(run.outcome.findings.end(), findings_.begin(), findings_.end());
     return run;

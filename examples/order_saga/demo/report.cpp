@@ -63,7 +63,7 @@ void print_report(run_summary const& run)
     fmt::print("\n");
     print_sums(run.outcome);
     print_row("requests sent twice", grouped(run.disturbed.sent_twice));
-    print_row("answers 'in flight' (409)", grouped(run.disturbed.told_in_flight));
+    print_row("answers 'in flight' (409)", grouped(run.disturbed.answered_in_flight));
     print_row("requests repeated after a fault", grouped(run.disturbed.asked_again));
     print_row("deliveries captured", grouped(run.disturbed.captured));
     print_row("deliveries replayed", grouped(run.disturbed.replayed));
@@ -97,7 +97,7 @@ void write_json(run_summary const& run, std::filesystem::path const& file)
         {"figures", figures},
         {"disturbances",
          {{"requests sent twice", run.disturbed.sent_twice},
-          {"answers in flight", run.disturbed.told_in_flight},
+          {"answers in flight", run.disturbed.answered_in_flight},
           {"requests repeated after a fault", run.disturbed.asked_again},
           {"deliveries captured", run.disturbed.captured},
           {"deliveries replayed", run.disturbed.replayed},

@@ -14,7 +14,7 @@ namespace order_demo {
 struct disturbances
 {
     int sent_twice{};
-    int told_in_flight{};
+    int answered_in_flight{};
     int asked_again{};
     int captured{};
     int replayed{};

@@ -68,7 +68,7 @@ struct config
 
     /// A message that goes to the broker straight from memory: how long the relay leaves its
     /// row alone. 0: none goes so.
-    std::chrono::milliseconds head_start{5'000};
+    std::chrono::milliseconds dispatch_grace{5'000};
 
     std::chrono::milliseconds lock_timeout{5'000};        // for a lock
     std::chrono::milliseconds statement_timeout{30'000};  // for a statement
@@ -76,9 +76,9 @@ struct config
     std::int64_t outbox_max{100'000};  // messages waiting, above which a request with a new key gets 503; 0: never
     std::chrono::seconds drain{20};    // from SIGTERM to exit
 
-    bool sweep{true};                      // delete records of sagas that ended long ago, a few at a time
+    bool purge{true};                      // delete records of sagas that ended long ago, a few at a time
     int retention_days{30};                // how long ago: a day at least
-    std::chrono::seconds sweep_every{60};  // how often it looks for some
+    std::chrono::seconds purge_every{60};  // how often it looks for some
 
     std::string log_level{"info"};  // debug, info, warning, error
 

@@ -78,7 +78,7 @@ std::string where_to_look(saga_facts const& saga, std::string const& service)
 }
 
 // What keeps a step that is tried again: "failed 2 times ...".
-std::string trouble(step_record const& record, std::string const& service, core::instant now)
+std::string retry_cause(step_record const& record, std::string const& service, core::instant now)
 {
     if (record.error == "snoozed") return fmt::format("put itself off at {} since {}", service, when(record.at, now));
     if (record.error == "put back")
@@ -95,7 +95,7 @@ std::string running(saga_facts const& saga)
         std::ranges::find_if(saga.steps, [](auto const& s) { return !is(s.record, step_status::completed); });
     if (next == saga.steps.end()) return "running: every step has run, and its end is being noted.";
     if (is(next->record, step_status::retrying))
-        return fmt::format("running: {} {}.", next->name, trouble(*next->record, next->service, saga.now));
+        return fmt::format("running: {} {}.", next->name, retry_cause(*next->record, next->service, saga.now));
     return fmt::format("running: waiting for {} to take {} since {}.{}", next->service, next->name,
                        when(last_news(saga), saga.now), where_to_look(saga, next->service));
 }
@@ -108,7 +108,7 @@ std::string compensating(saga_facts const& saga)
         if (is(step->compensation, step_status::completed) || is(step->compensation, step_status::cancelled)) continue;
         if (is(step->compensation, step_status::retrying))
             return fmt::format("{}; the compensation of {} {}.", said, step->name,
-                               trouble(*step->compensation, step->service, saga.now));
+                               retry_cause(*step->compensation, step->service, saga.now));
         return fmt::format("{}; waiting for {} to compensate {} since {}.{}", said, step->service, step->name,
                            when(last_news(saga), saga.now), where_to_look(saga, step->service));
     }
@@ -132,7 +132,7 @@ std::string stuck(saga_facts const& saga)
                            can_cancel ? ", or give it up with " + command("cancel", saga.id) : "");
     }
     return "stuck" + because(saga.reason) +
-           ". The step that is parked was not told here: look into the other databases with "
+           ". The step that is parked was not reported here: look into the other databases with "
            "`skald parked list`.";
 }
 
@@ -145,19 +145,19 @@ std::string after_the_end(std::string const& step, step_record const& record, st
     return {};
 }
 
-// Of a saga that was closed by hand: what a service did that had no order yet, and what turned up where one was.
+// Of a saga that was closed by hand: what a service did that had no command yet, and what turned up where one was.
 std::string after_the_end(saga_facts const& saga)
 {
-    std::string told;
+    std::string text;
     auto const is_late = [&](std::optional<step_record> const& record) {
         return record && saga.finished_at && record->at > *saga.finished_at;
     };
     for (auto const& step : saga.steps) {
-        if (is_late(step.record)) told += after_the_end(step.name, *step.record, step.service);
+        if (is_late(step.record)) text += after_the_end(step.name, *step.record, step.service);
         if (is_late(step.compensation))
-            told += after_the_end(step.name + std::string{core::compensate_suffix}, *step.compensation, step.service);
+            text += after_the_end(step.name + std::string{core::compensate_suffix}, *step.compensation, step.service);
     }
-    return told;
+    return text;
 }
 
 std::string ended(saga_facts const& saga)
@@ -187,14 +187,14 @@ bool has_ended(saga_facts const& saga)
     return saga.status == saga_state::completed || saga.status == saga_state::compensated;
 }
 
-std::string about_order(saga_facts const& saga)
+std::string about_command(saga_facts const& saga)
 {
-    if (!saga.order) return {};
-    auto const& order = *saga.order;
-    auto const asked = fmt::format("by {} at {}{}", order.by, when(order.at, saga.now), because(order.reason));
-    if (order.action == "pause" && !has_ended(saga))
+    if (!saga.command) return {};
+    auto const& given = *saga.command;
+    auto const asked = fmt::format("by {} at {}{}", given.by, when(given.at, saga.now), because(given.reason));
+    if (given.action == "pause" && !has_ended(saga))
         return fmt::format(" It is paused {}. Let it go on with {}.", asked, command("resume", saga.id));
-    if (order.action != "cancel") return {};
+    if (given.action != "cancel") return {};
     auto const* const pivot = passed_pivot(saga);
     if (pivot != nullptr && pivot->kind == step_kind::retriable)
         return fmt::format(" A cancel was asked for {}; in vain: no step of it can be undone.", asked);
@@ -237,7 +237,7 @@ std::string in_words(std::chrono::microseconds time)
 
 std::string explain(saga_facts const& saga)
 {
-    return where(saga) + about_order(saga) + about_deadline(saga);
+    return where(saga) + about_command(saga) + about_deadline(saga);
 }
 
 }  // namespace skald::admin

@@ -33,8 +33,8 @@ struct step_facts
     std::optional<step_record> compensation;
 };
 
-/// The latest order that was given for the saga.
-struct order_facts
+/// The latest command that was given for the saga.
+struct command_facts
 {
     std::string action;
     std::string by;
@@ -52,7 +52,7 @@ struct saga_facts
     core::instant now{};  // the home's clock
     std::optional<core::instant> finished_at;
     std::optional<core::instant> deadline;
-    std::optional<order_facts> order;
+    std::optional<command_facts> command;
     bool can_be_cancelled{};
     bool past_pivot{};
     std::vector<step_facts> steps;  // in the itinerary's order

@@ -116,8 +116,8 @@ std::optional<saga_facts> find_saga(postgres::connection& c, core::saga_id const
     saga.past_pivot = row["past_pivot"].as<bool>();
     saga.deadline = maybe_instant_of(row["deadline_at"]);
     if (!row["action"].is_null())
-        saga.order = order_facts{row["action"].c_str(), row["ordered_by"].c_str(), row["ordered_reason"].c_str(),
-                                 instant_of(row["ordered_at"])};
+        saga.command = command_facts{row["action"].c_str(), row["command_by"].c_str(), row["command_reason"].c_str(),
+                                     instant_of(row["command_at"])};
     saga.steps = steps_of(row["itinerary"].c_str(), c.run(postgres::execute("show_steps", identity)));
     return saga;
 }
@@ -157,10 +157,10 @@ json to_operator_json(saga_facts const& saga)
 {
     auto view = to_json(saga);
     view["explanation"] = explain(saga);
-    view["order"] = nullptr;
-    if (auto const& order = saga.order)
-        view["order"] = {
-            {"action", order->action}, {"by", order->by}, {"at", shown(order->at)}, {"reason", or_null(order->reason)}};
+    view["command"] = nullptr;
+    if (auto const& given = saga.command)
+        view["command"] = {
+            {"action", given->action}, {"by", given->by}, {"at", shown(given->at)}, {"reason", or_null(given->reason)}};
     return view;
 }
 

@@ -23,8 +23,8 @@ nlohmann::json to_json(saga_facts const& saga);
 /// has the "reason" that it gave, and so has its saga; what an operator wrote is not there either.
 nlohmann::json to_customer_json(saga_facts const& saga);
 
-/// The same as to_json() with "explanation" and "order": {"action","by","at","reason"}. For operators: it names people
-/// and commands.
+/// The same as to_json() with "explanation" and "command": {"action","by","at","reason"}. For operators: it names
+/// people and commands.
 nlohmann::json to_operator_json(saga_facts const& saga);
 
 }  // namespace skald::admin

@@ -3,6 +3,7 @@
 #include "core/text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <optional>
 #include <set>
@@ -57,6 +58,15 @@ bool is_trace_context(std::string_view text, std::size_t bytes_max)
 }
 
 }  // namespace
+
+bool is_skalds_header(std::string_view name)
+{
+    static constexpr std::array names{header::idempotency_key, header::scope,        header::definition,
+                                      header::version,         header::itinerary,    header::home,
+                                      header::reason,          header::attempt,      header::snoozes,
+                                      header::saga_deadline,   header::step_deadline};
+    return std::ranges::find(names, name) != names.end();
+}
 
 envelope envelope::at(position there) const
 {

@@ -14,8 +14,8 @@
 namespace skald::core {
 
 inline constexpr std::string_view progress_type = "skald.progress";
-inline constexpr std::string_view forget_type = "skald.forget";
-inline constexpr std::string_view forgotten_type = "skald.forgotten";
+inline constexpr std::string_view expire_type = "skald.expire";
+inline constexpr std::string_view expired_type = "skald.expired";
 
 namespace header {
 inline constexpr std::string_view idempotency_key = "x-idempotency-key";
@@ -33,12 +33,15 @@ inline constexpr std::string_view traceparent = "traceparent";
 inline constexpr std::string_view tracestate = "tracestate";
 }  // namespace header
 
+/// A header that Skald itself writes and reads, and that a message can't be read without. Others are the user's.
+bool is_skalds_header(std::string_view name);
+
 /// What a message may count: turns of a step, its attempts and snoozes together, and versions. An order to retry goes
 /// on from where it was, so that what is read may be more than what is written for a try.
 inline constexpr int count_max = 2'000'000'000;
 
 /// How often a step is tried or put off, then it is parked: a message every second for 31 years.
-inline constexpr int turns_max = 1'000'000'000;
+inline constexpr int fencing_token_max = 1'000'000'000;
 
 struct envelope
 {
@@ -51,15 +54,15 @@ struct envelope
     int attempt{1};
     int snoozes{0};
     std::optional<instant> saga_deadline;
-    std::optional<instant> step_deadline;  // from the first turn that did not end the step
+    std::optional<instant> step_deadline;  // from the first fencing_token that did not end the step
     std::string traceparent;
     std::string tracestate;
 
     derived_key key() const { return {saga.key, itinerary.current().name, itinerary.position.direction}; }
 
-    /// Which turn of this step it is: attempts that failed and snoozes both move it on. A turn that is recorded already
-    /// is a duplicate.
-    int turn() const { return attempt + snoozes; }
+    /// The fencing token of this message within its step: attempts that failed and snoozes both move it on. One that is
+    /// recorded already is a duplicate.
+    int fencing_token() const { return attempt + snoozes; }
 
     /// When the step must not begin any more: the earlier deadline, up to the pivot. Behind it,
     /// and on the way back, none.

@@ -237,7 +237,7 @@ void pass_failpoint(std::size_t number)
     }
 }
 
-void note_socket(fault_socket which, int descriptor) noexcept
+void record_socket(fault_socket which, int descriptor) noexcept
 {
     switch (which) {
     case fault_socket::postgres:

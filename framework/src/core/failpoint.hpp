@@ -58,7 +58,7 @@ inline constexpr std::array failpoints{
     failpoint{"relay.deleting", fault_socket::reply, "R10",
               "the batch is at the broker; its rows are gone, or sent again"},
     failpoint{"relay.deleted", fault_socket::postgres, "R11", "the batch is at the broker, and out of the outbox"},
-    failpoint{"relay.put_off", fault_socket::postgres, "R08", "the row stays with its reason, and is sent later"},
+    failpoint{"relay.deferred", fault_socket::postgres, "R08", "the row stays with its reason, and is sent later"},
     failpoint{"handed.taken", fault_socket::publisher, "R01", "not sent from memory; its row comes due, and is sent"},
     failpoint{"handed.confirmed", fault_socket::publisher, "R09",
               "the messages are at the broker; their rows come due, and are sent again"},
@@ -84,16 +84,16 @@ inline constexpr std::array failpoints{
               "nothing of the attempt remains, nor a record of it; delivered again, and made again"},
     failpoint{"delivery.parked", fault_socket::consumer, "C03", "parked once; delivered again, and still parked once"},
     failpoint{"progress.noted", fault_socket::consumer, "S04", "noted; delivered again, and nothing changes"},
-    failpoint{"order.giving", fault_socket::reply, "S01",
+    failpoint{"command.requesting", fault_socket::reply, "S01",
               "given or not, and whoever gave it is not told; given again, it is taken or refused"},
-    failpoint{"order.given", fault_socket::postgres, "S01",
+    failpoint{"command.requested", fault_socket::postgres, "S01",
               "the home has taken it, and its messages are in the outbox; given again, it is taken or refused"},
-    failpoint{"order.read", fault_socket::postgres, "S01", "nothing of the order remains here; delivered again"},
-    failpoint{"order.taking", fault_socket::reply, "S01", "taken or not; delivered again, and taken once"},
-    failpoint{"order.taken", fault_socket::consumer, "S01",
+    failpoint{"command.read", fault_socket::postgres, "S01", "nothing of the command remains here; delivered again"},
+    failpoint{"command.taking", fault_socket::reply, "S01", "taken or not; delivered again, and taken once"},
+    failpoint{"command.taken", fault_socket::consumer, "S01",
               "taken, and what waited for it is awake; delivered again, and nothing changes"},
     failpoint{"purge.asked", fault_socket::postgres, "S05", "nobody was asked to forget; the next batch asks"},
-    failpoint{"purge.forgotten", fault_socket::postgres, "S05",
+    failpoint{"purge.expired", fault_socket::postgres, "S05",
               "the service has its records still; the next batch deletes them"},
     failpoint{"purge.collected", fault_socket::postgres, "S05",
               "the home has the saga with all its records still; the next batch deletes them"},
@@ -101,16 +101,16 @@ inline constexpr std::array failpoints{
               "the batch is done, or nothing of it; the next one finds what is left"},
     failpoint{"purge.committed", fault_socket::postgres, "S05",
               "what the batch deleted is gone, and what it asks and answers is in the outbox"},
-    failpoint{"forget.noted", fault_socket::consumer, "S05", "noted; delivered again, and nothing changes"},
-    failpoint{"forgotten.noted", fault_socket::consumer, "S05", "noted; delivered again, and nothing changes"},
+    failpoint{"expire.recorded", fault_socket::consumer, "S05", "noted; delivered again, and nothing changes"},
+    failpoint{"expired.recorded", fault_socket::consumer, "S05", "noted; delivered again, and nothing changes"},
 };
 
 /// Deliberate faults of the protocol, by which the crash matrix shows that it would notice them.
 inline constexpr std::array<std::string_view, 15> mutants{
-    "ack_before_commit",    "delete_before_confirm", "no_mandatory",         "partial_commit",
-    "retry_in_broker_only", "busy_is_duplicate",     "no_transaction_check", "in_doubt_as_committed",
-    "in_doubt_as_failed",   "answer_not_stored",     "retention_too_short",  "handed_over_early",
-    "failed_batch_acked",   "spoilt_batch_kept",     "open_batch_committed",
+    "ack_before_commit",    "delete_before_confirm",   "no_mandatory",         "partial_commit",
+    "retry_in_broker_only", "busy_is_duplicate",       "no_transaction_check", "in_doubt_as_committed",
+    "in_doubt_as_failed",   "answer_not_stored",       "retention_too_short",  "handed_over_early",
+    "failed_batch_acked",   "aborted_batch_committed", "open_batch_committed",
 };
 
 consteval bool is_failpoint(std::string_view name)
@@ -141,7 +141,7 @@ inline constexpr bool has_failpoints = true;
 /// Does what is armed for this hit of the point, if anything is. Throws std::runtime_error where it is told to.
 /// Threads: this, and every function below, may be called from any thread.
 void pass_failpoint(std::size_t number);
-void note_socket(fault_socket which, int descriptor) noexcept;
+void record_socket(fault_socket which, int descriptor) noexcept;
 bool runs_mutant(std::string_view name) noexcept;
 
 /// Why it is no program for SKALD_FAILPOINTS, or no mutant; empty if it is one.
@@ -159,7 +159,7 @@ std::string refuse_failpoint_setting(std::string_view variable, std::string_view
     } while (false)
 /// Which socket is in use now: for the action `reset`.
 #define SKALD_FAILPOINT_SOCKET(which, descriptor)                                                                      \
-    ::skald::core::note_socket(::skald::core::fault_socket::which, descriptor)
+    ::skald::core::record_socket(::skald::core::fault_socket::which, descriptor)
 /// What runs only under that mutant: a statement without its semicolon.
 #define SKALD_MUTANT(name, ...)                                                                                        \
     do {                                                                                                               \

@@ -56,7 +56,7 @@ bio reading(std::string const& text)
 }
 
 // Instead of the question on the terminal that OpenSSL asks by itself.
-int note_that_encrypted(char*, int, int, void* noted)
+int record_that_encrypted(char*, int, int, void* noted)
 {
     *static_cast<bool*>(noted) = true;
     return -1;
@@ -67,12 +67,12 @@ void use_chain(SSL_CTX& context, std::string const& file)
     auto const text = read_file(certificate_setting, file);
     auto const from = reading(text);
     bool is_encrypted = false;
-    certificate const own{PEM_read_bio_X509_AUX(from.get(), nullptr, note_that_encrypted, &is_encrypted)};
+    certificate const own{PEM_read_bio_X509_AUX(from.get(), nullptr, record_that_encrypted, &is_encrypted)};
     if (!own) refuse(certificate_setting, file, "holds no certificate in PEM: " + why_openssl_failed());
     if (SSL_CTX_use_certificate(&context, own.get()) != 1)
         refuse(certificate_setting, file, "can't be used: " + why_openssl_failed());
 
-    while (certificate const next{PEM_read_bio_X509(from.get(), nullptr, note_that_encrypted, &is_encrypted)})
+    while (certificate const next{PEM_read_bio_X509(from.get(), nullptr, record_that_encrypted, &is_encrypted)})
         if (SSL_CTX_add1_chain_cert(&context, next.get()) != 1)
             refuse(certificate_setting, file, "holds a chain that can't be used: " + why_openssl_failed());
     if (ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE)  // at the end of the file, as is right
@@ -83,7 +83,7 @@ void use_key(SSL_CTX& context, tls_files const& files)
 {
     auto const text = read_file(key_setting, files.key);
     bool is_encrypted = false;
-    private_key const key{PEM_read_bio_PrivateKey(reading(text).get(), nullptr, note_that_encrypted, &is_encrypted)};
+    private_key const key{PEM_read_bio_PrivateKey(reading(text).get(), nullptr, record_that_encrypted, &is_encrypted)};
     if (is_encrypted)
         refuse(key_setting, files.key,
                "is encrypted: decrypt it with `openssl pkey` into a file that only the service reads");

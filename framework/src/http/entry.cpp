@@ -66,7 +66,7 @@ struct entry::call
     entry_route const& route;
     core::saga_id id;
     core::fingerprint fingerprint;
-    std::optional<running_requests::mark> running{};
+    std::optional<in_flight_requests::mark> running{};
     bool in_flight{};  // the first with this key still runs
     bool in_doubt{};   // an earlier try may have committed
     bool was_lost{};   // the last try lost its connection
@@ -163,12 +163,12 @@ catch (ports::fault const& met) {
 std::optional<response> entry::claim_and_run(call& c)
 {
     auto met = store_.begin_request(c.item(), in_flight_wait);
-    if (met.claimed.verdict == ports::verdict::in_flight) {
+    if (met.claimed.result == ports::claim_result::in_flight) {
         // The wait may have been for something else, such as room at the table's end. A key in flight still is.
         store_.rollback();
         met = store_.begin_request(c.item(), in_flight_wait);
     }
-    if (met.claimed.verdict != ports::verdict::fresh) return answer_unclaimed(c, std::move(met));
+    if (met.claimed.result != ports::claim_result::fresh) return answer_unclaimed(c, std::move(met));
     c.in_doubt = false;  // what an earlier try wrote would be in this claim's way: it was rolled back
     if (backlog_.is_over()) {
         store_.rollback();
@@ -182,8 +182,8 @@ std::optional<response> entry::claim_and_run(call& c)
 response entry::answer_unclaimed(call& c, ports::request_claim&& met)
 {
     store_.rollback();
-    if (met.claimed.verdict == ports::verdict::duplicate) return replay(c, std::move(met.answer));
-    if (met.claimed.verdict == ports::verdict::mismatch) return key_reused();
+    if (met.claimed.result == ports::claim_result::duplicate) return replay(c, std::move(met.answer));
+    if (met.claimed.result == ports::claim_result::mismatch) return key_reused();
     // The transaction in the way may well be this request's own.
     if (c.in_doubt) return outcome_unknown(c.client_has_key());
     c.in_flight = true;
@@ -254,7 +254,7 @@ response entry::refuse(call& c, response answer)
     store_.rollback();
     c.running.reset();
     auto met = store_.begin_request(c.item(), {});
-    if (met.claimed.verdict != ports::verdict::fresh) return answer_unclaimed(c, std::move(met));
+    if (met.claimed.result != ports::claim_result::fresh) return answer_unclaimed(c, std::move(met));
     c.running = known_.running.enter(c.id, c.fingerprint);
     ports::changes changes;
     changes.response = {c.id, answer.status, answer.content_type, answer.headers, answer.body};

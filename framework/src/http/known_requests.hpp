@@ -1,16 +1,16 @@
 // What this process knows of requests by itself: which run, and what those were answered that ended a moment ago.
 #pragma once
 
-#include "http/kept_answers.hpp"
-#include "http/running_requests.hpp"
+#include "http/in_flight_requests.hpp"
+#include "http/response_cache.hpp"
 
 namespace skald::http {
 
 /// Threads: any. One for all lanes.
 struct known_requests
 {
-    running_requests running{};
-    kept_answers answered{};
+    in_flight_requests running{};
+    response_cache answered{};
 };
 
 }  // namespace skald::http

@@ -8,9 +8,9 @@
 namespace skald::http {
 
 lane_pool::lane_pool(std::size_t lanes, std::size_t waiting_max, handler on_request, core::logger& log,
-                     desk_handler at_desk)
-    : lanes_{lanes}, waiting_max_{waiting_max},
-      on_request_{std::move(on_request)}, at_desk_{std::move(at_desk)}, log_{log}
+                     lookup_handler lookup)
+    : lanes_{lanes}, waiting_max_{waiting_max}, on_request_{std::move(on_request)}, lookup_{std::move(lookup)}, log_{
+                                                                                                                    log}
 {}
 
 lane_pool::~lane_pool()
@@ -23,21 +23,21 @@ void lane_pool::start()
 {
     SKALD_ASSERT(threads_.empty());  // each lane has its number, and with it its connection, for itself
     for (std::size_t lane = 0; lane < lanes_; ++lane) threads_.emplace_back([this, lane] { run(lane); });
-    if (at_desk_) threads_.emplace_back([this] { run_desk(); });
+    if (lookup_) threads_.emplace_back([this] { run_lookups(); });
 }
 
 bool lane_pool::submit(pending_request& pending)
 {
-    bool is_for_desk{};
+    bool is_for_lookup{};
     {
         std::lock_guard const lock{mutex_};
         // A lane that is free but hasn't woken up yet makes room for one more, so that a queue of 0 still works.
         if (stopping_ || running_ + waiting() >= lanes_ + waiting_max_) return false;
         unseen_.push_back(std::move(pending));
-        is_for_desk = desk_has_work();
+        is_for_lookup = lookup_has_work();
     }
     // One of the two: a lane that becomes free looks for work without being woken.
-    (is_for_desk ? desk_changed_ : changed_).notify_one();
+    (is_for_lookup ? lookup_changed_ : changed_).notify_one();
     return true;
 }
 
@@ -57,7 +57,7 @@ void lane_pool::stop()
         also_forgotten.swap(unseen_);
     }
     changed_.notify_all();
-    desk_changed_.notify_all();
+    lookup_changed_.notify_all();
 }
 
 void lane_pool::join()
@@ -84,10 +84,10 @@ void lane_pool::run(std::size_t lane)
         auto pending = take_waiting();
         ++running_;
         SKALD_ASSERT(running_ <= lanes_ && running_ + waiting() <= lanes_ + waiting_max_);  // as submit() has counted
-        bool const leaves_work = desk_has_work();  // this may have been the last lane that was free
+        bool const leaves_work = lookup_has_work();  // this may have been the last lane that was free
 
         lock.unlock();
-        if (leaves_work) desk_changed_.notify_one();
+        if (leaves_work) lookup_changed_.notify_one();
         auto answer = this->answer(pending.message, lane);
         // The lane is free before the client hears: a client that asks again at once must not meet its own shadow.
         lock.lock();
@@ -99,23 +99,23 @@ void lane_pool::run(std::size_t lane)
     }
 }
 
-void lane_pool::run_desk()
+void lane_pool::run_lookups()
 {
     std::unique_lock lock{mutex_};
     for (;;) {
-        desk_changed_.wait(lock, [this] { return stopping_ || desk_has_work(); });
+        lookup_changed_.wait(lock, [this] { return stopping_ || lookup_has_work(); });
         if (stopping_) return;
-        SKALD_ASSERT(!is_at_desk_);
+        SKALD_ASSERT(!is_looking_up_);
         auto pending = std::move(unseen_.front());
         unseen_.pop_front();
-        is_at_desk_ = true;
+        is_looking_up_ = true;
 
         lock.unlock();
-        auto answer = answer_at_desk(pending.message);
+        auto answer = answer_without_lane(pending.message);
         bool const is_answered = answer.has_value();
         if (is_answered) pending.answered(std::move(pending.message), *std::move(answer));
         lock.lock();
-        is_at_desk_ = false;
+        is_looking_up_ = false;
         if (is_answered || stopping_) {
             lock.unlock();
             pending = {};
@@ -127,9 +127,9 @@ void lane_pool::run_desk()
     }
 }
 
-std::optional<reply> lane_pool::answer_at_desk(request& message)
+std::optional<reply> lane_pool::answer_without_lane(request& message)
 try {
-    return at_desk_(message);
+    return lookup_(message);
 }
 catch (...) {
     return internal_error(message, std::current_exception(), log_);

@@ -29,7 +29,7 @@ public:
     };
 
     lane_pool(std::size_t lanes, std::size_t waiting_max, handler on_request, core::logger& log,
-              desk_handler at_desk = {});
+              lookup_handler lookup = {});
     ~lane_pool();
 
     void start();
@@ -49,27 +49,27 @@ public:
     void join();
 
 private:
-    std::size_t waiting() const { return waiting_.size() + unseen_.size() + (is_at_desk_ ? 1 : 0); }
+    std::size_t waiting() const { return waiting_.size() + unseen_.size() + (is_looking_up_ ? 1 : 0); }
     bool has_waiting() const { return !waiting_.empty() || !unseen_.empty(); }
-    bool desk_has_work() const { return running_ == lanes_ && !unseen_.empty(); }
+    bool lookup_has_work() const { return running_ == lanes_ && !unseen_.empty(); }
     pending_request take_waiting();
     void run(std::size_t lane);
-    void run_desk();
+    void run_lookups();
     reply answer(request& message, std::size_t lane);
-    std::optional<reply> answer_at_desk(request& message);
+    std::optional<reply> answer_without_lane(request& message);
 
     std::size_t const lanes_;
     std::size_t const waiting_max_;
     handler const on_request_;
-    desk_handler const at_desk_;
+    lookup_handler const lookup_;
     core::logger& log_;
 
     std::mutex mutable mutex_;
     std::condition_variable changed_;  // for the lanes
-    std::condition_variable desk_changed_;
+    std::condition_variable lookup_changed_;
     std::deque<pending_request> waiting_;  // the desk had nothing to say to these, which came first
     std::deque<pending_request> unseen_;
-    bool is_at_desk_{false};  // one more, which is neither here nor there
+    bool is_looking_up_{false};  // one more, which is neither here nor there
     std::size_t running_{0};
     bool stopping_{false};
     std::vector<std::thread> threads_;

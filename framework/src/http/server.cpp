@@ -76,7 +76,7 @@ class server::implementation
 {
 public:
     implementation(server_options options, handler on_request, core::logger& log, immediate_handler immediate,
-                   desk_handler at_desk);
+                   lookup_handler lookup);
     ~implementation();
 
     tcp::endpoint endpoint() const { return endpoint_; }
@@ -118,12 +118,12 @@ private:
 };
 
 server::implementation::implementation(server_options options, handler on_request, core::logger& log,
-                                       immediate_handler immediate, desk_handler at_desk)
+                                       immediate_handler immediate, lookup_handler lookup)
     : options_{checked(std::move(options))}, immediate_{std::move(immediate)}, log_{log},
       tls_{options_.tls ? std::optional<tls>{std::in_place, *options_.tls, log} : std::nullopt},
       peers_{options_.peer_connections_max}, bodies_{options_.bodies_bytes_max}, acceptor_{listening(io_, options_)},
       endpoint_{acceptor_.local_endpoint()}, accept_again_{io_}, lanes_{options_.lanes, options_.waiting_max,
-                                                                        std::move(on_request), log, std::move(at_desk)},
+                                                                        std::move(on_request), log, std::move(lookup)},
       hub_{.options = options_,
            .limits = {.request_line_bytes_max = options_.request_line_bytes_max,
                       .header_bytes_max = options_.header_bytes_max,
@@ -258,9 +258,9 @@ void server::implementation::cut_off()
 }
 
 server::server(server_options options, handler on_request, core::logger& log, immediate_handler immediate,
-               desk_handler at_desk)
+               lookup_handler lookup)
     : implementation_{std::make_unique<implementation>(std::move(options), std::move(on_request), log,
-                                                       std::move(immediate), std::move(at_desk))}
+                                                       std::move(immediate), std::move(lookup))}
 {}
 
 server::~server() = default;

@@ -69,7 +69,7 @@ public:
     /// Throws std::runtime_error, naming the setting, if the address is malformed, in use or not of this machine, or if
     /// the files for TLS can't be used.
     server(server_options options, handler on_request, core::logger& log, immediate_handler immediate = {},
-           desk_handler at_desk = {});
+           lookup_handler lookup = {});
 
     /// As drain(0): what runs is waited for, its answer is lost.
     ~server();

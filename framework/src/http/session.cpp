@@ -169,18 +169,18 @@ void session::read_body()
     if (!hub_.bodies.has_room_for(reader_.body_bytes_left())) return refuse(too_many_bodies);
     body_begun_at_ = std::chrono::steady_clock::now();
     set_deadline(hub_.options.body_time);
-    if (reader_.awaits_continue()) return tell_to_continue();
+    if (reader_.awaits_continue()) return send_continue();
     phase_ = phase::body;
     read_more();
 }
 
-void session::tell_to_continue()
+void session::send_continue()
 {
     phase_ = phase::answering;
-    stream_->write({asio::buffer(continue_line), {}}, then<&session::on_told>());
+    stream_->write({asio::buffer(continue_line), {}}, then<&session::on_continue_sent>());
 }
 
-void session::on_told(error_code error, std::size_t)
+void session::on_continue_sent(error_code error, std::size_t)
 {
     if (error) return close();
     if (!is_open_) return;

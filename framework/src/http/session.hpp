@@ -19,8 +19,8 @@
 #include "core/log.hpp"
 #include "http/body_budget.hpp"
 #include "http/lane_pool.hpp"
-#include "http/look_schedule.hpp"
 #include "http/peer_count.hpp"
+#include "http/poll_schedule.hpp"
 #include "http/request_reader.hpp"
 #include "http/response_head.hpp"
 #include "http/server.hpp"
@@ -82,8 +82,8 @@ private:
     void on_read(boost::system::error_code error, std::size_t size);
     void advance();
     void read_body();
-    void tell_to_continue();
-    void on_told(boost::system::error_code error, std::size_t);
+    void send_continue();
+    void on_continue_sent(boost::system::error_code error, std::size_t);
     void refuse(refusal const& why);
 
     void dispatch();
@@ -92,9 +92,9 @@ private:
     void on_written(boost::system::error_code error, std::size_t);
 
     void on_reply(request message, reply made);
-    void begin_wait(request const& message, std::chrono::seconds patience);
-    void await_look();
-    void look_again();
+    void begin_wait(request const& message, std::chrono::seconds max_wait);
+    void await_poll();
+    void poll_again();
     void on_wait_timer();
     void end_wait();
     void forget_wait();
@@ -140,12 +140,12 @@ private:
     std::array<char, 8 * 1024> received_;
     struct waiting
     {
-        explicit waiting(look_schedule s) : looks{s} {}
-        look_schedule looks;
+        explicit waiting(poll_schedule s) : polls{s} {}
+        poll_schedule polls;
         request message{};
         response latest{};
-        std::string applied{};     // for Preference-Applied
-        bool is_looked_at{false};  // a lane has the message, or will
+        std::string applied{};  // for Preference-Applied
+        bool is_polled{false};  // a lane has the message, or will
     };
     std::optional<waiting> waiting_;
     std::uint64_t asked_{0};  // times that the lanes were asked: a reply to an earlier one comes too late

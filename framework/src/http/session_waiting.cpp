@@ -1,7 +1,7 @@
 // The part of a session that waits: for the answer of the first request with a key, for the end of a saga.
 //
 // Who waits has no lane and no database connection: the request sits in the I/O thread, with a timer, and a lane
-// looks at it again now and then. Before each look the socket is asked whether the client has closed its sending
+// polls at it again now and then. Before each look the socket is asked whether the client has closed its sending
 // half: one that has left must not keep its place, and one that merely will send no more hears how it stands, which
 // it can tell from nothing else.
 #include "core/assert.hpp"
@@ -17,7 +17,7 @@ namespace skald::http {
 namespace {
 
 // For the look at the end of a wait, which may find every lane taken.
-constexpr std::chrono::milliseconds last_look_time{250};
+constexpr std::chrono::milliseconds last_poll_time{250};
 
 // Nothing is read for it: what the client has pipelined stays where it is.
 bool has_closed_sending(int socket)
@@ -31,48 +31,48 @@ bool has_closed_sending(int socket)
 void session::on_reply(request message, reply made)
 {
     if (!is_open_) return;
-    auto const patience = std::min(made.patience, hub_.options.wait_max);
-    bool const may_wait = patience.count() > 0 && !hub_.draining;
-    if (!waiting_ && may_wait && hub_.waits < hub_.options.waits_max) begin_wait(message, patience);
+    auto const max_wait = std::min(made.max_wait, hub_.options.wait_max);
+    bool const may_wait = max_wait.count() > 0 && !hub_.draining;
+    if (!waiting_ && may_wait && hub_.waits < hub_.options.waits_max) begin_wait(message, max_wait);
     if (!waiting_) return write(std::move(made.answer));
 
     waiting_->message = std::move(message);
     waiting_->latest = std::move(made.answer);
-    may_wait ? await_look() : end_wait();
+    may_wait ? await_poll() : end_wait();
 }
 
-void session::begin_wait(request const& message, std::chrono::seconds patience)
+void session::begin_wait(request const& message, std::chrono::seconds max_wait)
 {
     SKALD_ASSERT(owes_answer_);
     ++hub_.waits;
-    waiting_.emplace(look_schedule{look_schedule::clock::now(), patience});
-    if (wait_preference(message)) waiting_->applied = "wait=" + std::to_string(patience.count());
+    waiting_.emplace(poll_schedule{poll_schedule::clock::now(), max_wait});
+    if (wait_preference(message)) waiting_->applied = "wait=" + std::to_string(max_wait.count());
 }
 
-void session::await_look()
+void session::await_poll()
 {
     phase_ = phase::waiting;
-    waiting_->is_looked_at = false;
-    if (auto const pause = waiting_->looks.next(look_schedule::clock::now())) set_deadline(*pause);
+    waiting_->is_polled = false;
+    if (auto const pause = waiting_->polls.next(poll_schedule::clock::now())) set_deadline(*pause);
     else end_wait();
 }
 
 void session::on_wait_timer()
 {
-    waiting_->is_looked_at || has_closed_sending(stream_->socket().native_handle()) ? end_wait() : look_again();
+    waiting_->is_polled || has_closed_sending(stream_->socket().native_handle()) ? end_wait() : poll_again();
 }
 
-void session::look_again()
+void session::poll_again()
 {
-    SKALD_ASSERT(waiting_ && !waiting_->is_looked_at);  // a lane that looks has the message
+    SKALD_ASSERT(waiting_ && !waiting_->is_polled);  // a lane that polls has the message
     lane_pool::pending_request pending{.message = std::move(waiting_->message), .answered = ask_lanes()};
     if (hub_.lanes.submit(pending)) {
-        waiting_->is_looked_at = true;
-        return set_deadline(waiting_->looks.left(look_schedule::clock::now()) + last_look_time);
+        waiting_->is_polled = true;
+        return set_deadline(waiting_->polls.left(poll_schedule::clock::now()) + last_poll_time);
     }
     // Others have all the lanes: how it stood is known well enough.
     waiting_->message = std::move(pending.message);
-    await_look();
+    await_poll();
 }
 
 /// The client hears how it stands. A look that is under way answers nobody: what it may still do is done under the

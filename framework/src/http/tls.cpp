@@ -51,7 +51,7 @@ tls_context tls::load() const
 
 void tls::renew()
 {
-    auto const now = look();
+    auto const now = read_stamps();
     if (now == seen_) return;
     try {
         context_ = load();

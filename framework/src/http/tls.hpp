@@ -28,13 +28,13 @@ public:
 private:
     using stamps = std::array<file_stamp, 2>;
 
-    stamps look() const { return {stamp_of(files_.certificate), stamp_of(files_.key)}; }
+    stamps read_stamps() const { return {stamp_of(files_.certificate), stamp_of(files_.key)}; }
     tls_context load() const;
     void renew();
 
     tls_files const files_;
     core::logger& log_;
-    stamps seen_{look()};  // before they are read: what is written meanwhile is read again
+    stamps seen_{read_stamps()};  // before they are read: what is written meanwhile is read again
     tls_context context_{load()};
     std::string not_read_;  // why the last try to read them again came to nothing, if it did
 };

@@ -69,7 +69,7 @@ private:
     void go(operation what, completion done, bool may_call = false);
     void wait(tcp::socket::wait_type until, operation what, completion done);
     progress make(operation what);
-    progress look_into(int result);
+    progress check_result(int result);
     void take_record();
     bool has_unsent() const { return !record_.empty() || unsent_[0].size() + unsent_[1].size() > 0; }
     bool may_say_end() const;
@@ -137,12 +137,12 @@ encrypted::progress encrypted::make(operation what)
     read_bytes_ = 0;
     error_ = {};
     ERR_clear_error();
-    auto const state = look_into((this->*what)());
+    auto const state = check_result((this->*what)());
     bool const is_writing = what == &encrypted::write_record;
     return state == progress::done && is_writing && has_unsent() ? progress::more : state;
 }
 
-encrypted::progress encrypted::look_into(int result)
+encrypted::progress encrypted::check_result(int result)
 {
     if (result > 0) return progress::done;
     int const system_error = errno;

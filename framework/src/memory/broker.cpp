@@ -40,7 +40,7 @@ void broker::enqueue(core::message message, std::string problem)
     changed_.notify_all();
 }
 
-std::string broker::trouble_of_publishers() const
+std::string broker::publishers_last_error() const
 {
     std::lock_guard lock{mutex_};
     if (down_) return "the broker is down";
@@ -126,7 +126,7 @@ void broker::unsubscribe(std::uint64_t consumer)
     changed_.notify_all();
 }
 
-std::string broker::trouble_of(std::uint64_t consumer) const
+std::string broker::last_error_of(std::uint64_t consumer) const
 {
     std::lock_guard lock{mutex_};
     if (consumers_.at(consumer).stopped) return "stopped";

@@ -26,7 +26,7 @@ public:
 
     // What a publisher sees.
     ports::receipt publish(ports::outgoing const& sent);
-    std::string trouble_of_publishers() const;
+    std::string publishers_last_error() const;
 
     // What a subscription sees. `consumer` names it.
     std::uint64_t subscribe(std::string const& service, std::uint16_t prefetch);
@@ -35,7 +35,7 @@ public:
     void requeue(std::uint64_t consumer, ports::delivery_tag tag);
     void stop(std::uint64_t consumer);
     void unsubscribe(std::uint64_t consumer);
-    std::string trouble_of(std::uint64_t consumer) const;
+    std::string last_error_of(std::uint64_t consumer) const;
 
     // What a test does to it.
     void declare(std::string const& service);

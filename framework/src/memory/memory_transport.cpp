@@ -14,8 +14,8 @@ class memory_publisher final : public ports::publisher
 public:
     explicit memory_publisher(std::shared_ptr<broker> at) : broker_{std::move(at)} {}
 
-    bool available() override { return trouble().empty(); }
-    std::string trouble() const override { return broker_->trouble_of_publishers(); }
+    bool available() override { return last_error().empty(); }
+    std::string last_error() const override { return broker_->publishers_last_error(); }
 
     void send(std::span<ports::outgoing const> messages, std::chrono::milliseconds) override
     {
@@ -62,8 +62,8 @@ public:
     void ack(ports::delivery_tag tag) override { broker_->ack(consumer_, tag); }
     void requeue(ports::delivery_tag tag) override { broker_->requeue(consumer_, tag); }
     void stop() override { broker_->stop(consumer_); }
-    bool available() const override { return trouble().empty(); }
-    std::string trouble() const override { return broker_->trouble_of(consumer_); }
+    bool available() const override { return last_error().empty(); }
+    std::string last_error() const override { return broker_->last_error_of(consumer_); }
 
 private:
     std::shared_ptr<broker> broker_;

@@ -4,7 +4,7 @@
 // honestly PostgreSQL's transaction. The statements behind each function are in sql/queries/guard.sql.
 #pragma once
 
-#include "core/control_order.hpp"
+#include "core/command.hpp"
 #include "core/envelope.hpp"
 #include "core/fingerprint.hpp"
 #include "core/instant.hpp"
@@ -28,21 +28,21 @@ struct claim_item
     core::saga_id saga;
     std::string step;  // with its ".compensate"; empty for an entry request
     core::fingerprint fingerprint;
-    int turn{1};
+    int fencing_token{1};
     bool past_pivot{};
     std::optional<core::instant> deadline{};  // from then on the step must not run
     std::string home{};                       // the service whose saga it is; empty: not compared
 };
 
 /// See sql/migrations/0002_guard.sql for what each means and what to do with it.
-enum class verdict { fresh, retry, duplicate, in_flight, mismatch, cancelled, paused, closed };
+enum class claim_result { fresh, retry, duplicate, in_flight, mismatch, cancelled, paused, closed };
 
 /// Why a step that is held must not run; `other_home`, of a mismatch: the key is that of another home's saga here.
-enum class cancel_cause { none, order, deadline, nothing_to_undo, other_home };
+enum class cancel_cause { none, command, deadline, nothing_to_undo, other_home };
 
 struct claim_answer
 {
-    ports::verdict verdict{};
+    ports::claim_result result{};
     int attempts{};  // held: the number of this attempt; else how many were made
     bool held{};
     cancel_cause cause{};
@@ -144,9 +144,9 @@ struct changes
     std::vector<new_record> new_records;
     std::vector<step_record> records;
     std::vector<std::string> progress;  // JSON arrays of other services' reports, as received
-    std::vector<core::control_order> orders;
-    std::vector<std::string> ended;      // the same, of sagas that their homes declare ended
-    std::vector<std::string> forgotten;  // and of sagas of this home that services have forgotten
+    std::vector<core::command> commands;
+    std::vector<std::string> ended;    // the same, of sagas that their homes declare ended
+    std::vector<std::string> expired;  // and of sagas of this home whose records are gone in other services
     std::vector<saga_change> saga_changes;
     std::vector<enqueued> messages;
     std::vector<parked_delivery> parked;

@@ -63,7 +63,7 @@ public:
     virtual void interrupt() noexcept = 0;
 
     /// Why `available()` was false, for logs and health; empty if it is available.
-    virtual std::string trouble() const = 0;
+    virtual std::string last_error() const = 0;
 };
 
 /// Names one delivery on the connection that brought it. An ack that comes after a reconnect is dropped silently: the
@@ -107,7 +107,7 @@ public:
 
     /// Connected and consuming.
     virtual bool available() const = 0;
-    virtual std::string trouble() const = 0;
+    virtual std::string last_error() const = 0;
 };
 
 struct subscriber

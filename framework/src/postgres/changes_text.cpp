@@ -33,7 +33,7 @@ std::string write(ports::step_record const& r)
                     r.error.empty() ? "NULL" : text_literal(r.error), r.forget_fingerprint ? "true" : "false"});
 }
 
-std::string write(core::control_order const& order)
+std::string write(core::command const& order)
 {
     return execute("take_control", {literal(order.text)});
 }
@@ -123,9 +123,9 @@ std::string write(ports::stored_response const& r)
 
 std::string write(ports::contention const& c)
 {
-    return execute("note_contention", {literal(c.step), literal(static_cast<std::int64_t>(c.lanes)),
-                                       literal(static_cast<std::int64_t>(c.batch)), c.takes_turns ? "true" : "false",
-                                       literal(c.conflicts), literal(c.reason)});
+    return execute("record_contention", {literal(c.step), literal(static_cast<std::int64_t>(c.lanes)),
+                                         literal(static_cast<std::int64_t>(c.batch)), c.takes_turns ? "true" : "false",
+                                         literal(c.conflicts), literal(c.reason)});
 }
 
 template <class Values>
@@ -137,7 +137,7 @@ std::string write_each(Values const& values)
 }
 
 // JSON arrays that another service sent, each for the function that takes it in.
-std::string note_each(std::string_view function, std::vector<std::string> const& arrays)
+std::string record_each(std::string_view function, std::vector<std::string> const& arrays)
 {
     std::string text;
     for (auto const& array : arrays) text += execute(function, {literal(array)});
@@ -150,8 +150,8 @@ std::string note_each(std::string_view function, std::vector<std::string> const&
 std::string changes_text(ports::changes const& what)
 {
     return write_each(what.new_records) + write_each(what.records) + write_each(what.sagas) +
-           note_each("note_progress", what.progress) + note_each("note_ended", what.ended) +
-           note_each("note_forgotten", what.forgotten) + write_each(what.orders) + write_sagas(what.saga_changes) +
+           record_each("record_progress", what.progress) + record_each("record_ended", what.ended) +
+           record_each("record_expired", what.expired) + write_each(what.commands) + write_sagas(what.saga_changes) +
            (what.response ? write(*what.response) : std::string{}) + write_each(what.parked) +
            write_messages(what.messages) + write_each(what.contention);
 }

@@ -15,13 +15,13 @@
 namespace skald::postgres {
 namespace {
 
-ports::verdict parse_verdict(std::string_view text)
+ports::claim_result parse_claim_result(std::string_view text)
 {
     constexpr std::array<std::string_view, 8> names{"fresh",    "retry",     "duplicate", "in_flight",
                                                     "mismatch", "cancelled", "paused",    "closed"};
     auto const it = std::find(names.begin(), names.end(), text);
-    if (it == names.end()) throw std::logic_error{"skald.claim gave the unknown verdict " + std::string{text}};
-    return static_cast<ports::verdict>(it - names.begin());
+    if (it == names.end()) throw std::logic_error{"skald.claim gave the unknown result " + std::string{text}};
+    return static_cast<ports::claim_result>(it - names.begin());
 }
 
 ports::cancel_cause parse_cause(std::string_view text)
@@ -42,7 +42,7 @@ bool any_deadline(std::span<ports::claim_item const> items)
 std::string claim_text(std::span<ports::claim_item const> items, std::optional<std::chrono::milliseconds> wait)
 {
     std::vector<std::string> scopes, keys, steps, fingerprints, homes;
-    std::vector<std::int64_t> turns;
+    std::vector<std::int64_t> fencing_tokens;
     std::vector<bool> past_pivot;
     std::vector<std::string> deadlines;
     for (auto const& item : items) {
@@ -50,15 +50,15 @@ std::string claim_text(std::span<ports::claim_item const> items, std::optional<s
         keys.push_back(item.saga.key);
         steps.push_back(item.step);
         fingerprints.push_back(item.fingerprint);
-        turns.push_back(item.turn);
+        fencing_tokens.push_back(item.fencing_token);
         past_pivot.push_back(item.past_pivot);
         homes.push_back(item.home);
         deadlines.push_back(item.deadline ? core::write_instant(*item.deadline) : "infinity");
     }
-    return execute("claim",
-                   {array_literal(scopes), array_literal(keys), array_literal(steps), bytes_array_literal(fingerprints),
-                    array_literal(turns, "integer"), array_literal(past_pivot), wait ? literal(wait->count()) : "NULL",
-                    any_deadline(items) ? array_literal(deadlines) : "NULL", array_literal(homes)});
+    return execute("claim", {array_literal(scopes), array_literal(keys), array_literal(steps),
+                             bytes_array_literal(fingerprints), array_literal(fencing_tokens, "integer"),
+                             array_literal(past_pivot), wait ? literal(wait->count()) : "NULL",
+                             any_deadline(items) ? array_literal(deadlines) : "NULL", array_literal(homes)});
 }
 
 std::string claim_request_text(ports::claim_item const& item, std::optional<std::chrono::milliseconds> wait)
@@ -69,7 +69,7 @@ std::string claim_request_text(ports::claim_item const& item, std::optional<std:
 
 ports::claim_answer read_claim(pqxx::row const& row)
 {
-    return {parse_verdict(row[1].c_str()), row[2].as<int>(), row[3].as<bool>(), parse_cause(row[4].c_str()),
+    return {parse_claim_result(row[1].c_str()), row[2].as<int>(), row[3].as<bool>(), parse_cause(row[4].c_str()),
             row[5].c_str()};
 }
 

@@ -85,7 +85,7 @@ connection::connection(connection_options const& options)
                                                                               connection_, warning_)}
 {
     forbid_reconnecting(connection_);
-    breaker_.hold(connection_.sock());
+    interrupter_.hold(connection_.sock());
     examine_pooler(options);
     run(set_session(options));
     if (!run(std::string{session_queries::schema_is_there})[0][0].as<bool>())

@@ -33,7 +33,7 @@ struct connection_options
     bool waits_for_disk{true};
     // A store looks behind each transaction for what its step has left in the session, and says it each time: for the
     // test kit. Otherwise now and then, and once.
-    bool looks_at_every_session{};
+    bool inspects_every_session{};
     // Copied with the options: what one connection of a process learns of its server, the others know.
     std::shared_ptr<server_state> server{std::make_shared<server_state>()};
 };
@@ -88,8 +88,8 @@ private:
     std::uint64_t round_trips_{};
     std::shared_ptr<std::string> warning_{std::make_shared<std::string>()};
     std::unique_ptr<pqxx::errorhandler> listens_;
-    sockets::socket_breaker breaker_;
-    sockets::watchdog watchdog_{breaker_};
+    sockets::socket_interrupter interrupter_;
+    sockets::watchdog watchdog_{interrupter_};
 };
 
 }  // namespace skald::postgres

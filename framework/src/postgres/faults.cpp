@@ -13,8 +13,8 @@ using ports::fault_kind;
 
 fault classify_state(std::string_view state, std::string const& what)
 {
-    // 57P0x: the server is shutting down or was told to drop us. No state at all: libpqxx reports some lost connections
-    // so (libpqxx #280).
+    // 57P0x: the server is shutting down or was found to drop us. No state at all: libpqxx reports some lost
+    // connections so (libpqxx #280).
     if (state.empty() || state.starts_with("57P0")) return {fault_kind::connection_lost, what};
     // 25006: a node that became read-only after a failover. 0A000: a table changed under a prepared statement, which a
     // new connection prepares anew. 42P05: a step's PREPARE met what another has left in the session. 53xxx, 58030,
@@ -115,14 +115,14 @@ fault classify_current_at_commit_of_ours()
 
 fault lost_session(fault const& met, std::chrono::duration<double> since_claim, std::chrono::milliseconds silence_max)
 {
-    fault told{
+    fault found{
         met.kind,
         fmt::format("the session was lost {:.1f} s after the claim: the server ends one that is silent for {} s in a "
                     "transaction, or somebody ended it, or it can't be reached; its log says which ({})",
                     since_claim.count(), silence_max.count() / 1000, met.what()),
         met.connection_is_suspect};
-    told.outlasted_silence = since_claim >= silence_max;
-    return told;
+    found.outlasted_silence = since_claim >= silence_max;
+    return found;
 }
 
 }  // namespace skald::postgres

@@ -9,8 +9,8 @@ namespace skald::postgres {
 namespace {
 
 // One look is as dear as two transactions.
-constexpr std::uint64_t looks_first = 10;
-constexpr std::uint64_t looks_every = 100;
+constexpr std::uint64_t inspected_first = 10;
+constexpr std::uint64_t inspected_every = 100;
 
 struct remedy
 {
@@ -87,7 +87,7 @@ bool leftover_watch::wants_look(std::string const& step)
 {
     std::lock_guard const lock{mutex_};
     auto const before = transactions_[step]++;
-    return before < looks_first || before % looks_every == 0;
+    return before < inspected_first || before % inspected_every == 0;
 }
 
 bool leftover_watch::is_news(std::string const& step, std::vector<leftover> const& what)

@@ -15,7 +15,7 @@
 
 namespace skald::postgres {
 
-/// A session as `look_at_session` sees it: by kind and name, what each thing is set to.
+/// A session as `inspect_session` sees it: by kind and name, what each thing is set to.
 using session_things = std::map<std::pair<std::string, std::string>, std::string>;
 
 session_things read_session(std::string_view text);

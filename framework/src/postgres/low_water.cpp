@@ -16,15 +16,15 @@ using namespace std::chrono_literals;
 
 constexpr auto raise_every = 1s;
 
-constexpr int sweep_share = 100;
+constexpr int purge_share = 100;
 
 }  // namespace
 
 std::string low_water::search_from(clock::time_point now)
 {
-    is_sweeping_ = now >= next_sweep_;
+    is_sweeping_ = now >= next_purge_;
     if (!is_sweeping_) return mark_;
-    next_sweep_ = now + sweep_every_;  // also where it does not come to its end
+    next_purge_ = now + purge_every_;  // also where it does not come to its end
     return beginning;
 }
 
@@ -33,7 +33,7 @@ void low_water::searched(clock::time_point began, clock::time_point ended, bool 
     SKALD_ASSERT(began <= ended);
     SKALD_ASSERT(is_sweeping_ || !found_behind);  // only a search from the beginning can find what lies before the mark
     if (found_behind) mark_ = beginning;
-    if (is_sweeping_) next_sweep_ = std::max(next_sweep_, ended + sweep_share * (ended - began));
+    if (is_sweeping_) next_purge_ = std::max(next_purge_, ended + purge_share * (ended - began));
 }
 
 void low_water::raise(connection& c, clock::time_point now)

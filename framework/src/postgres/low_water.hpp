@@ -21,7 +21,7 @@ public:
     using clock = std::chrono::steady_clock;
 
     /// A search from the beginning: about once in that time, and for no more than a hundredth of all time.
-    explicit low_water(std::chrono::milliseconds sweep_every = std::chrono::minutes{1}) : sweep_every_{sweep_every} {}
+    explicit low_water(std::chrono::milliseconds purge_every = std::chrono::minutes{1}) : purge_every_{purge_every} {}
 
     /// Where the next search begins.
     std::string const& mark() const { return mark_; }
@@ -38,9 +38,9 @@ public:
 private:
     bool all_have_ended(std::string const& writers_now) const;
 
-    std::chrono::milliseconds sweep_every_;
+    std::chrono::milliseconds purge_every_;
     std::string mark_{beginning};
-    clock::time_point next_sweep_{};
+    clock::time_point next_purge_{};
     clock::time_point next_raise_{};
     std::string candidate_;  // a time, and who may still have rows before it
     std::string writers_;

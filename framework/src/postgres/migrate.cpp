@@ -34,7 +34,7 @@ void apply(pqxx::connection& c, std::string const& owner, migration const& m, st
 {
     pqxx::work tx{c};
     tx.exec(m.sql);
-    tx.exec_params(std::string{migrate_queries::note_migration}, owner, m.name, checksum);
+    tx.exec_params(std::string{migrate_queries::record_migration}, owner, m.name, checksum);
     tx.commit();
 }
 

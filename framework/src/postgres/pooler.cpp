@@ -16,8 +16,8 @@ using namespace std::chrono_literals;
 
 constexpr auto answer_within = 5s;
 
-// Other clients of the pooler may be in the way of one look, but hardly of so many.
-constexpr int looks = 8;
+// Other clients of the pooler may be in the way of one sample, but hardly of so many.
+constexpr int samples = 8;
 
 int backend_of(pqxx::connection& c)
 {
@@ -30,7 +30,7 @@ int backend_of(pqxx::connection& c)
 bool share_sessions(pqxx::connection& a, pqxx::connection& b)
 {
     auto const ours = backend_of(a);
-    for (int look = 0; look < looks; ++look)
+    for (int sample = 0; sample < samples; ++sample)
         if (backend_of(b) == ours || backend_of(a) != ours || backend_of(a) != ours) return true;
     return false;
 }
@@ -43,9 +43,9 @@ pooling find_pooling(pqxx::connection& c, std::string const& conninfo)
     if (c.backendpid() == backend_of(c)) return pooling::none;
 
     pqxx::connection other{conninfo};
-    sockets::socket_breaker breaker;
-    breaker.hold(other.sock());
-    sockets::watchdog watchdog{breaker};
+    sockets::socket_interrupter interrupter;
+    interrupter.hold(other.sock());
+    sockets::watchdog watchdog{interrupter};
     watchdog.watch(sockets::watchdog::clock::now() + answer_within);
     try {
         auto const found = share_sessions(c, other) ? pooling::transactions : pooling::sessions;

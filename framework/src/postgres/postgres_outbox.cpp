@@ -137,7 +137,7 @@ void postgres_outbox::settle(std::vector<std::int64_t> const& confirmed, std::ve
                                  : execute("defer", {array_literal(ids, "bigint"), array_literal(reasons),
                                                      array_literal(delays, "integer")});
         if (!unrouted.empty())
-            later += execute("set_aside", {array_literal(unrouted, "bigint"), array_literal(unrouted_reasons)});
+            later += execute("move_to_unrouted", {array_literal(unrouted, "bigint"), array_literal(unrouted_reasons)});
         auto const deleted_by = [&](std::string_view statement) {
             c.run(std::string{begin_without_flush} + wait_for_locks_briefly +
                   execute(statement, {array_literal(confirmed, "bigint")}) + later + "COMMIT");

@@ -43,13 +43,13 @@ try {
     if (!gate_.is_open(reconnect_gate::clock::now()))
         throw ports::fault{ports::fault_kind::connection_lost, "the database was away a moment ago; tried again soon"};
     connection_ = std::make_unique<connection>(options_);
-    auto const seen = connection_->run(settings_text(options_, false) + execute("look_at_session", {"'infinity'"}));
+    auto const seen = connection_->run(settings_text(options_, false) + execute("inspect_session", {"'infinity'"}));
     first_ = read_session(seen[0][0].c_str());
     role_ = role_of(first_);
-    gate_.note_success();
+    gate_.record_success();
 }
 catch (pqxx::failure const& error) {
-    gate_.note_failure(reconnect_gate::clock::now());
+    gate_.record_failure(reconnect_gate::clock::now());
     throw ports::fault{ports::fault_kind::connection_lost, error.what()};
 }
 
@@ -245,7 +245,7 @@ void postgres_store::run_commit(std::string const& text)
     try {
         auto const seen = connection_->run(text + end_of_use());
         warning = connection_->warning();
-        note_left(seen);
+        record_leftovers(seen);
     }
     catch (pqxx::failure const&) {
         warning = connection_->warning();
@@ -267,19 +267,19 @@ detail::unit_of_work& postgres_store::unit()
 // locks do not: others wait for them.
 std::string postgres_store::end_of_use()
 {
-    is_looked_at_ = is_lent_ && (options_.looks_at_every_session ||
+    is_inspected_ = is_lent_ && (options_.inspects_every_session ||
                                  (!step_.empty() && options_.server->leftovers.wants_look(step_)));
     if (!is_lent_) return {};
-    return ';' + (is_looked_at_ ? execute("look_at_session", {literal(core::write_instant(claimed_at_))})
+    return ';' + (is_inspected_ ? execute("inspect_session", {literal(core::write_instant(claimed_at_))})
                                 : execute("unlock_session", {}));
 }
 
-void postgres_store::note_left(pqxx::result const& seen)
+void postgres_store::record_leftovers(pqxx::result const& seen)
 {
-    if (!is_looked_at_) return;
+    if (!is_inspected_) return;
     auto const all = postgres::left_behind(first_, read_session(seen[0][0].c_str()));
     if (all.empty()) return;
-    if (options_.looks_at_every_session || options_.server->leftovers.is_news(step_, all)) left_ = in_words(all);
+    if (options_.inspects_every_session || options_.server->leftovers.is_news(step_, all)) left_ = in_words(all);
 }
 
 // Whether an error came behind COMMIT: behind ours, for a step may have run one of its own.
@@ -310,7 +310,7 @@ void postgres_store::refuse_read_only_node(bool is_read_only)
 bool postgres_store::is_settled_by_standbys(std::span<ports::claim_answer const> answers)
 {
     bool const met_one = std::ranges::any_of(answers, [](auto const& a) {
-        return !a.held && (a.verdict == ports::verdict::duplicate || a.verdict == ports::verdict::cancelled);
+        return !a.held && (a.result == ports::claim_result::duplicate || a.result == ports::claim_result::cancelled);
     });
     if (std::exchange(was_settled_, false) || !has_standbys_ || !met_one) return false;
     connection_->run("ROLLBACK");
@@ -359,7 +359,7 @@ try {
     stage_ = stage::none;
     if (!connection_ || !connection_->is_open() || connection_is_suspect_) return disconnect();
     // A warning and no error where the server has ended the transaction already.
-    note_left(connection_->run("ROLLBACK" + end_of_use()));
+    record_leftovers(connection_->run("ROLLBACK" + end_of_use()));
 }
 catch (...) {
     disconnect();

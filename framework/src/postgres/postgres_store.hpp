@@ -38,8 +38,8 @@ public:
     std::string left_behind() override { return std::exchange(left_, {}); }
     ports::fault classify_current() override;
 
-    /// From the next transaction on, as connection_options::looks_at_every_session.
-    void look_at_every_session(bool does) { options_.looks_at_every_session = does; }
+    /// From the next transaction on, as connection_options::inspects_every_session.
+    void inspect_every_session(bool does) { options_.inspects_every_session = does; }
 
     /// For readers in the same layer or above: the connection, connected.
     connection& open();
@@ -63,7 +63,7 @@ private:
     void run_commit(std::string const& text);
     bool was_committed();
     std::string end_of_use();
-    void note_left(pqxx::result const& seen);
+    void record_leftovers(pqxx::result const& seen);
     void refuse_read_only_node(bool is_read_only);
     bool is_settled_by_standbys(std::span<ports::claim_answer const> answers);
     ports::fault noted(ports::fault met);
@@ -85,7 +85,7 @@ private:
     // What users' code may have left in the session (docs/adr/0025-a-session-is-set-right.md).
     bool is_lent_{};          // it had this transaction
     bool session_is_used_{};  // and the session, which has not been set right since
-    bool is_looked_at_{};     // behind this transaction
+    bool is_inspected_{};     // behind this transaction
     session_things first_;    // what there is in it by itself
     std::string role_;        // whose it is
     std::string step_;        // of this transaction

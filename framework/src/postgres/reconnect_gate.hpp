@@ -17,13 +17,13 @@ public:
 
     bool is_open(clock::time_point now) const { return now >= opens_at_; }
 
-    void note_success()
+    void record_success()
     {
         failures_ = 0;
         opens_at_ = {};
     }
 
-    void note_failure(clock::time_point now) { opens_at_ = now + backoff_.wait(++failures_, random_); }
+    void record_failure(clock::time_point now) { opens_at_ = now + backoff_.wait(++failures_, random_); }
 
 private:
     // Short at its longest: whoever waits for the database has a backoff of his own on top.

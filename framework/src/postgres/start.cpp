@@ -42,11 +42,11 @@ started start_saga(pqxx::transaction_base& tx, std::string_view definition, int 
                        "\\x" + core::to_hex(data), headers.dump(), options.deadline.count());
 #pragma GCC diagnostic pop
 
-    std::string const verdict = rows[0][0].c_str();
-    if (verdict == "mismatch") throw key_reused{"the key " + first.saga.key + " was used before for something else"};
-    if (verdict == "in_flight")
+    std::string const result = rows[0][0].c_str();
+    if (result == "mismatch") throw key_reused{"the key " + first.saga.key + " was used before for something else"};
+    if (result == "in_flight")
         throw key_in_flight{"the key " + first.saga.key + " is being used by another transaction"};
-    return {first.saga.key, verdict == "fresh"};
+    return {first.saga.key, result == "fresh"};
 }
 
 }  // namespace skald::detail

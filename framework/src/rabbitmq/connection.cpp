@@ -102,26 +102,26 @@ bool is_close(amqp_frame_t const& frame)
 
 }  // namespace
 
-connection::connection(connection_settings const& settings, sockets::socket_breaker& breaker)
-    : state_{amqp_new_connection()}, breaker_{breaker}
+connection::connection(connection_settings const& settings, sockets::socket_interrupter& interrupter)
+    : state_{amqp_new_connection()}, interrupter_{interrupter}
 {
     if (!state_) throw std::bad_alloc{};
     open_socket(settings);
-    breaker_.hold(socket());
+    interrupter_.hold(socket());
     try {
         log_in(settings);
         amqp_channel_open(raw(), the_channel);
         check_last("opening a channel");
     }
     catch (...) {
-        breaker_.release();
+        interrupter_.release();
         throw;
     }
 }
 
 connection::~connection()
 {
-    breaker_.release();
+    interrupter_.release();
 }
 
 // Of several nodes one after the other, in an order of chance, so that clients spread over a cluster and none waits for
@@ -225,10 +225,10 @@ void connection::close_unread() noexcept
         if (readable.revents != 0 && ::recv(socket(), unread.data(), unread.size(), MSG_DONTWAIT) == 0) return;
 }
 
-void connection::close(std::chrono::milliseconds patience) noexcept
+void connection::close(std::chrono::milliseconds timeout) noexcept
 {
-    auto const timeout = to_timeval(patience);
-    amqp_set_rpc_timeout(raw(), &timeout);
+    auto const longest = to_timeval(timeout);
+    amqp_set_rpc_timeout(raw(), &longest);
     amqp_connection_close(raw(), AMQP_REPLY_SUCCESS);
 }
 

@@ -6,7 +6,7 @@
 #include "rabbitmq/amqp.hpp"
 #include "rabbitmq/errors.hpp"
 #include "rabbitmq/url.hpp"
-#include "sockets/socket_breaker.hpp"
+#include "sockets/socket_interrupter.hpp"
 
 #include <chrono>
 #include <optional>
@@ -26,9 +26,9 @@ struct connection_settings
 class connection
 {
 public:
-    /// Connects, logs in and opens the channel. The breaker holds the socket for as long as this lives.
+    /// Connects, logs in and opens the channel. The interrupter holds the socket for as long as this lives.
     /// Throws: connection_lost.
-    connection(connection_settings const& settings, sockets::socket_breaker& breaker);
+    connection(connection_settings const& settings, sockets::socket_interrupter& interrupter);
     ~connection();
     connection(connection const&) = delete;
     connection& operator=(connection const&) = delete;
@@ -56,8 +56,8 @@ public:
     /// before.
     void close_unread() noexcept;
 
-    /// Says goodbye within about `patience`. A connection that is destroyed without is cut.
-    void close(std::chrono::milliseconds patience = std::chrono::seconds{1}) noexcept;
+    /// Says goodbye within about `timeout`. A connection that is destroyed without is cut.
+    void close(std::chrono::milliseconds timeout = std::chrono::seconds{1}) noexcept;
 
     /// Throws if a library function returned an error.
     void check(int status, char const* doing) const;
@@ -72,7 +72,7 @@ private:
     [[noreturn]] void answer_close(amqp_frame_t const& frame);
 
     connection_handle state_;
-    sockets::socket_breaker& breaker_;
+    sockets::socket_interrupter& interrupter_;
     int heartbeat_seconds_{};
 };
 

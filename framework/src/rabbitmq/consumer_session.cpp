@@ -18,8 +18,8 @@ using namespace std::chrono_literals;
 constexpr std::size_t acks_under_way_max = 16;
 constexpr std::chrono::milliseconds acks_settle{500};
 
-// So many frames before what they brought is handed over, and the orders of the others are looked at again. A delivery
-// has three: it is about what a lane takes at a time.
+// So many frames before what they brought is handed over, and the requests of the others are looked at again. A
+// delivery has three: it is about what a lane takes at a time.
 constexpr int frames_per_turn = 3 * 64;
 
 // Deliveries of the parked queue come on top of the prefetch, so as few as possible.
@@ -27,9 +27,9 @@ constexpr std::uint16_t parked_prefetch = 1;
 
 }  // namespace
 
-consumer_session::consumer_session(connection_settings const& settings, sockets::socket_breaker& breaker,
+consumer_session::consumer_session(connection_settings const& settings, sockets::socket_interrupter& interrupter,
                                    consumer_settings const& consumer, std::uint64_t generation)
-    : consumer_{consumer}, generation_{generation}, broker_{settings, breaker}
+    : consumer_{consumer}, generation_{generation}, broker_{settings, interrupter}
 {
     SKALD_FAILPOINT_SOCKET(consumer, broker_.socket());
     broker_.expect_larger_frames();
@@ -70,7 +70,7 @@ bool consumer_session::read(mailbox& box)
         for (int i = 0; more && i < frames_per_turn; ++i) more = read_one();
     }
     catch (undecodable const& error) {
-        set_aside(error.what());
+        park_unreadable(error.what());
     }
     deliver_to(box);
     return more;
@@ -81,7 +81,7 @@ bool consumer_session::read_one()
     auto const frame = broker_.read(std::chrono::milliseconds{0});
     if (!frame) return false;
     if (content_reader::is_part(*frame)) {
-        if (auto arrived = reader_.feed(*frame)) note(std::move(*arrived));
+        if (auto arrived = reader_.feed(*frame)) record(std::move(*arrived));
     }
     else if (frame->frame_type == AMQP_FRAME_METHOD) {
         handle(frame->payload.method);
@@ -92,7 +92,7 @@ bool consumer_session::read_one()
 
 /// One hostile message must not end every connection that it is delivered on. Its delivery has begun, so its tag is
 /// known: the broker is told to set it aside. From the parked queue it has nowhere to go.
-void consumer_session::set_aside(std::string const& why)
+void consumer_session::park_unreadable(std::string const& why)
 {
     auto const* const culprit = reader_.unfinished();
     if (!culprit) throw connection_lost{why};
@@ -114,7 +114,7 @@ void consumer_session::handle(amqp_method_t const& method)
     throw connection_lost{"the broker cancelled the consumer of `" + std::string{view(cancel.consumer_tag)} + "`"};
 }
 
-void consumer_session::note(content arrived)
+void consumer_session::record(content arrived)
 {
     if (arrived.returned) return;  // nothing is published here
     SKALD_FAILPOINT("consumer.delivered");
@@ -123,12 +123,12 @@ void consumer_session::note(content arrived)
     delivery.tag = {generation_, arrived.delivery_tag, the_channel};
     // A count without the flag is not the broker's.
     if (arrived.redelivered) delivery.returns = std::max(1, arrived.properties.returns);
-    delivery.given_up = arrived.consumer == parked_queue_name(consumer_.who.service);
-    // What a policy of the broker's has moved there was never delivered, and is taken as it would have been; once, for
-    // that queue counts no deliveries.
-    if (delivery.given_up && (arrived.properties.left_by == "expired" || arrived.properties.left_by == "maxlen")) {
-        delivery.given_up = arrived.redelivered;
-        moved_by_policy_ = arrived.properties.left_by;
+    if (arrived.consumer == parked_queue_name(consumer_.who.service)) {
+        // What came there for another reason than too many deliveries (a policy, a stranger that rejected it, a message
+        // that was sent there) is processed as usual; once, because that queue counts no deliveries.
+        auto const& why = arrived.properties.left_by;
+        delivery.given_up = why == "delivery_limit" || arrived.redelivered;
+        if (why != "delivery_limit") dead_lettered_ = why.empty() ? "unknown" : why;
     }
     delivery.problem = std::move(arrived.properties.problem);
     delivery.message = std::move(arrived.properties.message);
@@ -145,7 +145,7 @@ void consumer_session::deliver_to(mailbox& box)
     for (auto const& delivery : back) give_back(delivery.tag.number);
 }
 
-void consumer_session::settle(orders const& asked)
+void consumer_session::settle(requests const& asked)
 {
     for (auto const& tag : asked.acks)
         if (tag.generation == generation_) ledger_.ack(tag.number);

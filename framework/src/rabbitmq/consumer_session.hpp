@@ -35,7 +35,7 @@ class consumer_session
 public:
     /// Connects, declares the queues or sees that they are there, and asks for their deliveries. `generation` marks
     /// them as this connection's. Throws: topology_mismatch too.
-    consumer_session(connection_settings const& settings, sockets::socket_breaker& breaker,
+    consumer_session(connection_settings const& settings, sockets::socket_interrupter& interrupter,
                      consumer_settings const& consumer, std::uint64_t generation);
 
     /// Declares the exchanges and binds the queues again, now and then: that one of them was deleted cancels no
@@ -48,13 +48,13 @@ public:
 
     /// Why a policy of the broker's has moved messages from the queue before they were delivered: `expired`, `maxlen`;
     /// empty where none has.
-    std::string const& moved_by_policy() const { return moved_by_policy_; }
+    std::string const& dead_lettered() const { return dead_lettered_; }
 
     /// The broker has agreed to deliver.
     bool consuming() const { return consumers_agreed_ == (consumer_.with_parked ? 2 : 1); }
 
     /// Settles deliveries of this connection; tags of others mean nothing any more.
-    void settle(orders const& asked);
+    void settle(requests const& asked);
 
     /// No more deliveries; what is on its way goes back.
     void cancel();
@@ -68,8 +68,8 @@ private:
     void consume(std::string const& queue, std::uint16_t prefetch);
     bool read_one();
     void handle(amqp_method_t const& method);
-    [[noreturn]] void set_aside(std::string const& why);
-    void note(content arrived);
+    [[noreturn]] void park_unreadable(std::string const& why);
+    void record(content arrived);
     void deliver_to(mailbox& box);
     void give_back(std::uint64_t tag);
     void count_acks(std::size_t frames);
@@ -82,7 +82,7 @@ private:
     content_reader reader_;
     ack_ledger ledger_;
     std::vector<ports::delivery> arrived_;  // in this turn
-    std::string moved_by_policy_;
+    std::string dead_lettered_;
     int consumers_agreed_{};
     bool cancelled_{};
     std::size_t recent_acks_{};  // frames, since recent_since_

@@ -16,10 +16,10 @@ constexpr std::chrono::seconds answer_within{3};
 template <class Question>
 auto ask(address const& where, Question question)
 {
-    sockets::socket_breaker breaker;
-    sockets::watchdog dog{breaker};
+    sockets::socket_interrupter interrupter;
+    sockets::watchdog dog{interrupter};
     sockets::watched const guard{dog, sockets::watchdog::clock::now() + std::chrono::seconds{15}};
-    connection broker{{where, "skald/doctor"}, breaker};
+    connection broker{{where, "skald/doctor"}, interrupter};
     return question(broker);
 }
 
@@ -62,7 +62,7 @@ bool has_exchange(address const& where, char const* name)
     });
 }
 
-std::optional<queue_depth> look_at(address const& where, std::string const& queue)
+std::optional<queue_depth> depth_of(address const& where, std::string const& queue)
 {
     queue_depth depth;
     bool const there = exists(where, [&](connection& broker) {
@@ -79,10 +79,10 @@ std::optional<queue_depth> look_at(address const& where, std::string const& queu
 // nowhere.
 std::string find_alarm(address const& where)
 try {
-    sockets::socket_breaker breaker;
-    sockets::watchdog dog{breaker};
+    sockets::socket_interrupter interrupter;
+    sockets::watchdog dog{interrupter};
     sockets::watched const guard{dog, sockets::watchdog::clock::now() + std::chrono::seconds{15}};
-    publish_session session{{where, "skald/doctor"}, breaker, /*declares*/ false};
+    publish_session session{{where, "skald/doctor"}, interrupter, /*declares*/ false};
     core::message probe;
     probe.destination = probe.id = probe.type = "skald.doctor";  // no service can have that name
     session.send(0, probe);
@@ -109,10 +109,10 @@ inspection inspect(std::string const& url, std::string const& service, std::stri
     if (!seen.missing_exchange) seen.takes_nothing = find_alarm(where);
     if (service.empty()) return seen;
 
-    seen.queue = look_at(where, queue_name(service));
-    seen.parked = look_at(where, parked_queue_name(service));
+    seen.queue = depth_of(where, queue_name(service));
+    seen.parked = depth_of(where, parked_queue_name(service));
     if (seen.missing_exchange || !seen.queue || !seen.parked) return seen;
-    auto const is_bound = look_at(where, database_queue_name(service)).has_value();
+    auto const is_bound = depth_of(where, database_queue_name(service)).has_value();
     try {
         // All of it is there: declaring it again changes nothing, and says what differs. To bind again would. Who may
         // not declare sees less.

@@ -33,9 +33,9 @@ void* io_thread::run(void* self)
     return nullptr;
 }
 
-bool io_thread::ends_within(std::chrono::milliseconds patience) const
+bool io_thread::ends_within(std::chrono::milliseconds timeout) const
 {
-    return end_.wait_for(patience) == std::future_status::ready;
+    return end_.wait_for(timeout) == std::future_status::ready;
 }
 
 }  // namespace skald::rabbitmq

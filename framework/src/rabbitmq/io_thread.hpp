@@ -21,8 +21,8 @@ public:
     io_thread(io_thread const&) = delete;
     io_thread& operator=(io_thread const&) = delete;
 
-    /// True if the body has returned within `patience`.
-    bool ends_within(std::chrono::milliseconds patience) const;
+    /// True if the body has returned within `timeout`.
+    bool ends_within(std::chrono::milliseconds timeout) const;
 
 private:
     static void* run(void* self);

@@ -17,8 +17,8 @@ std::vector<ports::delivery> mailbox::take(std::size_t max, std::chrono::millise
 {
     std::unique_lock lock{mutex_};
     // Who says "for ever" would overflow the clock.
-    arrived_.wait_for(lock, std::min(wait, wait_max), [&] { return !untaken_.empty() || orders_.stop; });
-    SKALD_ASSERT(!orders_.stop || untaken_.empty());  // stop() has sent them back, and deliver() lets none in
+    arrived_.wait_for(lock, std::min(wait, wait_max), [&] { return !untaken_.empty() || requests_.stop; });
+    SKALD_ASSERT(!requests_.stop || untaken_.empty());  // stop() has sent them back, and deliver() lets none in
     auto const count = static_cast<std::ptrdiff_t>(std::min(max, untaken_.size()));
     std::vector<ports::delivery> taken{std::move_iterator{untaken_.begin()},
                                        std::move_iterator{untaken_.begin() + count}};
@@ -31,26 +31,26 @@ std::vector<ports::delivery> mailbox::take(std::size_t max, std::chrono::millise
 void mailbox::ack(ports::delivery_tag tag)
 {
     std::lock_guard lock{mutex_};
-    orders_.acks.push_back(tag);
+    requests_.acks.push_back(tag);
     // Who finds others waiting need not wake the thread: it is on its way, and will send them all with few frames.
-    if (orders_.acks.size() == 1) wake_.wake();
+    if (requests_.acks.size() == 1) wake_.wake();
 }
 
 void mailbox::requeue(ports::delivery_tag tag)
 {
     std::lock_guard lock{mutex_};
-    orders_.requeues.push_back(tag);
+    requests_.requeues.push_back(tag);
     wake_.wake();
 }
 
 void mailbox::stop()
 {
     std::lock_guard lock{mutex_};
-    if (orders_.stop) return;
-    orders_.stop = true;
-    for (auto const& delivery : untaken_) orders_.requeues.push_back(delivery.tag);
+    if (requests_.stop) return;
+    requests_.stop = true;
+    for (auto const& delivery : untaken_) requests_.requeues.push_back(delivery.tag);
     untaken_.clear();
-    trouble_ = "stopped";
+    last_error_ = "stopped";
     wake_.wake();
     arrived_.notify_all();
     ended_.notify_all();
@@ -60,7 +60,7 @@ void mailbox::close()
 {
     stop();
     std::lock_guard lock{mutex_};
-    orders_.close = true;
+    requests_.close = true;
     wake_.wake();
     ended_.notify_all();
 }
@@ -68,31 +68,31 @@ void mailbox::close()
 bool mailbox::available() const
 {
     std::lock_guard lock{mutex_};
-    return connected_ && !orders_.stop;
+    return connected_ && !requests_.stop;
 }
 
-std::string mailbox::trouble() const
+std::string mailbox::last_error() const
 {
     std::lock_guard lock{mutex_};
-    return trouble_;
+    return last_error_;
 }
 
-orders mailbox::collect()
+requests mailbox::collect()
 {
     wake_.clear();
     std::lock_guard lock{mutex_};
-    orders collected;
-    collected.acks = std::exchange(orders_.acks, {});
-    collected.requeues = std::exchange(orders_.requeues, {});
-    collected.stop = orders_.stop;
-    collected.close = orders_.close;
+    requests collected;
+    collected.acks = std::exchange(requests_.acks, {});
+    collected.requeues = std::exchange(requests_.requeues, {});
+    collected.stop = requests_.stop;
+    collected.close = requests_.close;
     return collected;
 }
 
 std::vector<ports::delivery> mailbox::deliver(std::vector<ports::delivery> arrived)
 {
     std::lock_guard lock{mutex_};
-    if (orders_.stop) return arrived;
+    if (requests_.stop) return arrived;
     std::ranges::move(arrived, std::back_inserter(untaken_));
     arrived_.notify_one();
     return {};
@@ -102,7 +102,7 @@ void mailbox::connected()
 {
     std::lock_guard lock{mutex_};
     connected_ = true;
-    if (!orders_.stop) trouble_.clear();
+    if (!requests_.stop) last_error_.clear();
 }
 
 void mailbox::disconnected(std::string const& why)
@@ -110,14 +110,14 @@ void mailbox::disconnected(std::string const& why)
     std::lock_guard lock{mutex_};
     connected_ = false;
     untaken_.clear();
-    if (!orders_.stop) trouble_ = why;
+    if (!requests_.stop) last_error_ = why;
 }
 
 bool mailbox::wait_to_reconnect(std::chrono::steady_clock::time_point until)
 {
     std::unique_lock lock{mutex_};
     // Who has stopped wants no new deliveries, and the acks of old ones are void with their connection.
-    return !ended_.wait_until(lock, until, [&] { return orders_.stop; });
+    return !ended_.wait_until(lock, until, [&] { return requests_.stop; });
 }
 
 }  // namespace skald::rabbitmq

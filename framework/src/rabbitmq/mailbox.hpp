@@ -16,7 +16,7 @@
 namespace skald::rabbitmq {
 
 /// What the connection's thread is asked to do.
-struct orders
+struct requests
 {
     std::vector<ports::delivery_tag> acks;
     std::vector<ports::delivery_tag> requeues;
@@ -35,13 +35,13 @@ public:
     void stop();
     void close();
     bool available() const;
-    std::string trouble() const;
+    std::string last_error() const;
 
     // For the connection's thread.
 
-    /// Readable while there are orders.
+    /// Readable while there are requests.
     int wake_descriptor() const { return wake_.descriptor(); }
-    orders collect();
+    requests collect();
 
     /// Returns those that are not handed out any more: they go back.
     std::vector<ports::delivery> deliver(std::vector<ports::delivery> arrived);
@@ -60,9 +60,9 @@ private:
     std::condition_variable arrived_;
     std::condition_variable ended_;
     std::deque<ports::delivery> untaken_;
-    orders orders_;
+    requests requests_;
     bool connected_{};
-    std::string trouble_{"not connected yet"};
+    std::string last_error_{"not connected yet"};
 };
 
 }  // namespace skald::rabbitmq

@@ -12,10 +12,10 @@ void provision(std::string const& url, std::string const& service, std::string c
 {
     check_service_name(service);
     auto const where = parse_url(url);
-    sockets::socket_breaker breaker;
-    sockets::watchdog dog{breaker};
+    sockets::socket_interrupter interrupter;
+    sockets::watchdog dog{interrupter};
     sockets::watched const guard{dog, sockets::watchdog::clock::now() + std::chrono::seconds{30}};
-    connection broker{{where, "skald/declare"}, breaker};
+    connection broker{{where, "skald/declare"}, interrupter};
     // The queue of the database first: where the messages are another's nothing is made for this one.
     declare_queues(broker, service, database);
     declare_marker(broker, service, database);

@@ -8,8 +8,9 @@
 
 namespace skald::rabbitmq {
 
-publish_session::publish_session(connection_settings const& settings, sockets::socket_breaker& breaker, bool declares)
-    : broker_{settings, breaker}
+publish_session::publish_session(connection_settings const& settings, sockets::socket_interrupter& interrupter,
+                                 bool declares)
+    : broker_{settings, interrupter}
 {
     auto const prepare = declares ? declare_exchanges : expect_exchanges;
     prepare(broker_);

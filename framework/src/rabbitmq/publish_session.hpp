@@ -16,7 +16,8 @@ class publish_session
 public:
     /// Connects, declares the exchanges or sees that they are there, and asks for confirms.
     /// Throws: topology_mismatch too.
-    publish_session(connection_settings const& settings, sockets::socket_breaker& breaker, bool declares = true);
+    publish_session(connection_settings const& settings, sockets::socket_interrupter& interrupter,
+                    bool declares = true);
 
     /// Sends without waiting for an answer, but for as long as the socket takes no more bytes.
     void send(std::int64_t row, core::message const& message);

@@ -56,22 +56,22 @@ rabbitmq_publisher::~rabbitmq_publisher()
     session_.reset();
 }
 
-void rabbitmq_publisher::connect(milliseconds patience)
+void rabbitmq_publisher::connect(milliseconds timeout)
 {
     auto settings = settings_.connection;
-    settings.connect_timeout = patience;
-    session_.emplace(settings, breaker_, settings_.declares);
+    settings.connect_timeout = timeout;
+    session_.emplace(settings, interrupter_, settings_.declares);
     schedule_.connected(clock::now());
-    trouble_.clear();
+    last_error_.clear();
     blocked_ = false;
     log_.info("broker.connected", {{"role", "publisher"}, {"broker", describe(settings.where)}});
 }
 
-void rabbitmq_publisher::try_to_connect(milliseconds patience)
+void rabbitmq_publisher::try_to_connect(milliseconds timeout)
 {
-    sockets::watched const guard{watchdog_, clock::now() + patience + watchdog_grace};
+    sockets::watched const guard{watchdog_, clock::now() + timeout + watchdog_grace};
     try {
-        connect(patience);
+        connect(timeout);
     }
     catch (connection_lost const& lost) {
         lose(lost.what());
@@ -87,12 +87,12 @@ void rabbitmq_publisher::lose(std::string const& why)
 {
     if (session_) {
         harvest();  // what was answered before still holds
-        give_up(session_->window().abandon(), why);
+        fail_unconfirmed(session_->window().abandon(), why);
     }
     waiting_.clear();
     session_.reset();
     schedule_.failed(clock::now());
-    trouble_ = why;
+    last_error_ = why;
     log_.warning("broker.lost", {{"role", "publisher"},
                                  {"broker", describe(settings_.connection.where)},
                                  {"reason", why},
@@ -105,7 +105,7 @@ void rabbitmq_publisher::listen()
     sockets::watched const guard{watchdog_, clock::now() + 1s};
     try {
         session_->drain();
-        note_blocking();
+        record_blocking();
         harvest();
         // Or the connection would be cut at the deadline of a wait for what can't come.
         SKALD_ASSERT(waiting_.empty() || session_->window().outstanding() > 0);
@@ -116,7 +116,7 @@ void rabbitmq_publisher::listen()
     }
 }
 
-void rabbitmq_publisher::note_blocking()
+void rabbitmq_publisher::record_blocking()
 {
     bool const now_blocked = !session_->blocked().empty();
     if (now_blocked == blocked_) return;
@@ -133,17 +133,17 @@ bool rabbitmq_publisher::available()
     return is_available_within(settings_.connection.connect_timeout);
 }
 
-bool rabbitmq_publisher::is_available_within(milliseconds patience)
+bool rabbitmq_publisher::is_available_within(milliseconds timeout)
 {
     listen();
     if (!session_ && schedule_.due(clock::now()))
-        try_to_connect(std::clamp(patience, 1ms, settings_.connection.connect_timeout));
+        try_to_connect(std::clamp(timeout, 1ms, settings_.connection.connect_timeout));
     return session_ && session_->blocked().empty();
 }
 
-std::string rabbitmq_publisher::trouble() const
+std::string rabbitmq_publisher::last_error() const
 {
-    if (!session_) return trouble_;
+    if (!session_) return last_error_;
     return session_->blocked().empty() ? "" : "blocked by the broker: " + session_->blocked();
 }
 
@@ -156,7 +156,7 @@ void rabbitmq_publisher::send(batch messages, milliseconds deadline)
         try {
             send_all(messages, until, dealt_with);
             SKALD_FAILPOINT("relay.sent");
-            note_blocking();
+            record_blocking();
         }
         catch (connection_lost const& lost) {
             lose(lost.what());
@@ -168,7 +168,7 @@ void rabbitmq_publisher::send(batch messages, milliseconds deadline)
         }
     }
     SKALD_ASSERT(dealt_with <= messages.size());
-    auto const why = trouble();
+    auto const why = last_error();
     for (auto const& [row, message] : messages.subspan(dealt_with))
         receipts_.push_back({row, ports::publish_status::unresolved, why.empty() ? "the deadline passed" : why});
 }
@@ -246,11 +246,11 @@ void rabbitmq_publisher::give_up_overdue()
     // answer in time is given up.
     if (session_->blocked().empty())
         throw connection_lost{fmt::format("{} messages were not confirmed in time", session_->window().outstanding())};
-    give_up(session_->window().abandon(), trouble());
+    fail_unconfirmed(session_->window().abandon(), last_error());
     waiting_.clear();
 }
 
-void rabbitmq_publisher::give_up(std::vector<std::int64_t> const& rows, std::string const& why)
+void rabbitmq_publisher::fail_unconfirmed(std::vector<std::int64_t> const& rows, std::string const& why)
 {
     for (auto const row : rows) receipts_.push_back({row, ports::publish_status::unresolved, why});
 }

@@ -39,7 +39,7 @@ public:
     void send(std::span<ports::outgoing const> messages, std::chrono::milliseconds deadline) override;
     std::vector<ports::receipt> collect(std::chrono::milliseconds wait) override;
     void interrupt() noexcept override { wake_.wake(); }
-    std::string trouble() const override;
+    std::string last_error() const override;
 
 private:
     using clock = std::chrono::steady_clock;
@@ -52,29 +52,29 @@ private:
         std::uint64_t end;
     };
 
-    void connect(std::chrono::milliseconds patience);
-    void try_to_connect(std::chrono::milliseconds patience);
-    bool is_available_within(std::chrono::milliseconds patience);
+    void connect(std::chrono::milliseconds timeout);
+    void try_to_connect(std::chrono::milliseconds timeout);
+    bool is_available_within(std::chrono::milliseconds timeout);
     void lose(std::string const& why);
     void listen();
-    void note_blocking();
+    void record_blocking();
     bool make_room(clock::time_point until, gathered_writes& writes);
     void send_all(batch messages, clock::time_point until, std::size_t& dealt_with);
     bool is_woken_within(std::chrono::milliseconds wait);
     void harvest();
     void give_up_overdue();
-    void give_up(std::vector<std::int64_t> const& rows, std::string const& why);
+    void fail_unconfirmed(std::vector<std::int64_t> const& rows, std::string const& why);
 
     publisher_settings settings_;
     core::logger& log_;
     reconnect_schedule schedule_;
-    sockets::socket_breaker breaker_;
-    sockets::watchdog watchdog_{breaker_};
+    sockets::socket_interrupter interrupter_;
+    sockets::watchdog watchdog_{interrupter_};
     waker wake_;
     std::optional<publish_session> session_;
     std::deque<waiting> waiting_;  // for answers on this connection
     std::vector<ports::receipt> receipts_;
-    std::string trouble_{"not connected yet"};
+    std::string last_error_{"not connected yet"};
     bool blocked_{};  // as it was last logged
 };
 

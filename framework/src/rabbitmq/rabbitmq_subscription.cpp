@@ -28,7 +28,7 @@ rabbitmq_subscription::rabbitmq_subscription(subscription_settings settings, cor
 rabbitmq_subscription::~rabbitmq_subscription()
 {
     mailbox_.close();
-    if (!thread_->ends_within(end_patience)) breaker_.break_for_good();
+    if (!thread_->ends_within(end_patience)) interrupter_.break_for_good();
     thread_.reset();
 }
 
@@ -57,9 +57,9 @@ bool rabbitmq_subscription::available() const
     return mailbox_.available();
 }
 
-std::string rabbitmq_subscription::trouble() const
+std::string rabbitmq_subscription::last_error() const
 {
-    return mailbox_.trouble();
+    return mailbox_.last_error();
 }
 
 void rabbitmq_subscription::run()
@@ -74,15 +74,15 @@ bool rabbitmq_subscription::run_once()
     try {
         consuming_ = false;
         consumer_settings const consumer{settings_.who, settings_.rebind_every, parked_readable_, settings_.declares};
-        consumer_session session{settings_.connection, breaker_, consumer, ++generation_};
+        consumer_session session{settings_.connection, interrupter_, consumer, ++generation_};
         serve(session);
         mailbox_.disconnected("closed");
-        tell_first();
+        report_first_attempt();
         return false;
     }
     catch (topology_mismatch const& mismatch) {
         if (!first_told_) {
-            tell_first(std::current_exception());
+            report_first_attempt(std::current_exception());
             return false;
         }
         log_.error("broker.topology_mismatch", {{"role", "consumer"}, {"error", mismatch.what()}});
@@ -96,11 +96,11 @@ bool rabbitmq_subscription::run_once()
     catch (std::exception const& lost) {
         lose(lost.what());
     }
-    tell_first();
+    report_first_attempt();
     return true;
 }
 
-void rabbitmq_subscription::tell_first(std::exception_ptr error)
+void rabbitmq_subscription::report_first_attempt(std::exception_ptr error)
 {
     if (std::exchange(first_told_, true)) return;
     if (error) first_attempt_.set_exception(error);
@@ -118,20 +118,20 @@ void rabbitmq_subscription::lose(std::string const& why)
                                  {"retry_ms", std::int64_t{retry.count()}}});
 }
 
-void rabbitmq_subscription::note_consuming(consumer_session const& session)
+void rabbitmq_subscription::record_consuming(consumer_session const& session)
 {
     if (consuming_ || !session.consuming()) return;
     consuming_ = true;
     schedule_.connected(clock::now());
     log_.info("broker.connected", {{"role", "consumer"}, {"broker", describe(settings_.connection.where)}});
     mailbox_.connected();
-    tell_first();
+    report_first_attempt();
 }
 
-void rabbitmq_subscription::note_policy(consumer_session const& session)
+void rabbitmq_subscription::log_dead_letter(consumer_session const& session)
 {
-    if (session.moved_by_policy().empty() || std::exchange(policy_told_, true)) return;
-    log_.warning("broker.policy_met", {{"reason", session.moved_by_policy()}});
+    if (session.dead_lettered().empty() || std::exchange(dead_letter_logged_, true)) return;
+    log_.warning("broker.dead_lettered", {{"reason", session.dead_lettered()}});
 }
 
 void rabbitmq_subscription::serve(consumer_session& session)
@@ -142,8 +142,8 @@ void rabbitmq_subscription::serve(consumer_session& session)
         if (asked.stop) session.cancel();
         if (asked.close) return session.close();
         bool const more = session.read(mailbox_);
-        note_consuming(session);
-        note_policy(session);
+        record_consuming(session);
+        log_dead_letter(session);
         session.keep_bound();
         if (!more) wait_for_something(session);
     }
@@ -155,8 +155,8 @@ void rabbitmq_subscription::wait_for_something(consumer_session const& session) 
 {
     std::array<pollfd, 2> ready{{{session.socket(), POLLIN, 0}, {mailbox_.wake_descriptor(), POLLIN, 0}}};
     // Heartbeats are served by reading, so it is read well before the next one is due.
-    auto const patience = std::clamp(settings_.connection.heartbeat_seconds * 1000 / 4, 250, 5'000);
-    ::poll(ready.data(), ready.size(), patience);
+    auto const timeout = std::clamp(settings_.connection.heartbeat_seconds * 1000 / 4, 250, 5'000);
+    ::poll(ready.data(), ready.size(), timeout);
 }
 
 }  // namespace skald::rabbitmq

@@ -8,7 +8,7 @@
 #include "rabbitmq/io_thread.hpp"
 #include "rabbitmq/mailbox.hpp"
 #include "rabbitmq/reconnect_schedule.hpp"
-#include "sockets/socket_breaker.hpp"
+#include "sockets/socket_interrupter.hpp"
 
 #include <cstdint>
 #include <future>
@@ -45,7 +45,7 @@ public:
     void requeue(ports::delivery_tag tag) override;
     void stop() override;
     bool available() const override;
-    std::string trouble() const override;
+    std::string last_error() const override;
 
 private:
     using clock = std::chrono::steady_clock;
@@ -54,22 +54,22 @@ private:
     void run();
     bool run_once();
     void serve(consumer_session& session);
-    void note_consuming(consumer_session const& session);
-    void note_policy(consumer_session const& session);
+    void record_consuming(consumer_session const& session);
+    void log_dead_letter(consumer_session const& session);
     void wait_for_something(consumer_session const& session) const;
     void lose(std::string const& why);
-    void tell_first(std::exception_ptr error = nullptr);
+    void report_first_attempt(std::exception_ptr error = nullptr);
 
     subscription_settings settings_;
     core::logger& log_;
     reconnect_schedule schedule_;
     std::uint64_t generation_{};
     mailbox mailbox_;
-    sockets::socket_breaker breaker_;
+    sockets::socket_interrupter interrupter_;
     std::promise<void> first_attempt_;
     bool first_told_{};
     bool consuming_{};
-    bool policy_told_{};
+    bool dead_letter_logged_{};
     bool parked_readable_{true};
     std::optional<io_thread> thread_;  // last: it uses the rest
 };

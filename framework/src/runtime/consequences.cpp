@@ -76,20 +76,20 @@ void add_report(ports::changes& changes, core::envelope const& e, std::string_vi
 
 void merge_reports(ports::changes& changes)
 {
-    std::map<std::string, std::vector<std::string>> told;  // by home
+    std::map<std::string, std::vector<std::string>> by_home;
     std::vector<ports::enqueued> messages;
     for (auto& one : changes.messages) {
         bool const is_report = one.message.type == core::progress_type;
         auto body = is_report ? one.message.body : std::string{};
         if (is_report) {
-            auto& reports = told[one.message.destination];
+            auto& reports = by_home[one.message.destination];
             reports.push_back(std::move(body));
             if (reports.size() > 1) continue;
         }
         messages.push_back(std::move(one));
     }
     for (auto& one : messages)
-        if (one.message.type == core::progress_type) one.message.body = join_arrays(told[one.message.destination]);
+        if (one.message.type == core::progress_type) one.message.body = join_arrays(by_home[one.message.destination]);
     changes.messages = std::move(messages);
 }
 

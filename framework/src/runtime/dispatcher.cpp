@@ -21,9 +21,9 @@ constexpr core::backoff contended_wait{5ms, 250ms};
 constexpr core::backoff other_wait{20ms, 5s};
 
 // So many that arrive later may go before one that came back: more than a process has unacked.
-constexpr std::uint64_t give_way = 1'000;
+constexpr std::uint64_t yield_to_other_home = 1'000;
 
-constexpr auto tell_every = 5s;
+constexpr auto log_every = 5s;
 constexpr std::string_view still_fighting{"another transaction was in the way, and the limit is at its least"};
 
 bool has_repeatedly_come_back(task const& t)
@@ -97,7 +97,7 @@ std::vector<task> dispatcher::read(std::vector<ports::delivery>&& arrived)
     std::vector<task> tasks;
     tasks.reserve(arrived.size());
     for (auto& one : arrived) {
-        if (!options_.must_be_signed) tell_distrust(one.message);
+        if (!options_.must_be_signed) log_distrust(one.message);
         auto& t = tasks.emplace_back(
             route(std::move(one), service_, steps_, options_.must_be_signed ? options_.keys : nullptr));
         if (auto const* const m = t.step(); m != nullptr && !t.refused) read_serial(t);
@@ -107,7 +107,7 @@ std::vector<task> dispatcher::read(std::vector<ports::delivery>&& arrived)
 
 // Whether it would be parked where signatures are required. While a service is on its way there it may be each message,
 // so that they are counted.
-void dispatcher::tell_distrust(core::message const& m)
+void dispatcher::log_distrust(core::message const& m)
 {
     if (options_.keys == nullptr) return;
     auto const found = options_.keys->check(m);
@@ -115,8 +115,8 @@ void dispatcher::tell_distrust(core::message const& m)
     std::lock_guard const lock{mutex_};
     ++distrusted_;
     auto const now = clock::now();
-    if (now < tell_distrust_from_) return;
-    tell_distrust_from_ = now + tell_every;
+    if (now < log_distrust_from_) return;
+    log_distrust_from_ = now + log_every;
     log_.warning("delivery.not_trusted", {{"key", m.id},
                                           {"type", m.type},
                                           {"reason", found->reason},
@@ -208,7 +208,7 @@ void dispatcher::release_from_hanging(clock::time_point now)
     }
 }
 
-void dispatcher::look_for_hanging()
+void dispatcher::check_for_hanging()
 {
     std::lock_guard const lock{mutex_};
     release_from_hanging(clock::now());
@@ -236,14 +236,14 @@ bool dispatcher::any_may_run(queue const& q) const
 dispatcher::queue* dispatcher::next_queue()
 {
     queue* next = nullptr;
-    auto const turn = [](queue const& q) {
+    auto const due = [](queue const& q) {
         auto const& first = q.waiting.front();
-        return first.number + give_way * static_cast<std::uint64_t>(first.delivery.returns);
+        return first.number + yield_to_other_home * static_cast<std::uint64_t>(first.delivery.returns);
     };
     for (auto& [key, q] : queues_) {
         if (q.waiting.empty() || (q.of != nullptr && q.of->running >= q.of->limit.lanes())) continue;
         if (!any_may_run(q)) continue;
-        if (next == nullptr || turn(q) < turn(*next)) next = &q;
+        if (next == nullptr || due(q) < due(*next)) next = &q;
     }
     return next;
 }
@@ -302,14 +302,14 @@ std::vector<ports::contention> dispatcher::finish(group&& ran, run_result const&
         if (result.settled()) change = of->limit.committed(members, result.ran, now);
         else if (result.not_settled->why == failure::contended) change = of->limit.conflicted(now);
         if (change) log_change(*of, change->why);
-        // What goes on without a change is told now and then.
-        bool const is_news = of->limit.conflicts() > of->conflicts_told && now - of->told_at > tell_every;
-        if (change && !change->is_growth) changed.push_back(told(*of, change->why, now));
-        else if (is_news) changed.push_back(told(*of, still_fighting, now));
+        // Contention that goes on without a change of the limit is reported now and then.
+        bool const is_news = of->limit.conflicts() > of->conflicts_reported && now - of->reported_at > log_every;
+        if (change && !change->is_growth) changed.push_back(report(*of, change->why, now));
+        else if (is_news) changed.push_back(report(*of, still_fighting, now));
     }
     if (!result.settled()) {
         std::ranges::reverse(ran.tasks);  // each goes to the front
-        for (auto& one : ran.tasks) put_off(std::move(one), *result.not_settled, now, members == 1);
+        for (auto& one : ran.tasks) defer(std::move(one), *result.not_settled, now, members == 1);
     }
     ran.tasks.clear();
     if (next_queue() != nullptr) changed_.notify_one();
@@ -325,15 +325,15 @@ void dispatcher::log_change(step const& of, std::string_view why)
                                       {"reason", why}});
 }
 
-ports::contention dispatcher::told(step& of, std::string_view why, clock::time_point now)
+ports::contention dispatcher::report(step& of, std::string_view why, clock::time_point now)
 {
-    of.told_at = now;
+    of.reported_at = now;
     auto const& limit = of.limit;
-    auto const before = std::exchange(of.conflicts_told, limit.conflicts());
+    auto const before = std::exchange(of.conflicts_reported, limit.conflicts());
     return {of.name, std::string{why}, limit.lanes(), limit.batch(), limit.takes_turns(), limit.conflicts() - before};
 }
 
-void dispatcher::put_off(task&& t, run_result::setback const& met, clock::time_point now, bool was_one)
+void dispatcher::defer(task&& t, run_result::setback const& met, clock::time_point now, bool was_one)
 {
     t.put_back(met.why, met.then, was_one);
     if (!was_one && met.why != failure::unavailable) return put(std::move(t), true);

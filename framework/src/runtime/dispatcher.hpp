@@ -37,11 +37,11 @@ struct dispatcher_options
     std::size_t lanes{4};
     std::size_t batch_max{32};
     std::size_t batch_first{1};    // deliveries of a step in its first transaction
-    core::key_ring const* keys{};  // to look at signatures with; nothing: nobody looks
-    bool must_be_signed{};         // or what is not is only told of
-    /// So long a step may run before it is told of, and what waits beside it runs elsewhere. More than a transaction
-    /// may be silent for, so that the server has ended it by then.
-    std::chrono::milliseconds patience{40'000};
+    core::key_ring const* keys{};  // to check signatures with; null: they are not checked
+    bool must_be_signed{};         // or what is not signed is only logged
+    /// After this time a step that has not returned is logged, and the rest of its batch runs elsewhere. Longer than a
+    /// transaction may be silent, so that the server has ended it by then.
+    std::chrono::milliseconds hang_after{40'000};
 };
 
 /// One for all lanes of a process. Bounded by the prefetch, as everything unacked is. Threads: any.
@@ -76,7 +76,7 @@ public:
 
     /// Tells of steps that do not return, and sends back to the broker what waits for them in the same transaction.
     /// take() does so too; this is for when all lanes are held up.
-    void look_for_hanging();
+    void check_for_hanging();
 
 private:
     /// A step, forward and back: they write the same rows.
@@ -88,8 +88,8 @@ private:
         step_limit limit;
         std::size_t running{};
         std::multiset<std::string, std::less<>> serial;  // the values of what runs now
-        std::int64_t conflicts_told{};
-        clock::time_point told_at{};
+        std::int64_t conflicts_reported{};
+        clock::time_point reported_at{};
     };
 
     struct queue
@@ -103,7 +103,7 @@ private:
     using queue_key = std::tuple<void const*, bool, bool, std::string>;
 
     std::vector<task> read(std::vector<ports::delivery>&& arrived);
-    void tell_distrust(core::message const& m);
+    void log_distrust(core::message const& m);
     void sort(std::vector<task>&& arrived);
     void drop_stale(std::uint64_t generation);
     void put(task&& t, bool at_front);
@@ -116,8 +116,8 @@ private:
     bool may_run(queue const& q, task const& t) const;
     bool any_may_run(queue const& q) const;
     void log_change(step const& of, std::string_view why);
-    ports::contention told(step& of, std::string_view why, clock::time_point now);
-    void put_off(task&& t, run_result::setback const& met, clock::time_point now, bool was_one);
+    ports::contention report(step& of, std::string_view why, clock::time_point now);
+    void defer(task&& t, run_result::setback const& met, clock::time_point now, bool was_one);
     std::chrono::milliseconds until_next(std::chrono::milliseconds wait) const;
 
     dispatcher_options const options_;
@@ -133,12 +133,12 @@ private:
     std::map<std::string, step, std::less<>> limits_;
     std::map<queue_key, queue> queues_;
     std::multimap<clock::time_point, task> later_;
-    running_groups running_{options_.patience};
+    running_groups running_{options_.hang_after};
     std::size_t repeated_running_{};  // that came back more than once
     std::uint64_t generation_{};
     std::uint64_t arrived_{};
-    std::uint64_t distrusted_{};  // not told of yet
-    clock::time_point tell_distrust_from_{};
+    std::uint64_t distrusted_{};  // not logged yet
+    clock::time_point log_distrust_from_{};
 };
 
 }  // namespace skald::runtime

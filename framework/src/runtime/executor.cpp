@@ -39,10 +39,10 @@ struct executor::attempt
     run_options how{};
     bool guards_each{};  // a savepoint for each, so that one can be undone alone
     bool is_recording{};
-    bool finishes_first{};                      // the steps' deferred constraints run apart from what Skald writes
-    bool is_claimed{};                          // in this try
-    std::vector<std::optional<ending>> ends{};  // by member
-    clock::duration ran{};                      // the steps' own code, the last time
+    bool finishes_first{};                           // the steps' deferred constraints run apart from what Skald writes
+    bool is_claimed{};                               // in this try
+    std::vector<std::optional<step_result>> ends{};  // by member
+    clock::duration ran{};                           // the steps' own code, the last time
 
     registered_step const* hosted() const { return tasks.front().step()->hosted; }
     bool is_one() const { return tasks.size() == 1; }
@@ -63,11 +63,11 @@ run_result executor::run(std::span<task> tasks, run_options const& how)
     SKALD_ASSERT(tasks.size() == 1 || std::ranges::none_of(tasks, &task::alone));
     if (tasks.front().step() == nullptr) return run_others(tasks);
     auto result = run_steps(tasks, how);
-    tell_left_behind(tasks.front());
+    log_left_behind(tasks.front());
     return result;
 }
 
-void executor::tell_left_behind(task const& first)
+void executor::log_left_behind(task const& first)
 {
     if (auto const left = store_.left_behind(); !left.empty())
         log_.warning(
@@ -114,7 +114,7 @@ run_result executor::run_steps(std::span<task> tasks, run_options const& how)
 }
 
 // How the member ended that broke its transaction off.
-ending executor::end_of(broken_off&& met)
+step_result executor::end_of(broken_off&& met)
 {
     if (met.how) return *std::move(met.how);
     if (met.why == failure::transaction_ended) return unrunnable{"transaction_ended", std::move(met.error)};
@@ -128,7 +128,7 @@ try {
     auto const claimed = claim(a);
     a.is_claimed = true;
     bool const none_claimed =
-        std::ranges::all_of(claimed, [](auto const& one) { return one.verdict == ports::verdict::in_flight; });
+        std::ranges::all_of(claimed, [](auto const& one) { return one.result == ports::claim_result::in_flight; });
     if (none_claimed && !a.is_one()) {
         // One key that somebody has is enough for none of them to be claimed.
         roll_back();
@@ -241,7 +241,7 @@ std::optional<executor::broken_off> executor::run_together(attempt& a, std::vect
 
 std::optional<executor::broken_off> executor::run_member(attempt& a, std::size_t member, int number)
 {
-    std::optional<ending> how;
+    std::optional<step_result> how;
     try {
         how = run_step(a.tasks[member], number);
         SKALD_FAILPOINT("step.ran");
@@ -257,7 +257,7 @@ std::optional<executor::broken_off> executor::run_member(attempt& a, std::size_t
         }
         how = failed{met.what()};
     }
-    learn(*a.hosted(), !is_done(*how));
+    record_result(*a.hosted(), !is_done(*how));
     if (is_done(*how)) {
         a.ends[member] = std::move(how);
         return {};
@@ -266,7 +266,7 @@ std::optional<executor::broken_off> executor::run_member(attempt& a, std::size_t
 }
 
 // Throws what the step throws.
-ending executor::run_step(task& t, int number)
+step_result executor::run_step(task& t, int number)
 {
     auto const& step = *t.step();
     std::unique_ptr<detail::step_run> run;
@@ -286,7 +286,7 @@ ending executor::run_step(task& t, int number)
 }
 
 // A run that did not end in `done`: what it wrote is undone, alone where each is guarded.
-std::optional<executor::broken_off> executor::take_back(attempt& a, std::size_t member, ending how)
+std::optional<executor::broken_off> executor::take_back(attempt& a, std::size_t member, step_result how)
 {
     auto const state = store_.state();
     bool const is_verdict = std::holds_alternative<rejected>(how) || std::holds_alternative<snoozed>(how);
@@ -306,7 +306,7 @@ std::optional<executor::broken_off> executor::take_back(attempt& a, std::size_t 
 
 void executor::roll_back()
 {
-    SKALD_MUTANT("spoilt_batch_kept", store_.commit({}));
+    SKALD_MUTANT("aborted_batch_committed", store_.commit({}));
     store_.rollback();
     SKALD_FAILPOINT("step.rolled_back");
 }
@@ -326,7 +326,7 @@ void executor::commit_steps(attempt& a, std::span<ports::claim_answer const> cla
     if (!is_idle && a.finishes_first) store_.finish_step();
     if (is_idle) store_.rollback();
     else commit_and_dispatch(changes);
-    for (std::size_t n = 0; n < a.tasks.size(); ++n) tell(a.tasks[n], all[n]);
+    for (std::size_t n = 0; n < a.tasks.size(); ++n) log_outcome(a.tasks[n], all[n]);
 }
 
 void executor::commit_and_dispatch(ports::changes& changes)
@@ -339,7 +339,7 @@ void executor::commit_and_dispatch(ports::changes& changes)
     pending.dispatch(changes);
 }
 
-void executor::tell(task const& t, happened const& what)
+void executor::log_outcome(task const& t, happened const& what)
 {
     auto const& saga = t.step()->envelope.saga;
     auto const key = t.step()->key().text();
@@ -362,7 +362,7 @@ bool executor::often_fails(registered_step const& step) const
     return it != failure_rate_.end() && it->second > often;
 }
 
-void executor::learn(registered_step const& step, bool fails)
+void executor::record_result(registered_step const& step, bool fails)
 {
     auto& share = failure_rate_[&step];
     share += ((fails ? 1.0 : 0.0) - share) / 64;

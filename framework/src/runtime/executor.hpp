@@ -60,7 +60,7 @@ public:
     void keep_unsettled(task const& t, std::string const& why);
 
     /// Limits of steps that have changed, for operators to see. Never throws: it is no part of any promise.
-    void note_contention(std::vector<ports::contention> changed) noexcept;
+    void record_contention(std::vector<ports::contention> changed) noexcept;
 
 private:
     struct attempt;
@@ -71,32 +71,32 @@ private:
         failure why{};
         std::string error;
         std::optional<std::size_t> member;
-        std::optional<ending> how{};  // the member's
+        std::optional<step_result> how{};  // the member's
     };
 
-    static ending end_of(broken_off&& met);
+    static step_result end_of(broken_off&& met);
     run_result run_steps(std::span<task> tasks, run_options const& how);
     std::optional<broken_off> try_once(attempt& a);
     std::vector<ports::claim_answer> claim(attempt& a);
     std::optional<broken_off> run_members(attempt& a, std::span<ports::claim_answer const> claimed);
     std::optional<broken_off> run_together(attempt& a, std::vector<std::size_t> const& members);
     std::optional<broken_off> run_member(attempt& a, std::size_t member, int number);
-    ending run_step(task& t, int number);
-    std::optional<broken_off> take_back(attempt& a, std::size_t member, ending how);
+    step_result run_step(task& t, int number);
+    std::optional<broken_off> take_back(attempt& a, std::size_t member, step_result how);
     void roll_back();
     void commit_steps(attempt& a, std::span<ports::claim_answer const> claimed);
-    void tell(task const& t, happened const& what);
-    void tell_left_behind(task const& first);
+    void log_outcome(task const& t, happened const& what);
+    void log_left_behind(task const& first);
 
     run_result run_others(std::span<task> tasks);
     void take_in(std::span<task> reports);
     void take_command(task const& t);
     void park(task const& t, std::string_view reason, std::string const& why);
-    bool park_and_tell(task const& t, std::string const& why);
+    bool park_and_log(task const& t, std::string const& why);
     void commit_and_dispatch(ports::changes& changes);
 
     bool often_fails(registered_step const& step) const;
-    void learn(registered_step const& step, bool fails);
+    void record_result(registered_step const& step, bool fails);
 
     std::string service_;
     ports::store& store_;

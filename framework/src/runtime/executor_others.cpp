@@ -7,6 +7,7 @@
 #include <skald/detail/data.hpp>
 #include <skald/errors.hpp>
 
+#include <algorithm>
 #include <utility>
 
 namespace skald::runtime {
@@ -45,7 +46,9 @@ void executor::take_in(std::span<task> reports)
         std::vector<std::string> arrays;
         for (auto const& one : reports) {
             auto read = detail::parse_checked(one.delivery.message.body);
-            if (!is_one && (!read.is_array() || read.empty())) throw data_error{"a report is an array"};
+            bool const is_report = read.is_array() && !read.empty() &&
+                                   std::ranges::all_of(read, [](auto const& member) { return member.is_object(); });
+            if (!is_report) throw data_error{"a report is a JSON array of one object or more"};
             arrays.push_back(read.dump());
         }
         (changes.*kind.list).push_back(is_one ? std::move(arrays.front()) : join_arrays(arrays));
@@ -61,36 +64,36 @@ void executor::take_in(std::span<task> reports)
     }
     [[maybe_unused]] auto const& type = reports.front().delivery.message.type;
     SKALD_FAILPOINT_IF(type == core::progress_type, "progress.noted");
-    SKALD_FAILPOINT_IF(type == core::forget_type, "forget.noted");
-    SKALD_FAILPOINT_IF(type == core::forgotten_type, "forgotten.noted");
+    SKALD_FAILPOINT_IF(type == core::expire_type, "expire.recorded");
+    SKALD_FAILPOINT_IF(type == core::expired_type, "expired.recorded");
 }
 
 // A command for one saga, from its home. Whatever waits here for it is awake afterwards.
 void executor::take_command(task const& t)
 {
     ports::changes changes;
-    changes.orders.push_back(std::get<command_message>(t.purpose).command);
-    SKALD_FAILPOINT("order.read");
-    SKALD_FAILPOINT("order.taking");
+    changes.commands.push_back(std::get<command_message>(t.purpose).command);
+    SKALD_FAILPOINT("command.read");
+    SKALD_FAILPOINT("command.taking");
     store_.write(changes);
-    SKALD_FAILPOINT("order.taken");
+    SKALD_FAILPOINT("command.taken");
     out_.notify();
-    log_.info("saga.order_taken", {{"id", t.delivery.message.id}});
+    log_.info("saga.command_taken", {{"id", t.delivery.message.id}});
 }
 
 void executor::keep_unsettled(task const& t, std::string const& why)
 {
     // The report may be what can't be written: better kept aside untold than not at all.
-    if (t.step() == nullptr || !park_and_tell(t, why)) park(t, "unsettled", why);
+    if (t.step() == nullptr || !park_and_log(t, why)) park(t, "unsettled", why);
 }
 
-bool executor::park_and_tell(task const& t, std::string const& why)
+bool executor::park_and_log(task const& t, std::string const& why)
 try {
     store_.begin({});
     ports::changes changes;
     auto const kept = add_unsettled(changes, t, why, {service_, store_.claimed_at(), random_});
     commit_and_dispatch(changes);
-    tell(t, kept);
+    log_outcome(t, kept);
     return true;
 }
 catch (ports::fault const&) {
@@ -111,7 +114,7 @@ void executor::park(task const& t, std::string_view reason, std::string const& w
     log_.error("delivery.parked", {{"key", key}, {"type", m.type}, {"reason", reason}, {"error", why}});
 }
 
-void executor::note_contention(std::vector<ports::contention> changed) noexcept
+void executor::record_contention(std::vector<ports::contention> changed) noexcept
 try {
     ports::changes changes;
     changes.contention = std::move(changed);

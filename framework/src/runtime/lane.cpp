@@ -44,11 +44,11 @@ void lane::settle(dispatcher::group&& group)
                                                   {"deliveries", std::uint64_t{group.tasks.size()}},
                                                   {"error", met.error}});
         if (met.why == failure::refused && group.tasks.size() == 1 && group.tasks.front().tries + 1 >= tries_max &&
-            keep_aside(group.tasks.front(), met.error))
+            park_unsettled(group.tasks.front(), met.error))
             result.not_settled.reset();
     }
     auto const changed = work_.finish(std::move(group), result);
-    if (!changed.empty()) executor_.note_contention(changed);
+    if (!changed.empty()) executor_.record_contention(changed);
 }
 
 #if SKALD_FAILPOINTS
@@ -59,7 +59,7 @@ void lane::requeue(dispatcher::group&& group)
 }
 #endif
 
-bool lane::keep_aside(task const& t, std::string const& why)
+bool lane::park_unsettled(task const& t, std::string const& why)
 try {
     executor_.keep_unsettled(t, why);
     deliveries_.ack(t.delivery.tag);

@@ -25,7 +25,7 @@ private:
 #if SKALD_FAILPOINTS
     void requeue(dispatcher::group&& group);
 #endif
-    bool keep_aside(task const& t, std::string const& why);
+    bool park_unsettled(task const& t, std::string const& why);
 
     executor executor_;
     dispatcher& work_;

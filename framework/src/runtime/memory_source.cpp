@@ -151,7 +151,7 @@ std::size_t memory_source::settle(answers now)
     SKALD_FAILPOINT("handed.deleting");
     rows_->settle(confirmed, now.deferred);
     SKALD_FAILPOINT("handed.deleted");
-    SKALD_FAILPOINT_IF(!now.deferred.empty(), "relay.put_off");
+    SKALD_FAILPOINT_IF(!now.deferred.empty(), "relay.deferred");
     return confirmed.size();
 }
 

@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 constexpr auto idle_wait = 500ms;
 
 // While it is away everything goes the longer way, so one that is back should soon be seen.
-constexpr auto look_for_broker = 50ms;
+constexpr auto broker_poll = 50ms;
 
 constexpr std::size_t unrouted_max = 1'000;
 
@@ -47,7 +47,7 @@ std::size_t publish_loop::drain()
     has_failed_ = false;
     std::size_t all = 0;
     for (bool is_moving = true; is_moving || !source_.is_idle();) {
-        auto const [sent, gone] = turn(source_.is_idle() ? 0ms : idle_wait, !has_failed_ && !stop_.stopped());
+        auto const [sent, gone] = pass(source_.is_idle() ? 0ms : idle_wait, !has_failed_ && !stop_.stopped());
         is_moving = sent + gone > 0;
         all += gone;
     }
@@ -56,14 +56,14 @@ std::size_t publish_loop::drain()
 
 void publish_loop::try_to_turn(std::chrono::milliseconds max_wait, bool polls)
 try {
-    turn(max_wait, polls);
+    pass(max_wait, polls);
 }
 catch (std::exception const& error) {
     pause();
-    tell_trouble(error.what());
+    log_availability(error.what());
 }
 
-publish_loop::moved publish_loop::turn(std::chrono::milliseconds max_wait, bool polls)
+publish_loop::moved publish_loop::pass(std::chrono::milliseconds max_wait, bool polls)
 try {
     auto const sent = polls ? send() : 0;
     return {sent, take_answers(max_wait)};
@@ -78,7 +78,7 @@ catch (...) {
 std::size_t publish_loop::send()
 {
     bool const is_available = publisher_.available();
-    if (!is_available) tell_trouble(publisher_.trouble());
+    if (!is_available) log_availability(publisher_.last_error());
     is_open_ = is_available && clock::now() >= paused_until_;
     if (!is_open_) {
         source_.close();
@@ -114,33 +114,33 @@ void publish_loop::publish(std::vector<ports::outbox::row>&& rows)
 std::size_t publish_loop::take_answers(std::chrono::milliseconds max_wait)
 {
     // What is not polled is overdue for as long as that lasts, and says to wait for nothing.
-    std::chrono::milliseconds const wait = is_open_ ? source_.max_wait() : look_for_broker;
+    std::chrono::milliseconds const wait = is_open_ ? source_.max_wait() : broker_poll;
     publish_source::answers answers;
-    for (auto& receipt : publisher_.collect(std::clamp(wait, 0ms, max_wait))) note(std::move(receipt), answers);
+    for (auto& receipt : publisher_.collect(std::clamp(wait, 0ms, max_wait))) record(std::move(receipt), answers);
     bool const is_known = answers.unresolved.empty();
     if (!is_known) pause();
     auto const gone = source_.settle(std::move(answers));
-    if (gone > 0 && is_known) tell_trouble({});
+    if (gone > 0 && is_known) log_availability({});
     return gone;
 }
 
-void publish_loop::note(ports::receipt&& receipt, publish_source::answers& answers)
+void publish_loop::record(ports::receipt&& receipt, publish_source::answers& answers)
 {
     auto const found = unanswered_.extract(receipt.row);
-    if (found.empty()) return;  // of a turn that was broken off
+    if (found.empty()) return;  // of a pass that was broken off
     auto const& [attempts, key, destination, is_users] = found.mapped();
     if (receipt.status == ports::publish_status::confirmed) {
-        if (is_users) told_unrouted_.erase(destination);
+        if (is_users) logged_unrouted_.erase(destination);
         return answers.confirmed.push_back(receipt.row);
     }
     if (receipt.status == ports::publish_status::returned && is_users) {
         // One that was set aside and is tried again has been told of already.
-        if (attempts == 0) tell_unrouted(destination, receipt.reason);
+        if (attempts == 0) log_unrouted(destination, receipt.reason);
         return answers.deferred.push_back({receipt.row, std::move(receipt.reason), 0ms, true});
     }
     has_failed_ = true;
     if (receipt.status == ports::publish_status::unresolved) {
-        tell_trouble(receipt.reason);
+        log_availability(receipt.reason);
         return answers.unresolved.push_back(receipt.row);
     }
     log_.warning("outbox.not_sent",
@@ -149,10 +149,10 @@ void publish_loop::note(ports::receipt&& receipt, publish_source::answers& answe
 }
 
 // Once for each destination, until one of its messages goes through.
-void publish_loop::tell_unrouted(std::string const& destination, std::string const& reason)
+void publish_loop::log_unrouted(std::string const& destination, std::string const& reason)
 {
-    if (told_unrouted_.size() >= unrouted_max) told_unrouted_.clear();  // who makes up destinations is told again
-    if (!told_unrouted_.insert(destination).second) return;
+    if (logged_unrouted_.size() >= unrouted_max) logged_unrouted_.clear();  // who makes up destinations is told again
+    if (!logged_unrouted_.insert(destination).second) return;
     log_.warning("event.unrouted", {{"destination", destination}, {"reason", reason}});
 }
 
@@ -162,12 +162,12 @@ void publish_loop::pause()
 }
 
 // Once for each change, not once for each look.
-void publish_loop::tell_trouble(std::string const& trouble)
+void publish_loop::log_availability(std::string const& reason)
 {
-    if (trouble == trouble_) return;
-    trouble_ = trouble;
-    if (trouble.empty()) log_.info("relay.available", {{"source", source_.name()}});
-    else log_.warning("relay.waiting", {{"source", source_.name()}, {"reason", trouble}});
+    if (reason == last_error_) return;
+    last_error_ = reason;
+    if (reason.empty()) log_.info("relay.available", {{"source", source_.name()}});
+    else log_.warning("relay.waiting", {{"source", source_.name()}, {"reason", reason}});
 }
 
 }  // namespace skald::runtime

@@ -56,7 +56,7 @@ public:
 
     /// Sends what there is, where it `polls`, waits for answers no longer than `max_wait`, and has them settled. Throws
     /// ports::fault.
-    moved turn(std::chrono::milliseconds max_wait, bool polls = true);
+    moved pass(std::chrono::milliseconds max_wait, bool polls = true);
 
 private:
     using clock = publish_source::clock;
@@ -75,10 +75,10 @@ private:
     std::size_t send();
     void publish(std::vector<ports::outbox::row>&& rows);
     std::size_t take_answers(std::chrono::milliseconds max_wait);
-    void note(ports::receipt&& receipt, publish_source::answers& answers);
+    void record(ports::receipt&& receipt, publish_source::answers& answers);
     void pause();
-    void tell_trouble(std::string const& trouble);
-    void tell_unrouted(std::string const& destination, std::string const& reason);
+    void log_availability(std::string const& reason);
+    void log_unrouted(std::string const& destination, std::string const& reason);
 
     publish_options options_;
     publish_source& source_;
@@ -91,8 +91,8 @@ private:
     bool has_failed_{};  // since drain() began
     int failures_in_a_row_{};
     clock::time_point paused_until_{};
-    std::string trouble_;
-    std::set<std::string, std::less<>> told_unrouted_;  // destinations
+    std::string last_error_;
+    std::set<std::string, std::less<>> logged_unrouted_;  // destinations
 };
 
 }  // namespace skald::runtime

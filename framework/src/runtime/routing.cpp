@@ -36,16 +36,16 @@ void route_step(task& t, std::string_view service, registry const& steps)
     if (t.delivery.given_up) t.refused = {"delivery_limit", "the broker stopped delivering it: it came back too often"};
     else if (auto why = not_hosted(step, service); !why.empty()) t.refused = {"unknown_step", std::move(why)};
     // One that was tried before, or was under way when its process died, would take its neighbours along.
-    t.alone = t.refused || step.envelope.turn() > 1 || t.delivery.returns > 0;
+    t.alone = t.refused || step.envelope.fencing_token() > 1 || t.delivery.returns > 0;
     t.purpose = step;
 }
 
 void route_command(task& t)
 {
-    auto read = core::read_control_order(t.delivery.message.body);
-    if (auto* const bad = std::get_if<core::bad_order>(&read))
+    auto read = core::read_command(t.delivery.message.body);
+    if (auto* const bad = std::get_if<core::bad_command>(&read))
         t.purpose = unreadable_message{"malformed", std::move(bad->why)};
-    else t.purpose = command_message{std::get<core::control_order>(std::move(read))};
+    else t.purpose = command_message{std::get<core::command>(std::move(read))};
 }
 
 }  // namespace
@@ -62,8 +62,8 @@ task route(ports::delivery d, std::string_view service, registry const& steps, c
     auto const& type = t.delivery.message.type;
     if (!t.delivery.problem.empty()) t.purpose = unreadable_message{"malformed", t.delivery.problem};
     else if (type == core::progress_type) t.purpose = report_message{&ports::changes::progress};
-    else if (type == core::forget_type) t.purpose = report_message{&ports::changes::ended};
-    else if (type == core::forgotten_type) t.purpose = report_message{&ports::changes::forgotten};
+    else if (type == core::expire_type) t.purpose = report_message{&ports::changes::ended};
+    else if (type == core::expired_type) t.purpose = report_message{&ports::changes::expired};
     else if (type == core::control_type) route_command(t);
     else route_step(t, service, steps);
     return t;

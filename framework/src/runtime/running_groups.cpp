@@ -31,23 +31,23 @@ std::vector<running_groups::hang> running_groups::hanging(clock::time_point now)
         if (auto const member = one.running.get(); member != one.seen) {
             one.seen = member;
             one.since = now;
-            one.tell_from = now + patience_;
+            one.log_from = now + hang_after_;
         }
-        if (now < one.tell_from || one.seen == running_member::none) continue;
-        one.tell_from = now + (now - one.since);
+        if (now < one.log_from || one.seen == running_member::none) continue;
+        one.log_from = now + (now - one.since);
         auto const hanging = one.seen == running_member::all ? 0 : one.seen;
         SKALD_ASSERT(hanging < one.deliveries.size());
-        hang told;
-        told.step = one.step;
-        told.key = one.deliveries[hanging].key;
-        told.since = std::chrono::duration_cast<std::chrono::seconds>(now - one.since);
+        hang met;
+        met.step = one.step;
+        met.key = one.deliveries[hanging].key;
+        met.since = std::chrono::duration_cast<std::chrono::seconds>(now - one.since);
         for (std::size_t i = 0; i < one.deliveries.size() && !one.kept; ++i) {
             if (i == hanging) continue;
-            told.released.push_back(one.deliveries[i].tag);
-            if (!one.deliveries[i].serial.empty()) told.serials.push_back(one.deliveries[i].serial);
+            met.released.push_back(one.deliveries[i].tag);
+            if (!one.deliveries[i].serial.empty()) met.serials.push_back(one.deliveries[i].serial);
         }
         if (!one.kept) one.kept = hanging;
-        found.push_back(std::move(told));
+        found.push_back(std::move(met));
     }
     return found;
 }

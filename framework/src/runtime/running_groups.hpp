@@ -54,7 +54,7 @@ public:
         std::vector<delivery> deliveries;
         std::size_t seen{running_member::none};  // who ran when somebody looked
         clock::time_point since;                 // and from when on
-        clock::time_point tell_from;
+        clock::time_point log_from;
         std::optional<std::size_t> kept;  // who hung first: all others were released
     };
 
@@ -67,7 +67,7 @@ public:
         std::vector<std::string> serials;           // and what they were not to run beside
     };
 
-    explicit running_groups(clock::duration patience) : patience_{patience} {}
+    explicit running_groups(clock::duration hang_after) : hang_after_{hang_after} {}
 
     /// The address stays until end(). In the order in which `running` counts the members.
     group& begin(std::string_view step, std::span<task const> tasks);
@@ -75,12 +75,12 @@ public:
     /// The only member that still belongs to the group; nothing: all of them do.
     std::optional<std::size_t> end(group const& ended);
 
-    /// To be asked several times while `patience` passes: a member runs from the first time that it is seen running.
+    /// To be asked several times while `hang_after` passes: a member runs from the first time that it is seen running.
     /// Those that have run for longer, each again when twice as long has passed.
     std::vector<hang> hanging(clock::time_point now);
 
 private:
-    clock::duration patience_;
+    clock::duration hang_after_;
     std::list<group> groups_;
 };
 

@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using core::severity;
-using ports::verdict;
+using ports::claim_result;
 
 // Another transaction has the same key and did not end while the claim waited for it, or the saga is paused.
 constexpr auto in_flight_wait = 1s;
@@ -32,23 +32,23 @@ public:
         : changes_{changes}, task_{t}, step_{*t.step()}, claimed_{claimed}, around_{around}
     {}
 
-    happened write(std::optional<ending>&& how);
-    happened keep_of_stuck(std::string_view reason, std::string const& why);
+    happened write(std::optional<step_result>&& how);
+    happened park_and_report(std::string_view reason, std::string const& why);
 
 private:
-    happened come_back(std::chrono::milliseconds wait);
-    happened keep_aside(std::string_view reason, std::string const& why);
-    happened give_way();
-    happened keep_of_closed();
+    happened put_back(std::chrono::milliseconds wait);
+    happened park_delivery(std::string_view reason, std::string const& why);
+    happened yield_to_other_home();
+    happened park_closed();
     happened cancel();
     happened end(done&& how);
     happened end(rejected&& how);
     happened end(snoozed&& how);
     happened end(failed&& how);
     happened end(unrunnable&& how);
-    happened give_up(std::string why);
+    happened end_attempts(std::string why);
     // The next one would have a number that no message carries.
-    bool is_last_turn() const { return step_.envelope.turn() >= core::turns_max; }
+    bool is_last_try() const { return step_.envelope.fencing_token() >= core::fencing_token_max; }
     void try_again(int attempts_made, int snoozes_added, std::string const& why, std::chrono::milliseconds wait);
     void park_step(unrunnable const& how);
     void add_transition(core::event what, std::string const& why, std::string body);
@@ -62,57 +62,57 @@ private:
 };
 
 // What a step that ended its own transaction leaves is a record that says `completed`, though nothing follows from it.
-bool ended_itself(ports::claim_answer const& claimed, std::optional<ending> const& how)
+bool ended_itself(ports::claim_answer const& claimed, std::optional<step_result> const& how)
 {
     auto const* const why = how ? std::get_if<unrunnable>(&*how) : nullptr;
-    return why != nullptr && why->reason == "transaction_ended" && claimed.verdict == verdict::duplicate;
+    return why != nullptr && why->reason == "transaction_ended" && claimed.result == claim_result::duplicate;
 }
 
-happened writer::write(std::optional<ending>&& how)
+happened writer::write(std::optional<step_result>&& how)
 {
     auto const* const wrong = how ? std::get_if<unrunnable>(&*how) : nullptr;
-    switch (claimed_.verdict) {
-    case verdict::in_flight: return come_back(in_flight_wait);
-    case verdict::paused: return come_back(paused_wait);
-    case verdict::closed: return keep_of_closed();
-    case verdict::duplicate:
+    switch (claimed_.result) {
+    case claim_result::in_flight: return put_back(in_flight_wait);
+    case claim_result::paused: return put_back(paused_wait);
+    case claim_result::closed: return park_closed();
+    case claim_result::duplicate:
         if (ended_itself(claimed_, how)) return end(std::move(std::get<unrunnable>(*how)));
         [[fallthrough]];
-    case verdict::mismatch:
-    case verdict::cancelled:
+    case claim_result::mismatch:
+    case claim_result::cancelled:
         if (claimed_.held) break;
-        if (claimed_.cause == ports::cancel_cause::other_home) return give_way();
+        if (claimed_.cause == ports::cancel_cause::other_home) return yield_to_other_home();
         // What became of the step is decided, and stands; only a delivery that was wrong is kept.
-        if (wrong != nullptr) return keep_aside(wrong->reason, wrong->why);
-        if (claimed_.verdict == verdict::mismatch)
-            return keep_aside("mismatch", "the key was used before with another body");
+        if (wrong != nullptr) return park_delivery(wrong->reason, wrong->why);
+        if (claimed_.result == claim_result::mismatch)
+            return park_delivery("mismatch", "the key was used before with another body");
         return {severity::debug, "step.duplicate"};
-    case verdict::fresh:
-    case verdict::retry: break;
+    case claim_result::fresh:
+    case claim_result::retry: break;
     }
     SKALD_ASSERT(claimed_.held);
-    if (claimed_.verdict == verdict::cancelled) {
+    if (claimed_.result == claim_result::cancelled) {
         // One that an operator or its deadline stops need not be run, and so not be kept: the saga goes back from here.
         // But what a step did by itself somebody has to look at first.
         bool const is_stopped =
-            claimed_.cause == ports::cancel_cause::order || claimed_.cause == ports::cancel_cause::deadline;
+            claimed_.cause == ports::cancel_cause::command || claimed_.cause == ports::cancel_cause::deadline;
         if (wrong == nullptr || (is_stopped && wrong->reason != "transaction_ended")) return cancel();
     }
     return std::visit([this](auto& e) { return end(std::move(e)); }, *how);
 }
 
 // Busy is not done: a copy of the message comes back, and this delivery can be acked.
-happened writer::come_back(std::chrono::milliseconds wait)
+happened writer::put_back(std::chrono::milliseconds wait)
 {
     SKALD_MUTANT(
-        "busy_is_duplicate", if (claimed_.verdict == verdict::in_flight) {
+        "busy_is_duplicate", if (claimed_.result == claim_result::in_flight) {
             return {severity::debug, "step.duplicate"};
         });
     changes_.messages.push_back(to_enqueue(step_.envelope, received(), wait));
     return {severity::debug, "step.put_back"};
 }
 
-happened writer::keep_aside(std::string_view reason, std::string const& why)
+happened writer::park_delivery(std::string_view reason, std::string const& why)
 {
     auto parked = to_park(task_, reason, why);
     parked.attempts = 0;
@@ -122,28 +122,28 @@ happened writer::keep_aside(std::string_view reason, std::string const& why)
 
 // The record is of another home's saga, which goes on as if nothing had come. This one goes back, without a record of
 // its own: what comes of it is decided by the next one's. Where there is no way back it is stuck.
-happened writer::give_way()
+happened writer::yield_to_other_home()
 {
     auto why = "here the key " + step_.envelope.saga.key + " is that of a saga of " + claimed_.reason;
-    if (step_.is_forward() && step_.envelope.itinerary.past_pivot()) return keep_of_stuck("mismatch", why);
+    if (step_.is_forward() && step_.envelope.itinerary.past_pivot()) return park_and_report("mismatch", why);
     add_transition(step_.is_forward() ? core::event::rejected : core::event::cancelled, why, received());
     return {severity::warning, "step.rejected", 0, std::move(why)};
 }
 
 // Nothing of it runs any more. Somebody looks at what it would have done, and drops it; the home tells of it.
-happened writer::keep_of_closed()
+happened writer::park_closed()
 {
-    return keep_of_stuck("closed", "its saga was closed by hand before this was taken");
+    return park_and_report("closed", "its saga was closed by hand before this was taken");
 }
 
 // Its saga waits for it, and the guard has no record of it that says so.
-happened writer::keep_of_stuck(std::string_view reason, std::string const& why)
+happened writer::park_and_report(std::string_view reason, std::string const& why)
 {
-    auto told = step_.envelope;
-    told.reason = core::storable_text(why);
-    add_report(changes_, told, around_.service,
+    auto reported = step_.envelope;
+    reported.reason = core::storable_text(why);
+    add_report(changes_, reported, around_.service,
                {core::step_status::parked, 0, core::saga_state::stuck, true, why, around_.now, false});
-    return keep_aside(reason, why);
+    return park_delivery(reason, why);
 }
 
 happened writer::cancel()
@@ -167,7 +167,7 @@ happened writer::end(rejected&& how)
 
 happened writer::end(snoozed&& how)
 {
-    if (is_last_turn()) return give_up("it was put off or tried as often as can be counted");
+    if (is_last_try()) return end_attempts("it was put off or tried as often as can be counted");
     try_again(claimed_.attempts - 1, 1, "snoozed",
               std::clamp<std::chrono::milliseconds>(how.wait, 1ms, detail::deadline_max));
     return {severity::debug, "step.snoozed", claimed_.attempts};
@@ -177,16 +177,16 @@ happened writer::end(snoozed&& how)
 happened writer::end(failed&& how)
 {
     auto const& policy = step_.hosted->policy;
-    if (claimed_.attempts < policy.attempts_max && !is_last_turn()) {
+    if (claimed_.attempts < policy.attempts_max && !is_last_try()) {
         core::backoff const backoff{policy.first, policy.longest};
         try_again(claimed_.attempts, 0, how.why, backoff.wait(claimed_.attempts, around_.random));
         return {severity::warning, "step.failed", claimed_.attempts, {}, std::move(how.why)};
     }
-    return give_up(std::move(how.why));
+    return end_attempts(std::move(how.why));
 }
 
 // The saga goes back; or the step is parked, where there is no way back.
-happened writer::give_up(std::string why)
+happened writer::end_attempts(std::string why)
 {
     // Where it goes back it is recorded like a no, whose reason its customer may read.
     auto const recorded = core::next(step_.envelope.itinerary, core::event::attempts_exhausted).recorded;
@@ -212,9 +212,9 @@ void writer::park_step(unrunnable const& how)
     changes_.records.push_back(
         {step_.envelope.saga, step_.key().guarded_step(), core::step_status::parked, attempts, 0, how.why, was_wrong});
     changes_.parked.push_back(to_park(task_, how.reason, how.why));
-    auto told = step_.envelope;
-    told.reason = how.why;
-    add_report(changes_, told, around_.service,
+    auto reported = step_.envelope;
+    reported.reason = how.why;
+    add_report(changes_, reported, around_.service,
                {core::step_status::parked, attempts, core::saga_state::stuck, true, how.why, around_.now});
 }
 
@@ -223,7 +223,7 @@ void writer::try_again(int attempts_made, int snoozes_added, std::string const& 
 {
     auto again = step_.envelope;
     again.attempt = attempts_made + 1;
-    again.snoozes = step_.envelope.turn() + 1 - again.attempt;
+    again.snoozes = step_.envelope.fencing_token() + 1 - again.attempt;
     // The step's deadline counts from its first try here. Whoever sent the message does not know this service's policy,
     // so it is the first message that tries again which carries it.
     auto const longest = step_.hosted->policy.deadline;
@@ -247,15 +247,15 @@ void writer::add_transition(core::event what, std::string const& why, std::strin
 
     // A fresh record says `completed` already.
     if (!claimed_.held) SKALD_ASSERT(claimed_.cause == ports::cancel_cause::other_home);
-    else if (then.recorded != core::step_status::completed || claimed_.verdict != verdict::fresh)
+    else if (then.recorded != core::step_status::completed || claimed_.result != claim_result::fresh)
         changes_.records.push_back({e.saga, step_.key().guarded_step(), then.recorded, claimed_.attempts, 0, why});
 
-    auto told = e;
-    if (told.reason.empty()) told.reason = core::storable_text(why);
-    if (then.next) changes_.messages.push_back(to_enqueue(told.at(*then.next), std::move(body)));
+    auto reported = e;
+    if (reported.reason.empty()) reported.reason = core::storable_text(why);
+    if (then.next) changes_.messages.push_back(to_enqueue(reported.at(*then.next), std::move(body)));
 
-    bool const is_news = then.saga != core::saga_state::running || claimed_.verdict != verdict::fresh;
-    add_report(changes_, told, around_.service,
+    bool const is_news = then.saga != core::saga_state::running || claimed_.result != claim_result::fresh;
+    add_report(changes_, reported, around_.service,
                {then.recorded, claimed_.attempts, then.saga, is_news, why, around_.now, claimed_.held});
 }
 
@@ -263,17 +263,17 @@ void writer::add_transition(core::event what, std::string const& why, std::strin
 
 bool must_run(ports::claim_answer const& claimed)
 {
-    return claimed.verdict == verdict::fresh || claimed.verdict == verdict::retry;
+    return claimed.result == claim_result::fresh || claimed.result == claim_result::retry;
 }
 
 happened add_unsettled(ports::changes& changes, task const& t, std::string const& why, circumstances const& around)
 {
     SKALD_ASSERT(t.step() != nullptr);
-    return writer{changes, t, {}, around}.keep_of_stuck("unsettled", why);
+    return writer{changes, t, {}, around}.park_and_report("unsettled", why);
 }
 
 happened add_consequences(ports::changes& changes, task const& t, ports::claim_answer const& claimed,
-                          std::optional<ending> how, circumstances const& around)
+                          std::optional<step_result> how, circumstances const& around)
 {
     SKALD_ASSERT(t.step() != nullptr);
     SKALD_ASSERT(how || !must_run(claimed));

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "core/log.hpp"
-#include "runtime/ending.hpp"
+#include "runtime/step_result.hpp"
 #include "runtime/task.hpp"
 
 #include <optional>
@@ -37,7 +37,7 @@ bool must_run(ports::claim_answer const& claimed);
 /// `how` is set where must_run(), and where the end was known before (task::refused, or from a run that was rolled
 /// back). After COMMIT the delivery is settled.
 happened add_consequences(ports::changes& changes, task const& t, ports::claim_answer const& claimed,
-                          std::optional<ending> how, circumstances const& around);
+                          std::optional<step_result> how, circumstances const& around);
 
 /// A step's delivery that could not be claimed, or not be recorded.
 happened add_unsettled(ports::changes& changes, task const& t, std::string const& why, circumstances const& around);

@@ -15,14 +15,14 @@ constexpr double transaction_seconds = 0.1;
 // Those that met in one clash are rolled back one after the other: one of them counts.
 constexpr auto clash = 50ms;
 
-constexpr step_limit::clock::duration patience_first = 5s;
-constexpr step_limit::clock::duration patience_max = 60s;
+constexpr step_limit::clock::duration loosen_after_first = 5s;
+constexpr step_limit::clock::duration loosen_after_max = 60s;
 
 }  // namespace
 
 step_limit::step_limit(limit_bounds bounds)
     : bounds_{bounds}, lanes_{bounds.lanes_max}, batch_{std::min(bounds.batch_first, bounds.batch_max)},
-      doubles_below_{bounds.batch_max}, fitting_{bounds.batch_max}, patience_{patience_first}
+      doubles_below_{bounds.batch_max}, fitting_{bounds.batch_max}, loosen_after_{loosen_after_first}
 {
     SKALD_ASSERT(bounds.lanes_max > 0 && bounds.batch_max > 0 && bounds.batch_first > 0);
 }
@@ -33,7 +33,7 @@ std::size_t step_limit::batch() const
 }
 
 // By powers of two, and with room between up and down, so that it does not follow every breath of the machine.
-bool step_limit::note_time(std::size_t members, clock::duration ran)
+bool step_limit::record_time(std::size_t members, clock::duration ran)
 {
     auto const each = std::chrono::duration<double>(ran).count() / static_cast<double>(members);
     member_seconds_ += (each - member_seconds_) / (member_seconds_ == 0 ? 1 : 4);
@@ -48,7 +48,7 @@ std::optional<limit_change> step_limit::committed(std::size_t members, clock::du
 {
     SKALD_ASSERT(members > 0);
     bool const was_full = members >= batch();
-    if (note_time(members, ran)) return limit_change{"its runs take long"};
+    if (record_time(members, ran)) return limit_change{"its runs take long"};
     auto const grew = was_full ? grow_batch(members) : std::nullopt;
     if (auto const loosened = loosen(now)) return loosened;
     return grew;
@@ -69,14 +69,14 @@ std::optional<limit_change> step_limit::grow_batch(std::size_t members)
 std::optional<limit_change> step_limit::loosen(clock::time_point now)
 {
     if (is_unlimited()) {
-        if (shrunk_ && now - *shrunk_ > 10 * patience_max) patience_ = patience_first;
+        if (shrunk_ && now - *shrunk_ > 10 * loosen_after_max) loosen_after_ = loosen_after_first;
         return {};
     }
     if (now < loosen_at_) return {};
     if (takes_turns_) takes_turns_ = false;
     else ++lanes_;
     loosened_ = now;
-    loosen_at_ = now + patience_;
+    loosen_at_ = now + loosen_after_;
     return limit_change{"nothing was in the way for a while"};
 }
 
@@ -84,10 +84,10 @@ std::optional<limit_change> step_limit::conflicted(clock::time_point now)
 {
     ++conflicts_;
     if (shrunk_ && now - *shrunk_ < clash) return {};
-    if (loosened_ != clock::time_point{} && now - loosened_ < patience_)
-        patience_ = std::min(2 * patience_, patience_max);
+    if (loosened_ != clock::time_point{} && now - loosened_ < loosen_after_)
+        loosen_after_ = std::min(2 * loosen_after_, loosen_after_max);
     shrunk_ = now;
-    loosen_at_ = now + patience_;
+    loosen_at_ = now + loosen_after_;
     bool const is_slow = fitting_ == 1 && bounds_.batch_max > 1;
     if (lanes_ > 1 && !is_slow) lanes_ /= 2;
     else if (!takes_turns_ && !is_slow) takes_turns_ = true;

@@ -53,7 +53,7 @@ public:
 
 private:
     bool is_unlimited() const { return lanes_ == bounds_.lanes_max && !takes_turns_; }
-    bool note_time(std::size_t members, clock::duration ran);
+    bool record_time(std::size_t members, clock::duration ran);
     std::optional<limit_change> grow_batch(std::size_t members);
     std::optional<limit_change> loosen(clock::time_point now);
 
@@ -65,7 +65,7 @@ private:
     bool takes_turns_{};
     double member_seconds_{};  // of one delivery, lately
     std::int64_t conflicts_{};
-    clock::duration patience_;
+    clock::duration loosen_after_;
     clock::time_point loosened_{};
     clock::time_point loosen_at_{};
     std::optional<clock::time_point> shrunk_{};

@@ -18,7 +18,7 @@ std::vector<ports::outbox::row> table_source::poll(std::size_t max)
     SKALD_ASSERT(rows.size() <= max);
     was_full_ = rows.size() == max;
     if (rows.empty()) {
-        next_look_ = clock::now() + every_;
+        next_poll_ = clock::now() + every_;
         return {};
     }
     free_.erase(free_.begin());
@@ -33,7 +33,7 @@ bool table_source::is_time()
 {
     if (!under_way_.empty()) return was_full_;
     bool const is_woken = take_wake();
-    return is_woken || clock::now() >= next_look_;
+    return is_woken || clock::now() >= next_poll_;
 }
 
 std::size_t table_source::settle(answers now)
@@ -64,9 +64,9 @@ std::size_t table_source::finish(batch const& done)
     SKALD_FAILPOINT("relay.confirmed");
     done.from->settle(confirmed, deferred);
     SKALD_FAILPOINT("relay.deleted");
-    SKALD_FAILPOINT_IF(!all_confirmed, "relay.put_off");
+    SKALD_FAILPOINT_IF(!all_confirmed, "relay.deferred");
     // There may be more; but what could not be sent is not tried again at once.
-    next_look_ = clock::now() + (all_confirmed ? 0ms : every_);
+    next_poll_ = clock::now() + (all_confirmed ? 0ms : every_);
     was_full_ = was_full_ && all_confirmed;
     return confirmed.size();
 }
@@ -74,7 +74,7 @@ std::size_t table_source::finish(batch const& done)
 std::chrono::milliseconds table_source::max_wait() const
 {
     if (!under_way_.empty()) return 1h;
-    return std::chrono::ceil<std::chrono::milliseconds>(next_look_ - clock::now());
+    return std::chrono::ceil<std::chrono::milliseconds>(next_poll_ - clock::now());
 }
 
 void table_source::release() noexcept

@@ -46,7 +46,7 @@ private:
     std::vector<std::reference_wrapper<ports::outbox>> free_;  // without a batch in hand
     std::deque<batch> under_way_;                              // the oldest first
     bool was_full_{};                                          // the last batch: it has others behind it
-    clock::time_point next_look_{};
+    clock::time_point next_poll_{};
 };
 
 }  // namespace skald::runtime

@@ -1,16 +1,16 @@
 // A delivery on its way through this process: what it is for, found out once when it was taken, and how it has fared.
 #pragma once
 
-#include "core/control_order.hpp"
+#include "core/command.hpp"
 #include "core/envelope.hpp"
 #include "core/fingerprint.hpp"
 #include "core/instant.hpp"
 #include "core/signature.hpp"
 #include "ports/store.hpp"
 #include "ports/transport.hpp"
-#include "runtime/ending.hpp"
 #include "runtime/policy.hpp"
 #include "runtime/registry.hpp"
+#include "runtime/step_result.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -34,9 +34,13 @@ struct step_message
 
     ports::claim_item item() const
     {
-        return {
-            envelope.saga,       key().guarded_step(), fingerprint, envelope.turn(), envelope.itinerary.past_pivot(),
-            envelope.deadline(), envelope.home};
+        return {envelope.saga,
+                key().guarded_step(),
+                fingerprint,
+                envelope.fencing_token(),
+                envelope.itinerary.past_pivot(),
+                envelope.deadline(),
+                envelope.home};
     }
 };
 
@@ -49,7 +53,7 @@ struct report_message
 /// An operator's command for one saga.
 struct command_message
 {
-    core::control_order command;
+    core::command command;
 };
 
 /// None of these, or nobody's word: all that can be done is to keep it, with the reason.

@@ -40,7 +40,7 @@ private:
     std::mutex mutex_;
     std::condition_variable changed_;
     std::vector<watchdog*> dogs_;
-    clock::time_point looks_at_{clock::time_point::max()};  // when the thread wakes up by itself, or was told to
+    clock::time_point wakes_at_{clock::time_point::max()};  // when the thread wakes up by itself, or was told to
     bool ending_{};
     std::thread thread_;  // last: it uses the rest
 };
@@ -86,8 +86,8 @@ void watch_thread::watch(watchdog& dog, clock::time_point deadline)
         SKALD_ASSERT(dog.state_ == state::idle);  // the inner one's done() would leave the outer one unbounded
         dog.state_ = state::watching;
         dog.deadline_ = deadline;
-        if (deadline >= looks_at_) return;
-        looks_at_ = deadline;  // who comes next with a later one need not wake it too
+        if (deadline >= wakes_at_) return;
+        wakes_at_ = deadline;  // who comes next with a later one need not wake it too
     }
     changed_.notify_one();
 }
@@ -105,23 +105,23 @@ void watch_thread::run()
     std::unique_lock lock{mutex_};
     while (!ending_) {
         bite_where_overdue(clock::now());
-        looks_at_ = earliest();
-        if (looks_at_ == clock::time_point::max()) {
+        wakes_at_ = earliest();
+        if (wakes_at_ == clock::time_point::max()) {
             changed_.wait(lock);
         }
         else {
-            auto const until = looks_at_;  // a copy: watch() changes it while we wait
+            auto const until = wakes_at_;  // a copy: watch() changes it while we wait
             changed_.wait_until(lock, until);
         }
     }
 }
 
-/// Under the lock, so that done() can't return, nor the breaker end, while its socket is about to be broken.
+/// Under the lock, so that done() can't return, nor the interrupter end, while its socket is about to be broken.
 void watch_thread::bite_where_overdue(clock::time_point now)
 {
     for (auto* const dog : dogs_) {
         if (dog->state_ != state::watching || now < dog->deadline_) continue;
-        dog->breaker_.break_now();
+        dog->interrupter_.break_now();
         dog->state_ = state::bit;
     }
 }
@@ -134,7 +134,7 @@ watch_thread::clock::time_point watch_thread::earliest() const
     return first;
 }
 
-watchdog::watchdog(socket_breaker& breaker) : breaker_{breaker}, thread_{watch_thread::of_process()}
+watchdog::watchdog(socket_interrupter& interrupter) : interrupter_{interrupter}, thread_{watch_thread::of_process()}
 {
     thread_->enter(*this);
 }

@@ -5,7 +5,7 @@
 // be another.
 #pragma once
 
-#include "sockets/socket_breaker.hpp"
+#include "sockets/socket_interrupter.hpp"
 
 #include <chrono>
 #include <memory>
@@ -14,14 +14,14 @@ namespace skald::sockets {
 
 class watch_thread;
 
-/// Threads: watch() and done() by one thread; the breaker's socket may be in use by that thread.
+/// Threads: watch() and done() by one thread; the interrupter's socket may be in use by that thread.
 /// Cheap enough for every query: a lock, and no wake-up where the thread looks at the clock before the deadline anyway.
 class watchdog
 {
 public:
     using clock = std::chrono::steady_clock;
 
-    explicit watchdog(socket_breaker& breaker);
+    explicit watchdog(socket_interrupter& interrupter);
     ~watchdog();
     watchdog(watchdog const&) = delete;
     watchdog& operator=(watchdog const&) = delete;
@@ -35,7 +35,7 @@ public:
 private:
     friend watch_thread;
 
-    socket_breaker& breaker_;
+    socket_interrupter& interrupter_;
     std::shared_ptr<watch_thread> const thread_;
 
     enum class state { idle, watching, bit };

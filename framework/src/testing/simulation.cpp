@@ -1,7 +1,7 @@
 #include "testing/simulation.hpp"
 
-#include "admin/orders.hpp"
-#include "core/control_order.hpp"
+#include "admin/commands.hpp"
+#include "core/command.hpp"
 #include "core/envelope.hpp"
 #include "core/fingerprint.hpp"
 
@@ -205,7 +205,7 @@ std::string simulation::cancel(core::saga_id const& saga)
 {
     auto* const at = home(saga);
     if (at == nullptr) return "no saga " + saga.key + " was started here";
-    auto const answer = admin::give(at->database().session(), {"cancel", saga, "cancelled by the test", "the test"});
+    auto const answer = admin::issue(at->database().session(), {"cancel", saga, "cancelled by the test", "the test"});
     at->wake();
     return answer.contains("refused") ? answer["refused"].get<std::string>() : "";
 }

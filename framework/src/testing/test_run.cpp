@@ -88,7 +88,7 @@ void test_run::cancel()
     simulation_.bring_forward([](held const& h) { return h.name.starts_with("control@"); });
 }
 
-void test_run::note(held const& next)
+void test_run::record(held const& next)
 {
     bool const is_known =
         std::ranges::find(result_.deliveries, next.name, &delivered::name) != result_.deliveries.end();
@@ -106,7 +106,7 @@ bool test_run::take(std::string const& delivery, manner how)
 void test_run::deliver_first()
 {
     auto const first = simulation_.hand().front();
-    note(first);
+    record(first);
     if (simulation_.hand().size() > 1 && take(first.name, manner::after_neighbour)) {
         simulation_.swap_with_next(0);
         return;

@@ -40,7 +40,7 @@ private:
     bool is_time_to_cancel();
     void cancel();
     void deliver_first();
-    void note(held const& next);
+    void record(held const& next);
     bool take(std::string const& delivery, manner how);
 
     simulation& simulation_;

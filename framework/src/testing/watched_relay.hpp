@@ -57,7 +57,7 @@ public:
     bool available() override { return inner_->available(); }
     std::vector<ports::receipt> collect(std::chrono::milliseconds wait) override { return inner_->collect(wait); }
     void interrupt() noexcept override { inner_->interrupt(); }
-    std::string trouble() const override { return inner_->trouble(); }
+    std::string last_error() const override { return inner_->last_error(); }
 
     void send(std::span<ports::outgoing const> messages, std::chrono::milliseconds deadline) override
     {

@@ -22,8 +22,8 @@ void watched_store::drop()
 
 void watched_store::inspect_sessions(bool does)
 {
-    options_.looks_at_every_session = does;
-    inner_->look_at_every_session(does);
+    options_.inspects_every_session = does;
+    inner_->inspect_every_session(does);
 }
 
 void watched_store::die()
@@ -94,7 +94,7 @@ void watched_store::rollback() noexcept
 void watched_store::look()
 {
     auto const what = inner_->left_behind();
-    if (options_.looks_at_every_session && !what.empty()) left_(step_, what);
+    if (options_.inspects_every_session && !what.empty()) left_(step_, what);
 }
 
 ports::fault watched_store::classify_current()

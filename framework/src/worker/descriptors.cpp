@@ -15,7 +15,7 @@ namespace {
 // Standard streams, sockets that listen, event loops, certificates, and what steps and handlers open.
 constexpr std::size_t spare = 64;
 
-// Beside the lanes: two that publish and one more for a backlog, the housekeeper, the health address.
+// Beside the lanes: two that publish and one more for a backlog, the maintenance, the health address.
 constexpr std::size_t other_database_connections = 5;
 constexpr std::size_t broker_connections = 3;
 

@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // A probe does not wait longer, and the next one must find the lane free.
-constexpr std::chrono::milliseconds patience{3'000};
+constexpr std::chrono::milliseconds timeout{3'000};
 
 bool is_get(http::request const& r, std::string_view path)
 {
@@ -34,8 +34,8 @@ http::server_options options_of(config const& settings)
 
 postgres::connection_options impatient(postgres::connection_options database)
 {
-    database.statement_timeout = std::min(database.statement_timeout, patience);
-    database.commit_timeout = std::min(database.commit_timeout, patience);
+    database.statement_timeout = std::min(database.statement_timeout, timeout);
+    database.commit_timeout = std::min(database.commit_timeout, timeout);
     return database;
 }
 

@@ -1,6 +1,6 @@
 #include "worker/process.hpp"
 
-#include "admin/housekeeper.hpp"
+#include "admin/maintenance.hpp"
 #include "core/backoff.hpp"
 #include "postgres/conninfo.hpp"
 #include "postgres/postgres_store.hpp"
@@ -38,7 +38,7 @@ process::process(config const& settings, runtime::registry const& steps, runtime
       keys_{settings.migrate_only ? std::nullopt : read_signing_keys(settings)}, relayed_{database("relay"), mark_},
       relayed_too_{database("relay"), mark_}, dispatched_{database("dispatch")}, table_{settings.relay_poll,
                                                                                         {relayed_, relayed_too_}},
-      out_{{.grace_period = settings.head_start}, &dispatched_, &table_}, transport_{broker_of(settings), log}
+      out_{{.grace_period = settings.dispatch_grace}, &dispatched_, &table_}, transport_{broker_of(settings), log}
 {
     postgres::check_settings(settings_.database_url);
     // A peer that closes a socket is an error code here, not the end of the process.
@@ -118,10 +118,10 @@ void process::start(std::vector<http::entry_route> routes, http::scope_function 
                                      backlog_, out_, log_);
     // Without a relay of its own nothing is sent from memory either: all is left to the relay elsewhere.
     if (settings_.relay) start_publishing(table_loop_, {.batch_max = settings_.relay_batch_max, .sign_with = keys()});
-    if (settings_.relay && settings_.head_start.count() > 0) start_publishing(memory_loop_, {.sign_with = keys()});
+    if (settings_.relay && settings_.dispatch_grace.count() > 0) start_publishing(memory_loop_, {.sign_with = keys()});
     ++lanes_running_;
     threads_.emplace_back([this] {
-        run_housekeeper();
+        run_maintenance();
         --lanes_running_;
     });
     for (std::size_t i = 0; i < settings_.lanes; ++i) {
@@ -133,7 +133,7 @@ void process::start(std::vector<http::entry_route> routes, http::scope_function 
     }
     if (web_) web_->start();
     if (health_) health_->begin_service(*deliveries_);
-    if (keys_) tell_signing(settings_, *keys_, log_);
+    if (keys_) log_signing(settings_, *keys_, log_);
     std::string const off{"off"};
     log_.info("worker.started", {{"lanes", settings_.lanes},
                                  {"prefetch", prefetch},
@@ -166,14 +166,14 @@ void process::publishing::end()
     source.wake();
 }
 
-void process::run_housekeeper()
+void process::run_maintenance()
 {
-    admin::housekeeping_options options;
-    options.sweep = settings_.sweep;
+    admin::maintenance_options options;
+    options.purge = settings_.purge;
     options.retention_days = settings_.retention_days;
-    options.sweep_every = settings_.sweep_every;
+    options.purge_every = settings_.purge_every;
     options.outbox_max = web_ ? settings_.outbox_max : 0;
-    admin::housekeeper{options, database("housekeeper"), backlog_, stop_, log_, std::mt19937_64{std::random_device{}()}}
+    admin::maintenance{options, database("maintenance"), backlog_, stop_, log_, std::mt19937_64{std::random_device{}()}}
         .run();
 }
 

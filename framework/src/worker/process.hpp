@@ -49,7 +49,7 @@ public:
     void start(std::vector<http::entry_route> routes, http::scope_function scope_of);
 
     /// Now and then, while it runs: tells of steps that do not return.
-    void look_after() { work_->look_for_hanging(); }
+    void supervise() { work_->check_for_hanging(); }
 
     /// Stops taking, finishes, acks, ends the threads. False where that took longer than settings.drain, or another
     /// signal came: then the process must end at once, for threads may still run.
@@ -72,7 +72,7 @@ private:
     postgres::connection_options database(std::string_view role) const;
     void run_lane();
     void start_publishing(publishing& loop, runtime::publish_options options);
-    void run_housekeeper();
+    void run_maintenance();
     bool wait_for_threads(signals const& signals, std::chrono::steady_clock::time_point deadline);
 
     config const& settings_;
@@ -96,7 +96,7 @@ private:
     publishing table_loop_{table_, {}, {}, {}};
     std::unique_ptr<web> web_;
     std::unique_ptr<health> health_;
-    std::atomic<int> lanes_running_{};  // and the housekeeper, which stops with them
+    std::atomic<int> lanes_running_{};  // and the maintenance, which stops with them
     std::vector<std::jthread> threads_;
 };
 

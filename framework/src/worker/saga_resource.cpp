@@ -1,6 +1,6 @@
 #include "worker/saga_resource.hpp"
 
-#include "admin/orders.hpp"
+#include "admin/commands.hpp"
 #include "http/prefer.hpp"
 #include "http/problem.hpp"
 #include "http/target.hpp"
@@ -36,7 +36,7 @@ http::response answer(int status, admin::saga_facts const& saga)
 // A cancel that was ordered and still holds: behind the pivot it came too late.
 bool is_cancelled(admin::saga_facts const& saga)
 {
-    return saga.order && saga.order->action == "cancel" && !saga.past_pivot &&
+    return saga.command && saga.command->action == "cancel" && !saga.past_pivot &&
            saga.status != core::saga_state::completed;
 }
 
@@ -53,12 +53,12 @@ std::string why_not_cancelled(admin::saga_facts const& saga)
 http::reply saga_resource::show(http::request const& r, core::saga_id const& id)
 try {
     auto const asked = http::query_parameter(r.query, "wait");
-    auto const patience = asked ? http::parse_seconds(*asked) : http::wait_preference(r).value_or(0s);
-    if (!patience) return http::problem(http::problem_type::wait, "?wait= is a whole number of seconds");
+    auto const max_wait = asked ? http::parse_seconds(*asked) : http::wait_preference(r).value_or(0s);
+    if (!max_wait) return http::problem(http::problem_type::wait, "?wait= is a whole number of seconds");
     if (!core::is_key(id.key)) return no_such_saga();
     auto const saga = read(store_, [&](postgres::connection& c) { return admin::find_saga(c, id); });
     if (!saga) return no_such_saga();
-    return {answer(200, *saga), has_ended(*saga) ? 0s : *patience};
+    return {answer(200, *saga), has_ended(*saga) ? 0s : *max_wait};
 }
 catch (std::exception const& error) {
     return database_away("saga.not_shown", error);
@@ -79,7 +79,7 @@ http::response saga_resource::try_to_cancel(postgres::connection& c, core::saga_
     if (!saga) return no_such_saga();
     if (is_cancelled(*saga)) return answer(has_ended(*saga) ? 200 : 202, *saga);
 
-    auto const done = admin::give(c, {"cancel", id, "cancelled over HTTP", "a client over HTTP"});
+    auto const done = admin::issue(c, {"cancel", id, "cancelled over HTTP", "a client over HTTP"});
     auto const now = admin::find_saga(c, id).value_or(*saga);
     if (done.contains("refused")) return http::problem(http::problem_type::not_cancellable, why_not_cancelled(now));
     out_.notify();

@@ -72,7 +72,7 @@ std::optional<core::key_ring> read_signing_keys(config const& settings)
     return core::key_ring{std::move(keys)};
 }
 
-void tell_signing(config const& settings, core::key_ring const& keys, core::logger& log)
+void log_signing(config const& settings, core::key_ring const& keys, core::logger& log)
 {
     auto const ids = keys.ids();
     log.info("worker.signing", {{"signatures", settings.signatures},

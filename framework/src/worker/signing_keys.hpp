@@ -14,6 +14,6 @@ namespace skald::worker_detail {
 std::optional<core::key_ring> read_signing_keys(config const& settings);
 
 /// Which keys those are, so that a rotation can be followed.
-void tell_signing(config const& settings, core::key_ring const& keys, core::logger& log);
+void log_signing(config const& settings, core::key_ring const& keys, core::logger& log);
 
 }  // namespace skald::worker_detail

@@ -71,9 +71,9 @@ web::web(config const& settings, postgres::connection_options const& database, s
          http::scope_function scope_of, ports::subscription const& deliveries, runtime::backlog const& backlog,
          runtime::memory_source& out, core::logger& log)
     : routes_{std::move(routes)}, scope_of_{std::move(scope_of)}, deliveries_{deliveries},
-      known_{.answered = http::kept_answers{{settings.http.kept_bytes_max, settings.http.kept_time}}},
+      known_{.answered = http::response_cache{{settings.http.kept_bytes_max, settings.http.kept_time}}},
       server_{server_options_of(settings), [this](http::request& r, std::size_t number) { return answer(r, number); },
-              log, answer_at_once, [this](http::request& r) { return answer_at_desk(r); }}
+              log, answer_at_once, [this](http::request& r) { return answer_without_lane(r); }}
 {
     for (auto const& route : routes_) router_.add(route.method, route.pattern);
     for (std::size_t i = 0; i < settings.http_lanes; ++i)
@@ -117,7 +117,7 @@ http::reply web::answer(http::request& r, std::size_t number)
 
 // What a lane would say at once: a duplicate of what runs here, or ended a moment ago, is told so however
 // many lanes wait for others.
-std::optional<http::reply> web::answer_at_desk(http::request& r)
+std::optional<http::reply> web::answer_without_lane(http::request& r)
 {
     auto const found = find(r);
     if (auto const* refusal = std::get_if<http::response>(&found)) return *refusal;

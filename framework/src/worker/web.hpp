@@ -63,7 +63,7 @@ private:
 
     std::variant<resource, http::response> find(http::request& r) const;
     http::reply answer(http::request& r, std::size_t number);
-    std::optional<http::reply> answer_at_desk(http::request& r);
+    std::optional<http::reply> answer_without_lane(http::request& r);
     http::entry_route const& entry_at(std::size_t route) const { return routes_.at(route - first_route_); }
     std::string scope_of(http::request const& r) const;
 

@@ -73,9 +73,9 @@ worker& worker::add(std::string_view definition, int version, std::span<planned_
     if (it->service != implementation_->settings.service)
         throw configuration_error{"step " + std::string{step} + " belongs to the service " + std::string{it->service} +
                                   ", and this is " + implementation_->settings.service};
-    if (policy.attempts_max > core::turns_max)
+    if (policy.attempts_max > core::fencing_token_max)
         throw configuration_error{"step " + std::string{step} + ": a retry policy has at most " +
-                                  std::to_string(core::turns_max) + " attempts"};
+                                  std::to_string(core::fencing_token_max) + " attempts"};
     if (policy.deadline > detail::deadline_max)
         throw configuration_error{"step " + std::string{step} +
                                   ": a deadline is at most 1000 years from the first try"};
@@ -148,7 +148,7 @@ int worker::run()
     if (!process.prepare_database(own.migrations, signals)) return own.settings.migrate_only ? 75 : 0;
     if (own.settings.migrate_only) return 0;
     process.start(own.routes, own.scope_of);
-    while (!own.stop.stopped() && !signals.wait(std::chrono::milliseconds{200})) process.look_after();
+    while (!own.stop.stopped() && !signals.wait(std::chrono::milliseconds{200})) process.supervise();
     return process.drain(signals) ? 0 : 75;
 }
 

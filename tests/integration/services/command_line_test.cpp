@@ -36,7 +36,7 @@ TEST_CASE("skald purge empties every service of sagas that ended long ago, and s
 {
     shop s;
     // Theirs would take some of what is counted here, at a time of their own.
-    for (auto* service : {&s.orders, &s.payments, &s.shipping}) service->set_variable("SKALD_SWEEP", "off");
+    for (auto* service : {&s.orders, &s.payments, &s.shipping}) service->set_variable("SKALD_PURGE", "off");
     s.open();
     for (int i = 0; i < 5; ++i)
         REQUIRE(s.order("k" + std::to_string(i), {.sku = i == 0 ? "rare" : "lamp"}).status == 202);
@@ -52,7 +52,7 @@ TEST_CASE("skald purge empties every service of sagas that ended long ago, and s
     auto const preview = run_skald(s.orders_db, {"purge", "--dry-run", "--json"});
     CHECK(preview.object()["asked"] == 5);
     CHECK(preview.object()["dry_run"] == true);
-    CHECK(s.orders_db.count("skald.saga WHERE forgetting IS NOT NULL") == 0);
+    CHECK(s.orders_db.count("skald.saga WHERE expiring IS NOT NULL") == 0);
 
     auto const asked = run_skald(s.orders_db, {"purge", "--batch", "2", "--json"});
     CHECK(asked.code == 0);
@@ -60,9 +60,9 @@ TEST_CASE("skald purge empties every service of sagas that ended long ago, and s
     CHECK(asked.object()["waiting"][0]["sagas"] == 5);
     CHECK(
         wait_until([&] { return s.payments_db.count("skald.ended") == 5 && s.shipping_db.count("skald.ended") == 5; }));
-    CHECK(run_skald(s.payments_db, {"purge", "--json"}).object()["forgotten"] == 5);
-    CHECK(run_skald(s.shipping_db, {"purge", "--json"}).object()["forgotten"] == 5);
-    CHECK(wait_until([&] { return s.orders_db.count("skald.saga WHERE forgetting = '{}'") == 5; }));
+    CHECK(run_skald(s.payments_db, {"purge", "--json"}).object()["expired"] == 5);
+    CHECK(run_skald(s.shipping_db, {"purge", "--json"}).object()["expired"] == 5);
+    CHECK(wait_until([&] { return s.orders_db.count("skald.saga WHERE expiring = '{}'") == 5; }));
     CHECK(s.order("k1").value_of("Idempotency-Replayed") == "true");
 
     CHECK(run_skald(s.orders_db, {"purge"}).text.find("purged 5 sagas with all their records") == 0);
@@ -74,11 +74,11 @@ TEST_CASE("skald purge empties every service of sagas that ended long ago, and s
     s.close_in_order();
 }
 
-TEST_CASE("the services sweep by themselves, without an operator")
+TEST_CASE("the services purge by themselves, without an operator")
 {
     shop s;
-    s.orders.set_arguments({"--listen", "127.0.0.1:0", "--sweep-seconds", "1"});
-    for (auto* service : {&s.payments, &s.shipping}) service->set_arguments({"--sweep-seconds", "1"});
+    s.orders.set_arguments({"--listen", "127.0.0.1:0", "--purge-seconds", "1"});
+    for (auto* service : {&s.payments, &s.shipping}) service->set_arguments({"--purge-seconds", "1"});
     s.open();
     REQUIRE(s.order("old").status == 202);
     REQUIRE(s.order("new").status == 202);
@@ -93,7 +93,7 @@ TEST_CASE("the services sweep by themselves, without an operator")
         CHECK(database->count("skald.idempotency WHERE key = 'new'") > 0);
     }
     CHECK(s.status("new") == "completed");
-    CHECK(s.orders.has_logged("sweep.done"));
+    CHECK(s.orders.has_logged("purge.done"));
     s.close_in_order();
 }
 
@@ -119,7 +119,7 @@ TEST_CASE("skald outbox status counts by destination and reason, and its exit co
                     "UPDATE skald.outbox SET created_at = created_at - interval '100 s' WHERE id = 1");
     auto const status = run_skald(s.orders_db, {"outbox", "status", "--json"}).object();
     CHECK(status["rows"] == 4);
-    CHECK(status["put_off"] == 2);
+    CHECK(status["deferred"] == 2);
     CHECK(status["oldest_seconds"] >= 100);
     CHECK(status["destinations"][0]["destination"] == "mail");
     CHECK(status["destinations"][0]["rows"] == 3);
@@ -166,12 +166,13 @@ TEST_CASE("skald doctor finds nothing wrong with a healthy service, and names wh
     CHECK(level(well.object(), "publishing") == "ok");
     CHECK(level(run_skald(s.orders_db, {"doctor", "--json"}, false).object(), "broker") == "warning");
 
-    s.orders_db.ask("INSERT INTO skald.parked (reason, body, fingerprint) VALUES ('malformed', '', sha256(''));"
-                    "SELECT skald.enqueue('x', 'x', 'x', '', delay => '1 h');"
-                    "UPDATE skald.outbox SET created_at = created_at - interval '1 h', attempts = 1, error = '312 "
-                    "NO_ROUTE: its queue is not bound';"
-                    "SELECT skald.set_aside(ARRAY[skald.enqueue('trips', 'booked', 'k', '')], ARRAY['312 NO_ROUTE']);"
-                    "UPDATE skald.migration SET checksum = sha256('') WHERE name = '0002_guard'");
+    s.orders_db.ask(
+        "INSERT INTO skald.parked (reason, body, fingerprint) VALUES ('malformed', '', sha256(''));"
+        "SELECT skald.enqueue('x', 'x', 'x', '', delay => '1 h');"
+        "UPDATE skald.outbox SET created_at = created_at - interval '1 h', attempts = 1, error = '312 "
+        "NO_ROUTE: its queue is not bound';"
+        "SELECT skald.move_to_unrouted(ARRAY[skald.enqueue('trips', 'booked', 'k', '')], ARRAY['312 NO_ROUTE']);"
+        "UPDATE skald.migration SET checksum = sha256('') WHERE name = '0002_guard'");
     CHECK(s.orders.terminate().code == 0);
     amqp_hands{broker()}.delete_queue("skald.orders.parked");
     auto const ill = run_skald(s.orders_db, {"doctor", "--json"});

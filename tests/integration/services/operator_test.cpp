@@ -149,8 +149,8 @@ TEST_CASE("skald saga pause holds a saga until resume, and show and list tell of
     CHECK(shown.code == 0);
     CHECK_MESSAGE(shown.has("running: waiting for payments to take charge-payment since "), shown.text);
     CHECK(shown.has("It is paused by "));
-    CHECK(s.at_home({"saga", "show", "k", "--json"}).object()["order"]["reason"] == "looking");
-    CHECK_MESSAGE(!s.saga("k").contains("order"), "customers are not told who the operators are");
+    CHECK(s.at_home({"saga", "show", "k", "--json"}).object()["command"]["reason"] == "looking");
+    CHECK_MESSAGE(!s.saga("k").contains("command"), "customers are not told who the operators are");
 
     CHECK(s.at_home({"saga", "resume", "k"}).code == 0);
     CHECK(s.ends("k", "completed"));

@@ -55,8 +55,8 @@ TEST_CASE_FIXTURE(signing_shop,
                   "where signatures are required, sagas go forward and back, are stopped, swept and told of")
 {
     set("require", first);
-    orders.set_arguments({"--listen", "127.0.0.1:0", "--sweep-seconds", "1"});
-    for (auto* service : {&payments, &shipping}) service->set_arguments({"--sweep-seconds", "1"});
+    orders.set_arguments({"--listen", "127.0.0.1:0", "--purge-seconds", "1"});
+    for (auto* service : {&payments, &shipping}) service->set_arguments({"--purge-seconds", "1"});
     open();
     REQUIRE(order("done").status == 202);
     REQUIRE(order("undone", {.sku = "rare"}).status == 202);
@@ -143,7 +143,7 @@ TEST_CASE_FIXTURE(signing_shop, "orders, reports and requests to forget that nob
           R"({"id":"00000000-0000-0000-0000-000000000001","scope":"","key":"k","home":"orders","action":"pause",)"
           R"("by":"eve","requested_at":"2099-01-01T00:00:00.000000Z"})");
     sends(
-        "payments", "skald.forget",
+        "payments", "skald.expire",
         R"([{"scope":"","key":"k","home":"orders","steps":["charge-payment"],"ended_at":"2020-01-01T00:00:00.000000Z"}])");
     CHECK(wait_until([&] { return parked_in_all() == 3; }));
     CHECK(orders_db.ask("SELECT DISTINCT reason FROM skald.parked") == table{{"unsigned"}});

@@ -1,4 +1,4 @@
-#include "admin/orders.hpp"
+#include "admin/commands.hpp"
 
 #include "core/failpoint.hpp"
 #include "postgres/literal.hpp"
@@ -7,20 +7,20 @@
 
 namespace skald::admin {
 
-nlohmann::json give(postgres::connection& c, order const& what)
+nlohmann::json issue(postgres::connection& c, command const& what)
 {
     using postgres::literal;
-    SKALD_FAILPOINT("order.giving");
+    SKALD_FAILPOINT("command.requesting");
     // One transaction, as one text is. A lane's connection writes only where it is told to.
     auto const rows =
         c.run("SET TRANSACTION READ WRITE;" +
               postgres::execute("request_control", {literal(what.action), literal(what.saga.scope),
                                                     literal(what.saga.key), literal(what.reason), literal(what.by)}));
-    SKALD_FAILPOINT("order.given");
+    SKALD_FAILPOINT("command.requested");
     return nlohmann::json::parse(rows[0][0].c_str());
 }
 
-nlohmann::json close(postgres::connection& c, std::string const& as_status, order const& what)
+nlohmann::json close(postgres::connection& c, std::string const& as_status, command const& what)
 {
     using postgres::literal;
     auto const rows =

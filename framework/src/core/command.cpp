@@ -1,4 +1,4 @@
-#include "core/control_order.hpp"
+#include "core/command.hpp"
 
 #include "core/identity.hpp"
 #include "core/instant.hpp"
@@ -56,24 +56,24 @@ constexpr std::array<member, 9> members{{
 
 }  // namespace
 
-std::variant<control_order, bad_order> read_control_order(std::string_view body)
+std::variant<command, bad_command> read_command(std::string_view body)
 try {
     json const received = skald::detail::parse_checked(body);
-    if (!received.is_object()) return bad_order{"an order is a JSON object"};
-    auto order = json::object();
+    if (!received.is_object()) return bad_command{"a command is a JSON object"};
+    auto known = json::object();
     for (auto const& [name, is_good, required] : members) {
         auto const it = received.find(name);
         if (it == received.end() && !required) continue;
         if (it == received.end() || !it->is_string() || !is_good(it->get_ref<std::string const&>()))
-            return bad_order{"the order's " + std::string{name} + " is missing or malformed"};
-        order[std::string{name}] = *it;
+            return bad_command{"the command's " + std::string{name} + " is missing or malformed"};
+        known[std::string{name}] = *it;
     }
-    if ((order["action"] == "retry") != order.contains("step"))
-        return bad_order{"an order to retry names its step, and no other order does"};
-    return control_order{order.dump()};
+    if ((known["action"] == "retry") != known.contains("step"))
+        return bad_command{"a command to retry names its step, and no other command does"};
+    return command{known.dump()};
 }
 catch (data_error const& error) {
-    return bad_order{error.what()};
+    return bad_command{error.what()};
 }
 
 }  // namespace skald::core

@@ -21,7 +21,7 @@
 
 namespace skald::http {
 
-struct kept_answer
+struct cached_response
 {
     core::saga_id id;
     core::fingerprint fingerprint;  // of the request that was answered so
@@ -29,7 +29,7 @@ struct kept_answer
 };
 
 /// Threads: any.
-class kept_answers
+class response_cache
 {
 public:
     using clock = std::chrono::steady_clock;
@@ -40,18 +40,18 @@ public:
         std::chrono::milliseconds longest{};
     };
 
-    kept_answers() = default;
-    explicit kept_answers(limits l) : limits_{l} {}
+    response_cache() = default;
+    explicit response_cache(limits l) : limits_{l} {}
 
     /// Those that were kept first make room. An answer that is a large part of all the room is not kept.
-    void keep(kept_answer what, clock::time_point now = clock::now());
+    void keep(cached_response what, clock::time_point now = clock::now());
 
-    std::shared_ptr<kept_answer const> find(core::saga_id const& id, clock::time_point now = clock::now()) const;
+    std::shared_ptr<cached_response const> find(core::saga_id const& id, clock::time_point now = clock::now()) const;
 
 private:
     struct entry
     {
-        std::shared_ptr<kept_answer const> what;
+        std::shared_ptr<cached_response const> what;
         std::size_t bytes{};
         clock::time_point until{};
     };

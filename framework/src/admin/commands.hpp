@@ -1,4 +1,4 @@
-// Orders for one saga, given at its home. See sql/migrations/0006_control.sql, skald.request_control() and
+// Commands for one saga, issued at its home. See sql/migrations/0006_control.sql, skald.request_control() and
 // close_saga().
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace skald::admin {
 
-struct order
+struct command
 {
     std::string action;  // pause, resume, cancel, retry
     core::saga_id saga;
@@ -22,10 +22,10 @@ struct order
 /// {"id", "action", "told": [services], "step", "left"}; or {"refused": why}, and then nothing
 /// was done. One transaction.
 /// Throws what pqxx throws.
-nlohmann::json give(postgres::connection& c, order const& what);
+nlohmann::json issue(postgres::connection& c, command const& what);
 
 /// Ends a saga by hand as `as_status`, completed or compensated; of `what` the action does not count. Shapes and errors
-/// are those of give().
-nlohmann::json close(postgres::connection& c, std::string const& as_status, order const& what);
+/// are those of issue().
+nlohmann::json close(postgres::connection& c, std::string const& as_status, command const& what);
 
 }  // namespace skald::admin

@@ -1,9 +1,9 @@
-// The housekeeper: a worker's own slow thread, for what must be done now and then and is nobody's work in particular.
+// The maintenance: a worker's own slow thread, for what must be done now and then and is nobody's work in particular.
 // It sweeps out records of sagas that ended long ago, measures the outbox for the HTTP entry, and sends users' messages
 // again that no queue was bound for.
 //
-// A thread and a connection of its own, and not the relay's: a sweep of a large table would hold messages up, and a
-// relay that waits for the broker would hold the sweep up.
+// A thread and a connection of its own, and not the relay's: a purge of a large table would hold messages up, and a
+// relay that waits for the broker would hold the purge up.
 #pragma once
 
 #include "core/log.hpp"
@@ -23,14 +23,14 @@ namespace skald::admin {
 /// What one batch of a purge did; see skald.purge() in sql/migrations/0008_retention.sql.
 struct purged
 {
-    std::int64_t asked{};      // sagas whose services were asked to forget them
-    std::int64_t sagas{};      // sagas of this home that are gone, with all their records
-    std::int64_t answers{};    // answers to requests that started no saga
-    std::int64_t forgotten{};  // other homes' sagas whose records here are gone
-    std::int64_t records{};    // rows, in all
-    bool postponed{};          // nothing was looked at: the outbox holds too much
+    std::int64_t asked{};    // sagas whose services were asked to forget them
+    std::int64_t sagas{};    // sagas of this home that are gone, with all their records
+    std::int64_t answers{};  // answers to requests that started no saga
+    std::int64_t expired{};  // other homes' sagas whose records here are gone
+    std::int64_t records{};  // rows, in all
+    bool postponed{};        // nothing was looked at: the outbox holds too much
 
-    bool did_something() const { return asked + sagas + answers + forgotten > 0; }
+    bool did_something() const { return asked + sagas + answers + expired > 0; }
     purged& operator+=(purged const& more);
 };
 
@@ -40,22 +40,22 @@ struct purged
 purged purge_batch(postgres::connection& c, int retention_days, int batch_max,
                    std::string const& outbox_from = "-infinity");
 
-struct housekeeping_options
+struct maintenance_options
 {
-    bool sweep{true};
+    bool purge{true};
     int retention_days{30};
     int batch_max{500};
-    std::chrono::milliseconds sweep_every{60'000};
+    std::chrono::milliseconds purge_every{60'000};
     std::int64_t outbox_max{100'000};  // 0: it is not measured
     std::chrono::milliseconds measure_every{1'000};
     std::chrono::milliseconds retry_every{1'000};  // a look for users' messages whose queue may be there now
 };
 
 /// Threads: run() on one thread.
-class housekeeper
+class maintenance
 {
 public:
-    housekeeper(housekeeping_options options, postgres::connection_options database, runtime::backlog& backlog,
+    maintenance(maintenance_options options, postgres::connection_options database, runtime::backlog& backlog,
                 runtime::stop_flag const& stop, core::logger& log, std::mt19937_64 random);
 
     /// Until `stop`. A database that is away is tried again with backoff, without another word: the lanes say so.
@@ -67,22 +67,22 @@ private:
     bool try_to_work();
     void measure();
     void retry_unrouted();
-    void sweep_one_batch();
-    void end_sweep();
-    void tell_backlog(bool over);
+    void purge_one_batch();
+    void end_purge();
+    void log_backlog(bool over);
 
-    housekeeping_options options_;
+    maintenance_options options_;
     postgres::connection_options database_;
     runtime::backlog& backlog_;
     runtime::stop_flag const& stop_;
     core::logger& log_;
     std::mt19937_64 random_;
     std::unique_ptr<postgres::connection> connection_;
-    clock::time_point sweep_at_;
+    clock::time_point purge_at_;
     clock::time_point measure_at_{};
     clock::time_point retry_at_{};
     postgres::low_water mark_;
-    purged swept_;
+    purged purged_;
     int failures_in_a_row_{};
 };
 

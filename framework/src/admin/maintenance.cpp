@@ -1,4 +1,4 @@
-#include "admin/housekeeper.hpp"
+#include "admin/maintenance.hpp"
 
 #include "core/backoff.hpp"
 #include "core/failpoint.hpp"
@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Between two batches it rests this many times as long as the last one took, so that a sweep never takes more than a
+// Between two batches it rests this many times as long as the last one took, so that a purge never takes more than a
 // fifth of one connection, however large the table and however slow the disk.
 constexpr int rest_factor = 4;
 constexpr std::chrono::milliseconds rest_least = 50ms;
@@ -26,7 +26,7 @@ purged& purged::operator+=(purged const& more)
     asked += more.asked;
     sagas += more.sagas;
     answers += more.answers;
-    forgotten += more.forgotten;
+    expired += more.expired;
     records += more.records;
     postponed = more.postponed;
     return *this;
@@ -42,7 +42,7 @@ purged purge_batch(postgres::connection& c, int retention_days, int batch_max, s
     purged const done{row[0].as<std::int64_t>(), row[1].as<std::int64_t>(), row[2].as<std::int64_t>(),
                       row[3].as<std::int64_t>(), row[4].as<std::int64_t>(), row[5].as<bool>()};
     SKALD_FAILPOINT_IF(done.asked > 0, "purge.asked");
-    SKALD_FAILPOINT_IF(done.forgotten > 0, "purge.forgotten");
+    SKALD_FAILPOINT_IF(done.expired > 0, "purge.expired");
     SKALD_FAILPOINT_IF(done.sagas > 0, "purge.collected");
     SKALD_FAILPOINT_IF(done.did_something(), "purge.committing");
     c.run("COMMIT");
@@ -50,15 +50,15 @@ purged purge_batch(postgres::connection& c, int retention_days, int batch_max, s
     return done;
 }
 
-housekeeper::housekeeper(housekeeping_options options, postgres::connection_options database, runtime::backlog& backlog,
+maintenance::maintenance(maintenance_options options, postgres::connection_options database, runtime::backlog& backlog,
                          runtime::stop_flag const& stop, core::logger& log, std::mt19937_64 random)
     : options_{options}, database_{std::move(database)}, backlog_{backlog}, stop_{stop}, log_{log}, random_{random}
 {
     // Not all processes of a service at once, and none while it is still starting.
-    sweep_at_ = clock::now() + core::backoff{options_.sweep_every, options_.sweep_every}.wait(1, random_);
+    purge_at_ = clock::now() + core::backoff{options_.purge_every, options_.purge_every}.wait(1, random_);
 }
 
-void housekeeper::run()
+void maintenance::run()
 {
     core::backoff const backoff{1s, 30s};
     for (auto pause = 0ms; !stop_.wait(pause);) {
@@ -68,36 +68,36 @@ void housekeeper::run()
         }
         failures_in_a_row_ = 0;
         auto next = retry_at_;
-        if (options_.sweep) next = std::min(next, sweep_at_);
+        if (options_.purge) next = std::min(next, purge_at_);
         if (options_.outbox_max > 0) next = std::min(next, measure_at_);
         pause = std::max(std::chrono::ceil<std::chrono::milliseconds>(next - clock::now()), 0ms);
     }
 }
 
-bool housekeeper::try_to_work()
+bool maintenance::try_to_work()
 try {
     auto const now = clock::now();
     bool const measures = options_.outbox_max > 0 && now >= measure_at_;
-    bool const sweeps = options_.sweep && now >= sweep_at_;
+    bool const purges = options_.purge && now >= purge_at_;
     bool const retries = now >= retry_at_;
-    if (!measures && !sweeps && !retries) return true;
+    if (!measures && !purges && !retries) return true;
     if (!connection_ || !connection_->is_usable()) {
         connection_.reset();
         connection_ = std::make_unique<postgres::connection>(database_);
     }
     if (measures) measure();
     if (retries) retry_unrouted();
-    if (sweeps) sweep_one_batch();
+    if (purges) purge_one_batch();
     return true;
 }
 catch (std::exception const& error) {
     // Whatever it was, a new connection is never wrong: the database may have become read-only, or another one.
-    if (connection_ && connection_->is_open()) log_.warning("sweep.failed", {{"error", error.what()}});
+    if (connection_ && connection_->is_open()) log_.warning("purge.failed", {{"error", error.what()}});
     connection_.reset();
     return false;
 }
 
-void housekeeper::measure()
+void maintenance::measure()
 {
     auto const began = clock::now();
     mark_.raise(*connection_, began);
@@ -105,11 +105,11 @@ void housekeeper::measure()
         "outbox_is_over", {postgres::literal(options_.outbox_max), postgres::literal(mark_.search_from(began))}));
     auto const ended = clock::now();
     mark_.searched(began, ended, false);
-    tell_backlog(rows[0][0].as<bool>());
+    log_backlog(rows[0][0].as<bool>());
     measure_at_ = ended + options_.measure_every;
 }
 
-void housekeeper::retry_unrouted()
+void maintenance::retry_unrouted()
 {
     for (auto const& row : connection_->run("EXECUTE retry_unrouted"))
         log_.info("event.routed", {{"destination", row[0].c_str()}});
@@ -117,7 +117,7 @@ void housekeeper::retry_unrouted()
 }
 
 // Once for each change.
-void housekeeper::tell_backlog(bool over)
+void maintenance::log_backlog(bool over)
 {
     if (over == backlog_.is_over()) return;
     backlog_.set(over);
@@ -125,27 +125,27 @@ void housekeeper::tell_backlog(bool over)
     else log_.info("outbox.below", {{"rows_max", options_.outbox_max}});
 }
 
-void housekeeper::sweep_one_batch()
+void maintenance::purge_one_batch()
 {
     auto const began = clock::now();
     mark_.raise(*connection_, began);  // also where nothing is measured
     auto const done = purge_batch(*connection_, options_.retention_days, options_.batch_max, mark_.mark());
-    swept_ += done;
-    if (!done.did_something()) return end_sweep();
+    purged_ += done;
+    if (!done.did_something()) return end_purge();
     auto const took = std::chrono::duration_cast<std::chrono::milliseconds>(clock::now() - began);
-    sweep_at_ = clock::now() + std::max(took * rest_factor, rest_least);
+    purge_at_ = clock::now() + std::max(took * rest_factor, rest_least);
 }
 
-void housekeeper::end_sweep()
+void maintenance::end_purge()
 {
-    if (swept_.did_something())
-        log_.info("sweep.done", {{"asked", swept_.asked},
-                                 {"sagas", swept_.sagas},
-                                 {"answers", swept_.answers},
-                                 {"forgotten", swept_.forgotten},
-                                 {"records", swept_.records}});
-    swept_ = {};
-    sweep_at_ = clock::now() + options_.sweep_every;
+    if (purged_.did_something())
+        log_.info("purge.done", {{"asked", purged_.asked},
+                                 {"sagas", purged_.sagas},
+                                 {"answers", purged_.answers},
+                                 {"expired", purged_.expired},
+                                 {"records", purged_.records}});
+    purged_ = {};
+    purge_at_ = clock::now() + options_.purge_every;
 }
 
 }  // namespace skald::admin

@@ -40,9 +40,9 @@ struct unrunnable
     std::string why;
 };
 
-using ending = std::variant<done, rejected, snoozed, failed, unrunnable>;
+using step_result = std::variant<done, rejected, snoozed, failed, unrunnable>;
 
-inline bool is_done(ending const& e)
+inline bool is_done(step_result const& e)
 {
     return std::holds_alternative<done>(e);
 }

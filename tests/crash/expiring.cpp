@@ -66,21 +66,21 @@ void run::prepare_others()
 /// One step further: the older saga is forgotten while the order is not; then the order is.
 void run::forget()
 {
-    bool const by_sweeps = goes_.besides == disturbance::swept;
+    bool const by_purge = goes_.besides == disturbance::swept;
     if (was_disturbed_ || !shop_.look_after() || !is_quiet()) return;
     if (stage_ == 0) {
         if (!placed_.front().client->answer() ||
             value(orders, "SELECT count(*) FROM skald.saga WHERE status = 'completed' AND key = " + sql_text(key_)) ==
                 "0")
             return;
-        if (!by_sweeps) age(within);
+        if (!by_purge) age(within);
         stage_ = 1;
     }
     if (stage_ == 1) {
-        if (!by_sweeps) purge_everywhere();
+        if (!by_purge) purge_everywhere();
         if (remembered(older_) > 0) return;
-        found_kept_ = kept();
-        if (!by_sweeps) send_copies();
+        cache_hits_ = kept();
+        if (!by_purge) send_copies();
         copies_until_ = clock::now() + late_copy;
         stage_ = 2;
     }
@@ -91,10 +91,10 @@ void run::forget()
         judge_shipping(placed_.front());
         was_disturbed_ = !result_.broken.empty();
         if (was_disturbed_) return;
-        age(by_sweeps ? days_beyond(goes_.besides) : days_beyond(goes_.besides) - within);
+        age(by_purge ? days_beyond(goes_.besides) : days_beyond(goes_.besides) - within);
         stage_ = 3;
     }
-    if (!by_sweeps) purge_everywhere();
+    if (!by_purge) purge_everywhere();
     was_disturbed_ = remembered(key_) == 0;
 }
 
@@ -149,7 +149,7 @@ long run::remembered(std::string const& key)
 void run::judge_forgetting()
 {
     expect("I17", "records of the stuck saga", std::to_string(remembered(stuck_)), std::to_string(stuck_remembered_));
-    expect("I17", "records of the order within its retention, by service", found_kept_, "4 1 1 ");
+    expect("I17", "records of the order within its retention, by service", cache_hits_, "4 1 1 ");
     expect("I18", "records of the order", std::to_string(remembered(key_)), "0");
     expect("I18", "records of the older saga", std::to_string(remembered(older_)), "0");
 }

@@ -1,4 +1,4 @@
-#include "http/kept_answers.hpp"
+#include "http/response_cache.hpp"
 
 #include <doctest/doctest.h>
 
@@ -7,15 +7,15 @@ using namespace std::chrono_literals;
 
 namespace {
 
-auto const begin = kept_answers::clock::time_point{} + 1h;
+auto const begin = response_cache::clock::time_point{} + 1h;
 
-kept_answer answer(std::string key, std::string body = "made", std::string scope = "")
+cached_response answer(std::string key, std::string body = "made", std::string scope = "")
 {
     return {
         {std::move(scope), std::move(key)}, "fingerprint", {201, "text/plain", {{"ETag", "\"1\""}}, std::move(body)}};
 }
 
-std::string body_of(kept_answers const& kept, std::string const& key, kept_answers::clock::time_point now = begin)
+std::string body_of(response_cache const& kept, std::string const& key, response_cache::clock::time_point now = begin)
 {
     auto const found = kept.find({"", key}, now);
     return found ? found->answer.body : "none";
@@ -25,7 +25,7 @@ std::string body_of(kept_answers const& kept, std::string const& key, kept_answe
 
 TEST_CASE("an answer is kept whole, for its scope and key alone")
 {
-    kept_answers kept{{1'000'000, 60s}};
+    response_cache kept{{1'000'000, 60s}};
     kept.keep(answer("k", "made", "shop-1"), begin);
     auto const found = kept.find({"shop-1", "k"}, begin);
     REQUIRE(found);
@@ -40,7 +40,7 @@ TEST_CASE("an answer is kept whole, for its scope and key alone")
 
 TEST_CASE("an answer is kept for its time from when it was given, and not a moment longer")
 {
-    kept_answers kept{{1'000'000, 60s}};
+    response_cache kept{{1'000'000, 60s}};
     kept.keep(answer("k"), begin);
     kept.keep(answer("k"), begin + 30s);  // found again, which is no new one
     CHECK(body_of(kept, "k", begin + 60s - 1ns) == "made");
@@ -49,7 +49,7 @@ TEST_CASE("an answer is kept for its time from when it was given, and not a mome
 
 TEST_CASE("one whose time is over makes room for the same key")
 {
-    kept_answers kept{{1'000'000, 60s}};
+    response_cache kept{{1'000'000, 60s}};
     kept.keep(answer("k", "old"), begin);
     kept.keep(answer("k", "new"), begin + 61s);
     CHECK(body_of(kept, "k", begin + 62s) == "new");
@@ -57,7 +57,7 @@ TEST_CASE("one whose time is over makes room for the same key")
 
 TEST_CASE("the first make room for the next, by bytes")
 {
-    kept_answers kept{{100'000, 60s}};
+    response_cache kept{{100'000, 60s}};
     for (int n = 0; n < 50; ++n) kept.keep(answer("k" + std::to_string(n), std::string(5'000, 'x')), begin);
     int found = 0;
     for (int n = 0; n < 50; ++n) found += body_of(kept, "k" + std::to_string(n)) != "none" ? 1 : 0;
@@ -69,13 +69,13 @@ TEST_CASE("the first make room for the next, by bytes")
 
 TEST_CASE("what would take a large part of the room is not kept, and neither is anything where there is no room")
 {
-    kept_answers kept{{100'000, 60s}};
+    response_cache kept{{100'000, 60s}};
     kept.keep(answer("small"), begin);
     kept.keep(answer("large", std::string(10'000, 'x')), begin);
     CHECK(body_of(kept, "large") == "none");
     CHECK(body_of(kept, "small") == "made");
 
-    kept_answers none;
+    response_cache none;
     none.keep(answer("k"), begin);
     CHECK(body_of(none, "k") == "none");
 }

@@ -8,12 +8,12 @@
 
 namespace skald::http {
 
-class look_schedule
+class poll_schedule
 {
 public:
     using clock = std::chrono::steady_clock;
 
-    look_schedule(clock::time_point now, std::chrono::seconds patience) : end_{now + patience} {}
+    poll_schedule(clock::time_point now, std::chrono::seconds max_wait) : end_{now + max_wait} {}
 
     /// How long until the next look, the last of which is at the end; nothing from then on.
     std::optional<std::chrono::milliseconds> next(clock::time_point now)

@@ -2,8 +2,8 @@
 //
 // amqp_basic_publish has no timeout and hangs as long as a broker's alarm lasts; a COMMIT that waits for a standby is
 // bounded by none of PostgreSQL's timeouts. shutdown(2) on the socket ends either; close(2) would free the number for
-// somebody else's file. The library itself may close the socket at any time, so the breaker works on a duplicate of its
-// own, which can't be reused meanwhile.
+// somebody else's file. The library itself may close the socket at any time, so the interrupter works on a duplicate of
+// its own, which can't be reused meanwhile.
 #pragma once
 
 #include <mutex>
@@ -11,13 +11,13 @@
 namespace skald::sockets {
 
 /// Threads: every function may be called from any thread.
-class socket_breaker
+class socket_interrupter
 {
 public:
-    socket_breaker() = default;
-    ~socket_breaker() { release(); }
-    socket_breaker(socket_breaker const&) = delete;
-    socket_breaker& operator=(socket_breaker const&) = delete;
+    socket_interrupter() = default;
+    ~socket_interrupter() { release(); }
+    socket_interrupter(socket_interrupter const&) = delete;
+    socket_interrupter& operator=(socket_interrupter const&) = delete;
 
     /// From now on this is the socket to break.
     void hold(int socket);

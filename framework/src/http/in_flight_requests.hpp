@@ -15,7 +15,7 @@
 namespace skald::http {
 
 /// Threads: any. It holds no more entries than there are lanes, so that it is a list.
-class running_requests
+class in_flight_requests
 {
     struct entry
     {
@@ -28,7 +28,7 @@ public:
     class mark
     {
     public:
-        mark(running_requests& owner, std::list<entry>::iterator at) : owner_{&owner}, at_{at} {}
+        mark(in_flight_requests& owner, std::list<entry>::iterator at) : owner_{&owner}, at_{at} {}
         mark(mark&& other) noexcept : owner_{std::exchange(other.owner_, nullptr)}, at_{other.at_} {}
         mark& operator=(mark&& other) noexcept
         {
@@ -42,7 +42,7 @@ public:
         }
 
     private:
-        running_requests* owner_;
+        in_flight_requests* owner_;
         std::list<entry>::iterator at_;
     };
 

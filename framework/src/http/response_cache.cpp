@@ -1,4 +1,4 @@
-#include "http/kept_answers.hpp"
+#include "http/response_cache.hpp"
 
 #include "core/assert.hpp"
 
@@ -12,7 +12,7 @@ constexpr std::size_t overhead = 512;
 
 constexpr std::size_t large_part = 16;
 
-std::size_t size_of(kept_answer const& what)
+std::size_t size_of(cached_response const& what)
 {
     std::size_t bytes = overhead + 2 * (what.id.scope.size() + what.id.key.size()) + what.fingerprint.size() +
                         what.answer.content_type.size() + what.answer.body.size();
@@ -22,11 +22,11 @@ std::size_t size_of(kept_answer const& what)
 
 }  // namespace
 
-void kept_answers::keep(kept_answer what, clock::time_point now)
+void response_cache::keep(cached_response what, clock::time_point now)
 {
     auto const bytes = size_of(what);
     if (bytes > limits_.bytes_max / large_part) return;
-    auto kept = std::make_shared<kept_answer const>(std::move(what));
+    auto kept = std::make_shared<cached_response const>(std::move(what));
 
     std::lock_guard const lock{mutex_};
     while (!entries_.empty() && (bytes_ + bytes > limits_.bytes_max || entries_.front().until <= now)) drop_first();
@@ -37,7 +37,7 @@ void kept_answers::keep(kept_answer what, clock::time_point now)
     SKALD_ASSERT(bytes_ <= limits_.bytes_max && entries_.size() == by_id_.size());
 }
 
-std::shared_ptr<kept_answer const> kept_answers::find(core::saga_id const& id, clock::time_point now) const
+std::shared_ptr<cached_response const> response_cache::find(core::saga_id const& id, clock::time_point now) const
 {
     std::lock_guard const lock{mutex_};
     auto const found = by_id_.find(id);
@@ -45,7 +45,7 @@ std::shared_ptr<kept_answer const> kept_answers::find(core::saga_id const& id, c
     return found->second->what;
 }
 
-void kept_answers::drop_first()
+void response_cache::drop_first()
 {
     auto const& first = entries_.front();
     SKALD_ASSERT(first.bytes <= bytes_);

@@ -1,4 +1,4 @@
-#include "sockets/socket_breaker.hpp"
+#include "sockets/socket_interrupter.hpp"
 
 #include "core/assert.hpp"
 
@@ -8,7 +8,7 @@
 
 namespace skald::sockets {
 
-void socket_breaker::hold(int socket)
+void socket_interrupter::hold(int socket)
 {
     SKALD_ASSERT(socket >= 0);
     std::lock_guard lock{mutex_};
@@ -17,27 +17,27 @@ void socket_breaker::hold(int socket)
     if (for_good_) shut_down();
 }
 
-void socket_breaker::release()
+void socket_interrupter::release()
 {
     std::lock_guard lock{mutex_};
     if (duplicate_ >= 0) ::close(duplicate_);
     duplicate_ = -1;
 }
 
-void socket_breaker::break_now()
+void socket_interrupter::break_now()
 {
     std::lock_guard lock{mutex_};
     shut_down();
 }
 
-void socket_breaker::break_for_good()
+void socket_interrupter::break_for_good()
 {
     std::lock_guard lock{mutex_};
     for_good_ = true;
     shut_down();
 }
 
-void socket_breaker::shut_down()
+void socket_interrupter::shut_down()
 {
     if (duplicate_ >= 0) ::shutdown(duplicate_, SHUT_RDWR);
 }
