@@ -95,7 +95,7 @@ TEST_CASE("under a memory alarm publish returns in time, nothing is lost, consum
         }
     }
     CHECK_FALSE(publisher->available());
-    CHECK(publisher->trouble() != "");
+    CHECK(publisher->last_error() != "");
     CHECK(subscription->available());
     CHECK(collect_ids(*subscription, 5).size() == 5);
 
@@ -115,7 +115,7 @@ TEST_CASE("a publisher that is idle learns of an alarm and of its end")
     // The broker tells a connection when it publishes, not before.
     publish(*publisher, numbered(service, 1), 500ms);
     CHECK_FALSE(publisher->available());
-    CHECK(publisher->trouble().find("blocked") != std::string::npos);
+    CHECK(publisher->last_error().find("blocked") != std::string::npos);
     CHECK(fixture.log().has("warning test broker.blocked"));
     alarm.end();
     CHECK(wait_until([&] { return publisher->available(); }));
@@ -198,6 +198,26 @@ TEST_CASE("what an operator deletes under a consumer is there again soon, and no
     CHECK_FALSE(fixture.log().has("broker.lost role=consumer"));
 }
 
+namespace {
+
+// Takes all of `count` messages, each for the first time, and acks them.
+void take_for_the_first_time(skald::ports::subscription& from, std::size_t count)
+{
+    std::set<std::string> ids;
+    while (ids.size() < count) {
+        auto const some = from.take(10, 5s);
+        REQUIRE(!some.empty());
+        for (auto const& one : some) {
+            CHECK_FALSE(one.given_up);
+            CHECK(one.returns == 0);
+            ids.insert(one.message.id);
+            from.ack(one.tag);
+        }
+    }
+}
+
+}  // namespace
+
 TEST_CASE("messages that a policy lets expire before they are delivered are delivered all the same")
 {
     private_vhost vhost;
@@ -212,18 +232,36 @@ TEST_CASE("messages that a policy lets expire before they are delivered are deli
     CHECK(wait_until([&] { return hands.messages_in(skald::rabbitmq::parked_queue_name(service)) == 5; }));
 
     auto const subscription = fixture.transport().subscribe({service, 10});
-    std::set<std::string> ids;
-    while (ids.size() < 5) {
-        auto const some = subscription->take(10, 5s);
-        REQUIRE(!some.empty());
-        for (auto const& one : some) {
-            CHECK_FALSE(one.given_up);
-            CHECK(one.returns == 0);
-            ids.insert(one.message.id);
-            subscription->ack(one.tag);
-        }
+    take_for_the_first_time(*subscription, 5);
+    CHECK(fixture.log().has("warning test broker.dead_lettered reason=expired"));
+}
+
+TEST_CASE("messages that another consumer rejected, or that were sent to the parked queue itself, are delivered")
+{
+    rabbitmq_fixture fixture;
+    auto const service = fixture.service();
+    fixture.transport().subscribe({service, 10})->stop();
+    auto const publisher = fixture.transport().open_publisher();
+    REQUIRE(all_confirmed(publish(*publisher, numbered(service, 3))));
+    auto const parked = skald::rabbitmq::parked_queue_name(service);
+    operator_hands hands;
+    hands.reject_all(skald::rabbitmq::queue_name(service), 3);
+    CHECK(wait_until([&] { return hands.messages_in(parked) == 3; }));
+    {
+        auto const subscription = fixture.transport().subscribe({service, 10});
+        take_for_the_first_time(*subscription, 3);
+        CHECK(fixture.log().has("warning test broker.dead_lettered reason=rejected"));
     }
-    CHECK(fixture.log().has("warning test broker.policy_met reason=expired"));
+
+    auto const id = skald::rabbitmq::bytes("sent-there");
+    amqp_basic_properties_t properties{};
+    properties._flags = AMQP_BASIC_MESSAGE_ID_FLAG;
+    properties.message_id = id;
+    auto const key = skald::rabbitmq::bytes(parked);
+    amqp_basic_publish(hands.raw(), 1, amqp_empty_bytes, key, 0, 0, &properties, skald::rabbitmq::bytes("{}"));
+    CHECK(wait_until([&] { return hands.messages_in(parked) == 1; }));
+    auto const subscription = fixture.transport().subscribe({service, 10});
+    take_for_the_first_time(*subscription, 1);
 }
 
 TEST_CASE("an operator who looks at the broker is told that it takes no messages, and why")

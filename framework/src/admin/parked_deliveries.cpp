@@ -134,7 +134,10 @@ std::string advice(std::string const& reason, std::string const& record, bool re
             replay.substr(0, replay.size() - 1), drop);
     if (reason == "mismatch")
         return fmt::format("Its key came before with another body, or from another home: mend the sender. {}.", drop);
-    if (reason == "malformed" && record.empty()) return fmt::format("Mend the sender, which sends it anew. {}.", drop);
+    if (reason == "malformed" && record.empty())
+        return fmt::format(
+            "If Skald sent it, something on its way changed it: put that right, then {}. Else fix its sender; {}.",
+            replay, drop);
     if (reason == "transaction_ended")
         return fmt::format(
             "Its step ran COMMIT or ROLLBACK itself: look at what it wrote, repair that, and take it out of "

@@ -1,6 +1,7 @@
 #include "rabbitmq/decode.hpp"
 
 #include "core/brokers_header.hpp"
+#include "core/envelope.hpp"
 
 #include <fmt/format.h>
 
@@ -63,7 +64,8 @@ void decode_headers(amqp_table_t const& table, decoded_properties& into)
         if (auto text = to_text(value)) {
             into.message.headers.emplace_back(std::move(name), std::move(*text));
         }
-        else if (into.problem.empty()) {
+        // Skald sends text: another header of this kind was added on the way, by a shovel or a federation link.
+        else if (core::is_skalds_header(name) && into.problem.empty()) {
             into.problem =
                 fmt::format("the header `{}` is {}: only text, whole numbers, booleans and times can be read", name,
                             kind_name(value.kind));

@@ -34,7 +34,7 @@ public:
     }
 
 private:
-    static constexpr std::chrono::seconds healthy_after{60};
+    static constexpr std::chrono::seconds healthy_after{10};
 
     core::backoff backoff_;
     std::mt19937_64 random_;

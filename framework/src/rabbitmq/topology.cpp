@@ -4,6 +4,7 @@
 
 #include <array>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 namespace skald::rabbitmq {
@@ -28,6 +29,10 @@ void declare(connection& broker, std::string const& what, std::string const& rem
     catch (refused_by_broker const& refusal) {
         if (refusal.code() == AMQP_ACCESS_REFUSED)
             throw refused_by_broker{refusal.code(), fmt::format("{}; {}", refusal.what(), without_permission)};
+        // "queue limit in vhost '/' (8) is reached": the same code, and waited for.
+        if (std::string_view{refusal.what()}.find("limit in vhost") != std::string_view::npos)
+            throw refused_by_broker{refusal.code(),
+                                    fmt::format("{}; raise it (`rabbitmqctl set_vhost_limits`)", refusal.what())};
         bool const exists = refusal.code() == AMQP_PRECONDITION_FAILED || refusal.code() == AMQP_RESOURCE_LOCKED;
         if (!exists) throw;
         throw topology_mismatch{
@@ -49,7 +54,8 @@ void declare_exchange(connection& broker, char const* name)
 void declare_queue(connection& broker, std::string const& name, amqp_table_t arguments)
 {
     declare(broker, fmt::format("queue `{}`", name),
-            fmt::format("let it run empty, delete it (`rabbitmqctl delete_queue {}`) and start again: it is made anew",
+            fmt::format("delete it (`rabbitmqctl delete_queue {}`) and start again: it is declared as it must be. Its "
+                        "messages go with it: move them first, see docs/repair.md, \"A queue with other properties\"",
                         name),
             [&] {
                 amqp_queue_declare(broker.raw(), the_channel, bytes(name), /*passive*/ 0, /*durable*/ 1,
