@@ -134,8 +134,11 @@ BEGIN
     IF refused IS NOT NULL THEN RETURN jsonb_build_object('refused', refused); END IF;
 
     IF action = 'retry' THEN
-        SELECT k.step, ARRAY[k.service] INTO named, told
+        SELECT k.step, ARRAY[k.service], CASE WHEN k.error LIKE 'its delivery was dropped by %' THEN
+                   format('nothing of %s is left to retry: %s. Pause the saga, and close it', k.step, k.error) END
+          INTO named, told, refused
           FROM skald.known_steps(scope, key) k WHERE k.status = 'parked' ORDER BY k.at DESC LIMIT 1;
+        IF refused IS NOT NULL THEN RETURN jsonb_build_object('refused', refused); END IF;
     ELSE
         told := ARRAY(SELECT DISTINCT p.service FROM skald.itinerary_steps(was.itinerary) p ORDER BY p.service);
     END IF;

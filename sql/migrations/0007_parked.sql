@@ -114,10 +114,12 @@ DECLARE
     own    text := (SELECT s.name FROM skald.service s);
     report jsonb := jsonb_strip_nulls(jsonb_build_object(
         'scope', p.scope, 'key', p.key, 'step', p.step, 'service', own, 'status', status, 'attempts', 0, 'error', error,
-        'at', skald.instant(clock_timestamp()), 'saga', 'running', 'reason', p.headers->'x-saga-reason'));
+        'at', skald.instant(clock_timestamp()), 'saga', CASE status WHEN 'parked' THEN 'stuck' ELSE 'running' END,
+        'reason', p.headers->'x-saga-reason'));
     id     text := p.key || ':' || p.step || '.progress';
 BEGIN
     IF home = own THEN
+        IF status = 'parked' THEN RETURN; END IF;
         PERFORM skald.advance(p.scope, p.key, 'running', p.headers->>'x-saga-reason');
     ELSIF home IS NOT NULL THEN
         PERFORM skald.enqueue(home, 'skald.progress', id, convert_to(jsonb_build_array(report)::text, 'UTF8'),
@@ -186,23 +188,31 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    p skald.parked;
+    p             skald.parked;
+    is_waited_for boolean;
+    dropped       text := format('its delivery was dropped by %s: %s', skald.actor(by), why);
 BEGIN
     IF coalesce(why, '') = '' THEN RETURN 'say why it is dropped'; END IF;
     SELECT * INTO p FROM skald.parked WHERE id = wanted FOR UPDATE;
     IF NOT FOUND THEN
         RETURN format('there is no parked delivery %s: it was replayed or dropped already', wanted);
     END IF;
-    IF NOT forced AND skald.is_waited_for(p.reason, (SELECT i.status FROM skald.idempotency i
-                                                      WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step)
-                                                        AND skald.is_for(i.home, p)))
-       AND NOT EXISTS (SELECT FROM skald.parked q
-                        WHERE (q.scope, q.key, q.step) = (p.scope, p.key, p.step)
-                          AND skald.is_of_its_saga(q.reason) AND q.id <> p.id) THEN
+    is_waited_for := skald.is_waited_for(p.reason, (SELECT i.status FROM skald.idempotency i
+                                                     WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step)
+                                                       AND skald.is_for(i.home, p)))
+                     AND NOT EXISTS (SELECT FROM skald.parked q
+                                      WHERE (q.scope, q.key, q.step) = (p.scope, p.key, p.step)
+                                        AND skald.is_of_its_saga(q.reason) AND q.id <> p.id);
+    IF is_waited_for AND NOT forced THEN
         RETURN format('parked delivery %s: saga %s is stuck on it, and could never go on without it. Replay it, or drop it '
                       'with --yes', wanted, p.key);
     END IF;
     DELETE FROM skald.parked WHERE id = wanted;
+    IF is_waited_for THEN
+        UPDATE skald.idempotency i SET error = dropped, updated_at = clock_timestamp()
+         WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step) AND i.status = 'parked' AND skald.is_for(i.home, p);
+        PERFORM skald.report_home(p, 'parked', dropped);
+    END IF;
     INSERT INTO skald.audit (actor, verb, scope, key, detail)
     VALUES (skald.actor(by), 'parked drop', p.scope, p.key, skald.summary(p) || jsonb_build_object('why', why));
     RETURN NULL;

@@ -1,5 +1,8 @@
 // Parked deliveries: put back once, dropped on the record, and never run twice.
+#include "admin/commands.hpp"
+#include "admin/explanation.hpp"
 #include "admin/parked_deliveries.hpp"
+#include "admin/saga_view.hpp"
 #include "support/stepped_shop.hpp"
 
 #include <skald/testing/wait_until.hpp>
@@ -261,6 +264,18 @@ TEST_CASE("a dropped delivery is gone, and who dropped which one and why is kept
     CHECK(s.at("payments")
               .db.rows("SELECT verb, key, detail->>'why', detail->>'step', length(detail->>'body_sha256') FROM "
                        "skald.audit") == "parked drop|1|a test|charge-payment|64");
+
+    // Its home hears of it, and no retry is promised that can't be.
+    s.run();
+    CHECK(s.saga_status("1") == "stuck");
+    skald::postgres::connection c{{.url = s.at("orders").db.url()}};
+    auto const seen = skald::admin::find_saga(c, {"", "1"});
+    REQUIRE(seen);
+    auto const explained = skald::admin::explain(*seen);
+    CHECK_MESSAGE(s.contains(explained, "and its delivery was dropped by eve as "), explained);
+    CHECK_MESSAGE(s.contains(explained, ": a test. Nothing is left to retry: `skald saga pause 1`"), explained);
+    CHECK(s.contains(skald::admin::issue(c, {"retry", {"", "1"}, "", "eve"}).value("refused", ""),
+                     "nothing of charge-payment is left to retry"));
 }
 
 TEST_CASE("lists go page by page and filter by what an operator knows")

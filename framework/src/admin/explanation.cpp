@@ -124,6 +124,12 @@ std::string stuck(saga_facts const& saga)
         auto const after = record.attempts == 0   ? std::string{}
                            : record.attempts == 1 ? " after 1 attempt"
                                                   : fmt::format(" after {} attempts", record.attempts);
+        if (record.error.starts_with("its delivery was dropped by "))
+            return fmt::format(
+                "stuck: {}{} was parked at {}, and {}. Nothing is left to retry: {}, and close it by hand; see "
+                "docs/repair.md, \"A message that is lost\".",
+                step.name, is_compensation ? core::compensate_suffix : "",
+                record.service.empty() ? step.service : record.service, record.error, command("pause", saga.id));
         bool const can_cancel = !is_compensation && step.kind != step_kind::retriable;
         return fmt::format("stuck: {}{} was parked at {}{}, {}{}. Mend the cause, then {}{}.", step.name,
                            is_compensation ? core::compensate_suffix : "",
