@@ -84,7 +84,7 @@ BEGIN
         inserted AS (
             INSERT INTO skald.idempotency AS i (scope, key, step, fingerprint, home)
             SELECT w.s, w.k, w.t, w.f, w.h FROM want w ORDER BY w.s, w.k, w.t, w.o
-            ON CONFLICT DO NOTHING
+            ON CONFLICT ON CONSTRAINT idempotency_once DO NOTHING
             RETURNING i.scope, i.key, i.step),
         -- The same key twice in one call: the first item has it, the others are its duplicates.
         firsts AS (
@@ -200,7 +200,7 @@ DECLARE
 BEGIN
     INSERT INTO skald.idempotency (scope, key, step, status, attempts, home)
     VALUES (for_scope, for_key, undone, 'cancelled', 0, for_home)
-    ON CONFLICT DO NOTHING;
+    ON CONFLICT ON CONSTRAINT idempotency_once DO NOTHING;
     IF FOUND THEN RETURN false; END IF;
 
     SELECT status, home INTO was, ran FROM skald.idempotency
@@ -257,7 +257,7 @@ BEGIN
         BEGIN
             INSERT INTO skald.idempotency AS i (scope, key, step, fingerprint)
             VALUES (claim_request.scope, claim_request.key, '', claim_request.fingerprint)
-            ON CONFLICT DO NOTHING;
+            ON CONFLICT ON CONSTRAINT idempotency_once DO NOTHING;
             IF FOUND THEN SELECT 'fresh', 1, true INTO result, attempts, held; END IF;
         EXCEPTION WHEN lock_not_available THEN
             SELECT 'in_flight', 0, false INTO result, attempts, held;

@@ -32,6 +32,10 @@ BEGIN
     VALUES (aggregatetype, coalesce(aggregateid, idempotency_key), type, payload, scope, idempotency_key, headers,
             content_type, destination, clock_timestamp() + delay, if_unrouted)
     RETURNING o.id INTO row_id;
+    IF row_id IS NULL THEN
+        RAISE EXCEPTION 'skald.outbox took no row of %: a trigger or a rule that is not Skald''s is on it', type
+              USING HINT = '`skald doctor` names it.';
+    END IF;
     RETURN row_id;
 END $$;
 

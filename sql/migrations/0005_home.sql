@@ -75,7 +75,7 @@ BEGIN
     END IF;
     BEGIN
         INSERT INTO skald.idempotency AS i (scope, key, step, fingerprint) VALUES (scope, key, '', fingerprint)
-        ON CONFLICT DO NOTHING;
+        ON CONFLICT ON CONSTRAINT idempotency_once DO NOTHING;
     EXCEPTION WHEN lock_not_available THEN
         RETURN 'in_flight';  -- whoever has it may still roll back
     END;

@@ -10,6 +10,15 @@ using skald::test::database;
 using skald::test::session;
 using skald::test::wait_until_blocked_by;
 
+TEST_CASE("a guard without the key that makes it one claims nothing")
+{
+    skald::test::database db{"orders"};
+    db.run("ALTER TABLE skald.idempotency DROP CONSTRAINT idempotency_once");
+    CHECK_THROWS_WITH(db.one(claim_sql("", "k", "step", "{}")), doctest::Contains("idempotency_once"));
+    db.run("ALTER TABLE skald.idempotency ADD CONSTRAINT idempotency_once PRIMARY KEY (scope, key, step)");
+    CHECK(db.one(claim_sql("", "k", "step", "{}")) == "fresh 1 true");
+}
+
 TEST_CASE("the first claim of a key is fresh and the second a duplicate")
 {
     database const db;
