@@ -39,7 +39,7 @@ TEST_CASE("a lock that only what a step has put off until COMMIT meets is the st
     table_lock const held{d.db(), "audit"};
     int tries = 0;
     while (auto const why = lane.try_once(t)) {
-        CHECK(*why == failure::contended);
+        CHECK(*why == failure::lock_timeout);
         REQUIRE(++tries < 2 * many);
     }
     CHECK(tries == skald::runtime::contended_max);

@@ -74,6 +74,36 @@ TEST_CASE("two processes that update few shared rows come through without a dead
     }
 }
 
+TEST_CASE("a row that another session keeps locked stops those that want it, and nobody else")
+{
+    crowded_depot d{8};
+    d.pack = [](skald::step_context& ctx, parcel& p) -> skald::outcome {
+        note(ctx, "pack:" + p.id);
+        crowded_depot::put(ctx, p.weight % 8);
+        return skald::done();
+    };
+    pqxx::connection c{d.db().url()};
+    pqxx::work holder{c};
+    holder.exec("SELECT FROM shelf WHERE id = 3 FOR UPDATE");
+    d.start_all(160);
+    lanes const some{d.at("depot"), 4};
+    auto const relayed = [&](int parcels) {
+        return wait_until([&] {
+            d.at("depot").relay_due();
+            return d.packed() == parcels;
+        });
+    };
+    CHECK(relayed(140));
+    CHECK(wait_until([&] {
+        return d.db().one("SELECT count(*) FROM skald.contention WHERE reason LIKE 'another session holds a lock%'") ==
+               "1";
+    }));
+    holder.commit();
+    CHECK(relayed(160));
+    CHECK(d.once_each());
+    CHECK(d.db().one("SELECT max(attempts) FROM skald.idempotency") == "1");
+}
+
 TEST_CASE("a step that updates two shared rows in any order comes to its end, and is charged no attempt for it")
 {
     crowded_depot d{5};

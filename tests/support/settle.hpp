@@ -12,6 +12,7 @@ inline ports::fault_kind kind_of(runtime::failure why)
 {
     switch (why) {
     case runtime::failure::contended: return ports::fault_kind::contended;
+    case runtime::failure::lock_timeout: return ports::fault_kind::lock_timeout;
     case runtime::failure::suspect: return ports::fault_kind::retry_at_once;
     case runtime::failure::unavailable: return ports::fault_kind::unavailable;
     case runtime::failure::connection_lost: return ports::fault_kind::connection_lost;

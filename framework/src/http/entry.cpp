@@ -154,7 +154,8 @@ catch (ports::fault const& met) {
     // if there is one to be had.
     if (met.kind == ports::fault_kind::connection_lost) store_.connect();
     else if (met.kind != ports::fault_kind::in_doubt && met.kind != ports::fault_kind::contended &&
-             met.kind != ports::fault_kind::retry_at_once && met.kind != ports::fault_kind::unavailable)
+             met.kind != ports::fault_kind::lock_timeout && met.kind != ports::fault_kind::retry_at_once &&
+             met.kind != ports::fault_kind::unavailable)
         throw;
     log_.warning("entry.tried_again", {{"key", c.id.key}, {"error", met.what()}});
     return std::nullopt;

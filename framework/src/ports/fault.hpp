@@ -7,7 +7,8 @@
 namespace skald::ports {
 
 enum class fault_kind {
-    contended,          // rolled back, since another transaction was in the way: lock, deadlock, serialization
+    contended,          // rolled back, since another transaction was in the way: deadlock, serialization
+    lock_timeout,       // rolled back, since another transaction held a lock for longer than this one may wait
     retry_at_once,      // rolled back for a problem of the server's, or a plan that went stale
     unavailable,        // rolled back, since a statement of Skald's own could not be done now: never the step's doing
     connection_lost,    // rolled back, and the connection with it: start again on a new one

@@ -22,8 +22,9 @@ fault classify_state(std::string_view state, std::string const& what)
     if (state.starts_with("08") || state.starts_with("53") || state == "25006" || state == "0A000" ||
         state == "42P05" || state == "58030" || state == "XX000")
         return {fault_kind::retry_at_once, what, true};
-    // 40001, 40P01: serialization failure, deadlock. 55P03: a lock was not to be had in time.
-    if (state.starts_with("40") || state == "55P03") return {fault_kind::contended, what};
+    // 40001, 40P01: serialization failure, deadlock. 55P03: lock_timeout, or NOWAIT.
+    if (state.starts_with("40")) return {fault_kind::contended, what};
+    if (state == "55P03") return {fault_kind::lock_timeout, what};
     if (state == "25P02")
         return {fault_kind::broken,
                 "the step went on after an SQL error; let the exception pass, or use a SAVEPOINT (" + what + ")"};
@@ -86,7 +87,7 @@ fault classify_current_of_ours()
         state.starts_with("22") || state.starts_with("23") || state.starts_with("54") || state.starts_with("P0");
     if (is_the_datas) return met;
     // Whoever waited too long may wait again; all else may be the connection's: what a step has left in its session.
-    bool const waited = met.kind == fault_kind::contended || state == "57014";
+    bool const waited = met.kind == fault_kind::contended || met.kind == fault_kind::lock_timeout || state == "57014";
     met.kind = fault_kind::unavailable;
     met.connection_is_suspect = !waited;
     return met;

@@ -21,9 +21,13 @@ constexpr core::backoff contended_wait{5ms, 250ms};
 constexpr core::backoff other_wait{20ms, 5s};
 
 // So many that arrive later may go before one that came back: more than a process has unacked.
-constexpr std::uint64_t yield_to_other_home = 1'000;
+constexpr std::uint64_t arrivals_per_return = 1'000;
+
+// So long after a lock timeout a step counts as blocked.
+constexpr auto blocked_for = 60s;
 
 constexpr auto log_every = 5s;
+constexpr std::string_view locked_out{"another session holds a lock for longer than SKALD_LOCK_TIMEOUT_MS"};
 constexpr std::string_view still_fighting{"another transaction was in the way, and the limit is at its least"};
 
 bool has_repeatedly_come_back(task const& t)
@@ -216,14 +220,18 @@ void dispatcher::check_for_hanging()
 
 std::chrono::milliseconds dispatcher::until_next(std::chrono::milliseconds wait) const
 {
-    if (later_.empty()) return wait;
-    auto const left = std::chrono::ceil<std::chrono::milliseconds>(later_.begin()->first - clock::now());
-    return std::clamp(left, 0ms, wait);
+    auto const now = clock::now();
+    auto next = now + wait;
+    if (!later_.empty()) next = std::min(next, later_.begin()->first);
+    for (auto const& [name, of] : limits_)
+        if (of.locked_out_from > now) next = std::min(next, of.locked_out_from);
+    return std::clamp(std::chrono::ceil<std::chrono::milliseconds>(next - now), 0ms, wait);
 }
 
 bool dispatcher::may_run(queue const& q, task const& t) const
 {
     if (q.came_back && has_repeatedly_come_back(t) && repeated_running_ > 0) return false;
+    if (t.locked_out && (q.of->locked_out_runs || clock::now() < q.of->locked_out_from)) return false;
     return q.of == nullptr || t.serial.empty() || !q.of->serial.contains(t.serial);
 }
 
@@ -238,7 +246,7 @@ dispatcher::queue* dispatcher::next_queue()
     queue* next = nullptr;
     auto const due = [](queue const& q) {
         auto const& first = q.waiting.front();
-        return first.number + yield_to_other_home * static_cast<std::uint64_t>(first.delivery.returns);
+        return first.number + arrivals_per_return * static_cast<std::uint64_t>(first.delivery.returns);
     };
     for (auto& [key, q] : queues_) {
         if (q.waiting.empty() || (q.of != nullptr && q.of->running >= q.of->limit.lanes())) continue;
@@ -274,6 +282,9 @@ dispatcher::group dispatcher::pick()
     picked.how.running = &picked.running->running;
     picked.how.takes_turn = q->of->limit.takes_turns();
     picked.of = q->of;
+    picked.is_locked_out = picked.tasks.front().locked_out;
+    picked.how.waits_briefly = !picked.is_locked_out && clock::now() < q->of->blocked_until;
+    if (picked.is_locked_out) q->of->locked_out_runs = true;
     if (q->came_back && has_repeatedly_come_back(picked.tasks.front())) ++repeated_running_;
     ++q->of->running;
     return picked;
@@ -298,14 +309,17 @@ std::vector<ports::contention> dispatcher::finish(group&& ran, run_result const&
         }
         for (auto const& t : ran.tasks)
             if (!t.serial.empty()) of->serial.erase(of->serial.find(t.serial));
-        std::optional<limit_change> change;
-        if (result.settled()) change = of->limit.committed(members, result.ran, now);
-        else if (result.not_settled->why == failure::contended) change = of->limit.conflicted(now);
+        end_locked_out(ran, result, now);
+        auto const change = change_limit(*of, result, members, now);
         if (change) log_change(*of, change->why);
         // Contention that goes on without a change of the limit is reported now and then.
         bool const is_news = of->limit.conflicts() > of->conflicts_reported && now - of->reported_at > log_every;
         if (change && !change->is_growth) changed.push_back(report(*of, change->why, now));
         else if (is_news) changed.push_back(report(*of, still_fighting, now));
+        if (of->blocked_until == now + blocked_for && now - of->blocked_reported_at > log_every) {
+            of->blocked_reported_at = now;
+            changed.push_back(report(*of, locked_out, now));
+        }
     }
     if (!result.settled()) {
         std::ranges::reverse(ran.tasks);  // each goes to the front
@@ -314,6 +328,38 @@ std::vector<ports::contention> dispatcher::finish(group&& ran, run_result const&
     ran.tasks.clear();
     if (next_queue() != nullptr) changed_.notify_one();
     return changed;
+}
+
+// Notes who has met a lock that is not released. Of several it is the one whose statement waited, if the step is known
+// to be blocked: all others run again as if nothing had been.
+void dispatcher::end_locked_out(group& ran, run_result const& result, clock::time_point now)
+{
+    auto& of = *ran.of;
+    if (ran.is_locked_out) {
+        of.locked_out_runs = false;
+        of.locked_out_from = now;
+    }
+    if (result.settled() || result.not_settled->why != failure::lock_timeout) return;
+    if (ran.tasks.size() == 1) {
+        ran.tasks.front().locked_out = true;
+        of.locked_out_from = now + result.ran;
+        of.blocked_until = now + blocked_for;
+    }
+    else if (auto const member = result.not_settled->member; member && *member < ran.tasks.size()) {
+        ran.tasks[*member].alone = true;
+        ran.tasks[*member].locked_out = now < of.blocked_until;
+    }
+}
+
+std::optional<limit_change> dispatcher::change_limit(step& of, run_result const& result, std::size_t members,
+                                                     clock::time_point now)
+{
+    if (result.settled()) return of.limit.committed(members, result.ran, now);
+    auto const why = result.not_settled->why;
+    // A lock that one delivery alone waits for in vain is no reason to run fewer that do not want it.
+    bool const is_ours = why == failure::lock_timeout && members > 1 && now >= of.blocked_until;
+    if (why == failure::contended || is_ours) return of.limit.conflicted(now);
+    return {};
 }
 
 void dispatcher::log_change(step const& of, std::string_view why)
@@ -336,6 +382,7 @@ ports::contention dispatcher::report(step& of, std::string_view why, clock::time
 void dispatcher::defer(task&& t, run_result::setback const& met, clock::time_point now, bool was_one)
 {
     t.put_back(met.why, met.then, was_one);
+    if (t.locked_out) return put(std::move(t), false);
     if (!was_one && met.why != failure::unavailable) return put(std::move(t), true);
     auto const& wait = met.why == failure::contended ? contended_wait : other_wait;
     later_.emplace(now + wait.wait(t.tries, random_), std::move(t));

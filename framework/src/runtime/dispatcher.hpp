@@ -65,6 +65,7 @@ public:
         friend class dispatcher;
         step* of{};
         running_groups::group* running{};
+        bool is_locked_out{};
     };
 
     /// What may run now; empty where there is nothing for so long.
@@ -90,6 +91,13 @@ private:
         std::multiset<std::string, std::less<>> serial;  // the values of what runs now
         std::int64_t conflicts_reported{};
         clock::time_point reported_at{};
+
+        // A lock that another session does not release must not stop those that do not want it. Deliveries that have
+        // met it run one at a time, with a pause after each failure as long as it waited: half of a lane at most.
+        bool locked_out_runs{};
+        clock::time_point locked_out_from{};
+        clock::time_point blocked_until{};  // until then the others do not wait long for a lock either
+        clock::time_point blocked_reported_at{};
     };
 
     struct queue
@@ -115,6 +123,9 @@ private:
     queue* next_queue();
     bool may_run(queue const& q, task const& t) const;
     bool any_may_run(queue const& q) const;
+    void end_locked_out(group& ran, run_result const& result, clock::time_point now);
+    std::optional<limit_change> change_limit(step& of, run_result const& result, std::size_t members,
+                                             clock::time_point now);
     void log_change(step const& of, std::string_view why);
     ports::contention report(step& of, std::string_view why, clock::time_point now);
     void defer(task&& t, run_result::setback const& met, clock::time_point now, bool was_one);

@@ -23,6 +23,9 @@ using clock = std::chrono::steady_clock;
 // How long several wait for one of their keys that another transaction has. Alone a delivery may wait longer.
 constexpr auto key_wait = 100ms;
 
+// How long one delivery alone waits for a lock, of a step that has met one which is not released.
+constexpr auto brief_lock_wait = 100ms;
+
 // At one delivery in 64 that fails its transaction, half of those of 32 would run twice: not worth the try.
 constexpr double often = 1.0 / 64;
 
@@ -97,7 +100,7 @@ run_result executor::run_steps(std::span<task> tasks, run_options const& how)
                 return result;
             });
         if (then == reaction::again || then == reaction::each_alone) {
-            result.not_settled = {met->why, then, std::move(met->error)};
+            result.not_settled = {met->why, then, std::move(met->error), met->member};
             return result;
         }
         // Of what was rolled back this alone is known: the others run again.
@@ -163,6 +166,7 @@ std::vector<ports::claim_answer> executor::claim(attempt& a)
         how.key_wait = key_wait;
         how.lock_wait = a.how.lock_wait;
     }
+    else if (a.how.waits_briefly) how.lock_wait = brief_lock_wait;
     auto claimed = store_.begin(items, how);
     for (auto& one : a.tasks)
         if (one.first_tried == core::instant{}) one.first_tried = store_.claimed_at();

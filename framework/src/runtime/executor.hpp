@@ -26,6 +26,7 @@ struct run_options
 {
     bool takes_turn{};  // waits for the transactions of other processes that take turns, and they for it
     std::chrono::milliseconds lock_wait{25};  // of several deliveries together, for a lock that somebody has
+    bool waits_briefly{};                     // for a lock, also where it is alone: the step is blocked somewhere
     running_member* running{};                // where to say whose step runs; nothing: nowhere
 };
 
@@ -38,6 +39,7 @@ struct run_result
         failure why{};
         reaction then{};
         std::string error;
+        std::optional<std::size_t> member{};  // whose statement it was, where that is known
     };
 
     std::optional<setback> not_settled;

@@ -39,7 +39,8 @@ void lane::settle(dispatcher::group&& group)
     }
     else {
         auto const& met = *result.not_settled;
-        if (met.why != failure::contended || group.tasks.size() == 1)
+        bool const is_contention = met.why == failure::contended || met.why == failure::lock_timeout;
+        if (!is_contention || group.tasks.size() == 1)
             log_.warning("delivery.not_settled", {{"id", group.tasks.front().delivery.message.id},
                                                   {"deliveries", std::uint64_t{group.tasks.size()}},
                                                   {"error", met.error}});

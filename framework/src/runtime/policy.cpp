@@ -9,6 +9,7 @@ reaction react(failure what, situation const& s)
     switch (what) {
     case failure::member_ended: return is_one ? reaction::record : reaction::guard_each;
     case failure::contended:
+    case failure::lock_timeout:
         return s.rolled_back < contended_max ? reaction::again : is_one ? unless_recording : reaction::each_alone;
     case failure::suspect:
         if (!is_one) return reaction::each_alone;
@@ -33,6 +34,7 @@ failure failure_of(ports::fault const& met, bool is_claimed)
     if (met.outlasted_silence && is_claimed) return failure::silent;
     switch (met.kind) {
     case ports::fault_kind::contended: return failure::contended;
+    case ports::fault_kind::lock_timeout: return failure::lock_timeout;
     case ports::fault_kind::retry_at_once: return failure::suspect;
     case ports::fault_kind::unavailable: return failure::unavailable;
     case ports::fault_kind::connection_lost: return is_claimed ? failure::connection_lost : failure::unavailable;
@@ -48,6 +50,7 @@ std::string_view name_of(failure what)
     switch (what) {
     case failure::member_ended: return "member_ended";
     case failure::contended: return "contended";
+    case failure::lock_timeout: return "lock_timeout";
     case failure::suspect: return "suspect";
     case failure::unavailable: return "unavailable";
     case failure::connection_lost: return "connection_lost";

@@ -10,7 +10,8 @@ namespace skald::runtime {
 
 enum class failure {
     member_ended,       // a step's run ended otherwise than done: rejected, snoozed, failed
-    contended,          // a lock was not to be had, a deadlock, a serialization failure
+    contended,          // a deadlock, a serialization failure
+    lock_timeout,       // another transaction held a lock for longer than a statement waits
     suspect,            // the server or the connection has a problem, or the step makes it look so
     unavailable,        // no connection, or a statement of ours could not be done now: nobody's doing here
     connection_lost,    // after the claim, and rolled back with it: maybe the step's doing

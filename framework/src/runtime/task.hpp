@@ -75,6 +75,7 @@ struct task
     std::optional<failure> broken_off_by{};
     int lost{};                                // how often its connection was lost while it was alone
     bool alone{};                              // to be settled in a transaction of its own
+    bool locked_out{};                         // it met a lock that was not released while it waited
     core::instant first_tried{};               // by the database's clock
     std::unique_ptr<detail::step_run> read{};  // its data, where that was read before it runs
     std::string serial{};                      // the value that it is serial by; empty: none
