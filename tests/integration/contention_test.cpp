@@ -98,6 +98,7 @@ TEST_CASE("a row that another session keeps locked stops those that want it, and
         return d.db().one("SELECT count(*) FROM skald.contention WHERE reason LIKE 'another session holds a lock%'") ==
                "1";
     }));
+    CHECK(d.db().one("SELECT max(attempts) FROM skald.idempotency") == "1");
     holder.commit();
     CHECK(relayed(160));
     CHECK(d.once_each());

@@ -349,6 +349,9 @@ void dispatcher::end_locked_out(group& ran, run_result const& result, clock::tim
         ran.tasks[*member].alone = true;
         ran.tasks[*member].locked_out = now < of.blocked_until;
     }
+    else if (now < of.blocked_until) {
+        for (auto& t : ran.tasks) t.alone = true;
+    }
 }
 
 std::optional<limit_change> dispatcher::change_limit(step& of, run_result const& result, std::size_t members,
