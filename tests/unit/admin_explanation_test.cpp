@@ -143,6 +143,42 @@ TEST_CASE("an order is told as long as it means something")
     CHECK(explain(s).find("A cancel") == std::string::npos);
 }
 
+TEST_CASE("a saga that is stuck while it goes back does not say that no step has met its cancel")
+{
+    auto s = with_steps_done(1, saga_state::stuck);
+    s.command = command_facts{"cancel", "eve", "", noon - 4min};
+    s.steps[1].record = was(step_status::parked);
+    CHECK(explain(s).find("no step has met it yet") != std::string::npos);
+    s.steps[1].record = was(step_status::cancelled);
+    s.steps[0].compensation = was(step_status::parked);
+    CHECK_MESSAGE(explain(s).find("A cancel") == std::string::npos, explain(s));
+    s.steps[1].record = was(step_status::rejected);
+    s.steps[0].compensation.reset();
+    CHECK_MESSAGE(explain(s).find("A cancel") == std::string::npos, explain(s));
+}
+
+TEST_CASE("of a step whose record was gone when it was to be undone it says that its effect may remain")
+{
+    auto s = with_steps_done(2, saga_state::compensated);
+    s.finished_at = noon - 72h;
+    s.steps[0].compensation = was(step_status::completed);
+    s.steps[1].compensation = was(step_status::cancelled, 3min, 1, "nothing to undo");
+    auto const end = std::string{"compensated at 2026-01-28 12:00:00Z (3 days ago). What else had run was undone."};
+    CHECK(explain(s) == end +
+                            " But charge-payment completed at payments, and its compensation found no record of it "
+                            "there, so its effect may remain: look, and fix it by hand (docs/repair.md, \"A step that "
+                            "was not undone\").");
+    s.steps[1].record = was(step_status::cancelled, 3min, 0);  // what the home's own database has in its place
+    CHECK(explain(s).find("But charge-payment completed at payments") != std::string::npos);
+    s.steps[1].record = was(step_status::cancelled, 3min, 1);
+    CHECK(explain(s).find("But ") == std::string::npos);
+    s.steps[1].record = was(step_status::completed);
+    s.status = saga_state::compensating;
+    CHECK(explain(s).find("But charge-payment completed at payments") != std::string::npos);
+    s.steps[1].compensation->error = "fixed by hand";
+    CHECK(explain(s).find("But ") == std::string::npos);
+}
+
 TEST_CASE("a cancel that came behind the pivot is told as too late, also when the saga has ended")
 {
     for (auto const status : {saga_state::running, saga_state::completed}) {

@@ -1,5 +1,7 @@
 #include "admin/explanation.hpp"
 
+#include "core/reasons.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,6 +42,24 @@ std::string command(std::string_view verb, core::saga_id const& id)
 bool is(std::optional<step_record> const& record, step_status status)
 {
     return record && record->status == status;
+}
+
+// Also of one that is stuck meanwhile: a step was rejected or cancelled, or a compensation has begun.
+bool goes_back(saga_facts const& saga)
+{
+    return std::ranges::any_of(saga.steps, [](auto const& s) {
+        return s.compensation || is(s.record, step_status::rejected) || is(s.record, step_status::cancelled);
+    });
+}
+
+// The step ran, for a compensation is sent only then, but the record of it is gone: what it did was not undone. In the
+// home's own database the compensation has put a record that counts no attempt in the place of the one that is gone.
+bool lost_its_record(step_facts const& step)
+{
+    if (!is(step.compensation, step_status::cancelled) || step.compensation->error != core::nothing_to_undo)
+        return false;
+    return is(step.record, step_status::completed) ||
+           (is(step.record, step_status::cancelled) && step.record->attempts == 0);
 }
 
 // The step behind which there is only forward, if it has been passed.
@@ -173,7 +193,8 @@ std::string ended(saga_facts const& saga)
         return fmt::format("{}{}, {}.{}", saga.status == saga_state::completed ? "completed" : "compensated", at,
                            saga.reason, after_the_end(saga));
     if (saga.status == saga_state::completed) return fmt::format("completed{}: every step has run.", at);
-    return fmt::format("compensated{}{}. What had run was undone.", at, because(saga.reason));
+    return fmt::format("compensated{}{}. {} had run was undone.", at, because(saga.reason),
+                       std::ranges::any_of(saga.steps, lost_its_record) ? "What else" : "What");
 }
 
 std::string where(saga_facts const& saga)
@@ -208,9 +229,21 @@ std::string about_command(saga_facts const& saga)
         return fmt::format(" A cancel was asked for {}; too late: {} had completed, and behind it a saga can only go "
                            "forward.",
                            asked, named(*pivot));
-    if (saga.status == saga_state::running || saga.status == saga_state::stuck)
+    if ((saga.status == saga_state::running || saga.status == saga_state::stuck) && !goes_back(saga))
         return fmt::format(" A cancel was asked for {}; no step has met it yet.", asked);
     return {};
+}
+
+std::string about_lost_records(saga_facts const& saga)
+{
+    std::string text;
+    for (auto const& step : saga.steps)
+        if (lost_its_record(step))
+            text += fmt::format(
+                " But {} completed at {}, and its compensation found no record of it there, so its effect may "
+                "remain: look, and fix it by hand (docs/repair.md, \"A step that was not undone\").",
+                step.name, step.service);
+    return text;
 }
 
 std::string about_deadline(saga_facts const& saga)
@@ -243,7 +276,7 @@ std::string in_words(std::chrono::microseconds time)
 
 std::string explain(saga_facts const& saga)
 {
-    return where(saga) + about_command(saga) + about_deadline(saga);
+    return where(saga) + about_lost_records(saga) + about_command(saga) + about_deadline(saga);
 }
 
 }  // namespace skald::admin

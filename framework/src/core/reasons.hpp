@@ -23,4 +23,7 @@ inline std::string_view reason_for_customers(std::string_view text)
     return text.starts_with(gave_up_mark) ? std::string_view{} : text;
 }
 
+/// What a compensation is recorded with that found no completed step (skald.claim()).
+inline constexpr std::string_view nothing_to_undo = "nothing to undo";
+
 }  // namespace skald::core

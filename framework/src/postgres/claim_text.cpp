@@ -1,5 +1,6 @@
 #include "postgres/claim_text.hpp"
 
+#include "core/reasons.hpp"
 #include "core/text.hpp"
 #include "postgres/header_json.hpp"
 #include "postgres/literal.hpp"
@@ -26,7 +27,7 @@ ports::claim_result parse_claim_result(std::string_view text)
 
 ports::cancel_cause parse_cause(std::string_view text)
 {
-    constexpr std::array<std::string_view, 5> names{"", "operator", "deadline", "nothing to undo", "home"};
+    constexpr std::array<std::string_view, 5> names{"", "operator", "deadline", core::nothing_to_undo, "home"};
     auto const it = std::find(names.begin(), names.end(), text);
     if (it == names.end()) throw std::logic_error{"skald.claim gave the unknown cause " + std::string{text}};
     return static_cast<ports::cancel_cause>(it - names.begin());
