@@ -1,10 +1,20 @@
 -- What a saga's home does: starts it, and learns from the other services how it goes.
 
+-- A time within the years 1 to 9999, which can be written and subtracted; NULL stays NULL. Skald writes no other, but a row may
+-- have been changed by hand, and must not hide all others.
+CREATE FUNCTION skald.shown(at timestamptz) RETURNS timestamptz
+LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT CASE WHEN at < '0001-01-01 00:00:00+00' THEN '0001-01-01 00:00:00+00'
+                WHEN at > '9999-12-31 23:59:59.999999+00' THEN '9999-12-31 23:59:59.999999+00' ELSE at END
+$$;
+
 -- A time as headers carry it: UTC, to the microsecond, always 27 characters.
 CREATE FUNCTION skald.instant(at timestamptz) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
-AS $$ SELECT to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') $$;
+AS $$ SELECT to_char(skald.shown(at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') $$;
 
 -- The steps of an itinerary, from 1.
 CREATE FUNCTION skald.itinerary_steps(itinerary text) RETURNS TABLE (place integer, step text, service text, kind text)

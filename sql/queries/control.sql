@@ -14,16 +14,18 @@ SELECT skald.close_saga($1::text, $2::text, $3::text, $4::text, $5::text)::text
 SELECT s.scope, s.key, s.definition, s.status::text, s.reason, s.finished_at IS NOT NULL AS ended,
        skald.instant(s.created_at) AS created_at, skald.instant(s.updated_at) AS updated_at,
        skald.instant(s.finished_at) AS finished_at, skald.instant(s.deadline_at) AS deadline_at,
-       extract(epoch FROM clock_timestamp() - s.created_at)::bigint AS age_seconds
+       extract(epoch FROM clock_timestamp() - c.at)::bigint AS age_seconds
   FROM skald.saga s
+ -- What a page calls `next` has the time as it is shown: so it must be the order's too.
+ CROSS JOIN LATERAL (SELECT skald.shown(s.created_at)) AS c(at)
  WHERE ($1::text IS NULL OR s.status = $1::text::skald.saga_status)
    AND ($2::text IS NULL OR s.definition = $2::text)
    AND ($3::text IS NULL OR s.scope = $3::text)
    AND ($4::bigint IS NULL OR s.created_at <= clock_timestamp() - $4::bigint * interval '1 second')
    AND ($6::boolean IS NULL
-        OR (s.finished_at IS NOT NULL, s.created_at, s.scope::text COLLATE "C", s.key::text COLLATE "C")
+        OR (s.finished_at IS NOT NULL, c.at, s.scope::text COLLATE "C", s.key::text COLLATE "C")
            > ($6::boolean, $7::timestamptz, $8::text COLLATE "C", $9::text COLLATE "C"))
- ORDER BY s.finished_at IS NOT NULL, s.created_at, s.scope, s.key
+ ORDER BY s.finished_at IS NOT NULL, c.at, s.scope, s.key
  LIMIT $5::integer
 
 -- name: list_parked

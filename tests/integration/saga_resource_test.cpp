@@ -109,6 +109,29 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("a saga whose times are infinite is shown all the same, and what no client can wait for is 500 and not 503")
+{
+    saga_web s;
+    for (auto const* far : {"infinity", "-infinity"}) {
+        s.web.db.run("UPDATE skald.saga SET deadline_at = '" + std::string{far} + "', created_at = '" + far + "'");
+        auto const shown = s.ask("GET", "/sagas/k");
+        CHECK(shown.status == 200);
+        CHECK(json::parse(shown.body)["created_at"] ==
+              (far[0] == '-' ? "0001-01-01T00:00:00.000Z" : "9999-12-31T23:59:59.999Z"));
+    }
+    auto const instant = s.web.db.one("SELECT pg_get_functiondef('skald.instant'::regproc)");
+    s.web.db.run(
+        "CREATE OR REPLACE FUNCTION skald.instant(at timestamptz) RETURNS text LANGUAGE sql AS $$ SELECT 'never' $$");
+    auto const broken = s.ask("GET", "/sagas/k");
+    CHECK(broken.status == 500);
+    CHECK(problem_of(broken) == "about:blank");
+    CHECK(s.ask("DELETE", "/sagas/k").status == 500);
+    s.web.db.run(instant);
+    s.web.db.run("ALTER FUNCTION skald.known_steps RENAME TO lost_steps");
+    CHECK_MESSAGE(s.ask("GET", "/sagas/k").status == 503, "what is missing may come back");
+    s.web.db.run("ALTER FUNCTION skald.lost_steps RENAME TO known_steps");
+}
+
 TEST_CASE("?wait=N answers when the saga ends, and without a lane meanwhile")
 {
     saga_web s;

@@ -4,6 +4,7 @@
 #include "http/prefer.hpp"
 #include "http/problem.hpp"
 #include "http/target.hpp"
+#include "postgres/faults.hpp"
 #include "worker/read.hpp"
 
 #include <skald/http_handler.hpp>
@@ -61,7 +62,7 @@ try {
     return {answer(200, *saga), has_ended(*saga) ? 0s : *max_wait};
 }
 catch (std::exception const& error) {
-    return database_away("saga.not_shown", error);
+    return failed("saga.not_shown", error);
 }
 
 http::response saga_resource::cancel(core::saga_id const& id)
@@ -70,7 +71,7 @@ try {
     return read(store_, [&](postgres::connection& c) { return try_to_cancel(c, id); });
 }
 catch (std::exception const& error) {
-    return database_away("saga.not_cancelled", error);
+    return failed("saga.not_cancelled", error);
 }
 
 http::response saga_resource::try_to_cancel(postgres::connection& c, core::saga_id const& id)
@@ -86,9 +87,12 @@ http::response saga_resource::try_to_cancel(postgres::connection& c, core::saga_
     return answer(202, now);
 }
 
-http::response saga_resource::database_away(char const* event, std::exception const& error)
+http::response saga_resource::failed(char const* event, std::exception const& error)
 {
     log_.warning(event, {{"error", error.what()}});
+    // A row that breaks it breaks it again: a client that asked again would do so for ever.
+    if (postgres::classify_current_of_ours().kind == ports::fault_kind::broken)
+        return http::problem(500, "the saga can't be shown or changed; the service's log says why");
     return http::with_retry_after(http::problem(http::problem_type::unavailable, "the database is away; ask again"),
                                   1s);
 }

@@ -25,7 +25,8 @@ public:
 
 private:
     http::response try_to_cancel(postgres::connection& c, core::saga_id const& id);
-    http::response database_away(char const* event, std::exception const& error);
+    /// In a catch block: 503 where to ask again may help, else 500.
+    http::response failed(char const* event, std::exception const& error);
 
     postgres::postgres_store& store_;
     runtime::memory_source& out_;
