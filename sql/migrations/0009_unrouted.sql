@@ -37,7 +37,7 @@ BEGIN
                 (id, aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination,
                  due_at, attempts, error, created_at, if_unrouted)
             SELECT id, aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination,
-                   due_at, attempts + 1, new_error, created_at, if_unrouted
+                   due_at, least(attempts, 2000000000) + 1, new_error, created_at, if_unrouted
               FROM gone WHERE if_unrouted = 'keep')
         SELECT g.destination, max(g.new_error) AS error, count(*) FILTER (WHERE g.if_unrouted = 'drop') AS dropped
           FROM gone g GROUP BY 1 ORDER BY 1

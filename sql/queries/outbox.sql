@@ -71,7 +71,7 @@ INSERT INTO skald.outbox
     (aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination, due_at,
      attempts, error, created_at, if_unrouted)
 SELECT aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination,
-       clock_timestamp() + delay_ms * interval '1 millisecond', attempts + 1, new_error, created_at, if_unrouted
+       clock_timestamp() + delay_ms * interval '1 millisecond', least(attempts, 2000000000) + 1, new_error, created_at, if_unrouted
   FROM gone
 
 -- Users' own messages that no queue is bound for.

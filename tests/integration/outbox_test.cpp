@@ -54,6 +54,18 @@ TEST_CASE("R1: a row that commits after one with a higher id is taken all the sa
     CHECK(keys(relay.take(10)) == "low ");
 }
 
+TEST_CASE("a row with more attempts than can be counted is put off like any other, and holds no batch back")
+{
+    database const db;
+    db.run(enqueue("one") + ';' + enqueue("two") +
+           ";UPDATE skald.outbox SET attempts = 2147483647 WHERE idempotency_key = 'one'");
+    skald::postgres::postgres_outbox relay{options(db)};
+    auto const rows = relay.take(10);
+    REQUIRE(rows.size() == 2);
+    relay.settle({}, {{rows[0].id, "no queue", 0ms, false}, {rows[1].id, "no queue", 0ms, false}});
+    CHECK(db.rows("SELECT attempts FROM skald.outbox ORDER BY 1") == "1\n2000000001");
+}
+
 TEST_CASE("R3: a transaction that stays open for long holds no message back")
 {
     database const db;

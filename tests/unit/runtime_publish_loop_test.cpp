@@ -119,6 +119,24 @@ TEST_CASE("a message of a user's that no queue is bound for is set aside, and to
     CHECK(std::ranges::count_if(b.outbox.deferred, &ports::outbox::deferral::is_unrouted) == 20);
 }
 
+TEST_CASE(
+    "what can't be sent is told once for its destination, with the first one's reason, and the others are counted")
+{
+    for (bool const is_silent : {true, false}) {
+        bench b;
+        b.options.batch_max = 100;
+        if (!is_silent) b.options.not_sent_silence = 0ms;
+        for (int id = 1; id <= 20; ++id) b.publisher.says[id] = publish_status::returned;
+        for (int id = 1; id <= 19; ++id) b.outbox.add(id, 0, "shipping");
+        b.outbox.add(20, std::numeric_limits<int>::max(), "payments");
+        b.relay().drain();
+        CHECK(b.log.count("outbox.not_sent") == (is_silent ? 2 : 20));
+        CHECK(b.outbox.deferred.size() == 20);
+        auto const first = b.log.lines("outbox.not_sent").front();
+        CHECK_MESSAGE(first.find("count=1 reason=\"because of ") != std::string::npos, first);
+    }
+}
+
 TEST_CASE("one that was set aside and comes back again is not told again, and one that goes through ends the silence")
 {
     bench b;

@@ -14,7 +14,10 @@ constexpr auto idle_wait = 500ms;
 // While it is away everything goes the longer way, so one that is back should soon be seen.
 constexpr auto broker_poll = 50ms;
 
-constexpr std::size_t unrouted_max = 1'000;
+constexpr std::size_t destinations_max = 1'000;
+
+// A row's count of attempts may be anything; one more must still be a number.
+constexpr int attempts_max = 2'000'000'000;
 
 }  // namespace
 
@@ -143,15 +146,33 @@ void publish_loop::record(ports::receipt&& receipt, publish_source::answers& ans
         log_availability(receipt.reason);
         return answers.unresolved.push_back(receipt.row);
     }
-    log_.warning("outbox.not_sent",
-                 {{"key", key}, {"destination", destination}, {"attempts", attempts + 1}, {"reason", receipt.reason}});
-    answers.deferred.push_back({receipt.row, std::move(receipt.reason), options_.defer.wait(attempts + 1, random_)});
+    int const tries = std::min(attempts, attempts_max) + 1;
+    log_not_sent(found.mapped(), tries, receipt.reason);
+    answers.deferred.push_back({receipt.row, std::move(receipt.reason), options_.defer.wait(tries, random_)});
+}
+
+// The first one of a destination at once, and then one line a minute that counts the others: thousands of rows that
+// wait for one queue are one problem.
+void publish_loop::log_not_sent(label const& what, int tries, std::string const& reason)
+{
+    if (not_sent_.size() >= destinations_max && !not_sent_.contains(what.destination)) not_sent_.clear();
+    auto& told = not_sent_[what.destination];
+    ++told.count;
+    auto const now = clock::now();
+    if (now < told.silent_until) return;
+    log_.warning("outbox.not_sent", {{"key", what.key},
+                                     {"destination", what.destination},
+                                     {"attempts", tries},
+                                     {"count", told.count},
+                                     {"reason", reason}});
+    told = {now + options_.not_sent_silence, 0};
 }
 
 // Once for each destination, until one of its messages goes through.
 void publish_loop::log_unrouted(std::string const& destination, std::string const& reason)
 {
-    if (logged_unrouted_.size() >= unrouted_max) logged_unrouted_.clear();  // who makes up destinations is told again
+    if (logged_unrouted_.size() >= destinations_max)
+        logged_unrouted_.clear();  // who makes up destinations is told again
     if (!logged_unrouted_.insert(destination).second) return;
     log_.warning("event.unrouted", {{"destination", destination}, {"reason", reason}});
 }

@@ -15,6 +15,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <random>
 #include <set>
 #include <string>
@@ -28,8 +29,9 @@ struct publish_options
     std::size_t batch_max{500};
     std::chrono::milliseconds deadline{5'000};  // for the confirms; and for the last ones, once it is to stop
     core::backoff defer{std::chrono::milliseconds{250}, std::chrono::milliseconds{15'000}};
-    core::backoff pause{};              // after something broke off
-    core::key_ring const* sign_with{};  // nothing: messages leave as they are
+    std::chrono::milliseconds not_sent_silence{60'000};  // of one destination, after it was logged
+    core::backoff pause{};                               // after something broke off
+    core::key_ring const* sign_with{};                   // nothing: messages leave as they are
 };
 
 /// Threads: one.
@@ -70,6 +72,13 @@ private:
         bool is_users{};
     };
 
+    /// How many could not be sent since the last line about it, and from when on the next one may be written.
+    struct not_sent
+    {
+        clock::time_point silent_until{};
+        std::int64_t count{};
+    };
+
     void try_to_turn(std::chrono::milliseconds max_wait, bool polls);
     void await_answers();
     std::size_t send();
@@ -78,6 +87,7 @@ private:
     void record(ports::receipt&& receipt, publish_source::answers& answers);
     void pause();
     void log_availability(std::string const& reason);
+    void log_not_sent(label const& what, int tries, std::string const& reason);
     void log_unrouted(std::string const& destination, std::string const& reason);
 
     publish_options options_;
@@ -92,7 +102,8 @@ private:
     int failures_in_a_row_{};
     clock::time_point paused_until_{};
     std::string last_error_;
-    std::set<std::string, std::less<>> logged_unrouted_;  // destinations
+    std::map<std::string, not_sent, std::less<>> not_sent_;  // by destination
+    std::set<std::string, std::less<>> logged_unrouted_;     // destinations
 };
 
 }  // namespace skald::runtime
