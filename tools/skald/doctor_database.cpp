@@ -139,6 +139,19 @@ bool examine_schema(pqxx::connection& c, findings& found)
     return state.missing.empty();
 }
 
+// Each is what a worker meets as an error, or worse, does not meet at all: one line says of all tables what is wrong.
+void examine_tables(pqxx::connection& c, findings& found)
+{
+    std::string wrong;
+    for (auto const& row : run(c, q::doctor_tables))
+        wrong += fmt::format("{}skald.{} {}", wrong.empty() ? "" : "; ", row[0].c_str(), row[1].c_str());
+    bool const well = wrong.empty();
+    add(found, "schema", well, health::problem, well ? "Skald's tables are as its migrations made them" : wrong,
+        "undo it as the owner of the schema: drop triggers, rules and policies of your own, REINDEX what is not valid, "
+        "add again what constraint is gone (sql/migrations/ has each), and run `skald migrate --grant ROLE` where a "
+        "privilege is missing");
+}
+
 void examine_sagas(pqxx::connection& c, findings& found)
 {
     auto const outbox = run(c, q::outbox_totals)[0];
@@ -158,6 +171,12 @@ void examine_sagas(pqxx::connection& c, findings& found)
         "`skald saga list` shows them");
     add(found, "old sagas", count(2) == 0, health::warning,
         fmt::format("{} sagas have not ended within an hour", count(2)), "`skald saga show KEY` says where one is");
+    auto const not_undone = run(c, q::doctor_not_undone)[0][0].as<std::int64_t>();
+    add(found, "not undone", not_undone == 0, health::problem,
+        fmt::format(
+            "of {} sagas a step completed, but its compensation found no record of it, so its effect may remain",
+            not_undone),
+        "docs/repair.md, \"A step that was not undone\", finds them; look, and fix what is left by hand");
     add(found, "expiring", count(3) == 0, health::warning,
         fmt::format("{} old sagas have waited over a day for services to forget them", count(3)),
         "`skald purge --dry-run` says for which");
@@ -213,6 +232,7 @@ postgres::ownership examine(pqxx::connection& c, std::string const& conninfo, fi
         "migrate "
         "--service " +
             owner.service + " --adopt`");
+    examine_tables(c, found);
     examine_sagas(c, found);
     examine_events(c, found);
     examine_contention(c, found);

@@ -186,6 +186,103 @@ TEST_CASE("skald doctor finds nothing wrong with a healthy service, and names wh
     CHECK(ill.text.find("1 to x: 312 NO_ROUTE: its queue is not bound") != std::string::npos);
 }
 
+TEST_CASE("skald doctor names each of Skald's tables that is not as its migrations made it, and says how")
+{
+    fresh_database db{"schema"};
+    REQUIRE(run_skald(db, {"migrate", "--service", "orders"}).code == 0);
+    CHECK(level(run_skald(db, {"doctor", "--json"}, false).object(), "schema") == "ok");
+    db.ask("CREATE FUNCTION public.nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';"
+           "CREATE TRIGGER spy BEFORE INSERT ON skald.outbox FOR EACH ROW EXECUTE FUNCTION public.nothing();"
+           "CREATE RULE swallow AS ON INSERT TO skald.audit DO INSTEAD NOTHING;"
+           "ALTER TABLE skald.saga ENABLE ROW LEVEL SECURITY; ALTER TABLE skald.control FORCE ROW LEVEL SECURITY;"
+           "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'skald.outbox_due'::regclass;"
+           "REVOKE INSERT, DELETE ON skald.parked FROM current_user");
+    auto const once = db.ask(
+        "SELECT conname FROM pg_constraint WHERE connamespace = 'skald'::regnamespace AND contype IN ('p', 'u')");
+    db.ask("DO $$ DECLARE c pg_constraint; BEGIN FOR c IN SELECT * FROM pg_constraint WHERE connamespace = "
+           "'skald'::regnamespace AND contype IN ('p', 'u') LOOP EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', "
+           "c.conrelid::regclass, c.conname); END LOOP; END $$");
+    auto const ill = run_skald(db, {"doctor", "--json"}, false);
+    CHECK(ill.code == 1);
+    CHECK(level(ill.object(), "schema") == "problem");
+    CHECK(once.size() >= 16);
+    for (auto const& constraint : once)
+        CHECK_MESSAGE(ill.text.find("lacks the constraint " + constraint.at(0)) != std::string::npos, constraint.at(0));
+    for (std::string const said : {"skald.outbox has the trigger spy", "skald.audit has the rule swallow",
+                                   "skald.saga has row level security", "skald.control has FORCE ROW LEVEL SECURITY",
+                                   "skald.outbox has the index skald.outbox_due, which is not valid"})
+        CHECK_MESSAGE(ill.text.find(said) != std::string::npos, said, ": ", ill.text);
+}
+
+TEST_CASE("skald doctor names the tables that its role may not write")
+{
+    fresh_database db{"schema"};
+    REQUIRE(run_skald(db, {"migrate", "--service", "orders"}).code == 0);
+    service_process command{
+        SKALD_TOOL, {"doctor"}, {{"DATABASE_URL", db.url() + "?options=-crole%3Dpg_read_all_data"}}};
+    command.start();
+    CHECK(command.wait().code == 1);
+    CHECK_MESSAGE(command.log().find("skald.saga does not let pg_read_all_data DELETE, INSERT, UPDATE") !=
+                      std::string::npos,
+                  command.log());
+}
+
+TEST_CASE("skald doctor counts the sagas of which a step was not undone, since its record was gone")
+{
+    fresh_database db{"undone"};
+    REQUIRE(run_skald(db, {"migrate", "--service", "orders"}).code == 0);
+    db.ask("INSERT INTO skald.saga (key, scope, definition, data, itinerary) SELECT 'k' || n, '', 'd', '{}', 'i' FROM "
+           "generate_series(1, 4) AS n;"
+           "INSERT INTO skald.progress (scope, key, step, service, status, attempts, error, at) VALUES "
+           "('', 'k1', 'charge', 'payments', 'completed', 1, NULL, now()),"
+           "('', 'k1', 'charge.compensate', 'payments', 'cancelled', 1, 'nothing to undo', now()),"
+           "('', 'k2', 'charge', 'payments', 'completed', 1, NULL, now()),"
+           "('', 'k2', 'charge.compensate', 'payments', 'completed', 1, NULL, now()),"
+           "('', 'k3', 'charge', 'payments', 'completed', 1, NULL, now()),"
+           "('', 'k3', 'charge.compensate', 'payments', 'cancelled', 1, 'refunded by hand', now())");
+    auto const not_undone = [&] {
+        auto const said = run_skald(db, {"doctor", "--json"}, false);
+        return said.text.find("of 1 sagas a step completed") != std::string::npos   ? "1"
+               : said.text.find("of 2 sagas a step completed") != std::string::npos ? "2"
+                                                                                    : "?";
+    };
+    CHECK(not_undone() == std::string{"1"});
+    // At home, whose own record is gone: what skald.claim() leaves.
+    db.ask("SELECT skald.claim(ARRAY[''], ARRAY['k4'], ARRAY['create.compensate'], ARRAY[sha256('')]);"
+           "UPDATE skald.idempotency SET status = 'cancelled', error = 'nothing to undo' WHERE step = "
+           "'create.compensate'");
+    CHECK(not_undone() == std::string{"2"});
+    CHECK(level(run_skald(db, {"doctor", "--json"}, false).object(), "not undone") == "problem");
+}
+
+TEST_CASE("times that are infinite hide nothing from skald saga, outbox status and doctor")
+{
+    fresh_database db{"far"};
+    REQUIRE(run_skald(db, {"migrate", "--service", "orders"}).code == 0);
+    db.ask("INSERT INTO skald.saga (key, scope, definition, data, itinerary, created_at) SELECT 'k' || n, '', 'd', "
+           "'{}', 'i', "
+           "CASE WHEN n > 3 THEN 'infinity' WHEN n = 1 THEN '-infinity' ELSE now() END::timestamptz FROM "
+           "generate_series(1, 5) n;"
+           "SELECT skald.enqueue('x', 'x', 'x', '');"
+           "UPDATE skald.outbox SET due_at = 'infinity', created_at = 'infinity'");
+    CHECK(run_skald(db, {"saga", "show", "k5"}).code == 0);
+    std::string keys;
+    for (std::string after;;) {
+        std::vector<std::string> words{"saga", "list", "--limit", "1", "--json"};
+        if (!after.empty()) words.insert(words.end(), {"--after", after});
+        auto const page = run_skald(db, words).object();
+        keys += page["sagas"].at(0)["key"].get<std::string>();
+        if (page["next"].is_null() || keys.size() > 20) break;
+        after = page["next"];
+    }
+    CHECK(keys == "k1k2k3k4k5");
+    for (auto const* at : {"infinity", "-infinity"}) {
+        db.ask("UPDATE skald.outbox SET created_at = '" + std::string{at} + "'");
+        CHECK(run_skald(db, {"outbox", "status", "--json"}).object()["rows"] == 1);
+        CHECK(level(run_skald(db, {"doctor", "--json"}, false).object(), "outbox") != "none");
+    }
+}
+
 TEST_CASE("skald doctor tells of a database that it can't reach")
 {
     service_process command{SKALD_TOOL, {"doctor"}, {{"DATABASE_URL", "postgresql://127.0.0.1:1/x"}}};
