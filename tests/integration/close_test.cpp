@@ -96,6 +96,37 @@ TEST_CASE("a saga whose message is lost is told as waiting, a cancel meets nobod
     CHECK(s.at("orders").db.rows("SELECT verb FROM skald.audit ORDER BY id") == "saga cancel\nsaga close");
 }
 
+TEST_CASE("where a step's record is gone when it is to be undone, its saga says so until an operator has looked")
+{
+    closing_shop s;
+    s.at("shipping").db.run("UPDATE stock SET free = 0");
+    s.order("1");
+    std::string gone, fixed;
+    SUBCASE("in another service")
+    {
+        gone = "payments";
+        fixed = "UPDATE skald.progress SET error = 'refunded by hand' WHERE step = 'charge-payment.compensate'";
+    }
+    SUBCASE("in the home itself")
+    {
+        gone = "orders";
+        fixed = "UPDATE skald.idempotency SET error = 'deleted by hand' WHERE step = 'create-order.compensate'";
+    }
+    s.at(gone).db.run("CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS "
+                      "$$ BEGIN DELETE FROM skald.idempotency WHERE step = left(NEW.step, -11); RETURN NEW; END $$;"
+                      "CREATE TRIGGER lose BEFORE INSERT ON skald.idempotency FOR EACH ROW WHEN (NEW.step LIKE "
+                      "'%.compensate') EXECUTE FUNCTION lose()");
+    s.run();
+    s.at(gone).db.run("DROP TRIGGER lose ON skald.idempotency; DROP FUNCTION lose()");
+    CHECK(s.saga_status("1") == "compensated");
+    auto const step = std::string{gone == "orders" ? "create-order" : "charge-payment"};
+    auto const lost = "But " + step + " completed at " + gone + ", and its compensation found no record of it";
+    CHECK_MESSAGE(s.explanation().find(lost) != std::string::npos, s.explanation());
+    CHECK(s.explanation().find("What else had run was undone.") != std::string::npos);
+    s.at("orders").db.run(fixed);
+    CHECK_MESSAGE(s.explanation().find("But ") == std::string::npos, s.explanation());
+}
+
 TEST_CASE("what turns up of a saga that was closed is parked, in whatever service, does nothing, and is told at home")
 {
     closing_shop s;
