@@ -144,10 +144,35 @@ TEST_CASE("malformed chunks are refused")
              "0\r\nBad Name: x\r\n\r\n"s,
              "0\r\nTransfer-Encoding: chunked\r\n\r\n"s,
              "0\r\nContent-Length: 5\r\n\r\n"s,
+             "5\nhello\n0\n\n"s,
+             "5\r\nhello\n0\n\n"s,
+             "5\r\nhello\r\n0\n\n"s,
+             "5\r\nhello\r\n0\r\n\n"s,
+             "5\r\nhello\r\n00;a\r\nX: y\r\nA: z\n\r"s,
+             "0\n\n"s,
+             "0\r\n\n"s,
+             "\n"s,
          }) {
         CAPTURE(chunks);
         CHECK(refusal_of(chunked(chunks)) == 400);
     }
+}
+
+TEST_CASE("a line feed in a chunk's data is data, wherever the bytes are cut")
+{
+    std::vector<std::string> const bodies{"\n"s, "\n\n"s, "0\n\n"s, "\r\n0\n"s, "0\r\n\r\n"s};
+    for (auto const& first : bodies)
+        for (auto const& second : bodies) {
+            auto const chunk = [](std::string const& data) {
+                return "0" + std::to_string(data.size()) + "\r\n" + data + "\r\n";
+            };
+            auto const bytes = chunked(chunk(first) + chunk(second) + "0\r\nTrailer: x\r\nB: y\r\n\r\n");
+            for (std::size_t size = 1; size <= bytes.size(); ++size) {
+                request_reader reader{limits};
+                REQUIRE(outcome(reader, bytes, size) == progress::complete);
+                REQUIRE(reader.take().body == first + second);
+            }
+        }
 }
 
 TEST_CASE("the framing of chunks is bounded: a size line or a trailer can't grow for ever")

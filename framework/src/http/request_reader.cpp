@@ -25,6 +25,24 @@ constexpr refusal framing_too_large{400, "The framing of the body's chunks is to
 // "0\r\n" and then a single byte more, it aborts where assertions are on.
 constexpr std::size_t last_chunk_bytes = 5;
 
+// In what lies between the data of two chunks, or after the last: the end of the one before, a size line, and after a
+// size of zero the trailer. Beast looks for CRLF alone, and so would wait for more until the body's time is up.
+bool has_bare_line_feed(std::string_view framing)
+{
+    std::size_t line = 0;
+    bool is_trailer = false;
+    for (auto end = framing.find('\n'); end != std::string_view::npos; end = framing.find('\n', line)) {
+        if (end == line || framing[end - 1] != '\r') return true;
+        auto const text = framing.substr(line, end - 1 - line);
+        auto const digit = text.find_first_not_of('0');
+        bool const is_zero = !text.empty() && (digit == std::string_view::npos || hex_value(text[digit]) < 0);
+        if (!text.empty() && !is_zero && !is_trailer) return false;  // a chunk's data follows, which may be anything
+        is_trailer = is_trailer || is_zero;
+        line = end + 1;
+    }
+    return false;
+}
+
 }  // namespace
 
 /// Boost.Beast's parser: it finds the end of the body.
@@ -57,14 +75,17 @@ public:
     }
 
     bool is_done() const { return parser_.is_done(); }
+    bool has_data_to_come() const { return parser_.get().body().size() < announced_; }
     std::string& body() { return parser_.get().body(); }
 
 private:
     beast::http::request_parser<beast::http::string_body> parser_;
+    std::uint64_t announced_{};  // by the size lines so far; the body's limit bounds it
 
     /// Beast lets a bare LF through inside a quoted extension, which another program may take for the line's end.
     std::function<void(std::uint64_t, beast::string_view, beast::error_code&)> check_extensions_ =
-        [](std::uint64_t, beast::string_view extensions, beast::error_code& error) {
+        [this](std::uint64_t size, beast::string_view extensions, beast::error_code& error) {
+            announced_ += size;
             for (char const c : extensions)
                 if (!is_field_char(c)) error = beast::http::error::bad_chunk_extension;
         };
@@ -124,6 +145,8 @@ request_reader::progress request_reader::read_body()
         if (received_.size() > limits_.header_bytes_max) return refuse(framing_too_large);
         if (consumed == 0) break;
     }
+    if (head_.is_chunked && !framing_->has_data_to_come() && has_bare_line_feed(received_))
+        return refuse(malformed_body);
     return progress::needs_body;
 }
 
