@@ -160,3 +160,14 @@ TEST_CASE("what is no pairs of hexadecimal digits is refused")
         CHECK_THROWS_AS(from_hex(bad), std::invalid_argument);
     }
 }
+
+TEST_CASE("what a terminal would obey is shown as text")
+{
+    CHECK(visible_text("\x1b[31mX\nsaga K: completed\r\t\a\x7f"s + '\0') ==
+          "\\x1b[31mX\\nsaga K: completed\\r\\t\\x07\\x7f\\x00");
+    CHECK(visible_text("\u0080\u009b2J\u009f") == "\\x80\\x9b2J\\x9f");
+    CHECK(visible_text("\x9b\xff\xc3") == "\\x9b\\xff\\xc3");
+    CHECK(visible_text("caf\u00e9\u00a0\u20ac \\ ~") == "caf\u00e9\u00a0\u20ac \\ ~");
+    CHECK(visible_text("one\ntwo\r\n", line_feeds::kept) == "one\ntwo\\r\n");
+    CHECK(visible_text("") == "");
+}

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 namespace CLI {
 class App;
@@ -17,6 +18,9 @@ namespace skald::tools {
 struct output
 {
     bool json{};
+
+    /// Control characters of the sentence are shown as text, for it quotes what anyone may have written; line feeds
+    /// are its own, so what it quotes comes from core::visible_text().
     void tell(std::string const& sentence, nlohmann::json const& object) const;
 
     /// Tells why nothing was done, {"refused": why}, and returns the exit code for that.
@@ -25,6 +29,9 @@ struct output
     /// --json, on a command.
     void add_flag(CLI::App& command);
 };
+
+/// A line on stderr, for people: control characters other than line feeds are shown as text.
+void complain(std::string_view why);
 
 /// What was chosen on the command line, to be run when all of it was read; it returns the exit code.
 using choice = std::function<int()>;

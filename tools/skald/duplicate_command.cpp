@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <map>
 #include <memory>
 #include <random>
@@ -57,11 +56,6 @@ void refuse_production(duplicate_options const& options, std::string const& wher
         options.times, where)};
 }
 
-void tell(std::string const& sentence)
-{
-    std::fprintf(stderr, "skald: %s\n", sentence.c_str());
-}
-
 duplicator begin(duplicate_options const& options, std::string const& url)
 try {
     duplicator_options wanted;
@@ -70,7 +64,7 @@ try {
     wanted.times = options.times;
     wanted.delay = now_and_later(std::chrono::milliseconds{options.later_ms});
     wanted.seed = options.seed;
-    wanted.tell = tell;
+    wanted.tell = complain;
     return duplicator{std::move(wanted)};
 }
 catch (std::invalid_argument const& error) {
@@ -126,8 +120,8 @@ int duplicate(duplicate_options const& options, output const& out)
     refuse_production(options, where);
     worker_detail::signals const signals;
     auto copies = begin(options, url);
-    tell(fmt::format("sending everything for {} at {} again, {} times (seed {}); SIGTERM or Ctrl-C ends it",
-                     fmt::join(options.services, ", "), where, options.times, options.seed));
+    complain(fmt::format("sending everything for {} at {} again, {} times (seed {}); SIGTERM or Ctrl-C ends it",
+                         fmt::join(options.services, ", "), where, options.times, options.seed));
 
     auto const end = std::chrono::steady_clock::now() + std::chrono::milliseconds{options.for_ms};
     bool const has_end = options.for_ms > 0;

@@ -4,12 +4,92 @@
 #include <skald/errors.hpp>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <pqxx/except>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <string_view>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace {
+
+// A connection to the database would else be given the number of a standard stream that the caller closed, and what is
+// printed would go there. What is opened can't be written, as what was closed.
+void hold_standard_streams()
+{
+    for (int const stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+        if (::fcntl(stream, F_GETFD) == -1) static_cast<void>(::open("/dev/null", O_RDONLY));
+}
+
+// A caller that reads what was printed must not take a part of it for the whole.
+int with_output_written(int code)
+{
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+    std::string const done = code == 0 ? " The command itself was carried out" : "";
+    skald::tools::complain("the output could not be written: is the disk full, or stdout closed?" + done);
+    return code == 0 ? 1 : code;
+}
+
+// The first word that is no command where a command is needed, such as `nope` of `skald saga nope`; empty if that is
+// not what is wrong.
+std::string complaint_about_command(CLI::App const& app)
+{
+    CLI::App const* innermost = &app;
+    std::string name = "skald";
+    while (!innermost->get_subcommands().empty()) {
+        innermost = innermost->get_subcommands().front();
+        name += ' ' + innermost->get_name();
+    }
+    auto const left = innermost->remaining();
+    auto const unknown = std::ranges::find_if(left, [](auto const& word) { return !word.starts_with('-'); });
+    if (innermost->get_require_subcommand_min() == 0 || unknown == left.end()) return {};
+    return fmt::format("`{}` is no command of `{}`; `{} --help` lists them", *unknown, name, name);
+}
+
+int refuse(CLI::App const& app, CLI::ParseError const& error)
+{
+    if (dynamic_cast<CLI::RequiredError const*>(&error) != nullptr)
+        if (auto const complaint = complaint_about_command(app); !complaint.empty()) {
+            skald::tools::complain(complaint);
+            return 2;
+        }
+    return app.exit(error) == 0 ? 0 : 2;
+}
+
+// PostgreSQL's own words have further lines, of functions that an operator does not know.
+std::string without_context(std::string_view what)
+{
+    return std::string{what.substr(0, what.find('\n'))};
+}
+
+int run(skald::tools::choice const& chosen)
+try {
+    return chosen();
+}
+catch (skald::configuration_error const& error) {
+    skald::tools::complain(error.what());
+    return 2;
+}
+catch (pqxx::insufficient_privilege const& error) {
+    skald::tools::complain(without_context(error.what()) +
+                           " (`skald migrate --grant ROLE` grants what a service needs)");
+    return 1;
+}
+catch (std::exception const& error) {
+    skald::tools::complain(error.what());
+    return 1;
+}
+
+}  // namespace
 
 int main(int argc, char** argv)
 {
+    hold_standard_streams();
     CLI::App app{"Operates Skald's tables and outbox. DATABASE_URL (or libpq's PG* variables) names the database,\n"
                  "AMQP_URL the broker; the SKALD_* variables are those of the services."};
     app.require_subcommand(1);
@@ -31,17 +111,7 @@ int main(int argc, char** argv)
         app.parse(argc, argv);
     }
     catch (CLI::ParseError const& error) {
-        return app.exit(error) == 0 ? 0 : 2;
+        return with_output_written(refuse(app, error));
     }
-    try {
-        return chosen();
-    }
-    catch (skald::configuration_error const& error) {
-        std::fprintf(stderr, "skald: %s\n", error.what());
-        return 2;
-    }
-    catch (std::exception const& error) {
-        std::fprintf(stderr, "skald: %s\n", error.what());
-        return 1;
-    }
+    return with_output_written(run(chosen));
 }

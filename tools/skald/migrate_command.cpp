@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <thread>
@@ -26,10 +25,19 @@ std::vector<std::string> migrate_patiently(std::string const& url, std::string c
             return postgres::migrate(url, service);
         }
         catch (postgres::migration_blocked const& error) {
-            fmt::print(stderr, "skald: {}; trying again\n", error.what());
+            complain(fmt::format("{}; trying again", error.what()));
             std::this_thread::sleep_for(std::chrono::seconds{1});
         }
     }
+}
+
+// A variable of someone's script that was not set, and no wish to do without.
+CLI::Validator not_empty()
+{
+    auto const refuse = [](std::string& text) {
+        return text.empty() ? "empty; name one, or leave it out" : std::string{};
+    };
+    return {refuse, ""};
 }
 
 int migrate(std::string const& service, std::string const& role, bool adopts, output const& out)
@@ -56,8 +64,10 @@ void add_migrate_command(CLI::App& app, output& out, choice& chosen)
     auto* const command = app.add_subcommand("migrate", "bring the database's schema `skald` up to date");
     auto const service = std::make_shared<std::string>();
     auto* const names = command->add_option("--service", *service, "the service that owns the database");
+    names->check(not_empty());
     auto const role = std::make_shared<std::string>();
-    command->add_option("--grant", *role, "a role that may use the schema and own nothing, such as the service's own");
+    command->add_option("--grant", *role, "a role that may use the schema and own nothing, such as the service's own")
+        ->check(not_empty());
     auto const adopts = std::make_shared<bool>();
     command->add_flag("--adopt", *adopts, "a copy, or a restored database, is that service's from now on")
         ->needs(names);

@@ -2,6 +2,7 @@
 #include "commands.hpp"
 #include "database.hpp"
 
+#include "core/text.hpp"
 #include "skald_operator_queries.hpp"
 
 #include <CLI/CLI.hpp>
@@ -48,16 +49,16 @@ int outbox_status(outbox_limits const& limits, output const& out)
                                           {"rows", row[1].as<std::int64_t>()},
                                           {"oldest_seconds", row[2].as<std::int64_t>()},
                                           {"deferred", row[3].as<std::int64_t>()}});
-        sentence += fmt::format("\nto {}: {}, the oldest for {} s, {} put off", row[0].c_str(), row[1].c_str(),
-                                row[2].c_str(), row[3].c_str());
+        sentence += fmt::format("\nto {}: {}, the oldest for {} s, {} put off", core::visible_text(row[0].c_str()),
+                                row[1].c_str(), row[2].c_str(), row[3].c_str());
     }
     for (auto const& row : c.run(query(operator_queries::outbox_by_reason))) {
         object["reasons"].push_back({{"destination", row[0].c_str()},
                                      {"reason", row[1].c_str()},
                                      {"rows", row[2].as<std::int64_t>()},
                                      {"attempts_max", row[3].as<std::int64_t>()}});
-        sentence += fmt::format("\nput off, to {}: {} (up to {} attempts): {}", row[0].c_str(), row[2].c_str(),
-                                row[3].c_str(), row[1].c_str());
+        sentence += fmt::format("\nput off, to {}: {} (up to {} attempts): {}", core::visible_text(row[0].c_str()),
+                                row[2].c_str(), row[3].c_str(), core::visible_text(row[1].c_str()));
     }
     bool const over = (limits.rows && rows > *limits.rows) || (limits.age_seconds && oldest > *limits.age_seconds);
     object["over"] = over;

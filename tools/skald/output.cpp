@@ -1,5 +1,7 @@
 #include "commands.hpp"
 
+#include "core/text.hpp"
+
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
@@ -8,13 +10,18 @@ namespace skald::tools {
 
 void output::tell(std::string const& sentence, nlohmann::json const& object) const
 {
-    std::puts((json ? object.dump() : sentence).c_str());
+    std::puts((json ? object.dump() : core::visible_text(sentence, core::line_feeds::kept)).c_str());
+}
+
+void complain(std::string_view why)
+{
+    std::fprintf(stderr, "skald: %s\n", core::visible_text(why, core::line_feeds::kept).c_str());
 }
 
 int output::refuse(std::string const& why) const
 {
     if (json) tell(why, {{"refused", why}});
-    else std::fprintf(stderr, "skald: %s\n", why.c_str());
+    else complain(core::visible_text(why));
     return 1;
 }
 

@@ -1,6 +1,7 @@
 // `skald parked ...`: what becomes of the deliveries that a service gave up on, in that service's database.
 #include "commands.hpp"
 
+#include "core/text.hpp"
 #include "database.hpp"
 #include "parked.hpp"
 #include "table.hpp"
@@ -56,15 +57,16 @@ int show(std::int64_t id, output const& out)
     auto c = connect();
     auto const p = admin::show_parked(c, id);
     if (!p) return out.refuse(fmt::format("there is no parked delivery {} here", id));
-    auto const scope = p->at("scope").get<std::string>();
-    auto text = fmt::format("parked delivery {} ({}) at {}\nsaga {}{}, step {}, attempts {}\nerror: {}\n{}\n\n", id,
-                            p->at("reason").get<std::string>(), p->at("parked_at").get<std::string>(),
-                            p->at("key").get<std::string>(), scope.empty() ? "" : " of scope " + scope,
-                            p->at("step").get<std::string>(), p->at("attempts").get<int>(),
-                            p->at("error").get<std::string>(), p->at("advice").get<std::string>());
+    auto const shown = [&](char const* name) { return core::visible_text(p->at(name).get<std::string>()); };
+    auto const scope = shown("scope");
+    auto text =
+        fmt::format("parked delivery {} ({}) at {}\nsaga {}{}, step {}, attempts {}\nerror: {}\n{}\n\n", id,
+                    shown("reason"), shown("parked_at"), shown("key"), scope.empty() ? "" : " of scope " + scope,
+                    shown("step"), p->at("attempts").get<int>(), shown("error"), shown("advice"));
     for (auto const& [name, value] : p->at("headers").items())
-        text += fmt::format("{}: {}\n", name, value.is_string() ? value.get<std::string>() : value.dump());
-    text += '\n' + (p->contains("body") ? p->at("body").get<std::string>() : p->at("body_hex").get<std::string>());
+        text += fmt::format("{}: {}\n", core::visible_text(name),
+                            core::visible_text(value.is_string() ? value.get<std::string>() : value.dump()));
+    text += '\n' + shown(p->contains("body") ? "body" : "body_hex");
     out.tell(text, *p);
     return 0;
 }
@@ -79,7 +81,7 @@ public:
     {
         if (!refused) return done_.push_back(id);
         refused_.push_back({{"id", id}, {"why", *refused}});
-        if (!out_.json) std::fprintf(stderr, "skald: %s\n", refused->c_str());
+        if (!out_.json) complain(core::visible_text(*refused));
     }
 
     int tell() const

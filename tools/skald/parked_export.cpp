@@ -59,12 +59,7 @@ public:
         if (printed_ == before) refuse(what);
     }
 
-    int end() const
-    {
-        if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
-            throw std::runtime_error{"the recordings could not be written: is the disk full?"};
-        return is_refused_ ? 1 : 0;
-    }
+    int end() const { return is_refused_ ? 1 : 0; }
 
 private:
     bool print(std::int64_t id)

@@ -4,6 +4,7 @@
 #include "admin/commands.hpp"
 #include "admin/saga_list.hpp"
 #include "admin/saga_view.hpp"
+#include "core/text.hpp"
 #include "database.hpp"
 #include "table.hpp"
 
@@ -22,6 +23,12 @@ using nlohmann::json;
 std::string text_of(json const& value)
 {
     return value.is_null() ? std::string{} : value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+// On a line of its own kind, whatever is in it.
+std::string shown(json const& value)
+{
+    return core::visible_text(text_of(value));
 }
 
 int list(admin::saga_filter const& filter, output const& out)
@@ -65,8 +72,8 @@ int show(core::saga_id const& id, output const& out)
         if (step.contains("compensation"))
             rows.push_back(step_row(name + ".compensate", step["compensation"], service));
     }
-    out.tell(fmt::format("saga {} of {}, started at {}\n{}\n\n{}", id.key, text_of(saga["definition"]),
-                         text_of(saga["created_at"]), text_of(saga["explanation"]), table(rows)),
+    out.tell(fmt::format("saga {} of {}, started at {}\n{}\n\n{}", core::visible_text(id.key),
+                         shown(saga["definition"]), shown(saga["created_at"]), shown(saga["explanation"]), table(rows)),
              saga);
     return 0;
 }
@@ -77,10 +84,10 @@ int order(admin::command const& what, output const& out)
     auto const done = admin::issue(c, what);
     if (done.contains("refused")) return out.refuse(done["refused"].get<std::string>());
     std::string told;
-    for (auto const& service : done["told"]) told += (told.empty() ? "" : ", ") + text_of(service);
-    out.tell(fmt::format("saga {}: {}{}; {} told{}", what.saga.key, what.action,
-                         done.contains("step") ? " of " + text_of(done["step"]) : "", told,
-                         done.contains("left") ? "; left parked: " + text_of(done["left"]) : ""),
+    for (auto const& service : done["told"]) told += (told.empty() ? "" : ", ") + shown(service);
+    out.tell(fmt::format("saga {}: {}{}; {} told{}", core::visible_text(what.saga.key), what.action,
+                         done.contains("step") ? " of " + shown(done["step"]) : "", told,
+                         done.contains("left") ? "; left parked: " + shown(done["left"]) : ""),
              done);
     return 0;
 }
@@ -132,8 +139,8 @@ int close(std::string const& as_status, admin::command const& what, output const
     auto c = connect();
     auto const done = admin::close(c, as_status, what);
     if (done.contains("refused")) return out.refuse(done["refused"].get<std::string>());
-    out.tell(fmt::format("saga {}: closed as {}; what turns up of it in a service that has the order is paused",
-                         what.saga.key, as_status),
+    out.tell(fmt::format("saga {}: closed as {}; what still arrives of it is parked as `closed`",
+                         core::visible_text(what.saga.key), as_status),
              done);
     return 0;
 }

@@ -1,5 +1,7 @@
 #include "table.hpp"
 
+#include "core/text.hpp"
+
 #include <algorithm>
 #include <cstddef>
 
@@ -13,17 +15,12 @@ std::size_t width_of(std::string const& text)
         std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0u) != 0x80u; }));
 }
 
-std::string one_line(std::string text)
-{
-    std::ranges::replace_if(
-        text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
-    return text;
-}
-
 }  // namespace
 
-std::string table(std::vector<std::vector<std::string>> const& rows)
+std::string table(std::vector<std::vector<std::string>> rows)
 {
+    for (auto& row : rows)
+        for (auto& cell : row) cell = core::visible_text(cell);
     std::vector<std::size_t> widths;
     for (auto const& row : rows) {
         widths.resize(std::max(widths.size(), row.size()));
@@ -33,7 +30,7 @@ std::string table(std::vector<std::vector<std::string>> const& rows)
     for (auto const& row : rows) {
         std::string line;
         for (std::size_t i = 0; i < row.size(); ++i)
-            line += one_line(row[i]) + std::string(widths[i] - width_of(row[i]) + 2, ' ');
+            line += row[i] + std::string(widths[i] - width_of(row[i]) + 2, ' ');
         line.erase(line.find_last_not_of(' ') + 1);
         out += line + '\n';
     }

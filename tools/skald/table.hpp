@@ -6,7 +6,7 @@
 
 namespace skald::tools {
 
-/// The first row is the heading. Control characters in cells are written as spaces, so that a row stays a line.
-std::string table(std::vector<std::vector<std::string>> const& rows);
+/// The first row is the heading. Control characters in cells are shown as text, so that a row stays a line.
+std::string table(std::vector<std::vector<std::string>> rows);
 
 }  // namespace skald::tools

@@ -1,5 +1,6 @@
 #include "core/text.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <stdexcept>
 
@@ -33,6 +34,22 @@ std::size_t sequence_length(std::string_view text)
     return first >= 0xf1 && first <= 0xf3 ? 4 : 0;
 }
 
+// Of one character; `text` may be a byte that is none.
+bool is_control(std::string_view text)
+{
+    auto const first = static_cast<unsigned char>(text.front());
+    if (text.size() == 1) return first < 0x20 || first == 0x7f || first >= 0x80;
+    return first == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0;  // C1
+}
+
+std::string escaped(char byte)
+{
+    if (byte == '\n') return "\\n";
+    if (byte == '\r') return "\\r";
+    if (byte == '\t') return "\\t";
+    return "\\x" + to_hex({&byte, 1});
+}
+
 std::uint8_t nibble(char c)
 {
     auto const at = digits.find(c);
@@ -61,6 +78,18 @@ std::string storable_text(std::string_view text, std::size_t bytes_max)
         if (length == 0) (out += "\\x") += to_hex(text.substr(0, 1));
         else out += text.substr(0, length);
         text.remove_prefix(length == 0 ? 1 : length);
+    }
+    return out;
+}
+
+std::string visible_text(std::string_view text, line_feeds how)
+{
+    std::string out;
+    while (!text.empty()) {
+        auto const one = text.substr(0, std::max<std::size_t>(sequence_length(text), 1));
+        text.remove_prefix(one.size());
+        if (!is_control(one) || (one == "\n" && how == line_feeds::kept)) out += one;
+        else out += escaped(one.back());  // of C1 the second byte is the character's number
     }
     return out;
 }
