@@ -70,6 +70,19 @@ TEST_CASE("fewer deliveries than lanes are refused with both numbers")
     CHECK(complaint(c) == "");
 }
 
+TEST_CASE("one address for requests and for probes is refused before it is taken, unless its port is picked")
+{
+    auto c = payments();
+    c.http_listen = c.health_listen = "127.0.0.1:8080";
+    CHECK(contains(complaint(c), "are the same address, 127.0.0.1:8080"));
+    c.health_listen = "127.0.0.1:8081";
+    CHECK(complaint(c) == "");
+    c.http_listen = c.health_listen = "127.0.0.1:0";
+    CHECK(complaint(c) == "");
+    c.http_listen = c.health_listen = "";
+    CHECK(complaint(c) == "");
+}
+
 // A config that a program fills itself goes past the table of settings: nothing else would refuse these.
 TEST_CASE("what the environment could not have said is refused in code too")
 {

@@ -100,6 +100,23 @@ TEST_CASE("an address that nothing can listen on is refused before anything is s
     CHECK(refusal_of("SKALD_HTTP_LISTEN", "[::1]:0").empty());
 }
 
+TEST_CASE("no setting may be said and be empty: it would mean off, or plain HTTP, to those who meant neither")
+{
+    for (auto const& s : settings()) {
+        if (s.flag.empty()) continue;
+        CAPTURE(s.variable);
+        auto const by_flag = test::complaint_about([&] {
+            worker_detail::from("payments", {}, {{s.flag.begin(), s.flag.end()}, ""});
+        });
+        CHECK(by_flag.starts_with(std::string{s.flag} + ": "));
+        CHECK(refusal_of(std::string{s.variable}, "").starts_with(std::string{s.variable} + ": "));
+    }
+    for (auto const* variable : {"SKALD_HTTP_LISTEN", "SKALD_HTTP_TLS_CERTIFICATE", "SKALD_HTTP_TLS_KEY"})
+        CHECK(refusal_of(variable, "") == std::string{variable} + ": empty; leave it out to have the default (none)");
+    CHECK(refusal_of("SKALD_HEALTH_LISTEN", "") ==
+          "SKALD_HEALTH_LISTEN: empty; leave it out to have the default (127.0.0.1:0)");
+}
+
 TEST_CASE("room for all bodies that has none for one is refused")
 {
     auto const said = refusal_of("SKALD_HTTP_BODIES_BYTES_MAX", "262143");

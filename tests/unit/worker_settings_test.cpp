@@ -288,7 +288,6 @@ TEST_CASE("a flag without its value is an error that names it")
 TEST_CASE("a value is what follows the first equals sign, whatever is in it")
 {
     CHECK(read({{"DATABASE_URL", "host=a"}}, {"--http-tls-key=a=b", "--http-tls-certificate=c"}).http_tls_key == "a=b");
-    CHECK(read({}, {"--listen="}).http_listen == "");
 }
 
 TEST_CASE("a value out of range is an error that names the setting, the value and the range")
@@ -316,7 +315,7 @@ TEST_CASE("a value out of range is an error that names the setting, the value an
         {"SKALD_RELAY", "true", "on or off"},
         {"SKALD_RELAY", "ON", "on or off"},
         {"SKALD_RELAY", "", "on or off"},
-        {"SKALD_MIGRATE", "1", "on or off"},
+        {"SKALD_MIGRATE", "1", "on, off or only"},
         {"SKALD_RELAY_BATCH_MAX", "0", "from 1 to 10000"},
         {"SKALD_RELAY_POLL_MS", "0", "from 1 to 3600000"},
         {"SKALD_LOCK_TIMEOUT_MS", "0", "from 1 to 3600000"},
@@ -344,12 +343,12 @@ TEST_CASE("settings that do not go together are refused")
 
 TEST_CASE("TLS needs a certificate and its key, where there is HTTP")
 {
-    auto const alone = [](std::string const& name, std::string const& listen) {
-        return complaint({{name, "some.pem"}, {"SKALD_HTTP_LISTEN", listen}});
+    auto const alone = [](std::string const& name) {
+        return complaint({{name, "some.pem"}, {"SKALD_HTTP_LISTEN", "127.0.0.1:0"}});
     };
-    CHECK(contains(alone("SKALD_HTTP_TLS_CERTIFICATE", "127.0.0.1:0"), "SKALD_HTTP_TLS_KEY is missing"));
-    CHECK(contains(alone("SKALD_HTTP_TLS_KEY", "127.0.0.1:0"), "SKALD_HTTP_TLS_CERTIFICATE is missing"));
-    CHECK(alone("SKALD_HTTP_TLS_KEY", "") == "");
+    CHECK(contains(alone("SKALD_HTTP_TLS_CERTIFICATE"), "SKALD_HTTP_TLS_KEY is missing"));
+    CHECK(contains(alone("SKALD_HTTP_TLS_KEY"), "SKALD_HTTP_TLS_CERTIFICATE is missing"));
+    CHECK(complaint({{"SKALD_HTTP_TLS_KEY", "some.pem"}}) == "");
 }
 
 TEST_CASE("a key where its file's name should be is an error that does not show it")
@@ -383,12 +382,13 @@ TEST_CASE("a wrong value in a file is an error that names the variable")
     CHECK(contains(complaint({{"SKALD_LANES_FILE", lanes.path()}}), "SKALD_LANES_FILE: 'many' is not"));
 }
 
-TEST_CASE("a file that can't be read, or a folder in its place, is an error that names the variable and the file")
+TEST_CASE(
+    "a file that can't be read or is empty, or a folder in its place, is an error that names the variable and the file")
 {
-    for (std::string const path : {"/nowhere/at/all", "", "/"}) {
-        CAPTURE(path);
+    for (std::string const path : {"/nowhere/at/all", "", "/"})
         CHECK(contains(complaint({{"DATABASE_URL_FILE", path}}), "DATABASE_URL_FILE: can't read " + path));
-    }
+    temporary_file const empty{"\r\n"};
+    CHECK(contains(complaint({{"DATABASE_URL_FILE", empty.path()}}), "the file " + empty.path() + " is empty"));
 }
 
 TEST_CASE("a variable of this process is in its environment")

@@ -29,6 +29,16 @@ void check_tls(config const& c)
     throw configuration_error{fmt::format("{} is missing: TLS needs a certificate and its key", missing)};
 }
 
+// Port 0 is another one each time.
+void check_addresses(config const& c)
+{
+    if (c.http_listen.empty() || c.http_listen != c.health_listen || c.http_listen.ends_with(":0")) return;
+    throw configuration_error{
+        fmt::format("SKALD_HTTP_LISTEN (--listen) and SKALD_HEALTH_LISTEN (--health-listen) are the same address, {}: "
+                    "give each a port of its own, or say SKALD_HEALTH_LISTEN=off",
+                    c.http_listen)};
+}
+
 void check_signing(config const& c)
 {
     if (core::signing_key::parse(c.signing_keys))
@@ -70,6 +80,7 @@ void config::check() const
                                   "letters, digits and dashes, 48 at most"};
     worker_detail::check(*this);
     check_tls(*this);
+    check_addresses(*this);
     check_signing(*this);
     if (http.bodies_bytes_max < http.body_bytes_max)
         throw configuration_error{fmt::format(

@@ -37,7 +37,7 @@ bool on_or_off(std::string_view text)
     throw std::invalid_argument{"on or off"};
 }
 
-// Empty: not at all. That nobody else has it is seen when it is listened on.
+// Empty: not at all, in a config that a program fills. That nobody else has it is seen when it is listened on.
 std::string listen_address(std::string_view text)
 try {
     if (!text.empty()) http::parse_listen_address(text, "");
@@ -186,8 +186,9 @@ constexpr std::array table{
             [](config const& c) { return std::to_string(c.dispatch_grace.count()); }},
     setting{"SKALD_MIGRATE", "--migrate", "on: bring the database up to date at start; only: and end then",
             [](config& c, std::string_view v) {
+                if (v != "on" && v != "off" && v != "only") throw std::invalid_argument{"on, off or only"};
                 c.migrate_only = v == "only";
-                c.migrate = c.migrate_only || on_or_off(v);
+                c.migrate = v != "off";
             },
             [](config const& c) { return c.migrate_only ? "only" : shown(c.migrate); }},
     setting{"SKALD_LOCK_TIMEOUT_MS", "--lock-timeout-ms", "how long a statement waits for a lock",
@@ -229,6 +230,17 @@ catch (std::invalid_argument const& right) {
     throw configuration_error{fmt::format("{}: '{}' is not {}", named, value, right.what())};
 }
 
+// An empty value is more likely a script's variable that was not set than a wish; for a certificate it would be a wish
+// for plain HTTP.
+void set_unless_empty(config& c, setting const& s, std::string_view value, std::string_view named)
+{
+    set(c, s, value, named);
+    if (!value.empty()) return;
+    auto const usual = s.show(config{});
+    throw configuration_error{fmt::format("{}: empty; leave it out to have the default ({})", named,
+                                          usual.empty() ? "none" : std::string_view{usual})};
+}
+
 std::string read_secret(std::string const& variable, std::string const& path)
 {
     std::ifstream file{path};
@@ -238,6 +250,7 @@ std::string read_secret(std::string const& variable, std::string const& path)
     read << file.rdbuf();
     std::string text = read.str();
     while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+    if (text.empty()) throw configuration_error{fmt::format("{}: the file {} is empty", variable, path)};
     return text;
 }
 
@@ -267,7 +280,7 @@ void check_failpoint_setting(std::string const& name, std::string const& value)
 // DATABASE_URL, or DATABASE_URL_FILE naming a file that holds it, so that a secret need not stand in the environment.
 void apply_variable(config& c, std::string const& name, std::string const& value)
 {
-    if (auto const* s = find_variable(name)) return set(c, *s, value, name);
+    if (auto const* s = find_variable(name)) return (s->flag.empty() ? set : set_unless_empty)(c, *s, value, name);
     if (name.ends_with(file_suffix))
         if (auto const* s = find_variable(std::string_view{name}.substr(0, name.size() - file_suffix.size())))
             return set(c, *s, read_secret(name, value), name);
@@ -284,8 +297,8 @@ void apply_arguments(config& c, std::vector<std::string> const& arguments)
         auto const name = argument.substr(0, equals);
         auto const* s = find_flag(name);
         if (s == nullptr) throw configuration_error{"unknown argument " + argument + "; --help lists them all"};
-        if (equals != std::string::npos) set(c, *s, argument.substr(equals + 1), name);
-        else if (i + 1 < arguments.size()) set(c, *s, arguments[++i], name);
+        if (equals != std::string::npos) set_unless_empty(c, *s, argument.substr(equals + 1), name);
+        else if (i + 1 < arguments.size()) set_unless_empty(c, *s, arguments[++i], name);
         else throw configuration_error{name + " needs a value"};
     }
 }

@@ -57,6 +57,10 @@ TEST_CASE("an unknown setting, or a value that can't be, is named, and the servi
     s.refuses({}, {{"SKALD_LOG_LEVEL", "loud"}}, "SKALD_LOG_LEVEL");
     s.refuses({}, {{"SKALD_RELAY", "yes"}}, "SKALD_RELAY");
     s.refuses({}, {{"SKALD_DRAIN_SECONDS", "0"}}, "SKALD_DRAIN_SECONDS");
+    s.refuses({"--migrate", "maybe"}, {}, "--migrate: 'maybe' is not on, off or only");
+    s.refuses({"--listen", ""}, {}, "--listen: empty");
+    s.refuses({"--listen", "127.0.0.1:0"}, {{"SKALD_HTTP_TLS_CERTIFICATE", ""}, {"SKALD_HTTP_TLS_KEY", ""}},
+              "SKALD_HTTP_TLS_CERTIFICATE: empty");
     s.refuses({"--listen", "nonsense"}, {}, "nonsense");
     s.refuses({"--listen", "127.0.0.1:99999"}, {}, "127.0.0.1:99999");
     s.refuses({"--listen", "192.0.2.1:80"}, {}, "192.0.2.1:80");
