@@ -75,6 +75,18 @@ SELECT count(DISTINCT (s.scope, s.key))
  CROSS JOIN LATERAL skald.known_steps(s.scope, s.key) AS k
  WHERE k.step = replace(c.step, '.compensate', '') AND (k.status = 'completed' OR (k.status = 'cancelled' AND k.attempts = 0))
 
+-- Sessions other than Skald's whose transactions have held locks on users' tables for a while: what steps may be waiting for.
+-- name: doctor_locks
+SELECT a.pid, coalesce(a.usename, '?'), coalesce(nullif(a.application_name, ''), '?'), a.state,
+       extract(epoch FROM clock_timestamp() - a.xact_start)::bigint, string_agg(DISTINCT l.relation::regclass::text, ', ')
+  FROM pg_stat_activity a
+  JOIN pg_locks l ON l.pid = a.pid AND l.locktype = 'relation' AND l.granted AND l.mode <> 'AccessShareLock'
+                 AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  JOIN pg_class c ON c.oid = l.relation AND c.relkind IN ('r', 'p')
+ WHERE a.pid <> pg_backend_pid() AND a.application_name NOT LIKE 'skald/%'
+   AND a.xact_start < clock_timestamp() - interval '5 s'
+ GROUP BY 1, 2, 3, 4, 5 ORDER BY 5 DESC LIMIT 10
+
 -- What is wrong with Skald's tables that no migration did, and that makes it stand still or run something twice: a trigger or
 -- a rule of somebody else's, a policy that hides rows, a constraint that is gone, an index that is broken, a missing privilege.
 -- name: doctor_tables

@@ -212,6 +212,20 @@ void examine_contention(pqxx::connection& c, findings& found)
     }
 }
 
+void examine_locks(pqxx::connection& c, findings& found)
+{
+    auto const rows = run(c, q::doctor_locks);
+    if (rows.empty()) found.push_back({"locks", health::ok, "no other session holds locks for long", ""});
+    for (auto const& row : rows)
+        found.push_back(
+            {"locks", health::warning,
+             fmt::format("session {} (user {}, application {}, {}) has held locks on {} for {} s", row[0].c_str(),
+                         row[1].c_str(), row[2].c_str(), row[3].c_str(), row[5].c_str(), row[4].c_str()),
+             fmt::format("steps that want its rows wait: let it end, or end it with `SELECT "
+                         "pg_terminate_backend({})`",
+                         row[0].c_str())});
+}
+
 postgres::ownership examine(pqxx::connection& c, std::string const& conninfo, findings& found)
 {
     auto const server = run(c, q::doctor_server);
@@ -236,6 +250,7 @@ postgres::ownership examine(pqxx::connection& c, std::string const& conninfo, fi
     examine_sagas(c, found);
     examine_events(c, found);
     examine_contention(c, found);
+    examine_locks(c, found);
     return owner;
 }
 

@@ -227,6 +227,23 @@ TEST_CASE("skald doctor names the tables that its role may not write")
                   command.log());
 }
 
+TEST_CASE("skald doctor names a session that keeps rows of users' tables locked")
+{
+    fresh_database db{"locks"};
+    REQUIRE(run_skald(db, {"migrate", "--service", "orders"}).code == 0);
+    db.ask("CREATE TABLE wallet (cents int)");
+    pqxx::connection c{db.url()};
+    pqxx::work forgotten{c};
+    forgotten.exec("LOCK TABLE wallet IN EXCLUSIVE MODE");
+    auto const pid = std::to_string(c.backendpid());
+    told seen;
+    CHECK(wait_until([&] {
+        seen = run_skald(db, {"doctor"}, false);
+        return seen.text.find("session " + pid) != std::string::npos;
+    }));
+    CHECK_MESSAGE(seen.text.find("has held locks on wallet for ") != std::string::npos, seen.text);
+}
+
 TEST_CASE("skald doctor counts the sagas of which a step was not undone, since its record was gone")
 {
     fresh_database db{"undone"};

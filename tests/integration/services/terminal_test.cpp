@@ -51,7 +51,8 @@ TEST_CASE_FIXTURE(operated_database, "output that can't be written is an error, 
     CHECK_MESSAGE(skald("saga show k >&- 2>&-").code == 1, "a refusal has nowhere to go");
 }
 
-TEST_CASE_FIXTURE(operated_database, "control characters that anyone wrote reach a terminal as text, and JSON unchanged")
+TEST_CASE_FIXTURE(operated_database,
+                  "control characters that anyone wrote reach a terminal as text, and JSON unchanged")
 {
     database.ask("INSERT INTO skald.parked (reason, body, fingerprint, key, step, error) VALUES "
                  "('malformed', 'x', sha256('x'), " +
@@ -71,7 +72,8 @@ TEST_CASE_FIXTURE(operated_database, "control characters that anyone wrote reach
     CHECK_MESSAGE(refused.has(R"(no saga k\x1b[2J\nskald: done was started here)"), refused.text);
 }
 
-TEST_CASE_FIXTURE(operated_database, "what an operator gave as a reason is shown as text, and what a closed saga's rest meets is said")
+TEST_CASE_FIXTURE(operated_database,
+                  "what an operator gave as a reason is shown as text, and what a closed saga's rest meets is said")
 {
     database.ask("SELECT skald.start('', 'k', 'place-order', 1, '{}', 'forward 1/1 wrap-gift@shipping=pivot', "
                  "sha256('x'), 'shipping', 'skald.step', '', '{}')");
@@ -80,7 +82,8 @@ TEST_CASE_FIXTURE(operated_database, "what an operator gave as a reason is shown
     auto const paused = skald("saga show k");
     CHECK_MESSAGE(paused.has(R"(\x1b[31mX\nsaga K: completed\r)"), paused.text);
     auto const closed = skald("saga close k --as completed --yes" + reason);
-    CHECK_MESSAGE(closed.text == "saga k: closed as completed; what still arrives of it is parked as `closed`\n", closed.text);
+    CHECK_MESSAGE(closed.text == "saga k: closed as completed; what still arrives of it is parked as `closed`\n",
+                  closed.text);
     for (std::string const words : {"saga show k", "saga list"}) {
         auto const shown = skald(words);
         CHECK_MESSAGE(shown.has(R"(\x1b[31mX\nsaga K: completed\r)"), shown.text);
