@@ -132,3 +132,16 @@ TEST_CASE_FIXTURE(live_server,
         CHECK(handled.load() == served);
     }
 }
+
+// Beast looks for CRLF alone, so that without the rest of the table's bytes it would wait for a line's end.
+TEST_CASE_FIXTURE(live_server, "a bare LF in the framing of chunks is 400 at once, though nothing follows it")
+{
+    for (std::string const chunks : {"5\nhello\n0\n\n", "5\r\nhello\r\n0\n\n", "5\r\nhello\r\n0\r\n\n", "0\n\n"}) {
+        CAPTURE(chunks);
+        auto client = connect();
+        client.send(chunked(chunks));
+        CHECK(client.read_answer().status == 400);
+        CHECK(client.is_closed());
+    }
+    CHECK(handled.load() == 0);
+}
