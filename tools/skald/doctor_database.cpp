@@ -216,7 +216,7 @@ void examine_locks(pqxx::connection& c, findings& found)
 {
     auto const rows = run(c, q::doctor_locks);
     if (rows.empty()) found.push_back({"locks", health::ok, "no other session holds locks for long", ""});
-    for (auto const& row : rows)
+    for (auto const& row : rows) {
         found.push_back(
             {"locks", health::warning,
              fmt::format("session {} (user {}, application {}, {}) has held locks on {} for {} s", row[0].c_str(),
@@ -224,6 +224,7 @@ void examine_locks(pqxx::connection& c, findings& found)
              fmt::format("steps that want its rows wait: let it end, or end it with `SELECT "
                          "pg_terminate_backend({})`",
                          row[0].c_str())});
+    }
 }
 
 postgres::ownership examine(pqxx::connection& c, std::string const& conninfo, findings& found)

@@ -23,7 +23,7 @@ std::string because(std::string const& why)
     return why.empty() ? std::string{} : ": " + why;
 }
 
-std::string command(std::string_view verb, core::saga_id const& id)
+std::string command_line(std::string_view verb, core::saga_id const& id)
 {
     // Quoted where a shell would not take it for one word.
     auto const word = [](std::string const& text) {
@@ -149,13 +149,13 @@ std::string stuck(saga_facts const& saga)
                 "stuck: {}{} was parked at {}, and {}. Nothing is left to retry: {}, and close it by hand; see "
                 "docs/repair.md, \"A message that is lost\".",
                 step.name, is_compensation ? core::compensate_suffix : "",
-                record.service.empty() ? step.service : record.service, record.error, command("pause", saga.id));
+                record.service.empty() ? step.service : record.service, record.error, command_line("pause", saga.id));
         bool const can_cancel = !is_compensation && step.kind != step_kind::retriable;
         return fmt::format("stuck: {}{} was parked at {}{}, {}{}. Mend the cause, then {}{}.", step.name,
                            is_compensation ? core::compensate_suffix : "",
                            record.service.empty() ? step.service : record.service, after, when(record.at, saga.now),
-                           because(record.error), command("retry", saga.id),
-                           can_cancel ? ", or give it up with " + command("cancel", saga.id) : "");
+                           because(record.error), command_line("retry", saga.id),
+                           can_cancel ? ", or give it up with " + command_line("cancel", saga.id) : "");
     }
     return "stuck" + because(saga.reason) +
            ". The step that is parked was not reported here: look into the other databases with "
@@ -220,7 +220,7 @@ std::string about_command(saga_facts const& saga)
     auto const& given = *saga.command;
     auto const asked = fmt::format("by {} at {}{}", given.by, when(given.at, saga.now), because(given.reason));
     if (given.action == "pause" && !has_ended(saga))
-        return fmt::format(" It is paused {}. Let it go on with {}.", asked, command("resume", saga.id));
+        return fmt::format(" It is paused {}. Let it go on with {}.", asked, command_line("resume", saga.id));
     if (given.action != "cancel") return {};
     auto const* const pivot = passed_pivot(saga);
     if (pivot != nullptr && pivot->kind == step_kind::retriable)
