@@ -148,8 +148,20 @@ void examine_tables(pqxx::connection& c, findings& found)
     bool const well = wrong.empty();
     add(found, "schema", well, health::problem, well ? "Skald's tables are as its migrations made them" : wrong,
         "undo it as the owner of the schema: drop triggers, rules and policies of your own, REINDEX what is not valid, "
-        "add again what constraint is gone (sql/migrations/ has each), and run `skald migrate --grant ROLE` where a "
-        "privilege is missing");
+        "and add again what constraint is gone (sql/migrations/ has each)");
+}
+
+// No problem where a role only looks.
+void examine_privileges(pqxx::connection& c, findings& found)
+{
+    std::string missing, role;
+    for (auto const& row : run(c, q::doctor_privileges)) {
+        missing += fmt::format("{}{} on skald.{}", missing.empty() ? "" : "; ", row[1].c_str(), row[0].c_str());
+        role = row[2].c_str();
+    }
+    add(found, "privileges", missing.empty(), health::warning,
+        missing.empty() ? "this role may do what a worker has to" : fmt::format("the role {} lacks {}", role, missing),
+        "if a worker connects as it, run `skald migrate --grant " + role + "` as the owner of the schema");
 }
 
 void examine_sagas(pqxx::connection& c, findings& found)
@@ -248,6 +260,7 @@ postgres::ownership examine(pqxx::connection& c, std::string const& conninfo, fi
         "--service " +
             owner.service + " --adopt`");
     examine_tables(c, found);
+    examine_privileges(c, found);
     examine_sagas(c, found);
     examine_events(c, found);
     examine_contention(c, found);
