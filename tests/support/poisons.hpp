@@ -162,13 +162,13 @@ inline void add_odd_kinds(std::vector<poison>& all)
     for (int const kind : {AMQP_FIELD_KIND_F32, AMQP_FIELD_KIND_F64, AMQP_FIELD_KIND_DECIMAL, AMQP_FIELD_KIND_VOID,
                            AMQP_FIELD_KIND_BYTES, AMQP_FIELD_KIND_ARRAY, AMQP_FIELD_KIND_TABLE})
         add(all, "a header of kind " + std::to_string(kind),
-            [kind](raw_message& m) { m.add("x-odd", field(static_cast<std::uint8_t>(kind))); });
+            [kind](raw_message& m) { m.set("x-saga-reason", field(static_cast<std::uint8_t>(kind))); });
     for (int const kind :
          {AMQP_FIELD_KIND_BOOLEAN, AMQP_FIELD_KIND_I8, AMQP_FIELD_KIND_U8, AMQP_FIELD_KIND_I16, AMQP_FIELD_KIND_U16,
           AMQP_FIELD_KIND_I32, AMQP_FIELD_KIND_U32, AMQP_FIELD_KIND_I64, AMQP_FIELD_KIND_TIMESTAMP})
         add(all, "a key of kind " + std::to_string(kind),
             [kind](raw_message& m) { m.set("x-idempotency-key", field(static_cast<std::uint8_t>(kind))); });
-    add(all, "tables, 50 deep", [](raw_message& m) { m.add("x-odd", nested_tables(50)); });
+    add(all, "tables, 50 deep", [](raw_message& m) { m.set("x-saga-reason", nested_tables(50)); });
     add(all, "a thousand headers", [](raw_message& m) {
         for (int i = 0; i < 1000; ++i) m.add("x-" + std::to_string(i), text_field("v"));
         m.remove("x-saga");
