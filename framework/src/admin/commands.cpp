@@ -11,7 +11,7 @@ nlohmann::json issue(postgres::connection& c, command const& what)
 {
     using postgres::literal;
     SKALD_FAILPOINT("command.requesting");
-    // One transaction, as one text is. A lane's connection writes only where it is told to.
+    // One transaction, since one text is. A lane's connection writes only where that is stated.
     auto const rows =
         c.run("SET TRANSACTION READ WRITE;" +
               postgres::execute("request_control", {literal(what.action), literal(what.saga.scope),

@@ -25,7 +25,7 @@ std::string because(std::string const& why)
 
 std::string command_line(std::string_view verb, core::saga_id const& id)
 {
-    // Quoted where a shell would not take it for one word.
+    // Quoted if a shell would not take it for one word.
     auto const word = [](std::string const& text) {
         bool const plain =
             text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:@/+=") ==
@@ -44,7 +44,7 @@ bool is(std::optional<step_record> const& record, step_status status)
     return record && record->status == status;
 }
 
-// Also of one that is stuck meanwhile: a step was rejected or cancelled, or a compensation has begun.
+// Also for a saga that is stuck by now: a step was rejected or cancelled, or a compensation has begun.
 bool goes_back(saga_facts const& saga)
 {
     return std::ranges::any_of(saga.steps, [](auto const& s) {
@@ -52,8 +52,8 @@ bool goes_back(saga_facts const& saga)
     });
 }
 
-// The step ran, for a compensation is sent only then, but the record of it is gone: what it did was not undone. In the
-// home's own database the compensation has put a record that counts no attempt in the place of the one that is gone.
+// The step ran, since only then is a compensation sent, but the record of it is gone: what it did was not undone. In
+// the home's own database the compensation has replaced the missing record with one that counts no attempt.
 bool lost_its_record(step_facts const& step)
 {
     if (!is(step.compensation, step_status::cancelled) || step.compensation->error != core::nothing_to_undo)
@@ -62,7 +62,7 @@ bool lost_its_record(step_facts const& step)
            (is(step.record, step_status::cancelled) && step.record->attempts == 0);
 }
 
-// The step behind which there is only forward, if it has been passed.
+// The step after which there is only forward, if it has been passed.
 step_facts const* passed_pivot(saga_facts const& saga)
 {
     step_facts const* turning = nullptr;
@@ -87,7 +87,7 @@ core::instant last_news(saga_facts const& saga)
     return latest;
 }
 
-// After so long it is worth a look; whether the step hangs or the message is lost can't be seen from here.
+// After this long it is worth checking; whether the step hangs or the message is lost can't be seen from here.
 std::string where_to_look(saga_facts const& saga, std::string const& service)
 {
     if (saga.now - last_news(saga) <= std::chrono::minutes{10}) return {};
@@ -97,7 +97,7 @@ std::string where_to_look(saga_facts const& saga, std::string const& service)
                        service);
 }
 
-// What keeps a step that is tried again: "failed 2 times ...".
+// What holds up a step that is retried: "failed 2 times ...".
 std::string retry_cause(step_record const& record, std::string const& service, core::instant now)
 {
     if (record.error == "snoozed") return fmt::format("put itself off at {} since {}", service, when(record.at, now));
@@ -171,7 +171,7 @@ std::string after_the_end(std::string const& step, step_record const& record, st
     return {};
 }
 
-// Of a saga that was closed by hand: what a service did that had no command yet, and what turned up where one was.
+// For a saga closed by an operator: what a service did before the command reached it, and what turned up after.
 std::string after_the_end(saga_facts const& saga)
 {
     std::string text;

@@ -1,5 +1,4 @@
-// Why a saga is where it is, in words, worked out from what its home knows. Pure: tested case
-// by case without a database.
+// Why a saga is where it is, in words, derived from what its home knows. Pure: tested case by case without a database.
 #pragma once
 
 #include "core/identity.hpp"
@@ -14,14 +13,14 @@
 
 namespace skald::admin {
 
-/// What the home knows of a step, or of its compensation.
+/// What the home knows about a step, or its compensation.
 struct step_record
 {
     core::step_status status{};
     int attempts{};
     std::string error;
     core::instant at{};
-    std::string service{};  // who told; another than the plan's where a delivery went astray
+    std::string service{};  // that reported it; not the plan's if a delivery went astray
 };
 
 struct step_facts
@@ -29,11 +28,11 @@ struct step_facts
     std::string name;
     std::string service;
     step_kind kind{};
-    std::optional<step_record> record;  // nothing: nobody has told of it yet
+    std::optional<step_record> record;  // nothing: not reported yet
     std::optional<step_record> compensation;
 };
 
-/// The latest command that was given for the saga.
+/// The latest operator command for the saga.
 struct command_facts
 {
     std::string action;
@@ -58,7 +57,7 @@ struct saga_facts
     std::vector<step_facts> steps;  // in the itinerary's order
 };
 
-/// One to three sentences: where the saga is and why, and what to do where somebody has to.
+/// One to three sentences: where the saga is and why, and what to do if an operator has to act.
 std::string explain(saga_facts const& saga);
 
 /// "3 min", "2 h", "40 s": for people.

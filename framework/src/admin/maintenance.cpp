@@ -91,7 +91,7 @@ try {
     return true;
 }
 catch (std::exception const& error) {
-    // Whatever it was, a new connection is never wrong: the database may have become read-only, or another one.
+    // Whatever it was, a new connection is never wrong: the database may have become read-only, or be another one.
     if (connection_ && connection_->is_open()) log_.warning("purge.failed", {{"error", error.what()}});
     connection_.reset();
     return false;
@@ -116,7 +116,7 @@ void maintenance::retry_unrouted()
     retry_at_ = clock::now() + options_.retry_every;
 }
 
-// Once for each change.
+// Logged once per change.
 void maintenance::log_backlog(bool over)
 {
     if (over == backlog_.is_over()) return;
@@ -128,7 +128,7 @@ void maintenance::log_backlog(bool over)
 void maintenance::purge_one_batch()
 {
     auto const began = clock::now();
-    mark_.raise(*connection_, began);  // also where nothing is measured
+    mark_.raise(*connection_, began);  // even if nothing is measured
     auto const done = purge_batch(*connection_, options_.retention_days, options_.batch_max, mark_.mark());
     purged_ += done;
     if (!done.did_something()) return end_purge();

@@ -1,9 +1,9 @@
-// The maintenance: a worker's own slow thread, for what must be done now and then and is nobody's work in particular.
-// It sweeps out records of sagas that ended long ago, measures the outbox for the HTTP entry, and sends users' messages
-// again that no queue was bound for.
+// Maintenance: a worker's own slow thread, for periodic work that belongs to no other thread. It purges records of
+// sagas that ended long ago, measures the outbox for the HTTP entry, and sends users' messages again for which no queue
+// was bound.
 //
-// A thread and a connection of its own, and not the relay's: a purge of a large table would hold messages up, and a
-// relay that waits for the broker would hold the purge up.
+// It has its own thread and connection, not the relay's: a purge of a large table would hold messages up, and a relay
+// that waits for the broker would hold the purge up.
 #pragma once
 
 #include "core/log.hpp"
@@ -23,20 +23,20 @@ namespace skald::admin {
 /// What one batch of a purge did; see skald.purge() in sql/migrations/0008_retention.sql.
 struct purged
 {
-    std::int64_t asked{};    // sagas whose services were asked to forget them
+    std::int64_t asked{};    // sagas whose services were asked to expire their records
     std::int64_t sagas{};    // sagas of this home that are gone, with all their records
-    std::int64_t answers{};  // answers to requests that started no saga
+    std::int64_t answers{};  // responses to requests that started no saga
     std::int64_t expired{};  // other homes' sagas whose records here are gone
-    std::int64_t records{};  // rows, in all
-    bool postponed{};        // nothing was looked at: the outbox holds too much
+    std::int64_t records{};  // rows, in total
+    bool postponed{};        // nothing was checked: the outbox holds too much
 
     bool did_something() const { return asked + sagas + answers + expired > 0; }
     purged& operator+=(purged const& more);
 };
 
 /// One batch of each kind, in a transaction of its own. Throws what pqxx throws; `c` may then have that transaction
-/// open, and is only good for being closed. `outbox_from`: a time before which the outbox is known to be empty, as
-/// PostgreSQL writes it (postgres::low_water); what waits is counted from there, and not over the dead rows before it.
+/// open, and can only be closed. `outbox_from`: a time before which the outbox is known to be empty, as PostgreSQL
+/// writes it (postgres::low_water); waiting rows are counted from there, and not over the dead rows before it.
 purged purge_batch(postgres::connection& c, int retention_days, int batch_max,
                    std::string const& outbox_from = "-infinity");
 
@@ -48,7 +48,7 @@ struct maintenance_options
     std::chrono::milliseconds purge_every{60'000};
     std::int64_t outbox_max{100'000};  // 0: it is not measured
     std::chrono::milliseconds measure_every{1'000};
-    std::chrono::milliseconds retry_every{1'000};  // a look for users' messages whose queue may be there now
+    std::chrono::milliseconds retry_every{1'000};  // a check for users' messages whose queue may exist now
 };
 
 /// Threads: run() on one thread.
@@ -58,7 +58,7 @@ public:
     maintenance(maintenance_options options, postgres::connection_options database, runtime::backlog& backlog,
                 runtime::stop_flag const& stop, core::logger& log, std::mt19937_64 random);
 
-    /// Until `stop`. A database that is away is tried again with backoff, without another word: the lanes say so.
+    /// Runs until `stop`. An unavailable database is retried with backoff and not logged: the lanes do that.
     void run();
 
 private:

@@ -1,4 +1,4 @@
-// Parked deliveries, in the database where they were parked: listed, shown, put back and dropped.
+// Parked deliveries, in the database where they were parked: listed, shown, replayed and dropped.
 #pragma once
 
 #include "postgres/connection.hpp"
@@ -17,7 +17,7 @@ struct parked_filter
     std::optional<std::string> scope{};
     std::optional<std::string> key{};
     std::optional<std::string> step{};
-    std::int64_t after{};  // the last id of the page before
+    std::int64_t after{};  // the last id of the previous page
     int limit{50};
 };
 
@@ -25,22 +25,22 @@ struct parked_filter
 /// "next": id or null}, by id, which is by age.
 nlohmann::json list_parked(postgres::connection& c, parked_filter const& filter);
 
-/// The highest id there is; nothing where nothing is parked.
+/// The highest id there is; nothing if nothing is parked.
 std::optional<std::int64_t> newest_parked(postgres::connection& c);
 
-/// All of it, with "headers", the body as text ("body") or, where it is none, in hexadecimal ("body_hex"), and
-/// "advice". Nothing where there is no such row.
+/// All of it, with "headers", the body as text ("body") or, if it is not text, in hexadecimal ("body_hex"), and
+/// "advice". Nothing if there is no such row.
 std::optional<nlohmann::json> show_parked(postgres::connection& c, std::int64_t id);
 
-/// The delivery written down, to be delivered again elsewhere: one line (core/recorded_delivery.hpp). Nothing where
-/// there is no such row. Throws: configuration_error where the database does not say whose it is.
+/// The delivery written down, to be delivered again elsewhere: one line (core/recorded_delivery.hpp). Nothing if there
+/// is no such row. Throws: configuration_error if the database does not say which service it belongs to.
 std::optional<std::string> record_parked(postgres::connection& c, std::int64_t id);
 
-/// What to do about a parked delivery, in a sentence. `record`: the status of its step, empty where there is none.
+/// What to do about a parked delivery, in a sentence. `record`: the status of its step, empty if there is none.
 std::string advice(std::string const& reason, std::string const& record, bool replayable, std::int64_t id);
 
-/// Why not; nothing where it is done. One transaction, with its row in skald.audit. `vouched`: it is genuine, though
-/// nobody signed it.
+/// Returns why not, or nothing if it was done. One transaction, with its row in skald.audit. `vouched`: it is genuine,
+/// though not signed.
 std::optional<std::string> replay_parked(postgres::connection& c, std::int64_t id, std::string const& by, bool forced,
                                          bool vouched = false);
 std::optional<std::string> drop_parked(postgres::connection& c, std::int64_t id, std::string const& why,

@@ -16,7 +16,7 @@ namespace {
 using nlohmann::json;
 using postgres::literal_or_null;
 
-// The place of a row in the order of the list, as opaque text that no shell has to quote.
+// The position of a row in the list's order, as opaque text that needs no quoting in a shell.
 std::string place_of(json const& saga)
 {
     return core::to_hex(

@@ -17,14 +17,14 @@ struct saga_filter
     std::optional<std::string> definition{};
     std::optional<std::string> scope{};
     std::optional<std::chrono::seconds> older_than{};
-    std::optional<std::string> after{};  // `next` of the page before
+    std::optional<std::string> after{};  // `next` of the previous page
     int limit{50};
 };
 
 /// {"sagas": [{"key", "scope", "definition", "status", "reason", "created_at", "updated_at", "finished_at",
 /// "deadline_at", "age_seconds"}], "next": text or null}: those that have not ended first, each part by age. A saga
-/// that ends while pages are read may be seen twice, and none that has not ended is passed over.
-/// Throws std::invalid_argument where `after` is no `next` of ours; what pqxx throws.
+/// that ends while pages are read may be seen twice, and none that has not ended is skipped. Throws
+/// std::invalid_argument if `after` is no `next` of ours; what pqxx throws.
 nlohmann::json list_sagas(postgres::connection& c, saga_filter const& filter);
 
 }  // namespace skald::admin

@@ -35,7 +35,7 @@ std::optional<core::instant> maybe_instant_of(pqxx::field const& field)
     return field.is_null() ? std::nullopt : core::parse_instant(field.c_str());
 }
 
-// Milliseconds are what a reader wants.
+// Milliseconds are precise enough for a reader.
 json shown(std::optional<core::instant> at)
 {
     return at ? json(core::write_instant(*at).erase(23, 3)) : json(nullptr);
@@ -72,7 +72,7 @@ step_record record_of(pqxx::row const& row)
             instant_of(row["at"]), row["service"].c_str()};
 }
 
-// The reason that a step gave for its no; empty where it gave none, or broke instead.
+// The reason that a step gave for its rejection; empty if it gave none, or failed instead.
 std::string_view given_reason(std::optional<step_record> const& record)
 {
     bool const said_no = record && record->status == core::step_status::rejected;

@@ -11,15 +11,15 @@
 
 namespace skald::admin {
 
-/// Everything that the home knows of a saga. Nothing where there is no such saga. Throws what pqxx throws.
+/// Everything that the home knows about a saga. Nothing if there is no such saga. Throws what pqxx throws.
 std::optional<saga_facts> find_saga(postgres::connection& c, core::saga_id const& id);
 
 /// {"key","scope","definition","status","reason","created_at","finished_at","deadline_at",
-/// "steps":[{"name","service","kind","status","attempts","at","error","compensation":{...}}]}. A step that nothing is
-/// known of yet has the status `pending`.
+/// "steps":[{"name","service","kind","status","attempts","at","error","compensation":{...}}]}. A step about which
+/// nothing is known yet has the status `pending`.
 nlohmann::json to_json(saga_facts const& saga);
 
-/// For the saga's customer: the same without an error's text, which may be any database's or program's. A rejected step
+/// For the saga's customer: the same without error texts, which may come from any database or program. A rejected step
 /// has the "reason" that it gave, and so has its saga; what an operator wrote is not there either.
 nlohmann::json to_customer_json(saga_facts const& saga);
 

@@ -54,7 +54,7 @@ std::string write(ports::enqueued const& e)
                     e.row ? literal(*e.row) : "NULL", e.if_unrouted.empty() ? "NULL" : literal(e.if_unrouted)});
 }
 
-// Many in one statement, which costs a fraction of one for each, and locks them in one order.
+// Many in one statement, which costs a fraction of one statement each, and locks the rows in one order.
 std::string write_sagas(std::vector<ports::saga_change> const& all)
 {
     if (all.empty()) return {};
@@ -103,7 +103,7 @@ std::string write_messages(std::vector<ports::enqueued> const& all)
 
 std::string write(ports::parked_delivery const& p)
 {
-    // The same delivery again is the same parked row: whatever made it different would be in here.
+    // The same delivery again is the same parked row: anything that would make it a different one is in here.
     auto identity = p.message.id + '\n' + p.message.type + '\n' + p.message.content_type;
     for (auto const& [name, value] : p.message.headers) identity += '\n' + name + ": " + value;
     auto const fingerprint = core::fingerprint_of_parts({identity, p.message.body});
@@ -136,7 +136,7 @@ std::string write_each(Values const& values)
     return text;
 }
 
-// JSON arrays that another service sent, each for the function that takes it in.
+// JSON arrays from another service, each for the function that takes it in.
 std::string record_each(std::string_view function, std::vector<std::string> const& arrays)
 {
     std::string text;

@@ -1,4 +1,4 @@
-// The last writes of a transaction as the text that goes in front of COMMIT.
+// The last writes of a transaction, as the text that goes before COMMIT.
 #pragma once
 
 #include "ports/store.hpp"

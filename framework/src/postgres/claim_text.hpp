@@ -21,7 +21,7 @@ std::string claim_request_text(ports::claim_item const& item, std::optional<std:
 /// A row of either.
 ports::claim_answer read_claim(pqxx::row const& row);
 
-/// What the request of `saga` was answered before, if that was over HTTP.
+/// The stored response to the request of `saga`, if it was answered over HTTP before.
 std::optional<ports::stored_response> read_stored_response(pqxx::row const& row, core::saga_id const& saga);
 
 }  // namespace skald::postgres

@@ -93,7 +93,7 @@ connection::connection(connection_options const& options)
     run(prepare_everything());
 }
 
-// Once in a process: before the first of its settings could land on somebody else's session.
+// Once per process: before the first of its settings could land in another client's session.
 void connection::examine_pooler(connection_options const& options)
 {
     if (server_->pooler_examined) return;
@@ -138,7 +138,7 @@ std::string const& connection::prepared(std::string_view text)
         connection_.prepare(it->second, it->first);
     }
     catch (...) {
-        // libpqxx 7 prepares at once. What could not be prepared now, for want of a table say, may be the next time.
+        // libpqxx 7 prepares at once. What can't be prepared now, say for a missing table, may be the next time.
         names_.erase(it);
         throw;
     }

@@ -26,62 +26,62 @@ struct connection_options
     std::chrono::milliseconds lock_timeout{5'000};
     std::chrono::milliseconds statement_timeout{30'000};
     std::chrono::milliseconds idle_in_transaction_timeout{30'000};
-    // How much longer than statement_timeout an answer may take before the connection is cut: no setting of the
-    // server's bounds COMMIT, nor a server that hangs.
+    // How much longer than statement_timeout an answer may take before the connection is cut: no setting of the server
+    // bounds COMMIT, or a server that hangs.
     std::chrono::milliseconds commit_timeout{10'000};
-    // False: COMMIT returns before the disk has it. Only where nobody will miss it, as in the test kit's databases.
+    // False: COMMIT returns before the data is on disk. Only where a loss does no harm, as in the test kit's databases.
     bool waits_for_disk{true};
-    // A store looks behind each transaction for what its step has left in the session, and says it each time: for the
-    // test kit. Otherwise now and then, and once.
+    // A store inspects the session after each transaction for what its step has left there, and reports it each time:
+    // for the test kit. Otherwise it inspects from time to time, and reports once.
     bool inspects_every_session{};
-    // Copied with the options: what one connection of a process learns of its server, the others know.
+    // Copied with the options: what one connection of a process learns about its server, the others know.
     std::shared_ptr<server_state> server{std::make_shared<server_state>()};
 };
 
-/// What all statements of Skald's rely on, for a session that anybody may have changed. `writes`: outside of its own
-/// transactions too. `role`: whose session it is, where that may have been changed as well.
+/// The settings that all of Skald's statements rely on, for a session that anyone may have changed. `writes`: outside
+/// its own transactions too. `role`: the session's own role, if that may have been changed as well.
 std::string settings_text(connection_options const& options, bool writes = true, std::string const& role = {});
 
-/// Threads: one. Never reconnects by itself: one that broke is thrown away, since what was set on it is gone too.
+/// Threads: one. Never reconnects by itself: a broken connection is thrown away, since what was set on it is gone too.
 class connection
 {
 public:
-    /// Throws what pqxx throws; configuration_error where the database has not been migrated, or stands behind a pooler
-    /// that hands its sessions out by transaction.
+    /// Throws what pqxx throws; configuration_error if the database has not been migrated, or is reached through a
+    /// pooler that hands out its sessions by transaction.
     explicit connection(connection_options const& options);
 
-    /// Runs text of ours: one or several statements. The result is that of the last. Ends within statement_timeout and
-    /// commit_timeout, whatever the server does: then the connection is cut, and pqxx::broken_connection is thrown.
+    /// Runs text of ours: one or several statements. The result is that of the last. After statement_timeout and
+    /// commit_timeout, whatever the server does, the connection is cut and pqxx::broken_connection thrown.
     pqxx::result run(std::string const& text);
 
-    /// The transaction that is open, by its number; empty where it has written nothing, or none is. Throws as run()
-    /// does, also where the transaction was aborted.
+    /// The number of the open transaction; empty if it has written nothing, or none is open. Throws as run() does, also
+    /// if the transaction was aborted.
     std::string transaction();
 
-    /// Throws where the database does not answer.
+    /// Throws if the database does not answer.
     void ping();
 
-    /// How often run() was called: what is counted where round trips are promised.
+    /// How often run() was called: counted where round trips are promised.
     std::uint64_t round_trips() const { return round_trips_; }
 
-    /// What the server warned of during the last run(); empty if it did not. Behind a COMMIT that is word of one whose
+    /// What the server warned of during the last run(); empty if it did not. After a COMMIT, a warning means that its
     /// wait for the standbys was cut short: it says "committed", and may be gone after a failover (reliability F3).
     std::string const& warning() const { return *warning_; }
 
-    /// The name under which a user's statement is prepared here; prepares it the first time.
+    /// The name under which a user's statement is prepared here; prepares it on first use.
     std::string const& prepared(std::string_view text);
 
     pqxx::connection& raw() { return connection_; }
     bool is_open() const { return connection_.is_open(); }
 
-    /// Open, and not to a node that has turned out to be read-only since.
+    /// Open, and not to a node that has since turned out to be read-only.
     bool is_usable() const { return is_open() && node_ == server_->node; }
 
 private:
     void examine_pooler(connection_options const& options);
 
     std::shared_ptr<server_state> server_;
-    std::uint64_t node_;  // server_state::node from before it was made
+    std::uint64_t node_;  // server_state::node, read before connecting
     pqxx::connection connection_;
     std::unordered_map<std::string, std::string> names_;  // by text
     std::chrono::milliseconds answer_within_;

@@ -25,7 +25,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 6> defaults{
     {"keepalives_count", "3"},
 }};
 
-// libpq finds out only when it connects, and then it looks like a server that is away.
+// libpq finds out only when it connects, and then it looks like a server that is unavailable.
 bool has_numeric_port(PQconninfoOption const* options)
 {
     for (; options->keyword != nullptr; ++options)
@@ -40,15 +40,15 @@ settings_of_url parse(std::string const& conninfo)
 {
     char* problem = nullptr;
     settings_of_url parsed{PQconninfoParse(conninfo.c_str(), &problem), &PQconninfoFree};
-    PQfreemem(problem);  // it quotes what it did not understand, which may be the password
+    PQfreemem(problem);  // it quotes the text it could not parse, which may be the password
     if (!parsed || !has_numeric_port(parsed.get()))
         throw configuration_error{"DATABASE_URL is neither a URL (postgresql://user@host:port/database) nor a list of "
                                   "keywords (host=... dbname=...) that libpq understands"};
     return parsed;
 }
 
-// libpq looks at values when it is to connect, before it does: here to where nothing is, and its complaint must be
-// about that.
+// libpq checks values when it is told to connect, before it does so. Here it is told to connect to a place that does
+// not exist: its complaint must be about that place, and not about a value.
 void check_values(PQconninfoOption const* options)
 {
     constexpr auto nowhere = "/skald-asks-nobody";
@@ -99,11 +99,11 @@ std::string with_defaults(std::string_view url, std::string_view application_nam
 
     std::string ours = "application_name=" + std::string{application_name};
     for (auto const& [name, value] : defaults) ours.append(separator).append(name).append("=").append(value);
-    // read-write: after a failover, the old primary is not talked to.
+    // read-write: after a failover, the old primary is not used.
     ours.append(separator).append("target_session_attrs=").append(session_attrs);
     if (!is_url) return ours + ' ' + std::string{url};
 
-    // Behind the user and password, which may hold anything but @ and /.
+    // After the user and password, which may hold anything but @ and /.
     auto const authority = url.find("://") + 3;
     auto const at = url.substr(authority, url.find('/', authority) - authority).find('@');
     auto const question = url.find('?', at == std::string_view::npos ? authority : authority + at);

@@ -1,4 +1,4 @@
-// Connection strings with Skald's own settings in front, so that the user's win.
+// Connection strings with Skald's own settings placed first, so that the user's win.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 namespace skald::postgres {
 
 /// `url` is a URL, a keyword string, or empty (then libpq's own variables, PGHOST and so on, count).
-/// Throws configuration_error where libpq can't read it; the message does not repeat it, since it may hold a password.
-/// `session_attrs`: which servers will do, as libpq's target_session_attrs says.
+/// Throws configuration_error if libpq can't read it; the message does not repeat it, since it may hold a password.
+/// `session_attrs`: which servers are acceptable, as in libpq's target_session_attrs.
 std::string with_defaults(std::string_view url, std::string_view application_name,
                           std::string_view session_attrs = "read-write");
 
-/// For the start of a process: also what libpq itself finds out only when it connects, and then looks like a server
-/// that is away: values that it does not know (`sslmode=on`), a service that is in no file, certificates that are not
-/// there. Asks no server. Throws configuration_error.
+/// For the start of a process: also checks what libpq itself finds out only when it connects, and what then looks like
+/// a server that is unavailable: values that it does not know (`sslmode=on`), a service that is in no file, missing
+/// certificates. Contacts no server. Throws configuration_error.
 void check_settings(std::string_view url);
 
 }  // namespace skald::postgres

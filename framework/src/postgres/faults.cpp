@@ -13,12 +13,12 @@ using ports::fault_kind;
 
 fault classify_state(std::string_view state, std::string const& what)
 {
-    // 57P0x: the server is shutting down or was found to drop us. No state at all: libpqxx reports some lost
-    // connections so (libpqxx #280).
+    // 57P0x: the server is shutting down, or has dropped us. No state at all: libpqxx reports some lost connections
+    // that way (libpqxx #280).
     if (state.empty() || state.starts_with("57P0")) return {fault_kind::connection_lost, what};
     // 25006: a node that became read-only after a failover. 0A000: a table changed under a prepared statement, which a
-    // new connection prepares anew. 42P05: a step's PREPARE met what another has left in the session. 53xxx, 58030,
-    // XX000, 08xxx: the server has a problem. Any of them may be the step's own doing, so the tries are bounded.
+    // new connection prepares again. 42P05: a step's PREPARE met one that another has left in the session. 53xxx,
+    // 58030, XX000, 08xxx: the server has a problem. The step itself may cause any of them, so the tries are bounded.
     if (state.starts_with("08") || state.starts_with("53") || state == "25006" || state == "0A000" ||
         state == "42P05" || state == "58030" || state == "XX000")
         return {fault_kind::retry_at_once, what, true};
@@ -35,7 +35,7 @@ fault classify_state(std::string_view state, std::string const& what)
     return {fault_kind::broken, what};
 }
 
-// Of the exception that is being handled; empty where it has none.
+// Of the exception being handled; empty if it has none.
 std::string current_state()
 try {
     throw;
@@ -82,11 +82,11 @@ fault classify_current_of_ours()
     auto const state = current_state();
     if (state.empty() || met.kind == fault_kind::connection_lost || met.kind == fault_kind::transaction_ended)
         return met;
-    // 22, 23, 54, P0: data that the server can't hold, or that a constraint or a function of Skald's refuses.
+    // 22, 23, 54, P0: data that the server can't hold, or that a constraint or a function of Skald's rejects.
     bool const is_the_datas =
         state.starts_with("22") || state.starts_with("23") || state.starts_with("54") || state.starts_with("P0");
     if (is_the_datas) return met;
-    // Whoever waited too long may wait again; all else may be the connection's: what a step has left in its session.
+    // What waited too long may wait again; all else may be the connection's fault: what a step left in its session.
     bool const waited = met.kind == fault_kind::contended || met.kind == fault_kind::lock_timeout || state == "57014";
     met.kind = fault_kind::unavailable;
     met.connection_is_suspect = !waited;
@@ -101,7 +101,7 @@ bool says_read_only()
 fault classify_current_at_commit()
 {
     auto met = classify_current();
-    // The query may have got as far as COMMIT before the connection died: nobody on this side knows.
+    // The query may have got as far as COMMIT before the connection died: this side can't know.
     if (met.kind == fault_kind::connection_lost) met.kind = fault_kind::in_doubt;
     else if (current_state() == "57014") met.kind = fault_kind::retry_at_once;
     return met;

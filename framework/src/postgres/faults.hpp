@@ -7,26 +7,26 @@
 
 namespace skald::postgres {
 
-/// What the exception that is being handled means, met while a step ran or before COMMIT was sent.
-/// To be called in a catch block.
+/// What the exception being handled means, if it was thrown while a step ran or before COMMIT was sent. To be called in
+/// a catch block.
 ports::fault classify_current();
 
-/// The same for Skald's own statements, before, after and without a step's. A lock, a timeout, a permission or a table
-/// that is missing there is `unavailable`: it says nothing of the message. Only what the data breaks is `broken`.
+/// The same for Skald's own statements, before, after and without a step's. There a lock, a timeout, a permission or a
+/// missing table is `unavailable`: it says nothing about the message. Only what the data causes is `broken`.
 ports::fault classify_current_of_ours();
 
-/// Whether the exception that is being handled says that the server takes no writes. To be called in a catch block.
+/// Whether the exception being handled says that the server takes no writes. To be called in a catch block.
 bool says_read_only();
 
 /// The same as classify_current() for the query that holds COMMIT, where both the step's deferred constraints and
-/// Skald's own statements run. Whose doing a timeout was can't be told, so it is `retry_at_once`.
+/// Skald's own statements run. Which of them caused a timeout can't be told, so a timeout is `retry_at_once`.
 ports::fault classify_current_at_commit();
 
 /// The same as classify_current_of_ours() for a query that holds COMMIT and nothing of a step's.
 ports::fault classify_current_at_commit_of_ours();
 
-/// The fault of a connection that is closed by now, with what may have closed it: what the server said last, libpqxx
-/// throws away.
+/// The fault of a connection that is closed by now, with what may have closed it: libpqxx discards the server's last
+/// message.
 ports::fault lost_session(ports::fault const& met, std::chrono::duration<double> since_claim,
                           std::chrono::milliseconds silence_max);
 

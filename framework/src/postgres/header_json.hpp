@@ -13,11 +13,11 @@ std::string write_headers(core::header_list const& headers);
 
 core::header_list read_headers(std::string_view object);
 
-/// The same for an answer, which is replayed to the byte: an array of pairs, in their order, a name as often as it
-/// comes. A byte is the character of its number, so that one that is not UTF-8 comes back too.
+/// The same for a response, which is replayed byte for byte: an array of pairs, in order, with a repeated name as often
+/// as it occurs. Each byte is stored as the character of its number, so that one that is not UTF-8 comes back too.
 std::string write_fields(core::header_list const& fields);
 
-/// What write_fields() has written, or an object of write_headers(), as answers were stored before.
+/// What write_fields() has written, or an object of write_headers(), as responses were stored before.
 core::header_list read_fields(std::string_view json);
 
 }  // namespace skald::postgres

@@ -8,7 +8,7 @@
 namespace skald::postgres {
 namespace {
 
-// One look is as dear as two transactions.
+// One inspection costs as much as two transactions.
 constexpr std::uint64_t inspected_first = 10;
 constexpr std::uint64_t inspected_every = 100;
 
@@ -65,7 +65,7 @@ std::vector<leftover> left_behind(session_things const& before, session_things c
         auto const was = before.find(what);
         if (was == before.end() || was->second != value) all.push_back({what.first, what.second});
     }
-    // A setting that was reset. (A statement of Skald's that is gone is met where it is used.)
+    // A setting that was reset. (A missing statement of Skald's is noticed where it is used.)
     for (auto const& [what, value] : before)
         if (what.first == "setting" && !now.contains(what)) all.push_back({what.first, what.second});
     return all;

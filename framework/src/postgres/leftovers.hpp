@@ -1,7 +1,7 @@
-// What a step leaves in its session: settings, locks, tables that end with a connection and not with a transaction.
+// What a step leaves in its session: settings, locks, tables, which end with the connection and not the transaction.
 //
-// None of it reaches the next step, whether somebody looked or not (postgres_store.cpp). To look costs more than the
-// rest of a transaction, so it is done now and then, for a name to be given to what is wrong.
+// None of it reaches the next step, inspected or not (postgres_store.cpp). An inspection costs more than the rest of a
+// transaction, so it is done from time to time, to give what is wrong a name.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@
 
 namespace skald::postgres {
 
-/// A session as `inspect_session` sees it: by kind and name, what each thing is set to.
+/// A session as `inspect_session` sees it: the value of each thing, by kind and name.
 using session_things = std::map<std::pair<std::string, std::string>, std::string>;
 
 session_things read_session(std::string_view text);
 
-/// Whose session it is.
+/// The role that the session belongs to.
 std::string role_of(session_things const& session);
 
 struct leftover
@@ -31,17 +31,17 @@ struct leftover
     bool operator==(leftover const&) const = default;
 };
 
-/// What is there now, or is another, and was not so before; and settings that are gone.
+/// What is there now and was not before, or has another value; and settings that are gone.
 std::vector<leftover> left_behind(session_things const& before, session_things const& now);
 
 /// "setting search_path (instead: SET LOCAL); advisory lock 42 (instead: pg_advisory_xact_lock)"
 std::string in_words(std::vector<leftover> const& all);
 
-/// Which transactions are looked at, and what has been told. Threads: any. One for a process.
+/// Which transactions are inspected, and what has been reported. Threads: any. One per process.
 class leftover_watch
 {
 public:
-    /// Of each step the first few transactions, and one in many later.
+    /// The first few transactions of each step, and one in many later.
     bool wants_look(std::string const& step);
 
     /// True once for each step and set of kinds.

@@ -7,7 +7,7 @@
 namespace skald::postgres {
 namespace {
 
-// One constant, and not ARRAY[...], which the server would parse and compute element by element.
+// One constant, not ARRAY[...], which the server would parse and evaluate element by element.
 template <class Values, class Write>
 std::string array_of(Values const& values, std::string_view type, Write write)
 {

@@ -24,7 +24,7 @@ std::string low_water::search_from(clock::time_point now)
 {
     is_sweeping_ = now >= next_purge_;
     if (!is_sweeping_) return mark_;
-    next_purge_ = now + purge_every_;  // also where it does not come to its end
+    next_purge_ = now + purge_every_;  // also if it does not finish
     return beginning;
 }
 
@@ -44,7 +44,7 @@ void low_water::raise(connection& c, clock::time_point now)
     std::string const writers = looked[0][1].c_str();
     if (!candidate_.empty()) {
         if (!all_have_ended(writers)) return;
-        // Only from here on is everything before the candidate there to be seen.
+        // Only now is everything before the candidate visible.
         mark_ = c.run(execute("oldest_from", {literal(mark_), literal(candidate_)}))[0][0].c_str();
     }
     candidate_ = looked[0][0].c_str();

@@ -96,9 +96,9 @@ std::vector<std::string> migrate(std::string const& url, std::string const& serv
 try {
     auto const conninfo = with_defaults(url, "skald/migrate");
     pqxx::connection c{conninfo};
-    refuse_transaction_pooler(c, conninfo);  // or the lock would stay behind on somebody else's session
+    refuse_transaction_pooler(c, conninfo);  // or the lock would stay behind in another client's session
     pqxx::nontransaction{c}.exec(std::string{migrate_queries::wait_for_locks_briefly});
-    // Several services and replicas may start at once. The lock goes with the connection.
+    // Several services and replicas may start at once. The lock ends with the connection.
     pqxx::nontransaction{c}.exec(std::string{migrate_queries::lock_migrations});
     pqxx::nontransaction{c}.exec(std::string{migrate_queries::create_migration_table});
     std::vector<std::string> done;

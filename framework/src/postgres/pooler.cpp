@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 constexpr auto answer_within = 5s;
 
-// Other clients of the pooler may be in the way of one sample, but hardly of so many.
+// Other clients of the pooler may disturb one sample, but hardly so many.
 constexpr int samples = 8;
 
 int backend_of(pqxx::connection& c)
@@ -24,9 +24,9 @@ int backend_of(pqxx::connection& c)
     return pqxx::nontransaction{c}.exec(std::string{session_queries::backend})[0][0].as<int>();
 }
 
-// Two clients never have one of the server's sessions in common, and neither ever changes it, unless somebody takes it
-// away from them between two transactions. We ask twice in a row because a pooler that goes round two servers would
-// else show each of us the same one every time.
+// A pooler that works by session never lets two clients share one of the server's sessions, and never changes a
+// client's session unless it is taken away between two transactions. We query ours twice in a row because a pooler that
+// alternates between two servers would otherwise show each of us the same one every time.
 bool share_sessions(pqxx::connection& a, pqxx::connection& b)
 {
     auto const ours = backend_of(a);
@@ -39,7 +39,7 @@ bool share_sessions(pqxx::connection& a, pqxx::connection& b)
 
 pooling find_pooling(pqxx::connection& c, std::string const& conninfo)
 {
-    // A pooler makes up the number that a client gets at its start.
+    // A pooler invents the process number that a client gets at startup.
     if (c.backendpid() == backend_of(c)) return pooling::none;
 
     pqxx::connection other{conninfo};

@@ -1,7 +1,7 @@
-// Whether a pooler stands between a connection and the server, and of which kind.
+// Whether there is a pooler between a connection and the server, and of which kind.
 //
-// Skald sets and prepares things on its sessions, and `skald migrate` locks there. Behind a pooler that hands its
-// server connections out for one transaction at a time, all of that would land on anybody's session (reliability F16).
+// Skald sets and prepares things on its sessions, and `skald migrate` locks there. Behind a pooler that hands out its
+// server connections for one transaction at a time, all of that would land on any client's session (reliability F16).
 #pragma once
 
 #include <pqxx/connection>
@@ -12,12 +12,12 @@ namespace skald::postgres {
 
 enum class pooling {
     none,
-    sessions,      // one of the server's sessions for as long as we are connected: nothing is different for us
+    sessions,      // one of the server's sessions for as long as we are connected: no difference for us
     transactions,  // another one for each transaction, or each statement
 };
 
-/// Sends nothing but harmless questions. Where a pooler is found, opens one more connection with `conninfo` to find out
-/// of which kind it is; where that gets no answer within 5 s, throws pqxx::broken_connection.
+/// Sends only harmless queries. If it finds a pooler, opens one more connection with `conninfo` to find out of which
+/// kind it is; if that gets no answer within 5 s, throws pqxx::broken_connection.
 pooling find_pooling(pqxx::connection& c, std::string const& conninfo);
 
 /// Throws configuration_error for pooling::transactions; else as find_pooling(). To be called before anything is set,

@@ -16,14 +16,14 @@
 namespace skald::postgres {
 namespace {
 
-// A delete that a crash forgets is a message published twice, which the guard absorbs: no need to wait for the disk.
+// A delete that a crash loses means a message published twice, which the guard absorbs: no need to wait for the disk.
 constexpr auto begin_without_flush = "BEGIN; SET LOCAL synchronous_commit = off;";
 
 // A row that is locked is another relay's, which may take seconds; what was just committed must not wait for that.
 constexpr auto wait_for_locks_briefly = "SET LOCAL lock_timeout = 100;";
 constexpr auto lock_not_available = "55P03";
 
-// What one batch may hold in memory, whatever its rows weigh.
+// What one batch may hold in memory, however large its rows are.
 constexpr std::int64_t bytes_max = 8 * 1024 * 1024;
 
 ports::outbox::row read_row(pqxx::row const& row)
@@ -51,11 +51,11 @@ postgres_outbox::~postgres_outbox()
     release();
 }
 
-// Every function's way out: what can't be finished is released, and the fault is named.
+// Wraps every function: what can't be finished is released, and the fault is classified.
 template <class Work>
 auto postgres_outbox::guarded(Work work)
 try {
-    // In the middle of a batch too: what was taken on a node that takes no writes can't be settled there.
+    // In the middle of a batch too: what was taken on a node that has become read-only can't be deleted there.
     if (!connection_ || !connection_->is_usable()) connect();
     return work(*connection_);
 }
@@ -76,7 +76,7 @@ void postgres_outbox::connect()
 
 std::vector<ports::outbox::row> postgres_outbox::take(std::size_t max)
 {
-    SKALD_ASSERT(!in_transaction_);  // a second take() would delete what the first took, with its own
+    SKALD_ASSERT(!in_transaction_);  // a second take() would delete what the first took along with its own
     return guarded([&](connection& c) {
         mark_->raise(c, low_water::clock::now());
         auto const began = low_water::clock::now();
@@ -84,7 +84,7 @@ std::vector<ports::outbox::row> postgres_outbox::take(std::size_t max)
         auto const rows = c.run(begin_without_flush +
                                 execute("take_due", {literal(static_cast<std::int64_t>(max)), literal(bytes_max),
                                                      literal(mark_->search_from(began)), literal(mark_->mark())}));
-        // A LIMIT that the planner moved into a join takes more than it says, and with them what nobody has room for.
+        // A LIMIT that the planner moved into a join takes more than it says, and there is no room for the excess.
         SKALD_ASSERT(static_cast<std::size_t>(rows.size()) <= max);
         std::vector<row> taken;
         bool any_behind = false;
@@ -115,8 +115,8 @@ void postgres_outbox::settle(std::vector<std::int64_t> const& confirmed, std::ve
 {
     assert(!in_transaction_ || confirmed.size() + deferred.size() <= taken_);
     if (in_transaction_ && confirmed.size() == taken_) return commit_taken();
-    // What was taken is deleted in the open transaction; since not all of it may go, undo that and say what becomes of
-    // each. Another relay may take a row in between: then it is sent twice, never lost.
+    // What was taken is deleted in the open transaction; since not all of it may go, undo that and write the outcome of
+    // each row. Another relay may take a row in between: then it is sent twice, never lost.
     release();
     if (confirmed.empty() && deferred.empty()) return;
     std::vector<std::int64_t> ids, delays, unrouted;

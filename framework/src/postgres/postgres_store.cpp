@@ -68,7 +68,7 @@ try {
     std::vector<ports::claim_answer> answers(items.size());
     if (!items.empty())
         for (auto const& row : rows) answers.at(row[0].as<std::size_t>() - 1) = read_claim(row);
-    // That ended the transaction, and with it what was claimed for the others.
+    // That ended the transaction, and with it the claims for the others.
     if (is_settled_by_standbys(answers) && items.size() > 1) {
         was_settled_ = true;
         return begin(items, how);
@@ -98,7 +98,7 @@ catch (pqxx::failure const&) {
     throw met;
 }
 
-// What has to be sent before the claim. The stage is what it will be then.
+// What has to be sent before the claim. Sets the stage to what it will be then.
 std::string postgres_store::begin_text(stage next, ports::claim_options const& how)
 {
     connect();
@@ -152,7 +152,7 @@ std::string postgres_store::check() const
     return text + execute("assert_transaction", {literal(transaction_id_)});
 }
 
-// Many at a time: a round trip for some hundred messages. Where that fails, so will commit(), which says why.
+// Many at a time: one round trip for some hundred messages. If that fails, so will commit(), which says why.
 std::vector<std::int64_t> postgres_store::new_rows(std::size_t count)
 try {
     transaction_.reset();
@@ -200,7 +200,7 @@ void postgres_store::commit(ports::changes const& what)
     catch (pqxx::failure const&) {
         auto met =
             with_reason(noted(is_finished_ ? classify_current_at_commit_of_ours() : classify_current_at_commit()));
-        // A step may leave a transaction in which nothing of ours can be written: read-only, as somebody else.
+        // A step may leave a transaction in which we can write nothing: read-only, or as another role.
         if (is_lent_ && met.kind == ports::fault_kind::unavailable && met.connection_is_suspect)
             met.kind = ports::fault_kind::retry_at_once;
         rollback();
@@ -211,7 +211,7 @@ void postgres_store::commit(ports::changes const& what)
 void postgres_store::savepoint()
 {
     SKALD_ASSERT(stage_ == stage::many);
-    // The one before goes: what it guarded stays, and PostgreSQL need not keep it apart.
+    // The previous one is released: what it guarded stays, and PostgreSQL need not keep it apart.
     run_in_transaction(std::exchange(has_savepoint_, true) ? "RELEASE SAVEPOINT skald_member; SAVEPOINT skald_member"
                                                            : "SAVEPOINT skald_member");
 }
@@ -223,7 +223,7 @@ void postgres_store::undo_to_savepoint()
     run_in_transaction("ROLLBACK TO SAVEPOINT skald_member");
 }
 
-// A step that ended the transaction by itself shows here at the latest.
+// That a step has ended the transaction by itself is noticed here at the latest.
 void postgres_store::run_in_transaction(std::string const& text)
 try {
     transaction_.reset();
@@ -250,7 +250,7 @@ void postgres_store::run_commit(std::string const& text)
     catch (pqxx::failure const&) {
         warning = connection_->warning();
         if (!was_committed()) throw;
-        disconnect();  // what failed is what was to set the session right
+        disconnect();  // what failed was to restore the session
     }
     stage_ = stage::none;
     if (!warning.empty())
@@ -263,7 +263,7 @@ detail::unit_of_work& postgres_store::unit()
     return *this;
 }
 
-// Whatever else a step has left in the session waits for the next transaction, which undoes it before its claim. Its
+// Whatever else a step has left in the session stays until the next transaction, which undoes it before its claim. Its
 // locks do not: others wait for them.
 std::string postgres_store::end_of_use()
 {
@@ -282,7 +282,7 @@ void postgres_store::record_leftovers(pqxx::result const& seen)
     if (options_.inspects_every_session || options_.server->leftovers.is_news(step_, all)) left_ = in_words(all);
 }
 
-// Whether an error came behind COMMIT: behind ours, for a step may have run one of its own.
+// Whether an error came after COMMIT: after ours, since a step may have run one of its own.
 bool postgres_store::was_committed()
 try {
     if (!is_lent_ || transaction_id_.empty() || !connection_->is_open()) return false;
@@ -292,9 +292,8 @@ catch (pqxx::failure const&) {
     return false;  // it is aborted, and still open
 }
 
-// What the server's default_transaction_read_only forbids, the claim's READ WRITE permits: an operator who has fenced a
-// node off by that setting means the connections too that were there before. Every other one of this process is dropped
-// as well.
+// What the server's default_transaction_read_only forbids, the claim's READ WRITE permits: an operator who has fenced
+// off a node by that setting means existing connections too. All others of this process are dropped as well.
 void postgres_store::refuse_read_only_node(bool is_read_only)
 {
     if (!is_read_only) return;
@@ -304,9 +303,9 @@ void postgres_store::refuse_read_only_node(bool is_read_only)
                        "the database has become read-only; its connections are dropped"};
 }
 
-// A record may be visible here and be missing on the standby that takes over next: somebody made its COMMIT wait no
-// longer, and whether that was so no other process, and none after a restart, can see. So a record that was met is
-// believed only after a commit that has waited for the standbys.
+// A record may be visible here and missing on the standby that takes over next, if its COMMIT's wait was cut short;
+// whether it was, no other process can see, nor can any after a restart. So a record that was met is believed only
+// after a commit that has waited for the standbys.
 bool postgres_store::is_settled_by_standbys(std::span<ports::claim_answer const> answers)
 {
     bool const met_one = std::ranges::any_of(answers, [](auto const& a) {
@@ -342,13 +341,13 @@ ports::transaction_state postgres_store::state() noexcept
 try {
     using ports::transaction_state;
     transaction_.reset();
-    // Unless a COMMIT of the step's own came before: that shows when the step is claimed again.
+    // Unless the step ran a COMMIT of its own before: that is noticed when the step is claimed again.
     if (!connection_ || !connection_->is_open()) return transaction_state::lost;
     auto const now = connection_->transaction();
     return transaction_id_.empty() || now == transaction_id_ ? transaction_state::open : transaction_state::ended;
 }
 catch (...) {
-    // An aborted transaction answers nothing, and it is still there.
+    // An aborted transaction answers nothing, and is still there.
     return connection_ && connection_->is_open() ? ports::transaction_state::aborted : ports::transaction_state::lost;
 }
 
@@ -358,7 +357,7 @@ try {
     if (stage_ == stage::none) return;
     stage_ = stage::none;
     if (!connection_ || !connection_->is_open() || connection_is_suspect_) return disconnect();
-    // A warning and no error where the server has ended the transaction already.
+    // A warning, not an error, if the server has ended the transaction already.
     record_leftovers(connection_->run("ROLLBACK" + end_of_use()));
 }
 catch (...) {
@@ -371,7 +370,7 @@ void postgres_store::disconnect() noexcept
     stage_ = stage::none;
     connection_is_suspect_ = false;
     is_lent_ = session_is_used_ = false;
-    spare_rows_.clear();  // another server may come to number its rows the same
+    spare_rows_.clear();  // another server may number its rows the same
     connection_.reset();
 }
 

@@ -45,7 +45,7 @@ public:
     connection& open();
 
 private:
-    /// What there is of a transaction.
+    /// Which kind of transaction is open.
     enum class stage {
         none,
         one,   // of one delivery, or of one request
@@ -72,22 +72,22 @@ private:
 
     connection_options options_;
     std::unique_ptr<connection> connection_;
-    // What the step sees. It never sends BEGIN or COMMIT by itself, so a step that calls
-    // commit() on it commits nothing.
+    // What the step sees. It never sends BEGIN or COMMIT by itself, so a step that calls commit() on it commits
+    // nothing.
     std::optional<pqxx::nontransaction> transaction_;
     std::string transaction_id_;  // empty while nothing was written
     core::instant claimed_at_{};
     std::chrono::steady_clock::time_point began_{};
     stage stage_{stage::none};
     bool has_savepoint_{};
-    bool has_lock_wait_{};  // of its own, which what Skald writes at the end does not share
+    bool has_lock_wait_{};  // of its own, which does not apply to what Skald writes at the end
     bool is_finished_{};    // nothing of the step's is left to run
     // What users' code may have left in the session (docs/adr/0025-a-session-is-set-right.md).
-    bool is_lent_{};          // it had this transaction
-    bool session_is_used_{};  // and the session, which has not been set right since
-    bool is_inspected_{};     // behind this transaction
-    session_things first_;    // what there is in it by itself
-    std::string role_;        // whose it is
+    bool is_lent_{};          // users' code had this transaction
+    bool session_is_used_{};  // and the session, which has not been restored since
+    bool is_inspected_{};     // after this transaction
+    session_things first_;    // what a new session contains
+    std::string role_;        // the session's own role
     std::string step_;        // of this transaction
     std::string left_;
     bool connection_is_suspect_{};

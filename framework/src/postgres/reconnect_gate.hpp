@@ -1,5 +1,5 @@
-// When a lane may try to connect again. Lanes and requests come far more often than a server that is just starting, or
-// has just taken over, can take: without this every request of a busy service is another connection.
+// When a lane may try to connect again. Lanes and requests try far more often than a server that is just starting, or
+// has just taken over, can handle: without this, every request of a busy service would open another connection.
 #pragma once
 
 #include "core/backoff.hpp"
@@ -26,7 +26,7 @@ public:
     void record_failure(clock::time_point now) { opens_at_ = now + backoff_.wait(++failures_, random_); }
 
 private:
-    // Short at its longest: whoever waits for the database has a backoff of his own on top.
+    // Short even at its longest: callers that wait for the database have a backoff of their own on top.
     core::backoff backoff_{std::chrono::milliseconds{50}, std::chrono::milliseconds{1'000}};
     std::mt19937 random_{std::random_device{}()};
     int failures_{};

@@ -1,4 +1,4 @@
-// What the connections of one process have learned of their server, and tell each other.
+// What the connections of one process have learned about their server, and share.
 #pragma once
 
 #include "postgres/leftovers.hpp"
@@ -11,10 +11,10 @@ namespace skald::postgres {
 /// Threads: any.
 struct server_state
 {
-    /// Counts on when a node turns out to be read-only: every connection that is older is dropped at its next use.
+    /// Incremented when a node turns out to be read-only: every older connection is dropped at its next use.
     std::atomic<std::uint64_t> node{1};
 
-    /// Whether somebody has looked that no pooler stands before it that hands out its sessions by transaction.
+    /// Whether it was checked that no pooler before the server hands out its sessions by transaction.
     std::atomic<bool> pooler_examined{false};
 
     /// Which steps leave something in their sessions.

@@ -31,7 +31,7 @@ started start_saga(pqxx::transaction_base& tx, std::string_view definition, int 
     auto const message = core::write_message(first, data);
     auto headers = nlohmann::json::object();
     for (auto const& [name, value] : message.headers)
-        if (name != core::header::home) headers[name] = value;  // the database knows whose it is
+        if (name != core::header::home) headers[name] = value;  // the database knows its own service
 
     auto const fingerprint = core::to_hex(core::fingerprint_of_parts({definition, data}));
 #pragma GCC diagnostic push

@@ -43,7 +43,7 @@ std::vector<ack_frame> ack_ledger::flush()
             ++next;
         }
     }
-    // None is acked that was not asked for, and none is left out.
+    // None is acked that was not requested, and none is left out.
     SKALD_ASSERT(before - outstanding_.size() == unflushed_);
     unflushed_ = 0;
     return frames;

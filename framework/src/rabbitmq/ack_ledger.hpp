@@ -1,6 +1,6 @@
-// Which deliveries of one channel still wait for their ack, and how to settle many with few frames. Pure: no I/O.
+// Which deliveries of one channel still await their ack, and how to ack many with few frames. Pure: no I/O.
 //
-// An ack for a tag that is not outstanding must never be sent: the broker closes the channel over it (406) and delivers
+// An ack for a tag that is not outstanding must never be sent: the broker would close the channel (406) and deliver
 // everything else again.
 #pragma once
 
@@ -24,13 +24,13 @@ class ack_ledger
 public:
     void delivered(std::uint64_t tag) { outstanding_.emplace(tag, false); }
 
-    /// To be acked with the next flush. Does nothing for a tag that is unknown or settled already.
+    /// To be acked with the next flush. Does nothing for a tag that is unknown or already acked or returned.
     void ack(std::uint64_t tag);
 
-    /// The tag goes back to the broker. False, and then nothing may be sent, if it is unknown or settled already.
+    /// The tag goes back to the broker. False if it is unknown or already acked or returned: then nothing may be sent.
     bool requeue(std::uint64_t tag);
 
-    /// The frames that settle what was acked since the last flush, in order.
+    /// The frames that ack what was acked since the last flush, in order.
     std::vector<ack_frame> flush();
 
     std::size_t outstanding() const { return outstanding_.size(); }

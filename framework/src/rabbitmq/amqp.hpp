@@ -1,6 +1,6 @@
 // rabbitmq-c behind one include: its headers moved between 0.11 (Debian 12) and 0.15 (Debian 13).
 //
-// Outside of this folder only tools/duplicator includes this file, and neither includes rabbitmq-c in another way.
+// Outside this folder only tools/duplicator includes this file, and neither includes rabbitmq-c in any other way.
 #pragma once
 
 #if __has_include(<rabbitmq-c/amqp.h>)
@@ -29,7 +29,7 @@ struct connection_closer
 
 using connection_handle = std::unique_ptr<amqp_connection_state_t_, connection_closer>;
 
-/// A view as rabbitmq-c wants it. The library never writes through it, though its type could.
+/// A view in rabbitmq-c's form. The library never writes through it, though the type would allow it.
 inline amqp_bytes_t bytes(std::string_view text)
 {
     return {text.size(), const_cast<char*>(text.data())};
@@ -40,7 +40,7 @@ inline std::string_view view(amqp_bytes_t raw)
     return raw.len == 0 ? std::string_view{} : std::string_view{static_cast<char const*>(raw.bytes), raw.len};
 }
 
-/// Negative durations count as none: rabbitmq-c refuses them.
+/// Negative durations count as zero: rabbitmq-c rejects them.
 inline timeval to_timeval(std::chrono::milliseconds duration)
 {
     auto const count = duration.count() < 0 ? 0 : duration.count();
@@ -66,7 +66,7 @@ inline amqp_table_entry_t argument(char const* name, std::int64_t value)
     return entry;
 }
 
-/// The adapter needs one channel a connection.
+/// The adapter needs only one channel per connection.
 inline constexpr amqp_channel_t the_channel = 1;
 
 }  // namespace skald::rabbitmq

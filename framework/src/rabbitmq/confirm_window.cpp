@@ -41,8 +41,8 @@ void confirm_window::answer(std::uint64_t tag, bool multiple, bool positive)
         if (auto* const one = find(tag)) resolve(*one, positive);
     }
     else if (!entries_.empty()) {
-        // Zero stands for everything so far. A tag beyond the last one is the broker's mistake, and no reason to
-        // believe that it has what we have not sent.
+        // Zero stands for everything so far. A tag past the last one is the broker's mistake, and no reason to believe
+        // that it has what we have not sent.
         auto const last = next_tag() - 1;
         auto const up_to = tag == 0 ? last : std::min(tag, last);
         for (auto t = oldest_; t <= up_to; ++t)
@@ -53,7 +53,7 @@ void confirm_window::answer(std::uint64_t tag, bool multiple, bool positive)
 
 void confirm_window::resolve(entry& one, bool positive)
 {
-    SKALD_ASSERT(one.outstanding && outstanding_ > 0);  // what is answered twice would be settled twice
+    SKALD_ASSERT(one.outstanding && outstanding_ > 0);  // what is answered twice would be counted twice
     one.outstanding = false;
     --outstanding_;
     if (!one.wanted) return;

@@ -1,6 +1,6 @@
-// Which of the messages sent on a channel the broker has answered for. Pure: no I/O.
+// Which of the messages sent on a channel the broker has answered. Pure: no I/O.
 //
-// Tags count from 1 on each channel. Acks and nacks come for one tag or for all up to one (`multiple`), in any order; a
+// Tags count from 1 on each channel. Acks and nacks come for one tag or for all up to one (`multiple`), in any order. A
 // message that no queue wanted is returned first and then acked all the same, so an ack alone does not mean routed.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace skald::rabbitmq {
 
-/// What became of a message: `row` is what sent() was told.
+/// The outcome of a message: `row` is what was passed to sent().
 struct resolution
 {
     std::int64_t row{};
@@ -31,7 +31,7 @@ public:
     /// Every message with a lower tag is resolved.
     std::uint64_t oldest_tag() const { return oldest_; }
 
-    /// The message is on its way under next_tag().
+    /// The message is being sent under next_tag().
     void sent(std::int64_t row);
 
     /// Not final: its ack or nack follows. Tags that are not outstanding are ignored, here and below.
@@ -39,7 +39,7 @@ public:
     void acked(std::uint64_t tag, bool multiple);
     void nacked(std::uint64_t tag, bool multiple);
 
-    /// Forgets who waits for what is outstanding, and says who did: an answer that comes later is nobody's.
+    /// Drops the rows of all that is outstanding, and returns them: an answer that comes later is ignored.
     std::vector<std::int64_t> abandon();
 
     std::size_t outstanding() const { return outstanding_; }
@@ -53,7 +53,7 @@ private:
         std::int64_t row{};
         bool outstanding{true};
         bool wanted{true};
-        std::string returned;  // why, if it was
+        std::string returned;  // why, if it was returned
     };
 
     entry* find(std::uint64_t tag);

@@ -31,8 +31,8 @@ amqp_table_entry_t flag(char const* name)
     return entry;
 }
 
-/// Without an authority's certificate rabbitmq-c verifies against nothing and fails. 0.11 can't load the system's
-/// default paths, so the file is named.
+/// Without a CA certificate rabbitmq-c verifies against nothing and fails. 0.11 can't load the system's default paths,
+/// so the file is named.
 std::string authorities(address const& where)
 {
     if (!where.cacertfile.empty()) return where.cacertfile;
@@ -59,8 +59,8 @@ amqp_socket_t* new_tls_socket(amqp_connection_state_t state, address const& wher
     return socket;
 }
 
-/// The next connection's certificate must be that of `host`. OpenSSL looks, since rabbitmq-c compares names alone, and
-/// a broker may be known by its address (RFC 9525, 6.5).
+/// The next connection's certificate must be that of `host`. OpenSSL checks it, since rabbitmq-c compares names only,
+/// and a broker may be known by its address (RFC 9525, 6.5).
 void expect_certificate_of(std::string const& host, amqp_socket_t* socket)
 {
     auto* const rules = SSL_CTX_get0_param(static_cast<SSL_CTX*>(amqp_ssl_socket_get_context(socket)));
@@ -124,15 +124,15 @@ connection::~connection()
     interrupter_.release();
 }
 
-// Of several nodes one after the other, in an order of chance, so that clients spread over a cluster and none waits for
-// a node that is away longer than its share of the time.
+// Tries several nodes one after the other, in random order, so that clients spread over a cluster, and waits for a node
+// that is away no longer than its share of the time.
 void connection::open_socket(connection_settings const& settings)
 {
     auto const& where = settings.where;
     auto* const socket = where.tls ? new_tls_socket(raw(), where) : amqp_tcp_socket_new(raw());
     if (!socket) throw std::bad_alloc{};
     auto nodes = where.endpoints;
-    SKALD_ASSERT(!nodes.empty());  // parse_url() makes none without
+    SKALD_ASSERT(!nodes.empty());  // parse_url() never returns none
     std::shuffle(nodes.begin(), nodes.end(), std::random_device{});
     auto const timeout = to_timeval(settings.connect_timeout / static_cast<int>(nodes.size()));
     std::string tried;
@@ -151,7 +151,7 @@ void connection::log_in(connection_settings const& settings)
     amqp_set_handshake_timeout(raw(), &timeout);
     amqp_set_rpc_timeout(raw(), &timeout);  // infinite by default
 
-    // What is not asked for here the broker does not tell: without it a consumer of a deleted queue waits for ever.
+    // The broker reports only what is requested here: otherwise a consumer of a deleted queue waits forever.
     std::array capabilities{flag("connection.blocked"), flag("consumer_cancel_notify"), flag("basic.nack"),
                             flag("publisher_confirms"), flag("authentication_failure_close")};
     std::array<amqp_table_entry_t, 2> properties{};
@@ -173,7 +173,7 @@ void connection::log_in(connection_settings const& settings)
 
 void connection::expect_larger_frames()
 {
-    // The library aborts the process if it is in the middle of a frame; then the limit just stays.
+    // The library aborts the process if it is in the middle of a frame; then the limit just stays as it is.
     if (!amqp_release_buffers_ok(raw())) return;
     check(amqp_tune_connection(raw(), channel_max, 2 * AMQP_DEFAULT_FRAME_SIZE, heartbeat_seconds_), "making room");
 }
@@ -192,7 +192,7 @@ std::optional<amqp_frame_t> connection::read(std::chrono::milliseconds wait)
 
 void connection::answer_close(amqp_frame_t const& frame)
 {
-    // Only politeness: the broker may be gone already, so the status does not matter.
+    // Only a courtesy: the broker may be gone already, so the status does not matter.
     if (frame.payload.method.id == AMQP_CHANNEL_CLOSE_METHOD) {
         amqp_channel_close_ok_t answer{};
         amqp_send_method(raw(), frame.channel, AMQP_CHANNEL_CLOSE_OK_METHOD, &answer);
@@ -211,8 +211,8 @@ void connection::send(amqp_method_number_t method, void* fields, char const* doi
 
 void connection::close_unread() noexcept
 {
-    // The broker closes the channel when it has done what came before on it, and then its end of the connection.
-    // Whoever closes with bytes unread resets the connection instead, and what was sent may be lost.
+    // The broker closes the channel when it has processed what came before on it, and then its end of the connection.
+    // To close with bytes unread would reset the connection instead, and what was sent may be lost.
     amqp_channel_close_t channel_close{AMQP_REPLY_SUCCESS, amqp_empty_bytes, 0, 0};
     amqp_connection_close_t connection_close{AMQP_REPLY_SUCCESS, amqp_empty_bytes, 0, 0};
     if (amqp_send_method(raw(), the_channel, AMQP_CHANNEL_CLOSE_METHOD, &channel_close) != AMQP_STATUS_OK ||

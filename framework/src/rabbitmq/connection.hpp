@@ -1,6 +1,6 @@
 // One connection to the broker with one channel open on it.
 //
-// It is never repaired: whatever goes wrong throws connection_lost, and its owner makes a new one.
+// It is never repaired: any failure throws connection_lost, and its owner makes a new one.
 #pragma once
 
 #include "rabbitmq/amqp.hpp"
@@ -19,7 +19,7 @@ struct connection_settings
     address where;
     std::string name;
     int heartbeat_seconds{20};
-    std::chrono::milliseconds connect_timeout{5'000};  // to connect and, again, to log in
+    std::chrono::milliseconds connect_timeout{5'000};  // to connect and then again to log in
 };
 
 /// Threads: one.
@@ -37,26 +37,25 @@ public:
     int socket() const { return amqp_get_sockfd(state_.get()); }
     std::size_t frame_max() const { return static_cast<std::size_t>(amqp_get_frame_max(state_.get())); }
 
-    /// The next frame, or nothing if none came within `wait`. Its pointers are valid until release_buffers().
-    /// Closing of the channel or the connection by the broker is answered here and thrown.
-    /// Throws: undecodable too.
+    /// The next frame, or nothing if none came within `wait`. Its pointers are valid until release_buffers(). If the
+    /// broker closes the channel or the connection, that is answered here and thrown. Throws: undecodable too.
     std::optional<amqp_frame_t> read(std::chrono::milliseconds wait);
 
-    /// Gives memory of frames that were dealt with back. To be called once for each turn of a loop.
+    /// Returns the memory of frames that have been processed. To be called once per iteration of a loop.
     void release_buffers() { amqp_maybe_release_buffers(state_.get()); }
 
     /// Raises the limit for frames that we read, not for those that we may send: the broker adds headers to what it
-    /// delivers again, so that a message that was just small enough to publish comes back larger than agreed.
+    /// redelivers, so that a message that was just small enough to publish comes back larger than agreed.
     void expect_larger_frames();
 
     /// Sends a method and does not wait for its answer.
     void send(amqp_method_number_t method, void* fields, char const* doing);
 
-    /// Says goodbye on a connection that can't be read any more, and waits until the broker has done all that was sent
+    /// Closes a connection that can't be read any more, and waits until the broker has processed all that was sent
     /// before.
     void close_unread() noexcept;
 
-    /// Says goodbye within about `timeout`. A connection that is destroyed without is cut.
+    /// Closes properly within about `timeout`. A connection that is destroyed without this is cut.
     void close(std::chrono::milliseconds timeout = std::chrono::seconds{1}) noexcept;
 
     /// Throws if a library function returned an error.

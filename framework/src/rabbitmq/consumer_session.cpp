@@ -12,17 +12,17 @@ namespace {
 using clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-// Of a quorum queue's acks the broker's channel has 32 under way at most. It keeps the others to itself until some of
-// those are done, and forgets them if the channel is closed meanwhile. Measured on 3.10: in one of three closes right
-// after 100 acks, some came again. So after many acks we stay a moment.
+// The broker's channel has at most 32 of a quorum queue's acks in progress. It holds back the others until some of
+// those are done, and loses them if the channel is closed meanwhile. Measured on 3.10: in one of three closes right
+// after 100 acks, some messages came again. So after many acks we stay a moment.
 constexpr std::size_t acks_under_way_max = 16;
 constexpr std::chrono::milliseconds acks_settle{500};
 
-// So many frames before what they brought is handed over, and the requests of the others are looked at again. A
-// delivery has three: it is about what a lane takes at a time.
+// How many frames are read before what they brought is handed over and requests are checked again. A delivery has three
+// frames: it is about what a lane takes at a time.
 constexpr int frames_per_turn = 3 * 64;
 
-// Deliveries of the parked queue come on top of the prefetch, so as few as possible.
+// Deliveries of the parked queue come in addition to the prefetch, so as few as possible.
 constexpr std::uint16_t parked_prefetch = 1;
 
 }  // namespace
@@ -43,14 +43,14 @@ consumer_session::consumer_session(connection_settings const& settings, sockets:
 /// be decoded.
 void consumer_session::consume(std::string const& queue, std::uint16_t prefetch)
 {
-    // For each consumer, not for the channel as a whole: quorum queues refuse that.
+    // Per consumer, not for the channel as a whole: quorum queues do not allow that.
     amqp_basic_qos_t limit{};
     limit.prefetch_count = prefetch;
     broker_.send(AMQP_BASIC_QOS_METHOD, &limit, "setting the prefetch");
 
     amqp_basic_consume_t request{};
     request.queue = bytes(queue);
-    // The queue's name is the consumer's tag, so that a delivery says where it comes from.
+    // The queue's name is the consumer's tag, so that a delivery says which queue it comes from.
     request.consumer_tag = bytes(queue);
     broker_.send(AMQP_BASIC_CONSUME_METHOD, &request, "consuming");
 }
@@ -90,8 +90,8 @@ bool consumer_session::read_one()
     return true;
 }
 
-/// One hostile message must not end every connection that it is delivered on. Its delivery has begun, so its tag is
-/// known: the broker is told to set it aside. From the parked queue it has nowhere to go.
+/// One hostile message must not end every connection on which it is delivered. Its delivery has begun, so its tag is
+/// known: the broker is asked to dead-letter it. From the parked queue it has nowhere to go.
 void consumer_session::park_unreadable(std::string const& why)
 {
     auto const* const culprit = reader_.unfinished();
@@ -108,8 +108,8 @@ void consumer_session::handle(amqp_method_t const& method)
 {
     if (method.id == AMQP_BASIC_CONSUME_OK_METHOD) ++consumers_agreed_;
     if (method.id != AMQP_BASIC_CANCEL_METHOD) return;
-    // The queue was deleted or its leader is gone. Whoever owns this session makes a new one, which declares it
-    // again, or says that it is gone.
+    // The queue was deleted or its leader is gone. The owner of this session makes a new one, which declares the queue
+    // again, or reports that it is gone.
     auto const& cancel = *static_cast<amqp_basic_cancel_t const*>(method.decoded);
     throw connection_lost{"the broker cancelled the consumer of `" + std::string{view(cancel.consumer_tag)} + "`"};
 }
@@ -121,23 +121,23 @@ void consumer_session::record(content arrived)
     ledger_.delivered(arrived.delivery_tag);
     ports::delivery delivery;
     delivery.tag = {generation_, arrived.delivery_tag, the_channel};
-    // A count without the flag is not the broker's.
+    // A count without the flag was not set by the broker.
     if (arrived.redelivered) delivery.returns = std::max(1, arrived.properties.returns);
     if (arrived.consumer == parked_queue_name(consumer_.who.service)) {
-        // What came there for another reason than too many deliveries (a policy, a stranger that rejected it, a message
-        // that was sent there) is processed as usual; once, because that queue counts no deliveries.
+        // What came there for a reason other than too many deliveries (a policy, another client that rejected it, a
+        // message that was sent there) is processed as usual; once, because that queue counts no deliveries.
         auto const& why = arrived.properties.left_by;
         delivery.given_up = why == "delivery_limit" || arrived.redelivered;
         if (why != "delivery_limit") dead_lettered_ = why.empty() ? "unknown" : why;
     }
     delivery.problem = std::move(arrived.properties.problem);
     delivery.message = std::move(arrived.properties.message);
-    // Whatever key it was published under: it arrived here, so it is for us.
+    // Whatever routing key it was published with: it arrived here, so it is for us.
     delivery.message.destination = consumer_.who.service;
     arrived_.push_back(std::move(delivery));
 }
 
-/// All at once: a lane that was woken for the first would take it and leave the others to the next.
+/// All at once: a lane that was woken for the first would take it and leave the others to the next lane.
 void consumer_session::deliver_to(mailbox& box)
 {
     if (arrived_.empty()) return;
@@ -168,7 +168,7 @@ void consumer_session::give_back(std::uint64_t tag)
 void consumer_session::cancel()
 {
     if (std::exchange(cancelled_, true)) return;
-    // Without waiting for the answer: deliveries that cross it on the way are given back as they come.
+    // Without waiting for the answer: deliveries that cross it on the way are returned as they come.
     for (auto const& queue : {queue_name(consumer_.who.service), parked_queue_name(consumer_.who.service)}) {
         amqp_basic_cancel_t request{bytes(queue), /*nowait*/ 1};
         broker_.send(AMQP_BASIC_CANCEL_METHOD, &request, "cancelling");

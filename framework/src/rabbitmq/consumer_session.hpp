@@ -1,4 +1,4 @@
-// One connection's life as a consumer of a service's two queues.
+// The lifetime of one connection as a consumer of a service's two queues.
 #pragma once
 
 #include "rabbitmq/ack_ledger.hpp"
@@ -18,10 +18,10 @@ struct consumer_settings
     ports::subscriber who;
     std::chrono::milliseconds rebind_every{};
     bool with_parked{true};  // consume from the parked queue too
-    bool declares{true};     // the queues; or they must be there
+    bool declares{true};     // the queues; false: they must be there
 };
 
-/// The parked queue holds a message that can't be decoded. It stays there for an operator: to consume from that queue
+/// The parked queue holds a message that can't be decoded. It stays there for an operator: consuming from that queue
 /// again would end every connection.
 class parked_undecodable : public connection_lost
 {
@@ -29,37 +29,37 @@ public:
     using connection_lost::connection_lost;
 };
 
-/// Every function throws connection_lost when that is what happens.
+/// Every function throws connection_lost if the connection is lost.
 class consumer_session
 {
 public:
-    /// Connects, declares the queues or sees that they are there, and asks for their deliveries. `generation` marks
-    /// them as this connection's. Throws: topology_mismatch too.
+    /// Connects, declares the queues or checks that they exist, and requests their deliveries. `generation` marks them
+    /// as this connection's. Throws: topology_mismatch too.
     consumer_session(connection_settings const& settings, sockets::socket_interrupter& interrupter,
                      consumer_settings const& consumer, std::uint64_t generation);
 
-    /// Declares the exchanges and binds the queues again, now and then: that one of them was deleted cancels no
-    /// consumer, and nobody else would make it anew. Does not wait for the answers.
+    /// Declares the exchanges and binds the queues again from time to time: deleting one of them cancels no consumer,
+    /// and nothing else would create it again. Does not wait for the answers.
     void keep_bound();
 
-    /// Deals with some of what has arrived, and serves heartbeats. True if there may be more.
-    /// Throws: parked_undecodable too.
+    /// Processes some of what has arrived, and serves heartbeats. True if there may be more. Throws: parked_undecodable
+    /// too.
     bool read(mailbox& box);
 
-    /// Why a policy of the broker's has moved messages from the queue before they were delivered: `expired`, `maxlen`;
-    /// empty where none has.
+    /// Why a policy of the broker has moved messages out of the queue before they were delivered: `expired`, `maxlen`;
+    /// empty if none has.
     std::string const& dead_lettered() const { return dead_lettered_; }
 
     /// The broker has agreed to deliver.
     bool consuming() const { return consumers_agreed_ == (consumer_.with_parked ? 2 : 1); }
 
-    /// Settles deliveries of this connection; tags of others mean nothing any more.
+    /// Acks and returns deliveries of this connection; tags of other connections mean nothing any more.
     void settle(requests const& asked);
 
-    /// No more deliveries; what is on its way goes back.
+    /// No more deliveries; those on their way are returned.
     void cancel();
 
-    /// What was acked stays acked; everything else goes back.
+    /// What was acked stays acked; everything else goes back to the queue.
     void close() noexcept;
 
     int socket() const { return broker_.socket(); }
@@ -81,7 +81,7 @@ private:
     connection broker_;
     content_reader reader_;
     ack_ledger ledger_;
-    std::vector<ports::delivery> arrived_;  // in this turn
+    std::vector<ports::delivery> arrived_;  // in this iteration
     std::string dead_lettered_;
     int consumers_agreed_{};
     bool cancelled_{};

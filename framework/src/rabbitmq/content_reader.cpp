@@ -10,11 +10,11 @@
 namespace skald::rabbitmq {
 namespace {
 
-// The announced size comes from outside: it is believed only as far as memory is reserved at once.
+// The announced size comes from outside: it is trusted only for what memory is reserved in advance.
 constexpr std::uint64_t reserved_bytes_max = 1024 * 1024;
 
-// Twice what an outbox takes: nothing of Skald's is larger. A stranger's may be, and as many as are prefetched must not
-// fill the memory; such a one is parked anyway.
+// Twice what an outbox accepts: nothing of Skald's is larger. Another sender's message may be, and as many as are
+// prefetched must not fill the memory; such a message is parked anyway.
 constexpr std::size_t body_bytes_kept_max = 2 * 1024 * 1024;
 
 [[noreturn]] void out_of_order(char const* what)
@@ -44,7 +44,7 @@ std::optional<content> content_reader::feed(amqp_frame_t const& frame)
     default: read_body(frame.payload.body_fragment); break;
     }
     if (!header_read_ || missing_ > 0) return std::nullopt;
-    SKALD_ASSERT(unfinished_);  // no header was read before its method
+    SKALD_ASSERT(unfinished_);  // no header is read before its method
     header_read_ = false;
     return std::exchange(unfinished_, std::nullopt);
 }
@@ -52,7 +52,7 @@ std::optional<content> content_reader::feed(amqp_frame_t const& frame)
 void content_reader::begin(amqp_method_t const& method)
 {
     if (unfinished_) out_of_order("a message");
-    SKALD_ASSERT(!header_read_ && missing_ == 0);  // the last one was given out whole
+    SKALD_ASSERT(!header_read_ && missing_ == 0);  // the last one was returned whole
     auto& begun = unfinished_.emplace();
     if (method.id == AMQP_BASIC_DELIVER_METHOD) {
         auto const& deliver = *static_cast<amqp_basic_deliver_t const*>(method.decoded);

@@ -1,7 +1,7 @@
-// Puts a message together from its frames: a method, a header, and as many frames of body as it needs.
+// Assembles a message from its frames: a method, a header, and as many body frames as it needs.
 //
-// Frame by frame and without waiting, so that a broker that stops in the middle of a message does not stop its reader;
-// rabbitmq-c 0.11 can only do that by blocking.
+// Works frame by frame and without waiting, so that a broker that stops in the middle of a message does not stop its
+// reader; rabbitmq-c 0.11 can read a whole message only by blocking.
 #pragma once
 
 #include "rabbitmq/decode.hpp"
@@ -26,13 +26,13 @@ struct content
 class content_reader
 {
 public:
-    /// The content that this frame completes, if any. To be fed with every frame of the channel that is part of a
+    /// The content that this frame completes, if any. To be called with every frame of the channel that is part of a
     /// content: see is_part(). Throws: connection_lost if the frames make no sense.
     std::optional<content> feed(amqp_frame_t const& frame);
 
     static bool is_part(amqp_frame_t const& frame);
 
-    /// The delivery that has begun but is not complete: what to blame if the next frame can't be decoded.
+    /// The delivery that has begun but is not complete: the culprit if the next frame can't be decoded.
     content const* unfinished() const { return unfinished_ ? &*unfinished_ : nullptr; }
 
 private:

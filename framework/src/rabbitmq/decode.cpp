@@ -30,7 +30,7 @@ std::optional<std::string> to_text(amqp_field_value_t const& field)
     }
 }
 
-// The kind differs between versions of the broker.
+// The field's kind differs between versions of the broker.
 int to_count(amqp_field_value_t const& field)
 {
     auto const text = to_text(field).value_or("0");
@@ -64,7 +64,7 @@ void decode_headers(amqp_table_t const& table, decoded_properties& into)
         if (auto text = to_text(value)) {
             into.message.headers.emplace_back(std::move(name), std::move(*text));
         }
-        // Skald sends text: another header of this kind was added on the way, by a shovel or a federation link.
+        // Skald sends text: a Skald header of another kind was added on the way, by a shovel or a federation link.
         else if (core::is_skalds_header(name) && into.problem.empty()) {
             into.problem =
                 fmt::format("the header `{}` is {}: only text, whole numbers, booleans and times can be read", name,
@@ -80,7 +80,7 @@ decoded_properties decode_properties(amqp_basic_properties_t const& properties)
     auto const present = [&](amqp_flags_t flag) { return (properties._flags & flag) != 0; };
     decoded_properties decoded;
     auto& message = decoded.message;
-    message.content_type.clear();  // its default is for messages that we make
+    message.content_type.clear();  // its default is for messages that we create
     if (present(AMQP_BASIC_MESSAGE_ID_FLAG)) message.id = view(properties.message_id);
     if (present(AMQP_BASIC_TYPE_FLAG)) message.type = view(properties.type);
     if (present(AMQP_BASIC_CONTENT_TYPE_FLAG)) message.content_type = view(properties.content_type);

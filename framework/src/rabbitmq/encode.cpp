@@ -11,7 +11,7 @@ constexpr std::size_t shortstr_bytes_max = 255;
 constexpr std::uint8_t persistent = 2;
 
 // What else is in a header's frame (frame, class, flags, delivery mode, correlation), and room for what the broker adds
-// when it delivers the message again or sets it aside.
+// when it redelivers or dead-letters the message.
 constexpr std::size_t frame_overhead = 2048;
 
 std::string too_long(char const* field, std::string const& value)

@@ -14,15 +14,15 @@ inline constexpr std::size_t body_bytes_max = 16 * 1024 * 1024;
 
 /// Why the message can never be sent on a connection with frames of at most `frame_max` bytes; empty if it can.
 ///
-/// To be asked before publishing: amqp_basic_publish sends the method's frame before it encodes the header's, so that
-/// a field too long leaves the channel in the middle of a message and costs the connection, again at every retry.
+/// Call it before publishing: amqp_basic_publish sends the method frame before it encodes the header, so that a field
+/// that is too long leaves the channel in the middle of a message and costs the connection, again at every retry.
 std::string refusal(core::message const& message, std::size_t frame_max);
 
-/// The properties of one publish. Points into the message and into itself: keep both until it is sent.
+/// The properties of one publish. Points into the message and into itself: both must live until it is sent.
 class encoded_properties
 {
 public:
-    /// `correlation` comes back with a basic.return, which carries no delivery tag.
+    /// `correlation` comes back in a basic.return, which carries no delivery tag.
     encoded_properties(core::message const& message, std::string const& correlation);
     encoded_properties(encoded_properties const&) = delete;
     encoded_properties& operator=(encoded_properties const&) = delete;

@@ -7,8 +7,8 @@
 
 namespace skald::rabbitmq {
 
-/// The connection can't be used any more. Where it was lost does not matter: everything outstanding on it is unknown.
-/// what() is one line for an operator.
+/// The connection can't be used any more. When it was lost does not matter: the outcome of everything outstanding on it
+/// is unknown. what() is one line for an operator.
 class connection_lost : public std::runtime_error
 {
 public:
@@ -35,7 +35,7 @@ private:
 };
 
 /// A queue or an exchange exists with other properties than Skald needs, or is missing where this process declares
-/// nothing. No retry repairs that: what() names it, quotes the broker and says what to do.
+/// nothing. No retry fixes that: what() names it, quotes the broker and says what to do.
 class topology_mismatch : public std::runtime_error
 {
 public:

@@ -1,5 +1,5 @@
-// Many small frames in few packets. The library writes each frame by itself, and a message has three: without this the
-// broker is woken for each message, which costs both sides more than the frame does.
+// Packs many small frames into few packets. The library writes each frame separately, and a message has three: without
+// this the broker is woken for each message, which costs both sides more than the frame does.
 #pragma once
 
 #include <netinet/in.h>
@@ -8,8 +8,8 @@
 
 namespace skald::rabbitmq {
 
-/// While it lives, the kernel sends full packets only (tcp(7), TCP_CORK).
-/// Lifetime: the socket's, at most. Whoever waits for an answer meanwhile calls flush() first.
+/// While it lives, the kernel sends full packets only (tcp(7), TCP_CORK). Lifetime: the socket's, at most. A caller
+/// that waits for an answer meanwhile calls flush() first.
 class gathered_writes
 {
 public:
@@ -25,7 +25,7 @@ public:
     }
 
 private:
-    // Where it fails everything is sent as it comes, as without it.
+    // If it fails, everything is sent as it comes, as without it.
     void set(int on) const { ::setsockopt(socket_, IPPROTO_TCP, TCP_CORK, &on, sizeof on); }
 
     int socket_;

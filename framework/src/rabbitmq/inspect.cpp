@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::chrono::seconds answer_within{3};
 
-// A connection for each question: the broker closes the channel to say that something is not there.
+// A new connection for each query: the broker closes the channel to say that something does not exist.
 template <class Question>
 auto ask(address const& where, Question question)
 {
@@ -75,7 +75,7 @@ std::optional<queue_depth> depth_of(address const& where, std::string const& que
     return there ? std::optional{depth} : std::nullopt;
 }
 
-// A broker that is short of memory or disk tells only those who publish. What is sent here has no queue, so it goes
+// A broker that is short of memory or disk reports it only to publishers. What is sent here has no queue, so it goes
 // nowhere.
 std::string find_alarm(address const& where)
 try {
@@ -114,8 +114,8 @@ inspection inspect(std::string const& url, std::string const& service, std::stri
     if (seen.missing_exchange || !seen.queue || !seen.parked) return seen;
     auto const is_bound = depth_of(where, database_queue_name(service)).has_value();
     try {
-        // All of it is there: declaring it again changes nothing, and says what differs. To bind again would. Who may
-        // not declare sees less.
+        // All of it exists: declaring it again changes nothing, and reveals what differs. Binding again would change
+        // something. A user who may not declare sees less.
         ask(where, [&](connection& broker) {
             if (declares) check_queues(broker, service, is_bound ? database : "");
             else expect_queues(broker, service, database);

@@ -1,4 +1,4 @@
-// What a broker has of a service's topology, for an operator. Looks, and makes nothing that is not there.
+// What exists of a service's topology on a broker, for an operator. Only looks, and creates nothing.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@ namespace skald::rabbitmq {
 
 struct queue_depth
 {
-    std::uint32_t messages{};  // ready: not those that a worker has and has not acked
+    std::uint32_t messages{};  // ready: not those that a worker holds unacked
     std::uint32_t consumers{};
 };
 
@@ -18,16 +18,16 @@ struct inspection
 {
     std::string broker;  // "RabbitMQ 3.10.8"
     std::optional<std::string> missing_exchange;
-    std::string takes_nothing;         // why it takes no messages now; empty where it does
-    std::optional<queue_depth> queue;  // of the service; nothing where there is none
+    std::string takes_nothing;         // why it takes no messages now; empty if it does
+    std::optional<queue_depth> queue;  // of the service; nothing if there is none
     std::optional<queue_depth> parked;
     std::string
-        mismatch;  // what exists with other properties than Skald needs, and the remedy; empty where all is well
+        mismatch;  // what exists with other properties than Skald needs, and the remedy; empty if nothing is wrong
 };
 
-/// An empty service: only the broker and the exchanges are looked at. With a `database`: whether the queues are that
-/// one's. `declares`: the services declare what they need, and so may this user; or it is looked at as they do. Throws:
-/// connection_lost, std::invalid_argument for a URL that can't be meant.
+/// With an empty service, only the broker and the exchanges are inspected. With a `database`: whether the queues are
+/// that one's. `declares`: whether the services, and so this user, may declare what they need; otherwise it checks as
+/// they do. Throws: connection_lost, std::invalid_argument for a URL that is invalid.
 inspection inspect(std::string const& url, std::string const& service, std::string const& database = {},
                    bool declares = true);
 

@@ -1,7 +1,7 @@
 // A thread with a large stack.
 //
-// rabbitmq-c 0.11 decodes nested header tables by recursion, as deep as whoever published the message likes: a frame
-// holds some 50,000 levels. The memory is only touched if somebody tries.
+// rabbitmq-c 0.11 decodes nested header tables by recursion, as deep as the publisher of the message likes: a frame
+// holds some 50,000 levels. The memory is touched only if someone tries that.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@ namespace skald::rabbitmq {
 class io_thread
 {
 public:
-    /// Throws: std::system_error if there can be no thread.
+    /// Throws: std::system_error if no thread can be created.
     explicit io_thread(std::function<void()> body);
     ~io_thread();
     io_thread(io_thread const&) = delete;

@@ -16,14 +16,14 @@ constexpr std::chrono::milliseconds wait_max{std::chrono::hours{24}};
 std::vector<ports::delivery> mailbox::take(std::size_t max, std::chrono::milliseconds wait)
 {
     std::unique_lock lock{mutex_};
-    // Who says "for ever" would overflow the clock.
+    // A caller that waits indefinitely would overflow the clock.
     arrived_.wait_for(lock, std::min(wait, wait_max), [&] { return !untaken_.empty() || requests_.stop; });
-    SKALD_ASSERT(!requests_.stop || untaken_.empty());  // stop() has sent them back, and deliver() lets none in
+    SKALD_ASSERT(!requests_.stop || untaken_.empty());  // stop() has returned them, and deliver() accepts none
     auto const count = static_cast<std::ptrdiff_t>(std::min(max, untaken_.size()));
     std::vector<ports::delivery> taken{std::move_iterator{untaken_.begin()},
                                        std::move_iterator{untaken_.begin() + count}};
     untaken_.erase(untaken_.begin(), untaken_.begin() + count);
-    // Another one may have been woken up for what is left.
+    // Another caller may have been woken for what is left.
     if (!untaken_.empty()) arrived_.notify_one();
     return taken;
 }
@@ -32,7 +32,7 @@ void mailbox::ack(ports::delivery_tag tag)
 {
     std::lock_guard lock{mutex_};
     requests_.acks.push_back(tag);
-    // Who finds others waiting need not wake the thread: it is on its way, and will send them all with few frames.
+    // If others are waiting, the thread has been woken already, and will send them all in few frames.
     if (requests_.acks.size() == 1) wake_.wake();
 }
 
@@ -116,7 +116,7 @@ void mailbox::disconnected(std::string const& why)
 bool mailbox::wait_to_reconnect(std::chrono::steady_clock::time_point until)
 {
     std::unique_lock lock{mutex_};
-    // Who has stopped wants no new deliveries, and the acks of old ones are void with their connection.
+    // After a stop no new deliveries are wanted, and the acks of old ones are void with their connection.
     return !ended_.wait_until(lock, until, [&] { return requests_.stop; });
 }
 

@@ -1,6 +1,6 @@
-// Where the threads that handle deliveries and the thread that owns the connection meet.
+// Where the threads that handle deliveries and the thread that owns the connection exchange requests and deliveries.
 //
-// rabbitmq-c is used by one thread only, so everything else is an order that this thread is woken up to carry out.
+// rabbitmq-c is used by one thread only, so everything else is a request that this thread is woken to carry out.
 #pragma once
 
 #include "ports/transport.hpp"
@@ -15,7 +15,7 @@
 
 namespace skald::rabbitmq {
 
-/// What the connection's thread is asked to do.
+/// What the connection's thread is to do.
 struct requests
 {
     std::vector<ports::delivery_tag> acks;
@@ -28,7 +28,7 @@ struct requests
 class mailbox
 {
 public:
-    // For those who handle deliveries; the meaning is the port's.
+    // For the threads that handle deliveries; the meaning is the port's.
     std::vector<ports::delivery> take(std::size_t max, std::chrono::milliseconds wait);
     void ack(ports::delivery_tag tag);
     void requeue(ports::delivery_tag tag);
@@ -43,7 +43,7 @@ public:
     int wake_descriptor() const { return wake_.descriptor(); }
     requests collect();
 
-    /// Returns those that are not handed out any more: they go back.
+    /// Returns those that are no longer handed out: they go back to the broker.
     std::vector<ports::delivery> deliver(std::vector<ports::delivery> arrived);
 
     void connected();

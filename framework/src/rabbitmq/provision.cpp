@@ -16,7 +16,7 @@ void provision(std::string const& url, std::string const& service, std::string c
     sockets::watchdog dog{interrupter};
     sockets::watched const guard{dog, sockets::watchdog::clock::now() + std::chrono::seconds{30}};
     connection broker{{where, "skald/declare"}, interrupter};
-    // The queue of the database first: where the messages are another's nothing is made for this one.
+    // The queue of the database first: if the messages belong to another one, nothing is created for this one.
     declare_queues(broker, service, database);
     declare_marker(broker, service, database);
     broker.close();

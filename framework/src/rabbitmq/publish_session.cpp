@@ -20,7 +20,7 @@ publish_session::publish_session(connection_settings const& settings, sockets::s
 
 void publish_session::send(std::int64_t row, core::message const& message)
 {
-    // The tag is what the answers will carry; a return carries only what the message carried, so it carries its tag.
+    // The answers will carry the tag; a return carries only what the message carried, so the message carries its tag.
     auto const tag = std::to_string(window_.next_tag());
     encoded_properties const properties{message, tag};
     window_.sent(row);
@@ -29,7 +29,7 @@ void publish_session::send(std::int64_t row, core::message const& message)
     auto const status =
         amqp_basic_publish(broker_.raw(), the_channel, amqp_cstring_bytes(exchange_name), bytes(message.destination),
                            mandatory, /*immediate*/ 0, properties.get(), bytes(message.body));
-    // After a failure part of a frame may be on the wire: the connection is of no use, whatever the failure was.
+    // After a failure, part of a frame may be on the wire: the connection is useless, whatever the failure was.
     broker_.check(status, "publishing");
 }
 

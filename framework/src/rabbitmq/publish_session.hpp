@@ -1,4 +1,4 @@
-// One connection's life as a publisher: sends, and reads the broker's answers into the confirm window.
+// The lifetime of one connection as a publisher: sends, and reads the broker's answers into the confirm window.
 #pragma once
 
 #include "rabbitmq/confirm_window.hpp"
@@ -10,22 +10,22 @@
 
 namespace skald::rabbitmq {
 
-/// Every function throws connection_lost when that is what happens; then only window() may be asked.
+/// Every function throws connection_lost if the connection is lost; then only window() may be called.
 class publish_session
 {
 public:
-    /// Connects, declares the exchanges or sees that they are there, and asks for confirms.
-    /// Throws: topology_mismatch too.
+    /// Connects, declares the exchanges or checks that they exist, and requests confirms. Throws: topology_mismatch
+    /// too.
     publish_session(connection_settings const& settings, sockets::socket_interrupter& interrupter,
                     bool declares = true);
 
-    /// Sends without waiting for an answer, but for as long as the socket takes no more bytes.
+    /// Sends without waiting for an answer, but waits while the socket takes no more bytes.
     void send(std::int64_t row, core::message const& message);
 
-    /// Waits for a frame and deals with it. False if none came.
+    /// Waits for a frame and processes it. False if none came.
     bool read(std::chrono::milliseconds wait);
 
-    /// Deals with what has arrived already; serves heartbeats.
+    /// Processes what has already arrived; serves heartbeats.
     void drain();
 
     void close() noexcept;

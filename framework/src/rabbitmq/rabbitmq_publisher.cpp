@@ -19,14 +19,14 @@ namespace {
 using std::chrono::milliseconds;
 using namespace std::chrono_literals;
 
-// The watchdog breaks the socket only after publish() had its chance to end by itself.
+// The watchdog interrupts the socket only after publish() had its chance to end by itself.
 constexpr auto watchdog_grace = 300ms;
 
-// How long what was sent before the broker blocked is waited for. Not longer: the caller may hold a transaction open.
+// How long to wait for what was sent before the broker blocked. Not longer: the caller may hold a transaction open.
 constexpr auto blocked_grace = 250ms;
 
 // After about this many bytes sent, answers are read, so that connection.blocked is noticed early. Each message counts
-// as a few kilobytes more than it has.
+// as a few kilobytes more than its size.
 constexpr std::size_t unread_bytes_max = 64 * 1024;
 constexpr std::size_t message_overhead = 4 * 1024;
 
@@ -77,7 +77,7 @@ void rabbitmq_publisher::try_to_connect(milliseconds timeout)
         lose(lost.what());
     }
     catch (topology_mismatch const& mismatch) {
-        // The first connect threw it; now that the process runs it can only be told.
+        // The first connect threw it; now that the process runs it can only be logged.
         log_.error("broker.topology_mismatch", {{"role", "publisher"}, {"error", mismatch.what()}});
         lose(mismatch.what());
     }
@@ -86,7 +86,7 @@ void rabbitmq_publisher::try_to_connect(milliseconds timeout)
 void rabbitmq_publisher::lose(std::string const& why)
 {
     if (session_) {
-        harvest();  // what was answered before still holds
+        harvest();  // answers received before still hold
         fail_unconfirmed(session_->window().abandon(), why);
     }
     waiting_.clear();
@@ -107,7 +107,7 @@ void rabbitmq_publisher::listen()
         session_->drain();
         record_blocking();
         harvest();
-        // Or the connection would be cut at the deadline of a wait for what can't come.
+        // Otherwise the connection would be cut at the deadline of a wait for what can't come.
         SKALD_ASSERT(waiting_.empty() || session_->window().outstanding() > 0);
         give_up_overdue();
     }
@@ -162,7 +162,7 @@ void rabbitmq_publisher::send(batch messages, milliseconds deadline)
             lose(lost.what());
         }
         catch (std::exception const& error) {
-            // Part of a message may be on the wire, and nobody waits for the answers to the others any more.
+            // Part of a message may be on the wire, and nothing waits for the answers to the others any more.
             lose(error.what());
             throw;
         }
@@ -177,13 +177,13 @@ bool rabbitmq_publisher::make_room(clock::time_point until, gathered_writes& wri
 {
     while (session_->window().outstanding() >= settings_.confirm_window) {
         if (!session_->blocked().empty() || clock::now() >= until) return false;
-        writes.flush();  // the answers that are waited for are to what was sent
+        writes.flush();  // the answers that this waits for are to what was sent
         session_->read(time_left(until));
     }
     return session_->blocked().empty() && clock::now() < until;
 }
 
-// `dealt_with` counts those that are sent or refused, also where it throws: the session answers for what it was given.
+// `dealt_with` counts those that are sent or refused, even if it throws: the session answers for what it was given.
 void rabbitmq_publisher::send_all(batch messages, clock::time_point until, std::size_t& dealt_with)
 {
     auto& window = session_->window();
@@ -217,9 +217,9 @@ std::vector<ports::receipt> rabbitmq_publisher::collect(milliseconds wait)
     return std::exchange(receipts_, {});
 }
 
-/// Only after listen() found nothing more: rabbitmq-c and TLS keep what they have read in memory, where poll() sees
-/// nothing. Heartbeats are served by reading, so it is never long.
-/// True where it was interrupted and nothing else happened: then somebody has something to send, and that goes first.
+/// Only after listen() found nothing more: rabbitmq-c and TLS keep what they have read in memory, where poll() does not
+/// see it. Heartbeats are served by reading, so it never waits long. True if it was interrupted and nothing else
+/// happened: then there is something to send, and that goes first.
 bool rabbitmq_publisher::is_woken_within(milliseconds wait)
 {
     auto longest = std::min<milliseconds>(wait, 1s);
@@ -243,7 +243,7 @@ void rabbitmq_publisher::give_up_overdue()
 {
     if (waiting_.empty() || clock::now() < waiting_.front().until) return;
     // A blocked connection is kept, since a new one would look available until it published. Any other that does not
-    // answer in time is given up.
+    // answer in time is dropped.
     if (session_->blocked().empty())
         throw connection_lost{fmt::format("{} messages were not confirmed in time", session_->window().outstanding())};
     fail_unconfirmed(session_->window().abandon(), last_error());

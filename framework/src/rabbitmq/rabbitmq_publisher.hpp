@@ -1,4 +1,4 @@
-// Publishes with confirms, and comes back when the connection is lost.
+// Publishes with confirms, and reconnects when the connection is lost.
 #pragma once
 
 #include "core/backoff.hpp"
@@ -30,8 +30,7 @@ struct publisher_settings
 class rabbitmq_publisher final : public ports::publisher
 {
 public:
-    /// Tries to connect once; a broker that is away is no error.
-    /// Throws: topology_mismatch.
+    /// Tries to connect once; an unavailable broker is no error. Throws: topology_mismatch.
     rabbitmq_publisher(publisher_settings settings, core::logger& log);
     ~rabbitmq_publisher() override;
 
@@ -45,7 +44,7 @@ private:
     using clock = std::chrono::steady_clock;
     using batch = std::span<ports::outgoing const>;
 
-    /// What one send() sent, up to but not with the tag `end`, is waited for until then.
+    /// What one send() sent, up to but excluding the tag `end`, is waited for until `until`.
     struct waiting
     {
         clock::time_point until;

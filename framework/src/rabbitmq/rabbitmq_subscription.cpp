@@ -68,7 +68,7 @@ void rabbitmq_subscription::run()
         if (!mailbox_.wait_to_reconnect(schedule_.next())) return;
 }
 
-/// One connection from beginning to end. False if there is to be no other.
+/// One connection from beginning to end. False if there must not be another.
 bool rabbitmq_subscription::run_once()
 {
     try {
@@ -149,12 +149,12 @@ void rabbitmq_subscription::serve(consumer_session& session)
     }
 }
 
-/// Only after read() found nothing more: rabbitmq-c and TLS keep what they have read in memory, where poll() sees
-/// nothing.
+/// Only after read() found nothing more: rabbitmq-c and TLS keep what they have read in memory, where poll() does not
+/// see it.
 void rabbitmq_subscription::wait_for_something(consumer_session const& session) const
 {
     std::array<pollfd, 2> ready{{{session.socket(), POLLIN, 0}, {mailbox_.wake_descriptor(), POLLIN, 0}}};
-    // Heartbeats are served by reading, so it is read well before the next one is due.
+    // Heartbeats are served by reading, so it reads well before the next one is due.
     auto const timeout = std::clamp(settings_.connection.heartbeat_seconds * 1000 / 4, 250, 5'000);
     ::poll(ready.data(), ready.size(), timeout);
 }

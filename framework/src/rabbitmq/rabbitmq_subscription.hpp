@@ -1,4 +1,4 @@
-// The deliveries for one service: a thread that owns the connection, and comes back when it is lost.
+// The deliveries for one service: a thread that owns the connection, and reconnects when it is lost.
 #pragma once
 
 #include "core/backoff.hpp"
@@ -32,12 +32,12 @@ struct subscription_settings
 class rabbitmq_subscription final : public ports::subscription
 {
 public:
-    /// Waits for the first attempt to connect; a broker that is away is no error, the attempts go on.
-    /// Throws: topology_mismatch.
+    /// Waits for the first attempt to connect; an unavailable broker is no error, the attempts go on. Throws:
+    /// topology_mismatch.
     rabbitmq_subscription(subscription_settings settings, core::logger& log);
 
-    /// Sends the acks that are pending and closes, within about two seconds; where it is just connecting, it waits for
-    /// the end of that attempt.
+    /// Sends the pending acks and closes, within about two seconds; if it is just connecting, it waits for the end of
+    /// that attempt.
     ~rabbitmq_subscription() override;
 
     std::vector<ports::delivery> take(std::size_t max, std::chrono::milliseconds wait) override;

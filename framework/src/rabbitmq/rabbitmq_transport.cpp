@@ -31,7 +31,7 @@ rabbitmq_transport::rabbitmq_transport(options settings, core::logger& log)
 {
     check(options_);
     check_files(where_);
-    options_.url.clear();  // it may hold a password; where_ is what is used
+    options_.url.clear();  // it may hold a password; where_ is used instead
 }
 
 std::uint64_t rabbitmq_transport::next_seed() const

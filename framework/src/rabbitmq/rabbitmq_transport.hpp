@@ -1,4 +1,4 @@
-// RabbitMQ as a transport: docs/protocol.md, "Routing", says what it finds and leaves on the broker.
+// RabbitMQ as a transport: docs/protocol.md, "Routing", says what it expects and leaves on the broker.
 #pragma once
 
 #include "core/backoff.hpp"
@@ -17,31 +17,31 @@ namespace skald::rabbitmq {
 struct options
 {
     std::string url;                       // amqp[s]://user:password@host:port/vhost
-    std::string connection_name{"skald"};  // shown by the broker, with "/publisher" or "/consumer" behind it
+    std::string connection_name{"skald"};  // shown by the broker, followed by "/publisher" or "/consumer"
     int heartbeat_seconds{20};             // 0 switches heartbeats off
     std::chrono::milliseconds connect_timeout{5'000};
     core::backoff reconnect{};
     std::size_t confirm_window{1'000};               // messages sent and not yet confirmed
-    std::chrono::milliseconds rebind_every{15'000};  // how soon a binding that somebody has deleted is there again
-    std::uint64_t seed{0};                           // of the jitter; 0: a random one
-    bool declares{true};                             // exchanges and queues; or they must be there
+    std::chrono::milliseconds rebind_every{15'000};  // how soon a binding that was deleted is there again
+    std::uint64_t seed{0};                           // of the jitter; 0: random
+    bool declares{true};                             // exchanges and queues; false: they must be there
 };
 
-/// Threads: open_publisher() and subscribe() may be called from any thread. Each publisher and each subscription has a
-/// connection of its own, since the broker stops reading from connections that publish when it is short of memory.
+/// Threads: open_publisher() and subscribe() may be called from any thread. Each publisher and each subscription has
+/// its own connection, since a broker that is short of memory stops reading from connections that publish.
 class rabbitmq_transport final : public ports::transport
 {
 public:
-    /// Does not connect. The logger must outlive everything made here.
-    /// Throws: std::invalid_argument for a URL or a value that can't be meant.
+    /// Does not connect. The logger must outlive everything created here. Throws: std::invalid_argument for an invalid
+    /// URL or value.
     rabbitmq_transport(options settings, core::logger& log);
 
     /// Tries to connect once. Throws: topology_mismatch.
     std::unique_ptr<ports::publisher> open_publisher() override;
 
-    /// Declares the service's queues, or sees that they are there, and consumes from both; the parked one brings at
-    /// most one delivery at a time on top of `prefetch`. Waits for the first attempt to connect.
-    /// Throws: topology_mismatch; std::invalid_argument for a name too long for a queue, or a prefetch of 0.
+    /// Declares the service's queues, or checks that they exist, and consumes from both; the parked one brings at most
+    /// one delivery at a time in addition to `prefetch`. Waits for the first attempt to connect. Throws:
+    /// topology_mismatch; std::invalid_argument for a name too long for a queue, or a prefetch of 0.
     std::unique_ptr<ports::subscription> subscribe(ports::subscriber const& who) override;
 
 private:

@@ -1,4 +1,4 @@
-// When to try the next connection. Pure: the time is handed in.
+// When to try the next connection. Pure: the caller passes the time.
 #pragma once
 
 #include "core/backoff.hpp"

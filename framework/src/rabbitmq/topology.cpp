@@ -10,15 +10,15 @@
 namespace skald::rabbitmq {
 namespace {
 
-// A message that kills its worker every time comes back this often before the broker sets it aside. Not lower: each
+// A message that kills its worker every time comes back this often before the broker dead-letters it. Not lower: each
 // lost connection counts as a try for everything that was prefetched on it.
 constexpr std::int64_t delivery_limit = 50;
 
-// Waited for, as a wrong password is.
+// It is retried until it succeeds, as after a wrong password.
 constexpr char const* without_permission =
     "let this user configure it, or have `skald declare` make it and set SKALD_DECLARE=off";
 
-/// Runs a declaration and says in words what it means if the thing exists already, but different.
+/// Runs a declaration and explains what it means if the thing exists already, but with other properties.
 template <class Declare>
 void declare(connection& broker, std::string const& what, std::string const& remedy, Declare call)
 {
@@ -29,7 +29,7 @@ void declare(connection& broker, std::string const& what, std::string const& rem
     catch (refused_by_broker const& refusal) {
         if (refusal.code() == AMQP_ACCESS_REFUSED)
             throw refused_by_broker{refusal.code(), fmt::format("{}; {}", refusal.what(), without_permission)};
-        // "queue limit in vhost '/' (8) is reached": the same code, and waited for.
+        // "queue limit in vhost '/' (8) is reached": the same code, but this is retried.
         if (std::string_view{refusal.what()}.find("limit in vhost") != std::string_view::npos)
             throw refused_by_broker{refusal.code(),
                                     fmt::format("{}; raise it (`rabbitmqctl set_vhost_limits`)", refusal.what())};
@@ -63,8 +63,8 @@ void declare_queue(connection& broker, std::string const& name, amqp_table_t arg
             });
 }
 
-// The broker compares a queue's arguments with what it has, and that in one step: of two databases one is first.
-// Nothing is ever sent to this queue, so that its dead-letter key can say which database it is.
+// The broker compares a queue's arguments with the existing ones in one atomic step: of two databases one is first.
+// Nothing is ever sent to this queue, so its dead-letter key can hold the id of the database.
 void bind_database(connection& broker, std::string const& service, std::string const& database)
 {
     auto const name = database_queue_name(service);
@@ -91,7 +91,7 @@ void bind_queue(connection& broker, std::string const& queue, char const* exchan
     broker.check_last(("binding queue `" + queue + "`").c_str());
 }
 
-/// Looks for something that others are to have made. A broker asks for no permission to look.
+/// Checks for something that others should have created. A broker requires no permission for checking.
 template <class Look>
 void expect(connection& broker, std::string const& what, std::string const& remedy, Look look)
 {
@@ -127,7 +127,7 @@ std::string made_by(std::string const& service)
     return fmt::format("an operator makes it with `skald declare --service {}`", service);
 }
 
-// Who only looks is not told a queue's arguments, but its name: the one of this database must be there.
+// A process that only checks does not see a queue's arguments, only its name: the one of this database must exist.
 void expect_database(connection& broker, std::string const& service, std::string const& database)
 {
     auto const name = marker_queue_name(service, database);
@@ -177,12 +177,12 @@ void check_queues(connection& broker, std::string const& service, std::string co
 {
     if (!database.empty()) bind_database(broker, service, database);
 
-    // The parked queue first: from the moment the other one exists, the broker may have something to set aside.
+    // The parked queue first: from the moment the other one exists, the broker may have something to dead-letter.
     std::array parked_arguments{argument("x-queue-type", "quorum")};
     declare_queue(broker, parked_queue_name(service),
                   {static_cast<int>(parked_arguments.size()), parked_arguments.data()});
 
-    // Dead-lettering is at-most-once by default; at-least-once wants reject-publish.
+    // Dead-lettering is at-most-once by default; at-least-once requires reject-publish.
     std::array arguments{argument("x-queue-type", "quorum"),
                          argument("x-delivery-limit", delivery_limit),
                          argument("x-dead-letter-exchange", parked_exchange_name),

@@ -1,4 +1,4 @@
-// The exchanges and queues of Skald, declared at every connect, or looked for. docs/protocol.md, "Routing".
+// Skald's exchanges and queues, declared or checked for at every connect. docs/protocol.md, "Routing".
 //
 //   publisher --> exchange skald --> queue skald.<service> --> worker
 //                                        | after its delivery limit
@@ -25,24 +25,24 @@ void check_service_name(std::string const& service);
 /// Throws: topology_mismatch, connection_lost.
 void declare_exchanges(connection& broker);
 
-/// What declare_queues() has bound, bound again, without waiting for an answer: where one of the exchanges has become
-/// another's, the broker closes the channel. Throws: connection_lost.
+/// Binds again what declare_queues() has bound, without waiting for an answer: if one of the exchanges now has other
+/// properties, the broker closes the channel. Throws: connection_lost.
 void renew_bindings(connection& broker, std::string const& service);
 
-/// Whether the queues, which are there, are as Skald needs them: changes nothing. Throws: topology_mismatch,
+/// Checks that the existing queues are as Skald needs them; changes nothing. Throws: topology_mismatch,
 /// connection_lost.
 void check_queues(connection& broker, std::string const& service, std::string const& database);
 
-/// The exchanges too; and, with a `database`, that the queues are that one's: an empty queue `skald.<service>.database`
-/// says so, whose arguments can't be changed. Throws: topology_mismatch, connection_lost.
+/// The exchanges too; and, with a `database`, that the queues are that one's, as recorded by an empty queue
+/// `skald.<service>.database`, whose arguments can't change. Throws: topology_mismatch, connection_lost.
 void declare_queues(connection& broker, std::string const& service, std::string const& database);
 
-/// Besides: the empty queue `skald.<service>.database.<database>`, by whose name a process that declares nothing sees
-/// that its database is the right one. Throws: topology_mismatch, connection_lost.
+/// In addition: the empty queue `skald.<service>.database.<database>`, by whose name a process that declares nothing
+/// sees that its database is the right one. Throws: topology_mismatch, connection_lost.
 void declare_marker(connection& broker, std::string const& service, std::string const& database);
 
-/// The same for who declares nothing: what is missing is a topology_mismatch that names it. That queues have the right
-/// arguments and bindings can't be seen so. Throws: connection_lost too.
+/// The same for a process that declares nothing: whatever is missing is a topology_mismatch that names it. Whether
+/// queues have the right arguments and bindings can't be seen this way. Throws: connection_lost too.
 void expect_exchanges(connection& broker);
 void expect_queues(connection& broker, std::string const& service, std::string const& database);
 

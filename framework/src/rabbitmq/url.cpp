@@ -45,7 +45,7 @@ std::string percent_decoded(std::string_view text, std::string const& part)
     return decoded;
 }
 
-/// Takes what is before the first of `delimiters` off the front of `rest`, and leaves the delimiter there.
+/// Removes what precedes the first of `delimiters` from the front of `rest`, and leaves the delimiter there.
 std::string_view take_until(std::string_view& rest, std::string_view delimiters)
 {
     auto const end = std::min(rest.find_first_of(delimiters), rest.size());
@@ -136,7 +136,7 @@ address parse_url(std::string_view url)
         refuse("it does not begin with amqp:// or amqps://");
     }
     auto authority = take_until(url, "/?#");
-    // The last @, so that a password with an @ that somebody forgot to encode is not taken for a host and logged.
+    // The last @, so that a password with an unencoded @ is not taken for a host and logged.
     if (auto const at = authority.rfind('@'); at != std::string_view::npos) {
         read_user_info(authority.substr(0, at), where);
         authority.remove_prefix(at + 1);

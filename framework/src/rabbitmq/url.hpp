@@ -1,6 +1,6 @@
 // amqp:// and amqps:// URLs.
 //
-// rabbitmq-c has a parser too, but it refuses percent-encoded bytes above 127 and knows no query.
+// rabbitmq-c has a parser too, but it rejects percent-encoded bytes above 127 and does not know queries.
 #pragma once
 
 #include <string>
@@ -29,12 +29,11 @@ struct address
 };
 
 /// `amqp[s]://[user[:password]@]host[:port][,host[:port]...][/vhost][?cacertfile=..&certfile=..&keyfile=..]`, each part
-/// percent-encoded. An empty path means the vhost `/`, with or without its slash.
-/// Throws: std::invalid_argument, whose text never quotes the URL, since that may hold a password.
+/// percent-encoded. An empty path means the vhost `/`, with or without its slash. Throws: std::invalid_argument, whose
+/// text never quotes the URL, since that may hold a password.
 address parse_url(std::string_view url);
 
-/// Throws std::invalid_argument where a file that the URL names can't be read now: waiting for the broker would not
-/// help.
+/// Throws std::invalid_argument if a file that the URL names can't be read now: waiting for the broker would not help.
 void check_files(address const& where);
 
 /// `host:port[,host:port...]/vhost`, for logs: neither user nor password.

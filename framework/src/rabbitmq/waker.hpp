@@ -1,4 +1,4 @@
-// What a thread that waits in poll() is woken up by.
+// Wakes a thread that waits in poll().
 #pragma once
 
 #include <cerrno>
@@ -25,7 +25,7 @@ public:
     /// Readable from now on, until clear().
     void wake() const noexcept
     {
-        // Fails only if it is full of wake-ups already.
+        // Fails only if its counter is full.
         [[maybe_unused]] auto const ignored = ::eventfd_write(descriptor_, 1);
     }
 

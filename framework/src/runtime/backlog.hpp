@@ -1,5 +1,5 @@
-// Whether more messages wait in the outbox than may. Measured now and then by one thread, asked by every request:
-// counting for each would cost most when there is most to count.
+// Whether the outbox holds more messages than it may. One thread measures it from time to time; every request reads it:
+// counting for each request would cost most when there is most to count.
 #pragma once
 
 #include <atomic>

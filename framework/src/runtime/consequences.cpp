@@ -36,7 +36,7 @@ ports::enqueued to_enqueue(core::envelope const& e, std::string body, std::chron
 void add_published(ports::changes& changes, core::saga_id const& saga, std::string_view definition,
                    std::string const& key, std::vector<detail::published_message> const& published)
 {
-    // Numbered, so that no two share a key whatever their types are called, and none has the key of a step.
+    // Numbered, so that no two share a key, whatever their types, and none gets the key of a step.
     int number = 0;
     for (auto const& p : published) {
         core::message m;

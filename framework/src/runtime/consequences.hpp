@@ -1,5 +1,5 @@
-// What follows for others from a step, to be committed with it: the next message, the messages that the user published,
-// and what the saga's home is told. Pure: it only fills in the changes.
+// What follows from a step for others, to be committed with it: the next message, the messages that the user published,
+// and the report to the saga's home. Pure: it only fills in the changes.
 #pragma once
 
 #include "core/envelope.hpp"
@@ -22,7 +22,7 @@ ports::enqueued to_enqueue(core::envelope const& e, std::string body, std::chron
 void add_published(ports::changes& changes, core::saga_id const& saga, std::string_view definition,
                    std::string const& key, std::vector<detail::published_message> const& published);
 
-/// What became of a step, for the saga's home.
+/// The outcome of a step, for the saga's home.
 struct step_report
 {
     core::step_status status{};
@@ -31,17 +31,17 @@ struct step_report
     bool saga_may_have_changed{};
     std::string error;
     core::instant at;        // by the server's clock
-    bool is_recorded{true};  // in the guard's record of the step, which the home reads where it is in its own database
+    bool is_recorded{true};  // in the guard's record of the step, which the home reads if it is in its own database
 };
 
-/// In the home's own database the saga's row changes in the same transaction; elsewhere a
-/// progress message is sent home.
+/// In the home's own database the saga's row changes in the same transaction; elsewhere a progress message is sent to
+/// the home.
 void add_report(ports::changes& changes, core::envelope const& e, std::string_view service, step_report const& report);
 
-/// What several steps tell one home, in one message.
+/// Merges the reports of several steps to one home into one message.
 void merge_reports(ports::changes& changes);
 
-/// JSON arrays, none of them empty, as one.
+/// Joins JSON arrays, none of them empty, into one.
 std::string join_arrays(std::vector<std::string> const& arrays);
 
 }  // namespace skald::runtime

@@ -12,18 +12,18 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// So many at a time are read in, so that the first of them need not wait for the last to be parsed.
+// How many are read at a time, so that the first of them need not wait for the last to be parsed.
 constexpr std::size_t read_max = 64;
 
-// Of several that were in each other's way none waits; one alone is better off a moment later, and so is everybody
-// where the database is away.
+// After contention, several run again without a wait; one that ran alone waits a moment, and so does everything while
+// the database is unavailable.
 constexpr core::backoff contended_wait{5ms, 250ms};
 constexpr core::backoff other_wait{20ms, 5s};
 
-// So many that arrive later may go before one that came back: more than a process has unacked.
+// For each of its returns, this many later arrivals may go before a delivery: more than a process has unacked.
 constexpr std::uint64_t arrivals_per_return = 1'000;
 
-// So long after a lock timeout a step counts as blocked.
+// For this long after a lock timeout a step counts as blocked.
 constexpr auto blocked_for = 60s;
 
 constexpr auto log_every = 5s;
@@ -35,7 +35,7 @@ bool has_repeatedly_come_back(task const& t)
     return t.delivery.returns > 1;
 }
 
-// The value by which the step wants to run in series. Data that can't be read has none: the run finds that out.
+// The value by which the step is serialized. Data that can't be read has none: the run finds that out.
 void read_serial(task& t)
 try {
     auto const& hosted = *t.step()->hosted;
@@ -88,7 +88,7 @@ dispatcher::group dispatcher::take(std::chrono::milliseconds wait)
         lock.lock();
         is_reading_ = false;
         sort(std::move(arrived));
-        // Nothing, before the time was over: there will be nothing more, or a task of `later_` is due.
+        // Nothing came: either nothing more will, or the wait ended early because a task of `later_` is due.
         if (is_idle && next_queue() == nullptr && later_.empty()) {
             changed_.notify_all();
             return {};
@@ -109,8 +109,8 @@ std::vector<task> dispatcher::read(std::vector<ports::delivery>&& arrived)
     return tasks;
 }
 
-// Whether it would be parked where signatures are required. While a service is on its way there it may be each message,
-// so that they are counted.
+// Logs a message that would be parked if signatures were required. While a service is moving to signatures that may be
+// every message, so they are counted.
 void dispatcher::log_distrust(core::message const& m)
 {
     if (options_.keys == nullptr) return;
@@ -137,7 +137,7 @@ void dispatcher::sort(std::vector<task>&& arrived)
     }
 }
 
-// What came on a connection that is gone can't be acked, and comes again on the new one.
+// What came on a lost connection can't be acked, and is delivered again on the new one.
 void dispatcher::drop_stale(std::uint64_t generation)
 {
     generation_ = generation;
@@ -173,12 +173,12 @@ dispatcher::queue& dispatcher::queue_of(task const& t)
     }
     auto const* const report = std::get_if<report_message>(&t.purpose);
     auto& q = queues_[{nullptr, false, false, report != nullptr ? t.delivery.message.type : std::string{}}];
-    // What tells of progress is taken in together; all else is rare.
+    // Progress reports are taken in together; everything else is rare.
     if (report != nullptr && report->list == &ports::changes::progress) q.batch_max = options_.batch_max;
     return q;
 }
 
-// A name that several definitions have is one step here, with the least of their limits.
+// A name shared by several definitions is one step here, with the lowest of their limits.
 dispatcher::step& dispatcher::step_of(task const& t)
 {
     auto const& name = t.step()->envelope.itinerary.current().name;
@@ -196,9 +196,9 @@ void dispatcher::put_back_due(clock::time_point now)
     later_.erase(later_.begin(), due);
 }
 
-// Its transaction has been silent for so long that the server has ended it: what it had claimed for the others is free.
-// Where it has not, they are in flight until then. An ack of what was sent back is none, should the step return after
-// all.
+// The hanging step's transaction has been silent for so long that the server should have ended it: then what it had
+// claimed for the others is free. If the server has not, they are in flight until it does. Should the step return after
+// all, an ack of what was sent back has no effect.
 void dispatcher::release_from_hanging(clock::time_point now)
 {
     for (auto const& one : running_.hanging(now)) {
@@ -240,7 +240,7 @@ bool dispatcher::any_may_run(queue const& q) const
     return std::ranges::any_of(q.waiting, [&](auto const& t) { return may_run(q, t); });
 }
 
-// Of those that a lane may take something from, the one whose first has waited longest.
+// Of the queues from which a lane may take something, the one whose first task has waited longest.
 dispatcher::queue* dispatcher::next_queue()
 {
     queue* next = nullptr;
@@ -274,7 +274,7 @@ dispatcher::group dispatcher::pick()
     }
     SKALD_ASSERT(!picked.tasks.empty());
     if (q->of == nullptr) return picked;
-    // In one order in all processes, so that none waits for another that waits for it.
+    // In the same order in all processes, so that no two wait for each other.
     std::ranges::stable_sort(picked.tasks, {}, &task::serial);
     for (auto const& t : picked.tasks)
         if (!t.serial.empty()) q->of->serial.insert(t.serial);
@@ -312,7 +312,7 @@ std::vector<ports::contention> dispatcher::finish(group&& ran, run_result const&
         end_locked_out(ran, result, now);
         auto const change = change_limit(*of, result, members, now);
         if (change) log_change(*of, change->why);
-        // Contention that goes on without a change of the limit is reported now and then.
+        // Contention that goes on without a change of the limit is reported from time to time.
         bool const is_news = of->limit.conflicts() > of->conflicts_reported && now - of->reported_at > log_every;
         if (change && !change->is_growth) changed.push_back(report(*of, change->why, now));
         else if (is_news) changed.push_back(report(*of, still_fighting, now));
@@ -330,8 +330,8 @@ std::vector<ports::contention> dispatcher::finish(group&& ran, run_result const&
     return changed;
 }
 
-// Notes who has met a lock that is not released. Of several it is the one whose statement waited, if the step is known
-// to be blocked: all others run again as if nothing had been.
+// Records which delivery has met a lock that is not released. Of several it is the one whose statement waited, if the
+// step is known to be blocked; all others run again as if nothing had happened.
 void dispatcher::end_locked_out(group& ran, run_result const& result, clock::time_point now)
 {
     auto& of = *ran.of;
@@ -359,7 +359,7 @@ std::optional<limit_change> dispatcher::change_limit(step& of, run_result const&
 {
     if (result.settled()) return of.limit.committed(members, result.ran, now);
     auto const why = result.not_settled->why;
-    // A lock that one delivery alone waits for in vain is no reason to run fewer that do not want it.
+    // A lock that a single delivery waits for in vain is no reason to run fewer of those that do not need it.
     bool const is_ours = why == failure::lock_timeout && members > 1 && now >= of.blocked_until;
     if (why == failure::contended || is_ours) return of.limit.conflicted(now);
     return {};

@@ -1,12 +1,12 @@
-// Between the deliveries of a process and its lanes: what has arrived waits here by step, unacked, and each lane gets
-// what may run together now.
+// Stands between the deliveries of a process and its lanes: what has arrived waits here by step, unacked, and each lane
+// gets what may run together now.
 //
-// A delivery that came back unacked may be what killed its process. Whoever came back less often goes first, those that
-// came back equally often in any order, one at a time from the second time on: so what stands behind the deadly one in
-// the queue gets past it, and is not given up with it.
+// A delivery that came back unacked may be what killed its process. Those that came back less often go first, those
+// that came back equally often in random order, and from the second return on one at a time: so what is queued after a
+// deadly message gets past it, and is not parked with it.
 //
-// A group is deliveries of one step in one direction, so that a step's limit holds for its transactions and for nobody
-// else's. What could not be settled comes back here, and is handed out again, alone or later.
+// A group consists of deliveries of one step in one direction, so that a step's limit applies to its own transactions
+// only. What could not be processed comes back here, and is handed out again, alone or later.
 #pragma once
 
 #include "core/backoff.hpp"
@@ -38,7 +38,7 @@ struct dispatcher_options
     std::size_t batch_max{32};
     std::size_t batch_first{1};    // deliveries of a step in its first transaction
     core::key_ring const* keys{};  // to check signatures with; null: they are not checked
-    bool must_be_signed{};         // or what is not signed is only logged
+    bool must_be_signed{};         // false: what is not signed is only logged
     /// After this time a step that has not returned is logged, and the rest of its batch runs elsewhere. Longer than a
     /// transaction may be silent, so that the server has ended it by then.
     std::chrono::milliseconds hang_after{40'000};
@@ -68,19 +68,19 @@ public:
         bool is_locked_out{};
     };
 
-    /// What may run now; empty where there is nothing for so long.
+    /// What may run now; empty if there is nothing within `wait`.
     group take(std::chrono::milliseconds wait);
 
-    /// The lane is done with it. Whatever is still in the group is tried again. Returns what has changed of the limits,
+    /// The lane is done with the group. Whatever is still in it is tried again. Returns the limits that have changed,
     /// for operators.
     std::vector<ports::contention> finish(group&& ran, run_result const& result);
 
-    /// Tells of steps that do not return, and sends back to the broker what waits for them in the same transaction.
-    /// take() does so too; this is for when all lanes are held up.
+    /// Logs steps that do not return, and sends back to the broker what waits for them in the same transaction. take()
+    /// does so too; this is for when all lanes are held up.
     void check_for_hanging();
 
 private:
-    /// A step, forward and back: they write the same rows.
+    /// A step, forward and compensation: both write the same rows.
     struct step
     {
         step(std::string n, limit_bounds bounds) : name{std::move(n)}, limit{bounds} {}
@@ -88,12 +88,12 @@ private:
         std::string name;
         step_limit limit;
         std::size_t running{};
-        std::multiset<std::string, std::less<>> serial;  // the values of what runs now
+        std::multiset<std::string, std::less<>> serial;  // the values of the tasks that run now
         std::int64_t conflicts_reported{};
         clock::time_point reported_at{};
 
-        // A lock that another session does not release must not stop those that do not want it. Deliveries that have
-        // met it run one at a time, with a pause after each failure as long as it waited: half of a lane at most.
+        // A lock that another session does not release must not stop deliveries that do not need it. Those that have
+        // met it run one at a time, with a pause after each failure as long as its wait: half of one lane at most.
         bool locked_out_runs{};
         clock::time_point locked_out_from{};
         clock::time_point blocked_until{};  // until then the others do not wait long for a lock either
@@ -102,7 +102,7 @@ private:
 
     struct queue
     {
-        step* of{};  // none for what is no step's
+        step* of{};  // null for what belongs to no step
         bool came_back{};
         std::size_t batch_max{1};
         std::deque<task> waiting;
@@ -140,12 +140,12 @@ private:
 
     std::mutex mutex_;
     std::condition_variable changed_;
-    bool is_reading_{};  // one lane waits for deliveries, the others for it
+    bool is_reading_{};  // one lane waits for deliveries, the others wait for that lane
     std::map<std::string, step, std::less<>> limits_;
     std::map<queue_key, queue> queues_;
     std::multimap<clock::time_point, task> later_;
     running_groups running_{options_.hang_after};
-    std::size_t repeated_running_{};  // that came back more than once
+    std::size_t repeated_running_{};  // groups whose first delivery came back more than once
     std::uint64_t generation_{};
     std::uint64_t arrived_{};
     std::uint64_t distrusted_{};  // not logged yet

@@ -1,5 +1,5 @@
-// A transaction of steps: claim, run, write what follows, commit. Where one of several does not end well nothing of the
-// transaction remains, and all run again, each under a savepoint, so that the one is undone alone. See docs/batches.md.
+// A transaction of steps: claim, run, write what follows, commit. If one of several fails, the whole transaction is
+// rolled back and all run again, each under a savepoint, so that only that one is undone. See docs/batches.md.
 #include "runtime/executor.hpp"
 
 #include "core/assert.hpp"
@@ -20,13 +20,13 @@ namespace {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
-// How long several wait for one of their keys that another transaction has. Alone a delivery may wait longer.
+// How long several deliveries wait for one of their keys that another transaction holds. A single one may wait longer.
 constexpr auto key_wait = 100ms;
 
-// How long one delivery alone waits for a lock, of a step that has met one which is not released.
+// How long a single delivery waits for a lock, if its step has met one that is not released.
 constexpr auto brief_lock_wait = 100ms;
 
-// At one delivery in 64 that fails its transaction, half of those of 32 would run twice: not worth the try.
+// When one delivery in 64 fails its transaction, half of those in batches of 32 would run twice: not worth trying.
 constexpr double often = 1.0 / 64;
 
 constexpr char const* ended_by_step = "the step ran COMMIT or ROLLBACK itself; look at what it wrote";
@@ -35,7 +35,7 @@ constexpr char const* went_on_after_error =
 
 }  // namespace
 
-/// What is being tried, and what is known of the members' ends from before.
+/// What is being tried, and what is known from before about how the members ended.
 struct executor::attempt
 {
     std::span<task> tasks{};
@@ -45,7 +45,7 @@ struct executor::attempt
     bool finishes_first{};                           // the steps' deferred constraints run apart from what Skald writes
     bool is_claimed{};                               // in this try
     std::vector<std::optional<step_result>> ends{};  // by member
-    clock::duration ran{};                           // the steps' own code, the last time
+    clock::duration ran{};                           // the steps' own code, in the last try
 
     registered_step const* hosted() const { return tasks.front().step()->hosted; }
     bool is_one() const { return tasks.size() == 1; }
@@ -84,7 +84,7 @@ run_result executor::run_steps(std::span<task> tasks, run_options const& how)
     now.ends.resize(tasks.size());
     if (auto const& refused = tasks.front().refused) now.ends.front() = *refused;
     now.guards_each = !now.is_one() && often_fails(*now.hosted());
-    // Whose doing it was that it did not commit must be known before it counts.
+    // Before a failed COMMIT counts as an attempt, it must be known whether the step caused it.
     now.finishes_first = now.is_one() && tasks.front().tries > 0;
     run_result result;
     for (;;) {
@@ -103,7 +103,7 @@ run_result executor::run_steps(std::span<task> tasks, run_options const& how)
             result.not_settled = {met->why, then, std::move(met->error), met->member};
             return result;
         }
-        // Of what was rolled back this alone is known: the others run again.
+        // Of what was rolled back, only how this member ended is known: the others run again.
         now.ends.assign(tasks.size(), std::nullopt);
         if (then == reaction::finish_first) {
             now.finishes_first = true;
@@ -116,7 +116,7 @@ run_result executor::run_steps(std::span<task> tasks, run_options const& how)
     }
 }
 
-// How the member ended that broke its transaction off.
+// How the member ended that made its transaction fail.
 step_result executor::end_of(broken_off&& met)
 {
     if (met.how) return *std::move(met.how);
@@ -124,7 +124,7 @@ step_result executor::end_of(broken_off&& met)
     return failed{std::move(met.error)};
 }
 
-// Nothing: committed. Otherwise nothing of it remains, or at COMMIT's worst nobody knows.
+// Returns nothing if it committed. Otherwise nothing of it remains; after a COMMIT in doubt that is unknown.
 std::optional<executor::broken_off> executor::try_once(attempt& a)
 try {
     a.is_claimed = false;
@@ -133,7 +133,7 @@ try {
     bool const none_claimed =
         std::ranges::all_of(claimed, [](auto const& one) { return one.result == ports::claim_result::in_flight; });
     if (none_claimed && !a.is_one()) {
-        // One key that somebody has is enough for none of them to be claimed.
+        // One key that another session has is enough for none of them to be claimed.
         roll_back();
         return broken_off{failure::refused, "another session has one of the keys, or their table", {}};
     }
@@ -175,7 +175,7 @@ std::vector<ports::claim_answer> executor::claim(attempt& a)
     return claimed;
 }
 
-// Runs what is to be run and has no end yet. What broke it off, where something did; then nothing of it remains.
+// Runs what must run and has no end yet. Returns what made it fail, if anything did; then nothing of it remains.
 std::optional<executor::broken_off> executor::run_members(attempt& a, std::span<ports::claim_answer const> claimed)
 {
     std::vector<std::size_t> fresh;
@@ -201,11 +201,11 @@ std::optional<executor::broken_off> executor::run_members(attempt& a, std::span<
     return {};
 }
 
-// All of them by the step's execute_batch().
+// Runs all of them in one call, the step's execute_batch().
 std::optional<executor::broken_off> executor::run_together(attempt& a, std::vector<std::size_t> const& members)
 {
     std::vector<std::unique_ptr<detail::step_run>> runs;
-    std::deque<step_context> contexts;  // which have addresses, as these have
+    std::deque<step_context> contexts;  // a deque, since `all` refers to its elements; the next one too
     std::deque<std::optional<reject_outcome>> rejections(members.size());
     std::vector<detail::member_run> all;
     std::size_t at = 0;
@@ -236,7 +236,7 @@ std::optional<executor::broken_off> executor::run_together(attempt& a, std::vect
     catch (...) {
         auto const met = store_.classify_current();
         roll_back();
-        // Whose fault it is nobody knows: they run one by one.
+        // Which member caused it is unknown: they run one by one.
         if (met.kind == ports::fault_kind::broken) return broken_off{failure::member_ended, met.what(), {}};
         throw met;
     }
@@ -289,12 +289,12 @@ step_result executor::run_step(task& t, int number)
     return done{run->data(), ctx.published()};
 }
 
-// A run that did not end in `done`: what it wrote is undone, alone where each is guarded.
+// A run that did not end in `done`: what it wrote is undone, on its own if each member has a savepoint.
 std::optional<executor::broken_off> executor::take_back(attempt& a, std::size_t member, step_result how)
 {
     auto const state = store_.state();
     bool const is_verdict = std::holds_alternative<rejected>(how) || std::holds_alternative<snoozed>(how);
-    // What it decided after its statement had failed, it decided without knowing what that would have said.
+    // What it decided after a failed statement, it decided without knowing that statement's result.
     if (state == ports::transaction_state::aborted && is_verdict) how = failed{went_on_after_error};
     if (a.guards_each && state != ports::transaction_state::lost) {
         store_.undo_to_savepoint();

@@ -1,7 +1,7 @@
-// The executor: settles deliveries in the database, exactly once in effect. Whoever calls it acks afterwards.
+// The executor: processes deliveries in the database, each taking effect exactly once. Its caller acks afterwards.
 //
-// The order of things, which is the product: begin and claim; run the steps; write what follows and commit; dispatch
-// what was committed. One delivery is a batch of one. See docs/protocol.md, "One step".
+// The product is this order of operations: begin and claim; run the steps; write what follows and commit; dispatch what
+// was committed. A single delivery is a batch of one. See docs/protocol.md, "One step".
 #pragma once
 
 #include "core/log.hpp"
@@ -25,13 +25,13 @@ namespace skald::runtime {
 struct run_options
 {
     bool takes_turn{};  // waits for the transactions of other processes that take turns, and they for it
-    std::chrono::milliseconds lock_wait{25};  // of several deliveries together, for a lock that somebody has
-    bool waits_briefly{};                     // for a lock, also where it is alone: the step is blocked somewhere
-    running_member* running{};                // where to say whose step runs; nothing: nowhere
+    std::chrono::milliseconds lock_wait{25};  // of several deliveries together, for a lock that another session holds
+    bool waits_briefly{};                     // for a lock, even if it is alone: the step is blocked somewhere
+    running_member* running{};                // where to record which member runs; null: nowhere
 };
 
-/// What became of deliveries that were run together: all are settled for good, to be acked; or none is, and `why` says
-/// what broke and `then` what to do.
+/// The outcome of deliveries that were run together: either all of them are final, to be acked; or none is, and `why`
+/// says what failed and `then` what to do.
 struct run_result
 {
     struct setback
@@ -39,7 +39,7 @@ struct run_result
         failure why{};
         reaction then{};
         std::string error;
-        std::optional<std::size_t> member{};  // whose statement it was, where that is known
+        std::optional<std::size_t> member{};  // whose statement it was, if known
     };
 
     std::optional<setback> not_settled;
@@ -54,20 +54,20 @@ class executor
 public:
     executor(std::string service, ports::store& store, memory_source& out, core::logger& log, std::mt19937_64 random);
 
-    /// One task of any kind; or several of one step, in one direction, none of them to be alone; or several reports of
-    /// one kind. Never throws what the database or a step does.
+    /// One task of any kind; or several of one step in one direction, none of them marked `alone`; or several reports
+    /// of one kind. Never throws what the database or a step throws.
     run_result run(std::span<task> tasks, run_options const& how = {});
 
-    /// Keeps a delivery that can't be settled at all, with the reason, and tells its saga's home. Throws ports::fault.
+    /// Parks a delivery that can't be processed at all, and reports it to its saga's home. Throws ports::fault.
     void keep_unsettled(task const& t, std::string const& why);
 
-    /// Limits of steps that have changed, for operators to see. Never throws: it is no part of any promise.
+    /// Records the limits of steps that have changed, for operators. Never throws: no guarantee depends on it.
     void record_contention(std::vector<ports::contention> changed) noexcept;
 
 private:
     struct attempt;
 
-    /// A transaction that did not commit, and whose doing that was, where it is known.
+    /// A transaction that did not commit, and the member that caused it, if known.
     struct broken_off
     {
         failure why{};
@@ -105,7 +105,7 @@ private:
     memory_source& out_;
     core::logger& log_;
     std::mt19937_64 random_;
-    std::map<registered_step const*, double> failure_rate_;  // the share of deliveries that did not end well, lately
+    std::map<registered_step const*, double> failure_rate_;  // the recent share of runs that did not end in `done`
 };
 
 }  // namespace skald::runtime

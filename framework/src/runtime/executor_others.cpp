@@ -1,4 +1,4 @@
-// Deliveries that are no step's: what other services report of sagas, commands, and what can't be read.
+// Deliveries that belong to no step: other services' reports of sagas, commands, and what can't be read.
 #include "runtime/executor.hpp"
 
 #include "core/failpoint.hpp"
@@ -36,7 +36,7 @@ run_result executor::run_others(std::span<task> tasks)
     return result;
 }
 
-// Taken in whole; alone, one that can't be is parked.
+// Takes in all of them or none; a single report that can't be taken in is parked.
 void executor::take_in(std::span<task> reports)
 {
     auto const& kind = std::get<report_message>(reports.front().purpose);
@@ -68,7 +68,7 @@ void executor::take_in(std::span<task> reports)
     SKALD_FAILPOINT_IF(type == core::expired_type, "expired.recorded");
 }
 
-// A command for one saga, from its home. Whatever waits here for it is awake afterwards.
+// A command for one saga, from its home. Afterwards, whatever waits here for that saga is woken up.
 void executor::take_command(task const& t)
 {
     ports::changes changes;
@@ -83,7 +83,7 @@ void executor::take_command(task const& t)
 
 void executor::keep_unsettled(task const& t, std::string const& why)
 {
-    // The report may be what can't be written: better kept aside untold than not at all.
+    // The report may be what can't be written: better to park the delivery unreported than not at all.
     if (t.step() == nullptr || !park_and_log(t, why)) park(t, "unsettled", why);
 }
 

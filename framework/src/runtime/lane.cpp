@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 constexpr auto take_wait = 500ms;
 
-// A delivery that even the framework's own writes fail for, again and again, is parked instead of being tried for ever.
+// A delivery for which even the framework's own writes keep failing is parked instead of being tried indefinitely.
 constexpr int tries_max = 5;
 
 }  // namespace
@@ -67,7 +67,7 @@ try {
     return true;
 }
 catch (std::exception const&) {
-    return false;  // the database is away now; the delivery is still unacked
+    return false;  // the database is unavailable now; the delivery is still unacked
 }
 
 }  // namespace skald::runtime

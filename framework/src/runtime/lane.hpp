@@ -17,7 +17,7 @@ public:
     lane(executor executor, dispatcher& work, ports::subscription& deliveries, stop_flag const& stop,
          core::logger& log);
 
-    /// Until `stop`. What it runs then is settled first; what waits stays unacked and comes again.
+    /// Runs until `stop`. What is running then is finished first; what waits stays unacked and is delivered again.
     void run();
 
 private:

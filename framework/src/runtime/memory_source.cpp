@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// What a message weighs besides its texts: strings, headers, its places in the queue and in the window.
+// What a message weighs in addition to its texts: strings, headers, its places in the queue and in the window.
 constexpr std::size_t message_overhead = 512;
 
 std::size_t bytes_of(core::message const& m)
@@ -69,7 +69,7 @@ memory_source::pending_dispatch memory_source::prepare(ports::store& store, port
     pending.messages_ = messages;
     pending.bytes_ = bytes;
     auto const rows = store.new_rows(messages);
-    if (rows.size() != messages) return pending;  // good until never
+    if (rows.size() != messages) return pending;  // `good_until_` stays in the past: the table sends them
     // Half of the grace period is for the confirm, and for the row to be deleted.
     pending.good_until_ = clock::now() + options_.grace_period / 2;
     auto row = rows.begin();

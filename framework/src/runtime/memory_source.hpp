@@ -1,10 +1,10 @@
-// What was just committed, on its way to the broker from memory, with its row in the outbox as the insurance.
+// What was just committed, sent to the broker from memory, with its row in the outbox as the insurance.
 //
-// Before COMMIT a message gets its row's number and a grace period: the row comes due only when that is over, so that
-// no relay takes it meanwhile. After COMMIT it is dispatched, sent at once, and its row deleted once the broker has
-// confirmed it. Whatever goes wrong in between, the row comes due and any relay publishes it: twice at most, which the
-// guard absorbs. What there is no room for, or no broker, or what is to go later, is left to the table.
-// See docs/adr/0013-handed-over-in-memory.md and 0018-one-publish-loop.md.
+// Before COMMIT a message gets its row's number and a dispatch grace period: the row comes due only when that is over,
+// so that no relay takes it meanwhile. After COMMIT it is dispatched, sent at once, and its row is deleted once the
+// broker has confirmed it. If anything goes wrong in between, the row comes due and any relay publishes it: twice at
+// most, which the guard absorbs. Messages for which there is no room or no broker, and those to be sent later, are left
+// to the table. See docs/adr/0013-handed-over-in-memory.md and 0018-one-publish-loop.md.
 #pragma once
 
 #include "runtime/publish_source.hpp"
@@ -17,10 +17,10 @@ namespace skald::runtime {
 struct memory_options
 {
     std::chrono::milliseconds grace_period{};  // 0: nothing is sent from memory
-    // Together with what waits for its confirm.
+    // Including what waits for its confirm.
     std::size_t messages_max{5'000};
     std::size_t bytes_max{16 * 1024 * 1024};
-    // Rows are settled together: when there are so many, when one was not taken, or when the first has waited so long.
+    // Rows are deleted together: when there are this many, when one was not taken, or when the first waited this long.
     std::size_t settle_max{250};
     std::chrono::milliseconds settle_after{25};
 };
@@ -29,8 +29,8 @@ struct memory_options
 class memory_source final : public publish_source
 {
 public:
-    /// `rows`: where its rows are settled, on a connection that nobody else uses. `table`: who has what is left to it.
-    /// Without them, where nothing is ever opened.
+    /// `rows`: deletes and defers its rows, on a connection of its own. `table`: the source of what is left to the
+    /// table. Both may be null if nothing is ever opened.
     explicit memory_source(memory_options options = {}, ports::outbox* rows = nullptr, publish_source* table = nullptr)
         : options_{options}, rows_{rows}, table_{table}
     {}
@@ -42,7 +42,7 @@ public:
         pending_dispatch(pending_dispatch&& other) noexcept;
         pending_dispatch& operator=(pending_dispatch&&) = delete;
 
-        /// Nobody is told where dispatch() was not called: after a COMMIT in doubt the rows come due, or do not exist.
+        /// Without dispatch() nothing is sent: after a COMMIT in doubt the rows come due, or do not exist.
         ~pending_dispatch();
 
         /// To be called after COMMIT, and only then. Takes the messages out of `committed`.
@@ -54,16 +54,16 @@ public:
 
         memory_source* from_;
         bool any_at_once_;
-        std::size_t messages_{};  // that there is room for
+        std::size_t messages_{};  // for which room is reserved
         std::size_t bytes_{};
         clock::time_point good_until_{};
     };
 
-    /// To be called right before COMMIT: decides which of the messages go from memory, all that go at once or none, and
-    /// marks them. Throws what `store` throws.
+    /// To be called right before COMMIT: decides which messages go from memory, all that go at once or none, and marks
+    /// them. Throws what `store` throws.
     pending_dispatch prepare(ports::store& store, ports::changes& changes);
 
-    /// There may be something due in the table that nobody has dispatched.
+    /// There may be something due in the table that was not dispatched.
     void notify()
     {
         if (table_ != nullptr) table_->wake();
@@ -71,7 +71,7 @@ public:
 
     // --- The loop's side ---
 
-    /// What was dispatched and not polled is forgotten, and nothing more is taken.
+    /// What was dispatched and not polled is dropped, and nothing more is taken.
     void close() override;
 
     std::string_view name() const override { return "memory"; }
@@ -86,7 +86,7 @@ private:
     {
         ports::outbox::row row;
         std::size_t bytes{};
-        clock::time_point good_until{};  // later it must not be sent: its row may be due
+        clock::time_point good_until{};  // after that it must not be sent: its row may be due
     };
 
     bool reserve(std::size_t messages, std::size_t bytes);
@@ -99,13 +99,13 @@ private:
     ports::outbox* const rows_;
     publish_source* const table_;
 
-    // Under the mutex. What they weigh together is `bytes_`.
+    // Guarded by the mutex. `bytes_` is their weight in total.
     std::size_t pending_{};  // reserved, and not dispatched
     std::deque<item> queue_;
     std::unordered_map<std::int64_t, std::size_t> under_way_;  // bytes, by row
     std::size_t bytes_{};
 
-    // The loop's.
+    // Used by the loop only.
     std::vector<std::int64_t> confirmed_;
     clock::time_point answered_since_{};
 };

@@ -1,4 +1,4 @@
-// What follows from a transaction of steps that did not commit. Pure: the one place that decides it.
+// What follows when a transaction of steps did not commit. Pure: the one place that decides it.
 #pragma once
 
 #include "ports/fault.hpp"
@@ -9,37 +9,37 @@
 namespace skald::runtime {
 
 enum class failure {
-    member_ended,       // a step's run ended otherwise than done: rejected, snoozed, failed
+    member_ended,       // a step's run did not end in `done`: rejected, snoozed, failed
     contended,          // a deadlock, a serialization failure
     lock_timeout,       // another transaction held a lock for longer than a statement waits
     suspect,            // the server or the connection has a problem, or the step makes it look so
-    unavailable,        // no connection, or a statement of ours could not be done now: nobody's doing here
-    connection_lost,    // after the claim, and rolled back with it: maybe the step's doing
+    unavailable,        // no connection, or a statement of ours could not be run now: no member caused it
+    connection_lost,    // after the claim, and rolled back with it: maybe because of the step
     in_doubt,           // the connection was lost at COMMIT: the guard finds out
-    silent,             // either of the two, of a transaction that was older than a session may be silent in one
+    silent,             // one of those two, in a transaction older than a session may be silent in one
     transaction_ended,  // a step ran COMMIT or ROLLBACK itself
     refused,            // COMMIT failed: a constraint that is checked there, or data that the database can't hold
 };
 
 enum class reaction {
-    record,        // in a second transaction: what is known of the member's end, as its attempt
-    guard_each,    // run all again, each under a savepoint, so that the one is undone alone
+    record,        // what is known of how the member ended, as its attempt, in a second transaction
+    guard_each,    // run all again, each under a savepoint, so that only that one is undone
     each_alone,    // each in a transaction of its own
-    finish_first,  // run again, and run what the step has put off until COMMIT apart from what Skald writes
+    finish_first,  // run again, and run what the step has deferred until COMMIT apart from what Skald writes
     again,         // later, in smaller transactions if there are several; it costs no attempt
 };
 
 struct situation
 {
     std::size_t members{1};
-    int rolled_back{};    // how often in a row it was, before this time
-    bool is_recording{};  // the transaction that failed was to record an end that is known already
-    int lost{};           // how often its connection was lost, before this time, while it was alone
+    int rolled_back{};    // how often in a row, before this time
+    bool is_recording{};  // the transaction that failed was to record an end that is already known
+    int lost{};           // how often its connection was lost while it was alone, before this time
     bool finished{};      // nothing of the step's was left to run when it was refused
 };
 
 /// How often in a row a delivery may be rolled back before that counts as an attempt: whatever the server says, what
-/// never gets through must be seen in the end. Far beyond what a deadlock needs, since the step's limit has shrunk
+/// never gets through must become visible in the end. Far more than a deadlock needs, since the step's limit has shrunk
 /// by then.
 inline constexpr int contended_max = 50;
 inline constexpr int suspect_max = 8;
@@ -47,7 +47,7 @@ inline constexpr int lost_max = 5;
 
 reaction react(failure what, situation const& s);
 
-/// What a fault means for the transaction that met it; `is_claimed`: after its claim.
+/// What a fault means for the transaction in which it occurred; `is_claimed`: after its claim.
 failure failure_of(ports::fault const& met, bool is_claimed);
 
 std::string_view name_of(failure what);

@@ -8,15 +8,15 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Heartbeats and the broker's notices want a look now and then.
+// Heartbeats and the broker's notices have to be read from time to time.
 constexpr auto idle_wait = 500ms;
 
-// While it is away everything goes the longer way, so one that is back should soon be seen.
+// While the broker is away everything takes the longer way, so its return should be noticed soon.
 constexpr auto broker_poll = 50ms;
 
 constexpr std::size_t destinations_max = 1'000;
 
-// A row's count of attempts may be anything; one more must still be a number.
+// A row's count of attempts may be anything; adding one must not overflow.
 constexpr int attempts_max = 2'000'000'000;
 
 }  // namespace
@@ -77,7 +77,7 @@ catch (...) {
     throw;
 }
 
-// While nothing can leave nothing is polled: no transaction is open meanwhile. Returns how many were sent.
+// While nothing can be sent, nothing is polled: no transaction is open meanwhile. Returns how many were sent.
 std::size_t publish_loop::send()
 {
     bool const is_available = publisher_.available();
@@ -89,7 +89,7 @@ std::size_t publish_loop::send()
     }
     source_.open(publisher_);
     std::size_t all = 0;
-    // A full batch has others behind it: they are sent while this one awaits its confirms.
+    // After a full batch there may be more: they are sent while this one awaits its confirms.
     for (bool is_full = true; is_full;) {
         auto rows = source_.poll(options_.batch_max);
         is_full = rows.size() == options_.batch_max;
@@ -107,7 +107,7 @@ void publish_loop::publish(std::vector<ports::outbox::row>&& rows)
     messages.reserve(rows.size());
     for (auto& [id, attempts, message, is_users] : rows) {
         unanswered_[id] = {attempts, message.id, message.destination, is_users};
-        // Here and nowhere earlier: rows are written by other languages and by SQL too, which have no key.
+        // Here and nowhere earlier: rows are also written by other languages and by SQL, which have no key.
         if (options_.sign_with != nullptr) options_.sign_with->sign(message);
         messages.push_back({id, std::move(message)});
     }
@@ -116,7 +116,7 @@ void publish_loop::publish(std::vector<ports::outbox::row>&& rows)
 
 std::size_t publish_loop::take_answers(std::chrono::milliseconds max_wait)
 {
-    // What is not polled is overdue for as long as that lasts, and says to wait for nothing.
+    // While nothing is polled, the source is overdue and says not to wait at all.
     std::chrono::milliseconds const wait = is_open_ ? source_.max_wait() : broker_poll;
     publish_source::answers answers;
     for (auto& receipt : publisher_.collect(std::clamp(wait, 0ms, max_wait))) record(std::move(receipt), answers);
@@ -130,14 +130,14 @@ std::size_t publish_loop::take_answers(std::chrono::milliseconds max_wait)
 void publish_loop::record(ports::receipt&& receipt, publish_source::answers& answers)
 {
     auto const found = unanswered_.extract(receipt.row);
-    if (found.empty()) return;  // of a pass that was broken off
+    if (found.empty()) return;  // from a pass that failed
     auto const& [attempts, key, destination, is_users] = found.mapped();
     if (receipt.status == ports::publish_status::confirmed) {
         if (is_users) logged_unrouted_.erase(destination);
         return answers.confirmed.push_back(receipt.row);
     }
     if (receipt.status == ports::publish_status::returned && is_users) {
-        // One that was set aside and is tried again has been told of already.
+        // One that was moved to skald.unrouted and is tried again has been logged already.
         if (attempts == 0) log_unrouted(destination, receipt.reason);
         return answers.deferred.push_back({receipt.row, std::move(receipt.reason), 0ms, true});
     }
@@ -151,8 +151,8 @@ void publish_loop::record(ports::receipt&& receipt, publish_source::answers& ans
     answers.deferred.push_back({receipt.row, std::move(receipt.reason), options_.defer.wait(tries, random_)});
 }
 
-// The first one of a destination at once, and then one line a minute that counts the others: thousands of rows that
-// wait for one queue are one problem.
+// Logs the first one of a destination at once, and then one line a minute that counts the others: thousands of rows
+// that wait for one queue are one problem.
 void publish_loop::log_not_sent(label const& what, int tries, std::string const& reason)
 {
     if (not_sent_.size() >= destinations_max && !not_sent_.contains(what.destination)) not_sent_.clear();
@@ -168,11 +168,11 @@ void publish_loop::log_not_sent(label const& what, int tries, std::string const&
     told = {now + options_.not_sent_silence, 0};
 }
 
-// Once for each destination, until one of its messages goes through.
+// Logged once per destination, until one of its messages goes through.
 void publish_loop::log_unrouted(std::string const& destination, std::string const& reason)
 {
     if (logged_unrouted_.size() >= destinations_max)
-        logged_unrouted_.clear();  // who makes up destinations is told again
+        logged_unrouted_.clear();  // invented destinations are logged again
     if (!logged_unrouted_.insert(destination).second) return;
     log_.warning("event.unrouted", {{"destination", destination}, {"reason", reason}});
 }
@@ -182,7 +182,7 @@ void publish_loop::pause()
     paused_until_ = clock::now() + options_.pause.wait(++failures_in_a_row_, random_);
 }
 
-// Once for each change, not once for each look.
+// Once per change, not once per pass.
 void publish_loop::log_availability(std::string const& reason)
 {
     if (reason == last_error_) return;

@@ -1,9 +1,9 @@
-// The publish loop: sends what its source gives it, and tells the source what became of each.
+// The publish loop: sends what its source gives it, and reports the outcome of each message back to the source.
 //
 // It publishes first and its source deletes afterwards, so that a crash in between publishes twice and never zero
-// times, and the guard absorbs the second. A process has two, each with a thread and a broker connection of its own:
-// one for what was committed a moment ago, and one, the relay, for what is due in the table. So a backlog in the table
-// is in nobody's way. See docs/adr/0018-one-publish-loop.md.
+// times, and the guard absorbs the second. A process has two, each with its own thread and broker connection: one for
+// what was committed a moment ago, and one, the relay, for what is due in the table. So a backlog in the table holds up
+// nothing else. See docs/adr/0018-one-publish-loop.md.
 #pragma once
 
 #include "core/backoff.hpp"
@@ -27,11 +27,11 @@ namespace skald::runtime {
 struct publish_options
 {
     std::size_t batch_max{500};
-    std::chrono::milliseconds deadline{5'000};  // for the confirms; and for the last ones, once it is to stop
+    std::chrono::milliseconds deadline{5'000};  // for the confirms; and for the last ones when it stops
     core::backoff defer{std::chrono::milliseconds{250}, std::chrono::milliseconds{15'000}};
-    std::chrono::milliseconds not_sent_silence{60'000};  // of one destination, after it was logged
-    core::backoff pause{};                               // after something broke off
-    core::key_ring const* sign_with{};                   // nothing: messages leave as they are
+    std::chrono::milliseconds not_sent_silence{60'000};  // per destination, after a log line about it
+    core::backoff pause{};                               // after a failure
+    core::key_ring const* sign_with{};                   // null: messages are sent unsigned
 };
 
 /// Threads: one.
@@ -41,29 +41,29 @@ public:
     publish_loop(publish_options options, publish_source& source, ports::publisher& publisher, stop_flag const& stop,
                  core::logger& log, std::mt19937_64 random);
 
-    /// Until `stop`, and then once more for what was committed last, and until that is settled, or for `deadline`.
-    /// Whoever stops it wakes its source.
+    /// Runs until `stop`, and then once more for what was committed last, until all of that is answered or `deadline`
+    /// has passed. The caller that stops it wakes its source.
     void run();
 
-    /// Sends and settles until there is nothing more for now, something could not be sent, or `stop`. Returns how many
-    /// rows are gone. Throws ports::fault.
+    /// Sends until there is nothing more for now, something could not be sent, or `stop`. Returns how many rows were
+    /// deleted. Throws ports::fault.
     std::size_t drain();
 
-    /// How many messages were sent, and how many rows are gone.
+    /// How many messages were sent, and how many rows were deleted.
     struct moved
     {
         std::size_t sent{};
         std::size_t gone{};
     };
 
-    /// Sends what there is, where it `polls`, waits for answers no longer than `max_wait`, and has them settled. Throws
-    /// ports::fault.
+    /// Sends what there is, if it `polls`, waits for answers no longer than `max_wait`, and hands them to the source.
+    /// Throws ports::fault.
     moved pass(std::chrono::milliseconds max_wait, bool polls = true);
 
 private:
     using clock = publish_source::clock;
 
-    /// What is told of a message that can't be sent.
+    /// What is logged about a message that can't be sent.
     struct label
     {
         int attempts{};
@@ -72,7 +72,7 @@ private:
         bool is_users{};
     };
 
-    /// How many could not be sent since the last line about it, and from when on the next one may be written.
+    /// How many could not be sent since the last line about it, and when the next one may be written.
     struct not_sent
     {
         clock::time_point silent_until{};

@@ -1,6 +1,6 @@
 // Where a publish loop's messages come from: memory (runtime/memory_source.hpp) or the table
-// (runtime/table_source.hpp). A source settles its own rows: it deletes those that were confirmed and defers those that
-// the broker did not take. What it hears nothing of comes due by itself.
+// (runtime/table_source.hpp). A source looks after its own rows: it deletes those that were confirmed and defers those
+// that the broker did not take. Rows that it hears nothing about come due by themselves.
 #pragma once
 
 #include "ports/store.hpp"
@@ -16,18 +16,18 @@
 
 namespace skald::runtime {
 
-/// Threads: wake() any, all else the loop's.
+/// Threads: any for wake(), the loop's for all else.
 class publish_source
 {
 public:
     using clock = std::chrono::steady_clock;
 
-    /// What became of messages that it gave out.
+    /// The outcomes of messages that it gave out.
     struct answers
     {
         std::vector<std::int64_t> confirmed;
         std::vector<ports::outbox::deferral> deferred;
-        std::vector<std::int64_t> unresolved;  // nobody knows: they stay as they are
+        std::vector<std::int64_t> unresolved;  // the outcome is unknown: they stay as they are
     };
 
     publish_source() = default;
@@ -35,7 +35,7 @@ public:
     publish_source& operator=(publish_source const&) = delete;
     virtual ~publish_source() = default;
 
-    /// There may be something to poll: ends the loop's wait, or its next one.
+    /// There may be something to poll: ends the loop's current wait, or its next one.
     void wake()
     {
         std::lock_guard const lock{mutex_};
@@ -43,14 +43,14 @@ public:
         if (publisher_ != nullptr) publisher_->interrupt();
     }
 
-    /// Messages can leave. `publisher` must live until close().
+    /// Messages can be sent. `publisher` must live until close().
     void open(ports::publisher& publisher)
     {
         std::lock_guard const lock{mutex_};
         publisher_ = &publisher;
     }
 
-    /// None can for now: until open() nothing is polled.
+    /// No message can be sent for now: until open() nothing is polled.
     virtual void close()
     {
         std::lock_guard const lock{mutex_};
@@ -59,20 +59,20 @@ public:
 
     virtual std::string_view name() const = 0;
 
-    /// What is to be sent now, at most `max`. Where it is fewer, that is all for now. Throws ports::fault.
+    /// What is to be sent now, at most `max`. If it is fewer, that is all for now. Throws ports::fault.
     virtual std::vector<ports::outbox::row> poll(std::size_t max) = 0;
 
-    /// Takes answers, and deletes and defers its rows where it is time to. Returns how many were deleted. Throws
-    /// ports::fault: those are sent again.
+    /// Takes answers, and deletes and defers its rows when it is time to. Returns how many were deleted. Throws
+    /// ports::fault: those rows are sent again.
     virtual std::size_t settle(answers now) = 0;
 
-    /// How long there is nothing to do, unless something is answered or wakes it.
+    /// How long there is nothing to do, unless an answer arrives or something wakes it.
     virtual std::chrono::milliseconds max_wait() const = 0;
 
-    /// Whether everything that it gave out is settled.
+    /// Whether nothing that it gave out still awaits its answer, or its deletion.
     virtual bool is_idle() const = 0;
 
-    /// Something broke off: nobody will answer for what it gave out.
+    /// Something failed: no answers will come for what it gave out.
     virtual void release() noexcept = 0;
 
 protected:

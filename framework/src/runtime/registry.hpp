@@ -23,11 +23,11 @@ struct registered_step
     int version{1};             // of the definition, as this service was built with it
     std::size_t batch_max{64};  // deliveries of it in one transaction
     std::size_t lanes_max{};    // that run it at a time; 0: all
-    std::size_t prefetch{};     // room for its deliveries, beside the worker's own
+    std::size_t prefetch{};     // room for its deliveries, in addition to the worker's own
     serial_key serial_by{};     // equal values do not run at the same time
 };
 
-/// What a step's limit can't grow beyond.
+/// The upper bounds of a step's limit.
 struct step_bounds
 {
     std::size_t lanes{std::numeric_limits<std::size_t>::max()};
@@ -37,17 +37,17 @@ struct step_bounds
 class registry
 {
 public:
-    /// Throws configuration_error where that step of that definition is there already.
+    /// Throws configuration_error if that step of that definition is already there.
     void add(std::string_view definition, std::string_view step, registered_step hosted);
 
     registered_step const* find(std::string_view definition, std::string_view step) const;
 
     bool empty() const { return steps_.empty(); }
 
-    /// A name that several definitions have is one step here, with the least of their bounds.
+    /// A name shared by several definitions is one step here, with the lowest of their bounds.
     step_bounds bounds_of(std::string_view step) const;
 
-    /// What its steps ask for, together. A broker hands out a service's deliveries as they come and knows no steps.
+    /// The sum of what its steps request. A broker hands out a service's deliveries as they come and knows no steps.
     std::size_t prefetch() const;
 
 private:

@@ -35,7 +35,7 @@ void route_step(task& t, std::string_view service, registry const& steps)
     step_message const step{std::move(e), hosted, core::fingerprint_of(m.body)};
     if (t.delivery.given_up) t.refused = {"delivery_limit", "the broker stopped delivering it: it came back too often"};
     else if (auto why = not_hosted(step, service); !why.empty()) t.refused = {"unknown_step", std::move(why)};
-    // One that was tried before, or was under way when its process died, would take its neighbours along.
+    // One that was tried before, or was being processed when its process died, could fail its whole batch.
     t.alone = t.refused || step.envelope.fencing_token() > 1 || t.delivery.returns > 0;
     t.purpose = step;
 }
@@ -53,7 +53,7 @@ void route_command(task& t)
 task route(ports::delivery d, std::string_view service, registry const& steps, core::key_ring const* must_be_signed)
 {
     task t{std::move(d), {}};
-    // Before anything that it says is believed, also that it is malformed: a replay would sign what is parked as that.
+    // Before anything it says is believed, even that it is malformed: a replay would sign what was parked for that.
     if (must_be_signed != nullptr)
         if (auto bad = must_be_signed->check(t.delivery.message)) {
             t.purpose = unreadable_message{bad->reason, std::move(bad->why)};
@@ -72,7 +72,7 @@ task route(ports::delivery d, std::string_view service, registry const& steps, c
 void task::put_back(failure why, reaction then, bool was_alone)
 {
     tries = broken_off_by == why ? tries + 1 : 1;
-    if (why == failure::lock_timeout && !was_alone) tries = 0;  // maybe a neighbour's lock
+    if (why == failure::lock_timeout && !was_alone) tries = 0;  // maybe another member's lock
     broken_off_by = why;
     if (was_alone && (why == failure::connection_lost || why == failure::in_doubt)) ++lost;
     if (then == reaction::each_alone) alone = true;

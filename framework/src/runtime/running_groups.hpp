@@ -1,5 +1,5 @@
-// What the lanes run now, to notice a step that does not return, and which of the deliveries beside it need not wait
-// for it.
+// What the lanes run now: to notice a step that does not return, and which deliveries in its group need not wait for
+// it.
 #pragma once
 
 #include "ports/transport.hpp"
@@ -18,7 +18,7 @@
 
 namespace skald::runtime {
 
-/// Which of a group's deliveries its lane runs; written by the lane, read by whoever looks.
+/// Which of a group's deliveries its lane runs; written by the lane, read by any thread.
 class running_member
 {
 public:
@@ -32,7 +32,7 @@ private:
     std::atomic<std::size_t> at_{none};
 };
 
-/// Threads: one at a time, but for `running`.
+/// Threads: one at a time, except for `running`.
 class running_groups
 {
 public:
@@ -52,10 +52,10 @@ public:
         };
         std::string step;
         std::vector<delivery> deliveries;
-        std::size_t seen{running_member::none};  // who ran when somebody looked
-        clock::time_point since;                 // and from when on
+        std::size_t seen{running_member::none};  // the member that ran at the last check
+        clock::time_point since;                 // and since when
         clock::time_point log_from;
-        std::optional<std::size_t> kept;  // who hung first: all others were released
+        std::optional<std::size_t> kept;  // the member that hung first: all others were released
     };
 
     struct hang
@@ -63,20 +63,20 @@ public:
         std::string step;
         std::string key;  // of the delivery that does not return, or of the first where one call runs them all
         std::chrono::seconds since{};
-        std::vector<ports::delivery_tag> released;  // the others: told once
-        std::vector<std::string> serials;           // and what they were not to run beside
+        std::vector<ports::delivery_tag> released;  // the others: reported once
+        std::vector<std::string> serials;           // and the values that they are serialized by
     };
 
     explicit running_groups(clock::duration hang_after) : hang_after_{hang_after} {}
 
-    /// The address stays until end(). In the order in which `running` counts the members.
+    /// The address is valid until end(). `tasks` are in the order in which `running` counts the members.
     group& begin(std::string_view step, std::span<task const> tasks);
 
-    /// The only member that still belongs to the group; nothing: all of them do.
+    /// The only member that still belongs to the group; nothing if all of them do.
     std::optional<std::size_t> end(group const& ended);
 
-    /// To be asked several times while `hang_after` passes: a member runs from the first time that it is seen running.
-    /// Those that have run for longer, each again when twice as long has passed.
+    /// To be called several times within `hang_after`: a member counts as running from the first call that sees it run.
+    /// Returns those that have run for longer, each again after twice as long.
     std::vector<hang> hanging(clock::time_point now);
 
 private:

@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 using core::severity;
 using ports::claim_result;
 
-// Another transaction has the same key and did not end while the claim waited for it, or the saga is paused.
+// For a key that another transaction held for as long as the claim waited, and for a saga that is paused.
 constexpr auto in_flight_wait = 1s;
 constexpr auto paused_wait = 5s;
 
@@ -47,7 +47,7 @@ private:
     happened end(failed&& how);
     happened end(unrunnable&& how);
     happened end_attempts(std::string why);
-    // The next one would have a number that no message carries.
+    // The next try would have a number that no message can carry.
     bool is_last_try() const { return step_.envelope.fencing_token() >= core::fencing_token_max; }
     void try_again(int attempts_made, int snoozes_added, std::string const& why, std::chrono::milliseconds wait);
     void park_step(unrunnable const& how);
@@ -61,7 +61,7 @@ private:
     circumstances const& around_;
 };
 
-// What a step that ended its own transaction leaves is a record that says `completed`, though nothing follows from it.
+// A step that ended its own transaction leaves a record that says `completed`, though nothing follows from it.
 bool ended_itself(ports::claim_answer const& claimed, std::optional<step_result> const& how)
 {
     auto const* const why = how ? std::get_if<unrunnable>(&*how) : nullptr;
@@ -82,7 +82,7 @@ happened writer::write(std::optional<step_result>&& how)
     case claim_result::cancelled:
         if (claimed_.held) break;
         if (claimed_.cause == ports::cancel_cause::other_home) return yield_to_other_home();
-        // What became of the step is decided, and stands; only a delivery that was wrong is kept.
+        // The outcome of the step is decided, and stands; only a delivery that was wrong is parked.
         if (wrong != nullptr) return park_delivery(wrong->reason, wrong->why);
         if (claimed_.result == claim_result::mismatch)
             return park_delivery("mismatch", "the key was used before with another body");
@@ -92,8 +92,8 @@ happened writer::write(std::optional<step_result>&& how)
     }
     SKALD_ASSERT(claimed_.held);
     if (claimed_.result == claim_result::cancelled) {
-        // One that an operator or its deadline stops need not be run, and so not be kept: the saga goes back from here.
-        // But what a step did by itself somebody has to look at first.
+        // One that a command or its deadline stops need not run, and so need not be parked: the saga compensates from
+        // here. But if the step ended its transaction itself, an operator has to look at that first.
         bool const is_stopped =
             claimed_.cause == ports::cancel_cause::command || claimed_.cause == ports::cancel_cause::deadline;
         if (wrong == nullptr || (is_stopped && wrong->reason != "transaction_ended")) return cancel();
@@ -101,7 +101,7 @@ happened writer::write(std::optional<step_result>&& how)
     return std::visit([this](auto& e) { return end(std::move(e)); }, *how);
 }
 
-// Busy is not done: a copy of the message comes back, and this delivery can be acked.
+// In flight does not mean done: a copy of the message comes back, so this delivery can be acked.
 happened writer::put_back(std::chrono::milliseconds wait)
 {
     SKALD_MUTANT(
@@ -120,8 +120,8 @@ happened writer::park_delivery(std::string_view reason, std::string const& why)
     return {severity::error, "delivery.parked", 0, std::string{reason}, why};
 }
 
-// The record is of another home's saga, which goes on as if nothing had come. This one goes back, without a record of
-// its own: what comes of it is decided by the next one's. Where there is no way back it is stuck.
+// The record belongs to another home's saga, which goes on as if nothing had come. This one compensates, without a
+// record of its own: its next step's record decides its outcome. If it can't compensate it is stuck.
 happened writer::yield_to_other_home()
 {
     auto why = "here the key " + step_.envelope.saga.key + " is that of a saga of " + claimed_.reason;
@@ -130,13 +130,13 @@ happened writer::yield_to_other_home()
     return {severity::warning, "step.rejected", 0, std::move(why)};
 }
 
-// Nothing of it runs any more. Somebody looks at what it would have done, and drops it; the home tells of it.
+// Nothing of it runs any more. An operator looks at what it would have done, and drops it; the home reports it.
 happened writer::park_closed()
 {
     return park_and_report("closed", "its saga was closed by hand before this was taken");
 }
 
-// Its saga waits for it, and the guard has no record of it that says so.
+// Its saga waits for it, and the guard has no record that says so.
 happened writer::park_and_report(std::string_view reason, std::string const& why)
 {
     auto reported = step_.envelope;
@@ -173,7 +173,7 @@ happened writer::end(snoozed&& how)
     return {severity::debug, "step.snoozed", claimed_.attempts};
 }
 
-// One more try, or none.
+// One more try, if one is left.
 happened writer::end(failed&& how)
 {
     auto const& policy = step_.hosted->policy;
@@ -185,10 +185,10 @@ happened writer::end(failed&& how)
     return end_attempts(std::move(how.why));
 }
 
-// The saga goes back; or the step is parked, where there is no way back.
+// The saga compensates; or, if it no longer can, the step is parked.
 happened writer::end_attempts(std::string why)
 {
-    // Where it goes back it is recorded like a no, whose reason its customer may read.
+    // If it compensates, this is recorded like a rejection, whose reason the saga's customer may read.
     auto const recorded = core::next(step_.envelope.itinerary, core::event::attempts_exhausted).recorded;
     bool const goes_back = recorded == core::step_status::rejected;
     add_transition(core::event::attempts_exhausted, goes_back ? core::gave_up(why) : why, received());
@@ -206,7 +206,7 @@ happened writer::end(unrunnable&& how)
 
 void writer::park_step(unrunnable const& how)
 {
-    // A delivery that was wrong has made no attempt: the right one, if it comes, finds its first still to be made.
+    // A delivery that was wrong has made no attempt: the right one, if it comes, still has its first one.
     bool const was_wrong = how.reason == "malformed" || how.reason == "unknown_step";
     int const attempts = was_wrong ? claimed_.attempts - 1 : claimed_.attempts;
     changes_.records.push_back(
@@ -224,8 +224,8 @@ void writer::try_again(int attempts_made, int snoozes_added, std::string const& 
     auto again = step_.envelope;
     again.attempt = attempts_made + 1;
     again.snoozes = step_.envelope.fencing_token() + 1 - again.attempt;
-    // The step's deadline counts from its first try here. Whoever sent the message does not know this service's policy,
-    // so it is the first message that tries again which carries it.
+    // The step's deadline counts from its first try here. The sender of the message does not know this service's
+    // policy, so the first message that tries again carries the deadline.
     auto const longest = step_.hosted->policy.deadline;
     if (longest.count() > 0 && !again.step_deadline) again.step_deadline = task_.first_tried + longest;
 
@@ -239,7 +239,7 @@ void writer::try_again(int attempts_made, int snoozes_added, std::string const& 
                {core::step_status::retrying, attempts_made, core::saga_state::running, false, why, around_.now});
 }
 
-// What the theory says follows from `what`, written down: the record, the next message, and word to the home.
+// Writes down what core::next() says follows from `what`: the record, the next message, the report to the home.
 void writer::add_transition(core::event what, std::string const& why, std::string body)
 {
     auto const& e = step_.envelope;

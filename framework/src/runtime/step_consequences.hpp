@@ -1,6 +1,6 @@
-// What a step leaves behind besides its own writes, by what the claim said and how its run ended: its record, the next
-// message or the next try, what the home is told, a parked row. Pure: it fills in the changes of a transaction, and is
-// tested without a server.
+// What a step leaves in addition to its own writes, depending on the claim's result and on how its run ended: its
+// record, the next message or the next try, the report to the home, a parked row. Pure: it fills in the changes of a
+// transaction, and is tested without a server.
 #pragma once
 
 #include "core/log.hpp"
@@ -21,7 +21,7 @@ struct circumstances
     std::mt19937_64& random;
 };
 
-/// What became of a delivery, to be logged once its transaction has committed.
+/// The outcome of a delivery, to be logged once its transaction has committed.
 struct happened
 {
     core::severity level{};
@@ -31,18 +31,18 @@ struct happened
     std::string error{};
 };
 
-/// Whether the claim's answer means that the step is to be run.
+/// Whether the claim's result means that the step must run.
 bool must_run(ports::claim_answer const& claimed);
 
-/// `how` is set where must_run(), and where the end was known before (task::refused, or from a run that was rolled
-/// back). After COMMIT the delivery is settled.
+/// `how` is set if must_run(), and if the end was known before (task::refused, or from a run that was rolled back).
+/// After COMMIT the delivery can be acked.
 happened add_consequences(ports::changes& changes, task const& t, ports::claim_answer const& claimed,
                           std::optional<step_result> how, circumstances const& around);
 
-/// A step's delivery that could not be claimed, or not be recorded.
+/// A step's delivery that could not be claimed or recorded.
 happened add_unsettled(ports::changes& changes, task const& t, std::string const& why, circumstances const& around);
 
-/// A delivery that is no step's, or not any more, kept aside.
+/// The parked row of a delivery that belongs to no step, or no longer does.
 ports::parked_delivery to_park(task const& t, std::string_view reason, std::string const& why);
 
 }  // namespace skald::runtime

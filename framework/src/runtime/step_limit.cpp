@@ -9,10 +9,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// What a transaction's steps may take together, so that a lock of its first is not held for long.
+// How long a transaction's steps may take in total, so that a lock of the first one is not held for long.
 constexpr double transaction_seconds = 0.1;
 
-// Those that met in one clash are rolled back one after the other: one of them counts.
+// Transactions that clash are rolled back one after the other: together they count once.
 constexpr auto clash = 50ms;
 
 constexpr step_limit::clock::duration loosen_after_first = 5s;
@@ -32,7 +32,7 @@ std::size_t step_limit::batch() const
     return std::min(batch_, fitting_);
 }
 
-// By powers of two, and with room between up and down, so that it does not follow every breath of the machine.
+// In powers of two, with a gap between growing and shrinking, so that it does not follow every fluctuation in speed.
 bool step_limit::record_time(std::size_t members, clock::duration ran)
 {
     auto const each = std::chrono::duration<double>(ran).count() / static_cast<double>(members);
@@ -58,14 +58,14 @@ std::optional<limit_change> step_limit::grow_batch(std::size_t members)
 {
     if (batch_ >= std::min(fitting_, bounds_.batch_max)) return {};
     auto const grown = batch_ < doubles_below_ ? std::min(batch_ * 2, doubles_below_) : batch_ + 1;
-    // One that was filled before the limit shrank says nothing of the limit.
+    // A batch that was filled before the limit shrank says nothing about the limit.
     if (members < batch_) return {};
     batch_ = std::min(grown, bounds_.batch_max);
     bool const is_over = shrunk_ && batch_ == bounds_.batch_max;
     return limit_change{"its transactions commit", !is_over};
 }
 
-// One step at a time, the last restriction first, when it has been calm for long enough.
+// Lifts one restriction at a time, the last one first, when it has been calm for long enough.
 std::optional<limit_change> step_limit::loosen(clock::time_point now)
 {
     if (is_unlimited()) {

@@ -1,11 +1,11 @@
-// How many deliveries of a step share a transaction, and how many such transactions run at a time: found out while it
-// runs, as TCP finds out what a line bears. It starts small and doubles; where transactions get in each other's way it
-// shrinks at once, and where they do not it grows again, one at a time, and later each time that this was too early.
+// How many deliveries of a step share a transaction, and how many such transactions run at a time: found out at run
+// time, as TCP finds out what a line can carry. It starts small and doubles; when transactions get in each other's way
+// it shrinks at once, and when they do not it grows again, one at a time, and later each time that this was too early.
 //
-// In which order: first fewer lanes of this process run the step; then its transactions take turns with those of other
+// In this order: first fewer lanes of this process run the step; then its transactions take turns with those of other
 // processes; then fewer deliveries share one. Many in one transaction at a time beat one in each of many, since they
-// share its cost and wait for nobody. A step that takes long has small transactions from the start, whoever is in the
-// way: what it locks is locked until the last of its neighbours has run. See docs/contention.md.
+// share its cost and wait for no other. A slow step has small transactions from the start, with or without contention:
+// what it locks is locked until the last delivery of its batch has run. See docs/contention.md.
 #pragma once
 
 #include <chrono>
@@ -26,11 +26,11 @@ struct limit_bounds
 struct limit_change
 {
     std::string_view why;
-    /// One more delivery at a time: a line in the log. What operators look for is what shrank, and the end of that.
+    /// One more delivery at a time: only a line in the log. Operators look for what shrank, and for the end of that.
     bool is_growth{};
 };
 
-/// Pure: whoever calls says what time it is. Threads: one at a time.
+/// Pure: the caller passes the time. Threads: one at a time.
 class step_limit
 {
 public:
@@ -42,13 +42,13 @@ public:
     std::size_t batch() const;
     bool takes_turns() const { return takes_turns_; }
 
-    /// Rolled back since others were in the way, from the beginning.
+    /// How many transactions were rolled back because others were in the way, since the start.
     std::int64_t conflicts() const { return conflicts_; }
 
-    /// A transaction of so many committed, and the step's own code ran for so long. How the limit has changed, if so.
+    /// A transaction of `members` committed, whose steps ran for `ran`. Returns how the limit has changed, if so.
     std::optional<limit_change> committed(std::size_t members, clock::duration ran, clock::time_point now);
 
-    /// A transaction was rolled back since another was in the way: a lock, a deadlock, a serialization failure.
+    /// A transaction was rolled back because another was in the way: a lock, a deadlock, a serialization failure.
     std::optional<limit_change> conflicted(clock::time_point now);
 
 private:
@@ -60,10 +60,10 @@ private:
     limit_bounds bounds_;
     std::size_t lanes_;
     std::size_t batch_;
-    std::size_t doubles_below_;  // and grows by one from there on
-    std::size_t fitting_;        // as many as may run together by the time that they take
+    std::size_t doubles_below_;  // from there on it grows by one
+    std::size_t fitting_;        // how many may run together, given the time that they take
     bool takes_turns_{};
-    double member_seconds_{};  // of one delivery, lately
+    double member_seconds_{};  // of one delivery, as a recent average
     std::int64_t conflicts_{};
     clock::duration loosen_after_;
     clock::time_point loosened_{};

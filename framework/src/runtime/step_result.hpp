@@ -36,7 +36,7 @@ struct failed
 /// It can't be run, now or ever: to be parked.
 struct unrunnable
 {
-    std::string_view reason;  // one of the constraint reason_is_known
+    std::string_view reason;  // one that the constraint reason_is_known allows
     std::string why;
 };
 

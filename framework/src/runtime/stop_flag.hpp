@@ -1,4 +1,4 @@
-// Whether to stop, and a wait that stopping ends.
+// Whether to stop, and a wait that ends at once on stop.
 #pragma once
 
 #include <chrono>

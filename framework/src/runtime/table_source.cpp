@@ -65,7 +65,7 @@ std::size_t table_source::finish(batch const& done)
     done.from->settle(confirmed, deferred);
     SKALD_FAILPOINT("relay.deleted");
     SKALD_FAILPOINT_IF(!all_confirmed, "relay.deferred");
-    // There may be more; but what could not be sent is not tried again at once.
+    // There may be more; but what could not be sent is not retried at once.
     next_poll_ = clock::now() + (all_confirmed ? 0ms : every_);
     was_full_ = was_full_ && all_confirmed;
     return confirmed.size();

@@ -1,8 +1,8 @@
-// What is due in the table: rows whose time has come, rows of other languages, rows that nobody could dispatch from
+// What is due in the table: rows whose time has come, rows of other languages, rows that could not be dispatched from
 // memory. The publish loop of this source is the relay.
 //
-// What it gives out stays in an open transaction until it is settled, so that no other relay has it; a row leaves only
-// on its own confirm. Safe with any number of relays on one outbox.
+// What it gives out stays in an open transaction until it is answered, so that no other relay takes it; a row is
+// deleted only on its own confirm. Safe with any number of relays on one outbox.
 #pragma once
 
 #include "runtime/publish_source.hpp"
@@ -16,9 +16,9 @@ namespace skald::runtime {
 class table_source final : public publish_source
 {
 public:
-    /// Looks every `every`, or when woken: that is the guarantee, and the wake-up is the speed. With two outboxes
-    /// (connections to the same table) a batch is polled while the one before awaits its confirms; with one they take
-    /// turns.
+    /// Polls every `every`, or when woken: the first is the guarantee, the second is for speed. With two outboxes
+    /// (connections to the same table) a batch is polled while the one before awaits its confirms; with one, they
+    /// alternate.
     table_source(std::chrono::milliseconds every, std::vector<std::reference_wrapper<ports::outbox>> outboxes)
         : every_{every}, free_{std::move(outboxes)}
     {}
@@ -45,7 +45,7 @@ private:
     std::chrono::milliseconds const every_;
     std::vector<std::reference_wrapper<ports::outbox>> free_;  // without a batch in hand
     std::deque<batch> under_way_;                              // the oldest first
-    bool was_full_{};                                          // the last batch: it has others behind it
+    bool was_full_{};                                          // the last batch: there may be more after it
     clock::time_point next_poll_{};
 };
 

@@ -1,4 +1,4 @@
-// A delivery on its way through this process: what it is for, found out once when it was taken, and how it has fared.
+// A delivery on its way through this process: what it is for, determined once when it was taken, and how it has fared.
 #pragma once
 
 #include "core/command.hpp"
@@ -22,7 +22,7 @@
 
 namespace skald::runtime {
 
-/// For a step. `hosted` is null where this service has no such step; then `task::refused` says so.
+/// For a step. `hosted` is null if this service has no such step; then `task::refused` says so.
 struct step_message
 {
     core::envelope envelope;
@@ -56,7 +56,7 @@ struct command_message
     core::command command;
 };
 
-/// None of these, or nobody's word: all that can be done is to keep it, with the reason.
+/// None of these, or not from a trusted sender: it can only be parked, with the reason.
 struct unreadable_message
 {
     std::string_view reason;
@@ -67,26 +67,26 @@ struct task
 {
     ports::delivery delivery;
     std::variant<unreadable_message, step_message, report_message, command_message> purpose;
-    std::optional<unrunnable> refused{};  // why the step can't be run; the claim decides what becomes of it
+    std::optional<unrunnable> refused{};  // why the step can't be run; the claim decides what happens to it
 
-    // How it has fared in this process.
+    // Its history in this process.
     std::uint64_t number{};  // by arrival
-    int tries{};             // that were broken off by the same failure, in a row
+    int tries{};             // in a row that failed for the same reason
     std::optional<failure> broken_off_by{};
     int lost{};                                // how often its connection was lost while it was alone
-    bool alone{};                              // to be settled in a transaction of its own
+    bool alone{};                              // to be run in a transaction of its own
     bool locked_out{};                         // it met a lock that was not released while it waited
     core::instant first_tried{};               // by the database's clock
-    std::unique_ptr<detail::step_run> read{};  // its data, where that was read before it runs
-    std::string serial{};                      // the value that it is serial by; empty: none
+    std::unique_ptr<detail::step_run> read{};  // its data, if it was read before the run
+    std::string serial{};                      // the value that it is serialized by; empty: none
 
-    /// It was not settled; `was_alone`: nothing else was in its transaction.
+    /// It was not processed; `was_alone`: nothing else was in its transaction.
     void put_back(failure why, reaction then, bool was_alone);
 
     step_message const* step() const { return std::get_if<step_message>(&purpose); }
 };
 
-/// Pure. Whatever is wrong with the message is in the answer. With keys, first of all that it is not signed with one.
+/// Pure. Whatever is wrong with the message is in the result. With keys, a wrong or missing signature comes first.
 task route(ports::delivery d, std::string_view service, registry const& steps,
            core::key_ring const* must_be_signed = nullptr);
 
