@@ -26,6 +26,9 @@ constexpr std::uint64_t arrivals_per_return = 1'000;
 // For this long after a lock timeout a step counts as blocked.
 constexpr auto blocked_for = 60s;
 
+// Between two tries of deliveries that meet a lock: at the least, since a statement with NOWAIT does not wait at all.
+constexpr auto locked_out_pause = 100ms;
+
 constexpr auto log_every = 5s;
 constexpr std::string_view locked_out{"another session holds a lock for longer than SKALD_LOCK_TIMEOUT_MS"};
 constexpr std::string_view still_fighting{"another transaction was in the way, and the limit is at its least"};
@@ -283,7 +286,7 @@ dispatcher::group dispatcher::pick()
     picked.how.takes_turn = q->of->limit.takes_turns();
     picked.of = q->of;
     picked.is_locked_out = picked.tasks.front().locked_out;
-    picked.how.waits_briefly = !picked.is_locked_out && clock::now() < q->of->blocked_until;
+    picked.how.waits_briefly = clock::now() < q->of->blocked_until;
     if (picked.is_locked_out) q->of->locked_out_runs = true;
     if (q->came_back && has_repeatedly_come_back(picked.tasks.front())) ++repeated_running_;
     ++q->of->running;
@@ -342,7 +345,7 @@ void dispatcher::end_locked_out(group& ran, run_result const& result, clock::tim
     if (result.settled() || result.not_settled->why != failure::lock_timeout) return;
     if (ran.tasks.size() == 1) {
         ran.tasks.front().locked_out = true;
-        of.locked_out_from = now + result.ran;
+        of.locked_out_from = now + std::max<clock::duration>(result.ran, locked_out_pause);
         of.blocked_until = now + blocked_for;
     }
     else if (auto const member = result.not_settled->member; member && *member < ran.tasks.size()) {

@@ -40,7 +40,10 @@ void lane::settle(dispatcher::group&& group)
     else {
         auto const& met = *result.not_settled;
         bool const is_contention = met.why == failure::contended || met.why == failure::lock_timeout;
-        if (!is_contention || group.tasks.size() == 1)
+        // A lock that is not released is met many times: the first time, the second, the fourth ...
+        auto const tries = static_cast<unsigned>(group.tasks.front().tries);
+        bool const is_news = met.why != failure::lock_timeout || (tries & (tries + 1)) == 0;
+        if (is_news && (!is_contention || group.tasks.size() == 1))
             log_.warning("delivery.not_settled", {{"id", group.tasks.front().delivery.message.id},
                                                   {"deliveries", std::uint64_t{group.tasks.size()}},
                                                   {"error", met.error}});

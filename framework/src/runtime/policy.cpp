@@ -8,8 +8,9 @@ reaction react(failure what, situation const& s)
     auto const unless_recording = s.is_recording ? reaction::again : reaction::record;
     switch (what) {
     case failure::member_ended: return is_one ? reaction::record : reaction::guard_each;
-    case failure::contended:
     case failure::lock_timeout:
+        return s.rolled_back < lock_timeouts_max ? reaction::again : is_one ? unless_recording : reaction::each_alone;
+    case failure::contended:
         return s.rolled_back < contended_max ? reaction::again : is_one ? unless_recording : reaction::each_alone;
     case failure::suspect:
         if (!is_one) return reaction::each_alone;
