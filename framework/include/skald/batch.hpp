@@ -1,9 +1,9 @@
-// Many deliveries in one transaction: how many, and steps that do all of them in one statement.
+// Many deliveries in one transaction: how many, and steps that handle all of them in one statement.
 //
-// A lane runs what has arrived for it in one transaction, each delivery with its own execute(). Where one of them
-// does not end well nothing of that transaction remains, and each runs again by itself; so batching changes what
-// steps cost and never what they do. A step that can do a whole batch in one statement says so by deriving from
-// batch_step beside its kind:
+// A lane runs what has arrived for it in one transaction, each delivery with its own execute(). If one of them does not
+// complete, nothing of that transaction remains, and each runs again by itself; so batching changes what steps cost and
+// never what they do. A step that can handle a whole batch in one statement says so by deriving from batch_step in
+// addition to its kind:
 //
 //     class charge_payment final : public skald::compensatable_step<order>, public skald::batch_step<order> {
 //         skald::batch_outcome execute_batch(skald::batch<order>& all) const override
@@ -34,15 +34,15 @@
 
 namespace skald {
 
-/// A member of the saga's data whose equal values are not to run at the same time: `&order::sku`, where a step updates
-/// the row of that sku.
+/// A member of the saga's data; deliveries with equal values of it are not to run at the same time: `&order::sku`,
+/// where a step updates the row of that sku.
 class serial_key
 {
 public:
     /// None.
     serial_key() = default;
 
-    /// The member is text or a whole number.
+    /// The member is text or an integer.
     template <class Data, class Value>
     serial_key(Value Data::*member)  // NOLINT(google-explicit-constructor): `.serial_by = &order::sku` says it all
         : value_of_{[member](void const* data) { return text(static_cast<Data const*>(data)->*member); }},
@@ -75,32 +75,32 @@ private:
 };
 
 /// How many deliveries of a step run in one transaction, how many such transactions at a time, and how many may wait.
-/// Nobody waits for more to arrive.
+/// No lane waits for more to arrive.
 struct batching
 {
     std::size_t max{64};   // at most the worker's own (SKALD_BATCH_MAX); 1: each delivery in a transaction of its own
-    std::size_t lanes{0};  // of this process that run the step, forward or back, at a time; 0: all that there are
-    /// So many more deliveries than SKALD_PREFETCH may be out, on this step's account: room for those of a slow one, so
-    /// that its neighbours' still come. 10'000 at most.
+    std::size_t lanes{0};  // of this process that run the step or its compensation at a time; 0: all of them
+    /// How many deliveries in addition to SKALD_PREFETCH may be out because of this step: room for those of a slow
+    /// step, so that those of other steps still arrive. At most 10'000.
     std::size_t prefetch{0};
-    /// Deliveries with equal values never run at the same time in this process, and a transaction runs its
-    /// deliveries in the order of these values, so that two processes lock in one order. It is a hint: without it a
-    /// step whose transactions get in each other's way has its limits found out (docs/contention.md).
+    /// Deliveries with equal values never run at the same time in this process, and a transaction runs its deliveries
+    /// in the order of these values, so that two processes lock in the same order. It is a hint: without it Skald
+    /// determines the limits of a step whose transactions conflict (docs/contention.md).
     serial_key serial_by{};
 };
 
 /// What execute_batch() returns.
 enum class batch_outcome {
-    all_done,    // as if execute() had returned done() for each, or reject() where the member said so
-    one_by_one,  // nothing of it remains, and execute() runs for each: one of them may say no, or be at fault
+    all_done,    // as if execute() had returned done() for each, or reject() for members that were rejected
+    one_by_one,  // nothing of it remains, and execute() runs for each: one of them may reject, or be at fault
 };
 
-/// Every one of them has done its work.
+/// The work of every delivery is done.
 constexpr batch_outcome all_done()
 {
     return batch_outcome::all_done;
 }
-/// Not so, or not known for all of them.
+/// It is not, or not known for all of them.
 constexpr batch_outcome one_by_one()
 {
     return batch_outcome::one_by_one;
@@ -112,28 +112,28 @@ struct batch_member
 {
     step_context& ctx;                  // its key, its scope, and what it publishes
     Data& data;                         // changes travel to its next step
-    std::optional<reject_outcome>& no;  // what reject() was told
+    std::optional<reject_outcome>& no;  // the argument of reject()
 
-    /// As if execute() had returned skald::reject(): its saga goes back, and the others go on. To be called only where
-    /// the batch has written nothing for it, since nothing is undone for one member. A retriable step can't reject, and
-    /// answering so is one_by_one().
+    /// As if execute() had returned skald::reject(): its saga compensates, and the others go on. Call it only if the
+    /// batch has written nothing for this member, since nothing is undone for one member. A retriable step can't
+    /// reject; if it does, that counts as one_by_one().
     void reject(std::string reason) const { no = skald::reject(std::move(reason)); }
 };
 
-/// The deliveries of one step that run together: two or more, of sagas that differ.
+/// The deliveries of one step that run together: two or more, of different sagas.
 /// Lifetime, threads and transaction: those of a step_context.
 template <class Data>
 class batch
 {
 public:
-    /// Skald makes them; a test of a step may, too.
+    /// Created by Skald; a test of a step may create one, too.
     explicit batch(std::vector<batch_member<Data>> members) : members_{std::move(members)} {}
 
-    std::size_t size() const { return members_.size(); }  // two at least
+    std::size_t size() const { return members_.size(); }  // at least two
 
     /// In the order in which they were delivered; each is a batch_member.
     auto begin() const { return members_.begin(); }
-    auto end() const { return members_.end(); }  // behind the last
+    auto end() const { return members_.end(); }  // past the last
 
     /// As step_context::sql(), in the same transaction.
     template <class... Args>
@@ -146,15 +146,15 @@ private:
     std::vector<batch_member<Data>> members_;
 };
 
-/// A step that does a whole batch at once. It does what execute() would do for each, and all_done() says that it has;
-/// or it says one_by_one(), and an exception is that too. execute() is still called: for a delivery that comes alone,
-/// after a failure, and for a retry.
+/// A step that handles a whole batch at once. It does what execute() would do for each and returns all_done(), or it
+/// returns one_by_one(); an exception means the same as one_by_one(). execute() is still called: for a delivery that
+/// arrives alone, after a failure, and for a retry.
 template <class Data>
 class batch_step
 {
 public:
     virtual ~batch_step() = default;
-    /// Threads: any lane, several at a time, as execute().
+    /// Threads: any lane, several at a time, as for execute().
     virtual batch_outcome execute_batch(batch<Data>& all) const = 0;
 };
 

@@ -6,10 +6,10 @@
 //     }
 //     inline constexpr auto place_order = skald::define("place-order", steps::charge_payment, steps::arrange_shipping);
 //
-// The theory, which does not compile when it is broken: compensatable steps, then at most one pivot (the point of no
+// A definition that breaks these rules does not compile: compensatable steps, then at most one pivot (the point of no
 // return), then retriable steps; one data type; every name once. Garcia-Molina and Salem, "Sagas" (1987).
 //
-// The names are stored and travel in messages: they are chosen here, once, and never follow a class's name.
+// Names are stored and travel in messages: they are chosen here, once, and do not change when a class is renamed.
 // Lifetime: handles and definitions are constants that refer to string literals.
 #pragma once
 
@@ -20,11 +20,11 @@
 
 namespace skald {
 
-/// What a step may do to its saga. The order is the one in which steps come.
+/// What a step may do to its saga, in the order in which steps must come.
 enum class step_kind {
     compensatable,  // can be undone: has `compensate`
     pivot,          // the point of no return: if it commits, the saga will complete
-    retriable,      // behind the pivot: may be late, never says no
+    retriable,      // after the pivot: may be late, never rejects
 };
 
 /// Names one step: what it is called, which service runs it, and the saga's data type.
@@ -50,12 +50,12 @@ struct planned_step
 {
     std::string_view name;     // of the step
     std::string_view service;  // that runs it
-    step_kind kind;            // where it stands to the pivot
+    step_kind kind;            // before, at or after the pivot
 };
 
 namespace detail {
 
-// Never defined, as those below.
+// Never defined, like those below.
 void a_version_is_from_1_to_2000000000();
 
 consteval void check_version(int number)
@@ -65,7 +65,7 @@ consteval void check_version(int number)
 
 }  // namespace detail
 
-/// The named, ordered steps of a saga. define() makes one, and checks it.
+/// The named, ordered steps of a saga. define() creates and checks one.
 template <class Data, step_kind... Kinds>
 struct definition
 {
@@ -75,7 +75,7 @@ struct definition
 
     std::string_view name;                 // [a-z][a-z0-9-]{0,47}
     std::array<planned_step, size> steps;  // in order
-    int version{1};  // travels with every message; sagas under way keep the plan with which they began
+    int version{1};  // travels with every message; running sagas keep the plan that they started with
 
     /// The same definition under another version: `define(...).versioned(2)`.
     consteval definition versioned(int number) const

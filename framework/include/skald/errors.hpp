@@ -5,19 +5,19 @@
 
 namespace skald {
 
-/// A setting, a definition or the way services are put together is wrong. Thrown before anything runs.
+/// A setting, a definition or the way services are set up is wrong. Thrown before anything runs.
 struct configuration_error : std::runtime_error
 {
     using std::runtime_error::runtime_error;
 };
 
-/// The key was used before for something else.
+/// The key has been used for something else.
 struct key_reused : std::runtime_error
 {
     using std::runtime_error::runtime_error;
 };
 
-/// Another transaction is starting a saga with that key at this moment. Roll back and try again.
+/// Another transaction is starting a saga with this key right now. Roll back and try again.
 struct key_in_flight : std::runtime_error
 {
     using std::runtime_error::runtime_error;

@@ -1,4 +1,4 @@
-// HTTP messages as Skald's handlers see them.
+// HTTP messages as handlers see them.
 #pragma once
 
 #include <map>
@@ -9,10 +9,10 @@
 
 namespace skald::http {
 
-/// Names and values, in the order in which they are sent. A name may come several times.
+/// Names and values, in the order in which they are sent. A name may occur several times.
 using header_list = std::vector<std::pair<std::string, std::string>>;
 
-/// A request that was read whole.
+/// A request that has been read completely.
 struct request
 {
     std::string method;                             // "POST"
@@ -23,21 +23,21 @@ struct request
     header_list headers;                            // in the order received, names as received
     std::string body;                               // its bytes, without the framing of chunks
 
-    /// The first header of that name, whatever its case, or empty. Lifetime: the request's.
+    /// The first header of that name, regardless of case, or empty. Lifetime: the request's.
     std::string_view header(std::string_view name) const;
 };
 
-/// What a handler answers with. json_response() and problem_response() make the usual ones.
+/// What a handler returns. json_response() and problem_response() make the usual ones.
 struct response
 {
     int status{200};           // 200 to 599
     std::string content_type;  // empty if there is no body
-    header_list headers;       // sent, and stored with the answer, in this order; but for those that the server writes
+    header_list headers;       // sent and stored with the response, in this order, except those that the server writes
     std::string body;          // any bytes
 
-    /// Under an Idempotency-Key 401, 403, 408, 409, 425 and 429 may be another answer the next time: they leave nothing
-    /// behind, as a 5xx does, and the key may be used again, unless this says that they are the outcome. Others below
-    /// 500 always are.
+    /// With an Idempotency-Key, 401, 403, 408, 409, 425 and 429 are provisional: like a 5xx they leave nothing behind,
+    /// and the key may be used again, unless this flag makes them the outcome. Any other status below 500 always is the
+    /// outcome.
     bool is_final{false};
 };
 

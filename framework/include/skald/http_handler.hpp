@@ -1,5 +1,5 @@
-// What answers an entry request: a handler that runs inside the guard's transaction, so that its effects and its answer
-// happen once for each Idempotency-Key.
+// What handles an entry request: a handler that runs inside the guard's transaction, so that its effects and its
+// response happen once for each Idempotency-Key.
 //
 //     worker.post("/orders", [](skald::http::request_context& ctx) {
 //         auto o = ctx.json<order>();
@@ -8,10 +8,10 @@
 //                                           {{"Location", skald::http::saga_path(ctx.key())}});
 //     });
 //
-// A returned 2xx, 3xx or 4xx is the outcome: it is stored in the same commit, and replayed byte for byte to whoever
-// sends the same key again. An exception, a 5xx, and a 4xx that says "not now" or "not you" (response::is_final) leave
-// nothing behind, so that the client may try again with the same key. See docs/http.md for how, and docs/protocol.md,
-// "HTTP entry", for what is answered when. The header's source is draft-ietf-httpapi-idempotency-key-header-07.
+// A returned 2xx, 3xx or 4xx is the outcome: it is stored in the same commit, and replayed byte for byte to a client
+// that sends the same key again. An exception, a 5xx, and a 4xx that means "not now" or "not you" (response::is_final)
+// leave nothing behind, so that the client may retry with the same key. See docs/http.md for how, and docs/protocol.md,
+// "HTTP entry", for the response in each case. The header's source is draft-ietf-httpapi-idempotency-key-header-07.
 #pragma once
 
 #include <skald/definition.hpp>
@@ -38,13 +38,13 @@ namespace skald::http {
 
 namespace detail {
 
-/// A saga that a handler started, to be written when its transaction commits.
+/// A saga that a handler has started, to be written when its transaction commits.
 struct started_saga
 {
     std::string definition;
     int version{1};
     std::span<planned_step const> plan;
-    std::string data;        // as it started
+    std::string data;        // as at its start
     std::string first_ran;   // the name of the first step if it ran in the request's own transaction, else empty
     std::string data_after;  // as the first step left it
     std::vector<skald::detail::published_message> published;
@@ -55,40 +55,40 @@ struct started_saga
 
 /// What an Idempotency-Key means to a route.
 enum class idempotency {
-    required,  // a request without one is answered with 400
-    optional,  // a request without one gets a key of its own: it is done once for each time that it is sent
-    off,       // the header is not looked at: what the handler does commits, and nothing is remembered of it
+    required,  // a request without one gets 400
+    optional,  // a request without one gets a key of its own: it takes effect once each time that it is sent
+    off,       // the header is ignored: what the handler does commits, and no record of it is kept
 };
 
-/// The request's body is not what its handler takes: 400, with `what()` as the detail that its client reads. json()
-/// throws it, and a handler may. Another data_error is the program's own, and told like any exception: 500, and its
-/// text is logged.
+/// The request's body is not what its handler accepts: 400, with `what()` as the detail that the client reads. json()
+/// throws it, and a handler may. Any other data_error is the program's own and is treated like any exception: 500, and
+/// its text is logged.
 struct body_error : data_error
 {
     using data_error::data_error;
 };
 
-/// What a handler has of its request, and what it may do in its transaction.
-/// Lifetime, threads, transaction: as transaction_context.
+/// A handler's view of its request, and what it may do in its transaction.
+/// Lifetime, threads, transaction: as for transaction_context.
 class request_context final : public transaction_context
 {
 public:
-    /// Skald makes them.
+    /// Created by Skald.
     request_context(skald::detail::unit_of_work& unit, http::request const& request, std::string scope, std::string key)
         : transaction_context{unit, std::move(scope)}, request_{request}, key_{std::move(key)}
     {}
 
     http::request const& request() const { return request_; }  // lives as long as this
 
-    /// The Idempotency-Key, unquoted, or the one that Skald made where the route and the client left it out. A saga
-    /// that is started here has the same key. Empty where the route's idempotency is off.
+    /// The Idempotency-Key, unquoted, or the one that Skald generated if it is optional and the client sent none. A
+    /// saga that is started here has the same key. Empty if the route's idempotency is off.
     std::string const& key() const { return key_; }
 
-    /// What stands in the path for `{name}` of the route's pattern, decoded. Throws
-    /// std::out_of_range where it has none.
+    /// What the path has for `{name}` of the route's pattern, decoded. Throws std::out_of_range if the pattern has no
+    /// such parameter.
     std::string const& parameter(std::string const& name) const { return request_.parameters.at(name); }
 
-    /// The body as `T`. Throws body_error, which is answered with 400 and not stored.
+    /// The body as `T`. Throws body_error, which becomes a 400 that is not stored.
     template <class T>
     T json() const
     try {
@@ -98,12 +98,12 @@ public:
         throw body_error{error.what()};
     }
 
-    /// Starts a saga that runs its first step here and now, in the request's own transaction. Where the step rejects or
-    /// snoozes, no saga is started, and nothing that this handler wrote remains; the outcome tells. `deadline`: as in
-    /// start_options, from when the request was taken.
-    /// Throws: std::logic_error where this request has started one, or has no key; std::invalid_argument for a
-    ///         deadline below 0 or beyond 1000 years; data_error; what the step throws. Let all of it pass: nothing
-    ///         remains, and the client may ask again.
+    /// Starts a saga that runs its first step here and now, in the request's own transaction. If the step rejects or
+    /// snoozes, no saga is started and nothing that this handler wrote remains; the returned outcome says which.
+    /// `deadline`: as in start_options, from when the request was claimed.
+    /// Throws: std::logic_error if this request has already started one, or has no key; std::invalid_argument for a
+    ///         negative deadline or one of more than 1000 years; data_error; what the step throws. Let all of it pass:
+    ///         nothing remains, and the client may retry.
     template <class Data, step_kind... Kinds, class Step>
     outcome start(definition<Data, Kinds...> const& saga, Step const& first_step, Data data,
                   std::chrono::milliseconds deadline = {})
@@ -123,7 +123,7 @@ public:
         return ended;
     }
 
-    /// Starts a saga whose first step is sent to its service. Of the two start() a request may call one, once.
+    /// Starts a saga whose first step is sent to its service. A request may call only one of the two start(), once.
     template <class Data, step_kind... Kinds>
     void start(definition<Data, Kinds...> const& saga, Data const& data, std::chrono::milliseconds deadline = {})
     {
@@ -131,7 +131,7 @@ public:
     }
 
     std::vector<detail::started_saga> const& started() const { return started_; }  // for Skald
-    bool refused() const { return refused_; }                                      // likewise: its first step said no
+    bool refused() const { return refused_; }  // likewise: its first step rejected or snoozed
 
 private:
     template <class Data, step_kind Kind, class Step>
@@ -159,50 +159,49 @@ private:
     bool refused_{};
 };
 
-/// What answers a request. Any lane calls it, so it is called at once from several threads.
+/// What handles a request. Any lane calls it, so several threads may call it at the same time.
 using entry_handler = std::function<response(request_context&)>;
 
-/// Whose request it is: the scope of its key. A key means nothing in another scope, and nobody sees another
-/// scope's sagas. Called for every request, replays too, before anything is looked up; any lane calls it, so
-/// it is called at once from several threads. What it throws: `unauthorized` is answered with 401, data_error
-/// with 400, the rest with 500.
+/// Whose request it is: the scope of its key. A key means nothing in another scope, and no client sees another scope's
+/// sagas. Called for every request, including replays, before anything is looked up; any lane calls it, so several
+/// threads may call it at the same time. What it throws: `unauthorized` becomes 401, data_error 400, anything else 500.
 using scope_function = std::function<std::string(request const&)>;
 
-/// The request does not show who it is from. `what()` is for the client.
+/// The request does not prove who sent it. `what()` is for the client.
 struct unauthorized : std::runtime_error
 {
-    /// `what` is the answer's detail, `how` its challenge.
+    /// `what` is the response's detail, `how` its challenge.
     explicit unauthorized(std::string const& what, std::string how = "Bearer")
         : std::runtime_error{what}, challenge{std::move(how)}
     {}
-    std::string challenge;  // how to show it: the WWW-Authenticate of the 401 (RFC 9110, 11.6.1)
+    std::string challenge;  // how to prove it: the WWW-Authenticate of the 401 (RFC 9110, 11.6.1)
 };
 
-/// What a request without the header is that says whose it is.
+/// How a request without the header that names its scope is treated.
 enum class scope_header {
     required,  // refused with 400
-    optional,  // one of the scope '', which is then a tenant like any other
+    optional,  // belongs to the scope '', which is then a tenant like any other
 };
 
-/// The scope is in this header, which a proxy in front has set; requests from elsewhere must not reach the service.
+/// The scope is in this header, which a proxy in front sets; requests from elsewhere must not reach the service.
 /// Without the header, or with an empty one, the request is refused unless `presence` says otherwise: a proxy that
-/// forgot it must not put everybody into one scope. Given twice it is always refused: a proxy that appends would let
-/// the client choose.
+/// omits it must not put all clients into one scope. A request with two such headers is always refused: a proxy that
+/// appends would let the client choose.
 scope_function scope_from_header(std::string name, scope_header presence = scope_header::required);
 
-/// Who has this token; nothing where nobody has. May ask another server: it holds up its lane alone. Where it compares
-/// tokens itself, is_same_secret() does so without telling by its time how much was right.
+/// The scope of this token, or nothing if the token is unknown. May query another server: it blocks only its own lane.
+/// If it compares tokens itself, is_same_secret() does so without revealing by its timing how much was right.
 using token_function = std::function<std::optional<std::string>(std::string const& token)>;
 
-/// The scope is that of the token in `Authorization: Bearer <token>` (RFC 6750); without a token
-/// that `scope_of` knows, 401.
+/// The scope is that of the token in `Authorization: Bearer <token>` (RFC 6750); without a token that `scope_of` knows,
+/// 401.
 scope_function scope_from_bearer(token_function scope_of);
 
-/// A table of tokens, as from a file of secrets: {token, scope}. Several tokens may have one scope, so that one can be
-/// replaced while the other still works. Throws configuration_error for a token that no header can carry.
+/// A table of tokens, as from a file of secrets: {token, scope}. Several tokens may have the same scope, so that one
+/// can be replaced while the other still works. Throws configuration_error for a token that no header can carry.
 scope_function scope_from_bearer(std::map<std::string, std::string> const& scope_of_token);
 
-/// Takes the same time wherever the two differ, and whatever their lengths.
+/// Takes the same time wherever the two differ, whatever their lengths.
 bool is_same_secret(std::string_view a, std::string_view b);
 
 /// application/json.
@@ -211,7 +210,7 @@ response json_response(int status, nlohmann::json const& body, header_list heade
 /// application/problem+json (RFC 9457).
 response problem_response(int status, std::string_view detail);
 
-/// Where the state of a saga is: `/sagas/<key>`, with what a path can't hold escaped (RFC 3986).
+/// The path of a saga's state: `/sagas/<key>`, with the characters that a path can't hold escaped (RFC 3986).
 std::string saga_path(std::string_view key);
 
 }  // namespace skald::http

@@ -1,4 +1,5 @@
-// How a step ends when nothing broke. A business "no" is a value; a fault is an exception, which no step has to catch.
+// How a step ends if nothing failed. A business rejection is a value; a fault is an exception, which no step has to
+// catch.
 #pragma once
 
 #include <chrono>
@@ -30,14 +31,14 @@ inline done_outcome done()
     return {};
 }
 
-/// A business no. Nothing that the step wrote remains, it is never retried, and compensation starts at once.
-/// `reason` is for people: it is stored, shown with the saga, and cut at 1,000 bytes.
+/// A business rejection. Nothing that the step wrote remains, it is never retried, and compensation starts at once.
+/// `reason` is for people: it is stored, shown with the saga, and truncated to 1,000 bytes.
 inline reject_outcome reject(std::string reason)
 {
     return {std::move(reason)};
 }
 
-/// Not yet. Nothing that the step wrote remains; it runs again after `wait`, and that costs no attempt.
+/// Not yet. Nothing that the step wrote remains; it runs again after `wait`, and this does not count as an attempt.
 inline snooze_outcome snooze(std::chrono::milliseconds wait)
 {
     return {wait};
@@ -52,15 +53,15 @@ public:
     outcome(snooze_outcome what) : what_{what} {}             // `return skald::snooze(5s);`
 
     bool is_done() const { return std::holds_alternative<done_outcome>(what_); }            // neither of the others
-    reject_outcome const* rejected() const { return std::get_if<reject_outcome>(&what_); }  // nullptr where it was not
+    reject_outcome const* rejected() const { return std::get_if<reject_outcome>(&what_); }  // nullptr if it was not
     snooze_outcome const* snoozed() const { return std::get_if<snooze_outcome>(&what_); }   // likewise
 
 private:
     std::variant<done_outcome, reject_outcome, snooze_outcome> what_;
 };
 
-/// What `execute` of a retriable step returns: done() or snooze(...). Behind the pivot there is no way back, so there
-/// is no reject.
+/// What `execute` of a retriable step returns: done() or snooze(...). After the pivot nothing can be compensated, so
+/// there is no reject.
 class forward_outcome
 {
 public:
@@ -68,7 +69,7 @@ public:
     forward_outcome(snooze_outcome what) : what_{what} {}  // `return skald::snooze(5s);`
     forward_outcome(reject_outcome) = delete;              // a retriable step can't reject: the saga is past its pivot
 
-    operator outcome() const { return what_; }  // so that every kind of step ends in one type
+    operator outcome() const { return what_; }  // so that every kind of step yields the same type
 
 private:
     outcome what_;

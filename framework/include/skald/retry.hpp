@@ -1,4 +1,4 @@
-// How often, how far apart, and how long a step that throws is tried.
+// How often, at what intervals and for how long a step that throws is retried.
 #pragma once
 
 #include <chrono>
@@ -10,13 +10,13 @@ namespace skald {
 /// together with the message that tries again.
 struct retry
 {
-    int attempts_max{8};                        // from 1; then compensation, or parked where there is no way back
+    int attempts_max{8};                        // from 1; then compensation, or parked if it can't compensate
     std::chrono::milliseconds first{200};       // the ceiling of the first wait
-    std::chrono::milliseconds longest{30'000};  // the ceiling that is not passed
+    std::chrono::milliseconds longest{30'000};  // the highest ceiling
 
     /// The longest time from the step's first try to its outcome, retries and snoozes included, by the server's clock;
-    /// 0: none. A step that has no outcome by then does not begin another try, and the saga goes back. Only for a step
-    /// that may say no: a compensatable step or a pivot. A compensation has no deadline.
+    /// 0: none. A step that has no outcome by then does not begin another try, and the saga compensates. Only for a
+    /// step that may reject: a compensatable step or a pivot. A compensation has no deadline.
     std::chrono::milliseconds deadline{0};
 };
 

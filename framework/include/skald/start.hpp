@@ -15,18 +15,18 @@ class transaction_base;
 
 namespace skald {
 
-/// A new key nobody else has: a UUIDv7 (RFC 9562), so that keys grow with time. Also good for the ids of your own rows.
+/// A new unique key: a UUIDv7 (RFC 9562), so that keys increase with time. Also suitable as an id for your own rows.
 /// Threads: any.
 std::string make_key();
 
-/// What start() may be told besides.
+/// Optional arguments of start().
 struct start_options
 {
-    std::string key{};    // 1..180 bytes of printable ASCII; empty: Skald makes one (UUIDv7)
+    std::string key{};    // 1..180 bytes of printable ASCII; empty: Skald generates one (UUIDv7)
     std::string scope{};  // at most 64 bytes
 
-    /// How long from now, by this database's clock, steps up to the pivot may begin; after that the saga goes back. 0:
-    /// for ever. A saga that is past its pivot by then completes.
+    /// How long from now, by this database's clock, steps up to the pivot may begin; after that the saga compensates.
+    /// 0: no limit. A saga that is past its pivot by then completes.
     std::chrono::milliseconds deadline{};
 };
 
@@ -34,7 +34,7 @@ struct start_options
 struct started
 {
     std::string key;  // the saga's, within its scope
-    bool is_new{};    // false: this key had started the same saga with the same data before
+    bool is_new{};    // false: this key has already started the same saga with the same data
 };
 
 namespace detail {
@@ -44,19 +44,19 @@ started start_saga(pqxx::transaction_base& tx, std::string_view definition, int 
 
 }  // namespace detail
 
-/// Starts a saga as part of `tx`: it exists, and will run, if and only if `tx` commits. Its home is this database.
+/// Starts a saga as part of `tx`: it exists and will run if and only if `tx` commits. Its home is this database.
 ///
 ///     pqxx::work tx{connection};
 ///     tx.exec("UPDATE cart SET closed = true WHERE id = 42");
 ///     skald::start(tx, place_order, my_order, {.key = "order-42"});
 ///     tx.commit();
 ///
-/// Transaction: one round trip; inserts into skald.idempotency, skald.saga and skald.outbox; never commits. READ
-///              COMMITTED is what it is written for.
-/// Threads:     as `tx`: one.
-/// Throws:      key_reused where the key started something else; key_in_flight where another transaction is starting it
-///              now; std::invalid_argument for a malformed key, a deadline below 0 or beyond 1000 years; data_error;
-///              what pqxx throws. `data` is written before any SQL runs.
+/// Transaction: one round trip; inserts into skald.idempotency, skald.saga and skald.outbox; never commits. Written for
+///              READ COMMITTED.
+/// Threads:     as for `tx`: one.
+/// Throws:      key_reused if the key started something else; key_in_flight if another transaction is starting it now;
+///              std::invalid_argument for a malformed key, a negative deadline or one of more than 1000 years;
+///              data_error; what pqxx throws. `data` is serialized before any SQL runs.
 template <class Data, step_kind... Kinds>
 started start(pqxx::transaction_base& tx, definition<Data, Kinds...> const& saga, Data const& data,
               start_options const& options = {})

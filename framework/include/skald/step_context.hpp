@@ -7,25 +7,25 @@
 
 namespace skald {
 
-/// Lifetime, threads, transaction: as transaction_context.
+/// Lifetime, threads, transaction: as for transaction_context.
 class step_context final : public transaction_context
 {
 public:
-    /// Skald makes them.
+    /// Created by Skald.
     step_context(detail::unit_of_work& unit, std::string scope, std::string saga_key, std::string derived_key,
                  int attempt)
         : transaction_context{unit, std::move(scope)}, saga_key_{std::move(saga_key)},
           derived_key_{std::move(derived_key)}, attempt_{attempt}
     {}
 
-    /// `key:step`, or `key:step.compensate`: the same for every attempt, redelivery and replay of this step. Hand it to
-    /// whatever else must do its part once, such as a payment gateway.
+    /// `key:step`, or `key:step.compensate`: the same for every attempt, redelivery and replay of this step. Pass it to
+    /// any other system that must do its part only once, such as a payment gateway.
     std::string const& key() const { return derived_key_; }
 
     /// The saga's key within scope().
     std::string const& saga_key() const { return saga_key_; }
 
-    /// Which try this is, from 1.
+    /// The number of this attempt, from 1.
     int attempt() const { return attempt_; }
 
 private:

@@ -1,5 +1,5 @@
-// The test kit: what shows that your steps happen once, in your own tests. A library of its own, `skald::testing`,
-// which no program links that is for use.
+// The test kit: shows in your own tests that your steps take effect exactly once. It is a separate library,
+// `skald::testing`, which no production program links.
 //
 //     TEST_CASE("placing an order charges once, whatever is delivered twice or dies half-way")
 //     {

@@ -1,4 +1,4 @@
-// What runs inside a transaction of Skald's: SQL, and messages that leave if and only if it commits.
+// What user code can do inside one of Skald's transactions: SQL, and messages that are sent if and only if it commits.
 //
 // This is the one public header that includes libpqxx.
 #pragma once
@@ -16,11 +16,11 @@
 
 namespace skald {
 
-/// What becomes of a published message that no queue is bound for. It is told once for each destination, and by
-/// `skald doctor`; it is in nobody's way, and no backlog. See docs/events.md.
+/// What happens to a published message for which no queue is bound. It is logged once for each destination, and
+/// reported by `skald doctor`; it blocks nothing and does not count as backlog. See docs/events.md.
 enum class unrouted {
-    keep,  // it is set aside, and sent once there is a queue; of each destination the newest 10,000
-    drop,  // it is gone, and counted
+    keep,  // moved to skald.unrouted, and sent once a queue is bound; the newest 10,000 of each destination
+    drop,  // dropped, and counted
 };
 
 namespace detail {
@@ -31,7 +31,7 @@ class unit_of_work
 public:
     virtual ~unit_of_work() = default;
     virtual pqxx::transaction_base& tx() = 0;
-    /// The name under which `text` is prepared on this connection; prepares it the first time.
+    /// The name under which `text` is prepared on this connection; prepares it on first use.
     virtual std::string const& prepared(std::string_view text) = 0;
 };
 
@@ -57,9 +57,9 @@ decltype(auto) as_parameter(T const& value)
 ///
 /// Lifetime:    the call that received it. Keep no reference to it.
 /// Threads:     the thread that received it.
-/// Transaction: Skald began it and Skald ends it. A step that runs COMMIT or ROLLBACK itself is found out and parked.
-///              An SQL error aborts the transaction even when the exception is caught: to go on after one, use a
-///              SAVEPOINT. A step that swallowed one without can't commit by accident; it counts as a fault.
+/// Transaction: Skald begins it and Skald ends it. A step that runs COMMIT or ROLLBACK itself is detected and parked.
+///              An SQL error aborts the transaction even if the exception is caught: to go on after one, use a
+///              SAVEPOINT. A step that swallows one without it can't commit by accident; it counts as a fault.
 /// Isolation:   READ COMMITTED.
 class transaction_context
 {
@@ -67,20 +67,20 @@ public:
     transaction_context(transaction_context const&) = delete;
     transaction_context& operator=(transaction_context const&) = delete;
 
-    /// Runs one statement with $1, $2, ... It is prepared the first time on each connection and reused after that, so
-    /// `text` should be a constant; values belong into `args`.
+    /// Runs one statement with $1, $2, ... It is prepared on its first use on each connection and reused after that, so
+    /// `text` should be a constant; values belong in `args`.
     /// Throws: what pqxx throws. Let it pass: Skald classifies it and retries the step.
     template <class... Args>
     pqxx::result sql(std::string_view text, Args const&... args);
 
-    /// The transaction itself, for what sql() has no form for. It can't be committed through this object.
+    /// The transaction itself, for what sql() can't express. It can't be committed through this object.
     pqxx::transaction_base& tx() { return unit_.tx(); }
 
-    /// Sends a message of yours when this transaction commits, at least once. `destination` is a routing key that a
-    /// queue of yours is bound with to the exchange `skald`; not a Skald service's, which runs steps and parks
-    /// everything else. Its key is `<derived key>.<n>.<type>`, n counting the messages of this step from 1: at most 255
-    /// bytes in all. The body is at most 1 MiB. What is larger fails the step when it commits. `if_unrouted`: what
-    /// becomes of it where no queue is bound.
+    /// Sends a message of yours when this transaction commits, at least once. `destination` is a routing key with which
+    /// a queue of yours is bound to the exchange `skald`; not a Skald service's, which runs steps and parks everything
+    /// else. The message's key is `<derived key>.<n>.<type>`, n counting the messages of this step from 1: at most 255
+    /// bytes in all. The body is at most 1 MiB. Anything larger fails the step when it commits. `if_unrouted`: what
+    /// happens to it if no queue is bound.
     /// Throws: std::invalid_argument for a type that is empty or has a ':', which would make that key read as a step's.
     void publish(std::string_view destination, std::string_view type, nlohmann::json const& body,
                  unrouted if_unrouted = unrouted::keep)
@@ -93,15 +93,15 @@ public:
     /// The tenant, user or organisation that the key belongs to; '' if unused.
     std::string const& scope() const { return scope_; }
 
-    /// What publish() was given, for Skald.
+    /// The messages passed to publish(), for Skald.
     std::vector<detail::published_message> const& published() const { return published_; }
 
 protected:
-    /// Its two kinds alone are made, by Skald.
+    /// Only the two derived classes are created, by Skald.
     transaction_context(detail::unit_of_work& unit, std::string scope) : unit_{unit}, scope_{std::move(scope)} {}
     ~transaction_context() = default;
 
-    /// For a context within this one's transaction.
+    /// For another context in the same transaction.
     detail::unit_of_work& unit() { return unit_; }
 
 private:

@@ -28,7 +28,7 @@ namespace skald {
 
 /// A service's process: what it hosts, and what runs it.
 /// Threads:  build it and call run() on one thread; stop() from any.
-/// Lifetime: steps and handlers that were given to it live as long as it does.
+/// Lifetime: the steps and handlers passed to it live as long as it does.
 class worker
 {
 public:
@@ -39,7 +39,7 @@ public:
     worker& operator=(worker const&) = delete;
 
     /// Runs `step` for the deliveries of that step of that saga; `together` bounds how many share a transaction.
-    /// Throws configuration_error where the step is not one of the definition, or belongs to another service.
+    /// Throws configuration_error if the step is not one of the definition's, or belongs to another service.
     template <class Data, step_kind... Kinds, std::derived_from<compensatable_step<Data>> Step>
     worker& host(definition<Data, Kinds...> const& saga, compensatable<Data> const& step, Step object,
                  retry policy = {}, batching const& together = {})
@@ -63,14 +63,14 @@ public:
         return add<Data>(saga, step.name, std::move(object), policy, together);
     }
 
-    /// A migration of the service's own tables, applied once, at start, in the order of names, after Skald's own.
+    /// A migration of the service's own tables, applied once, at start, in order of their names, after Skald's own.
     worker& migrate(std::string name, std::string_view sql);
 
-    /// Answers requests with this method to `pattern`: a path whose segments are literal or a {parameter} that
-    /// stands for one segment, "/carts/{id}/items/{sku}". A literal segment wins over a parameter, and HEAD is
-    /// answered by the route of GET. Each request runs in a transaction, which commits before the client hears;
-    /// `key` says whether only once.
-    /// Throws configuration_error for a malformed method or pattern, and where a request would have two routes;
+    /// Handles requests with this method to `pattern`: a path whose segments are literal or a {parameter} that stands
+    /// for one segment, "/carts/{id}/items/{sku}". A literal segment wins over a parameter, and the route of GET also
+    /// handles HEAD. Each request runs in a transaction, which commits before the client gets the response; `key` says
+    /// whether it runs only once for each Idempotency-Key.
+    /// Throws configuration_error for a malformed method or pattern, and if a request would match two routes;
     /// "/sagas/{key}", "/problems/{type}", "/livez" and "/readyz" are Skald's.
     worker& route(std::string method, std::string pattern, http::idempotency key, http::entry_handler handler);
 
@@ -80,21 +80,21 @@ public:
     /// A route for GET, whose idempotency is off.
     worker& get(std::string pattern, http::entry_handler handler);
 
-    /// Whose key a request carries; without it every request has the scope ''.
+    /// Determines the scope of a request's key; without it every request has the scope ''.
     worker& scope(http::scope_function scope_of);
 
-    /// Connects, serves, and drains on SIGTERM, SIGINT or stop(). A database or broker that is away is waited
-    /// for. Once for each worker.
+    /// Connects, serves, and drains on SIGTERM, SIGINT or stop(). Waits for a database or broker that is unavailable.
+    /// Call it once for each worker.
     ///
-    /// Returns: 0 after a clean drain. Where the drain is cut short (a second signal, or the time), the process
-    ///          ends here with exit code 75, for a thread that is stuck in a step can't be stopped; what was
-    ///          not committed comes again.
-    /// Threads: starts its own, and returns when they have ended. SIGTERM and SIGINT are blocked in this one meanwhile,
-    ///          and in what it starts; SIGPIPE is ignored in the whole process from then on.
-    /// Throws:  configuration_error for what waiting does not mend; what pqxx throws where a migration fails.
+    /// Returns: 0 after a clean drain. If the drain is cut short (a second signal, or its time limit), the process ends
+    ///          here with exit code 75, because a thread that is stuck in a step can't be stopped; what was not
+    ///          committed is delivered again.
+    /// Threads: starts its own, and returns when they have ended. SIGTERM and SIGINT are blocked meanwhile in this
+    ///          thread and in those that it starts; SIGPIPE is ignored in the whole process from then on.
+    /// Throws:  configuration_error for what waiting does not fix; what pqxx throws if a migration fails.
     int run();
 
-    /// As SIGTERM does. May be called before run(), which then drains at once.
+    /// Does what SIGTERM does. May be called before run(), which then drains at once.
     void stop();
 
 private:
@@ -117,7 +117,7 @@ private:
 };
 
 /// A whole main(): reads the environment and the command line (`--help` lists the settings), builds the worker, lets
-/// `set_up` fill it, runs it, and tells errors in a line. Exit codes: 0 drained, 2 a setting is wrong, 75 cut short.
+/// `set_up` fill it, runs it, and prints errors as one line. Exit codes: 0 drained, 2 a setting is wrong, 75 cut short.
 int run_service(std::string service, int argc, char const* const* argv, std::function<void(worker&)> const& set_up);
 
 }  // namespace skald

@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 using list = json::array_t;
 
-// Of elements that are neither equal nor in their place each is compared with each: not beyond so many comparisons.
+// Elements that are neither equal nor in their place are all compared with each other, up to this many comparisons.
 constexpr std::size_t comparisons_max = 1'000'000;
 
 bool names_identity(std::string_view name)
@@ -22,7 +22,7 @@ bool names_identity(std::string_view name)
     return name == "id" || name == "uuid";
 }
 
-// The text of a member by which elements can be told apart; nothing where the element has none.
+// The text of a member that can identify elements; nothing if the element has none.
 std::optional<std::string> identity_in(json const& element, std::string const& name)
 {
     if (!element.is_object()) return std::nullopt;
@@ -34,7 +34,7 @@ std::optional<std::string> identity_in(json const& element, std::string const& n
 
 using places = std::unordered_map<std::string, std::size_t>;
 
-// Where each value of that member is. Nothing unless all elements have it, and no two the same.
+// The index of each value of that member. Nothing unless all elements have it, and no two the same.
 std::optional<places> places_by(std::string const& name, list const& elements)
 {
     places found;
@@ -74,7 +74,7 @@ private:
         pairs_[j] = i;
     }
 
-    // Equal ones are the same: first those in their place, then first to first.
+    // Equal elements match: first those in the same place, then the first with the first.
     void pair_equal()
     {
         for (std::size_t i = 0; i < std::min(before_.size(), after_.size()); ++i)
@@ -108,7 +108,7 @@ private:
         return made;
     }
 
-    // By a member that tells them apart: one that is called so, or one by which most of them are found again.
+    // By an identifying member: one named `id` or `uuid`, or one by which more than half of them are found again.
     void pair_by_member()
     {
         if (before_.empty() || !before_.front().is_object()) return;
@@ -134,7 +134,7 @@ private:
         left_ -= best->pairs.size();
     }
 
-    // As many as there were between the same neighbours are the same, changed in their places.
+    // If there are as many between the same neighbours as before, each matches the one in its place, changed.
     void pair_between_neighbours()
     {
         for (std::size_t from = 0; from < after_.size();) {
@@ -169,7 +169,7 @@ bool are_in_place(list const& known, list const& whole)
     return std::equal(known.begin(), known.end(), whole.begin(), whole.end(), may_be_part_of);
 }
 
-// In their order, with some left out.
+// In the same order, with some left out.
 std::optional<element_pairs> in_order(list const& known, list const& whole)
 {
     element_pairs pairs;
@@ -212,7 +212,7 @@ element_pairs pair_known(list const& known, list const& whole)
     }
     if (auto found = in_order(known, whole)) return *std::move(found);
 
-    // Sorted by their type, or some are written otherwise than they came.
+    // Sorted by their type, or some are written differently from how they were received.
     std::vector<bool> is_taken(whole.size());
     bool have_moved = known.size() != whole.size();
     for (std::size_t i = 0; i < std::min(known.size(), whole.size()); ++i)

@@ -1,9 +1,9 @@
-// What must hold between two parts of the framework, said where it matters and looked at in every build.
+// Invariants between parts of the framework, stated where they matter and checked in every build.
 //
-// A process that dies is a fault that everything here survives: what it had under way is delivered again, and the guard
-// knows what was done. One that goes on after it has lost count is not. So it ends, and says where. Only our own
-// mistakes may come to that: what a client, a broker, a database or a step does wrong is answered, thrown or
-// parked.
+// A process that dies is a fault that everything here survives: what it had in flight is delivered again, and the guard
+// knows what was done. A process that goes on in an inconsistent state is not. So it ends, and says where. Only our own
+// mistakes may lead to that: what a client, a broker, a database or a step does wrong gets a response, an exception or
+// is parked.
 #pragma once
 
 #include <cstdio>
@@ -20,6 +20,6 @@ namespace skald::core {
 
 }  // namespace skald::core
 
-/// To be cheap, and without effect.
+/// The condition must be cheap, and without side effects.
 #define SKALD_ASSERT(...)                                                                                              \
     ((__VA_ARGS__) ? static_cast<void>(0) : ::skald::core::assertion_failed(#__VA_ARGS__, __FILE__, __LINE__))

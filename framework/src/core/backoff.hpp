@@ -1,5 +1,5 @@
-// Full jitter: uniform between nothing and a ceiling that doubles, so that many who failed together do not all come
-// back together.
+// Full jitter: uniform between zero and a ceiling that doubles, so that many that failed together do not all retry
+// together.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ struct backoff
     std::chrono::milliseconds ceiling(int failures) const
     {
         int const doublings = std::clamp(failures, 1, 63) - 1;
-        // Compared before it is doubled, which then can't overflow, whatever the policy.
+        // Compared before doubling, which therefore can't overflow, whatever the policy.
         if (first.count() > longest.count() >> doublings) return longest;
         return std::chrono::milliseconds{first.count() << doublings};
     }

@@ -33,7 +33,7 @@ std::optional<std::string> from_base64(std::string_view text)
     std::string out;
     out.reserve(text.size() / 4 * 3);
     std::uint32_t bits = 0;
-    int held = 0;  // bits that make no byte yet
+    int held = 0;  // bits that do not make a byte yet
     for (char const c : digits) {
         auto const digit = alphabet.find(c);
         if (digit == std::string_view::npos) return std::nullopt;
@@ -44,7 +44,7 @@ std::optional<std::string> from_base64(std::string_view text)
         out += static_cast<char>(bits >> static_cast<unsigned>(held) & 0xffu);
         bits &= (1u << static_cast<unsigned>(held)) - 1u;
     }
-    if (bits != 0) return std::nullopt;  // of the last digit; two texts for the same bytes otherwise
+    if (bits != 0) return std::nullopt;  // of the last digit; otherwise two texts would mean the same bytes
     return out;
 }
 

@@ -1,4 +1,4 @@
-// Bytes as text where they are no text: RFC 4648, section 4, with padding, and one way only to write them.
+// Binary data as text: RFC 4648, section 4, with padding, in exactly one form.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@ namespace skald::core {
 
 std::string to_base64(std::string_view bytes);
 
-/// Nothing where `text` is not what to_base64() writes: another alphabet, line breaks, padding that lacks, or bits that
-/// no byte needs.
+/// Nothing if `text` is not what to_base64() writes: another alphabet, line breaks, missing padding, or non-zero unused
+/// bits.
 std::optional<std::string> from_base64(std::string_view text);
 
 }  // namespace skald::core

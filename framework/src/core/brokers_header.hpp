@@ -1,5 +1,4 @@
-// Headers that belong to the broker or that it obeys: no transport sends them, and they are dropped from what
-// is delivered.
+// Headers that belong to the broker or that it acts on: no transport sends them, and they are dropped from deliveries.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +9,7 @@ namespace skald::core {
 
 inline bool is_brokers_own_header(std::string_view name)
 {
-    // CC and BCC are further routing keys: as text, the broker closes the channel over them.
+    // CC and BCC are further routing keys: if they are text, the broker closes the channel.
     // clang-format off
     static constexpr std::array<std::string_view, 12> names{
         "CC", "BCC", "x-death", "x-delivery-count", "x-acquired-count", "x-opt-rabbitmq-delivery-time",

@@ -1,4 +1,4 @@
-// A step's changes, written into the data that came: what they do not touch keeps its bytes. Declared in
+// Writes a step's changes into the received data: what they do not touch keeps its bytes. Declared in
 // skald/detail/data.hpp; the rules are those of docs/data.md.
 #include "core/array_pairs.hpp"
 #include "core/json_values.hpp"
@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-// --- Finding the parts of a text that parse_checked() has taken: it is JSON, and nothing is checked again. ---
+// --- Finding the parts of a text that parse_checked() has accepted: it is JSON, and nothing is checked again. ---
 
 constexpr std::string_view space = " \t\r\n";
 
@@ -110,7 +110,7 @@ std::vector<std::string_view> elements_of(std::string_view array)
     return elements;
 }
 
-// --- Which objects are others now. ---
+// --- Which objects have been replaced. ---
 
 bool is_tag(std::string_view name)
 {
@@ -118,8 +118,8 @@ bool is_tag(std::string_view name)
     return name == "type" || name == "kind" || name == "tag";
 }
 
-// With another id, or another alternative of a tagged variant: nothing of the old one goes over to it. Such a one has
-// another tag, and with it other names of members; or its type knows nothing again of it, and some text has changed.
+// With another id, or another alternative of a tagged variant: nothing of the old object is carried over. A variant has
+// another tag and other member names; or no known member is as it was, and some text and member names have changed.
 bool is_replaced(json const& before, json const& after)
 {
     if (core::is_another(before, after)) return true;
@@ -141,8 +141,8 @@ bool is_replaced(json const& before, json const& after)
     return (tag_changed && (some_went || some_came)) || (text_changed && !something_remains && some_went && some_came);
 }
 
-// Elements that their type left out altogether, by the place of the remaining one that they come behind, from 1; 0: in
-// front. One like an element that it did take it has left out as that one's double, which is a step's to remove.
+// Elements that their type left out altogether, by the place of the remaining one that they follow, from 1; 0: in
+// front. One that equals an element that the type did read was left out as its duplicate, which a step may remove.
 std::vector<std::vector<std::size_t>> others_behind(json::array_t const& known, json::array_t const& whole,
                                                     core::element_pairs const& came_of,
                                                     std::vector<bool> const& remains)
@@ -169,7 +169,7 @@ class writer
 public:
     explicit writer(json const& all_after) : all_after_{all_after} {}
 
-    // The root is the saga's data, and never another.
+    // The root is the saga's data, and never counts as replaced.
     std::string write_all(json& whole, std::string_view text, json const& before)
     {
         if (whole.is_object() && before.is_object() && all_after_.is_object())

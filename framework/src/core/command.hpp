@@ -1,5 +1,5 @@
-// An operator's command for one saga, as a message `skald.control` carries it to the services of the itinerary: checked
-// here, carried out by skald.take_control(). See docs/repair.md, "Commands".
+// An operator's command for one saga, as a `skald.control` message carries it to the services of the itinerary: checked
+// here, executed by skald.take_control(). See docs/repair.md, "Commands".
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace skald::core {
 
 inline constexpr std::string_view control_type = "skald.control";
 
-/// The command as JSON text that skald.take_control() takes: only members that are known, each of its form.
+/// The command as JSON text that skald.take_control() accepts: only known members, each well-formed.
 struct command
 {
     std::string text;

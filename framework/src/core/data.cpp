@@ -32,8 +32,8 @@ void check_level(std::size_t levels_around)
     if (levels_around == depth_max) refuse("nesting deeper than 64 levels");
 }
 
-// Checks and builds in one pass over the bytes. What is not allowed ends it before it is built, so that no nesting can
-// hurt: neither here nor when the value is copied, compared or written.
+// Checks and builds in one pass over the bytes. Anything not allowed ends the pass before it is built, so that no
+// nesting can do harm, neither here nor when the value is copied, compared or written.
 class reader final : public nlohmann::json_sax<nlohmann::json>
 {
 public:
@@ -47,7 +47,7 @@ public:
     bool number_float(number_float_t number, string_t const& text) override
     {
         if (text.find_first_of(".eE") == string_t::npos) refuse("a whole number beyond 64 bits: " + text);
-        // Written out in digits, it means every one of them; from 2^53 on a double has not all.
+        // If it is written out in digits, every one counts; from 2^53 on a double does not hold them all.
         bool const written_out = text.find_first_of("eE") == string_t::npos;
         if (written_out && std::abs(number) >= 9007199254740992.0) refuse("more digits than a double holds: " + text);
         return put(number);
@@ -165,7 +165,7 @@ bool has_changed(nlohmann::json const& received, nlohmann::json const& understoo
 
 nlohmann::json parse_checked(std::string_view body)
 {
-    // nlohmann takes it for the end of the body, and does not look at what follows.
+    // nlohmann takes a NUL for the end of the body, and ignores what follows.
     if (body.find('\0') != std::string_view::npos) throw data_error{"the body is not JSON that can be taken: a NUL"};
     reader read;
     nlohmann::json::sax_parse(body, &read);
@@ -185,7 +185,7 @@ bool is_same(nlohmann::json const& one, nlohmann::json const& other)
 std::string write_checked(nlohmann::json& data)
 {
     check_depth(data);
-    // JSON has no form for them, and dump() writes null.
+    // JSON can't represent them, and dump() writes null.
     if (auto const* const found = core::find_not_finite(data)) core::refuse_not_finite(data, *found);
     auto text = data.dump();
     make_as_read(data);

@@ -1,4 +1,4 @@
-// A wait and a deadline: who waits for the next try comes back at the deadline at the latest, to learn that it passed.
+// A wait and a deadline: a delivery that waits for its next try comes back at the deadline at the latest.
 #pragma once
 
 #include "core/instant.hpp"
@@ -9,7 +9,7 @@
 
 namespace skald::core {
 
-/// `wait`, or what is left until the deadline where that is less; rounded up, so that the deadline has passed then.
+/// `wait`, or the time left until the deadline if that is less; rounded up, so that the deadline has passed by then.
 inline std::chrono::milliseconds wait_within(std::optional<instant> deadline, instant now,
                                              std::chrono::milliseconds wait)
 {

@@ -27,7 +27,7 @@ std::optional<int> number_of(message const& m, std::string_view name, int least,
     return number;
 }
 
-// False where the header is there and no time.
+// False if the header is there and is not a time.
 bool read_instant(message const& m, std::string_view name, std::optional<instant>& into)
 {
     auto const text = find_header(m.headers, name);
@@ -40,7 +40,7 @@ refusal missing_or_malformed(std::string_view name)
     return {"header " + std::string{name} + " is missing or malformed"};
 }
 
-// One of ours that is there twice would mean one thing here and another to the next reader.
+// One of Skald's headers given twice could mean one thing here and another to the next reader.
 std::string_view header_given_twice(message const& m)
 {
     std::set<std::string_view> seen;
@@ -126,7 +126,7 @@ std::variant<envelope, refusal> read_envelope(message const& received)
         return refusal{"the key, the type and the itinerary do not speak of the same step"};
 
     e.reason = storable_text(text_of(received, header::reason));
-    // Trace context is for observers: what is odd is dropped, never a reason to refuse.
+    // Trace context is for observers: a malformed one is dropped, never a reason to refuse.
     if (auto const t = text_of(received, header::traceparent); is_trace_context(t, 128)) e.traceparent = t;
     if (auto const t = text_of(received, header::tracestate); is_trace_context(t, 512)) e.tracestate = t;
     return e;

@@ -1,4 +1,4 @@
-// The envelope: what the headers of a saga's message say, read strictly and written the one way.
+// The envelope: the content of a saga message's headers, read strictly and written in exactly one form.
 // See docs/protocol.md, "Messages".
 #pragma once
 
@@ -36,11 +36,11 @@ inline constexpr std::string_view tracestate = "tracestate";
 /// A header that Skald itself writes and reads, and that a message can't be read without. Others are the user's.
 bool is_skalds_header(std::string_view name);
 
-/// What a message may count: turns of a step, its attempts and snoozes together, and versions. An order to retry goes
-/// on from where it was, so that what is read may be more than what is written for a try.
+/// The highest count in a message: fencing tokens of a step (its attempts and snoozes together), and versions. A retry
+/// command continues from the count reached, so that what is read may be more than what is written for an attempt.
 inline constexpr int count_max = 2'000'000'000;
 
-/// How often a step is tried or put off, then it is parked: a message every second for 31 years.
+/// How often a step is tried or snoozed before it is parked: a message every second for 31 years.
 inline constexpr int fencing_token_max = 1'000'000'000;
 
 struct envelope
@@ -50,35 +50,35 @@ struct envelope
     int version{1};
     core::itinerary itinerary;
     std::string home;
-    std::string reason;  // why the saga is going back; empty going forward
+    std::string reason;  // why the saga compensates; empty going forward
     int attempt{1};
     int snoozes{0};
     std::optional<instant> saga_deadline;
-    std::optional<instant> step_deadline;  // from the first fencing_token that did not end the step
+    std::optional<instant> step_deadline;  // set by the first attempt or snooze that did not end the step
     std::string traceparent;
     std::string tracestate;
 
     derived_key key() const { return {saga.key, itinerary.current().name, itinerary.position.direction}; }
 
-    /// The fencing token of this message within its step: attempts that failed and snoozes both move it on. One that is
-    /// recorded already is a duplicate.
+    /// The fencing token of this message within its step: failed attempts and snoozes both increase it. A message whose
+    /// token is already recorded is a duplicate.
     int fencing_token() const { return attempt + snoozes; }
 
-    /// When the step must not begin any more: the earlier deadline, up to the pivot. Behind it,
-    /// and on the way back, none.
+    /// From when on the step must not begin: the earlier deadline, up to the pivot. After the pivot, and for
+    /// compensations, none.
     std::optional<instant> deadline() const;
 
     /// The envelope of another step of the same saga.
     envelope at(position there) const;
 };
 
-/// Why a message can't be taken for a saga's step: one sentence.
+/// Why a message can't be accepted for a saga's step: one sentence.
 struct refusal
 {
     std::string why;
 };
 
-/// Everything is checked: names, sizes, numbers, and that the key, the type and the itinerary speak of one step.
+/// Checks everything: names, sizes, numbers, and that the key, the type and the itinerary refer to the same step.
 std::variant<envelope, refusal> read_envelope(message const& received);
 
 /// The message to the service of the envelope's step.

@@ -1,13 +1,13 @@
-// What a build with failpoints does at them, as the environment says:
+// What a build with failpoints does at them, as set in the environment:
 //
 //     SKALD_FAILPOINTS=step.committed=kill@2      at the second hit of that point in this process
-//     SKALD_FAILPOINTS=@/tmp/program              the same text from a file, which is read at every hit: whoever writes
-//                                                 it arms and disarms a process that runs, and starts its counts anew
+//     SKALD_FAILPOINTS=@/tmp/program              the same text from a file, which is read at every hit: writing to it
+//                                                 arms and disarms a running process, and resets its counts
 //     SKALD_FAILPOINT_TRACE=/tmp/trace            a line `name hit action` for every hit, before anything happens
 //     SKALD_MUTANT=ack_before_commit              a deliberate fault
 //
-// Actions: kill (SIGKILL), throw, reset (the point's socket is shut down), stop (SIGSTOP, until somebody continues it),
-// sleep:MS (this thread alone). Several programs are separated by ';', the hit is 1 where none is given.
+// Actions: kill (SIGKILL), throw, reset (the point's socket is shut down), stop (SIGSTOP, until it gets SIGCONT),
+// sleep:MS (this thread only). Several programs are separated by ';'; the hit is 1 if none is given.
 #include "core/failpoint.hpp"
 
 #include <algorithm>
@@ -61,7 +61,7 @@ std::optional<std::size_t> find_point(std::string_view name)
     return std::nullopt;
 }
 
-/// Whether it is an action; fills in what it does.
+/// Whether it is an action; if so, fills in what it does.
 bool read_action(std::string_view text, rule& into)
 {
     constexpr std::array<std::string_view, 4> names{"kill", "throw", "reset", "stop"};
@@ -75,7 +75,7 @@ bool read_action(std::string_view text, rule& into)
     return pause.has_value();
 }
 
-/// One `point=action@hit`, or why it is none.
+/// One `point=action@hit`, or why it is not one.
 std::variant<rule, std::string> read_rule(std::string_view text)
 {
     auto const equals = text.find('=');
@@ -129,7 +129,7 @@ public:
         trace_ = open_named(variable("SKALD_FAILPOINT_TRACE"), O_WRONLY | O_APPEND | O_CREAT);
     }
 
-    /// Counts the hit, writes it down, and says what is to be done.
+    /// Counts the hit, traces it, and returns what is to be done.
     std::optional<rule> hit(std::size_t point)
     {
         std::lock_guard const lock{mutex_};
@@ -157,12 +157,12 @@ private:
     {
         text_ = std::move(text);
         auto read = read_program(text_);
-        // Of a file that is just being written only a part may be there; the next hit reads it again.
+        // A file that is being written may be incomplete; the next hit reads it again.
         rules_ = std::holds_alternative<std::string>(read) ? std::vector<rule>{} : std::get<std::vector<rule>>(read);
         hits_.fill(0);
     }
 
-    // One write(2): it survives a SIGKILL right behind it.
+    // One write(2): it survives a SIGKILL right after it.
     void trace(std::string const& line) const
     {
         if (trace_ >= 0) [[maybe_unused]]
@@ -190,7 +190,7 @@ thread_local int own_client = -1;
 thread_local int own_publisher = -1;
 std::atomic<int> consumer{-1};
 
-/// How many segments of data went out of a socket, as far as the kernel tells.
+/// How many data segments a socket has sent, as far as the kernel reports.
 std::uint32_t segments_sent(int descriptor)
 {
     tcp_info info{};
@@ -198,8 +198,8 @@ std::uint32_t segments_sent(int descriptor)
     return ::getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_data_segs_out : 0;
 }
 
-/// Lets what is sent next arrive, and shuts the socket for reading before the answer can. libpqxx looks for the end of
-/// the connection before it sends anything, so that it can't be shut at once.
+/// Lets what is sent next arrive, and shuts the socket down for reading before the reply arrives. libpqxx checks for
+/// the end of the connection before it sends anything, so the socket can't be shut down at once.
 void lose_reply(int descriptor)
 {
     std::thread{[own = ::dup(descriptor), before = segments_sent(descriptor)] {

@@ -1,9 +1,9 @@
 // Named places in the protocol at which a test may kill, stop or disturb the process.
 //
-// SKALD_FAILPOINT("step.committed"); marks one. Its name is checked when it is compiled, in every build; code comes
-// from it only in a build with -DSKALD_FAILPOINTS=ON, which is for tests and can't be installed. What happens at a
-// point there is said by the environment variable SKALD_FAILPOINTS (failpoint.cpp). Each use is one whole line, so that
-// it can be taken out by a script: tests/crash/same_code.cmake shows that nothing else changes then.
+// SKALD_FAILPOINT("step.committed"); marks one. Its name is checked at compile time in every build; it generates code
+// only in a build with -DSKALD_FAILPOINTS=ON, which is for tests and can't be installed. There the environment variable
+// SKALD_FAILPOINTS (failpoint.cpp) says what happens at a point. Each use is one whole line, so that a script can
+// remove it: tests/crash/same_code.cmake shows that nothing else changes then.
 #pragma once
 
 #include <array>
@@ -16,10 +16,10 @@ namespace skald::core {
 /// Which socket the action `reset` shuts down at a point.
 enum class fault_socket {
     postgres,   // the thread's database connection, both ways: what is sent next does not arrive
-    reply,      // the same, for reading only: what is sent next arrives, and its answer is lost
+    reply,      // the same, for reading only: what is sent next arrives, and its reply is lost
     publisher,  // the broker connection that the thread publishes on: the publish loop's
     consumer,   // the broker connection that deliveries come from
-    client,     // the HTTP connection that is being answered
+    client,     // the HTTP connection on which a response is being sent
 };
 
 struct failpoint
@@ -27,10 +27,10 @@ struct failpoint
     std::string_view name;
     fault_socket socket;
     std::string_view stands_for;  // the protocol's own numbers: entry H, relay R, consumer C, saga S
-    std::string_view afterwards;  // what may be seen after a crash here
+    std::string_view afterwards;  // what may be observed after a crash here
 };
 
-/// Every point there is. docs/guarantees.md has a row for each, and the crash matrix a run.
+/// All points. docs/guarantees.md has a row for each, and the crash matrix a run.
 inline constexpr std::array failpoints{
     failpoint{"entry.claimed", fault_socket::postgres, "H05 H06",
               "nothing of the request remains; the client has no answer, and asks again"},
@@ -105,7 +105,7 @@ inline constexpr std::array failpoints{
     failpoint{"expired.recorded", fault_socket::consumer, "S05", "noted; delivered again, and nothing changes"},
 };
 
-/// Deliberate faults of the protocol, by which the crash matrix shows that it would notice them.
+/// Deliberate faults in the protocol, with which the crash matrix shows that it would detect them.
 inline constexpr std::array<std::string_view, 15> mutants{
     "ack_before_commit",    "delete_before_confirm",   "no_mandatory",         "partial_commit",
     "retry_in_broker_only", "busy_is_duplicate",       "no_transaction_check", "in_doubt_as_committed",
@@ -138,13 +138,13 @@ consteval bool is_mutant(std::string_view name)
 
 inline constexpr bool has_failpoints = true;
 
-/// Does what is armed for this hit of the point, if anything is. Throws std::runtime_error where it is told to.
+/// Does what is armed for this hit of the point, if anything is. Throws std::runtime_error if that is the action.
 /// Threads: this, and every function below, may be called from any thread.
 void pass_failpoint(std::size_t number);
 void record_socket(fault_socket which, int descriptor) noexcept;
 bool runs_mutant(std::string_view name) noexcept;
 
-/// Why it is no program for SKALD_FAILPOINTS, or no mutant; empty if it is one.
+/// Why the value is not a valid program for SKALD_FAILPOINTS, or not a mutant; empty if it is valid.
 std::string refuse_failpoint_setting(std::string_view variable, std::string_view value);
 
 #define SKALD_FAILPOINT(name)                                                                                          \
@@ -152,15 +152,15 @@ std::string refuse_failpoint_setting(std::string_view variable, std::string_view
         static_assert(::skald::core::is_failpoint(name), "no such failpoint: core/failpoint.hpp lists them all");      \
         ::skald::core::pass_failpoint(::skald::core::number_of_failpoint(name));                                       \
     } while (false)
-/// A point that is passed only where `condition` holds.
+/// A point that is passed only if `condition` holds.
 #define SKALD_FAILPOINT_IF(condition, name)                                                                            \
     do {                                                                                                               \
         if (condition) SKALD_FAILPOINT(name);                                                                          \
     } while (false)
-/// Which socket is in use now: for the action `reset`.
+/// Records which socket is in use now, for the action `reset`.
 #define SKALD_FAILPOINT_SOCKET(which, descriptor)                                                                      \
     ::skald::core::record_socket(::skald::core::fault_socket::which, descriptor)
-/// What runs only under that mutant: a statement without its semicolon.
+/// Code that runs only under that mutant: a statement without its semicolon.
 #define SKALD_MUTANT(name, ...)                                                                                        \
     do {                                                                                                               \
         static_assert(::skald::core::is_mutant(name), "no such mutant: core/failpoint.hpp lists them all");            \
@@ -187,7 +187,7 @@ inline std::string refuse_failpoint_setting(std::string_view, std::string_view)
 
 #endif
 
-/// The environment variables that only a build with failpoints takes.
+/// The environment variables that only a build with failpoints accepts.
 constexpr bool is_failpoint_setting(std::string_view variable)
 {
     return variable == "SKALD_FAILPOINTS" || variable == "SKALD_FAILPOINT_TRACE" || variable == "SKALD_MUTANT";

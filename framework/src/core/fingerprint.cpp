@@ -30,7 +30,7 @@ public:
     }
 
 private:
-    // Fetched once: OpenSSL 3 looks an algorithm up by name each time it is not.
+    // Fetched once: otherwise OpenSSL 3 looks the algorithm up by name each time.
     static EVP_MD const* algorithm()
     {
         static std::unique_ptr<EVP_MD, decltype(&EVP_MD_free)> const fetched{EVP_MD_fetch(nullptr, "SHA256", nullptr),

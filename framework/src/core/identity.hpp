@@ -1,4 +1,4 @@
-// Who a message is about: scope, key and step, and the derived key `key:step` that carries them in a header.
+// What a message is about: scope, key and step, and the derived key `key:step` that carries key and step in a header.
 // See docs/protocol.md, "Identity".
 #pragma once
 
@@ -26,8 +26,8 @@ struct saga_id
 
 enum class direction { forward, back };
 
-/// `key:step` or `key:step.compensate`. Split on the last colon, since a key may hold colons and a step may not; used
-/// to carry an identity, never to decide one: the parts are stored in columns of their own (traps G14).
+/// `key:step` or `key:step.compensate`. Split at the last colon, since a key may contain colons and a step may not;
+/// used to carry an identity, never to compare one: the parts are stored in separate columns (traps G14).
 struct derived_key
 {
     std::string key;
@@ -40,7 +40,7 @@ struct derived_key
     std::string guarded_step() const;  // "step.compensate": the third column of the guard's record
 };
 
-/// Nothing where it is malformed.
+/// Nothing if it is malformed.
 std::optional<derived_key> parse_derived_key(std::string_view text);
 
 }  // namespace skald::core

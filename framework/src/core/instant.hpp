@@ -1,4 +1,4 @@
-// A point in time as headers and answers of the database carry it: UTC, RFC 3339, always to the microsecond.
+// A point in time as headers and query results carry it: UTC, RFC 3339, always to the microsecond.
 #pragma once
 
 #include <chrono>
@@ -8,13 +8,13 @@
 
 namespace skald::core {
 
-/// By the clock of whichever server it came from; Skald compares deadlines with the database's clock and no other.
+/// By the clock of the server that it came from; Skald compares deadlines only with the database's clock.
 using instant = std::chrono::sys_time<std::chrono::microseconds>;
 
 /// "2026-01-31T12:00:00.000000Z" and no other form: 27 characters, a date that exists, no leap second.
 std::optional<instant> parse_instant(std::string_view text);
 
-/// The one form. Years 0001 to 9999: a time outside of them is written as the first or the last that it has room for.
+/// In that form. Years 0001 to 9999: a time outside that range is written as the first or the last time within it.
 std::string write_instant(instant at);
 
 }  // namespace skald::core

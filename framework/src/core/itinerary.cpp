@@ -18,7 +18,7 @@ std::string_view take(std::string_view& text, char separator)
     return token;
 }
 
-// From 1, written the one way.
+// From 1, in canonical form.
 std::optional<std::size_t> parse_number(std::string_view text)
 {
     if (text.starts_with('0')) return std::nullopt;
@@ -43,7 +43,7 @@ bool in_order(std::vector<itinerary_step> const& steps)
     return std::ranges::is_sorted(steps, {}, kind) && std::ranges::count(steps, step_kind::pivot, kind) <= 1;
 }
 
-// Two steps with one name would share the guard's record, and the second would pass for done.
+// Two steps with the same name would share the guard's record, and the second would be taken for done.
 bool names_differ(std::vector<itinerary_step> const& steps)
 {
     for (auto it = steps.begin(); it != steps.end(); ++it)

@@ -1,5 +1,5 @@
-// The itinerary: the plan of a saga and the position on it, as a message carries it, so that a saga finishes on the
-// plan with which it began and each service hands on to the next without a central hop.
+// The itinerary: the plan of a saga and the position in it, as a message carries it, so that a saga finishes on the
+// plan that it started with and each service sends to the next without a central hop.
 //
 // Text form (header x-saga-itinerary, column skald.saga.itinerary), stable:
 //
@@ -48,12 +48,12 @@ struct itinerary
 
     itinerary_step const& current() const
     {
-        SKALD_ASSERT(position.index < steps.size());  // what came from outside, parse_itinerary() has looked at
+        SKALD_ASSERT(position.index < steps.size());  // parse_itinerary() has checked what came from outside
         return steps[position.index];
     }
     itinerary at(core::position there) const { return {steps, there}; }
 
-    /// The step is behind the pivot: the saga can only go forward from here.
+    /// The step is after the pivot: the saga can only go forward from here.
     bool past_pivot() const { return current().kind == step_kind::retriable; }
 
     std::string text() const;
@@ -61,7 +61,7 @@ struct itinerary
 
 itinerary make_itinerary(std::span<planned_step const> plan);
 
-/// Nothing where it is malformed or breaks the order of kinds.
+/// Nothing if it is malformed or violates the order of kinds.
 std::optional<itinerary> parse_itinerary(std::string_view text);
 
 }  // namespace skald::core

@@ -1,6 +1,6 @@
 // Log lines: one event, one line of `name=value` fields, on standard error. Their names are API (docs/operations.md).
 //
-// A logger is handed down by whoever builds the object; there is no global one.
+// A logger is passed to each object at construction; there is no global one.
 #pragma once
 
 #include <cstdint>
@@ -57,8 +57,8 @@ public:
     }
 };
 
-/// Any bytes as one field value: quoted where needed, with control and non-UTF-8 bytes escaped, so that a value made
-/// by somebody else can't forge a second line; cut at 1,000 bytes.
+/// Any bytes as one field value: quoted if needed, with control and non-UTF-8 bytes escaped, so that a value from an
+/// untrusted source can't forge a second line; truncated to 1,000 bytes.
 std::string log_value(std::string_view raw);
 
 /// `2026-01-31T12:00:00.000Z info payments saga.completed key=... `
@@ -77,7 +77,7 @@ private:
     severity least_;
 };
 
-/// Says nothing.
+/// Writes nothing.
 class silent_logger final : public logger
 {
 public:

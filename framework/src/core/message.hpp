@@ -1,6 +1,6 @@
-// A message as every transport carries it: nothing here knows RabbitMQ.
+// A message as every transport carries it: nothing here depends on RabbitMQ.
 //
-// Header values are text on the wire too, so that a message means the same on any transport and in the outbox.
+// Header values are text on the wire too, so that a message means the same on every transport and in the outbox.
 // See docs/protocol.md, "Messages".
 #pragma once
 

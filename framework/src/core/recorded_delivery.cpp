@@ -15,11 +15,11 @@ namespace skald::core {
 namespace {
 
 using nlohmann::json;
-using nlohmann::ordered_json;  // a line is read by people too: what it is comes before what is in it
+using nlohmann::ordered_json;  // people read the lines too: what a delivery is comes before its contents
 
 constexpr std::size_t name_bytes_max = 255;               // of an AMQP short string
-constexpr std::size_t header_bytes_max = 65'536;          // of a value, as it is kept of a parked delivery
-constexpr std::size_t body_bytes_max = 16 * 1024 * 1024;  // what a transport takes
+constexpr std::size_t header_bytes_max = 65'536;          // of a value, as stored with a parked delivery
+constexpr std::size_t body_bytes_max = 16 * 1024 * 1024;  // what a transport accepts
 
 std::string as_text(std::string const& bytes)
 {
@@ -39,7 +39,7 @@ ordered_json record_of(recorded_parking const& p)
     return {{"status", p.record->status}, {"attempts", p.record->attempts}, {"snoozes", p.record->snoozes}};
 }
 
-// --- Reading. Whatever is wrong is thrown as a sentence that goes on behind "line 3: ". ---
+// --- Reading. Errors are thrown as a sentence that continues "line 3: ". ---
 
 [[noreturn]] void refuse(std::string const& why)
 {

@@ -1,7 +1,7 @@
-// A delivery written down, so that the very same message can be delivered again: in a test, or in a staging system.
+// A recorded delivery, so that exactly the same message can be delivered again: in a test, or in a staging system.
 //
-// JSON Lines, one delivery a line: what `skald parked export` prints and the test kit reads. The format is a contract
-// with what is outside: docs/operations.md, "Recorded deliveries".
+// JSON Lines, one delivery per line: what `skald parked export` prints and the test kit reads. The format is a public
+// contract: docs/operations.md, "Recorded deliveries".
 #pragma once
 
 #include "core/message.hpp"
@@ -24,7 +24,7 @@ struct recorded_step
     int snoozes{};
 };
 
-/// How the delivery came to be parked. For people: read_recorded() does not look at it.
+/// How the delivery came to be parked. For people: read_recorded() ignores it.
 struct recorded_parking
 {
     std::int64_t id{};
@@ -35,18 +35,18 @@ struct recorded_parking
     std::string error;
     int attempts{};
     std::string parked_at;
-    std::optional<recorded_step> record;  // nothing where the step has none
+    std::optional<recorded_step> record;  // nothing if the step has none
 };
 
-/// One line, without its end. A body that is no text that JSON can hold is written in base64. What is not UTF-8
-/// elsewhere is escaped, as it was when it was parked; of two headers with one name the last is kept.
+/// One line, without its line end. A body that JSON can't hold as text is written in base64. Anything else that is not
+/// UTF-8 is escaped, as it was when it was parked; of two headers with the same name the last is kept.
 std::string write_recorded(message const& received, recorded_parking const& parking);
 
 /// The messages of a recording, in its order, ready to be sent or injected: body, headers, id, type, content type and
-/// destination as they were. Headers come in the order of their names. Lines without anything in them are skipped.
+/// destination as they were. Headers are sorted by name. Empty lines are skipped.
 ///
-/// Throws: data_error with the number of the line, what is wrong in it and what to do; also where there is no delivery
-/// at all, for a test that replays nothing would pass.
+/// Throws: data_error with the line number, what is wrong in it and what to do; also if there is no delivery at all,
+/// because a test that replays nothing would pass.
 std::vector<message> read_recorded(std::string_view lines);
 
 }  // namespace skald::core

@@ -21,8 +21,8 @@ constexpr std::size_t key_bytes_min = 32;
 constexpr std::string_view version_mark = "v1=";
 constexpr std::string_view form_mark = "skald-signature-v1\n";
 
-// Every header that read_envelope() takes a decision from. Not those of the broker, which changes them, nor the trace
-// context, which decides nothing and which others may write anew. Another header is another version.
+// Every header on which read_envelope() bases a decision. Not those of the broker, which changes them, nor the trace
+// context, which decides nothing and which others may rewrite. Adding a header requires another version.
 constexpr std::array signed_headers{header::idempotency_key, header::scope,        header::definition,
                                     header::version,         header::itinerary,    header::home,
                                     header::reason,          header::attempt,      header::snoozes,
@@ -38,7 +38,7 @@ std::size_t count_of(header_list const& headers, std::string_view name)
     return static_cast<std::size_t>(std::ranges::count_if(headers, [&](auto const& one) { return one.first == name; }));
 }
 
-// Which of two counts would be for each reader to say.
+// Given twice, each reader could choose a different one.
 std::string_view signed_twice(header_list const& headers)
 {
     for (auto const name : signed_headers)

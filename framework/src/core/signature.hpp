@@ -1,5 +1,5 @@
-// Who wrote a message: HMAC-SHA-256 (RFC 2104) with a key that the services share, over all of it that decides what is
-// done. See docs/security.md, "Signatures", and docs/adr/0026-messages-may-be-signed.md.
+// Proves who wrote a message: HMAC-SHA-256 (RFC 2104) with a key that the services share, over everything in it that
+// decides what is done. See docs/security.md, "Signatures", and docs/adr/0026-messages-may-be-signed.md.
 #pragma once
 
 #include "core/message.hpp"
@@ -13,16 +13,16 @@ namespace skald::core {
 
 inline constexpr std::string_view signature_header = "skald-signature";
 
-/// A key of at least 32 bytes. Its id is computed from it, so that no two services can call one key by two names.
+/// A key of at least 32 bytes. Its id is computed from it, so that two services can't use different ids for one key.
 class signing_key
 {
 public:
-    /// Of hexadecimal digits, at least 64; white space around them is no part of it. Nothing where it is not that.
+    /// From hexadecimal digits, at least 64; surrounding white space is ignored. Nothing if it is anything else.
     static std::optional<signing_key> parse(std::string_view text);
 
-    std::string const& id() const { return id_; }  // eight hexadecimal digits, no secret
+    std::string const& id() const { return id_; }  // eight hexadecimal digits, not secret
 
-    /// In hexadecimal digits. Throws std::runtime_error where OpenSSL can't.
+    /// In hexadecimal digits. Throws std::runtime_error if OpenSSL fails.
     std::string mac_of(std::string_view bytes) const;
 
 private:
@@ -32,14 +32,14 @@ private:
     std::string id_;
 };
 
-/// What is signed of a message: every field and header that a service acts on, each with its length, so that no two
-/// messages read alike.
+/// The signed part of a message: every field and header that a service acts on, each with its length, so that no two
+/// messages yield the same bytes.
 std::string signed_text(message const& m);
 
-/// Why a message is nobody's word.
+/// Why a message can't be trusted.
 struct distrust
 {
-    std::string_view reason;  // as it is parked: "unsigned" or "forged"
+    std::string_view reason;  // with which it is parked: "unsigned" or "forged"
     std::string why;          // one sentence
 };
 
@@ -50,12 +50,12 @@ public:
     /// The first signs, all verify. At least one.
     explicit key_ring(std::vector<signing_key> keys);
 
-    /// Adds the signature, unless the message has one: what was put back as it came is not signed again.
+    /// Adds the signature, unless the message has one: a message that is put back as received is not signed again.
     void sign(message& m) const;
 
     std::optional<distrust> check(message const& received) const;
 
-    /// The ids, that of the key that signs first.
+    /// The ids of the keys, beginning with the one that signs.
     std::vector<std::string> ids() const;
 
 private:

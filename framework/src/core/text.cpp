@@ -34,7 +34,7 @@ std::size_t sequence_length(std::string_view text)
     return first >= 0xf1 && first <= 0xf3 ? 4 : 0;
 }
 
-// Of one character; `text` may be a byte that is none.
+// For one character; `text` may be a byte that is not a character.
 bool is_control(std::string_view text)
 {
     auto const first = static_cast<unsigned char>(text.front());
@@ -89,7 +89,7 @@ std::string visible_text(std::string_view text, line_feeds how)
         auto const one = text.substr(0, std::max<std::size_t>(sequence_length(text), 1));
         text.remove_prefix(one.size());
         if (!is_control(one) || (one == "\n" && how == line_feeds::kept)) out += one;
-        else out += escaped(one.back());  // of C1 the second byte is the character's number
+        else out += escaped(one.back());  // for C1 the second byte is the character's number
     }
     return out;
 }

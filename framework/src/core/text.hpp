@@ -1,4 +1,4 @@
-// Text that PostgreSQL can store, and text that a terminal shows and does not obey.
+// Text that PostgreSQL can store, and text that a terminal displays without interpreting it.
 #pragma once
 
 #include <string>
@@ -9,17 +9,17 @@ namespace skald::core {
 /// Well-formed UTF-8 without NUL: what a text column takes.
 bool is_storable_text(std::string_view text);
 
-/// The same text if it is storable, else with each offending byte written as \xNN; cut at `bytes_max`.
+/// The same text if it is storable, else with each offending byte written as \xNN; truncated to `bytes_max`.
 std::string storable_text(std::string_view text, std::size_t bytes_max = 1000);
 
 enum class line_feeds { escaped, kept };
 
-/// The same text with control characters (C0, DEL, C1) and bytes that are no UTF-8 written as \n, \r, \t or \xNN.
+/// The same text with control characters (C0, DEL, C1) and bytes that are not UTF-8 written as \n, \r, \t or \xNN.
 std::string visible_text(std::string_view text, line_feeds how = line_feeds::escaped);
 
 std::string to_hex(std::string_view bytes);
 
-/// Throws std::invalid_argument where `hex` is not pairs of hexadecimal digits.
+/// Throws std::invalid_argument if `hex` does not consist of pairs of hexadecimal digits.
 std::string from_hex(std::string_view hex);
 
 }  // namespace skald::core

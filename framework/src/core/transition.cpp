@@ -7,7 +7,7 @@
 namespace skald::core {
 namespace {
 
-// Everything before a step that can say no is compensatable, so the way back is simply one to the left.
+// Everything before a step that can reject is compensatable, so compensation simply moves one step to the left.
 transition step_back(std::size_t from, step_status recorded)
 {
     if (from == 0) return {recorded, std::nullopt, saga_state::compensated};
@@ -33,7 +33,7 @@ transition next_forward(itinerary const& at, event what)
 transition next_back(itinerary const& at, event what)
 {
     SKALD_ASSERT(at.current().kind == step_kind::compensatable);  // nothing else was passed on the way forward
-    SKALD_ASSERT(what != event::rejected);                        // a compensation can't say no
+    SKALD_ASSERT(what != event::rejected);                        // a compensation can't reject
     if (what == event::attempts_exhausted) return {step_status::parked, std::nullopt, saga_state::stuck};
     return step_back(at.position.index, what == event::cancelled ? step_status::cancelled : step_status::completed);
 }
@@ -43,8 +43,8 @@ transition next_back(itinerary const& at, event what)
 transition next(itinerary const& at, event what)
 {
     SKALD_ASSERT(at.position.index < at.steps.size());
-    // Behind the pivot the way back is closed: whoever claims a step or runs it has seen to it that no such no
-    // comes here.
+    // After the pivot a saga can't compensate: the code that claims or runs a step makes sure that no rejection or
+    // cancellation gets here.
     SKALD_ASSERT(!((what == event::rejected || what == event::cancelled) && at.past_pivot()));
     return at.position.direction == direction::forward ? next_forward(at, what) : next_back(at, what);
 }

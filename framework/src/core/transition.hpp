@@ -1,8 +1,8 @@
-// The theory of sagas as one pure function: where a saga goes next, given its plan, its
-// position and what happened there.
+// The theory of sagas as one pure function: where a saga goes next, given its plan, its position and what happened
+// there.
 //
-// Compensatable steps, then at most one pivot, then retriable steps. Before the pivot commits, a "no" walks back over
-// what completed, in reverse; behind it there is only forward.
+// Compensatable steps, then at most one pivot, then retriable steps. Before the pivot commits, a rejection compensates
+// the completed steps in reverse order; after it the saga only goes forward.
 #pragma once
 
 #include "core/itinerary.hpp"
@@ -14,9 +14,9 @@ namespace skald::core {
 
 enum class event {
     completed,           // the step's transaction committed; going back: the compensation's did
-    rejected,            // a business no
-    cancelled,           // an operator's or a deadline's no; going back: there was nothing to undo
-    attempts_exhausted,  // it broke as often as its policy allows
+    rejected,            // a business rejection
+    cancelled,           // by an operator or a deadline; going back: there was nothing to undo
+    attempts_exhausted,  // it failed as often as its policy allows
 };
 
 enum class step_status { completed, started, retrying, rejected, parked, cancelled };
@@ -26,13 +26,13 @@ enum class saga_state { running, compensating, completed, compensated, stuck };
 struct transition
 {
     step_status recorded{};        // what the guard's record says of this step from now on
-    std::optional<position> next;  // who gets the next message, if anybody
+    std::optional<position> next;  // the step that gets the next message, if any
     saga_state saga{};             // the saga's state from now on, as far as this step can tell
 
     bool operator==(transition const&) const = default;
 };
 
-/// `event` must be possible at the position: a retriable step rejects nothing.
+/// `event` must be possible at the position: a retriable step can't reject.
 transition next(itinerary const& at, event what);
 
 std::string_view name_of(step_status status);

@@ -1,4 +1,4 @@
-// UUIDv7 (RFC 9562): the key of a saga whose caller gave none. Ordered by time, so that new keys meet warm index pages.
+// UUIDv7 (RFC 9562): the key of a saga whose caller gave none. Ordered by time, so that new keys hit warm index pages.
 #pragma once
 
 #include <string>

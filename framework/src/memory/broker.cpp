@@ -64,7 +64,7 @@ std::vector<ports::delivery> broker::take(std::uint64_t consumer, std::size_t ma
 {
     std::unique_lock lock{mutex_};
     auto& who = consumers_.at(consumer);
-    // Who says "for ever" would overflow the clock.
+    // A wait of "forever" would overflow the clock.
     std::chrono::milliseconds const longest = std::chrono::hours{24};
     changed_.wait_for(lock, std::min(wait, longest), [&] { return who.stopped || can_take(who); });
     std::vector<ports::delivery> taken;
@@ -98,7 +98,7 @@ void broker::give_back(consumer_state& from, std::uint64_t tag)
     auto node = from.unacked.extract(tag);
     auto& returned = node.mapped();
     if (!returned.given_up && ++returned.returns > delivery_limit) {
-        // It goes to another queue on a real broker, where it is not a redelivery any more.
+        // On a real broker it goes to another queue, where it is no longer a redelivery.
         returned.given_up = true;
         returned.returns = 0;
     }
@@ -149,7 +149,7 @@ void broker::go_down()
 {
     std::lock_guard lock{mutex_};
     down_ = true;
-    ++generation_;  // acks of deliveries from before mean nothing any more
+    ++generation_;  // acks of earlier deliveries have no effect any more
     for (auto& [name, who] : consumers_) give_back_all(who);
     changed_.notify_all();
 }

@@ -1,7 +1,7 @@
 // The broker of the in-memory transport: queues, and what is delivered but not acked.
 //
-// It does what a RabbitMQ with Skald's topology does, as far as the conformance suite can tell, and the same thing
-// every time. Deliveries are handed over when somebody takes them, not before.
+// It does what a RabbitMQ with Skald's topology does, as far as the conformance suite can tell, but deterministically.
+// Deliveries are handed over when a consumer takes them, not before.
 #pragma once
 
 #include "ports/transport.hpp"
@@ -21,7 +21,7 @@ namespace skald::memory {
 class broker
 {
 public:
-    /// After so many returns to the queue a message is given up.
+    /// After more returns to the queue than this, a message is marked as given_up.
     static constexpr int delivery_limit = 50;
 
     // What a publisher sees.
@@ -52,7 +52,7 @@ public:
 private:
     struct item
     {
-        std::uint64_t order{};  // of its arrival; it keeps its place when it comes back
+        std::uint64_t order{};  // of its arrival; it keeps its place when it is returned
         core::message message;
         std::string problem;
         int returns{};

@@ -29,7 +29,7 @@ public:
     void declare(std::string const& service) { broker_->declare(service); }
 
     /// Puts a message into the queue of its destination with no check at all, as a hostile peer would, and makes the
-    /// queue if need be. `problem` is what the delivery says about it.
+    /// queue if needed. `problem` becomes that of the delivery.
     void inject(core::message message, std::string problem = {});
 
     /// Every connection is lost: unacked deliveries come again. Queues keep what is in them.
@@ -43,7 +43,7 @@ public:
     /// The next `count` messages are refused by the broker.
     void nack_next(std::size_t count) { broker_->nack_next(count); }
 
-    /// The next `count` messages arrive, but nobody hears of it: their receipts are `unresolved`.
+    /// The next `count` messages arrive, but their confirms are lost: their receipts are `unresolved`.
     void lose_next_confirms(std::size_t count) { broker_->lose_next_confirms(count); }
 
     /// Every message that was published and arrived, in order; not those injected.

@@ -15,7 +15,7 @@
 
 namespace skald::ports {
 
-/// A message on its way out, with the caller's own number for it.
+/// A message to be sent, with the caller's own number for it.
 struct outgoing
 {
     std::int64_t row{};
@@ -37,29 +37,29 @@ struct receipt
     std::string reason;  // empty if confirmed, otherwise one line for an operator
 };
 
-/// Sends messages and learns what became of each.
+/// Sends messages and learns the outcome of each.
 /// Threads: one; interrupt() may be called from any.
 class publisher
 {
 public:
     virtual ~publisher() = default;
 
-    /// Connected and not blocked by the broker. Tries to connect when it is not and the backoff allows it; bounded by
-    /// a few seconds, never throws. `false` means: open no transaction, try again later. To be called, or collect(), at
+    /// Connected and not blocked by the broker. If not connected, tries to connect when the backoff allows it; bounded
+    /// by a few seconds, never throws. `false` means: open no transaction, try again later. Call this or collect() at
     /// least once a second while there is nothing to publish: both serve heartbeats and the broker's notices.
     virtual bool available() = 0;
 
-    /// Sends, and does not wait for the answers: collect() brings exactly one receipt for each message, in any order.
-    /// What has no answer within about `deadline` is `unresolved`, and so is what can't be sent by then.
-    /// Never throws for what the broker does. Blocks while the socket takes no more, or while too many
-    /// messages wait for their confirms.
+    /// Sends without waiting for the confirms: collect() returns exactly one receipt for each message, in any order.
+    /// A message without a confirm within about `deadline` is `unresolved`, and so is one that can't be sent by then.
+    /// Never throws because of the broker. Blocks while the socket accepts no more, or while too many messages wait for
+    /// their confirms.
     virtual void send(std::span<outgoing const> messages, std::chrono::milliseconds deadline) = 0;
 
-    /// The receipts that are there. Where there are none it waits for the first, at most `wait`, and no longer than
-    /// until interrupt().
+    /// The available receipts. If there are none it waits for the first, at most `wait`, and no longer than until
+    /// interrupt().
     virtual std::vector<receipt> collect(std::chrono::milliseconds wait) = 0;
 
-    /// Ends the wait of collect(), or of its next call where none waits now.
+    /// Ends the wait of collect(), or of its next call if none is waiting now.
     virtual void interrupt() noexcept = 0;
 
     /// Why `available()` was false, for logs and health; empty if it is available.
@@ -78,9 +78,9 @@ struct delivery_tag
 struct delivery
 {
     delivery_tag tag;
-    int returns{};        // how often it came back unacked before; 1 where the broker says no more than that it did
+    int returns{};        // how often it was returned unacked; 1 if the broker says only that it was redelivered
     bool given_up{};      // the broker has stopped delivering it (its delivery limit)
-    std::string problem;  // not empty: it can't be read as a message (for example a header of a kind with no text form)
+    std::string problem;  // not empty: it can't be read as a message (for example a header type without a text form)
     core::message message;
 };
 
@@ -92,13 +92,13 @@ public:
     virtual ~subscription() = default;
 
     /// Waits until a delivery is there, `wait` is over or stop() was called; then takes what has arrived, at most
-    /// `max`, without waiting for more. Empty where nothing came.
+    /// `max`, without waiting for more. Empty if nothing arrived.
     virtual std::vector<delivery> take(std::size_t max, std::chrono::milliseconds wait) = 0;
 
     /// Done with it, for good. Only after COMMIT.
     virtual void ack(delivery_tag tag) = 0;
 
-    /// Put it back to be delivered again, to anybody. Counts towards the broker's delivery limit: use rarely.
+    /// Put it back to be delivered again, to any consumer. Counts towards the broker's delivery limit: use rarely.
     virtual void requeue(delivery_tag tag) = 0;
 
     /// Hands out nothing more; what was not taken goes back to the broker. Acks still work until destruction, which
@@ -114,7 +114,7 @@ struct subscriber
 {
     std::string service;
     std::uint16_t prefetch{};  // how many deliveries may be out (taken or waiting to be) and not yet acked
-    std::string database{};    // which of all databases the service's is; empty: not compared
+    std::string database{};    // identifies the service's database; empty: not compared
 };
 
 class transport
@@ -124,8 +124,8 @@ public:
 
     virtual std::unique_ptr<publisher> open_publisher() = 0;
 
-    /// What goes to the service belongs to one database: to the one that subscribed first, where that is known. A
-    /// process with another one takes nothing.
+    /// The service's deliveries belong to one database: the one that subscribed first, if that is known. A process with
+    /// another database takes nothing.
     virtual std::unique_ptr<subscription> subscribe(subscriber const& who) = 0;
 };
 

@@ -1,9 +1,9 @@
 // Ends a blocking call of a client library from another thread.
 //
 // amqp_basic_publish has no timeout and hangs as long as a broker's alarm lasts; a COMMIT that waits for a standby is
-// bounded by none of PostgreSQL's timeouts. shutdown(2) on the socket ends either; close(2) would free the number for
-// somebody else's file. The library itself may close the socket at any time, so the interrupter works on a duplicate of
-// its own, which can't be reused meanwhile.
+// bounded by none of PostgreSQL's timeouts. shutdown(2) on the socket ends either; close(2) would free the descriptor
+// for an unrelated file. The library itself may close the socket at any time, so the interrupter works on a duplicate
+// of its own, which can't be reused meanwhile.
 #pragma once
 
 #include <mutex>
@@ -23,7 +23,7 @@ public:
     void hold(int socket);
     void release();
 
-    /// Shuts the socket down that is held now, if any.
+    /// Shuts down the socket that is held now, if any.
     void break_now();
 
     /// Also every socket that is held later.

@@ -11,8 +11,8 @@
 
 namespace skald::sockets {
 
-/// It sleeps to the deadline that it knew last and looks again there, so that of all the work that is done in time no
-/// more than one wakes it up for each such wait.
+/// It sleeps until the earliest deadline that it knows and checks again then, so that work which is done in time wakes
+/// it up at most once for each such wait.
 class watch_thread
 {
 public:
@@ -87,7 +87,7 @@ void watch_thread::watch(watchdog& dog, clock::time_point deadline)
         dog.state_ = state::watching;
         dog.deadline_ = deadline;
         if (deadline >= wakes_at_) return;
-        wakes_at_ = deadline;  // who comes next with a later one need not wake it too
+        wakes_at_ = deadline;  // the next caller with a later one need not wake it too
     }
     changed_.notify_one();
 }

@@ -1,8 +1,8 @@
 // Bounds calls that block on a socket: breaks it when a deadline passes before the work under it is done.
 //
-// One thread does so for all sockets of the process. It lives as long as there is a watchdog, and each finds it by
-// itself: it knows nothing but deadlines, and as a parameter of everything that connects it could be forgotten, or
-// be another.
+// One thread does so for all sockets of the process. It lives as long as there is a watchdog, and each watchdog finds
+// it by itself: it knows nothing but deadlines, and as a parameter of everything that connects it could be omitted, or
+// be a different one.
 #pragma once
 
 #include "sockets/socket_interrupter.hpp"
@@ -15,7 +15,7 @@ namespace skald::sockets {
 class watch_thread;
 
 /// Threads: watch() and done() by one thread; the interrupter's socket may be in use by that thread.
-/// Cheap enough for every query: a lock, and no wake-up where the thread looks at the clock before the deadline anyway.
+/// Cheap enough for every query: a lock, and no wake-up if the thread checks the clock before the deadline anyway.
 class watchdog
 {
 public:
@@ -26,10 +26,10 @@ public:
     watchdog(watchdog const&) = delete;
     watchdog& operator=(watchdog const&) = delete;
 
-    /// Once, then done(); then again.
+    /// Every call must be followed by done() before the next.
     void watch(clock::time_point deadline);
 
-    /// Returns whether the socket was left alone, as it is from then on.
+    /// Returns whether the socket was not broken; from then on it will not be.
     bool done();
 
 private:

@@ -13,18 +13,18 @@
 
 namespace skald::detail {
 
-/// JSON that is safe to hand to nlohmann::json and to PostgreSQL: at most 64 levels deep, no name twice in an object,
-/// no \u0000, no whole number beyond 64 bits. Throws data_error that says what and where. Reads the bytes once.
+/// JSON that is safe to pass to nlohmann::json and to PostgreSQL: at most 64 levels deep, no name twice in an object,
+/// no \u0000, no integer of more than 64 bits. Throws data_error that says what and where. Reads the bytes once.
 nlohmann::json parse_checked(std::string_view body);
 
-/// Throws data_error beyond 64 levels. What copies or dumps a value calls itself for each.
+/// Throws data_error for more than 64 levels: what copies or dumps a value recurses once for each.
 void check_depth(nlohmann::json const& data);
 
-/// Its text; and makes of it what parse_checked would make of that text, without reading it. Throws data_error where
-/// that would be refused or a number is none, and nlohmann's exception where text is not UTF-8.
+/// Returns its text, and turns `data` into what parse_checked would make of that text, without reading it. Throws
+/// data_error if that would be refused or a number is not finite, and nlohmann's exception if text is not UTF-8.
 std::string write_checked(nlohmann::json& data);
 
-/// Data as it came: its bytes, what they say, and what its type wrote of that before anything was done with it.
+/// Data as received: its bytes, their parsed value, and what its type writes of that before the step runs.
 struct received_data
 {
     std::string body;
@@ -32,17 +32,17 @@ struct received_data
     nlohmann::json known;
 };
 
-/// Whether the two are written alike.
+/// Whether the two are written the same.
 bool is_same(nlohmann::json const& one, nlohmann::json const& other);
 
-/// Does to `came.whole` what makes `after` of `came.known`, and returns its text, in which what did not change has the
-/// bytes that came: also what the type does not know. Throws what write_checked throws. The rules: docs/data.md.
+/// Applies to `came.whole` the changes that lead from `came.known` to `after`, and returns its text, in which what did
+/// not change, unknown members included, has the bytes received. Throws what write_checked throws. Rules: docs/data.md.
 std::string write_changes(received_data& came, nlohmann::json const& after);
 
-/// Throws data_error where a number came out of the type other than it went in, as 4294967297 does from an int.
+/// Throws data_error if a number came out of the type different from how it went in, as 4294967297 does from an int.
 void check_numbers_survived(nlohmann::json const& received, nlohmann::json const& understood);
 
-/// Throws data_error where it does not fit the type. `known` becomes what the type writes of it.
+/// Throws data_error if it does not fit the type. `known` becomes what the type writes of it.
 template <class Data>
 Data understand(nlohmann::json const& received, nlohmann::json& known)
 try {
@@ -68,8 +68,8 @@ Data read_data(std::string_view body)
     return understand<Data>(parse_checked(body));
 }
 
-/// Throws data_error where the next step could not read what is written: text that is not UTF-8 or holds a NUL, a
-/// number that is none. Better here, where it came from, than in the service that gets it.
+/// Throws data_error if the next step could not read what is written: text that is not UTF-8 or holds a NUL, a number
+/// that is not finite. Better here, where it originates, than in the service that receives it.
 template <class Data>
 std::string write_data(Data const& data)
 try {
@@ -91,7 +91,7 @@ Data read_data(std::string_view body, received_data& came)
     return understand<Data>(came.whole, came.known);
 }
 
-/// What the type writes of it; nothing where it does not fit.
+/// What the type writes of it; nothing if it does not fit.
 template <class Data>
 std::optional<nlohmann::json> written_again(nlohmann::json const& data)
 try {
@@ -103,8 +103,8 @@ catch (data_error const&) {
     return std::nullopt;
 }
 
-/// The data that came, with what has been changed since it was read: the very bytes where nothing has been. `came` is
-/// what was written, then. Throws as write_data(data).
+/// The received data with the changes made since it was read; the same bytes if there are none. Afterwards `came` is
+/// what was written. Throws as write_data(data).
 template <class Data>
 std::string write_data(Data const& data, received_data& came)
 try {
@@ -114,8 +114,8 @@ try {
     auto text = write_changes(came, after);
     auto const read_again = written_again<Data>(came.whole);
     if (!read_again || !is_same(*read_again, after)) {
-        // Either the type never reads what it wrote, or it reads members that it does not write, and they hide what
-        // was changed: then what it writes is all that goes on.
+        // Either the type never reads back what it wrote, or it reads members that it does not write, and they hide
+        // the change: then only what it writes goes on.
         auto alone = after;
         auto text_alone = write_checked(alone);
         nlohmann::json alone_again;

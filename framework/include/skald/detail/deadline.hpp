@@ -1,4 +1,4 @@
-// How far away a time may be that a message carries: beyond the year 9999 its form has no room for it.
+// How far ahead a time in a message may be: its format has no room for years after 9999.
 #pragma once
 
 #include <chrono>

@@ -17,20 +17,20 @@
 
 namespace skald::detail {
 
-/// One delivery's data in the hands of the step: read from the body before, written back after.
+/// One delivery's data while the step has it: read from the body before, written back after.
 class step_run
 {
 public:
     virtual ~step_run() = default;
     virtual outcome execute(step_context& ctx) = 0;
     virtual void compensate(step_context& ctx) = 0;
-    /// What came, with what the step changed; what its type does not know goes on as it was. Throws data_error.
+    /// The received data with the step's changes; unknown members go on unchanged. Throws data_error.
     virtual std::string data() = 0;
     /// The object itself, of the type that the step was hosted with.
     virtual void const* object() const = 0;
 };
 
-/// One delivery of a batch, for a step that does all of them at once.
+/// One delivery of a batch, for a step that handles all of them at once.
 struct member_run
 {
     step_context& ctx;
@@ -42,10 +42,10 @@ class hosted_step
 {
 public:
     virtual ~hosted_step() = default;
-    /// Throws data_error where the body does not fit.
+    /// Throws data_error if the body does not fit.
     virtual std::unique_ptr<step_run> read(std::string_view body) const = 0;
 
-    /// Whether the step is a batch_step; and its execute_batch() over runs that read() made.
+    /// Whether the step is a batch_step; and its execute_batch() on runs that read() created.
     virtual bool does_batches() const = 0;
     virtual batch_outcome execute_batch(std::span<member_run const> all) const = 0;
 };

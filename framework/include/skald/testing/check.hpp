@@ -1,6 +1,6 @@
-// What an assertion of the kit found: true or false, and the sentences that a failed test should print.
+// The result of one of the kit's assertions: true or false, and the sentences that a failed test should print.
 //
-// It asks nothing of a test framework but what all of them have: a value that is true or false, and `<<`.
+// It needs only what every test framework has: a value that is true or false, and `<<`.
 //
 //     CHECK(shop.saga_is("order-42", "completed"));                  // doctest, Catch2
 //     auto const is = shop.saga_is("order-42", "completed");
@@ -13,17 +13,17 @@
 
 namespace skald::testing {
 
-/// True where what was expected is so.
+/// True if the expectation holds.
 class [[nodiscard]] check_result
 {
 public:
     static check_result success() { return {true, "as expected"}; }                     // for checks of your own
     static check_result failure(std::string text) { return {false, std::move(text)}; }  // likewise
 
-    explicit operator bool() const { return passed_; }  // what an assertion asks
+    explicit operator bool() const { return passed_; }  // for assertions
     bool passed() const { return passed_; }             // the same by name
 
-    /// What was expected and what there is instead.
+    /// What was expected, and what was found instead.
     std::string const& text() const { return text_; }
 
     /// Prints text().

@@ -1,4 +1,4 @@
-// Where a service can die, or lose its database, while it settles a delivery or sends what it has committed.
+// Where a service can die, or lose its database, while it processes a delivery or sends what it has committed.
 #pragma once
 
 #include <array>
@@ -8,27 +8,27 @@ namespace skald::testing {
 
 /// Where harness::crash_at() strikes.
 enum class crash_point {
-    before_claim,   // the delivery was taken, and nothing done
-    after_claim,    // the step's key is taken, in a transaction that is open
+    before_claim,   // the delivery was taken, and nothing has been done
+    after_claim,    // the step's key is claimed, in an open transaction
     after_step,     // the step's code has run, in that transaction
-    before_commit,  // everything that follows from the step is about to be written with it
-    after_commit,   // done, and the delivery is not acked: it comes again
+    before_commit,  // the step's record and messages are about to be written and committed with it
+    after_commit,   // done, but the delivery is not acked: it is delivered again
 
-    // The service lives on; it lost its connection while committing and can't know whether that took effect.
+    // The service survives; it lost its connection while committing and can't know whether that took effect.
     commit_lost,  // it did not
     answer_lost,  // it did
 
     before_publish,  // the relay has taken a message out of the outbox
-    before_confirm,  // the broker has it, and nobody knows
-    before_delete,   // the broker said so, and the row is still there
-    after_delete,    // all is done
+    before_confirm,  // the broker has it, but the relay does not know
+    before_delete,   // the broker has confirmed it, and the row is still there
+    after_delete,    // everything is done
 };
 
 /// A point as a schedule of the proof names it.
 struct crash_point_name
 {
     crash_point point;      // in the order of the enumeration
-    std::string_view name;  // as a schedule is written
+    std::string_view name;  // as written in a schedule
 };
 
 /// All of them.

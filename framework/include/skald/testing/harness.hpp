@@ -1,5 +1,5 @@
-// The services of a definition in one process and on one thread, stepped by hand: real databases, a broker in memory,
-// and a clock that the test moves.
+// The services of a definition in one process and on one thread, stepped by the test: real databases, an in-memory
+// broker, and a clock that the test moves.
 #pragma once
 
 #include <skald/batch.hpp>
@@ -27,12 +27,12 @@ namespace skald::testing {
 
 /// What a test builds: the services, their databases, and what happens to them.
 ///
-/// Databases: each service of the definitions that are hosted has one of its own on the server, made at the first use
-///            and dropped with the harness; those that a killed run left behind are dropped by the next. Nothing is
-///            ever written to the database of the URL. The role must be allowed to create databases; one that is no
-///            superuser may have the databases cloned between runs, which takes some hundred times as long.
-/// Time:      a service asks its database what time it is. advance() moves every time that Skald has stored, and every
-///            deadline that is under way, into the past by as much; your own tables and now() know nothing of it.
+/// Databases: each service of the hosted definitions has its own on the server, created on first use and dropped with
+///            the harness; those that a killed run left behind are dropped by the next. Nothing is ever written to the
+///            database of the URL. The role must be allowed to create databases; for one that is not a superuser the
+///            databases may be cloned between runs, which takes some hundred times as long.
+/// Time:      a service gets the time from its database. advance() moves every time that Skald has stored, and every
+///            deadline in flight, that far into the past; it does not affect your own tables and now().
 /// Threads:   one.
 class harness
 {
@@ -43,7 +43,7 @@ public:
     harness(harness const&) = delete;
     harness& operator=(harness const&) = delete;
 
-    // --- What there is ---
+    // --- Setup ---
 
     /// As worker::host(), for the service that the definition names.
     template <class Data, step_kind... Kinds, std::derived_from<compensatable_step<Data>> Step>
@@ -69,22 +69,22 @@ public:
         return add<Data>(saga, step.name, std::move(object), policy, together);
     }
 
-    /// As worker::migrate(), of that service.
+    /// As worker::migrate(), for that service.
     harness& migrate(std::string const& service, std::string name, std::string_view sql);
 
-    /// What is in the service's database before the first saga, behind its migrations.
+    /// Runs `sql` in the service's database before the first saga, after its migrations.
     harness& given(std::string const& service, std::string_view sql);
 
-    /// What steps do outside of their databases, for the proof.
+    /// What steps do outside their databases, for the proof.
     harness& watch(outside_effect what);
 
-    /// A connection string of the service's database. It may be another one after rewind().
+    /// A connection string for the service's database. It may change with rewind().
     std::string database_url(std::string const& service);
 
-    /// Everything is as it was before the first saga: rows, queues, rules and counts.
+    /// Restores everything to before the first saga: rows, queues, rules and counts.
     void rewind();
 
-    // --- What happens ---
+    // --- Actions ---
 
     /// Starts a saga in the database of its first step's service, in a transaction of its own. Returns its key.
     template <class Data, step_kind... Kinds>
@@ -93,59 +93,59 @@ public:
         return start({saga.name, saga.version, saga.steps, detail::write_data(data)}, options);
     }
 
-    /// The relays send what is due, and the delivery that has waited longest is settled. False: there was none.
+    /// The relays send what is due, and the delivery that has waited longest is processed. False: there was none.
     bool deliver_next();
 
-    /// Until nothing is due and nothing waits. What is to come later, comes after advance().
-    /// Returns how many there were.
+    /// Repeats that until nothing is due and nothing waits. What is due later needs advance().
+    /// Returns how many deliveries there were.
     std::size_t deliver_all();
 
-    /// The same, and the clock moves on to whatever comes later, until nothing is left. Returns how many there were.
+    /// The same, also moving the clock on to what is due later, until nothing is left. Returns how many there were.
     std::size_t run_to_the_end();
 
-    /// So much later.
+    /// Moves the clock forward by `time`.
     void advance(std::chrono::milliseconds time);
 
     /// Puts copies of a message, out of sent() or waiting(), at the end of its queue.
     void replay(message_view const& what, int times = 1);
 
-    /// Puts the deliveries of a recording, which `skald parked export` has printed, at the end of their queues, as the
-    /// services received them. Returns how many. Throws data_error with the line and what to do where it is no
-    /// recording, and std::invalid_argument where one is for a service that hosts nothing here.
+    /// Puts the deliveries of a recording, as printed by `skald parked export`, at the end of their queues, as the
+    /// services received them. Returns how many. Throws data_error with the line and what to do if it is not a
+    /// recording, and std::invalid_argument if one is for a service that hosts nothing here.
     std::size_t replay_recorded(std::string_view lines);
 
-    /// The next delivery that comes to this point dies there with its service, which starts again at once. `step`,
-    /// where it is named: only a delivery of that name (message_view::name, without what numbers it).
+    /// The service crashes there with the next delivery that reaches this point, and restarts at once. `step`, if
+    /// given: only for a delivery of that name (message_view::name, without its number).
     void crash_at(crash_point point, std::string_view step = {});
 
-    /// From now on that step says no, after its own code has run; `.compensate` can't.
+    /// From now on that step rejects, after its own code has run; `.compensate` can't.
     void reject_at(std::string_view step, std::string reason = "the test says no");
 
     /// The first `times` attempts of that step throw, after its own code has run.
     void fail(std::string_view step, int times = std::numeric_limits<int>::max());
 
-    /// An operator's order. Throws std::runtime_error where it is refused, and says why.
+    /// An operator's command. Throws std::runtime_error with the reason if it is refused.
     void cancel(std::string const& key, std::string const& scope = {});
 
-    // --- What there is to see ---
+    // --- Observations ---
 
-    /// Every message that the relays have published since the last rewind(), in order: twice where one died before it
-    /// knew. What replay() puts into a queue is not among them.
+    /// Every message that the relays have published since the last rewind(), in order: twice if a relay died before it
+    /// knew. Messages from replay() are not included.
     std::vector<message_view> sent() const;
 
-    /// What is in the queues, after the relays have sent what is due.
+    /// The messages in the queues, after the relays have sent what is due.
     std::vector<message_view> waiting();
 
     /// The saga as its home knows it.
     saga_view saga(std::string const& key, std::string const& scope = {});
 
-    /// What the guards know of its steps, in all services.
+    /// The guards' records of its steps, in all services.
     std::vector<record_view> records(std::string const& key, std::string const& scope = {});
 
     /// The rows of a query in the service's database, in a transaction of its own.
     rows ask(std::string const& service, std::string const& sql);
 
-    // --- What is expected ---
+    // --- Expectations ---
 
     /// Its saga_view::status.
     check_result saga_is(std::string const& key, std::string_view status);
@@ -153,10 +153,10 @@ public:
     /// How many messages of that name are in sent().
     check_result was_sent(std::string_view name, std::size_t times = 1) const;
 
-    /// How often the step's code was called, whatever became of it.
+    /// How often the step's code was called, whatever its outcome.
     check_result ran(std::string_view step, std::size_t times) const;
 
-    /// Its record says `completed`, and one transaction of it was committed.
+    /// Its record says `completed`, and exactly one transaction of it was committed.
     check_result applied_once(std::string const& key, std::string_view step);
 
     /// No service has a message that the broker has not confirmed.
@@ -169,11 +169,11 @@ public:
 
     // --- The proof ---
 
-    /// Runs the saga again and again, each time disturbed in another way, and compares what it leaves behind with what
-    /// it leaves undisturbed: every message twice, several times, twice at once, late, and after its neighbour; and a
-    /// crash at every point that it comes to. Each of these on the way forward, with a no at each step that may say it,
-    /// a fault at each step once and for ever, and a cancel before each step. Rewinds before and after; rules of
-    /// reject_at() and the like don't count.
+    /// Runs the saga again and again, each time disturbed in a different way, and compares the final state with that of
+    /// an undisturbed run: every message twice, several times, twice at once, late, and after its neighbour; and a
+    /// crash at every point that it reaches. Each of these going forward, with a rejection at each step that may
+    /// reject, a fault at each step once and permanently, and a cancel before each step. Rewinds before and after;
+    /// rules of reject_at() and the like don't apply.
     template <class Data, step_kind... Kinds>
     proof prove_exactly_once(definition<Data, Kinds...> const& saga, Data const& data,
                              proof_options const& options = {})

@@ -1,4 +1,4 @@
-// What prove_exactly_once() is told, and what it answers.
+// The options of prove_exactly_once(), and its result.
 #pragma once
 
 #include <skald/testing/check.hpp>
@@ -14,78 +14,78 @@
 
 namespace skald::testing {
 
-/// What a saga's steps have done, as the rows of a query in a service's database. Give it an ORDER BY.
+/// What a saga's steps have done, as the rows of a query in a service's database. The query needs an ORDER BY.
 struct effect
 {
-    std::string service;  // in whose database
+    std::string service;  // whose database is queried
     std::string sql;      // a query
 };
 
-/// What they have done elsewhere: a mail server's stand-in, a file, a transport of your own.
+/// What they have done elsewhere: in a stand-in for a mail server, a file, a transport of your own.
 struct outside_effect
 {
-    std::string name;                                // as it is called where it differs
+    std::string name;                                // as a reported difference calls it
     std::function<std::vector<std::string>()> read;  // what was done since clear()
-    std::function<void()> clear;                     // before each run
+    std::function<void()> clear;                     // called before each run
 };
 
-/// A table that a saga which was compensated must leave as it was before: the same rows, with the same values.
+/// A table that a compensated saga must leave as it was before: the same rows, with the same values.
 struct restored_table
 {
-    std::string service;                // in whose database
+    std::string service;                // whose database has it
     std::string table;                  // as SQL names it: "wallet", "shop.wallet"
     std::vector<std::string> except{};  // columns that may differ: "updated_at"
 };
 
-/// What is compared, and how much is tried.
+/// What is compared, and how many schedules are run.
 struct proof_options
 {
-    /// What must be the same. Empty: every row of every table of yours in every service. Name queries where rows hold
-    /// what differs from run to run and may: a time, a random id.
+    /// What must be the same. Empty: every row of every table of yours in every service. Give queries if rows hold
+    /// values that may differ from run to run: a time, a random id.
     std::vector<effect> effects{};
 
-    /// What every saga that ends as compensated must have restored. Empty: that is not asked, for to compensate is not
-    /// always to put back: an order may stay as a cancelled one. Throws std::invalid_argument where there is no such
-    /// table or column.
+    /// What every saga that ends as compensated must have restored. Empty: not checked, because compensating does not
+    /// always restore: an order may remain as a cancelled one. Throws std::invalid_argument if there is no such table
+    /// or column.
     std::vector<restored_table> restored{};
 
-    /// For the sampled part, which is two disturbances in one run. The rest is complete, and needs no seed.
+    /// For the sampled part, which has two disturbances in one run. The rest is exhaustive, and needs no seed.
     std::uint64_t seed{1};
     std::size_t sampled{100};  // how many pairs
 
-    /// How often a message comes where it comes `n times`.
+    /// How often a message is delivered where a schedule says `n times`.
     int copies{5};
 
-    /// A step that faults for ever is tried this often in the proof, or less where its own policy says so.
+    /// A step that always faults is tried this often in the proof, or less often if its own policy says so.
     int attempts_max{2};
 
-    /// Runs this schedule alone; empty: the environment's SKALD_TESTING_ONLY, and where that is empty too, all of them.
+    /// Runs this schedule alone; empty: the environment's SKALD_TESTING_ONLY, and if that is empty too, all of them.
     std::string only{};
 };
 
-/// Of one kind of schedule.
+/// The counts of one kind of schedule.
 struct schedule_count
 {
-    std::size_t run{};      // how many
-    std::size_t not_met{};  // ran, but what was to be disturbed did not come to pass
+    std::size_t run{};      // how many ran
+    std::size_t not_met{};  // ran, but what was to be disturbed did not occur
 };
 
-/// Whether every schedule left what the undisturbed one leaves; and if not, which did not, and why.
+/// Whether every schedule ended in the same final state as the undisturbed one; and if not, which did not, and why.
 class [[nodiscard]] proof
 {
 public:
     bool passed() const { return failure_.empty(); }     // every one of them
-    explicit operator bool() const { return passed(); }  // what an assertion asks
+    explicit operator bool() const { return passed(); }  // for assertions
 
     /// How many schedules were run.
     std::size_t schedules() const;
     std::map<std::string, schedule_count> const& by_kind() const { return by_kind_; }  // the same for each kind
     std::chrono::milliseconds time() const { return time_; }                           // that all of it took
 
-    // Empty where it passed:
+    // Empty if it passed:
     std::string const& failed_schedule() const { return failed_schedule_; }  // the shortest one that shows it
     std::string const& difference() const { return difference_; }            // row by row
-    std::string const& cause() const { return cause_; }                      // what the kit takes for it
+    std::string const& cause() const { return cause_; }                      // the likely one
 
     /// All of it as text, with how to run that schedule alone.
     std::string report() const;
@@ -98,7 +98,7 @@ private:
 
     std::map<std::string, schedule_count> by_kind_;
     std::chrono::milliseconds time_{};
-    std::string failure_;  // in a line
+    std::string failure_;  // as one line
     std::string failed_schedule_;
     std::string difference_;
     std::string cause_;

@@ -32,17 +32,17 @@ struct step_circumstances
 /// What harness::alone() returns.
 ///
 /// Lifetime:    no longer than the harness that made it. Its end rolls everything back.
-/// Transaction: one for all that it runs. After a step that threw, it is of no more use.
+/// Transaction: one for everything that it runs. Unusable after a step has thrown.
 /// Threads:     one.
 class step_alone
 {
 public:
     ~step_alone();
-    step_alone(step_alone&&) noexcept;  // what was moved from is of no more use
+    step_alone(step_alone&&) noexcept;  // a moved-from object is unusable
     step_alone& operator=(step_alone&&) = delete;
 
-    /// Runs it once, changes `data` as it does, and returns what it said. What it throws passes through.
-    /// Throws std::logic_error where the step has ended the transaction itself, or has swallowed an SQL error: it could
+    /// Runs it once, applies its changes to `data`, and returns its outcome. What it throws passes through.
+    /// Throws std::logic_error if the step has ended the transaction itself, or has swallowed an SQL error: it could
     /// not be committed.
     template <class Step, class Data>
     outcome execute(Step const& step, Data& data, step_circumstances const& around = {})
@@ -62,7 +62,7 @@ public:
         finish(*ctx);
     }
 
-    /// Asked in the same transaction: it sees what the step has written.
+    /// A query in the same transaction: it sees what the step has written.
     rows ask(std::string const& sql);
 
     /// What the steps would have sent with ctx.publish().

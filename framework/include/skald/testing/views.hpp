@@ -1,4 +1,4 @@
-// What a test may look at.
+// What a test can observe.
 #pragma once
 
 #include <cstdint>
@@ -7,23 +7,23 @@
 
 namespace skald::testing {
 
-/// A message, as it went to the broker or as a service has it in its hands.
+/// A message, as sent to the broker or as a service receives it.
 ///
-/// `name` says which it is: the step that it is for (`charge-payment`, `charge-payment.compensate`), what a step tells
-/// its saga's home (`charge-payment.progress`), what a step published (`charge-payment.1.receipt`), or an order
-/// (`control@payments`). A second one of that name, such as the next attempt, is `charge-payment#2`.
+/// `name` says which it is: the step that it is for (`charge-payment`, `charge-payment.compensate`), a step's report to
+/// its saga's home (`charge-payment.progress`), what a step published (`charge-payment.1.receipt`), or an operator
+/// command (`control@payments`). A second one of that name, such as the next attempt, is `charge-payment#2`.
 struct message_view
 {
     std::uint64_t number{};   // the kit's own, for replay()
     std::string name;         // which it is
     std::string destination;  // the routing key: a service, or what ctx.publish() was given
-    std::string id;           // its message_id: the derived key, and what a message of yours adds
+    std::string id;           // its message_id: the derived key, with a suffix for a message of yours
     std::string type;         // the step's name
     int attempt{1};           // from 1
     std::string body;         // the saga's data as JSON
 };
 
-/// What a service's guard knows of a step.
+/// The guard's record of a step in one service.
 struct record_view
 {
     std::string service;  // whose database has it
@@ -38,7 +38,7 @@ struct saga_view
 {
     std::string key;     // within its scope
     std::string status;  // running, compensating, completed, compensated, stuck; empty: there is no such saga
-    std::string reason;  // why it goes back, or is stuck
+    std::string reason;  // why it compensates, or is stuck
     std::string data;    // JSON, as it was started
 };
 
