@@ -8,7 +8,7 @@ int main(int argc, char** argv)
     return skald::run_service("orders", argc, argv, [](skald::worker& worker) {
         worker
             .migrate("0001_orders", tables::orders)
-            // Whoever sends none is one tenant here, for the README's curl; a service of your own requires it.
+            // All clients that send none are one tenant here, for the README's curl; your service should require it.
             .scope(skald::http::scope_from_header("X-Scope", skald::http::scope_header::optional))
             .post("/orders", place)
             .host(place_order, steps::create_order, create_order{})

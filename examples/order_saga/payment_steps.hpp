@@ -16,8 +16,8 @@ class charge_payment final : public skald::compensatable_step<order>, public ska
         return skald::done();
     }
 
-    // A whole batch in one statement. Where the wallets do not cover all of it each order is
-    // charged by itself, and hears so.
+    // A whole batch in one statement. If the wallets do not cover all of it, each order is charged by itself, and gets
+    // its own outcome.
     skald::batch_outcome execute_batch(skald::batch<order>& all) const override
     {
         auto wanted = nlohmann::json::array();
@@ -25,8 +25,8 @@ class charge_payment final : public skald::compensatable_step<order>, public ska
             wanted.push_back({{"id", one.data.id}, {"customer", one.data.customer}, {"cents", one.data.cents}});
         auto const charged = all.sql(
             "WITH wanted AS (SELECT * FROM jsonb_to_recordset($1::jsonb) AS w(id text, customer text, cents bigint)),"
-            // In one order, whatever the batch: two that take the same wallets must not wait for each other. One lookup
-            // for each customer, however many wallets there are.
+            // In the same order for every batch: two batches with the same wallets must not deadlock. One lookup for
+            // each customer, however many wallets there are.
             " sums AS (SELECT customer, sum(cents) AS cents FROM wanted GROUP BY customer ORDER BY customer),"
             " locked AS (SELECT w.customer FROM sums s CROSS JOIN LATERAL"
             "              (SELECT customer FROM wallet WHERE customer = s.customer FOR NO KEY UPDATE) AS w),"

@@ -1,4 +1,4 @@
-// What is to be sent when. Pure: the time is handed in, and chance comes from a seed.
+// What to send when. Pure: the caller supplies the time, and randomness comes from a seed.
 #pragma once
 
 #include "duplicator/delay.hpp"
@@ -13,15 +13,15 @@
 
 namespace skald::tools {
 
-/// `Item` points to something that says its bytes().
+/// `Item` points to an object with bytes().
 template <class Item>
 class agenda
 {
 public:
     using clock = std::chrono::steady_clock;
 
-    /// Each item is to be sent `times` times. When more than `bytes_max` wait, what comes is due at once, so that an
-    /// agenda that can't be worked off in time sends earlier and does not grow.
+    /// Each item is to be sent `times` times. While more than `bytes_max` wait, new items are due at once. So an agenda
+    /// that can't be worked off in time sends earlier instead of growing.
     agenda(int times, delay_rule delay, std::uint64_t seed, std::size_t bytes_max)
         : times_{times}, delay_{std::move(delay)}, random_{seed}, bytes_max_{bytes_max}
     {}
@@ -29,14 +29,14 @@ public:
     void add(Item const& item, clock::time_point now)
     {
         for (int copy = 0; copy < times_; ++copy) {
-            // Asked in any case: what is drawn for one message does not depend on how much memory others take.
+            // Always drawn: the delays of one message must not depend on how much memory others take.
             auto const delay = delay_(copy, random_);
             bool const at_once = hurried_ || bytes_ + item->bytes() > bytes_max_;
             put(at_once ? now : delay ? now + *delay : clock::time_point::max(), item);
         }
     }
 
-    /// It was taken, and did not arrive.
+    /// The item was taken, but did not arrive.
     void put_back(Item const& item, clock::time_point due) { put(due, item); }
 
     std::optional<Item> take_due(clock::time_point now)
@@ -47,10 +47,10 @@ public:
         return std::move(taken.mapped());
     }
 
-    /// When the next one is due; the end of time where none is.
+    /// When the next one is due; clock::time_point::max() if there is none.
     clock::time_point next() const { return waiting_.empty() ? clock::time_point::max() : waiting_.begin()->first; }
 
-    /// Everything is due, also what comes from now on. In the order in which it would have been.
+    /// Makes everything due, including what comes from now on. The order stays the same.
     void hurry(clock::time_point now)
     {
         if (std::exchange(hurried_, true)) return;
@@ -61,7 +61,7 @@ public:
 
     bool empty() const { return waiting_.empty(); }
 
-    /// So much waits that nothing more should be taken in until some of it is sent.
+    /// Whether so much is waiting that nothing more should be accepted until some of it is sent.
     bool is_full() const { return bytes_ > 2 * bytes_max_; }
 
 private:
@@ -76,7 +76,7 @@ private:
     std::mt19937_64 random_;
     std::size_t bytes_max_;
     std::multimap<clock::time_point, Item> waiting_;
-    std::size_t bytes_{};  // of what waits; a message counts as often as it is still to be sent
+    std::size_t bytes_{};  // of what waits; a message counts once for each copy still to be sent
     bool hurried_{};
 };
 

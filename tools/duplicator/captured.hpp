@@ -1,4 +1,4 @@
-// A message as RabbitMQ delivered it, with each of its properties and headers, whatever their kind.
+// A message as RabbitMQ delivered it, with all its properties and headers, of whatever type.
 #pragma once
 
 #include "rabbitmq/amqp.hpp"
@@ -13,7 +13,7 @@ namespace skald::tools {
 class captured
 {
 public:
-    /// Takes over what amqp_read_message() has filled.
+    /// Takes ownership of what amqp_read_message() has filled in.
     captured(std::string service, amqp_message_t const& filled) : service_{std::move(service)}, message_{filled} {}
     ~captured() { amqp_destroy_message(&message_); }
     captured(captured const&) = delete;
@@ -22,7 +22,7 @@ public:
     std::string const& service() const { return service_; }
     amqp_message_t const& message() const { return message_; }
 
-    /// About what it takes in memory.
+    /// Approximate memory that it takes.
     std::size_t bytes() const { return message_.body.len + pool_bytes; }
 
 private:

@@ -21,7 +21,7 @@ using rabbitmq::view;
                     queue)};
 }
 
-/// The properties of a message, but for what would make the broker refuse it from this user, or send it elsewhere too.
+/// A message's properties, without those that make the broker refuse it from this user or send it elsewhere too.
 class properties_again
 {
 public:

@@ -1,7 +1,7 @@
-// Publishes captured messages again, straight into the queues of the services that they were for.
+// Publishes captured messages again, directly to the queues of the services that they were for.
 //
-// Not over the exchange from which they were captured: what goes past it is captured by nobody, so that duplicates are
-// never duplicated, by this duplicator or another one, and need no mark by which they would be known.
+// It bypasses the exchange from which they were captured: what does not go through the exchange is not captured. So no
+// duplicator ever duplicates a duplicate, its own or another's, and duplicates need no mark that identifies them.
 #pragma once
 
 #include "duplicator/captured.hpp"
@@ -17,37 +17,37 @@
 
 namespace skald::tools {
 
-/// A service's queue is not there (any more). No retry repairs that.
+/// A service's queue does not exist (any more). Retrying does not help.
 class queue_missing : public std::runtime_error
 {
 public:
     using std::runtime_error::runtime_error;
 };
 
-/// Every function throws rabbitmq::connection_lost when that is what happens; then only
-/// take_unconfirmed() may be asked.
+/// Every function throws rabbitmq::connection_lost if the connection is lost; after that, only take_unconfirmed() may
+/// be called.
 /// Threads: one at a time.
 class copier
 {
 public:
     copier(rabbitmq::connection_settings const& settings, sockets::socket_interrupter& interrupter);
 
-    /// The broker takes messages, and not too many wait for their confirms.
+    /// The broker accepts messages, and not too many wait for their confirms.
     bool may_send() const { return !is_blocked_ && in_flight_.size() < window_max; }
 
     void send(captured_ptr message);
 
-    /// Deals with the answers that have come, and serves heartbeats; returns how many messages were confirmed.
-    /// Throws: queue_missing where one had no queue to go to.
+    /// Handles the broker's replies, and serves heartbeats; returns how many messages were confirmed. Throws
+    /// queue_missing if a message had no queue to go to.
     std::size_t settle();
 
-    /// Throws: queue_missing.
+    /// Throws queue_missing.
     void check_queue(std::string const& service);
 
     /// Those that the broker has refused for now.
     std::vector<captured_ptr> take_refused() { return std::exchange(refused_, {}); }
 
-    /// Those of which it is not known whether they arrived. For when the connection is lost.
+    /// Those whose arrival is unknown. For use when the connection is lost.
     std::vector<captured_ptr> take_unconfirmed();
 
     bool is_idle() const { return in_flight_.empty(); }

@@ -8,10 +8,10 @@
 
 namespace skald::tools {
 
-/// For the copy with that number, from 0, of one message. Nothing: until the duplicator is told to hurry.
+/// The delay of a message's copy number `copy`, counted from 0. Nothing: until the duplicator has to hurry.
 using delay_rule = std::function<std::optional<std::chrono::milliseconds>(int copy, std::mt19937_64& random)>;
 
-/// The first at once, the others at a moment of chance within `longest`.
+/// The first copy at once, the others at a random moment within `longest`.
 inline delay_rule now_and_later(std::chrono::milliseconds longest)
 {
     return [longest](int copy, std::mt19937_64& random) -> std::optional<std::chrono::milliseconds> {

@@ -25,9 +25,9 @@ using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr auto between_looks = 1s;    // at the services' queues
-constexpr auto after_refusal = 1s;    // by the broker, of a duplicate
-constexpr auto call_patience = 30s;   // for one turn of the loop; then its connections are cut
+constexpr auto between_looks = 1s;    // between checks of the services' queues
+constexpr auto after_refusal = 1s;    // after the broker refused a duplicate
+constexpr auto call_patience = 30s;   // for one iteration of the loop; then its connections are cut
 constexpr auto wait_longest = 250ms;  // well below a heartbeat
 constexpr auto leave_patience = 2s;
 constexpr auto abandon_patience = 3s;
@@ -87,7 +87,7 @@ public:
     duplicated so_far() const
     {
         duplicated d;
-        d.duplicates = duplicates_;  // first: what is seen later is not yet sent
+        d.duplicates = duplicates_;  // first: what is seen after that is not yet sent
         d.seen = seen_;
         d.left = d.seen * static_cast<std::uint64_t>(options_.times) - d.duplicates;
         return d;
@@ -99,7 +99,7 @@ public:
     }
 
 private:
-    // All of these run on the thread; connect() before it, too.
+    // All of these run on the thread; connect() also runs before it starts.
     void run();
     void run_once();
     void leave() noexcept;
@@ -122,19 +122,19 @@ private:
     agenda<captured_ptr> agenda_;
     rabbitmq::reconnect_schedule schedule_;
     clock::time_point polled_at_{};
-    bool has_more_{};  // to take in
+    bool has_more_{};  // messages to take in
 
-    // Each connection has a interrupter of its own, since that holds one socket.
+    // Each connection has an interrupter of its own, since an interrupter holds one socket.
     sockets::socket_interrupter tap_breaker_, copier_breaker_;
     sockets::watchdog tap_watchdog_{tap_breaker_}, copier_watchdog_{copier_breaker_};
-    std::optional<tap> tap_;        // nothing once it is to stop
-    std::optional<copier> copier_;  // nothing while the broker is away
+    std::optional<tap> tap_;        // empty once it has to stop
+    std::optional<copier> copier_;  // empty while the broker is away
 
     rabbitmq::waker wake_;
     std::atomic<bool> is_hurried_{}, is_stopping_{}, is_abandoned_{}, has_failed_{};
     std::atomic<std::uint64_t> seen_{}, duplicates_{};
     std::exception_ptr failure_;                 // written before has_failed_
-    std::optional<rabbitmq::io_thread> thread_;  // last: it uses the rest
+    std::optional<rabbitmq::io_thread> thread_;  // last: it uses the members above
 };
 
 void duplicator::work::run()
@@ -157,7 +157,7 @@ void duplicator::work::leave() noexcept
         if (tap_) tap_->close();
     }
     catch (rabbitmq::connection_lost const&) {
-        // Its queue goes with it.
+        // Its queue disappears with the connection.
     }
     tap_.reset();
     if (copier_) copier_->close();
@@ -223,8 +223,7 @@ void duplicator::work::obey()
     if (is_stopping_ || is_hurried_) agenda_.hurry(clock::now());
 }
 
-/// False if nothing more is there. Where something is, it may be in the library's memory, of
-/// which poll() does not know.
+/// False if there are no more messages. If there are, they may be in the library's memory, which poll() can't see.
 bool duplicator::work::take_in()
 {
     for (int i = 0; i < taken_per_turn && tap_ && !agenda_.is_full(); ++i) {
@@ -251,7 +250,7 @@ void duplicator::work::settle()
     for (auto& message : copier_->take_refused()) agenda_.put_back(message, clock::now() + after_refusal);
 }
 
-/// One that is deleted takes its service's messages with it, and from then on what is sent there comes to us alone.
+/// A deleted queue loses its service's messages, and from then on only the tap gets what is sent there.
 void duplicator::work::poll_queues()
 {
     if (clock::now() - polled_at_ < between_looks) return;

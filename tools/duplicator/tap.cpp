@@ -18,7 +18,7 @@ using rabbitmq::view;
 
 constexpr std::int64_t messages_max = 100'000;
 constexpr std::int64_t bytes_max = 64 * 1024 * 1024;
-// No service's queue can have that name: theirs has no second dot.
+// No service's queue can have this name: theirs has no second dot.
 std::string new_queue_name()
 {
     std::random_device random;
@@ -40,8 +40,8 @@ tap::tap(rabbitmq::connection_settings const& settings, sockets::socket_interrup
 
 void tap::declare()
 {
-    // The kind is named because a virtual host may have another default, and the overflow because `reject-publish`
-    // would refuse the services' messages when this queue is full.
+    // The type is explicit because a virtual host may have another default, and so is the overflow, because
+    // `reject-publish` would refuse the services' messages while this queue is full.
     std::array arguments{argument("x-queue-type", "classic"), argument("x-overflow", "drop-head"),
                          argument("x-max-length", messages_max), argument("x-max-length-bytes", bytes_max)};
     amqp_queue_declare(broker_.raw(), the_channel, bytes(queue_), /*passive*/ 0, /*durable*/ 0, /*exclusive*/ 1,
@@ -68,8 +68,8 @@ captured_ptr tap::next()
     return nullptr;
 }
 
-/// Nothing for one that came here by another of its routing keys (`CC`): it is not known which
-/// of the services it was for.
+/// Nothing for a message that arrived through another of its routing keys (`CC`): it is not known for which of the
+/// services it was meant.
 captured_ptr tap::read_message(amqp_basic_deliver_t const& begun)
 {
     std::string service{view(begun.routing_key)};

@@ -1,5 +1,5 @@
-// The commands of `skald`: each names itself and its options to the command line, reads its settings from the
-// environment, and returns the exit code.
+// The commands of `skald`: each adds its name and options to the command line, reads its settings from the environment,
+// and returns the exit code.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,29 +14,29 @@ class App;
 
 namespace skald::tools {
 
-/// How a command tells what it did: a sentence for people, or one JSON object for programs.
+/// How a command reports what it did: a sentence for people, or one JSON object for programs.
 struct output
 {
     bool json{};
 
-    /// Control characters of the sentence are shown as text, for it quotes what anyone may have written; line feeds
-    /// are its own, so what it quotes comes from core::visible_text().
+    /// Control characters in the sentence are shown as text, because it quotes what anyone may have written. Line feeds
+    /// are its own, so what it quotes must come from core::visible_text().
     void tell(std::string const& sentence, nlohmann::json const& object) const;
 
-    /// Tells why nothing was done, {"refused": why}, and returns the exit code for that.
+    /// Reports why nothing was done, {"refused": why}, and returns the exit code for that.
     int refuse(std::string const& why) const;
 
-    /// --json, on a command.
+    /// Adds --json to a command.
     void add_flag(CLI::App& command);
 };
 
 /// A line on stderr, for people: control characters other than line feeds are shown as text.
 void complain(std::string_view why);
 
-/// What was chosen on the command line, to be run when all of it was read; it returns the exit code.
+/// What the command line selected, to be run once all of it has been parsed; returns the exit code.
 using choice = std::function<int()>;
 
-// What they run throws configuration_error, and what pqxx and the transport throw.
+// The commands throw configuration_error, and what pqxx and the transport throw.
 void add_saga_commands(CLI::App& app, output& out, choice& chosen);
 void add_parked_commands(CLI::App& app, output& out, choice& chosen);
 void add_migrate_command(CLI::App& app, output& out, choice& chosen);

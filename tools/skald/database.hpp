@@ -1,4 +1,4 @@
-// The database of DATABASE_URL, as the operator's commands use it.
+// The database of DATABASE_URL, as operator commands use it.
 #pragma once
 
 #include "postgres/connection.hpp"
@@ -9,13 +9,13 @@
 
 namespace skald::tools {
 
-/// The server shows the connection as skald/`command`.
+/// The server lists the connection as skald/`command`.
 postgres::connection_options database_options(config const& settings, std::string const& command);
 
 /// Throws configuration_error, and what pqxx throws.
 postgres::connection connect(config const& settings, std::string const& command);
 
-/// By the environment's settings. Throws the same.
+/// With the settings of the environment. Throws the same.
 postgres::connection connect(std::string const& command = "cli");
 
 }  // namespace skald::tools

@@ -1,5 +1,5 @@
-// `skald declare`: what a service needs of the broker, made by an operator who may, for one that runs with
-// SKALD_DECLARE=off.
+// `skald declare`: declares what a service needs on the broker. For an operator with that permission, and a service
+// that runs with SKALD_DECLARE=off.
 #include "commands.hpp"
 
 #include "core/uuid.hpp"

@@ -1,4 +1,4 @@
-// What `skald doctor` finds: one line for each check.
+// The findings of `skald doctor`: one line for each check.
 #pragma once
 
 #include "postgres/migrate.hpp"
@@ -16,17 +16,17 @@ struct finding
 {
     std::string check;
     health level{};
-    std::string means;   // what was found, and what that means
-    std::string remedy;  // what to do; empty where nothing
+    std::string means;   // what was found, and what it means
+    std::string remedy;  // what to do; empty if nothing
 };
 
 using findings = std::vector<finding>;
 
-/// Of the database at `url`. Returns who owns it; nobody where none does, or it can't be asked.
-/// Everything that goes wrong is a finding.
+/// Checks the database at `url`. Returns its owner, or none if it has no owner or can't be queried. Everything that
+/// goes wrong is a finding.
 postgres::ownership examine_database(std::string const& url, findings& found);
 
-/// Of the broker, and of the queues of the owner's service, which it `declares` itself or has an operator declare.
+/// Checks the broker and the queues of the owner's service. `declares`: it declares them itself, not an operator.
 void examine_broker(std::string const& url, postgres::ownership const& owner, bool declares, findings& found);
 
 }  // namespace skald::tools

@@ -1,4 +1,4 @@
-// `skald doctor`: is this database, and this broker, what Skald relies on?
+// `skald doctor`: do this database and this broker provide what Skald relies on?
 #include "commands.hpp"
 #include "doctor.hpp"
 
@@ -21,7 +21,7 @@ std::string_view name_of(health level)
     return level_names[static_cast<std::size_t>(level)];
 }
 
-// What libraries say may have several lines; a check has one.
+// Messages from libraries may have several lines; a check has one.
 std::string on_one_line(std::string text)
 {
     std::ranges::replace_if(

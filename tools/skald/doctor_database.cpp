@@ -28,7 +28,7 @@ void add(findings& found, std::string check, bool well, health otherwise, std::s
     found.push_back({std::move(check), well ? health::ok : otherwise, std::move(means), well ? "" : std::move(remedy)});
 }
 
-// A record that a crash forgets is a step that runs twice: these settings are the ground that everything stands on.
+// If a crash loses a record, a step runs twice: everything else depends on these settings.
 void examine_settings(pqxx::row const& server, findings& found)
 {
     std::string const sync = server[3].c_str();
@@ -139,7 +139,7 @@ bool examine_schema(pqxx::connection& c, findings& found)
     return state.missing.empty();
 }
 
-// Each is what a worker meets as an error, or worse, does not meet at all: one line says of all tables what is wrong.
+// Each fault reaches a worker as an error or, worse, goes unnoticed. One line reports them for all tables.
 void examine_tables(pqxx::connection& c, findings& found)
 {
     std::string wrong;
@@ -272,7 +272,7 @@ postgres::ownership examine(pqxx::connection& c, std::string const& conninfo, fi
 
 postgres::ownership examine_database(std::string const& url, findings& found)
 try {
-    // To any node: that it takes no writes is something to say, and no reason to say nothing.
+    // Connects to any node: if it accepts no writes, that is a finding, and no reason to report nothing.
     auto const conninfo = postgres::with_defaults(url, "skald/doctor", "any");
     pqxx::connection c{conninfo};
     return examine(c, conninfo, found);

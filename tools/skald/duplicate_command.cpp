@@ -1,4 +1,4 @@
-// `skald duplicate`: the broker's freedom to deliver twice, taken every time. For staging systems.
+// `skald duplicate`: a broker may deliver twice; this makes it happen every time. For staging systems.
 #include "commands.hpp"
 
 #include "duplicator/duplicator.hpp"
@@ -44,8 +44,8 @@ CLI::AsNumberWithUnit milliseconds_with_unit()
         CLI::AsNumberWithUnit::UNIT_REQUIRED};
 }
 
-// Skald's own steps would not notice. Whatever else takes messages from these queues has no guard, and a production
-// system is no place to find out.
+// Skald's own steps are not affected. Any other consumer of these queues has no guard, and a production system is the
+// wrong place to find out.
 void refuse_production(duplicate_options const& options, std::string const& where)
 {
     if (options.staging) return;

@@ -18,15 +18,15 @@
 
 namespace {
 
-// A connection to the database would else be given the number of a standard stream that the caller closed, and what is
-// printed would go there. What is opened can't be written, as what was closed.
+// Otherwise a database connection could get the descriptor number of a standard stream that the caller closed, and
+// output would go into it. The replacement is not writable, just like the closed stream.
 void hold_standard_streams()
 {
     for (int const stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
         if (::fcntl(stream, F_GETFD) == -1) static_cast<void>(::open("/dev/null", O_RDONLY));
 }
 
-// A caller that reads what was printed must not take a part of it for the whole.
+// A caller that reads the output must not mistake a part of it for the whole.
 int with_output_written(int code)
 {
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
@@ -35,8 +35,8 @@ int with_output_written(int code)
     return code == 0 ? 1 : code;
 }
 
-// The first word that is no command where a command is needed, such as `nope` of `skald saga nope`; empty if that is
-// not what is wrong.
+// The first word that is not a command although one is needed, such as `nope` in `skald saga nope`; empty if that is
+// not the error.
 std::string complaint_about_command(CLI::App const& app)
 {
     CLI::App const* innermost = &app;
@@ -61,7 +61,7 @@ int refuse(CLI::App const& app, CLI::ParseError const& error)
     return app.exit(error) == 0 ? 0 : 2;
 }
 
-// PostgreSQL's own words have further lines, of functions that an operator does not know.
+// PostgreSQL's messages have further lines, about functions that an operator does not know.
 std::string without_context(std::string_view what)
 {
     return std::string{what.substr(0, what.find('\n'))};

@@ -1,4 +1,4 @@
-// `skald migrate`: the schema, brought up to date.
+// `skald migrate`: brings the schema up to date.
 #include "commands.hpp"
 
 #include "postgres/migrate.hpp"
@@ -17,7 +17,7 @@
 namespace skald::tools {
 namespace {
 
-// Until the locks are to be had, or whoever called it has waited long enough.
+// Retries until it gets the locks, or the caller gives up and stops it.
 std::vector<std::string> migrate_patiently(std::string const& url, std::string const& service)
 {
     for (;;) {
@@ -31,7 +31,7 @@ std::vector<std::string> migrate_patiently(std::string const& url, std::string c
     }
 }
 
-// A variable of someone's script that was not set, and no wish to do without.
+// An empty value is more likely an unset variable of a script than an intention to have none.
 CLI::Validator not_empty()
 {
     auto const refuse = [](std::string& text) {

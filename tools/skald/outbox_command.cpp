@@ -21,7 +21,7 @@ std::string query(std::string_view text)
     return std::string{text};
 }
 
-/// What is too much: then the exit code is 1.
+/// If one of these is exceeded, the exit code is 1.
 struct outbox_limits
 {
     std::optional<std::int64_t> rows;

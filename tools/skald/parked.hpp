@@ -10,7 +10,7 @@
 
 namespace skald::tools {
 
-/// Nothing where the text is no such number.
+/// Nothing if the text is not such a number.
 std::optional<std::int64_t> number_of_parked(std::string_view text);
 
 /// --reason, --scope, --key and --step.

@@ -1,4 +1,4 @@
-// `skald parked ...`: what becomes of the deliveries that a service gave up on, in that service's database.
+// `skald parked ...`: what happens to the deliveries that a service has parked, in that service's database.
 #include "commands.hpp"
 
 #include "core/text.hpp"
@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-// What does not fit into 64 bits would be taken for the largest number that does.
+// Otherwise a number that does not fit into 64 bits would become the largest one that does.
 CLI::Validator a_number()
 {
     auto const is_one = [](std::string& text) {
@@ -71,7 +71,7 @@ int show(std::int64_t id, output const& out)
     return 0;
 }
 
-// Each in a transaction of its own: what is refused holds nothing up.
+// Each delivery has a transaction of its own: a refusal does not hold up the others.
 class tally
 {
 public:
@@ -110,8 +110,8 @@ int replay(choice_of_parked what, output const& out)
     auto c = connect();
     tally counted{"replayed", out};
     for (auto const id : what.ids) counted.note(id, admin::replay_parked(c, id, what.by, what.yes, what.vouch));
-    // Page by page, by id: what is parked again meanwhile has a higher one, and would be met
-    // for ever but for the bound.
+    // Page by page, by id: a delivery that is parked again meanwhile gets a higher id, and without the bound the loop
+    // might never end.
     std::int64_t last = 0;
     if (what.ids.empty())
         if (auto const newest = admin::newest_parked(c)) last = *newest;

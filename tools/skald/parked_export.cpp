@@ -1,8 +1,8 @@
-// `skald parked export`: parked deliveries written down, to be delivered again in a test. docs/operations.md, "Recorded
-// deliveries".
+// `skald parked export`: writes parked deliveries down, to be delivered again in a test. See docs/operations.md,
+// "Recorded deliveries".
 //
-// One a line, so that recordings can be put together with cat, cut with head, compared with diff, and read by eye; and
-// so that nothing here holds more than one of them in memory.
+// One per line, so that recordings can be joined with cat, cut with head, compared with diff and read by eye, and so
+// that this program never holds more than one of them in memory.
 #include "core/identity.hpp"
 #include "database.hpp"
 #include "parked.hpp"
@@ -30,7 +30,7 @@ struct choice_of_recordings
     bool all{};
 };
 
-/// Prints recordings, and counts them and what was refused.
+/// Prints recordings, and counts them; remembers whether anything was refused.
 class recorder
 {
 public:
@@ -41,7 +41,7 @@ public:
         if (!print(id)) refuse(fmt::format("there is no parked delivery {} here", id));
     }
 
-    /// Page by page, up to what was the newest at the start: what is parked meanwhile is left for the next time.
+    /// Page by page, up to the newest at the start: what is parked meanwhile is left for the next time.
     void all_that_match(admin::parked_filter filter, std::string const& what)
     {
         auto const before = printed_;
@@ -53,7 +53,7 @@ public:
             for (auto const& p : page["parked"]) {
                 filter.after = p["id"].get<std::int64_t>();
                 if (filter.after > newest) more = false;
-                else print(filter.after);  // or it was replayed just now, and is not parked any more
+                else print(filter.after);  // or it was replayed just now, and is no longer parked
             }
         }
         if (printed_ == before) refuse(what);

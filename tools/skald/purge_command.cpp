@@ -1,4 +1,4 @@
-// `skald purge`: what the sweep does, at once and with a word on what is left.
+// `skald purge`: does the maintenance thread's purge at once, and reports what is left.
 #include "commands.hpp"
 #include "database.hpp"
 
@@ -22,12 +22,12 @@ namespace {
 
 struct purge_options
 {
-    std::optional<int> older_than;  // days; without it SKALD_RETENTION_DAYS
+    std::optional<int> older_than;  // days; otherwise SKALD_RETENTION_DAYS
     bool dry_run{};
     int batch_max{500};
 };
 
-// Between two batches: what runs meanwhile shall not notice.
+// Pause between two batches, so that running services do not notice.
 constexpr std::chrono::milliseconds rest{100};
 
 nlohmann::json as_json(admin::purged const& p)
@@ -44,7 +44,7 @@ std::string in_words(admin::purged const& p, bool is_done)
         is_done ? "asked of" : "to ask of");
 }
 
-/// Sagas that wait for other services to forget them, by service.
+/// Sagas that wait for other services to expire them, by service.
 nlohmann::json waiting(postgres::connection& c, std::string& sentence)
 {
     auto by_service = nlohmann::json::array();

@@ -1,4 +1,4 @@
-// `skald saga ...`: what an operator asks and orders at a saga's home.
+// `skald saga ...`: an operator's queries and commands at a saga's home.
 #include "commands.hpp"
 
 #include "admin/commands.hpp"
@@ -25,7 +25,7 @@ std::string text_of(json const& value)
     return value.is_null() ? std::string{} : value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-// On a line of its own kind, whatever is in it.
+// Stays on one line, whatever it contains.
 std::string shown(json const& value)
 {
     return core::visible_text(text_of(value));

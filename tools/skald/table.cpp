@@ -8,7 +8,7 @@
 namespace skald::tools {
 namespace {
 
-// Characters, not bytes, for text in UTF-8.
+// Counts characters, not bytes, of UTF-8 text.
 std::size_t width_of(std::string const& text)
 {
     return static_cast<std::size_t>(

@@ -1,4 +1,4 @@
-// Rows for people: columns as wide as what is in them, two spaces apart.
+// Rows for people: columns as wide as their contents, two spaces apart.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace skald::tools {
 
-/// The first row is the heading. Control characters in cells are shown as text, so that a row stays a line.
+/// The first row is the heading. Control characters in cells are shown as text, so that each row stays on one line.
 std::string table(std::vector<std::vector<std::string>> rows);
 
 }  // namespace skald::tools

@@ -24,7 +24,7 @@ constexpr auto quiet_for = 1s;
 constexpr int unfinished_shown = 10;
 constexpr int moment_max_ms = 2'000;
 
-/// A third of the messages comes again at once, a third a moment later, and a third when the sagas have ended.
+/// A third of the messages is sent again at once, a third a moment later, and a third after the sagas have ended.
 std::optional<std::chrono::milliseconds> held_back_for(int /*copy*/, random_source& random)
 {
     switch (pick(random, 1, 3)) {
@@ -118,11 +118,11 @@ void director::place_orders()
     if (!wait_until(done)) throw demo_failure("no client got any answer for too long; see the order service's log");
 }
 
-/// False if patience ran out.
+/// False if it timed out.
 bool director::await_sagas()
 {
     figures_.phase = "sagas run to their end";
-    // One more kill, if there is still something to disturb when all services are up again.
+    // One more kill, if sagas are still running when all services are up again.
     if (!wait_until([this] { return outages_.empty(); })) return false;
     refresh();
     if (census_.running > 0) strike(late_kill(chosen_.seed));
@@ -180,7 +180,7 @@ run_summary director::conclude()
     return run;
 }
 
-// --- What goes on during all of them --------------------------------------------------------------------------------
+// --- Throughout the demonstration -----------------------------------------------------------------------------------
 
 void director::tick()
 {
@@ -194,7 +194,7 @@ void director::tick()
     progress_.show(figures_);
 }
 
-/// False if nothing at all has happened for as long as the patience lasts.
+/// False if nothing at all has happened for the length of options::patience.
 template <typename Condition>
 bool director::wait_until(Condition const& reached)
 {
@@ -234,7 +234,7 @@ void director::look_after_services()
 void director::strike(planned_kill const& kill)
 {
     auto& service = *services_[kill.service];
-    if (!service.is_running()) return;  // it lies down already
+    if (!service.is_running()) return;  // it is already down
     progress_.note(fmt::format("SIGKILL to the {} service (pid {}), back in {:.1f} s", service.name(), service.pid(),
                                static_cast<double>(kill.down_for.count()) / 1'000));
     service.kill();
@@ -266,7 +266,7 @@ void director::refresh()
     figures_.replayed = static_cast<int>(duplicated().duplicates);
 }
 
-// --- Looking --------------------------------------------------------------------------------------------------------
+// --- Checks ---------------------------------------------------------------------------------------------------------
 
 bool director::is_ready(std::size_t service)
 {
@@ -276,8 +276,8 @@ bool director::is_ready(std::size_t service)
     return service != orders || skald::rig::is_ready(port_);
 }
 
-/// Nothing waits anywhere, and nothing has changed for a while. A delivery that is just being worked on is in no queue
-/// any more, which is what the while is for.
+/// Nothing waits anywhere, and nothing has changed for a while. The while is needed because a delivery that is being
+/// processed is no longer in any queue.
 bool director::is_quiet()
 {
     if (clock::now() - looked_at_ < between_refreshes) return false;

@@ -1,5 +1,5 @@
-// Runs the demonstration from the first process to the verdict. All that happens at a certain moment, such as a kill,
-// is decided here, on the main thread; the clients and the duplicator have threads of their own.
+// Runs the demonstration from the first process to the verdict. Everything that happens at a certain moment, such as a
+// kill, is decided here, on the main thread; the clients and the duplicator have threads of their own.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@
 
 namespace order_demo {
 
-/// The demonstration cannot go on: what happened, and where to look.
+/// The demonstration can't go on: what happened, and where to look.
 class demo_failure : public std::runtime_error
 {
     using std::runtime_error::runtime_error;
@@ -57,7 +57,7 @@ private:
     void end_services();
     run_summary conclude();
 
-    // What goes on during all of them.
+    // Throughout all acts.
     void tick();
     template <typename Condition>
     bool wait_until(Condition const& reached);
@@ -77,7 +77,7 @@ private:
     order_plan const plan_;
     shop_databases databases_;
     broker observer_;
-    std::optional<skald::tools::duplicator> duplicator_;  // once there are queues to stand beside
+    std::optional<skald::tools::duplicator> duplicator_;  // once there are queues to duplicate
     std::uint16_t const port_;
     order_load load_;
     progress progress_;
@@ -91,9 +91,9 @@ private:
     clock::time_point looked_at_{};
     std::optional<clock::time_point> quiet_since_;
     std::int64_t activity_{};
-    std::vector<finding> findings_;  // those that no database knows of
+    std::vector<finding> findings_;  // those that no database knows
 
-    // Last: the services end before the clients do, so that no client waits for an answer.
+    // Last: the services are destroyed before the clients, so that no client waits for a response.
     std::vector<std::unique_ptr<process>> services_;
 };
 

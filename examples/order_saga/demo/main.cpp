@@ -1,6 +1,6 @@
 // order_demo: the order saga under load, duplicates and kills, and a verdict from the databases.
 //
-// Start with director.cpp, which tells the whole course in order; verdict.cpp says what is checked, and how.
+// Start with director.cpp, which runs the whole demonstration in order; verdict.cpp shows what is checked, and how.
 #include <cstdio>
 #include <exception>
 #include <string_view>

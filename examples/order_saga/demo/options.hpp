@@ -16,11 +16,11 @@ struct options
 {
     int orders{1'000};
     int clients{16};
-    std::uint64_t seed{};                // drawn by parse_options() if the command line names none
+    std::uint64_t seed{};                // chosen at random by parse_options() if not on the command line
     std::filesystem::path services;      // the folder of order_service, payment_service and shipping_service
     std::filesystem::path logs;          // the folder for their logs
     std::filesystem::path json;          // where to write the figures; empty: nowhere
-    std::chrono::seconds patience{180};  // how long nothing at all may happen before the demonstration gives up
+    std::chrono::seconds patience{180};  // how long nothing at all may happen before it gives up
 
     addresses servers;
 };

@@ -10,7 +10,7 @@
 
 namespace order_demo {
 
-/// What was done to the shop, besides ordering.
+/// What was done to the shop, in addition to the orders.
 struct disturbances
 {
     int sent_twice{};

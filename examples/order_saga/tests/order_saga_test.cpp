@@ -1,5 +1,5 @@
-// The order saga: what its steps do, one by one and together, and that they do it once.
-// docs/testing.md explains each part.
+// The order saga: what its steps do, one by one and together, and that each takes effect once. docs/testing.md explains
+// each part.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
@@ -15,7 +15,7 @@ using skald::testing::rows;
 
 namespace {
 
-/// All three services. Made once, since making databases takes longest; rewound for each test.
+/// All three services. Created once, because creating databases takes longest; reset for each test.
 skald::testing::harness& shop()
 {
     static skald::testing::harness made;

@@ -1,5 +1,5 @@
-// How much of all the requests' bodies a server holds: those that are on their way, that wait, and that are served.
-// Each has its own limit, but very many slow ones together would take the memory of everything else.
+// Limits how many bytes of request bodies a server holds at once: bodies being received, waiting and being served. Each
+// has its own limit, but very many slow ones together would use up all memory.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@ namespace skald::http {
 class body_budget
 {
 public:
-    /// What one connection holds, for as long as it lives. The budget outlives it.
+    /// What one connection holds, for as long as it lives. The budget must outlive it.
     class share
     {
     public:
@@ -20,10 +20,10 @@ public:
         share(share const&) = delete;
         share& operator=(share const&) = delete;
 
-        /// From now on it is `bytes`. False where that is too much for all of them together; then it is nothing.
+        /// Sets the size held to `bytes`. False if that exceeds the budget of all bodies; then it holds nothing.
         bool hold(std::size_t bytes)
         {
-            auto const more = bytes - own_;  // modulo, so that it may be less
+            auto const more = bytes - own_;  // wraps around if the size shrinks
             own_ = bytes;
             if ((of_.held_ += more) <= of_.most_ || bytes == 0) return true;
             release();
@@ -38,8 +38,8 @@ public:
 
     explicit body_budget(std::size_t most) : most_{most} {}
 
-    /// Whether a body of `bytes` fits as it stands. Nothing is kept for it: a client that only says that it will send
-    /// much takes nothing from the others.
+    /// Whether a body of `bytes` would fit right now. Nothing is reserved: a client that only announces a large body
+    /// takes no room from the others.
     bool has_room_for(std::size_t bytes) const { return bytes <= most_ && held_ <= most_ - bytes; }
 
     std::size_t held() const { return held_; }

@@ -55,7 +55,7 @@ bio reading(std::string const& text)
     return bio{BIO_new_mem_buf(text.data(), static_cast<int>(text.size()))};
 }
 
-// Instead of the question on the terminal that OpenSSL asks by itself.
+// Replaces OpenSSL's default, which would prompt on the terminal.
 int record_that_encrypted(char*, int, int, void* noted)
 {
     *static_cast<bool*>(noted) = true;
@@ -75,7 +75,7 @@ void use_chain(SSL_CTX& context, std::string const& file)
     while (certificate const next{PEM_read_bio_X509(from.get(), nullptr, record_that_encrypted, &is_encrypted)})
         if (SSL_CTX_add1_chain_cert(&context, next.get()) != 1)
             refuse(certificate_setting, file, "holds a chain that can't be used: " + why_openssl_failed());
-    if (ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE)  // at the end of the file, as is right
+    if (ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE)  // expected at the end of the file
         refuse(certificate_setting, file, "holds a damaged certificate behind the first: " + why_openssl_failed());
 }
 

@@ -1,4 +1,4 @@
-// A certificate and its key, from files to what OpenSSL makes connections from.
+// A certificate and its key: from the files to the SSL context that makes connections.
 #pragma once
 
 #include <array>
@@ -14,13 +14,13 @@ namespace skald::http {
 
 struct tls_files
 {
-    std::string certificate;  // PEM: the certificate, then those that lead to the root its clients know
-    std::string key;          // PEM: its key, not encrypted; may be the same file
+    std::string certificate;  // PEM: the certificate, then its chain up to the root that clients know
+    std::string key;          // PEM: its key, unencrypted; may be the same file
 
     bool operator==(tls_files const&) const = default;
 };
 
-/// Tells a file from one that was written or put in its place since. All zero for one that is not there.
+/// Detects that a file was changed or replaced. All zero if the file does not exist.
 struct file_stamp
 {
     std::array<std::int64_t, 5> device_number_size_and_change{};
@@ -29,7 +29,7 @@ struct file_stamp
 
 file_stamp stamp_of(std::string const& file);
 
-/// Whether everybody on this machine may read it.
+/// Whether every user on this machine may read the file.
 bool is_readable_by_all(std::string const& file);
 
 struct context_deleter
@@ -38,17 +38,17 @@ struct context_deleter
 };
 using tls_context = std::unique_ptr<SSL_CTX, context_deleter>;
 
-/// It is not the files that are wrong: they could not be read just now, for want of file descriptors, say.
+/// The files themselves are not at fault: they could not be read right now, for example for want of file descriptors.
 struct certificate_not_read : configuration_error
 {
     using configuration_error::configuration_error;
 };
 
-/// Throws certificate_not_read, and configuration_error for a file that holds no PEM, a key that is encrypted or
-/// another certificate's. Each names the setting, the file and what to do. Never asks on a terminal.
+/// Throws certificate_not_read, and configuration_error if a file holds no PEM or the key is encrypted or does not
+/// match the certificate. Each error names the setting, the file and what to do. Never prompts on a terminal.
 tls_context load_certificate(tls_files const& files);
 
-/// When it ends, "2026-01-31T12:00:00Z", and whether it has already.
+/// When it expires ("2026-01-31T12:00:00Z"), and whether it already has.
 std::string end_of_certificate(SSL_CTX& context);
 bool has_expired(SSL_CTX& context);
 

@@ -22,7 +22,7 @@ constexpr bool is_control(char c)
     return byte < 0x20 || byte == 0x7f;
 }
 
-/// What a header's value may hold: text, spaces, tabs, and bytes above ASCII.
+/// What a header value may contain: text, spaces, tabs, and bytes above ASCII.
 constexpr bool is_field_char(char c)
 {
     return c == '\t' || !is_control(c);
@@ -61,7 +61,7 @@ constexpr int hex_value(char c)
     return low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
 }
 
-/// Without the optional whitespace around it.
+/// Strips the optional whitespace around it.
 constexpr std::string_view trimmed(std::string_view text)
 {
     while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);

@@ -20,30 +20,30 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Long enough for the insert itself, short enough that nobody waits for the first request to end: it answers 409.
+// Long enough for the insert itself, short enough that no lane waits for the first request to end: it responds 409.
 constexpr auto in_flight_wait = 10ms;
 
-// A transaction that lost its connection while it committed is settled by going through the guard again.
+// A transaction that lost its connection during COMMIT is resolved by going through the guard again.
 constexpr int tries_max = 3;
 
-// How long a client waits for that. It asks again with the same key, and the guard knows by then, or still says so.
+// How long a client waits for that. It retries with the same key; the guard then knows the outcome, or still does not.
 constexpr auto settle_longest = 10s;
 
-// The path as it was sent: decoded, "/a%2Fb/c" and "/a/b%2Fc" would look alike.
-// What the route's pattern calls its parts is the program's affair: a retry may meet the next version of it.
+// The path as sent: decoded, "/a%2Fb/c" and "/a/b%2Fc" would look alike. The names of the route's parameters are the
+// program's business: a retry may reach the next version of it.
 core::fingerprint fingerprint_of(request const& r)
 {
     return core::fingerprint_of_parts({r.method, r.target.substr(0, r.target.find('?')), r.query, r.body});
 }
 
-// "Not you", "not now": what a client hears when it asks again may be another thing, and must not be the stored one.
+// Unauthorized, or not now: a retry may get a different response, so this one must not be stored.
 bool may_change(response const& answer)
 {
     constexpr std::array passing{401, 403, 408, 409, 425, 429};
     return !answer.is_final && std::ranges::find(passing, answer.status) != passing.end();
 }
 
-// A request without a key is done once for each time that it is sent; the guard is asked under a key of its own.
+// A request without a key is executed each time it is sent; the guard then uses a generated key.
 idempotency_key key_of(request const& r, idempotency wanted)
 {
     bool const has_one = std::ranges::any_of(
@@ -67,12 +67,12 @@ struct entry::call
     core::saga_id id;
     core::fingerprint fingerprint;
     std::optional<in_flight_requests::mark> running{};
-    bool in_flight{};  // the first with this key still runs
-    bool in_doubt{};   // an earlier try may have committed
-    bool was_lost{};   // the last try lost its connection
+    bool in_flight{};  // the first request with this key is still running
+    bool in_doubt{};   // an earlier attempt may have committed
+    bool was_lost{};   // the last attempt lost its connection
     bool committed{};
 
-    bool may_have_effect() const { return in_doubt || committed; }  // then nobody is told that it had none
+    bool may_have_effect() const { return in_doubt || committed; }  // then the client is not told that it had none
     bool is_guarded() const { return route.key != idempotency::off; }
     bool client_has_key() const { return is_guarded() && !received.header("Idempotency-Key").empty(); }
     ports::claim_item item() const { return {id, "", fingerprint, 1, false}; }
@@ -91,7 +91,7 @@ std::optional<reply> answer_to_known(known_requests const& known, request const&
     core::saga_id const id{scope, key.value};
     if (auto const ended = known.answered.find(id))
         return ended->fingerprint == fingerprint_of(r) ? replayed(ended->answer) : key_reused();
-    if (!known.running.has(id)) return {};  // which is what most hear, and saves them a look at the body
+    if (!known.running.has(id)) return {};  // the usual case, which saves a look at the body
     auto const is_same = known.running.find(id, fingerprint_of(r));
     if (!is_same) return {};
     return *is_same ? reply{in_flight(), wait_preference(r).value_or(0s)} : key_reused();
@@ -135,13 +135,13 @@ response entry::answer(call& c)
     auto const until = std::chrono::steady_clock::now() + settle_longest;
     for (int tries = 0; tries < tries_max && (tries == 0 || std::chrono::steady_clock::now() < until); ++tries) {
         if (auto done = try_to_answer(c)) return *std::move(done);
-        if (c.in_doubt && !c.is_guarded()) break;  // to try again could do it twice
+        if (c.in_doubt && !c.is_guarded()) break;  // another attempt could execute it twice
     }
     if (c.may_have_effect()) return outcome_unknown(c.client_has_key());
     return c.was_lost ? database_away(c.client_has_key()) : others_were_in_the_way();
 }
 
-// Nothing: it is not known whether the transaction committed, or it was rolled back for no fault of the request's.
+// Nothing: the outcome of the transaction is unknown, or it was rolled back through no fault of the request.
 std::optional<response> entry::try_to_answer(call& c)
 try {
     return c.is_guarded() ? claim_and_run(c) : run_unguarded(c);
@@ -150,8 +150,7 @@ catch (ports::fault const& met) {
     SKALD_MUTANT("in_doubt_as_failed", if (met.kind == ports::fault_kind::in_doubt) throw);
     c.in_doubt = c.in_doubt || met.kind == ports::fault_kind::in_doubt;
     c.was_lost = met.kind == ports::fault_kind::connection_lost;
-    // The connection may be an old one, from before a restart of the server: worth a new one,
-    // if there is one to be had.
+    // The connection may be left over from before a restart of the server: try to get a new one.
     if (met.kind == ports::fault_kind::connection_lost) store_.connect();
     else if (met.kind != ports::fault_kind::in_doubt && met.kind != ports::fault_kind::contended &&
              met.kind != ports::fault_kind::lock_timeout && met.kind != ports::fault_kind::retry_at_once &&
@@ -165,12 +164,12 @@ std::optional<response> entry::claim_and_run(call& c)
 {
     auto met = store_.begin_request(c.item(), in_flight_wait);
     if (met.claimed.result == ports::claim_result::in_flight) {
-        // The wait may have been for something else, such as room at the table's end. A key in flight still is.
+        // The wait may have been for something else, such as extending the table file. A key in flight still is.
         store_.rollback();
         met = store_.begin_request(c.item(), in_flight_wait);
     }
     if (met.claimed.result != ports::claim_result::fresh) return answer_unclaimed(c, std::move(met));
-    c.in_doubt = false;  // what an earlier try wrote would be in this claim's way: it was rolled back
+    c.in_doubt = false;  // a committed earlier attempt would conflict with this claim: it was rolled back
     if (backlog_.is_over()) {
         store_.rollback();
         return refuse_for_now();
@@ -179,19 +178,19 @@ std::optional<response> entry::claim_and_run(call& c)
     return run(c);
 }
 
-// Another request has the key, or had it; or this one, in an earlier try.
+// Another request holds or held the key; or this request did, in an earlier attempt.
 response entry::answer_unclaimed(call& c, ports::request_claim&& met)
 {
     store_.rollback();
     if (met.claimed.result == ports::claim_result::duplicate) return replay(c, std::move(met.answer));
     if (met.claimed.result == ports::claim_result::mismatch) return key_reused();
-    // The transaction in the way may well be this request's own.
+    // The blocking transaction may well be this request's own.
     if (c.in_doubt) return outcome_unknown(c.client_has_key());
     c.in_flight = true;
     return in_flight();
 }
 
-// The answer, the saga, its first step's record and the message to the next: all or nothing, before the client hears.
+// The response, the saga, its first step's record and the message to the next: all or nothing, before any reply.
 response entry::run(call& c)
 {
     SKALD_FAILPOINT("entry.claimed");
@@ -208,7 +207,7 @@ response entry::run(call& c)
     return answer;
 }
 
-// Without a record: the transaction commits before the client hears, and that is all.
+// No record is kept: the transaction commits before the client gets its response, and that is all.
 response entry::run_unguarded(call& c)
 {
     store_.begin({});
@@ -218,13 +217,13 @@ response entry::run_unguarded(call& c)
     return answer;
 }
 
-// Without a key the next request is another one, and there is no answer to keep from it.
+// Without a key the next request is a different one, and there is no response to store for it.
 bool entry::leaves_nothing(call const& c, response const& answer)
 {
     return answer.status >= 500 || (c.is_guarded() && may_change(answer));
 }
 
-// The handler's answer; where that is no outcome, nothing remains of what it did.
+// The handler's response. If it is not an outcome, everything the handler did is rolled back.
 response entry::handled(call const& c, request_context& ctx)
 {
     response answer;
@@ -242,14 +241,14 @@ response entry::handled(call const& c, request_context& ctx)
         throw !was_ended ? met : ports::fault{ports::fault_kind::transaction_ended, met.what()};
     }
     if (leaves_nothing(c, answer)) store_.rollback();
-    // An answer that can't be sent must not be stored either: it would be replayed for ever.
+    // A response that can't be sent must not be stored either: every retry would replay it.
     else if (auto const flaw = flaw_of(answer); !flaw.empty())
         throw std::logic_error{"the handler's answer: " + std::string{flaw}};
     return answer;
 }
 
-// The first step said no: nothing that the handler wrote remains, but its answer is the outcome, and is stored. From
-// the rollback to the second claim the key is anybody's; whoever takes it is the one that counts.
+// The first step rejected: nothing that the handler wrote remains, but its response is the outcome and is stored.
+// Between the rollback and the second claim any request may take the key; the one that does is the one that counts.
 response entry::refuse(call& c, response answer)
 {
     store_.rollback();
@@ -313,7 +312,7 @@ response entry::replay(call const& c, std::optional<ports::stored_response>&& st
         {stored->status, std::move(stored->content_type), std::move(stored->headers), std::move(stored->body)});
 }
 
-// Only what is stored, and only where a client can ask for it again.
+// Caches only what is stored, and only if a client can ask for it again.
 void entry::keep(call const& c, std::optional<ports::stored_response> const& stored)
 {
     if (!stored || !c.client_has_key()) return;

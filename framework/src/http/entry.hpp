@@ -1,4 +1,4 @@
-// The guard at the HTTP entry: one request, one transaction, one answer for each key.
+// The guard at the HTTP entry: one request, one transaction, one response for each key.
 #pragma once
 
 #include "core/log.hpp"
@@ -23,8 +23,8 @@ struct entry_route
     entry_handler handler;
 };
 
-/// The answer to a duplicate of a request that runs in this process, or ended here a moment ago, for which nobody
-/// has to be asked; or nothing.
+/// The response to a duplicate of a request that is running in this process or ended here a moment ago, without asking
+/// the database; or nothing.
 std::optional<reply> answer_to_known(known_requests const& known, request const& r, entry_route const& route,
                                      std::string const& scope);
 
@@ -32,12 +32,12 @@ std::optional<reply> answer_to_known(known_requests const& known, request const&
 class entry
 {
 public:
-    /// `known` is one for all lanes.
+    /// `known` is shared by all lanes.
     entry(std::string service, ports::store& store, known_requests& known, runtime::backlog const& backlog,
           runtime::memory_source& out, core::logger& log);
 
-    /// Never throws: what breaks is answered with 500 or 503, and leaves nothing behind. Where the first request with
-    /// the key still runs, a client that prefers to wait may.
+    /// Never throws: failures become 500 or 503 and leave nothing behind. If the first request with the key is still
+    /// running, a client that prefers to wait may do so.
     reply answer(request const& r, entry_route const& route, std::string const& scope);
 
 private:

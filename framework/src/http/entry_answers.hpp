@@ -1,4 +1,4 @@
-// What the guard says where it has no answer of a handler's.
+// The guard's own responses, for when no handler has produced one.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 
 namespace skald::http {
 
-// A broker that was away long enough to fill the outbox needs longer than a moment to empty it.
+// A broker that was away long enough to fill the outbox needs more than a moment to drain it.
 inline constexpr std::chrono::seconds backlog_wait{5};
 
 inline response try_again_later(problem_type type, std::string_view detail)
@@ -16,7 +16,7 @@ inline response try_again_later(problem_type type, std::string_view detail)
     return with_retry_after(problem(type, detail), std::chrono::seconds{1});
 }
 
-// Never "failed": it may have committed, or yet commit.
+// Never "failed": it may have committed, or may yet commit.
 inline response outcome_unknown(bool client_has_key)
 {
     return try_again_later(problem_type::outcome_unknown,
@@ -26,7 +26,7 @@ inline response outcome_unknown(bool client_has_key)
                                             "Idempotency-Key to ask with: look before sending it again");
 }
 
-// It was rolled back each time, for want of locks.
+// It was rolled back each time because it could not get its locks.
 inline response others_were_in_the_way()
 {
     return with_retry_after(
@@ -51,7 +51,7 @@ inline response key_reused()
     return problem(problem_type::key_reused, "the Idempotency-Key was used before with another request");
 }
 
-// What is accepted must be sent one day: with this much waiting already, a new saga is better not begun.
+// Whatever is accepted must be sent eventually: with this large a backlog, it is better not to start a new saga.
 inline response refuse_for_now()
 {
     return with_retry_after(problem(problem_type::backlog,

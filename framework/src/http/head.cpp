@@ -20,7 +20,7 @@ constexpr refusal folded_line{400, "Header lines must not be folded."};
 constexpr refusal bad_field_name{400, "A header's name is malformed."};
 constexpr refusal bad_field_value{400, "A header's value holds a control byte."};
 
-/// Takes a line off the front of `rest`; nothing if it doesn't end in CRLF.
+/// Takes a line off the front of `rest`; nothing if it does not end in CRLF.
 std::optional<std::string_view> take_line(std::string_view& rest)
 {
     auto const end = rest.find('\n');
@@ -30,7 +30,7 @@ std::optional<std::string_view> take_line(std::string_view& rest)
     return line;
 }
 
-/// "HTTP/1.1" -> 1; -1 for another version, -2 for something else.
+/// "HTTP/1.1" -> 1; -1 for any other version, -2 for anything else.
 int minor_version_of(std::string_view text)
 {
     if (text == "HTTP/1.1"sv) return 1;
@@ -51,7 +51,7 @@ std::optional<refusal> parse_request_line(std::string_view line, request_head& h
     int const minor = minor_version_of(line.substr(last + 1));
     if (!is_token(method) || minor == -2) return bad_request_line;
     if (minor == -1) return bad_version;
-    // Bytes above ASCII are refused too: an escape says which they are, and no proxy rewrites it.
+    // Bytes above ASCII are refused too: percent-encoding is unambiguous, and no proxy rewrites it.
     for (char const c : target)
         if (is_control(c) || c == ' ' || static_cast<unsigned char>(c) > 0x7f) return unescaped_target;
     if (target.empty()) return bad_request_line;
@@ -66,7 +66,7 @@ std::optional<refusal> parse_field(std::string_view line, request_head& head)
 {
     if (line.front() == ' ' || line.front() == '\t') return folded_line;
 
-    // A space before the colon is no token character, so "Content-Length : 5" is refused here.
+    // A space is not a token character, so "Content-Length : 5" is refused here.
     auto const colon = line.find(':');
     auto const name = line.substr(0, colon);
     if (colon == std::string_view::npos || !is_token(name)) return bad_field_name;
@@ -83,7 +83,7 @@ std::optional<refusal> parse_field(std::string_view line, request_head& head)
 std::variant<std::size_t, refusal> head_scanner::scan(std::string_view bytes)
 {
     for (; scanned_ < bytes.size(); ++scanned_) {
-        // The limits first, so that what lies beyond them is never looked at.
+        // Check the limits first, so that bytes past them are never read.
         char const c = bytes[scanned_];
         std::size_t const column = scanned_ - line_start_;
         if (in_request_line_ && is_beyond_request_line(column, c)) return request_line_too_long;

@@ -1,4 +1,4 @@
-// What the fields of a head mean together: where the body ends, which host is asked, whether the connection stays.
+// What the fields of a head mean in combination: where the body ends, which host is addressed, whether to keep alive.
 #include <charconv>
 
 #include "core/text.hpp"
@@ -40,7 +40,7 @@ std::optional<refusal> read_length(request_head& head, std::string_view text, re
 {
     if (text.empty()) return bad_length;
     for (char const c : text)
-        if (!is_digit(c)) return bad_length;  // no sign, and no list: "5, 5" is two lengths
+        if (!is_digit(c)) return bad_length;  // no sign, and no list: "5, 5" would be two lengths
 
     std::uint64_t length = 0;
     auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
@@ -49,7 +49,7 @@ std::optional<refusal> read_length(request_head& head, std::string_view text, re
     return {};
 }
 
-/// Where the body ends must not be open to interpretation.
+/// The end of the body must not be open to interpretation.
 std::optional<refusal> read_framing(request_head& head, request_limits const& limits)
 {
     auto const length = find_all(head.headers, "Content-Length");
@@ -89,7 +89,7 @@ std::optional<refusal> check_target_and_host(request_head const& head)
     return {};
 }
 
-/// Whether any Connection header lists the option.
+/// Whether any Connection header lists this option.
 bool connection_says(header_list const& headers, std::string_view option)
 {
     for (auto const& [field, value] : headers) {

@@ -19,14 +19,14 @@ bool is_printable(char c)
     return c >= 0x20 && c <= 0x7e;
 }
 
-/// What a bare key may hold. Wider than a token, because UUIDs, paths and base64 are sent bare, but none of the bytes
+/// What a bare key may contain. More than a token, because UUIDs, paths and base64 are sent bare, but none of the bytes
 /// that delimit a structured field.
 bool is_bare_char(char c)
 {
     return c > 0x20 && c <= 0x7e && std::string_view{"\",;\\"}.find(c) == std::string_view::npos;
 }
 
-/// Takes a quoted string off the front of `rest`; nothing if the quoting is wrong.
+/// Takes a quoted string off the front of `rest`; nothing if the quoting is invalid.
 std::optional<std::string> take_quoted(std::string_view& rest)
 {
     std::string text;
@@ -63,7 +63,7 @@ bool take_parameter_name(std::string_view& rest)
     return true;
 }
 
-/// Structured-field parameters, `;name` or `;name=value`, up to the end.
+/// Structured-field parameters, `;name` or `;name=value`, to the end of `rest`.
 bool only_parameters(std::string_view rest)
 {
     while (!rest.empty()) {

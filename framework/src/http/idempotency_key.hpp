@@ -1,7 +1,7 @@
-// Reads the value of an Idempotency-Key header.
+// Parses the value of an Idempotency-Key header.
 //
 // The IETF draft (httpapi-idempotency-key-header-07) makes it a structured-field string (RFC 8941), "8e03978e-40d5"
-// with quotes; most clients send it bare. Both forms mean the same key.
+// with quotes; most clients send it bare. Both forms denote the same key.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@
 
 namespace skald::http {
 
-/// Room for the step's name in a message id, which AMQP limits to 255 bytes.
+/// Leaves room for the step's name in a message id, which AMQP limits to 255 bytes.
 inline constexpr std::size_t idempotency_key_bytes_max = 180;
 
-/// Either a key or the reason why there is none, as a sentence for the 400.
+/// Either a key, or the reason why there is none, as a sentence for the 400 response.
 struct idempotency_key
 {
     std::string value;  // unquoted: 1..180 bytes of printable ASCII
@@ -22,8 +22,8 @@ struct idempotency_key
     explicit operator bool() const { return refusal.empty(); }
 };
 
-/// Parameters after the key (`"k";v=1`) are checked and ignored. A comma between keys is refused: that is what a proxy
-/// makes of two headers, and picking one would be a guess.
+/// Parameters after the key (`"k";v=1`) are validated and ignored. A comma between keys is refused: proxies merge two
+/// headers this way, and picking one of the keys would be a guess.
 idempotency_key parse_idempotency_key(std::string_view header_value);
 
 }  // namespace skald::http

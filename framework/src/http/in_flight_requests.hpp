@@ -1,6 +1,6 @@
-// The requests of this process that have claimed their keys and have no answer yet. Whoever sends such a key again
-// hears so without a look at the database, and hears too where it belongs to another request, which only the
-// first's commit would show there.
+// The requests of this process that have claimed their keys and have no response yet. A client that sends such a key
+// again is told so without a database query. It is also told if the key belongs to a different request, which the
+// database would show only after the first request commits.
 #pragma once
 
 #include "core/fingerprint.hpp"
@@ -14,7 +14,7 @@
 
 namespace skald::http {
 
-/// Threads: any. It holds no more entries than there are lanes, so that it is a list.
+/// Threads: any. A list suffices: there are never more entries than lanes.
 class in_flight_requests
 {
     struct entry
@@ -24,7 +24,7 @@ class in_flight_requests
     };
 
 public:
-    /// While it lives, the request is running.
+    /// The request counts as running for as long as its mark lives.
     class mark
     {
     public:
@@ -46,7 +46,7 @@ public:
         std::list<entry>::iterator at_;
     };
 
-    /// Only for whoever has claimed the key: one that merely asks may be the one that differs.
+    /// Only for a request that has claimed the key: one that merely asks may be the one that differs.
     mark enter(core::saga_id id, core::fingerprint fingerprint)
     {
         std::lock_guard const lock{mutex_};
@@ -59,7 +59,7 @@ public:
         return std::ranges::any_of(entries_, [&](entry const& running) { return running.id == id; });
     }
 
-    /// Nothing: none with this key runs. Otherwise whether one that runs is this request.
+    /// Nothing: no request with this key is running. Otherwise, whether one of those running is this request.
     std::optional<bool> find(core::saga_id const& id, core::fingerprint const& fingerprint) const
     {
         std::lock_guard const lock{mutex_};

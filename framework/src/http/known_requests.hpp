@@ -1,4 +1,4 @@
-// What this process knows of requests by itself: which run, and what those were answered that ended a moment ago.
+// What this process knows without the database: the running requests, and the responses to those that ended recently.
 #pragma once
 
 #include "http/in_flight_requests.hpp"
@@ -6,7 +6,7 @@
 
 namespace skald::http {
 
-/// Threads: any. One for all lanes.
+/// Threads: any. Shared by all lanes.
 struct known_requests
 {
     in_flight_requests running{};

@@ -21,7 +21,7 @@ lane_pool::~lane_pool()
 
 void lane_pool::start()
 {
-    SKALD_ASSERT(threads_.empty());  // each lane has its number, and with it its connection, for itself
+    SKALD_ASSERT(threads_.empty());  // a lane keeps its number, and with it its connection, for good
     for (std::size_t lane = 0; lane < lanes_; ++lane) threads_.emplace_back([this, lane] { run(lane); });
     if (lookup_) threads_.emplace_back([this] { run_lookups(); });
 }
@@ -31,12 +31,12 @@ bool lane_pool::submit(pending_request& pending)
     bool is_for_lookup{};
     {
         std::lock_guard const lock{mutex_};
-        // A lane that is free but hasn't woken up yet makes room for one more, so that a queue of 0 still works.
+        // A free lane that has not woken up yet makes room for one more, so that a queue of 0 still works.
         if (stopping_ || running_ + waiting() >= lanes_ + waiting_max_) return false;
         unseen_.push_back(std::move(pending));
         is_for_lookup = lookup_has_work();
     }
-    // One of the two: a lane that becomes free looks for work without being woken.
+    // Waking one suffices: a lane that becomes free looks for work without being woken.
     (is_for_lookup ? lookup_changed_ : changed_).notify_one();
     return true;
 }
@@ -49,7 +49,7 @@ lane_pool::load lane_pool::now() const
 
 void lane_pool::stop()
 {
-    std::deque<pending_request> forgotten, also_forgotten;  // destroyed without the lock: their sessions go with them
+    std::deque<pending_request> forgotten, also_forgotten;  // destroyed outside the lock, and their sessions with them
     {
         std::lock_guard const lock{mutex_};
         stopping_ = true;
@@ -83,18 +83,18 @@ void lane_pool::run(std::size_t lane)
         if (stopping_) return;
         auto pending = take_waiting();
         ++running_;
-        SKALD_ASSERT(running_ <= lanes_ && running_ + waiting() <= lanes_ + waiting_max_);  // as submit() has counted
-        bool const leaves_work = lookup_has_work();  // this may have been the last lane that was free
+        SKALD_ASSERT(running_ <= lanes_ && running_ + waiting() <= lanes_ + waiting_max_);  // as counted in submit()
+        bool const leaves_work = lookup_has_work();  // this may have been the last free lane
 
         lock.unlock();
         if (leaves_work) lookup_changed_.notify_one();
         auto answer = this->answer(pending.message, lane);
-        // The lane is free before the client hears: a client that asks again at once must not meet its own shadow.
+        // Free the lane before responding: a client that retries at once must not collide with its own request.
         lock.lock();
         --running_;
         lock.unlock();
         pending.answered(std::move(pending.message), std::move(answer));
-        pending = {};  // what it holds is destroyed without the lock
+        pending = {};  // what it holds is destroyed outside the lock
         lock.lock();
     }
 }

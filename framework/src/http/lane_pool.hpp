@@ -1,5 +1,5 @@
-// The lanes: threads that run the blocking handler, with a bounded queue before them; and beside the queue a desk, one
-// more thread, which answers what needs no lane while all of them are taken.
+// The lanes: threads that run the blocking handler, fed by a bounded queue. In addition there is one lookup thread.
+// While all lanes are taken, it handles requests that need no lane.
 #pragma once
 
 #include <condition_variable>
@@ -25,7 +25,7 @@ public:
     struct pending_request
     {
         request message;
-        std::function<void(request, reply)> answered;  // called on the lane; must not throw
+        std::function<void(request, reply)> answered;  // called on the lane or the lookup thread; must not throw
     };
 
     lane_pool(std::size_t lanes, std::size_t waiting_max, handler on_request, core::logger& log,
@@ -34,7 +34,7 @@ public:
 
     void start();
 
-    /// False if every lane is taken and the queue is full; then nothing of `pending` was moved.
+    /// False if every lane is taken and the queue is full; `pending` is then left as it was.
     bool submit(pending_request& pending);
 
     struct load
@@ -44,7 +44,7 @@ public:
     };
     load now() const;
 
-    /// Forgets what waits. What runs is waited for by join().
+    /// Discards waiting requests. join() waits for running ones.
     void stop();
     void join();
 
@@ -67,9 +67,9 @@ private:
     std::mutex mutable mutex_;
     std::condition_variable changed_;  // for the lanes
     std::condition_variable lookup_changed_;
-    std::deque<pending_request> waiting_;  // the desk had nothing to say to these, which came first
+    std::deque<pending_request> waiting_;  // the lookup thread had no response to these; they came first
     std::deque<pending_request> unseen_;
-    bool is_looking_up_{false};  // one more, which is neither here nor there
+    bool is_looking_up_{false};  // one more request, which is in neither queue
     std::size_t running_{0};
     bool stopping_{false};
     std::vector<std::thread> threads_;

@@ -1,6 +1,6 @@
-// How many connections each client's address has: what one address may not have more than, the others keep.
+// Counts the connections of each client address, so that one address cannot take those of the others.
 //
-// A client of IPv6 has a /64 at least to choose its address from, so that is what counts as one.
+// An IPv6 client has at least a /64 from which to choose its address, so each /64 counts as one address.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ class peer_count
     using counts = std::map<address, std::size_t>;
 
 public:
-    /// One connection, for as long as it lives. The count outlives it.
+    /// One connection, for as long as it lives. The count must outlive it.
     class place
     {
     public:
@@ -46,10 +46,10 @@ public:
         counts::iterator at_{};
     };
 
-    /// `most` for each address; 0 is any number, and then nothing is counted.
+    /// At most `most` for each address; 0 means unlimited, and then nothing is counted.
     explicit peer_count(std::size_t most) : most_{most} {}
 
-    /// Nothing if `peer` has as many as it may.
+    /// Nothing if `peer` already has as many as it may have.
     std::optional<place> take(address const& peer)
     {
         if (most_ == 0) return place{};

@@ -1,5 +1,5 @@
-// When a request that waits is looked at again: soon at first, for most waits are short, then less and less often, so
-// that many who wait long cost little. A wait of half a minute is twenty looks.
+// When a waiting request is polled: soon at first, because most waits are short, then less and less often, so that many
+// long waits cost little. A wait of half a minute takes twenty polls.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ public:
 
     poll_schedule(clock::time_point now, std::chrono::seconds max_wait) : end_{now + max_wait} {}
 
-    /// How long until the next look, the last of which is at the end; nothing from then on.
+    /// Time until the next poll; the last poll is at the end of the wait. After that, nothing.
     std::optional<std::chrono::milliseconds> next(clock::time_point now)
     {
         if (left(now).count() == 0) return {};

@@ -8,10 +8,10 @@
 namespace skald::http {
 namespace {
 
-// More than a day is no time to wait for an answer.
+// No client waits for a response for more than a day.
 constexpr std::chrono::seconds longest{86'400};
 
-/// The text up to the next `end` outside of quotes; `rest` is what follows it.
+/// The text up to the next `end` outside quotes; `rest` becomes what follows it.
 std::string_view take_until(std::string_view& rest, char end)
 {
     bool is_quoted = false;

@@ -1,4 +1,4 @@
-// What a client would rather have: the Prefer header (RFC 7240).
+// What a client prefers: the Prefer header (RFC 7240).
 #pragma once
 
 #include <chrono>
@@ -9,11 +9,11 @@
 
 namespace skald::http {
 
-/// N of `Prefer: wait=N`, the first where there are several. Nothing where there is none or it is malformed: a
-/// preference that isn't understood is passed over.
+/// N of `Prefer: wait=N`, the first if there are several. Nothing if it is absent or malformed: a preference that is
+/// not understood is ignored.
 std::optional<std::chrono::seconds> wait_preference(request const& message);
 
-/// A whole number of seconds. What is too large to be meant becomes the largest that can be.
+/// A whole number of seconds. A value that is too large is clamped to the maximum.
 std::optional<std::chrono::seconds> parse_seconds(std::string_view digits);
 
 }  // namespace skald::http

@@ -1,5 +1,5 @@
-// Every type of problem that Skald answers with, once: its name, its status, its words. docs/http.md says what a client
-// does about each, and the test `docs_problems` compares the two.
+// The single list of all problem types that Skald responds with: name, status and texts. docs/http.md says what a
+// client does about each, and the test `docs_problems` compares the two.
 #pragma once
 
 #include <array>
@@ -28,8 +28,8 @@ struct problem_kind
 {
     std::string_view name;  // the type is the relative reference "/problems/<name>"
     int status;
-    std::string_view title;   // the same whenever it occurs (RFC 9457, 3.1.3)
-    std::string_view remedy;  // what the client does; with the title, what GET of the type answers
+    std::string_view title;   // the same for every occurrence (RFC 9457, 3.1.3)
+    std::string_view remedy;  // what the client should do; GET of the type responds with this and the title
 };
 
 /// In the order of the enum.

@@ -21,12 +21,12 @@ constexpr refusal malformed_head{400, "The request is malformed."};
 constexpr refusal malformed_body{400, "The body's chunks are malformed."};
 constexpr refusal framing_too_large{400, "The framing of the body's chunks is too large."};
 
-// No chunked body that isn't whole lacks fewer bytes than its last chunk, "0\r\n\r\n". Beast 1.81 relies on it: given
-// "0\r\n" and then a single byte more, it aborts where assertions are on.
+// Beast gets no fewer bytes than the last chunk has, "0\r\n\r\n": an incomplete chunked body needs at least those.
+// Beast 1.81 relies on it: given "0\r\n" and then a single further byte, it aborts if assertions are enabled.
 constexpr std::size_t last_chunk_bytes = 5;
 
-// In what lies between the data of two chunks, or after the last: the end of the one before, a size line, and after a
-// size of zero the trailer. Beast looks for CRLF alone, and so would wait for more until the body's time is up.
+// Checks the framing between the data of two chunks, or after the last: the end of the previous chunk, a size line and,
+// after a size of zero, the trailer. Beast looks only for CRLF, and would wait for more until the body's time is up.
 bool has_bare_line_feed(std::string_view framing)
 {
     std::size_t line = 0;
@@ -45,18 +45,18 @@ bool has_bare_line_feed(std::string_view framing)
 
 }  // namespace
 
-/// Boost.Beast's parser: it finds the end of the body.
+/// Boost.Beast's parser, which finds the end of the body.
 class request_reader::body_framing
 {
 public:
     explicit body_framing(request_limits const& limits)
     {
-        parser_.header_limit(std::numeric_limits<std::uint32_t>::max());  // the head's own limits were held before
+        parser_.header_limit(std::numeric_limits<std::uint32_t>::max());  // the head's limits were checked already
         parser_.body_limit(limits.body_bytes_max);
         parser_.on_chunk_header(check_extensions_);
     }
 
-    /// Whether Beast, having read the same text, sees what we saw in it.
+    /// Whether Beast reads the same text in the same way.
     bool agrees(std::string_view head_text, request_head const& head)
     {
         beast::error_code error;
@@ -80,9 +80,9 @@ public:
 
 private:
     beast::http::request_parser<beast::http::string_body> parser_;
-    std::uint64_t announced_{};  // by the size lines so far; the body's limit bounds it
+    std::uint64_t announced_{};  // total of the size lines so far; bounded by the body limit
 
-    /// Beast lets a bare LF through inside a quoted extension, which another program may take for the line's end.
+    /// Beast accepts a bare LF inside a quoted extension, where another program may see the end of the line.
     std::function<void(std::uint64_t, beast::string_view, beast::error_code&)> check_extensions_ =
         [this](std::uint64_t size, beast::string_view extensions, beast::error_code& error) {
             announced_ += size;
@@ -141,7 +141,7 @@ request_reader::progress request_reader::read_body()
         if (error == beast::http::error::body_limit) return refuse(body_too_large);
         if (error && error != beast::http::error::need_more) return refuse(malformed_body);
         if (framing_->is_done()) return progress::complete;
-        // What stays is a chunk's size line, or the trailer, that isn't whole yet.
+        // What remains is an incomplete size line or trailer.
         if (received_.size() > limits_.header_bytes_max) return refuse(framing_too_large);
         if (consumed == 0) break;
     }
@@ -177,7 +177,7 @@ void request_reader::forget()
 request request_reader::take()
 {
     SKALD_ASSERT(state_ == progress::complete && framing_);
-    auto parts = split_target(head_.target).value();  // the head's rules hold this and the next
+    auto parts = split_target(head_.target).value();  // checked by the head's rules, like the path below
     request taken{.method = std::move(head_.method),
                   .target = head_.target,
                   .path = percent_decode(parts.path).value(),
@@ -190,7 +190,7 @@ request request_reader::take()
     framing_.reset();
     scanner_ = head_scanner{limits_};
     state_ = progress::needs_head;
-    // A connection may be idle for long: what a large request needed is not kept for it.
+    // A connection may be idle for long: do not keep the memory that a large request needed.
     if (received_.empty()) std::string{}.swap(received_);
     return taken;
 }

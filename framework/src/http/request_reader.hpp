@@ -1,5 +1,5 @@
-// Turns the bytes of a connection into requests, one after the other. No sockets, no clocks: whoever has the bytes
-// brings them, so that every cut of every request can be tested without a network.
+// Turns the bytes of a connection into requests, one after the other. No sockets and no clocks: the caller supplies the
+// bytes, so that every way to split every request can be tested without a network.
 #pragma once
 
 #include <cstddef>
@@ -19,10 +19,10 @@ class request_reader
 {
 public:
     enum class progress {
-        needs_head,  // append() more: the head isn't whole yet
+        needs_head,  // append() more: the head is incomplete
         needs_body,  // append() more: the head is accepted
         complete,    // take() the request
-        refused,     // answer why() and close; nothing more is read
+        refused,     // respond with why() and close; nothing more is read
     };
 
     explicit request_reader(request_limits const& limits);
@@ -31,25 +31,25 @@ public:
     void append(std::string_view bytes);
     progress advance();
 
-    /// Whether bytes of a request that isn't complete, or of the one after it, were received.
+    /// Whether it holds received bytes of an incomplete request, or of the next one.
     bool has_bytes() const { return !received_.empty(); }
 
     /// Whether the client waits for "100 Continue" before it sends the body. Meaningful in needs_body.
     bool awaits_continue() const;
 
-    /// How much of the body has come, without the framing of chunks. Meaningful in needs_body.
+    /// How many bytes of the body have arrived, without chunk framing. Meaningful in needs_body.
     std::size_t body_bytes() const;
 
-    /// How much of the body is still to come; 0 where its length was not told. Meaningful in needs_body.
+    /// How many bytes of the body are still to come; 0 if its length is not known. Meaningful in needs_body.
     std::size_t body_bytes_left() const;
 
-    /// Frees what it holds. Nothing more is read.
+    /// Frees its memory. Nothing more is read.
     void forget();
 
-    /// The complete request. The reader is then ready for the next one, of which it may hold bytes already.
+    /// The complete request. The reader is then ready for the next one, and may already hold bytes of it.
     request take();
 
-    /// Of the request taken last.
+    /// For the request taken last.
     bool keeps_alive() const { return keeps_alive_; }
     /// Why advance() refused.
     refusal const& why() const { return why_; }
@@ -62,10 +62,10 @@ private:
     progress refuse(refusal const& why);
 
     request_limits limits_;
-    std::string received_;  // not yet consumed; bounded by the limits and what one append() brings
+    std::string received_;  // not consumed yet; bounded by the limits plus one append()
     head_scanner scanner_;
     request_head head_;
-    std::unique_ptr<body_framing> framing_;  // while a body is read; it holds what Boost.Beast knows
+    std::unique_ptr<body_framing> framing_;  // while a body is read: the state of Boost.Beast
     progress state_{progress::needs_head};
     bool keeps_alive_{true};
     bool body_has_begun_{false};

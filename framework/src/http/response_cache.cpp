@@ -7,7 +7,7 @@
 namespace skald::http {
 namespace {
 
-// What lists and the allocator take for each.
+// The lists' and the allocator's overhead for each entry.
 constexpr std::size_t overhead = 512;
 
 constexpr std::size_t large_part = 16;

@@ -1,9 +1,9 @@
-// Answers that are committed, in memory for a while: whoever sends such a key again gets its answer without a
-// look at the database, as most do who ask twice, within seconds. A stored answer is final, so that an old
-// copy is as good as a new one.
+// Committed responses, kept in memory for a while: a client that sends such a key again gets its response without a
+// database query. Most duplicates come within seconds. A stored response is final, so an old copy is as good as a new
+// one.
 //
-// It is filled after COMMIT, or from the database, and by nothing else: what is here was stored. What is not here may
-// well be stored all the same.
+// It is filled only after COMMIT or from the database: everything in it is stored. A response that is not in it may
+// still be stored.
 #pragma once
 
 #include "core/fingerprint.hpp"
@@ -24,7 +24,7 @@ namespace skald::http {
 struct cached_response
 {
     core::saga_id id;
-    core::fingerprint fingerprint;  // of the request that was answered so
+    core::fingerprint fingerprint;  // of the request that got this response
     response answer;
 };
 
@@ -36,14 +36,14 @@ public:
 
     struct limits
     {
-        std::size_t bytes_max{};  // of all of them together; 0: none is kept
+        std::size_t bytes_max{};  // of all entries together; 0: caches nothing
         std::chrono::milliseconds longest{};
     };
 
     response_cache() = default;
     explicit response_cache(limits l) : limits_{l} {}
 
-    /// Those that were kept first make room. An answer that is a large part of all the room is not kept.
+    /// The oldest entries make room. A response that would take a large part of the whole cache is not cached.
     void keep(cached_response what, clock::time_point now = clock::now());
 
     std::shared_ptr<cached_response const> find(core::saga_id const& id, clock::time_point now = clock::now()) const;
@@ -68,7 +68,7 @@ private:
 
     limits const limits_{};
     std::mutex mutable mutex_;
-    std::list<entry> entries_;  // the first to go first
+    std::list<entry> entries_;  // oldest first
     std::unordered_map<core::saga_id, std::list<entry>::const_iterator, hash> by_id_;
     std::size_t bytes_{};
 };

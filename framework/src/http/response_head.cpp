@@ -16,11 +16,11 @@ namespace {
 
 using header_view = std::pair<std::string_view, std::string_view>;
 
-/// Written by response_head() from the answer's other members, or by the connection.
+/// Written by response_head() from the response's other members, or by the connection.
 constexpr std::array<std::string_view, 8> own_headers{"Connection", "Content-Length",    "Content-Type", "Date",
                                                       "Keep-Alive", "Transfer-Encoding", "Trailer",      "Upgrade"};
 
-/// On every answer, unless the handler set its own.
+/// On every response, unless the handler set its own.
 constexpr std::array<header_view, 3> defaults{{
     {"Server", "skald"},
     {"X-Content-Type-Options", "nosniff"},
@@ -44,7 +44,7 @@ bool has_header(response const& answer, std::string_view name)
                        [&](auto const& field) { return equal_ignoring_case(field.first, name); });
 }
 
-/// "Sat, 31 Jan 2026 12:00:00 GMT", whatever the process's locale.
+/// "Sat, 31 Jan 2026 12:00:00 GMT", independent of the process's locale.
 std::string http_date(std::chrono::sys_seconds when)
 {
     constexpr std::array<std::string_view, 7> days{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
@@ -90,7 +90,7 @@ std::string response_head(response const& answer, answer_frame const& frame)
         if (!answer.content_type.empty()) fmt::format_to(out, "Content-Type: {}\r\n", answer.content_type);
         fmt::format_to(out, "Content-Length: {}\r\n", answer.body.size());
     }
-    // HTTP/1.0 clients must be told that the connection stays; the others don't mind.
+    // HTTP/1.0 clients must be told that the connection stays open; the others don't mind.
     return text += frame.keep_alive ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n";
 }
 

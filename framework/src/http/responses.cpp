@@ -1,4 +1,4 @@
-// What handlers answer with.
+// Helpers that build the responses of handlers.
 #include "http/problem.hpp"
 #include "http/target.hpp"
 
@@ -18,7 +18,7 @@ response problem_response(int status, std::string_view detail)
 
 std::string saga_path(std::string_view key)
 {
-    // Clients take "." and ".." for folders, and leave them out.
+    // Clients treat "." and ".." as relative path segments and remove them.
     if (key == "." || key == "..") return key == "." ? "/sagas/%2E" : "/sagas/%2E%2E";
     return "/sagas/" + percent_encode_segment(key);
 }

@@ -24,7 +24,7 @@ std::vector<std::string_view> split_path(std::string_view path)
     return segments;
 }
 
-/// Nothing if the target is one that no route can have.
+/// Nothing if no route can match the target.
 std::optional<std::vector<std::string>> decoded_segments(std::string_view target)
 {
     auto const parts = split_target(target);
@@ -87,7 +87,7 @@ std::variant<route_match, response> router::find(request const& message) const
 
 bool router::fits(route const& r, std::vector<std::string> const& path)
 {
-    // An empty segment names nothing, so it never fills a parameter.
+    // An empty segment names nothing, so it never matches a parameter.
     return std::equal(
         r.segments.begin(), r.segments.end(), path.begin(), path.end(),
         [](segment const& s, std::string const& text) { return s.is_parameter ? !text.empty() : s.text == text; });

@@ -1,7 +1,7 @@
 // Finds the route of a request.
 //
-// A pattern is a path whose segments are literal or a {parameter}, such as "/sagas/{key}". A parameter stands for
-// exactly one segment, which is decoded after the path was split: "/sagas/a%2Fb" is the saga "a/b".
+// A pattern is a path whose segments are literals or {parameters}, such as "/sagas/{key}". A parameter matches exactly
+// one segment, which is decoded after the path was split: "/sagas/a%2Fb" is the saga "a/b".
 #pragma once
 
 #include <cstddef>
@@ -25,15 +25,15 @@ struct route_match
 class router
 {
 public:
-    /// Returns 0, 1, 2...: what the caller keeps about a route (its handler, its options) goes into a vector of its
-    /// own. Throws std::logic_error for a malformed pattern, or for one that is there already.
+    /// Returns 0, 1, 2...: the caller keeps what it needs for a route (its handler, its options) in a vector of its
+    /// own. Throws std::logic_error for a malformed pattern, or for one that was already added.
     std::size_t add(std::string_view method, std::string_view pattern);
 
-    /// How many were added.
+    /// How many routes were added.
     std::size_t size() const { return routes_.size(); }
 
-    /// A literal segment wins over a parameter, the leftmost difference deciding. HEAD finds the route of GET if it
-    /// has none of its own. Otherwise the 404, or the 405 with its Allow.
+    /// A literal segment wins over a parameter; the leftmost difference decides. HEAD uses the route of GET if it has
+    /// none of its own. If no route matches: the 404, or the 405 with its Allow header.
     std::variant<route_match, response> find(request const& message) const;
 
 private:

@@ -1,4 +1,4 @@
-// Whose request it is: the ways that come with Skald.
+// Which scope a request belongs to: the scope functions that come with Skald.
 #include "core/fingerprint.hpp"
 #include "http/chars.hpp"
 
@@ -43,7 +43,7 @@ std::string bearer_token(request const& r)
     return token;
 }
 
-/// Only digests are kept, and every one is compared, so that the time says nothing of what is in the table.
+/// Holds only digests and compares every one of them, so that the timing reveals nothing about the table.
 class token_table
 {
 public:

@@ -28,7 +28,7 @@ using asio::ip::tcp;
 using boost::system::error_code;
 using namespace std::chrono_literals;
 
-// After accept() failed, usually for want of file descriptors: time for others to be closed.
+// After accept() failed, usually for want of file descriptors: time for other connections to close.
 constexpr auto accept_pause = 100ms;
 
 server_options checked(server_options options)
@@ -44,7 +44,7 @@ error_code listen_on(tcp::acceptor& acceptor, tcp::endpoint const& endpoint)
 {
     error_code error;
     acceptor.open(endpoint.protocol(), error);
-    // A restarted service takes its port back although connections of its predecessor still linger in the kernel.
+    // A restarted service gets its port back even though connections of its predecessor still linger in the kernel.
     if (!error) acceptor.set_option(tcp::acceptor::reuse_address{true}, error);
     if (!error) acceptor.bind(endpoint, error);
     if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
@@ -98,8 +98,7 @@ private:
     core::logger& log_;
     std::optional<tls> tls_;
 
-    // Destroyed last: whatever still waits in io_ holds sessions, and they have their places among the peers and the
-    // bodies.
+    // Destroyed last: handlers still queued in io_ hold sessions, which hold their shares of peers_ and bodies_.
     peer_count peers_;
     body_budget bodies_;
     asio::io_context io_{1};
@@ -113,7 +112,7 @@ private:
 
     std::promise<void> last_closed_;
     bool is_last_closed_{false};
-    bool owed_answers_{false};  // written by cut_off(), read when the I/O thread has ended
+    bool owed_answers_{false};  // written by cut_off(), read once the I/O thread has ended
     std::optional<bool> drained_;
 };
 
@@ -157,7 +156,7 @@ void server::implementation::run()
             return;
         }
         catch (std::exception const& e) {
-            // Out of memory, most likely. It costs the connection that met it, not the service.
+            // Out of memory, most likely. That costs this connection, not the service.
             log_.error("http.io_failed", {{"reason", e.what()}});
         }
     }
@@ -185,8 +184,8 @@ void server::implementation::on_accepted(error_code error, tcp::socket socket)
 
 void server::implementation::admit(tcp::socket socket)
 {
-    error_code ignored;  // of a client that has left already; what is read from it will say so
-    socket.set_option(tcp::no_delay{true}, ignored);  // answers are written whole: waiting for more gains nothing
+    error_code ignored;                               // the client may be gone already; reading from it will show that
+    socket.set_option(tcp::no_delay{true}, ignored);  // responses are written whole: delaying them gains nothing
     auto const peer = socket.remote_endpoint(ignored).address();
     auto place = peers_.take(peer);
     bool const is_full = place && !has_room();
@@ -199,8 +198,8 @@ void server::implementation::admit(tcp::socket socket)
     else admitted->turn_away({429, "Too many connections are open from this address."});
 }
 
-/// Where there is none, whoever has been idle longest makes some: a client that asks nothing must not keep out one that
-/// may. Whose request is on its way stays.
+/// When the server is full, the connection that has been idle longest is closed: an idle client must not keep out a new
+/// one. A connection with a request on its way stays.
 bool server::implementation::has_room()
 {
     if (hub_.sessions.size() < options_.connections_max) return true;

@@ -20,11 +20,11 @@ using namespace std::chrono_literals;
 constexpr refusal head_too_slow{408, "The header took too long."};
 constexpr refusal body_too_slow{408, "The body took too long."};
 constexpr refusal too_many_bodies{503, "The bodies of other requests take all the room there is."};
-// Bytes are read before on_read() is called, which may have to wait its turn. No request begins with this one.
+// Bytes arrive in the buffer before on_read() runs, which may have to wait. No request begins with this byte.
 constexpr char nothing_yet = '\0';
 constexpr std::string_view continue_line = "HTTP/1.1 100 Continue\r\n\r\n";
 
-// How long, and for how many bytes, a connection is still read after its last answer.
+// For how long, and for how many bytes, a connection is still read after its last response.
 constexpr auto linger_time = 1'000ms;
 constexpr std::size_t linger_bytes_max = 1024 * 1024;
 
@@ -49,7 +49,7 @@ void session::start(peer_count::place place)
     place_ = std::move(place);
     hub_.sessions.insert(shared_from_this());
     hub_.connections = hub_.sessions.size();
-    enter_idle();  // also while it has yet to speak TLS
+    enter_idle();  // also while it has yet to complete the TLS handshake
     open();
 }
 
@@ -68,7 +68,7 @@ void session::open()
     set_deadline(hub_.options.header_time);
 }
 
-/// Whoever failed is told why by TLS itself, if he waits for it.
+/// A client whose handshake failed is told why by TLS itself, if it waits for it.
 void session::on_opened(error_code error, std::size_t)
 {
     if (!is_open_) return;
@@ -201,7 +201,7 @@ void session::refuse(refusal const& why)
 
 void session::dispatch()
 {
-    SKALD_ASSERT(!owes_answer_ && !waiting_);  // the next request is not read before the last was answered
+    SKALD_ASSERT(!owes_answer_ && !waiting_);  // the next request is not read before the last got its response
     clear_deadline();
     phase_ = phase::answering;
     owes_answer_ = true;
@@ -215,7 +215,7 @@ void session::dispatch()
     if (!hub_.lanes.submit(pending)) write(with_retry_after(problem(503, "The service is busy."), 1s));
 }
 
-/// The lane only brings the answer back; everything else about a connection happens on the I/O thread.
+/// The lane only brings the reply back; everything else about a connection happens on the I/O thread.
 std::function<void(request, reply)> session::ask_lanes()
 {
     return
@@ -260,8 +260,8 @@ void session::on_written(error_code error, std::size_t)
     await_request();
 }
 
-/// A socket that is closed while bytes wait to be read resets the connection, and the reset may overtake the answer.
-/// So what the client still sends is read and thrown away, for a while.
+/// Closing a socket while unread bytes are pending resets the connection, and the reset may overtake the response. So
+/// what the client still sends is read and discarded for a while.
 void session::close_gently()
 {
     leave_idle();
@@ -303,8 +303,8 @@ void session::set_deadline(std::chrono::milliseconds within)
     });
 }
 
-/// A request that is being read is given up, and its client told so. Everything else ends here: to cancel a write would
-/// not do, because an async_write that is between two of its writes has nothing to cancel and would go on for ever.
+/// Ends the reading of a request with an error response. Any other phase ends with a close: cancelling does not stop an
+/// async_write that is between two of its writes, because there is nothing to cancel and it would go on indefinitely.
 void session::on_late()
 {
     if (phase_ == phase::waiting) return on_wait_timer();
@@ -314,10 +314,10 @@ void session::on_late()
         if (auto const left = body_time_left(); left.count() > 0) return set_deadline(left);
     is_late_ = true;
     error_code ignored;
-    stream_->socket().cancel(ignored);  // if the read is done already, on_read() sees is_late_
+    stream_->socket().cancel(ignored);  // if the read is already done, on_read() sees is_late_
 }
 
-/// What came of the body has bought time, at the least rate that a body may have.
+/// The bytes received so far extend the time, at the minimum rate for a body.
 std::chrono::milliseconds session::body_time_left() const
 {
     auto const rate = hub_.options.body_rate_min;

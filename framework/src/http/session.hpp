@@ -1,7 +1,7 @@
-// One connection: reads a request, has it answered, writes the answer, and again.
+// One connection: reads a request, has it handled, writes the response, and repeats.
 //
-// Requests are answered in the order received, because the next one is not read before the last was answered: what a
-// client pipelines waits in the kernel's buffer, and slows down that client alone.
+// Responses go out in the order of the requests, because the next request is not read before the last got its response.
+// What a client pipelines waits in the kernel's buffer, and slows down only that client.
 #pragma once
 
 #include <array>
@@ -30,7 +30,7 @@ namespace skald::http {
 
 class session;
 
-/// What the sessions of one server share. It outlives them.
+/// What the sessions of one server share. It must outlive them.
 struct session_hub
 {
     server_options const& options;
@@ -39,11 +39,11 @@ struct session_hub
     lane_pool& lanes;
     body_budget& bodies;
     core::logger& log;
-    std::unordered_set<std::shared_ptr<session>> sessions{};  // those that are open
-    std::list<session*> idle{};  // of those, the ones without a request; who has been so longest comes first
-    std::size_t turned_away{0};  // those that are open only to say 503
-    std::atomic<std::size_t> connections{0};  // as many as sessions, for other threads to read
-    std::atomic<std::size_t> waits{0};        // those that wait for a better answer; likewise
+    std::unordered_set<std::shared_ptr<session>> sessions{};  // all that are open
+    std::list<session*> idle{};               // of those, the ones without a request; the longest idle first
+    std::size_t turned_away{0};               // those that are open only to send 503
+    std::atomic<std::size_t> connections{0};  // equals sessions.size(), for other threads to read
+    std::atomic<std::size_t> waits{0};        // those that wait for a better response; likewise
     bool draining{false};
     std::function<void()> on_last_closed{};
 };
@@ -55,17 +55,17 @@ public:
     session(std::unique_ptr<stream> connection, session_hub& hub);
 
     void start(peer_count::place place);
-    /// Answers without reading anything: there are too many connections.
+    /// Responds without reading anything: there are too many connections.
     void turn_away(refusal const& why);
-    /// Closes now if no request was begun; otherwise after the next answer. Who waits hears how it stands.
+    /// Closes now if no request has begun, otherwise after the next response. A waiting client gets the latest one.
     void drain();
     /// Closes now.
     void close();
 
-    /// Whether nothing has come that on_read() has not heard of yet. To be asked while it is idle.
+    /// Whether no bytes have arrived that on_read() has not processed yet. Call it only while the session is idle.
     bool is_silent();
 
-    /// Whether a request was read whole and its answer has not gone out.
+    /// Whether a request was read completely and its response has not been sent.
     bool owes_answer() const { return owes_answer_; }
 
 private:
@@ -118,21 +118,21 @@ private:
     std::unique_ptr<stream> stream_;
     boost::asio::steady_timer timer_;
     session_hub& hub_;
-    body_budget::share body_{hub_.bodies};  // until the answer is written, wherever the request is
+    body_budget::share body_{hub_.bodies};  // until the response is written, wherever the request is
     request_reader reader_;
     phase phase_{phase::opening};
     bool is_open_{true};
     std::optional<refusal> turned_away_{};
     bool owes_answer_{false};
-    bool is_head_request_{false};  // its answer has no body
+    bool is_head_request_{false};  // its response has no body
     bool closes_after_{false};
     std::size_t request_count_{0};
     peer_count::place place_;
     std::optional<std::list<session*>::iterator> idle_at_{};
-    bool has_unread_{false};  // the client may be sending what nobody will read
+    bool has_unread_{false};  // the client may be sending bytes that will not be read
 
-    // Whether the time for the request has passed, and which deadline is set: one that fires when the next is set
-    // already must not hit what comes after it.
+    // Whether the request's time is up, and which deadline is set: a deadline that fires after the next one was set
+    // must not affect what follows.
     bool is_late_{false};
     std::uint64_t deadline_count_{0};
     std::chrono::steady_clock::time_point body_begun_at_{};
@@ -145,10 +145,10 @@ private:
         request message{};
         response latest{};
         std::string applied{};  // for Preference-Applied
-        bool is_polled{false};  // a lane has the message, or will
+        bool is_polled{false};  // a lane has the message, or will get it
     };
     std::optional<waiting> waiting_;
-    std::uint64_t asked_{0};  // times that the lanes were asked: a reply to an earlier one comes too late
+    std::uint64_t asked_{0};  // how often the lanes were asked: a reply to an earlier call comes too late
 
     std::string answer_head_;  // being written
     std::string answer_body_;

@@ -1,9 +1,9 @@
-// The part of a session that waits: for the answer of the first request with a key, for the end of a saga.
+// The part of a session that waits: for the response to the first request with a key, or for the end of a saga.
 //
-// Who waits has no lane and no database connection: the request sits in the I/O thread, with a timer, and a lane
-// polls at it again now and then. Before each look the socket is asked whether the client has closed its sending
-// half: one that has left must not keep its place, and one that merely will send no more hears how it stands, which
-// it can tell from nothing else.
+// A waiting client holds no lane and no database connection: the request stays on the I/O thread, with a timer, and a
+// lane polls it from time to time. Before each poll the socket is checked for whether the client has closed its sending
+// half. A client that has left must not keep its place; one that will merely send nothing more gets the latest
+// response, since nothing else would tell it the state.
 #include "core/assert.hpp"
 #include "http/prefer.hpp"
 #include "http/session.hpp"
@@ -16,14 +16,14 @@
 namespace skald::http {
 namespace {
 
-// For the look at the end of a wait, which may find every lane taken.
+// For the poll at the end of a wait, which may find every lane taken.
 constexpr std::chrono::milliseconds last_poll_time{250};
 
-// Nothing is read for it: what the client has pipelined stays where it is.
+// Reads nothing: what the client has pipelined stays where it is.
 bool has_closed_sending(int socket)
 {
     pollfd asked{socket, POLLRDHUP, 0};
-    return ::poll(&asked, 1, 0) > 0;  // errors and resets are told unasked
+    return ::poll(&asked, 1, 0) > 0;  // poll() always reports errors and hangups
 }
 
 }  // namespace
@@ -70,13 +70,13 @@ void session::poll_again()
         waiting_->is_polled = true;
         return set_deadline(waiting_->polls.left(poll_schedule::clock::now()) + last_poll_time);
     }
-    // Others have all the lanes: how it stood is known well enough.
+    // All lanes are taken: the latest response is good enough.
     waiting_->message = std::move(pending.message);
     await_poll();
 }
 
-/// The client hears how it stands. A look that is under way answers nobody: what it may still do is done under the
-/// client's key, and heard by whoever sends that again.
+/// Sends the latest response. The reply of a poll still in progress is dropped: whatever it does is done under the
+/// client's key, and a retry with that key gets it.
 void session::end_wait()
 {
     SKALD_ASSERT(waiting_);

@@ -1,11 +1,11 @@
-// The words that go with a status code.
+// Reason phrases of status codes.
 #pragma once
 
 #include <string_view>
 
 namespace skald::http {
 
-/// "Not Found" for 404; "Unknown" for a code without a name. Clients ignore it: only the number means something.
+/// "Not Found" for 404; "Unknown" for a code without a name. Clients ignore it: only the number matters.
 constexpr std::string_view status_phrase(int status)
 {
     switch (status) {

@@ -1,4 +1,4 @@
-// The bytes of one connection, plain or through TLS: the session doesn't care which.
+// The bytes of one connection, plain or over TLS: the session does not care which.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace skald::http {
 
-/// What happens when an operation is done: a member function of an object, which lives at least until then. There are
+/// What is called when an operation completes: a member function of an object that lives at least until then. There are
 /// two for each request; a std::function would allocate for each.
 class completion
 {
@@ -37,9 +37,9 @@ private:
     function call_;
 };
 
-/// Threads:  the I/O thread only. One operation at a time; close() at any time, which ends the one that is under way.
-/// Lifetime: the owner of a completion keeps the stream, and what is read into or written from.
-/// A completion is never called from within the function that was given it.
+/// Threads:  the I/O thread only. One operation at a time; close() at any time, which ends the one in progress.
+/// Lifetime: the owner of a completion keeps the stream and the buffers alive.
+/// A completion is never called from within the function that it was passed to.
 class stream
 {
 public:
@@ -50,18 +50,18 @@ public:
     stream(stream const&) = delete;
     stream& operator=(stream const&) = delete;
 
-    /// The handshake, before anything else. True where there is nothing to wait for: then `done` is not called.
+    /// The handshake, before anything else. True if there is nothing to wait for: then `done` is not called.
     virtual bool open(completion done) = 0;
-    /// Some bytes, one at least.
+    /// Reads some bytes, at least one.
     virtual void read(boost::asio::mutable_buffer into, completion done) = 0;
-    /// All of them.
+    /// Writes all of them.
     virtual void write(std::array<boost::asio::const_buffer, 2> bytes, completion done) = 0;
-    /// Says that no more comes, as far as this is said above TCP. True, as with open(), where that was done at once.
+    /// Signals the end of the stream, if the layer above TCP can. True, as with open(), if that was done at once.
     virtual bool end(completion done) = 0;
     /// Closes the socket.
     virtual void close() = 0;
 
-    /// The socket below: to be cancelled, to be half closed, and to be read empty when nobody wants to know of what.
+    /// The underlying socket: to cancel, to half-close, and to drain unread bytes.
     boost::asio::ip::tcp::socket& socket() { return socket_; }
 
 private:

@@ -7,7 +7,7 @@
 namespace skald::http {
 namespace {
 
-/// What comes after "http://" or "https://"; nothing if the target begins with neither.
+/// What follows "http://" or "https://"; nothing if the target begins with neither.
 std::optional<std::string_view> without_scheme(std::string_view target)
 {
     for (std::string_view const scheme : {"http://", "https://"})

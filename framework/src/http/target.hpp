@@ -15,19 +15,19 @@ struct target_parts
     std::string_view query;      // without '?'
 };
 
-/// Accepts the origin form and the absolute form of http and https. Nothing for the rest: "*" and "host:port" ask for
-/// what Skald doesn't offer, and a fragment never belongs in a request.
+/// Accepts the origin form, and the absolute form of http and https. Nothing for the rest: "*" and "host:port" ask for
+/// what Skald does not offer, and a fragment never belongs in a request.
 std::optional<target_parts> split_target(std::string_view target);
 
-/// Decodes %XX. Nothing if an escape is cut or not hexadecimal, or stands for a control byte: those are never part of
-/// a name, and NUL ends strings in other people's code.
+/// Decodes %XX. Nothing if an escape is truncated, is not hexadecimal, or encodes a control byte: those are never part
+/// of a name, and NUL ends strings in other programs.
 std::optional<std::string> percent_decode(std::string_view encoded);
 
-/// `text` as one segment of a path: what isn't unreserved (RFC 3986) is escaped, slashes too.
+/// `text` as one path segment: everything except unreserved characters (RFC 3986) is escaped, slashes too.
 std::string percent_encode_segment(std::string_view text);
 
 /// The first value of `name` in a query such as "state=parked&page=2", with + as a space; "" for a name without a
-/// value. Nothing if it isn't there or its escapes are bad.
+/// value. Nothing if it is absent or has invalid escapes.
 std::optional<std::string> query_parameter(std::string_view query, std::string_view name);
 
 }  // namespace skald::http

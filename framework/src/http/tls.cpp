@@ -11,7 +11,7 @@
 namespace skald::http {
 namespace {
 
-// Of what the client offers (RFC 7301). One that offers only others would not understand our answers.
+// Chooses from the client's ALPN offer (RFC 7301). A client that offers only other protocols would not understand us.
 int choose_protocol(SSL*, unsigned char const** chosen, unsigned char* size, unsigned char const* offered,
                     unsigned offered_size, void*)
 {
@@ -25,13 +25,13 @@ int choose_protocol(SSL*, unsigned char const** chosen, unsigned char* size, uns
 
 void set_up(SSL_CTX& context)
 {
-    SSL_CTX_set_min_proto_version(&context, TLS1_2_VERSION);  // whatever the machine's configuration says (RFC 8996)
+    SSL_CTX_set_min_proto_version(&context, TLS1_2_VERSION);  // whatever the system configuration says (RFC 8996)
     SSL_CTX_set_options(&context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     SSL_CTX_set_alpn_select_cb(&context, choose_protocol, nullptr);
-    // Sessions are resumed by tickets, which cost nothing here.
+    // Sessions are resumed with tickets, which take no memory here.
     SSL_CTX_set_session_cache_mode(&context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_mode(&context, SSL_MODE_RELEASE_BUFFERS);
-    SSL_CTX_set_read_ahead(&context, 1);  // one read(2) for a record instead of two
+    SSL_CTX_set_read_ahead(&context, 1);  // one read(2) for each record instead of two
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ void tls::renew()
         not_read_.clear();
     }
     catch (certificate_not_read const& error) {
-        // The next connection tries again; it is told once.
+        // The next connection tries again; the error is logged once.
         if (std::exchange(not_read_, error.what()) != error.what())
             log_.warning("http.certificate_refused", {{"reason", error.what()}});
         return;

@@ -1,4 +1,4 @@
-// TLS for the HTTP entry: which versions are spoken, and a certificate that may be renewed at any time.
+// TLS for the HTTP entry: the protocol versions, and a certificate that may be renewed at any time.
 #pragma once
 
 #include <array>
@@ -11,18 +11,17 @@
 
 namespace skald::http {
 
-/// TLS 1.2 and 1.3 with HTTP/1.1 above it. Which ciphers and curves are good, OpenSSL and its configuration say.
-/// Threads: the one that builds it, then the I/O thread.
+/// TLS 1.2 and 1.3 with HTTP/1.1 over it. Ciphers and curves are up to OpenSSL and its configuration.
+/// Threads: the one that constructs it, then the I/O thread.
 class tls
 {
 public:
-    /// Throws configuration_error as load_certificate() does.
+    /// Throws configuration_error, as load_certificate() does.
     tls(tls_files files, core::logger& log);
 
-    /// With the files as they are now: where they were changed since, they are read again. If they can't be used then,
-    /// which is logged, the certificate before stays; files that could not be read are tried again. Connections keep
-    /// the one that they began with.
-    /// Throws std::runtime_error where OpenSSL can't make a connection.
+    /// Uses the files as they are now: if they have changed, they are read again. If they can't be used, this is logged
+    /// and the previous certificate stays; files that could not be read are tried again. Connections keep the
+    /// certificate with which they began. Throws std::runtime_error if OpenSSL can't create a connection.
     std::unique_ptr<stream> stream_over(boost::asio::ip::tcp::socket socket);
 
 private:
@@ -34,9 +33,9 @@ private:
 
     tls_files const files_;
     core::logger& log_;
-    stamps seen_{read_stamps()};  // before they are read: what is written meanwhile is read again
+    stamps seen_{read_stamps()};  // taken before the files are read: a change in between causes a reread
     tls_context context_{load()};
-    std::string not_read_;  // why the last try to read them again came to nothing, if it did
+    std::string not_read_;  // why the last attempt to reread them failed, if it did
 };
 
 }  // namespace skald::http

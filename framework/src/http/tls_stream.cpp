@@ -48,7 +48,7 @@ public:
     }
     void write(std::array<asio::const_buffer, 2> bytes, completion done) override
     {
-        SKALD_ASSERT(!has_unsent());  // one write at a time: the bytes of two would be mixed
+        SKALD_ASSERT(!has_unsent());  // one write at a time: the bytes of two would be interleaved
         unsent_ = bytes;
         go(&encrypted::write_record, std::move(done));
     }
@@ -58,13 +58,13 @@ public:
 private:
     enum class progress { done, more, needs_read, needs_write, failed };
 
-    /// A try: 1 where OpenSSL has done it, otherwise what SSL_get_error() makes sense of.
+    /// One attempt: 1 if OpenSSL is done, otherwise a value for SSL_get_error().
     using operation = int (encrypted::*)();
 
     int accept() { return SSL_accept(ssl_.get()); }
     int read_some() { return SSL_read_ex(ssl_.get(), into_.data(), into_.size(), &read_bytes_); }
     int write_record();
-    int say_end() { return SSL_shutdown(ssl_.get()) < 0 ? -1 : 1; }  // 0: the other side has not said so too
+    int say_end() { return SSL_shutdown(ssl_.get()) < 0 ? -1 : 1; }  // 0: the peer has not sent its close_notify yet
 
     void go(operation what, completion done, bool may_call = false);
     void wait(tcp::socket::wait_type until, operation what, completion done);
@@ -78,9 +78,9 @@ private:
     asio::mutable_buffer into_;
     std::size_t read_bytes_{0};
     std::array<asio::const_buffer, 2> unsent_;
-    std::string record_;     // being written: OpenSSL must be given the same bytes again until it has taken them
-    error_code error_;       // of the last try
-    bool is_broken_{false};  // nothing more can be said through TLS
+    std::string record_;     // being written: OpenSSL must get the same bytes again until it accepts them
+    error_code error_;       // of the last attempt
+    bool is_broken_{false};  // nothing more can be sent through TLS
 };
 
 bool encrypted::end(completion done)
@@ -92,13 +92,13 @@ bool encrypted::end(completion done)
     return false;
 }
 
-/// Says so where that takes no time, so that the other side knows that nothing was cut off.
+/// Sends close_notify if that takes no time, so that the peer knows that nothing was truncated.
 void encrypted::close()
 {
     if (may_say_end()) make(&encrypted::say_end);
     error_code ignored;
     socket().close(ignored);
-    // OpenSSL must not be asked again: it would use a descriptor whose number may be another connection's by now.
+    // OpenSSL must not be called again: its descriptor number may belong to another connection by now.
     error_ = asio::error::operation_aborted;
     is_broken_ = true;
 }
@@ -109,7 +109,7 @@ bool encrypted::may_say_end() const
     return !is_broken_ && !was_said && !has_unsent() && SSL_is_init_finished(ssl_.get());
 }
 
-/// Tries, and again whenever the socket is ready. `may_call`: we are called by the event loop, and not by who waits.
+/// Tries now, and again whenever the socket is ready. `may_call`: called from the event loop, not by the stream's user.
 void encrypted::go(operation what, completion done, bool may_call)
 {
     auto const state = make(what);
@@ -117,7 +117,7 @@ void encrypted::go(operation what, completion done, bool may_call)
     if (state == progress::needs_write) return wait(tcp::socket::wait_write, what, std::move(done));
 
     auto const executor = socket().get_executor();
-    if (state == progress::more)  // others first
+    if (state == progress::more)  // let other connections run first
         return asio::post(executor,
                           [this, what, done = std::move(done)]() mutable { go(what, std::move(done), true); });
     if (may_call) return done(error_, read_bytes_);
@@ -158,11 +158,11 @@ encrypted::progress encrypted::check_result(int result)
     return progress::failed;
 }
 
-/// One record at a time. The head and a small body leave together.
+/// One record at a time. The head and a small body go out together.
 int encrypted::write_record()
 {
     if (record_.empty()) take_record();
-    SKALD_ASSERT(!record_.empty());  // OpenSSL can't tell a write of nothing from one that failed
+    SKALD_ASSERT(!record_.empty());  // OpenSSL can't tell an empty write from a failed one
     std::size_t written = 0;
     int const result = SSL_write_ex(ssl_.get(), record_.data(), record_.size(), &written);
     if (result == 1) std::string{}.swap(record_);

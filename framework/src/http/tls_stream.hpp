@@ -1,7 +1,7 @@
-// A connection through TLS, the server's side.
+// A connection over TLS, the server's side.
 //
-// OpenSSL works on the socket itself, which never blocks, and is asked again when the socket is ready for it. An idle
-// connection so holds no buffers; Asio's own TLS stream holds four of them, 70 KB, for each.
+// OpenSSL works on the non-blocking socket itself, and is called again when the socket is ready. This way an idle
+// connection holds no buffers; Asio's own TLS stream holds four, 70 KB, for each connection.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,8 @@
 
 namespace skald::http {
 
-/// Throws std::runtime_error where OpenSSL can't make one. `context` may go before the stream.
-/// The process must ignore SIGPIPE: OpenSSL writes by write(2).
+/// Throws std::runtime_error if OpenSSL can't create one. `context` may be destroyed before the stream. The process
+/// must ignore SIGPIPE: OpenSSL uses write(2).
 std::unique_ptr<stream> tls_stream(boost::asio::ip::tcp::socket socket, SSL_CTX& context);
 
 }  // namespace skald::http

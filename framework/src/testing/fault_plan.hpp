@@ -1,4 +1,4 @@
-// What a run passes through, and where it is struck: every boundary of the ports says so here (crash_point.hpp).
+// The points that a run passes, and where faults strike: every port boundary reports itself here (crash_point.hpp).
 #pragma once
 
 #include <skald/testing/crash_point.hpp>
@@ -10,11 +10,11 @@
 
 namespace skald::testing::inner {
 
-/// The service is dead. No std::exception: nothing on the way may take it for a fault.
+/// The service has died. Not a std::exception: no handler on the way may mistake it for a fault.
 struct crashed
 {};
 
-/// A point at which a delivery was, for the nth time in this run.
+/// A delivery reaches a point, for the nth time in this run.
 struct visit
 {
     std::string delivery;
@@ -24,31 +24,31 @@ struct visit
     bool operator==(visit const&) const = default;
 };
 
-/// Threads: one. One for all the services, since only one of them does something at a time.
+/// Threads: one. Shared by all services, since only one of them is active at a time.
 class fault_plan
 {
 public:
-    /// What is settled or sent from now on. `name`: message_view::name.
+    /// Names the delivery that is processed or sent from now on. `name`: message_view::name.
     void enter(std::string delivery) { delivery_ = std::move(delivery); }
 
-    /// Throws crashed where that is planned.
+    /// Throws crashed if a crash is planned here.
     void reach(crash_point point);
 
-    /// Whether the connection is to be lost here: for the two of that kind.
+    /// Whether the connection is to be lost here: for the two crash points of that kind.
     bool loses(crash_point point);
 
-    /// A service that died has nothing left to say.
+    /// A service that died does nothing more.
     bool is_dead() const { return dead_; }
     void raise() { dead_ = false; }
 
-    /// Strikes once. A delivery that is empty means any; so does an nth of 0.
+    /// Plans one fault, which strikes once. An empty delivery means any delivery; an nth of 0 means any visit.
     void plan(visit strike) { planned_.push_back(std::move(strike)); }
     std::vector<visit> const& planned() const { return planned_; }
 
-    /// Everything that was passed.
+    /// All visits so far.
     std::vector<visit> const& visits() const { return visits_; }
 
-    /// Called once, behind the next claim that holds.
+    /// Called once, after the next successful claim.
     void at_next_claim(std::function<void()> what) { at_claim_ = std::move(what); }
     void claimed();
 

@@ -1,4 +1,4 @@
-// What a run has left behind, to be compared with what another has.
+// What a run leaves behind, for comparison with another run.
 #pragma once
 
 #include "testing/simulation.hpp"
@@ -21,22 +21,22 @@ struct section
 
 struct final_state
 {
-    std::vector<section> state;    // Skald's own: sagas, records, what is parked, what was left
+    std::vector<section> state;    // Skald's own: sagas, records, what is parked, what is left over
     std::vector<section> effects;  // the user's
 
     bool operator==(final_state const&) const = default;
 };
 
-/// The user's part: the effects that were named, or else every row of every table of theirs; and what is outside.
+/// The user's part: the named effects, or else every row of every user table; plus the outside effects.
 std::vector<section> effects_of(simulation& w, std::vector<effect> const& named);
 
-/// All of it. `published`: what steps published counts as an effect, whatever the number of copies.
+/// Everything. Published messages count as effects, however many copies there are.
 final_state final_state_of(simulation& w, std::vector<effect> const& named);
 
-/// The saga's status; empty where there is none.
+/// The saga's status; empty if there is no saga.
 std::string status_of(final_state const& e);
 
-/// Row by row: `-` what is missing, `+` what should not be there. Empty where nothing differs.
+/// Row by row: `-` for a missing row, `+` for one that should not be there. Empty if nothing differs.
 std::string difference(std::vector<section> const& expected, std::vector<section> const& found);
 std::string difference(final_state const& expected, final_state const& found);
 

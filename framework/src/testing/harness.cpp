@@ -23,7 +23,7 @@ class harness::implementation
 public:
     explicit implementation(std::string url) : all{std::move(url)} {}
 
-    /// Ready for a saga.
+    /// Ready to start a saga.
     inner::simulation& begun()
     {
         if (!all.has_begun()) all.begin();
@@ -39,7 +39,7 @@ public:
 
 namespace {
 
-// Statements of the kit's have these two parameters.
+// The kit's statements have these two parameters.
 std::string about(std::string_view query, std::string const& scope, std::string const& key)
 {
     std::string text{query};
@@ -77,7 +77,7 @@ harness& harness::add(std::string_view definition, int version, std::span<planne
     auto const it = std::ranges::find(plan, step, &planned_step::name);
     if (it == plan.end())
         throw configuration_error{"the definition " + std::string{definition} + " has no step " + std::string{step}};
-    // So that services have the order of the plan, whatever the order of the calls.
+    // Keeps the services in the order of the plan, whatever the order of the calls.
     for (auto const& one : plan) implementation_->all.service(std::string{one.service});
     implementation_->all.service(std::string{it->service})
         .host({std::string{definition}, std::string{step}, std::move(hosted), policy, it->kind, version, together.max});

@@ -117,7 +117,7 @@ void node::settle_apart(ports::delivery const& d)
 {
     if (!apart_) {
         auto options = database_->options();
-        options.lock_timeout = 10ms;  // what is held is held on this very thread
+        options.lock_timeout = 10ms;  // any conflicting lock is held by this very thread
         apart_ = std::make_unique<postgres::postgres_store>(options);
     }
     auto one = runtime::route(d, name_, steps_);

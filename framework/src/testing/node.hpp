@@ -1,4 +1,4 @@
-// A service of the harness: its database and connections, which outlive a run, and what it has while a run lasts.
+// A service of the harness: its database and connections, which outlive a run, and its state during a run.
 #pragma once
 
 #include "core/log.hpp"
@@ -32,7 +32,7 @@ public:
 
     // --- Before the first run ---
 
-    /// A step as the user gave it.
+    /// A step as the user supplied it.
     struct hosted
     {
         std::string definition;
@@ -44,45 +44,45 @@ public:
         std::size_t batch_max{};
     };
 
-    /// Throws configuration_error where that step is there already.
+    /// Throws configuration_error if that step was already added.
     void host(hosted what);
     bool hosts(std::string_view definition, std::string_view step) const
     {
         return steps_.find(definition, step) != nullptr;
     }
 
-    /// From the next begin() on no step is tried more often than that.
+    /// From the next begin() on, limits the attempts of each step.
     void limit_attempts(int attempts_max) { attempts_max_ = attempts_max; }
 
     std::vector<postgres::migration> migrations;
     std::string given;
 
-    /// Makes the database, once.
+    /// Creates the database, once.
     service_database& open(server& on);
 
     // --- Between runs ---
 
-    /// The database is as it was first, and the process has just been started, on that broker.
+    /// Resets the database to its initial state, and starts the process, connected to that broker.
     void begin(memory::memory_transport& transport);
 
     // --- In a run ---
 
-    /// What its steps leave in their sessions is noted in the script.
+    /// Records in the script what its steps leave behind in their sessions.
     void inspect_sessions(bool does) { store_->inspect_sessions(does); }
 
-    /// Sends what is due, one message after the other. Whether there was any.
+    /// Sends what is due, one message after the other. Returns whether there was any.
     bool relay();
 
     std::vector<ports::delivery> take() { return deliveries_->take(take_max, {}); }
 
-    /// Settles it as a lane does, with a new try where the database was at fault, and acks it.
+    /// Processes the delivery as a lane does, with another attempt if the database was at fault, and acks it.
     void settle(ports::delivery const& d);
 
-    /// On a connection of its own, as another lane would at the same time.
+    /// On a separate connection, as another lane would at the same time.
     void settle_apart(ports::delivery const& d);
 
-    /// The process is gone: its connections, what it had in memory, and its unacked
-    /// deliveries. It starts again at once.
+    /// Simulates a crash: the process loses its connections, its memory and its unacked deliveries. It restarts at
+    /// once.
     void die(memory::memory_transport& transport);
 
     /// There may be something to send.

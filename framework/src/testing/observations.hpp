@@ -1,5 +1,5 @@
-// What can be seen of a step while it runs, from beside its transaction: what it does there is
-// what a ROLLBACK can't undo.
+// What can be observed of a step from outside its transaction while it runs: whatever it does there, a ROLLBACK can't
+// undo.
 #pragma once
 
 #include "testing/simulation.hpp"
@@ -13,18 +13,18 @@ namespace skald::testing::inner {
 
 struct section;
 
-/// Collects over runs. Threads: one.
+/// Collects over several runs. Threads: one.
 class observations
 {
 public:
-    /// Looks at every step from now on, in the simulation's present run.
+    /// Observes every step from now on, in the simulation's current run.
     void watch(simulation& w, std::vector<effect> const& effects);
 
-    /// What the databases have kept of a run that has ended: who ended a transaction, who faulted and how.
+    /// Collects what the databases recorded of a finished run: which steps ended a transaction, which faulted and how.
     void collect(simulation& w);
 
-    /// A step that ran COMMIT, one that went on after an SQL error, one whose doings were there before COMMIT: whatever
-    /// of this was seen, in sentences. Empty where nothing was.
+    /// Describes what was observed: a step that ran COMMIT, one that went on after an SQL error, one whose effects were
+    /// visible before COMMIT. Empty if there was nothing.
     std::string cause() const;
 
 private:
@@ -47,7 +47,7 @@ private:
     std::vector<std::string> ended_;
 };
 
-/// Why two runs that nobody disturbed may differ, judging by what differs.
+/// Why two undisturbed runs may differ, judging by the difference.
 std::string why_runs_differ(std::string const& difference);
 
 }  // namespace skald::testing::inner

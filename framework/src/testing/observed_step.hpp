@@ -1,4 +1,4 @@
-// A user's step in the kit: counted, made to say no or to break where the test wants that, and looked at while it runs.
+// A user's step in the kit: counted, made to reject or fail where the test wants it, and observed while it runs.
 #pragma once
 
 #include "testing/fault_plan.hpp"
@@ -12,17 +12,17 @@
 
 namespace skald::testing::inner {
 
-/// What steps are to do, and what they did. Steps are named as records are: "charge-payment.compensate".
+/// What steps must do, and what they did. Steps are named like their records: "charge-payment.compensate".
 struct script
 {
-    std::map<std::string, std::string> rejections;  // and why
+    std::map<std::string, std::string> rejections;  // with the reason
     std::map<std::string, int> faults;              // how many attempts throw
     std::map<std::string, int> runs;
-    std::map<std::string, int> applied;       // transactions that were committed behind the step's code, by derived key
-    std::string pending;                      // the derived key of what has run and is not committed
-    std::map<std::string, std::string> left;  // in their sessions, and what to do instead
+    std::map<std::string, int> applied;       // transactions committed after the step's code ran, by derived key
+    std::string pending;                      // the derived key of a step that ran but is not committed
+    std::map<std::string, std::string> left;  // what they left in their sessions, and what to do instead
 
-    /// Called before and behind a step's code, within its transaction: what can be seen from outside meanwhile?
+    /// Called before and after a step's code, within its transaction: what can be seen from outside at that moment?
     std::function<void(std::string const& step, bool behind, step_context& ctx)> look;
 
     void committed()
@@ -52,7 +52,7 @@ public:
 
     std::unique_ptr<skald::detail::step_run> read(std::string_view body) const override;
 
-    // The kit settles each delivery alone.
+    // The kit processes each delivery on its own.
     bool does_batches() const override { return false; }
     batch_outcome execute_batch(std::span<skald::detail::member_run const>) const override
     {

@@ -62,7 +62,7 @@ proof prover::prove()
 bool prover::explore_all()
 {
     auto ways = ways_of(what_.plan);
-    // For one alone: its way, and what that is compared with.
+    // To run one schedule alone: its way, and the way that it is compared with.
     auto const named = std::ranges::find_if(ways, [this](way const& w) { return is_of(options_.only, w); });
     if (named != ways.end() && named->cancelled_before.empty()) {
         auto const only = *named;
@@ -71,7 +71,7 @@ bool prover::explore_all()
     return std::ranges::all_of(ways, [this](way const& along) { return explore(along); });
 }
 
-// Twice: what is not the same both times can't be compared with anything.
+// Runs it twice: a result that is not reproducible can't be compared with anything.
 bool prover::explore(way const& along)
 {
     schedule const clean{along, {}};
@@ -99,7 +99,7 @@ bool prover::explore(way const& along)
     return true;
 }
 
-// A step's connection is the next step's: false where it was not left as it was met.
+// The next step uses the same connection: false if this one did not leave it as it found it.
 bool prover::leaves_session(run_result const& result, std::string const& schedule)
 {
     if (result.left_in_session.empty()) return true;
@@ -113,7 +113,7 @@ bool prover::leaves_session(run_result const& result, std::string const& schedul
     return false;
 }
 
-// Only a saga that was compensated is asked for that. Its databases are still as it left them.
+// Checked only for a compensated saga. Its databases are still as it left them.
 bool prover::restores(run_result const& result, std::string const& schedule)
 {
     if (status_of(result.left) != "compensated") return true;
@@ -132,7 +132,7 @@ prover::known_way const* prover::known(std::string const& name) const
     return it == known_.end() ? nullptr : &*it;
 }
 
-// Ways that must come to the same: a step that broke once and one that did not; a no, and never having been asked.
+// Some ways must lead to the same result: a step that failed once and one that did not; a rejection, and no run.
 bool prover::is_like(way const& along, final_state const& left)
 {
     auto const* const other = known(along.like);
@@ -231,8 +231,8 @@ bool prover::passes(known_way const& along, std::vector<disturbance> const& dist
     return false;
 }
 
-// Empty where it left behind what it should. An order to cancel meets the saga sooner or later, as it comes: then it is
-// compared with an undisturbed run that took the same steps.
+// Empty if it left behind what it should. A cancel command may reach the saga earlier or later, depending on timing:
+// then the result is compared with an undisturbed run that took the same steps.
 std::string prover::differs(known_way const& along, run_result const& result) const
 {
     if (!result.problem.empty()) return result.problem;

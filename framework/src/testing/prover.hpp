@@ -1,5 +1,4 @@
-// prove_exactly_once(): every schedule is run, and what it leaves behind is compared with what
-// its way leaves undisturbed.
+// prove_exactly_once(): runs every schedule and compares what it leaves behind with what its way leaves undisturbed.
 #pragma once
 
 #include "testing/final_state.hpp"
@@ -26,7 +25,7 @@ public:
     proof prove();
 
 private:
-    /// A way, and what its runs are like while nobody disturbs them.
+    /// A way, and the result of its undisturbed runs.
     struct known_way
     {
         inner::way along;

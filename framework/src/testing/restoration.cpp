@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-// Both parameters of the kit's statement about a table.
+// Fills in both parameters of the kit's statement about a table.
 std::string about_table(std::string const& table, std::vector<std::string> const& except)
 {
     std::string text{testing_queries::restored_table};

@@ -1,4 +1,4 @@
-// Whether a saga that was compensated has left tables as they were before it.
+// Checks whether a compensated saga has left tables as they were before it.
 #pragma once
 
 #include "testing/simulation.hpp"
@@ -16,18 +16,18 @@ namespace skald::testing::inner {
 class restoration
 {
 public:
-    /// Throws std::invalid_argument where a service, a table or a column is not there.
+    /// Throws std::invalid_argument if a service, a table or a column does not exist.
     restoration(simulation& w, std::vector<restored_table> const& tables);
 
-    /// As they are now, before the saga.
+    /// Records the tables as they are now, before the saga.
     void remember();
 
-    /// Which rows are missing, and which are there besides (`-`, `+`); and where a primary key tells that it is the
-    /// same row, which columns have changed. Empty where nothing has.
+    /// The rows that are missing (`-`) and the extra ones (`+`). If the primary key shows that both are the same row,
+    /// the columns that changed. Empty if nothing differs.
     std::string difference();
 
 private:
-    // Each row as JSON, behind its primary key as JSON, which is empty where there is none.
+    // Each row as JSON, preceded by its primary key as JSON, which is empty if there is none.
     using contents = std::multiset<std::pair<std::string, std::string>>;
 
     struct watched

@@ -1,4 +1,4 @@
-// A row of a result as text, for people and to be compared.
+// A row of a result as text, for people and for comparison.
 #pragma once
 
 #include <pqxx/result>

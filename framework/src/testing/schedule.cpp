@@ -30,7 +30,7 @@ void add_faults(std::vector<way>& all, way const& along, std::string const& step
     w.like = along.name;
     w.final_statuses = std::move(once);
     all.push_back(w);
-    // Nothing of the step remains, whether it said no or broke.
+    // Nothing of the step remains, whether it rejected or failed.
     auto const no = std::ranges::find(all, "reject " + step, &way::name);
     w.like = no == all.end() ? "" : no->name;
     w.faults = for_ever;

@@ -1,5 +1,4 @@
-// What is run in a proof: the way that a saga takes, and what disturbs it there. Each has a name,
-// and is found by it again.
+// What a proof runs: the way that a saga takes, and what disturbs it there. Each has a name, by which it is found.
 #pragma once
 
 #include "testing/fault_plan.hpp"
@@ -16,7 +15,7 @@
 
 namespace skald::testing::inner {
 
-/// How a saga goes by itself.
+/// The course of an undisturbed saga.
 struct way
 {
     std::string name;  // "forward", "reject charge-payment", "fail create-order once", "cancel before arrange-shipping"
@@ -24,8 +23,8 @@ struct way
     std::string fails{};
     int faults{};
     std::string cancelled_before{};
-    std::string like{};                         // the way whose effects it must have, if there is one
-    std::vector<std::string> final_statuses{};  // of the saga, of which it must have one
+    std::string like{};                         // the way whose effects it must have, if any
+    std::vector<std::string> final_statuses{};  // the saga must end in one of these
 
     void apply(script& rules) const
     {
@@ -34,22 +33,22 @@ struct way
     }
 };
 
-/// All that a plan has: forward, a no at each step that may say it, a fault at each step once and for ever, a cancel.
+/// The ways of a plan: forward, a rejection at each step that may reject, faults at each step (once, forever), cancels.
 std::vector<way> ways_of(std::span<planned_step const> plan);
 
-/// How a message may come besides once and in its turn.
+/// How a message may arrive other than once and in order.
 enum class manner { twice, several_times, twice_at_once, late, after_neighbour };
 
 struct disturbance
 {
     std::string delivery;
     std::variant<manner, crash_point> what;
-    int nth{1};  // of a crash: the nth time that the delivery is at that point
+    int nth{1};  // for a crash: the nth time that the delivery reaches this point
 
     /// "deliver charge-payment twice", "crash after COMMIT and before the ack at create-order"
     std::string name(int copies) const;
 
-    /// The same without its delivery, to be counted by.
+    /// The same without its delivery, as a category to count by.
     std::string kind(int copies) const;
 
     bool operator==(disturbance const&) const = default;
@@ -64,14 +63,14 @@ struct schedule
     std::string name(int copies) const;
 };
 
-/// A delivery in a run: whether another waited behind it.
+/// A delivery in a run, and whether another one waited after it.
 struct delivered
 {
     std::string name;
     bool had_neighbour{};
 };
 
-/// Every single disturbance that a run of a way has a place for.
+/// Every single disturbance that can occur in a run of a way.
 std::vector<disturbance> disturbances_of(std::vector<delivered> const& deliveries, std::vector<visit> const& visits);
 
 }  // namespace skald::testing::inner

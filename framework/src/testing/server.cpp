@@ -27,7 +27,7 @@ std::string random_letters(int count)
     return text;
 }
 
-// For libpq the last of each keyword counts.
+// libpq uses the last occurrence of each keyword.
 std::string with(std::string const& url, std::string const& keyword, std::string const& value)
 {
     auto const setting = keyword + '=' + value;
@@ -39,7 +39,7 @@ std::string with(std::string const& url, std::string const& keyword, std::string
     return url + (question == std::string::npos ? '?' : '&') + setting;
 }
 
-// A machine that runs tests may be busy with others; a worker's patience is for production.
+// A machine that runs tests may be busy with others; a worker's default timeout is for production.
 std::string patient(std::string const& url)
 {
     return url.find("connect_timeout") == std::string::npos ? with(url, "connect_timeout", "60") : url;

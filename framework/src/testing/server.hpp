@@ -1,5 +1,5 @@
-// The PostgreSQL server that a harness works on: databases of its own, made and dropped, and
-// those that a killed run left.
+// The PostgreSQL server that a harness uses: creates and drops its own databases, and drops those that a killed run
+// left.
 #pragma once
 
 #include "postgres/server_state.hpp"
@@ -16,8 +16,8 @@ namespace skald::testing::inner {
 class server
 {
 public:
-    /// Connects, drops what killed runs left behind, and is from now on a run of its own.
-    /// Throws configuration_error where there is no server to be reached, or its role may not create databases.
+    /// Connects, drops what killed runs left behind, and registers as a run of its own. Throws configuration_error if
+    /// the server can't be reached or its role may not create databases.
     explicit server(std::string const& url);
     ~server();
     server(server const&) = delete;
@@ -25,13 +25,13 @@ public:
 
     std::string url_of(std::string const& database) const;
 
-    /// Returns its name. `original`: what it is a copy of; nobody may be connected to that then.
+    /// Returns its name. `original`: the database to copy; it must have no connections then.
     std::string create(std::string const& original = {});
 
-    /// For every connection of the run.
+    /// Shared by all connections of the run.
     std::shared_ptr<postgres::server_state> const& state() const { return state_; }
 
-    /// Whoever is connected to it is cut off.
+    /// Terminates all connections to it.
     void drop(std::string const& database) noexcept;
 
 private:
@@ -40,8 +40,8 @@ private:
     rows run(std::string const& statement);
 
     std::string url_;
-    std::string name_;  // of the run: a session of that name says that it is under way
-    // libpq's own: a harness may be static, and then libpqxx's tables are gone before it.
+    std::string name_;  // of the run: a session of that name shows that the run is active
+    // libpq directly: a harness may be static, and libpqxx's tables are destroyed before it.
     std::unique_ptr<pg_conn, void (*)(pg_conn*)> connection_;
     std::shared_ptr<postgres::server_state> state_{std::make_shared<postgres::server_state>()};
     std::vector<std::string> databases_;

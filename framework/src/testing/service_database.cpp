@@ -15,10 +15,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// What is locked in a test stays locked: everything is on one thread.
+// A lock that is held in a test stays held: everything runs on one thread.
 constexpr auto lock_timeout = 250ms;
 
-// Statements of the kit's have at most one parameter.
+// The kit's statements have at most one parameter.
 std::string with_parameter(std::string_view query, std::string const& literal)
 {
     std::string text{query};
@@ -52,7 +52,7 @@ catch (pqxx::insufficient_privilege const&) {
     return false;
 }
 
-// A new database with all that is in it at first. Returns its name.
+// Creates a new database with its initial contents. Returns its name.
 std::string service_database::migrated()
 {
     auto const name = server_.create();
@@ -69,8 +69,8 @@ std::string service_database::migrated()
     return name;
 }
 
-// Making a database is cheap, and having made it is not: PostgreSQL syncs each of its 400 files at the next checkpoint,
-// and dropping one is a checkpoint. So this is for what rewind() can't mend.
+// Creating a database is cheap; its aftermath is not: PostgreSQL syncs each of its 400 files at the next checkpoint,
+// and dropping one is a checkpoint. So this is only for what rewind() can't fix.
 void service_database::begin_anew()
 {
     session_.reset();

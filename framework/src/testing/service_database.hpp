@@ -1,4 +1,4 @@
-// One service's database in the kit: migrated once, brought back to what it was then as often as need be, and asked.
+// One service's database in the kit: migrated once, reset to that state as often as needed, and queried.
 #pragma once
 
 #include "postgres/connection.hpp"
@@ -21,26 +21,25 @@ namespace skald::testing::inner {
 class service_database
 {
 public:
-    /// `given`: SQL that runs behind the migrations.
+    /// `given`: SQL that runs after the migrations.
     service_database(server& on, std::string service, std::vector<postgres::migration> migrations, std::string given);
 
     std::string url() const { return server_.url_of(name_); }
 
-    /// For stores and outboxes. Nobody's COMMIT waits for the disk here: the kit's crashes are of
-    /// services, never of the server.
+    /// For stores and outboxes. No COMMIT waits for the disk here: the kit crashes services, never the server.
     postgres::connection_options options() const;
 
-    /// Everything is as it was first. True: in another database, so that whoever is connected has to connect anew.
+    /// Restores the initial state. True: in a different database, so that every client has to reconnect.
     bool rewind();
 
-    /// A session of the kit's own.
+    /// A session for the kit itself.
     postgres::connection& session();
 
-    /// As text: the columns of a row joined by " | ", or what a named query of the kit's gives.
+    /// As text: the columns of a row joined by " | ", or the result of one of the kit's named queries.
     rows ask(std::string const& sql);
     std::vector<std::pair<std::string, std::string>> pairs(std::string_view query);
 
-    /// All rows of all of the user's tables, as one row each: the table, and the row as JSON.
+    /// All rows of all user tables, one entry each: the table, and the row as JSON.
     std::vector<std::pair<std::string, std::string>> every_row();
 
     std::optional<std::chrono::milliseconds> next_due();
@@ -56,11 +55,11 @@ private:
     std::string service_;
     std::vector<postgres::migration> migrations_;
     std::string given_;
-    std::string original_;  // where it has to be copied for each run
+    std::string original_;  // the template, if the database has to be copied for each run
     std::string name_;
     std::string shape_;
     std::string every_table_;
-    std::unique_ptr<pqxx::connection> rewinder_;  // none where the role may not
+    std::unique_ptr<pqxx::connection> rewinder_;  // null if the role lacks the privilege
     std::unique_ptr<postgres::connection> session_;
 };
 

@@ -15,14 +15,14 @@
 namespace skald::testing::inner {
 namespace {
 
-// "charge-payment.compensate" out of "order-42:charge-payment.compensate"; an order has an id that is never the same.
+// "charge-payment.compensate" from "order-42:charge-payment.compensate"; a command's id is different every time.
 std::string plain_name(core::message const& m)
 {
     if (m.type == core::control_type) return "control@" + m.destination;
     return m.id.substr(m.id.rfind(':') + 1);
 }
 
-// Two copies of one message have the same; the next attempt has another.
+// The same for two copies of one message; different for the next attempt.
 std::string identity_of(core::message const& m)
 {
     auto const of = [&m](std::string_view header) { return core::find_header(m.headers, header).value_or(""); };
@@ -145,7 +145,7 @@ void simulation::settle_copy(held const& was)
 {
     auto copy = was.delivery;
     copy.returns = 1;
-    copy.tag = {};  // the broker knows nothing of it
+    copy.tag = {};  // the broker does not know this copy
     try {
         was.at->settle(copy);
     }
@@ -166,7 +166,7 @@ void simulation::swap_with_next(std::size_t place)
     std::swap(hand_[place], hand_[place + 1]);
 }
 
-// What was in its hands comes again, in the order in which it came first.
+// Its unacked deliveries come again, in their original order.
 void simulation::crash(node& dead)
 {
     std::erase_if(hand_, [&](held const& h) { return h.at == &dead; });

@@ -1,4 +1,4 @@
-// All the services of a harness on one broker and one thread: what is sent, what waits, and what comes next.
+// All services of a harness on one broker and one thread: what is sent, what waits, and what comes next.
 #pragma once
 
 #include "core/identity.hpp"
@@ -26,7 +26,7 @@
 
 namespace skald::testing::inner {
 
-/// What is to be started.
+/// What to start.
 struct scenario
 {
     std::string_view definition;
@@ -35,7 +35,7 @@ struct scenario
     std::string data;
 };
 
-/// A delivery that a service has in its hands, unacked.
+/// A delivery that a service holds unacked.
 struct held
 {
     std::string name;
@@ -53,27 +53,27 @@ public:
     script rules;
     std::vector<outside_effect> outside;
 
-    /// The service, whose node is made when it is first asked for.
+    /// The service's node, which is created at the first call.
     node& service(std::string const& name);
     std::vector<std::string> services() const;
 
-    /// Throws configuration_error where a step of the plan is hosted nowhere.
+    /// Throws configuration_error if a step of the plan is not hosted anywhere.
     void require_hosted(scenario const& what) const;
 
-    /// From the next begin() on no step is tried more often than that.
+    /// From the next begin() on, limits the attempts of each step.
     void limit_attempts(int attempts_max)
     {
         for (auto* one : in_order_) one->limit_attempts(attempts_max);
     }
 
-    /// Makes what is missing; the first time that is all the databases.
+    /// Creates what is missing; the first time, that is all the databases.
     void open();
 
-    /// Everything as it was first, with a new broker.
+    /// Resets everything to its initial state, with a new broker.
     void begin();
     bool has_begun() const { return transport_.has_value(); }
 
-    /// In this run what steps leave in their sessions is noted. To look is dear.
+    /// Records, for this run, what steps leave behind in their sessions. The inspection is expensive.
     void inspect_sessions(bool does)
     {
         for (auto* one : in_order_) one->inspect_sessions(does);
@@ -81,38 +81,38 @@ public:
 
     std::string start(scenario const& what, start_options const& options);
 
-    /// Sends what is due and takes what has come, in the order of arrival. Whether anything waits now.
+    /// Sends what is due and takes what has arrived, in the order of arrival. Returns whether anything waits now.
     bool pull();
 
     std::vector<held> const& hand() const { return hand_; }
 
-    /// Settles the delivery at that place of the hand. Its service may die of it.
+    /// Processes the delivery at that place in hand(). Its service may crash meanwhile.
     void settle(std::size_t place);
 
-    /// A copy of one that was settled comes right behind it.
+    /// Delivers a copy right after the original was processed.
     void settle_copy(held const& was);
 
-    /// A copy comes on a connection of its own in the middle of it.
+    /// Delivers a copy on a separate connection while the original is being processed.
     void settle_twice_at_once(std::size_t place);
 
-    /// The delivery at that place waits until the one behind it is settled.
+    /// The delivery at that place waits until the next one is processed.
     void swap_with_next(std::size_t place);
 
-    /// Those come first, in their order.
+    /// Moves those to the front, keeping their order.
     template <class Predicate>
     void bring_forward(Predicate is_meant)
     {
         std::stable_partition(hand_.begin(), hand_.end(), is_meant);
     }
 
-    /// At the end of its queue.
+    /// Appends a copy to the end of its queue.
     void send_again(core::message const& what);
 
-    /// When the next message comes due; nothing where no outbox has any.
+    /// The time until the next message is due; nothing if no outbox has any.
     std::optional<std::chrono::milliseconds> next_due();
     void advance(std::chrono::milliseconds time);
 
-    /// Why not; empty where it was given.
+    /// Returns why the command was refused; empty if it was issued.
     std::string cancel(core::saga_id const& saga);
 
     std::string name_of(core::message const& m);
@@ -125,10 +125,10 @@ private:
     std::string url_;
     std::unique_ptr<server> server_;
     std::map<std::string, std::unique_ptr<node>> nodes_;
-    std::vector<node*> in_order_;  // as they were first named
+    std::vector<node*> in_order_;  // in the order in which they were first named
     std::optional<memory::memory_transport> transport_;
     std::vector<held> hand_;
-    std::map<std::string, std::vector<std::string>> named_;  // what has each name, the first without a number
+    std::map<std::string, std::vector<std::string>> named_;  // the messages with each name; the first one has no number
     std::map<std::string, node*> homes_;                     // by scope and key
 };
 

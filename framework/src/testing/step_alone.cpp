@@ -13,7 +13,7 @@ namespace skald::testing {
 
 step_alone::step_alone(std::unique_ptr<implementation> made) : implementation_{std::move(made)}
 {
-    // Under a key, as a step's transaction is: so the store can tell whether it is still the same at the end.
+    // Uses a key, like a step's transaction: so the store can tell at the end whether it is still the same transaction.
     ports::claim_item item;
     item.saga.key = "alone";
     item.step = "alone";

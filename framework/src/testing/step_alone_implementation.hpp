@@ -1,4 +1,4 @@
-// What is behind a step_alone: a store's transaction that is never committed.
+// The implementation of step_alone: a store's transaction that is never committed.
 #pragma once
 
 #include "postgres/postgres_store.hpp"
@@ -23,7 +23,7 @@ struct step_alone::implementation
     }
 
     postgres::postgres_store store;
-    std::string began;  // the transaction's id
+    std::string began;  // the id of the transaction
     std::vector<message_view> published;
 };
 

@@ -9,7 +9,7 @@
 namespace skald::testing::inner {
 namespace {
 
-// No saga needs as many; one that goes in circles does.
+// No saga needs this many; one that loops does.
 constexpr int deliveries_max = 1'000;
 
 constexpr auto saga_key = "proof";
@@ -59,7 +59,7 @@ void test_run::play()
     }
 }
 
-// Whether there is something to deliver, now or after a while.
+// Whether there is something to deliver, now or after some time.
 bool test_run::go_on()
 {
     for (;;) {
@@ -79,7 +79,7 @@ bool test_run::is_time_to_cancel()
            simulation_.hand().front().name == plan_.along.cancelled_before;
 }
 
-// The order overtakes the step, so that the step meets it.
+// The command overtakes the step, so that the step meets it.
 void test_run::cancel()
 {
     cancelled_ = true;

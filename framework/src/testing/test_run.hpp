@@ -17,12 +17,12 @@ namespace skald::testing::inner {
 struct run_result
 {
     final_state left;
-    std::vector<delivered> deliveries;  // each name once, in the order in which they came first
+    std::vector<delivered> deliveries;  // each name once, in the order of first arrival
     std::vector<visit> visits;
-    bool all_met{true};                                  // whatever was to be disturbed came to pass
-    std::string refused;                                 // why the way could not be taken: a cancel that came too late
-    std::map<std::string, std::string> left_in_session;  // by step; where it was looked for
-    std::string problem;                                 // why it did not come to its end
+    bool all_met{true};                                  // all planned disturbances took place
+    std::string refused;                                 // why the way was impossible: a cancel that came too late
+    std::map<std::string, std::string> left_in_session;  // by step; if sessions were inspected
+    std::string problem;                                 // why it did not reach its end
 };
 
 /// Threads: one. For one run.
@@ -31,7 +31,7 @@ class test_run
 public:
     test_run(simulation& w, scenario const& what, proof_options const& options, schedule const& plan);
 
-    /// `watcher`: looks at every step, where there is one.
+    /// `watcher`: if given, observes every step.
     run_result run(observations* watcher = nullptr);
 
 private:
@@ -47,7 +47,7 @@ private:
     scenario const& what_;
     proof_options const& options_;
     schedule const& plan_;
-    std::vector<disturbance> left_;  // of manners, not met yet
+    std::vector<disturbance> left_;  // those with a manner that have not occurred yet
     std::vector<core::message> late_;
     bool cancelled_{};
     run_result result_;

@@ -1,4 +1,4 @@
-// The relay's two ports, saying where they are.
+// The relay's two ports, which report each point that they reach to the fault plan.
 #pragma once
 
 #include "memory/memory_transport.hpp"
@@ -36,8 +36,8 @@ public:
 
     void release() noexcept override { inner_.release(); }
 
-    /// Its process is gone, and its transaction with it. No code of a user's has ever run on this connection, so that
-    /// the database can't tell whether it was closed: it is kept, since a new one takes long.
+    /// Simulates a crash: the transaction is lost. No user code has ever run on this connection, so the database can't
+    /// tell whether it was closed. It is kept, because opening a new one takes long.
     void die() { inner_.release(); }
 
 private:
@@ -46,7 +46,7 @@ private:
     naming name_;
 };
 
-/// Publishes to services, and to queues that a step publishes to: those are made when they are first met.
+/// Publishes to services, and to queues that a step publishes to; those are created at first use.
 class watched_publisher final : public ports::publisher
 {
 public:

@@ -80,7 +80,7 @@ void watched_store::finish(Commit commit)
 
 void watched_store::rollback() noexcept
 {
-    // What has died can't say so: its connection goes, and the server rolls back.
+    // A dead service can't roll back: its connection goes, and the server rolls back.
     if (fault_plan_.is_dead()) return;
     inner_->rollback();
     in_transaction_ = false;
@@ -99,7 +99,7 @@ void watched_store::look()
 
 ports::fault watched_store::classify_current()
 {
-    // The executor asks about whatever a step threw; a crash is none of that.
+    // The executor classifies whatever a step throws; a crash is not an error to classify.
     if (fault_plan_.is_dead()) throw crashed{};
     return inner_->classify_current();
 }

@@ -1,4 +1,4 @@
-// A real store that says where it is, dies there, and loses its connection at COMMIT where that is planned.
+// A real store that reports each point it reaches, crashes there, and loses its connection at COMMIT, as planned.
 #pragma once
 
 #include "postgres/postgres_store.hpp"
@@ -14,7 +14,7 @@ namespace skald::testing::inner {
 class watched_store final : public ports::store
 {
 public:
-    /// `committed` is called right after COMMIT; `left` behind a transaction whose step left something in its session.
+    /// `committed` is called right after COMMIT; `left` after a transaction whose step left something in its session.
     watched_store(postgres::connection_options options, fault_plan& at, std::function<void()> committed,
                   std::function<void(std::string const& step, std::string const& what)> left);
 
@@ -35,10 +35,10 @@ public:
     void rollback() noexcept override;
     ports::fault classify_current() override;
 
-    /// Behind every transaction from now on, or none.
+    /// After every transaction from now on, or not at all.
     void inspect_sessions(bool does);
 
-    /// Its process is gone. A connection with a transaction goes with it; of an idle one the server would not notice.
+    /// Simulates a crash. A connection with an open transaction is closed; the server would not notice an idle one.
     void die();
 
 private:
@@ -51,7 +51,7 @@ private:
     fault_plan& fault_plan_;
     std::function<void()> committed_;
     std::function<void(std::string const&, std::string const&)> left_;
-    std::string step_;  // of the present transaction
+    std::string step_;  // of the current transaction
     std::unique_ptr<postgres::postgres_store> inner_;
     bool in_transaction_{};
 };

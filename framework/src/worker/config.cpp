@@ -11,7 +11,7 @@
 namespace skald {
 namespace {
 
-// Never shows the value, which may be the key itself.
+// Never shows the value, which may itself be the key.
 void check_is_file_name(std::string_view setting, std::string const& value)
 {
     if (value.find("-----BEGIN") == std::string::npos && value.find('\n') == std::string::npos) return;
@@ -29,7 +29,7 @@ void check_tls(config const& c)
     throw configuration_error{fmt::format("{} is missing: TLS needs a certificate and its key", missing)};
 }
 
-// Port 0 is another one each time.
+// Port 0 means a different port each time.
 void check_addresses(config const& c)
 {
     if (c.http_listen.empty() || c.http_listen != c.health_listen || c.http_listen.ends_with(":0")) return;

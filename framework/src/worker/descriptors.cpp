@@ -12,10 +12,10 @@
 namespace skald::worker_detail {
 namespace {
 
-// Standard streams, sockets that listen, event loops, certificates, and what steps and handlers open.
+// Standard streams, listening sockets, event loops, certificates, and what steps and handlers open.
 constexpr std::size_t spare = 64;
 
-// Beside the lanes: two that publish and one more for a backlog, the maintenance, the health address.
+// In addition to the lanes: two that publish, one more for a backlog, the maintenance thread, and the health address.
 constexpr std::size_t other_database_connections = 5;
 constexpr std::size_t broker_connections = 3;
 

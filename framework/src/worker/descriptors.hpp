@@ -1,4 +1,4 @@
-// File descriptors: a process that runs out of them can neither accept a connection nor get a new one to its database.
+// File descriptors: a process that runs out of them can neither accept a connection nor reconnect to its database.
 #pragma once
 
 #include <skald/config.hpp>
@@ -7,11 +7,11 @@
 
 namespace skald::worker_detail {
 
-/// As many as a process with these settings may have open at a time, and some for what its steps and handlers open.
+/// The maximum that a process with these settings may have open at a time, plus some for its steps and handlers.
 std::size_t descriptors_needed(config const& settings);
 
-/// Raises this process's limit to that where it is below and may be raised. Throws configuration_error that says what
-/// to do where it may not.
+/// Raises this process's limit to that number if it is too low and may be raised. If it may not, throws
+/// configuration_error that says what to do.
 void need_descriptors(config const& settings);
 
 }  // namespace skald::worker_detail

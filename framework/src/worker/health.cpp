@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A probe does not wait longer, and the next one must find the lane free.
+// A probe does not wait longer than this, and the next one must find the lane free.
 constexpr std::chrono::milliseconds timeout{3'000};
 
 bool is_get(http::request const& r, std::string_view path)
@@ -51,8 +51,8 @@ std::optional<http::response> liveness(http::request const& r)
     return is_get(r, "/livez") ? std::optional{http::response{200, "text/plain", {}, "alive\n"}} : std::nullopt;
 }
 
-// Ready: a request can be taken, for which the database is enough. While the broker is away the outbox keeps what is
-// accepted, and a balancer that took every replica out for it would undo that: its state is told beside, in the body.
+// Ready: a request can be accepted, for which the database is enough. While the broker is away, the outbox keeps what
+// is accepted; a balancer that took every replica out would defeat that. So only the body reports the broker's state.
 http::response readiness(postgres::postgres_store& store, ports::subscription const& deliveries)
 try {
     read(store, [](postgres::connection& c) { c.ping(); });
@@ -91,7 +91,7 @@ std::optional<http::response> health::answer_at_once(http::request const& r) con
 
 http::response health::answer(http::request const&)
 {
-    // Once more: what it would look at goes when the process has drained.
+    // Check again: what readiness() uses is destroyed once the process has drained.
     if (auto why = why_not_ready()) return *std::move(why);
     return readiness(store_, *deliveries_.load());
 }

@@ -1,7 +1,7 @@
-// A process's health: whether it lives, and whether it can take a request.
+// A process's health: whether it is alive, and whether it can accept a request.
 //
-// It is asked on an address of its own, so that whoever watches the process hears of it whatever its customers do to
-// the HTTP entry; where the entry is on, it answers there too.
+// It has an address of its own, so that probes get a response whatever clients do to the HTTP entry; if the entry is
+// enabled, it responds to them too.
 #pragma once
 
 #include "core/log.hpp"
@@ -18,33 +18,33 @@
 
 namespace skald::worker_detail {
 
-/// The answer to GET /livez; nothing for another request.
+/// The response to GET /livez; nothing for any other request.
 std::optional<http::response> liveness(http::request const& r);
 
-/// The answer to GET /readyz: 200 where the database answers. Never throws.
+/// The response to GET /readyz: 200 if the database responds. Never throws.
 http::response readiness(postgres::postgres_store& store, ports::subscription const& deliveries);
 
-/// Whether the settings want an address for it.
+/// Whether the settings enable a health address.
 bool has_health_address(config const& settings);
 
-/// Of the server of that address; a probe or two at a time are usual.
+/// For the server of that address; one or two probes at a time are usual.
 inline constexpr std::size_t health_connections_max = 32;
 
 class health
 {
 public:
-    /// Listens. Throws std::runtime_error for an address that can't be listened on.
+    /// Listens. Throws std::runtime_error if it can't listen on the address.
     health(config const& settings, postgres::connection_options const& database, core::logger& log);
 
-    /// Answers from now on: it lives, and is not ready.
+    /// From now on responds to probes: alive, but not ready.
     void start() { server_.start(); }
 
-    /// Ready from now on, where the database is. `deliveries` outlives this. Threads: any.
+    /// From now on ready whenever the database is. `deliveries` must outlive this. Threads: any.
     void begin_service(ports::subscription const& deliveries) { deliveries_ = &deliveries; }
 
     std::string address() const { return server_.address(); }
 
-    /// Not ready from now on, whatever the database says; it still lives. Threads: any.
+    /// From now on not ready, whatever the state of the database; still alive. Threads: any.
     void begin_drain() { is_draining_ = true; }
 
 private:
@@ -53,9 +53,9 @@ private:
 
     std::optional<http::response> why_not_ready() const;
 
-    std::atomic<ports::subscription const*> deliveries_{};  // null until it is in service
+    std::atomic<ports::subscription const*> deliveries_{};  // null until begin_service()
     std::atomic<bool> is_draining_{false};
-    postgres::postgres_store store_;  // its connection is made when somebody asks for the first time
+    postgres::postgres_store store_;  // connects at the first probe of readiness
     http::server server_;             // last: its threads use everything above
 };
 

@@ -41,7 +41,7 @@ process::process(config const& settings, runtime::registry const& steps, runtime
       out_{{.grace_period = settings.dispatch_grace}, &dispatched_, &table_}, transport_{broker_of(settings), log}
 {
     postgres::check_settings(settings_.database_url);
-    // A peer that closes a socket is an error code here, not the end of the process.
+    // When a peer closes a socket, this process must get an error code and not be killed.
     std::signal(SIGPIPE, SIG_IGN);
 }
 
@@ -103,7 +103,7 @@ bool process::prepare_database(std::vector<postgres::migration> const& migration
 
 void process::start(std::vector<http::entry_route> routes, http::scope_function scope_of)
 {
-    // A service with no steps still takes what the other services report of its sagas.
+    // Even a service without steps must receive what other services report about its sagas.
     auto const prefetch = static_cast<std::uint16_t>(
         std::min<std::size_t>(settings_.prefetch + steps_.prefetch(), std::numeric_limits<std::uint16_t>::max()));
     deliveries_ = transport_.subscribe({settings_.service, prefetch, database_id_});
@@ -116,7 +116,7 @@ void process::start(std::vector<http::entry_route> routes, http::scope_function 
     if (!settings_.http_listen.empty())
         web_ = std::make_unique<web>(settings_, database("http"), std::move(routes), std::move(scope_of), *deliveries_,
                                      backlog_, out_, log_);
-    // Without a relay of its own nothing is sent from memory either: all is left to the relay elsewhere.
+    // Without its own relay this process sends nothing from memory either: everything is left to a relay elsewhere.
     if (settings_.relay) start_publishing(table_loop_, {.batch_max = settings_.relay_batch_max, .sign_with = keys()});
     if (settings_.relay && settings_.dispatch_grace.count() > 0) start_publishing(memory_loop_, {.sign_with = keys()});
     ++lanes_running_;
@@ -186,7 +186,7 @@ bool process::drain(signals const& signals)
     stop_.stop();
     deliveries_->stop();
     clean = wait_for_threads(signals, deadline) && clean;
-    if (clean) health_.reset();      // it looks at the deliveries
+    if (clean) health_.reset();      // it reads the state of deliveries_
     if (clean) deliveries_.reset();  // sends the last acks
     log_.info("worker.stopped", {{"clean", clean ? "yes" : "no"}});
     // A thread that is stuck in a step can't be stopped; what it did not commit never happened.
@@ -194,7 +194,7 @@ bool process::drain(signals const& signals)
     return clean;
 }
 
-// The lanes first, then memory, then the table, so that what the lanes committed last is sent and deleted.
+// The lanes first, then memory, then the table, so that the lanes' last commits are still sent and deleted.
 bool process::wait_for_threads(signals const& signals, std::chrono::steady_clock::time_point deadline)
 {
     auto const ended = [&](std::atomic<int> const& running) {

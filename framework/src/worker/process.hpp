@@ -1,5 +1,5 @@
-// What a worker's process is made of while it runs: the lanes, the publish loops and the HTTP side, each on its own
-// threads and connections, with nothing shared but the transport's bounded queues.
+// The parts of a running worker process: the lanes, the publish loops and the HTTP side, each on its own threads and
+// connections. They share nothing except the transport's bounded queues.
 #pragma once
 
 #include "core/log.hpp"
@@ -39,29 +39,29 @@ public:
     process(config const& settings, runtime::registry const& steps, runtime::stop_flag& stop, core::logger& log);
     ~process();
 
-    /// Answers at the health address from now on, where the settings have one: it may be long until start(). Throws
-    /// std::runtime_error for an address that can't be listened on.
+    /// From now on responds at the health address, if the settings have one: start() may come much later. Throws
+    /// std::runtime_error if it can't listen on the address.
     void open_health();
 
-    /// Migrates, waiting for a database that is away. False where it was told to stop meanwhile.
+    /// Runs the migrations; waits while the database is away. False if it was told to stop meanwhile.
     bool prepare_database(std::vector<postgres::migration> const& migrations, signals const& signals);
 
     void start(std::vector<http::entry_route> routes, http::scope_function scope_of);
 
-    /// Now and then, while it runs: tells of steps that do not return.
+    /// To be called periodically while the process runs: reports steps that do not return.
     void supervise() { work_->check_for_hanging(); }
 
-    /// Stops taking, finishes, acks, ends the threads. False where that took longer than settings.drain, or another
-    /// signal came: then the process must end at once, for threads may still run.
+    /// Stops taking deliveries, finishes, acks and ends the threads. False if that took longer than settings.drain or
+    /// another signal came: then the process must exit at once, because threads may still be running.
     bool drain(signals const& signals);
 
 private:
-    /// A publish loop's, on a thread and a broker connection of its own.
+    /// What a publish loop needs, with a thread and a broker connection of its own.
     struct publishing
     {
         runtime::publish_source& source;
         std::unique_ptr<ports::publisher> publisher;
-        runtime::stop_flag stop;  // behind the lanes
+        runtime::stop_flag stop;  // set after the lanes have ended
         std::atomic<int> running{};
 
         void end();
@@ -79,13 +79,13 @@ private:
     runtime::registry const& steps_;
     runtime::stop_flag& stop_;
     core::logger& log_;
-    std::optional<core::key_ring> const keys_;  // where messages are signed
+    std::optional<core::key_ring> const keys_;  // if messages are signed
     std::random_device seed_;
     std::string database_id_;
     std::shared_ptr<postgres::server_state> server_{std::make_shared<postgres::server_state>()};
     runtime::backlog backlog_;
     std::shared_ptr<postgres::low_water> mark_{std::make_shared<postgres::low_water>()};
-    postgres::postgres_outbox relayed_, relayed_too_;  // the second connects where there is a backlog
+    postgres::postgres_outbox relayed_, relayed_too_;  // the second one connects only when there is a backlog
     postgres::postgres_outbox dispatched_;
     runtime::table_source table_;
     runtime::memory_source out_;
@@ -96,7 +96,7 @@ private:
     publishing table_loop_{table_, {}, {}, {}};
     std::unique_ptr<web> web_;
     std::unique_ptr<health> health_;
-    std::atomic<int> lanes_running_{};  // and the maintenance, which stops with them
+    std::atomic<int> lanes_running_{};  // includes the maintenance thread, which stops with them
     std::vector<std::jthread> threads_;
 };
 

@@ -1,4 +1,4 @@
-// Asking the database outside of a step, on a connection that may have been idle for long.
+// Reads from the database outside a step, on a connection that may have been idle for long.
 #pragma once
 
 #include "postgres/postgres_store.hpp"
@@ -7,8 +7,8 @@
 
 namespace skald::worker_detail {
 
-/// A connection from before a restart of the server shows itself by breaking: then once more, on a new one. So `what`
-/// is something that may be done twice.
+/// A connection from before a restart of the server breaks on first use: then `what` runs once more, on a new one. So
+/// `what` must be safe to run twice.
 template <class What>
 auto read(postgres::postgres_store& store, What what)
 try {

@@ -34,14 +34,14 @@ http::response answer(int status, admin::saga_facts const& saga)
     return http::json_response(status, view);
 }
 
-// A cancel that was ordered and still holds: behind the pivot it came too late.
+// Whether a cancel was commanded and still applies: after the pivot it comes too late.
 bool is_cancelled(admin::saga_facts const& saga)
 {
     return saga.command && saga.command->action == "cancel" && !saga.past_pivot &&
            saga.status != core::saga_state::completed;
 }
 
-// The order's own refusal is for operators: it tells the text of what broke.
+// The command's own refusal is for operators: it contains the text of the error.
 std::string why_not_cancelled(admin::saga_facts const& saga)
 {
     auto const which = "saga " + saga.id.key;
@@ -90,7 +90,7 @@ http::response saga_resource::try_to_cancel(postgres::connection& c, core::saga_
 http::response saga_resource::failed(char const* event, std::exception const& error)
 {
     log_.warning(event, {{"error", error.what()}});
-    // A row that breaks it breaks it again: a client that asked again would do so for ever.
+    // A row that fails once fails every time: a client that retried would do so forever.
     if (postgres::classify_current_of_ours().kind == ports::fault_kind::broken)
         return http::problem(500, "the saga can't be shown or changed; the service's log says why");
     return http::with_retry_after(http::problem(http::problem_type::unavailable, "the database is away; ask again"),

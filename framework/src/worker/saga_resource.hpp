@@ -1,4 +1,4 @@
-// GET and DELETE of /sagas/{key}: how a saga stands, for its client, and its cancel.
+// GET and DELETE of /sagas/{key}: the state of a saga, for its client, and its cancellation.
 #pragma once
 
 #include "admin/saga_view.hpp"
@@ -17,15 +17,15 @@ public:
         : store_{store}, out_{out}, log_{log}
     {}
 
-    /// The saga; while it has not ended, a client that asked for it by ?wait=N, or prefers it, may wait. Never throws.
+    /// Shows the saga. While it has not ended, a client may wait, with ?wait=N or the Prefer header. Never throws.
     http::reply show(http::request const& r, core::saga_id const& id);
 
-    /// Gives the order that `skald saga cancel` gives, once however often it is asked. Never throws.
+    /// Issues the same command as `skald saga cancel`, once however often it is called. Never throws.
     http::response cancel(core::saga_id const& id);
 
 private:
     http::response try_to_cancel(postgres::connection& c, core::saga_id const& id);
-    /// In a catch block: 503 where to ask again may help, else 500.
+    /// To be called in a catch block: 503 if a retry may help, otherwise 500.
     http::response failed(char const* event, std::exception const& error);
 
     postgres::postgres_store& store_;

@@ -37,7 +37,7 @@ bool on_or_off(std::string_view text)
     throw std::invalid_argument{"on or off"};
 }
 
-// Empty: not at all, in a config that a program fills. That nobody else has it is seen when it is listened on.
+// Empty means no listener, in a config that a program fills in. Whether the address is free shows only when listening.
 std::string listen_address(std::string_view text)
 try {
     if (!text.empty()) http::parse_listen_address(text, "");
@@ -230,8 +230,8 @@ catch (std::invalid_argument const& right) {
     throw configuration_error{fmt::format("{}: '{}' is not {}", named, value, right.what())};
 }
 
-// An empty value is more likely a script's variable that was not set than a wish; for a certificate it would be a wish
-// for plain HTTP.
+// An empty value is more likely an unset variable of a script than an intention; for a certificate it would silently
+// mean plain HTTP.
 void set_unless_empty(config& c, setting const& s, std::string_view value, std::string_view named)
 {
     set(c, s, value, named);
@@ -244,7 +244,7 @@ void set_unless_empty(config& c, setting const& s, std::string_view value, std::
 std::string read_secret(std::string const& variable, std::string const& path)
 {
     std::ifstream file{path};
-    file.peek();  // opening a folder works; reading it does not
+    file.peek();  // opening a directory succeeds; reading it fails
     if (!file.is_open() || file.bad()) throw configuration_error{variable + ": can't read " + path};
     std::ostringstream read;
     read << file.rdbuf();
@@ -270,14 +270,14 @@ setting const* find_flag(std::string_view name)
 
 constexpr std::string_view file_suffix = "_FILE";
 
-// Read by the failpoints themselves, where there are any.
+// The failpoints read these settings themselves, in builds that have failpoints.
 void check_failpoint_setting(std::string const& name, std::string const& value)
 {
     if (auto const why = core::refuse_failpoint_setting(name, value); !why.empty())
         throw configuration_error{name + ": " + why};
 }
 
-// DATABASE_URL, or DATABASE_URL_FILE naming a file that holds it, so that a secret need not stand in the environment.
+// DATABASE_URL, or DATABASE_URL_FILE naming a file that contains it, so that a secret need not be in the environment.
 void apply_variable(config& c, std::string const& name, std::string const& value)
 {
     if (auto const* s = find_variable(name)) return (s->flag.empty() ? set : set_unless_empty)(c, *s, value, name);

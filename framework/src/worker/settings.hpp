@@ -1,5 +1,5 @@
-// The settings, once: their variable, flag, meaning, and how each is read. Environment, command line and --help
-// all come from this table.
+// The single table of all settings: variable, flag, meaning and parser of each. Environment, command line and --help
+// are all derived from it.
 #pragma once
 
 #include <skald/config.hpp>
@@ -15,9 +15,9 @@ namespace skald::worker_detail {
 struct setting
 {
     std::string_view variable;  // "SKALD_LANES"
-    std::string_view flag;      // "--lanes"; empty for what must not stand on a command line
+    std::string_view flag;      // "--lanes"; empty if it must not appear on a command line
     std::string_view meaning;
-    void (*set)(config&, std::string_view value);  // throws std::invalid_argument with what would be right
+    void (*set)(config&, std::string_view value);  // throws std::invalid_argument that says what is valid
     std::string (*show)(config const&);
 };
 
@@ -25,10 +25,10 @@ std::span<setting const> settings();
 
 using environment = std::map<std::string, std::string>;
 
-/// This process's variables.
+/// This process's environment variables.
 environment read_environment();
 
-/// Throws configuration_error where a value is one that the environment could not have given.
+/// Throws configuration_error if a value is one that the environment could not have supplied.
 void check(config const& c);
 
 /// Throws configuration_error.

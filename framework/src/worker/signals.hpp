@@ -1,4 +1,4 @@
-// SIGTERM and SIGINT as something to wait for, instead of a handler in which next to nothing is allowed.
+// SIGTERM and SIGINT as something to wait for, instead of a signal handler, in which almost nothing is allowed.
 #pragma once
 
 #include <chrono>
@@ -7,8 +7,8 @@
 
 namespace skald::worker_detail {
 
-/// Blocks the two signals for this thread and those it starts from now on; the destructor puts things back.
-/// Threads: to be built before any other thread; wait() on the same one.
+/// Blocks the two signals for this thread and those that it starts from now on; the destructor restores the mask.
+/// Threads: construct it before any other thread starts; call wait() on the same thread.
 class signals
 {
 public:
@@ -17,7 +17,7 @@ public:
     signals(signals const&) = delete;
     signals& operator=(signals const&) = delete;
 
-    /// True when one came within `longest`.
+    /// True if a signal came within `longest`.
     bool wait(std::chrono::milliseconds longest) const;
 
 private:

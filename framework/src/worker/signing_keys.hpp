@@ -1,4 +1,4 @@
-// The keys that messages are signed with, from the files that SKALD_SIGNING_KEYS names. Read once, at the start.
+// The keys that sign messages, from the files that SKALD_SIGNING_KEYS names. Read once, at startup.
 #pragma once
 
 #include "core/log.hpp"
@@ -10,10 +10,10 @@
 
 namespace skald::worker_detail {
 
-/// Nothing where signatures are off. Throws: configuration_error that names the file, and never shows what is in it.
+/// Nothing if signatures are off. Throws configuration_error that names the file and never shows its contents.
 std::optional<core::key_ring> read_signing_keys(config const& settings);
 
-/// Which keys those are, so that a rotation can be followed.
+/// Logs which keys are in use, so that a rotation can be followed.
 void log_signing(config const& settings, core::key_ring const& keys, core::logger& log);
 
 }  // namespace skald::worker_detail

@@ -11,7 +11,7 @@
 namespace skald::worker_detail {
 namespace {
 
-// Answered without asking anybody: the process is alive; what a type of problem means.
+// Responses that need no lane and no scope: liveness, and the descriptions of problem types.
 std::optional<http::response> answer_at_once(http::request const& r)
 {
     if (auto alive = liveness(r)) return alive;
@@ -64,7 +64,7 @@ own_routes::own_routes(http::router& router)
                                                                                                  "GET", "/readyz")}
 {
     for (auto const* at_once : {"/livez", "/problems/{type}"})
-        router.add("GET", at_once);  // the router is not asked for these
+        router.add("GET", at_once);  // these requests never reach the router
 }
 
 web::web(config const& settings, postgres::connection_options const& database, std::vector<http::entry_route> routes,
@@ -115,14 +115,14 @@ http::reply web::answer(http::request& r, std::size_t number)
     return on.entry.answer(r, entry_at(route), scope);
 }
 
-// What a lane would say at once: a duplicate of what runs here, or ended a moment ago, is told so however
-// many lanes wait for others.
+// Responds to what a lane would respond to at once: a duplicate of a request that is running here or ended recently
+// gets its response, however many lanes are busy.
 std::optional<http::reply> web::answer_without_lane(http::request& r)
 {
     auto const found = find(r);
     if (auto const* refusal = std::get_if<http::response>(&found)) return *refusal;
     auto const& [route, scope] = std::get<resource>(found);
-    if (route < first_route_) return {};  // Skald's own
+    if (route < first_route_) return {};  // Skald's own route
     return http::answer_to_known(known_, r, entry_at(route), scope);
 }
 
@@ -143,7 +143,7 @@ catch (data_error const& error) {
     return http::problem(http::problem_type::scope, error.what());
 }
 
-// Asked for every request, also where the answer is stored: who may no longer ask hears nothing of it.
+// Called for every request, even if the response is stored: a client that has lost access must not get it.
 std::string web::scope_of(http::request const& r) const
 {
     auto scope = scope_of_ ? scope_of_(r) : std::string{};

@@ -33,14 +33,13 @@ struct own_routes
     std::size_t ready;
 };
 
-/// What the settings say of the server.
+/// The server's options according to the settings.
 http::server_options server_options_of(config const& settings);
 
 class web
 {
 public:
-    /// Listens. Throws std::runtime_error for an address that can't be listened on, and for files
-    /// of TLS that can't be used.
+    /// Listens. Throws std::runtime_error if it can't listen on the address or can't use the TLS files.
     web(config const& settings, postgres::connection_options const& database, std::vector<http::entry_route> routes,
         http::scope_function scope_of, ports::subscription const& deliveries, runtime::backlog const& backlog,
         runtime::memory_source& out, core::logger& log);
@@ -54,7 +53,7 @@ public:
 private:
     struct lane;
 
-    /// What is asked for, by whom.
+    /// The requested route, and the scope of the client.
     struct resource
     {
         std::size_t route;
@@ -72,7 +71,7 @@ private:
     ports::subscription const& deliveries_;
     http::router router_;
     own_routes own_{router_};
-    std::size_t const first_route_{router_.size()};  // the number of routes_[0]; those before it are Skald's
+    std::size_t const first_route_{router_.size()};  // the number of routes_[0]; the routes before it are Skald's own
     http::known_requests known_;
     std::vector<std::unique_ptr<lane>> lanes_;
     http::server server_;  // last: its threads use everything above

@@ -36,16 +36,16 @@ public:
     config settings;
     core::stderr_logger log;
     runtime::registry steps;
-    std::map<std::string, std::vector<std::string>, std::less<>> planned;  // by definition: this service's steps
+    std::map<std::string, std::vector<std::string>, std::less<>> planned;  // by definition: the steps of this service
     std::vector<postgres::migration> migrations;
-    http::router known;  // finds out what the web would not take, where the user still has a stack to look at
+    http::router known;  // detects invalid routes while the user's call is still on the stack
     worker_detail::own_routes own{known};
     std::vector<http::entry_route> routes;
     http::scope_function scope_of;
     runtime::stop_flag stop;
 };
 
-// Its queue brings the messages of all its steps: one that nobody hosts would be parked.
+// Its queue receives the messages of all its steps: those of a step that is not hosted would be parked.
 void worker::implementation::check_all_hosted() const
 {
     for (auto const& [definition, names] : planned)
@@ -142,7 +142,7 @@ int worker::run()
     auto& own = *implementation_;
     own.check_all_hosted();
     worker_detail::need_descriptors(own.settings);
-    worker_detail::signals const signals;  // before the first thread, so that all of them inherit the mask
+    worker_detail::signals const signals;  // before the first thread, so that every thread inherits the mask
     worker_detail::process process{own.settings, own.steps, own.stop, own.log};
     process.open_health();
     if (!process.prepare_database(own.migrations, signals)) return own.settings.migrate_only ? 75 : 0;
