@@ -43,7 +43,7 @@ for ((i = 1; i <= $#; ++i)); do
 done
 
 begin_run bench
-# All that the caller has set for the services counts.
+# All settings that the caller has made for the services apply.
 kept_settings="${!SKALD_*}"
 build_for_run "$build" Release skald_bench
 for argument in ${arguments[@]+"${arguments[@]}"}; do

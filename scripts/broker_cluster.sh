@@ -33,7 +33,7 @@ base= # DIR, absolute; `dir` of the sourced files is one node's
 begin_epmd() { conf[epmd_port]=$(<"$base/epmd_port"); }
 kill_stray_epmd() { :; }
 
-# Peer discovery by a fixed list, and of a divided cluster only the majority goes on.
+# Peer discovery by a fixed list; if the cluster is partitioned, only the majority goes on.
 write_cluster_conf() {
   local n
   cp -p "$base/cookie" "$dir/rabbitmq/home/.erlang.cookie.new"

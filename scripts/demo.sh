@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# The order saga in one command: set-up, build, a private PostgreSQL and
-# RabbitMQ, three services, and examples/order_saga/demo, which orders, disturbs
-# and judges. Leaves nothing running, and nothing behind outside build/.
+# The order saga in one command: set-up, build, a private PostgreSQL and RabbitMQ, three services, and
+# examples/order_saga/demo, which orders, disturbs and judges. Leaves nothing running, and no files outside build/.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
@@ -9,8 +8,8 @@ readonly root
 readonly build=$root/build
 readonly targets=(order_service payment_service shipping_service order_demo)
 
-folder=   # of this run: the stack and the logs
-keep=     # where the user wants to have it
+folder=   # this run's: the stack and the logs
+keep=     # where the user wants it
 driver=   # the driver's process id while it runs
 driver_arguments=()
 
@@ -97,7 +96,7 @@ make_folder() {
   mkdir "$folder/logs"
 }
 
-# Runs at every end, whatever caused it, and is not to be interrupted.
+# Runs at every exit, whatever caused it, and must not be interrupted.
 clean_up() {
   local code=$?
   trap '' INT TERM HUP PIPE
@@ -122,7 +121,7 @@ clean_up() {
   exit "$code"
 }
 
-# Of a failed run the logs stay, until the next one fails.
+# The logs of a failed run stay, until the next one fails.
 keep_logs() {
   rm -rf -- "$build/demo-failed-logs"
   mv -- "$folder/logs" "$build/demo-failed-logs"
@@ -153,7 +152,7 @@ build_all() {
 start_stack() {
   local exports
   say "starting a private PostgreSQL and RabbitMQ in $folder/stack"
-  # What the caller has set for servers of their own is not meant for these.
+  # What the caller has set for other servers is not meant for these.
   unset "${!PG@}" DATABASE_URL DATABASE_URL_FILE AMQP_URL_FILE SKALD_HTTP_LISTEN
   exports=$("$root/scripts/stack.sh" up "$folder/stack" 2>"$folder/logs/stack-up.log") || {
     cat "$folder/logs/stack-up.log" >&2
@@ -162,8 +161,8 @@ start_stack() {
   eval "$exports"
 }
 
-# In the background and waited for, so that a signal to this script is served at
-# once, and not when the driver has ended.
+# In the background and waited for, so that a signal to this script is handled at once, and not when the driver has
+# ended.
 run_driver() {
   local code=0
   "$build/examples/order_saga/order_demo" --services "$build/examples/order_saga" --logs "$folder/logs" \

@@ -56,7 +56,7 @@ make_standby() {
   as_postgres "$pg_bin/pg_basebackup" -d "$primary" -D "$dir/standby/data" -R -X stream --checkpoint=fast
   local options="-p $standby_port -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c log_connections=on"
   pg_ctl start -w -l "$dir/standby.log" -o "$options" || die "the standby did not start; see $dir/standby.log"
-  # Only now: before, nobody could have answered a COMMIT. And not in the backup: the standby has none of its own.
+  # Only now: earlier, no standby could have answered a COMMIT. And not in the backup: the standby has none of its own.
   ask_primary "ALTER SYSTEM SET synchronous_standby_names = '*'"
   ask_primary 'SELECT pg_reload_conf()' >/dev/null
   local end=$((SECONDS + 30))

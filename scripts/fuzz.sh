@@ -50,7 +50,7 @@ while (($# > 0)); do
   esac
   shift 2
 done
-# libFuzzer takes 0 seconds for no end.
+# 0 seconds means no end to libFuzzer.
 seconds=$(awk -v minutes="$minutes" 'BEGIN { s = int(minutes * 60); print s < 1 ? 1 : s }')
 
 cd "$root"

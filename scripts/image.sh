@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The image of docker/Dockerfile, built and tried by podman, without a Docker and, if need be, without an image
+# The image of docker/Dockerfile, built and tried with podman, without Docker and, if need be, without an image
 # registry. See usage() below.
 set -euo pipefail
 
@@ -10,7 +10,7 @@ readonly self root
 test=1
 save=
 base=auto
-folder= # of this run: all that podman has, and the logs
+folder= # this run's: all that podman has, and the logs
 inside= # the pid of what runs in the namespaces
 
 usage() {
@@ -64,7 +64,7 @@ parse() {
   done
 }
 
-# Containers with networks of their own need root. What is left in build/ stays the caller's.
+# Containers with their own networks need root. What is left in build/ stays the caller's.
 become_root() {
   ((EUID != 0)) || return 0
   command -v sudo >/dev/null || die 'podman is run as root, and this is neither root nor is sudo here'
@@ -76,7 +76,7 @@ give_back() {
   [[ ! ${SUDO_UID-} || ! -e $1 ]] || chown -R -- "$SUDO_UID:${SUDO_GID:-0}" "$1"
 }
 
-# Runs at every end. The first process of the namespaces takes all others with it, and their mounts.
+# Runs at every exit. The first process of the namespaces takes all others with it, and their mounts.
 clean_up() {
   local code=$? first
   trap '' INT TERM HUP
@@ -112,7 +112,7 @@ main() {
   "$root/scripts/setup.sh" --image
   become_root "$@"
   make_folder
-  # In the background and waited for, so that a signal to this script is served at once.
+  # In the background and waited for, so that a signal to this script is handled at once.
   unshare --mount --propagation private --pid --fork --kill-child --mount-proc \
     bash "$root/scripts/lib/image_inside.sh" "$root" "$folder" "$base" "${test:+test}" "$save" &
   inside=$!

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Installs what Skald's build and tests need from the distribution's packages.
-# Asks dpkg first: when nothing is missing it runs no apt at all, so that it is
-# quick and works offline. Starts no system service.
+# Installs what Skald's build and tests need from the distribution's packages. Asks dpkg first: when nothing is missing
+# it does not run apt at all, so that it is quick and works offline. Starts no system service.
 set -euo pipefail
 
 readonly base_packages=(
@@ -50,7 +49,7 @@ choose_packages() {
   [[ -r /etc/os-release ]] || die 'no /etc/os-release: cannot tell which distribution this is'
   command -v dpkg-query >/dev/null || die \
     'this is no Debian or Ubuntu (no dpkg-query); install by hand what README.md names'
-  # A derivative names the Ubuntu release that it is made from.
+  # A derivative names the Ubuntu release that it is based on.
   # shellcheck disable=SC1091
   codename=$(. /etc/os-release && printf '%s' "${UBUNTU_CODENAME:-${VERSION_CODENAME:-unknown}}")
 
@@ -89,7 +88,7 @@ find_missing() {
   done
 }
 
-# What a user may type who has neither root nor sudo.
+# What a user can type who has neither root nor sudo.
 apt_command() {
   printf 'apt-get update && apt-get install -y --no-install-recommends %s' "${missing[*]}"
 }
@@ -107,7 +106,7 @@ as_root_or_die() {
 
 marked() { [[ -f $1 ]] && grep -qF "$mark" "$1"; }
 
-# Removes only what this script made; also what a killed run of it left.
+# Removes only what this script made, including what a killed run of it left.
 remove_guards() {
   local file
   for file in "$policy_file" "$cluster_file"; do
@@ -116,13 +115,13 @@ remove_guards() {
   if [[ ${made_cluster_dir:-} ]]; then rmdir "$cluster_dir" 2>/dev/null || true; fi
 }
 
-# A set-up that was killed while apt worked has left its guards, unless it still runs.
+# A set-up that was killed while apt worked has left its guards, unless it is still running.
 clean_up_after_killed() {
   if marked "$policy_file" && ((EUID == 0)) && (flock -n 8) 8</usr/sbin; then remove_guards; fi
 }
 
-# Debian starts the services that it installs, and makes a default database
-# cluster. Both are kept from happening; an existing policy-rc.d is left alone.
+# Debian starts the services that it installs, and makes a default database cluster. Both are prevented; an existing
+# policy-rc.d is left alone.
 place_guards() {
   trap remove_guards EXIT
   trap 'exit 130' INT
@@ -134,7 +133,7 @@ place_guards() {
     printf '#!/bin/sh\n# %s: start no service\nexit 101\n' "$mark" >"$policy_file"
     chmod 755 "$policy_file"
   fi
-  # Only for a first installation: who has a server may want its clusters.
+  # Only for a first installation: someone who has a server may want its clusters.
   if ! compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null; then
     if [[ ! -d $cluster_dir ]]; then
       mkdir -p "$cluster_dir"
@@ -144,8 +143,8 @@ place_guards() {
   fi
 }
 
-# One apt-get run; its output goes to the log. The lock (descriptor 8) is not
-# handed on, and needrestart must not restart services on Ubuntu.
+# One apt-get run; its output goes to the log. The lock (descriptor 8) is not passed on, and needrestart must not
+# restart services on Ubuntu.
 run_apt() {
   DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 LC_ALL=C.UTF-8 \
     apt-get -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 \
@@ -199,11 +198,11 @@ main() {
     say "nothing to do, all ${#wanted[@]} packages are installed"
     return 0
   fi
-  # What sudo has started has said it before it asked for the password.
+  # Under sudo this was printed already, before the password prompt.
   [[ ${SKALD_SETUP_LISTED:-} ]] || say "${#missing[@]} packages are missing: ${missing[*]}"
   as_root_or_die "$@"
 
-  # One set-up at a time, or one would take away the guards of another.
+  # One set-up at a time, or one would remove the guards of another.
   exec 8</usr/sbin
   flock -w 900 8 || die 'another set-up has been running for 15 minutes'
   find_missing

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A private PostgreSQL and RabbitMQ that live wholly in one directory, on free
-# ports of 127.0.0.1. Touches no system service. See usage() below.
+# A private PostgreSQL and RabbitMQ that live entirely in one directory, on free ports of 127.0.0.1. Touches no system
+# service. See usage() below.
 # shellcheck source-path=SCRIPTDIR
 set -euo pipefail
 
@@ -51,12 +51,12 @@ print_env() {
 
 both_run() { running postgres && running rabbitmq; }
 
-# enter DIR: makes it absolute; the servers must not hold the caller's directory,
-# and the user postgres may not be able to read it.
+# enter DIR: makes it absolute; the servers must not keep the caller's directory in use, and the user postgres may not
+# be able to read it.
 enter() {
   dir=$(cd -- "$1" 2>/dev/null && pwd -P) || die "cannot enter the directory $1"
   [[ $dir != / ]] || die 'DIR must not be /'
-  # RabbitMQ hands its directory to a shell, between quotes.
+  # RabbitMQ passes its directory to a shell, in quotes.
   [[ $dir != *[\'\"\\\$\`[:cntrl:]]* ]] || die "DIR must not contain quotes, \\, \$ or control characters: $dir"
   cd /
 }
@@ -104,7 +104,7 @@ start_servers() {
 stop_postgres() { signal_stop_postgres && await_stop_postgres; }
 stop_rabbitmq() { signal_stop_rabbitmq && await_stop_rabbitmq; }
 
-# Enters a stack that is there, or ends with 0: nothing to stop.
+# Enters a stack that exists, or exits with 0: nothing to stop.
 enter_to_stop() {
   if [[ ! -f $1/stack.conf ]]; then
     say "no stack in $1"
@@ -177,7 +177,7 @@ usage_error() {
 main() {
   local purge=0 arg
   local -a words=()
-  # Only the export lines and the like may reach the standard output.
+  # Only the export lines and the like may go to standard output.
   exec 3>&1 1>&2
   if [[ ${1:-} == ctl ]]; then
     (($# >= 3)) || usage_error 'ctl needs DIR and the words for rabbitmqctl'

@@ -67,7 +67,7 @@ if [[ $preset = failpoints ]]; then
   only=(--label-regex '^crash$' --verbose)
 fi
 if [[ $races ]]; then
-  # Of each process a file, and none where nothing is found: what a service that is killed has said is not lost.
+  # One file for each process, and none if nothing is found: the report of a service that is killed is not lost.
   export TSAN_OPTIONS="log_path=$build/races/report exitcode=66"
   rm -rf "$build/races" && mkdir -p "$build/races"
   targets=(service_tests)
@@ -93,8 +93,8 @@ elif [[ $preset = default && $# = 0 ]]; then
 fi
 
 say 'tests'
-# Those that stop servers which others need run alone: they say so themselves. One more than there are cores, since they
-# wait for the servers' disk a quarter of the time.
+# Tests that stop servers which others need run alone: they declare that themselves. One more than there are cores,
+# because the tests wait for the servers' disk a quarter of the time.
 ctest --test-dir "$build" --no-tests=error --output-on-failure --parallel $(($(nproc) + 1)) "${only[@]}" "$@" || status=$?
 if [[ $races && $(ls "$build/races") ]]; then
   cat "$build"/races/*

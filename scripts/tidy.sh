@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# clang-tidy over the framework, the tools, the examples and bench/, with the checks of .clang-tidy; what it finds is an
-# error. The files of each target are looked at together, since most of the time goes into the headers that they share.
+# clang-tidy over the framework, the tools, the examples and bench/, with the checks of .clang-tidy; every finding is an
+# error. The files of each target are checked together, because most of the time goes into the headers that they share.
 #
 #   scripts/tidy.sh [PART...]   only what has one of the PARTs in its path, such as http or tools/
 # shellcheck source-path=SCRIPTDIR
@@ -20,11 +20,11 @@ esac
 
 tidy=$(clang_tool clang-tidy)
 cmake --preset tidy >/dev/null
-# The headers made from SQL. Asked for as targets, some would first have the libraries built that their program links.
+# The headers made from SQL. Requested as targets, some would first build the libraries that their program links.
 ninja -C "$build" -t targets rule CUSTOM_COMMAND | grep '^[^/].*generated/.*\.hpp$' |
   xargs ninja -C "$build" -t commands -s | bash -euo pipefail >/dev/null
 
-# One line for each file that the compiler is given; CMake's own, of all files of a target, are named after the target.
+# One line for each file that the compiler is given; CMake's combined file of a target is named after the target.
 mapfile -t files < <(sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' "$build/compile_commands.json" | sort -u)
 if (($# > 0)); then
   mapfile -t files < <(printf '%s\n' "${files[@]#"$root"/}" | grep -F "$(printf '%s\n' "$@")" | sed "s|^|$root/|")
@@ -32,7 +32,7 @@ fi
 ((${#files[@]} > 0)) || { printf 'tidy: error: no file has %s in its path\n' "$*" >&2 && exit 2; }
 
 printf 'tidy: %d files, most of them all of a target\n' "${#files[@]}"
-# A file of all files of a target includes .cpp files, and means to.
+# A combined file of a target includes .cpp files, and is meant to.
 look_at() {
   local began=$SECONDS code=0 said
   said=$("$tidy" --quiet --warnings-as-errors='*' --checks=-bugprone-suspicious-include -p "$build" "$1" 2>/dev/null) || code=$?

@@ -16,7 +16,7 @@ constexpr int frame_max = 131'072;
 
 amqp_bytes_t bytes(std::string_view text)
 {
-    return {text.size(), const_cast<char*>(text.data())};  // the library has no type for what it only reads
+    return {text.size(), const_cast<char*>(text.data())};  // the library has no const type for what it only reads
 }
 
 std::string_view view(amqp_bytes_t raw)

@@ -40,17 +40,17 @@ public:
         message content;
         std::uint64_t tag{};
     };
-    /// Waits so long; nothing where nothing came.
+    /// Waits that long; nothing if nothing came.
     std::optional<delivery> next(std::chrono::milliseconds wait);
 
-    /// Of this delivery and all before it.
+    /// Acks this delivery and all before it.
     void ack_up_to(std::uint64_t tag);
 
     void expect_confirms();
     void publish(message const& m);
 
-    /// What was confirmed by now, as an interval of the order in which it was published, from 1; waits so long for the
-    /// first. Throws where the broker refused or returned one.
+    /// What has been confirmed by now, as an interval of the publishing order, counted from 1; waits that long for the
+    /// first. Throws if the broker nacked or returned one.
     struct confirmed
     {
         std::uint64_t tag{};

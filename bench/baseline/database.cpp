@@ -103,8 +103,8 @@ std::int64_t rows::number_at(int row, int column) const
 database::database(std::string const& url, std::string_view service, bool shop) : connection_{PQconnectdb(url.c_str())}
 {
     if (PQstatus(connection_.get()) != CONNECTION_OK) throw database_error{PQerrorMessage(connection_.get()), ""};
-    // Tables that are as good as empty when a statement is planned are not when it runs. And
-    // nothing here is worth compiling.
+    // Tables that are almost empty when a statement is planned are not when it runs. And nothing here is worth
+    // compiling.
     run_text("SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan");
     for (auto const& [name, statement] : sql::all)
         if (belongs_to(name, service, shop))

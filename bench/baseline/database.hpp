@@ -50,7 +50,7 @@ private:
     std::shared_ptr<PGresult> result_;
 };
 
-/// Threads: one at a time. Throws database_error, and is of no use after it.
+/// Threads: one at a time. Throws database_error, and is unusable after it.
 class database
 {
 public:
@@ -59,15 +59,15 @@ public:
     database(database const&) = delete;
     database& operator=(database const&) = delete;
 
-    /// A round trip of its own.
+    /// Takes a round trip of its own.
     rows run(char const* prepared, parameters const& values);
     void run_text(char const* text);
 
-    /// Statements are collected, and sent by flush() in one round trip, which returns the rows of each.
+    /// Statements are collected; flush() sends them in one round trip, and returns the rows of each.
     void add(char const* prepared, parameters const& values);
     std::vector<rows> flush();
 
-    /// Sends and does not wait; is_busy() says whether the answer is still to come.
+    /// Sends and does not wait; is_busy() says whether the answer is still outstanding.
     void send(char const* prepared, parameters const& values);
     bool is_busy();
 

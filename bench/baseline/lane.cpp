@@ -126,7 +126,7 @@ void lane::settle_in_transaction(std::vector<step_work>& steps, std::vector<mess
 void lane::claim(std::vector<step_work>& steps)
 {
     identities wanted;
-    std::unordered_map<std::string, step_work*> firsts;  // of the same key twice in one batch, the first has it
+    std::unordered_map<std::string, step_work*> firsts;  // if a key comes twice in one batch, the first has it
     for (auto& work : steps)
         if (firsts.emplace(work.scope + '\n' + work.key + '\n' + work.step, &work).second) wanted.add(work);
     database_->add("claim", wanted.all());
@@ -149,7 +149,7 @@ void lane::check_what_was_met(std::vector<step_work> const& steps)
         throw std::runtime_error{"a key came again with another body: the baseline can't park it"};
 }
 
-// A fresh record says `completed` already. A saga that ends with a step at its home has its row here.
+// A fresh record already says `completed`. A saga that ends with a step at its home has its row here.
 void lane::add_records(std::vector<step_work> const& steps, saga_states& advanced)
 {
     identities rejected;
@@ -177,12 +177,12 @@ void lane::add_progress(std::vector<message const*> const& progress, saga_states
         for (auto& member : json::parse(m->body)) members.push_back(std::move(member));
     database_->add("record_progress", {text(members.dump())});
     for (auto const& member : members)
-        if (member.contains("saga"))  // of one that ends here as well, the end is what counts
+        if (member.contains("saga"))  // if the saga ends here as well, the end is what counts
             advanced.try_emplace({member.at("scope"), member.at("key")},
                                  saga_state{member.at("saga"), member.value("reason", "")});
 }
 
-// All in one statement and in the order of their keys, so that no two lanes wait for each other's.
+// All in one statement and in the order of their keys, so that no two lanes wait for each other.
 void lane::add_advances(saga_states const& advanced)
 {
     if (advanced.empty()) return;

@@ -1,5 +1,5 @@
-// A thread with a broker connection and a database connection of its own: takes what has arrived, up to a batch, and
-// settles it in one transaction.
+// A thread with its own broker connection and database connection: takes what has arrived, up to a batch, and processes
+// it in one transaction.
 #pragma once
 
 #include "broker.hpp"
@@ -32,7 +32,7 @@ struct saga_state
 /// By scope and key.
 using saga_states = std::map<std::pair<std::string, std::string>, saga_state>;
 
-/// Threads: one. `out` lives longer.
+/// Threads: one. `out` must outlive it.
 class lane
 {
 public:

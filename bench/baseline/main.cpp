@@ -1,5 +1,5 @@
-// skald-bench-baseline: one of the three services, written by hand over libpq and rabbitmq-c, without a line of
-// Skald's. What its figures are for is in bench/README.md, "The baseline".
+// skald-bench-baseline: one of the three services, hand-written over libpq and rabbitmq-c, without a line of Skald's
+// code. What its figures are for is in bench/README.md, "The baseline".
 #include "lane.hpp"
 
 #include <CLI/CLI.hpp>
@@ -21,7 +21,7 @@ std::string from_environment(char const* variable)
     return value;
 }
 
-// What fails, fails at once and with a word: a baseline that limps on would be a wrong figure.
+// What fails, fails at once and with a message: a baseline that limps on would yield a wrong figure.
 template <class Work>
 std::jthread start(Work work)
 {
@@ -47,7 +47,7 @@ int serve(baseline_options const& options, role const& here, sigset_t const& sig
     for (auto& one : lanes) threads.push_back(start([&one](std::stop_token const& stop) { one->run(stop); }));
     int met = 0;
     sigwait(&signals, &met);
-    // The lanes first, then the relay, so that what they committed last is sent.
+    // The lanes first, then the relay, so that what they committed last is still sent.
     for (auto& one : threads) one.request_stop();
     threads.clear();
     relaying.request_stop();

@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t window_max = 1'000;
 constexpr std::size_t deleted_together = 500;
 constexpr int looked_up_together = 500;
-constexpr auto look_again_after = 10ms;  // where there was something: a few more may have come
+constexpr auto look_again_after = 10ms;  // after a search that found something: a few more may have come
 constexpr auto look_every = 100ms;
 constexpr auto purge_every = 1s;
 
@@ -36,7 +36,7 @@ message read_row(rows const& found, int row)
 relay::relay(std::string const& database_url, std::string const& broker_url, role const& here)
     : database_{database_url, here.name, here.shop}, broker_{broker_url}
 {
-    // A delete that a crash forgets is a message that is published twice, which the guard absorbs.
+    // A delete lost in a crash means a message that is published twice, which the guard absorbs.
     database_.run_text("SET synchronous_commit = off");
     broker_.expect_confirms();
 }
@@ -53,7 +53,7 @@ void relay::hand_over(std::vector<outgoing> messages)
 std::vector<outgoing> relay::take_handed_over()
 {
     std::unique_lock lock{mutex_};
-    // With something under way, the confirms are waited for instead.
+    // While messages are unconfirmed, the relay waits for the confirms instead.
     if (unconfirmed_.empty()) handed_over_.wait_for(lock, 5ms, [&] { return !queue_.empty(); });
     return std::exchange(queue_, {});
 }

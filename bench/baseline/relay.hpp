@@ -1,4 +1,4 @@
-// Moves messages to the broker: those that a lane has just committed, from memory, and from the table whatever is due.
+// Moves messages to the broker: from memory those that a lane has just committed, and from the table whatever is due.
 #pragma once
 
 #include "broker.hpp"
@@ -31,7 +31,7 @@ public:
 
     void hand_over(std::vector<outgoing> messages);
 
-    /// Until it is told to stop and nothing is left that was handed over.
+    /// Until it is told to stop and nothing that was handed over is left.
     void run(std::stop_token const& stop);
 
 private:
@@ -52,7 +52,7 @@ private:
     std::vector<outgoing> queue_;
 
     std::uint64_t published_{};
-    std::map<std::uint64_t, std::int64_t> unconfirmed_;  // the order of publishing -> the row
+    std::map<std::uint64_t, std::int64_t> unconfirmed_;  // publishing order -> row
     std::vector<std::int64_t> confirmed_, being_deleted_;
     std::unordered_set<std::int64_t> looked_up_;  // rows from the table that are not deleted yet
     clock::time_point next_look_{}, next_sweep_{};

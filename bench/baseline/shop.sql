@@ -1,10 +1,10 @@
--- The order example's business, by hand: a whole batch in one statement, which locks its rows in one order, whatever the batch,
--- so that two that take the same ones do not wait for each other. Each returns the orders that could be served.
+-- The order example's business, hand-written: a whole batch in one statement, which locks its rows in one order, whatever the batch, so
+-- that two batches with the same rows do not deadlock. Each statement returns the orders that could be served.
 
 -- name: confirm_orders
 UPDATE customer_order SET status = 'confirmed' WHERE id = ANY ($1::text[])
 
--- Charges and refunds together. What is too dear for a wallet alone is refused; of the others the first, as far as it goes.
+-- Charges and refunds together. What costs more than its wallet has is rejected; of the others the first are paid, until it is empty.
 -- name: pay_wallets
 WITH wanted AS MATERIALIZED (
     SELECT * FROM unnest($1::text[], $2::text[], $3::text[]::bigint[], $4::text[]) WITH ORDINALITY AS w(order_id, customer, cents, kind, n)),

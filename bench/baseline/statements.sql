@@ -8,7 +8,7 @@ SELECT w.scope, w.key, w.step, w.fingerprint
 ON CONFLICT DO NOTHING
 RETURNING scope, key, step
 
--- What the claim met: it must be the same message, or the key was used for something else.
+-- What the claim found: it must be the same message, or the key was used for something else.
 -- name: count_mismatches
 SELECT count(*)
   FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[]) AS w(scope, key, step, fingerprint)
@@ -62,7 +62,7 @@ UPDATE skald.saga s
   FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS m(scope, key, state, reason)
  WHERE s.scope = m.scope AND s.key = m.key AND s.status NOT IN ('completed', 'compensated')
 
--- The row is the insurance: it comes due only if what is published from memory was not confirmed by then.
+-- The row is the insurance: it comes due only if what was published from memory is not confirmed by then.
 -- name: enqueue
 INSERT INTO skald.outbox (aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, destination, due_at)
 SELECT $8::text, w.aggregateid, w.type, w.payload, w.scope, w.idempotency_key, w.headers::jsonb, w.destination,
@@ -71,7 +71,7 @@ SELECT $8::text, w.aggregateid, w.type, w.payload, w.scope, w.idempotency_key, w
        AS w(aggregateid, type, payload, scope, idempotency_key, headers, destination)
 RETURNING id
 
--- From where the last look ended, so as not to walk over what was deleted since and is not yet vacuumed.
+-- From where the last poll ended, so as not to walk over rows deleted since and not yet vacuumed.
 -- name: take_due
 SELECT id, due_at::text, type, payload, idempotency_key, headers::text, destination
   FROM skald.outbox

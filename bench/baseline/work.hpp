@@ -1,4 +1,4 @@
-// What a delivery asks for and what follows from it: no I/O.
+// What a delivery requires and what follows from it: no I/O.
 #pragma once
 
 #include "broker.hpp"
@@ -15,7 +15,7 @@ struct planned_step
     std::string name, service, kind;
 };
 
-/// A saga as its messages name it: its first step is at its home.
+/// A saga as its messages describe it: its first step is at its home.
 struct saga_plan
 {
     std::string name;
@@ -33,7 +33,7 @@ struct role
     bool is_home() const { return service == plan.steps.front().service; }
 };
 
-/// Of the bench's own saga, or of the order example. Throws std::invalid_argument where there is no such service.
+/// Of the bench's own saga, or of the order example. Throws std::invalid_argument if there is no such service.
 role role_of(std::string const& name, bool shop);
 
 struct step_work
@@ -50,19 +50,19 @@ struct step_work
     bool rejected{};  // set by the business
 };
 
-/// Throws std::runtime_error for what is no message of the bench's: the baseline has no place to park it.
+/// Throws std::runtime_error for anything that is not a message of the bench: the baseline has no place to park it.
 step_work read_step(message const& received, role const& here);
 
-/// The message to the next step, or back to the one before; a message without a destination where there is none.
+/// The message to the next step, or back to the previous one; a message without a destination if there is none.
 message next_message(step_work const& done, role const& here);
 
-/// Why the saga goes back, if it does.
+/// Why the saga compensates, if it does.
 std::string reason_of(step_work const& done);
 
-/// The state of the saga that ends with this step; empty where it goes on.
+/// The state of the saga that ends with this step; empty if it goes on.
 std::string end_of_saga(step_work const& done, role const& here);
 
-/// One message for the home, for all of them together; without a destination where the home is here, or nothing is new.
+/// One message to the home about all of them; without a destination if the home is here, or nothing is new.
 message progress_message(std::vector<step_work> const& done, role const& here);
 
 }  // namespace bench_baseline

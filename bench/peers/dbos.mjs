@@ -1,4 +1,4 @@
-// The saga on DBOS Transact: a workflow of its steps, its own records in PostgreSQL beside (DATABASE_URL_SYSTEM).
+// The saga on DBOS Transact: a workflow of its steps, with its own records in PostgreSQL too (DATABASE_URL_SYSTEM).
 import { DBOS } from '@dbos-inc/dbos-sdk';
 import { connect, sagaNamed } from './saga.mjs';
 import { drive, readArguments, tell } from './drive.mjs';

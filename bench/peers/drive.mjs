@@ -1,8 +1,8 @@
-// Closed loop: so many callers, each starts the next saga when its own has completed.
+// Closed loop: this many callers, each starting the next saga when its own has completed.
 import { randomUUID } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 
-/// `run(makeOrder(id))` resolves when the saga has completed. Figures are of those that ended after the warm-up.
+/// `run(makeOrder(id))` resolves when the saga has completed. The figures cover those that ended after the warm-up.
 export async function drive(run, makeOrder, callers, seconds, warmUp) {
   const from = performance.now() + warmUp * 1000, until = from + seconds * 1000;
   const times = [];

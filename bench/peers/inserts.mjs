@@ -21,7 +21,7 @@ export const steps = [
   ['arrange-shipping', (pools, o) => pools[2].query('INSERT INTO shipment (order_id, sku, quantity) VALUES ($1, $2, $3)', [o.id, o.sku, o.quantity])],
 ];
 
-/// Throws where a saga that was answered has not left exactly its three rows.
+/// Throws if a saga that was answered has not left exactly its three rows.
 export async function check(pools, sagas) {
   for (const [i, table] of ['customer_order', 'charge', 'shipment'].entries()) {
     const { rows } = await pools[i].query(`SELECT count(*)::int AS count FROM ${table}`);

@@ -68,7 +68,7 @@ cp "$root"/bench/peers/*.mjs "$root/bench/peers/package.json" "$root/build/peers
 }
 start_private_stack
 
-# Databases of the peers' own: nobody has to do with Skald's tables.
+# Databases of the peers' own, without Skald's tables.
 readonly server=${DATABASE_URL%/*}
 for name in orders payments shipping system; do
   psql -qX "$DATABASE_URL" -c "CREATE DATABASE peer_$name"
@@ -91,7 +91,7 @@ run_peer dbos
 run_peer restate
 cp "$folder/restate/server.log" "$folder/logs/restate-server.log"
 
-# figures_of_skald NAME OPTION...: the first figure of a scenario, as a line like the peers'.
+# figures_of_skald NAME OPTION...: the first figure of a scenario, as a line in the peers' format.
 figures_of_skald() {
   local about=$1
   shift
@@ -112,7 +112,7 @@ say "measuring Skald"
 if [[ $scenario == shop ]]; then
   figures_of_skald shop --scenario shop --customers "$customers" --skus "$skus" --sagas "$sagas"
 else
-  # One caller is the latency scenario, over HTTP as Restate's; many are so many sagas under way.
+  # One caller is the latency scenario, over HTTP like Restate's; many callers are that many sagas under way.
   for count in ${callers//,/ }; do
     if ((count == 1)); then figures_of_skald '1 caller' --scenario latency --rates 1 --seconds "$seconds"
     else figures_of_skald "$count under way" --scenario throughput --seconds "$seconds" --in-flight "$count"; fi

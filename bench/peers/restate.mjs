@@ -1,4 +1,4 @@
-// The saga on Restate: a service of one ctx.run() for each step, a server of its own (the folder RESTATE_FOLDER), as it comes.
+// The saga on Restate: one ctx.run() for each step, and a server of its own with defaults (in RESTATE_FOLDER).
 import './promise.mjs';
 import { spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
@@ -52,7 +52,7 @@ const post = async (url, body) => {
   return answer.json();
 };
 
-// Until it takes the registration it is starting.
+// Until it accepts the registration it is still starting.
 for (const until = Date.now() + 60_000; ;) {
   try {
     await post(`http://127.0.0.1:${admin}/deployments`, { uri: `http://127.0.0.1:${endpoint}` });

@@ -1,5 +1,5 @@
-// The order example on the peers: the same tables and statements, wallets and stock that many orders share.
-// Two statements of one step are one round trip here, which is as fast as they go.
+// The order example on the peers: the same tables and statements, with wallets and stock that many orders share. Two
+// statements of one step are one round trip here, which is the fastest that they can do.
 
 const wallet = 1_000_000_000_000, pieces = 1_000_000_000;
 
@@ -44,7 +44,7 @@ export const steps = [
   ['confirm-order', (pools, o) => one(pools[0], "UPDATE customer_order SET status = 'confirmed' WHERE id = $1", [o.id])],
 ];
 
-/// Throws where a saga that was answered has not left exactly its rows, or money or stock does not add up.
+/// Throws if a saga that was answered has not left exactly its rows, or money or stock does not add up.
 export async function check(pools, sagas, { customers, skus }) {
   const expect = async (pool, statement, values, what) => {
     const { rows } = await pool.query(statement, values);

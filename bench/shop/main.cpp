@@ -1,5 +1,5 @@
-// skald-bench-service: one of the three services, by the shipped worker. Its settings are a
-// worker's, with their defaults.
+// skald-bench-service: one of the three services, run by the shipped worker. It has a worker's settings, with their
+// defaults.
 #include "bench_shop_tables.hpp"
 #include "shop.hpp"
 
@@ -10,7 +10,7 @@ namespace {
 
 using namespace bench_shop;
 
-// With `each`, one business statement for each delivery; without it one for a batch.
+// With `each`, one business statement for each delivery; without it, one for a batch.
 void set_up_orders(skald::worker& worker, bool each)
 {
     worker.migrate("0001_orders", tables::orders).post("/orders", place).post("/rows", insert_row);

@@ -71,7 +71,7 @@ inline std::string rows_of(skald::batch<order>& all)
     return nlohmann::json(orders).dump();
 }
 
-// The same steps where a whole batch is one statement.
+// The same steps with one statement for a whole batch.
 
 class create_orders final : public create_order, public skald::batch_step<order>
 {
@@ -117,7 +117,7 @@ inline skald::http::response place(skald::http::request_context& ctx)
     return skald::http::json_response(202, {{"saga", ctx.key()}});
 }
 
-/// POST /rows: a row and no saga, which is the least that a handler does.
+/// POST /rows: a row and no saga, which is the least that a handler can do.
 inline skald::http::response insert_row(skald::http::request_context& ctx)
 {
     ctx.sql("INSERT INTO customer_order (id, customer, sku, quantity, cents) VALUES ($1, 'ada', 'tea', 1, 1200)",

@@ -1,4 +1,4 @@
--- The tables of the bench's three services, whoever runs them: Skald (shop/) or the hand-written baseline (baseline/).
+-- The tables of the bench's three services, for both Skald (shop/) and the hand-written baseline (baseline/).
 
 -- name: orders
 CREATE TABLE customer_order (
@@ -11,7 +11,7 @@ CREATE TABLE customer_order (
 );
 
 -- name: payments
--- No unique constraint, on purpose: the guard alone keeps a charge single.
+-- No unique constraint, on purpose: only the guard prevents a second charge.
 CREATE TABLE charge (order_id text NOT NULL, customer text NOT NULL, cents bigint NOT NULL);
 
 -- name: shipping

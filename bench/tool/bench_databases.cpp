@@ -74,7 +74,7 @@ void bench_databases::disconnect_all()
         if (std::chrono::steady_clock::now() > until)
             throw std::runtime_error{
                 "somebody else is connected to the databases skald_bench_*: the counts would not be the services' own"};
-        std::this_thread::sleep_for(10ms);  // the server tells nobody when a session has ended
+        std::this_thread::sleep_for(10ms);  // the server does not notify when a session has ended
     }
 }
 

@@ -1,4 +1,4 @@
-// The three databases that the bench makes for itself, and how it speaks to them.
+// The three databases that the bench creates for itself, and its connections to them.
 #pragma once
 
 #include <array>
@@ -34,8 +34,8 @@ pqxx::result ask(pqxx::connection& c, std::string_view statement, Values const&.
 class bench_databases
 {
 public:
-    /// Drops and makes the databases skald_bench_orders, _payments and _shipping on the server of `admin_url`. `tcp`:
-    /// as the URL says; else over the server's unix socket. Throws std::runtime_error with what to do.
+    /// Drops and creates the databases skald_bench_orders, _payments and _shipping on the server of `admin_url`. `tcp`:
+    /// as the URL says; otherwise over the server's unix socket. Throws std::runtime_error that says what to do.
     bench_databases(std::string const& admin_url, bool tcp);
     ~bench_databases();
     bench_databases(bench_databases const&) = delete;
@@ -45,13 +45,13 @@ public:
     std::string url(std::size_t service, bool tcp) const;
     std::string url(std::size_t service) const { return url(service, tcp_); }
 
-    /// The bench's own.
+    /// The bench's own connection.
     pqxx::connection& at(std::size_t service);
 
     /// Fills skald.idempotency of each database with old records.
     void add_old_records(std::int64_t count, bool ordered);
 
-    /// VACUUM (ANALYZE) and CHECKPOINT, so that no measurement pays for what was before it.
+    /// VACUUM (ANALYZE) and CHECKPOINT, so that no measurement pays for what came before it.
     void settle_down();
 
     std::string database_name(std::size_t service) const;
@@ -59,8 +59,8 @@ public:
     /// All three, as an array for SQL.
     std::string database_names() const;
 
-    /// Ends the bench's own connections, and waits until all others have ended: backends hand in what they counted when
-    /// they end, and up to a second late before.
+    /// Ends the bench's own connections, and waits until all others have ended: backends report their counts when they
+    /// end, and before that up to a second late.
     void disconnect_all();
 
 private:
@@ -69,7 +69,7 @@ private:
     std::array<std::unique_ptr<pqxx::connection>, 3> connections_;
 };
 
-/// The database URL with another name of a database: only what is after the last slash changes.
+/// The database URL with another database name: only what follows the last slash changes.
 std::string with_database(std::string const& url, std::string const& name);
 
 }  // namespace skald_bench

@@ -1,4 +1,4 @@
--- The databases that the bench makes for itself, and what it fills them with.
+-- The databases that the bench creates for itself, and what it fills them with.
 
 -- name: unix_socket
 SELECT split_part(current_setting('unix_socket_directories'), ',', 1), current_setting('port'), current_user
@@ -18,7 +18,7 @@ SELECT 'old', CASE WHEN $2::boolean
 -- name: drop_key
 ALTER TABLE skald.idempotency DROP CONSTRAINT idempotency_once
 
--- Keys that come in order leave full pages behind; random ones leave pages split, on average about 70 % full.
+-- Ordered keys leave full pages behind; random ones leave split pages, on average about 70 % full.
 -- name: add_key_for_ordered
 ALTER TABLE skald.idempotency ADD CONSTRAINT idempotency_once PRIMARY KEY (scope, key, step) WITH (fillfactor = 90)
 
@@ -28,7 +28,7 @@ ALTER TABLE skald.idempotency ADD CONSTRAINT idempotency_once PRIMARY KEY (scope
 -- name: key_bytes
 SELECT pg_relation_size('skald.idempotency_once'), pg_relation_size('skald.idempotency')
 
--- A backlog that only the relay has to do with: its messages go to a queue that keeps the last few.
+-- A backlog that only the relay handles: its messages go to a queue that keeps the last few.
 -- name: backlog
 INSERT INTO skald.outbox (aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, destination)
 SELECT 'bench-order', k.key, 'create-order', convert_to(b.body, 'UTF8'), 'plain', k.key || ':create-order',

@@ -19,7 +19,7 @@ constexpr int frame_max = 131'072;
 
 amqp_bytes_t bytes(std::string const& text)
 {
-    return {text.size(), const_cast<char*>(text.data())};  // the library has no type for what it only reads
+    return {text.size(), const_cast<char*>(text.data())};  // the library has no const type for what it only reads
 }
 
 amqp_table_entry_t text_entry(char const* name, char const* value)

@@ -1,4 +1,4 @@
-// What the bench needs of the broker besides: its version, and a queue that keeps nothing.
+// What else the bench needs from the broker: its version, and a queue that keeps nothing.
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,7 @@ using clock = std::chrono::steady_clock;
 constexpr auto answer_within = 60s;
 constexpr std::size_t replayed_keys = 2'000;
 
-/// On so many threads at once: makes a connection of its own, and what it does again and again.
+/// Called on each thread: opens a connection of its own, and returns what is done again and again.
 using work = std::function<std::function<void()>(int)>;
 
 struct loop_result
@@ -33,7 +33,7 @@ struct loop_result
     std::vector<double> ms;  // of those after the warm-up
 };
 
-/// For so long, or so many times where the options count.
+/// For a fixed time, or a fixed number of times if the options give one.
 loop_result run_closed_loop(bench const& b, work const& make)
 {
     auto const measure_from = clock::now() + std::chrono::seconds{b.chosen.sagas > 0 ? 0 : b.chosen.warm_up};

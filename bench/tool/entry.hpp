@@ -1,4 +1,4 @@
-// Requests over HTTP in a closed loop: of how much that PostgreSQL can do is left behind the entry.
+// Requests over HTTP in a closed loop: how much of PostgreSQL's throughput is left through the entry.
 #pragma once
 
 #include "fleet.hpp"
@@ -21,9 +21,9 @@ struct entry_figures
     percentiles ms{};
 };
 
-/// POST /rows on so many connections, each with the next request as soon as the last is answered: first with a key of
-/// its own each, then with keys that have been used. Throws where an answer is not as it should be, or a replay inserts
-/// a row.
+/// POST /rows on that many connections, each sending its next request as soon as the last is answered: first with a new
+/// key each, then with keys that have been used. Throws if a response is not as it should be, or a replay inserts a
+/// row.
 std::vector<entry_figures> run_entry(bench const& b, bench_databases& databases);
 
 /// The same rows on as many connections to PostgreSQL, in as many round trips, without HTTP.

@@ -1,4 +1,4 @@
--- What one would write by hand for a request that inserts one row: its key, the row, its answer. Prepared once for each connection.
+-- What one would write by hand for a request that inserts one row: its key, the row, its response. Prepared once for each connection.
 
 -- name: prepare_claim
 PREPARE claim AS

@@ -125,7 +125,7 @@ std::vector<fleet::process> fleet::processes() const
 void make_tables(options const& chosen, skald::rig::signals const& interruptions, bench_databases const& databases,
                  bool shop)
 {
-    // What an interrupted run left in the queues is of sagas that are gone with their tables.
+    // What an interrupted run left in the queues belongs to sagas that are gone with their tables.
     broker_connection broker{chosen.broker_url};
     for (auto const service : {orders, payments, shipping})
         for (auto const* of_it : {"", ".database"}) broker.delete_queue((queue_of(service, shop) + of_it).c_str());

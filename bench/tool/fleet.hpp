@@ -1,4 +1,4 @@
-// The three services as processes: by the framework, or by hand.
+// The three services as processes: on the framework, or hand-written.
 #pragma once
 
 #include "bench_databases.hpp"
@@ -25,12 +25,12 @@ struct fleet_shape
 {
     implementation who{implementation::framework};
     bool tcp{};
-    bool shop{};       // the order example's services as shipped, and not the bench's own
+    bool shop{};       // the order example's services as shipped, instead of the bench's own
     int processes{1};  // of each service
     std::vector<std::size_t> services{orders, payments, shipping};
 };
 
-/// Threads: for the thread that made it. Whatever goes wrong is a std::runtime_error with the log of the service.
+/// Threads: for the thread that made it. Whatever goes wrong is a std::runtime_error with the service's log.
 class fleet
 {
 public:
@@ -38,15 +38,15 @@ public:
     fleet(options const& chosen, skald::rig::signals const& interruptions, bench_databases const& databases,
           fleet_shape shape);
 
-    /// Waits until `reached`, looks every `tick`, and throws where a service ends or it takes longer.
+    /// Waits until `reached`, checked every `tick`; throws if a service ends or it takes longer than `patience`.
     void wait_for(char const* what, std::chrono::seconds patience, std::chrono::milliseconds tick,
                   std::function<bool()> const& reached) const;
     void check_that_all_run() const;
 
-    /// SIGTERM; throws where one does not end with 0. Who is stopped at its work may also say that it left some (75).
+    /// SIGTERM; throws if one does not end with 0. A service stopped while working may also say that it left some (75).
     void stop(bool at_work = false);
 
-    /// Of the first process of `orders`, by the framework.
+    /// Of the first process of `orders`, on the framework.
     std::uint16_t http_port() const { return http_port_; }
 
     struct process

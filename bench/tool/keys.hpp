@@ -1,4 +1,4 @@
-// Keys of sagas: random, or in the order of time.
+// Keys of sagas: random, or in order of time.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ class key_maker
 public:
     key_maker(bool ordered, std::uint64_t seed) : ordered_{ordered}, random_{seed} {}
 
-    /// A UUIDv7 where the keys are ordered, else a UUIDv4.
+    /// A UUIDv7 if the keys are ordered, otherwise a UUIDv4.
     std::string make();
 
 private:

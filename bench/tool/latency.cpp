@@ -1,4 +1,4 @@
-// Latency over HTTP: from when a request was due to its answer, and until its saga has completed.
+// Latency over HTTP: from when a request was due to its response, and to the end of its saga.
 #include "phase.hpp"
 
 #include "bench_tool_sql.hpp"
@@ -22,7 +22,7 @@ namespace skald_bench {
 namespace {
 
 using namespace std::chrono_literals;
-using wall = std::chrono::system_clock;  // as the server's, which is on this machine
+using wall = std::chrono::system_clock;  // the server's clock too, which is on this machine
 
 constexpr int clients_max = 64;
 constexpr auto answer_patience = 60s;
@@ -57,7 +57,7 @@ public:
             threads_.emplace_back([this](std::stop_token const& stop) { run_client(stop); });
     }
 
-    /// Throws what a client met.
+    /// Throws a client's error, if one had any.
     bool finished()
     {
         std::lock_guard const lock{mutex_};
@@ -125,7 +125,7 @@ latency_figures run_alone(bench const& b, bench_databases& databases)
         auto const answered = ms_since(sent);
         while (ask(databases.at(orders), sql::state_of, key)[0][0].c_str() != std::string_view{"completed"}) {
             if (wall::now() > until + 60s) throw std::runtime_error{"saga " + key + " does not complete"};
-            std::this_thread::sleep_for(look_every);  // as a client does that asks until it has ended
+            std::this_thread::sleep_for(look_every);  // as a client does that polls until it has ended
         }
         if (b.chosen.sagas == 0 && sent < measure_from) continue;
         ends.push_back(ms_since(sent));

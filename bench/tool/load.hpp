@@ -15,7 +15,7 @@ class saga_starter
 public:
     saga_starter(bench_databases& databases, bool ordered_keys, bool by_function);
 
-    /// Starts so many in one transaction of the home's database.
+    /// Starts that many in one transaction of the home's database.
     void start(int count);
 
     std::int64_t started() const { return started_; }
@@ -40,7 +40,7 @@ struct shop_counts
 
 shop_counts count_shop(bench_databases& databases);
 
-/// Throws std::runtime_error where something was lost, happened twice, or was given up on.
+/// Throws std::runtime_error if something was lost, happened twice, or was parked.
 void check_shop(shop_counts const& before, shop_counts const& after, std::int64_t sagas);
 
 bool is_anything_unsent(bench_databases& databases);

@@ -1,4 +1,4 @@
--- How sagas are started, and how far they are.
+-- How sagas are started, and how far they have got.
 
 -- Many at once, with the rows that skald.start() makes for each (bench_tests compares them).
 -- name: start_rows
@@ -29,7 +29,7 @@ SELECT skald.start('', w.key, 'bench-order', 1, b.body::jsonb, $3::text, sha256(
   FROM unnest($1::text[], $2::text[]) AS w(key, customer)
  CROSS JOIN LATERAL (SELECT format('{"id":"%s","customer":"%s","sku":"tea","quantity":1,"cents":1200}', w.key, w.customer)) AS b(body)
 
--- From the oldest that was under way at the last look: so that this never walks over what has ended since long.
+-- From the oldest that was under way at the last poll: so that this never walks over what ended long ago.
 -- name: under_way
 SELECT count(*), coalesce(min(created_at), clock_timestamp())::text
   FROM skald.saga
@@ -42,7 +42,7 @@ SELECT clock_timestamp()::text
 SELECT count(*) FROM skald.saga
  WHERE finished_at >= $1::timestamptz AND finished_at < $2::timestamptz AND finished_at IS NOT NULL AND expiring IS NULL
 
--- By parts of equal length of the time between.
+-- By parts of equal length of the time in between.
 -- name: ended_by_part
 SELECT floor(extract(epoch FROM finished_at - $1::timestamptz)
              / extract(epoch FROM $2::timestamptz - $1::timestamptz) * $3::integer)::integer, count(*)
@@ -53,7 +53,7 @@ SELECT floor(extract(epoch FROM finished_at - $1::timestamptz)
 -- name: state_of
 SELECT status::text FROM skald.saga WHERE (scope, key) = ('', $1::text)
 
--- When each that was started since then ended: as late as the server can tell, which is when it wrote the COMMIT.
+-- When each one started since then ended: at the latest time the server can report, which is when it wrote the COMMIT.
 -- name: ends
 SELECT key, extract(epoch FROM CASE WHEN current_setting('track_commit_timestamp') = 'on' THEN pg_xact_commit_timestamp(xmin)
                                     ELSE finished_at END)::float8

@@ -1,4 +1,4 @@
-// skald-bench: README.md in bench/ says what it measures and how.
+// skald-bench: bench/README.md says what it measures and how.
 #include "options.hpp"
 #include "report.hpp"
 #include "scenarios.hpp"
@@ -15,7 +15,7 @@ namespace {
 
 using namespace skald_bench;
 
-/// For the services' logs, unless a folder was given: gone with this, unless something went wrong.
+/// For the services' logs, unless a folder was given: deleted with this, unless something went wrong.
 class log_folder
 {
 public:
@@ -46,7 +46,7 @@ private:
 int run(options chosen)
 {
     skald::rig::signals const interruptions;
-    ::unsetenv("SKALD_TEST_STACK");  // of the test suite, and no setting of a service's
+    ::unsetenv("SKALD_TEST_STACK");  // the test suite's, and not a setting of a service
     log_folder const logs{chosen};
     bench const b{chosen, interruptions};
     report out{chosen};

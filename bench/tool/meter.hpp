@@ -1,4 +1,4 @@
-// What was used meanwhile: the servers' own counters, processor time, memory.
+// What was used in the meantime: the servers' own counters, processor time, memory.
 #pragma once
 
 #include "bench_databases.hpp"
@@ -20,7 +20,7 @@ struct row_counts
     bool operator==(row_counts const&) const = default;
 };
 
-/// Since the start of the server, or between two looks.
+/// Since the start of the server, or between two readings.
 struct server_counts
 {
     std::int64_t wal_records{}, wal_full_pages{}, wal_bytes{}, wal_writes{}, wal_flushes{};
@@ -30,7 +30,7 @@ struct server_counts
 
 server_counts operator-(server_counts const& later, server_counts const& earlier);
 
-/// Exact when no service runs and after disconnect_all(); before, up to a second late.
+/// Exact when no service runs and after disconnect_all(); otherwise up to a second late.
 server_counts count_on_server(bench_databases& databases);
 
 struct cpu_split
@@ -57,10 +57,10 @@ private:
     std::optional<pid_t> postgres_, broker_;
 };
 
-/// Of what peak_rss_mib() found: the largest service.
+/// From what peak_rss_mib() found: the largest service.
 double most_of_a_service(std::map<std::string, double> const& peaks);
 
-/// Versions, cores and the settings of both servers that matter.
+/// Versions, cores and the relevant settings of both servers.
 nlohmann::ordered_json describe_settings(bench_databases& databases, std::string const& broker_url);
 
 }  // namespace skald_bench

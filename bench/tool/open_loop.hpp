@@ -1,4 +1,4 @@
-// Requests at a constant rate, and how late each was answered.
+// Requests at a constant rate, and how late the response to each was.
 #pragma once
 
 #include <chrono>
@@ -6,9 +6,9 @@
 
 namespace skald_bench {
 
-/// When requests are due at a constant rate, whatever became of those before. Latency is counted from then and not from
-/// when the request was sent: a client that waits for a stalled server sends the next ones late, and leaving that out
-/// would charge the stall to one request instead of to all that had to wait (coordinated omission).
+/// When requests are due at a constant rate, whatever happened to those before. Latency is counted from then and not
+/// from when the request was sent: a client that waits for a stalled server sends the next ones late, and leaving that
+/// out would charge the stall to one request instead of to all that had to wait (coordinated omission).
 template <class Clock>
 class open_loop
 {

@@ -1,4 +1,4 @@
-// What `skald-bench` is asked to do.
+// The options of `skald-bench`.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@ inline constexpr char const* scenario_names[]{"shop",     "throughput", "latency
 struct options
 {
     std::vector<std::string> scenarios;  // none: all
-    bool baseline{};                     // the baseline in turn with the framework, where a scenario has one
+    bool baseline{};                     // the baseline in alternation with the framework, where a scenario has one
     bool only_baseline{};
 
     int seconds{20};  // of each measurement
     int warm_up{3};   // seconds before it
-    int rounds{2};    // how often framework and baseline take turns
-    int sagas{};      // so many instead of so long; 0: by time
+    int rounds{2};    // how often framework and baseline alternate
+    int sagas{};      // a fixed number instead of a fixed time; 0: by time
     int in_flight{2'000};
     bool start_by_function{};  // skald.start() for each saga instead of its rows, many at a time
 
     int customers{50}, skus{40};      // of the shop
-    std::vector<std::string> shared;  // so many of both, or "none"; empty: customers and skus, then none
-    double zipf{};                    // the exponent; 0: all are ordered alike
+    std::vector<std::string> shared;  // numbers of both, or "none"; empty: customers and skus, then none
+    double zipf{};                    // the exponent; 0: all are ordered equally often
     std::vector<int> processes{1};    // of each service of the shop
     int declined_percent{}, broke_percent{};
     int limit_seconds{120};
@@ -39,7 +39,7 @@ struct options
     std::int64_t backlog{1'000'000};
     int connections{8};
     bool tcp{};   // to PostgreSQL in all scenarios
-    bool each{};  // one business statement for each delivery, not one for a batch
+    bool each{};  // one business statement for each delivery, instead of one for a batch
 
     int baseline_lanes{4};
     int baseline_batch{32};
@@ -56,13 +56,13 @@ struct options
     bool runs(std::string_view scenario) const;
 };
 
-/// What was wrong with the command line, or that there was only a text to print: what to end with.
+/// What was wrong with the command line, or that there was only a text to print: the exit code.
 struct end_of_program
 {
     int code{};
 };
 
-/// Reads the command line, DATABASE_URL and AMQP_URL. Throws end_of_program after it has told what there was to tell.
+/// Reads the command line, DATABASE_URL and AMQP_URL. Throws end_of_program after printing what there was to print.
 options read_options(int argc, char** argv);
 
 }  // namespace skald_bench

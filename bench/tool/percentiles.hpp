@@ -1,4 +1,4 @@
-// How a set of durations is told in a few figures.
+// Summarizes a set of durations in a few figures.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace skald_bench {
 
-/// Of a set of durations, in milliseconds. A percentile is one of the values: the smallest that so many do not exceed.
+/// Of durations, in milliseconds. A percentile is one of the values: the smallest that this share does not exceed.
 struct percentiles
 {
     std::size_t count{};

@@ -25,7 +25,7 @@ std::string server_now(bench_databases& databases)
     return ask(databases.at(orders), sql::server_now)[0][0].c_str();
 }
 
-/// Somebody else's long transaction, one in each database: from now on nothing that dies can be vacuumed away.
+/// Another session's long transaction, one in each database: from now on no dead row can be vacuumed away.
 class held_snapshot
 {
 public:
@@ -42,7 +42,7 @@ private:
     std::vector<std::unique_ptr<pqxx::connection>> connections_;
 };
 
-/// The load, moved on at every tick.
+/// The load, advanced at every tick.
 class closed_loop
 {
 public:

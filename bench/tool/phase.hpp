@@ -1,4 +1,4 @@
-// One measurement: start the services, put them under load, look at the meters, stop them, check what they left.
+// One measurement: start the services, put them under load, read the meters, stop them, check what they left.
 #pragma once
 
 #include "fleet.hpp"
@@ -29,7 +29,7 @@ struct phase_request
     std::string label;
     bool ordered_keys{true};
     bool tcp{};
-    int seconds{};  // 0: what the options say
+    int seconds{};  // 0: as the options say
     bool hold_snapshot{};
     std::map<std::string, nlohmann::ordered_json> about{};  // for the report: "rows": 1000000
 };
@@ -47,21 +47,21 @@ struct phase_figures
     std::map<std::string, double> peak_rss_mib;
 };
 
-/// Closed loop: as many sagas are under way as the options say, all the time.
+/// Closed loop: as many sagas as the options say are under way all the time.
 phase_figures run_phase(bench const& b, bench_databases& databases, phase_request const& asked);
 
 struct latency_figures
 {
-    double rate{};  // 0: one saga alone, the next one when it has completed
+    double rate{};  // 0: one saga at a time, the next one when it has completed
     std::int64_t sagas{};
     percentiles answer_ms, completed_ms;
     double achieved_per_second{};
 };
 
-/// Over HTTP, by the framework: one saga after the other.
+/// Over HTTP, on the framework: one saga after the other.
 latency_figures run_alone(bench const& b, bench_databases& databases);
 
-/// Open loop, over HTTP, by the framework.
+/// Open loop, over HTTP, on the framework.
 latency_figures run_at_rate(bench const& b, bench_databases& databases, double rate);
 
 struct backlog_figures

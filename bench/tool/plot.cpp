@@ -13,7 +13,7 @@ namespace {
 
 constexpr double width = 760, height = 420, left = 80, right = 190, top = 50, bottom = 60;
 
-// Told apart by people who do not see red and green, on white and on black.
+// Distinguishable for people who do not see red and green, on white and on black.
 constexpr std::array<char const*, 6> colours{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
 
 constexpr std::string_view style = R"(<style>

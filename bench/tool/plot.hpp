@@ -26,8 +26,8 @@ struct chart
 /// A whole SVG file.
 std::string draw(chart const& what);
 
-/// What to write along an axis that goes up to `most`: from 0 in steps of 1, 2 or 5 times a power of ten; or,
-/// logarithmic, the powers of ten around `least` and `most`.
+/// Labels for an axis that goes up to `most`: from 0 in steps of 1, 2 or 5 times a power of ten; or, if logarithmic,
+/// the powers of ten around `least` and `most`.
 std::vector<double> axis_marks(double least, double most, bool logarithmic);
 
 }  // namespace skald_bench

@@ -1,4 +1,4 @@
-// What was measured, for people as it comes in, and for programs at the end.
+// The results, for people as they come in, and for programs at the end.
 #pragma once
 
 #include "entry.hpp"
@@ -18,7 +18,7 @@ public:
 
     void settings(nlohmann::ordered_json described);
 
-    /// The heading of a scenario, and what its figures are.
+    /// The heading of a scenario, and what its figures mean.
     void begin(std::string const& scenario, std::string const& explanation);
 
     void add(phase_figures const& measured);
@@ -28,17 +28,17 @@ public:
         std::string of;
         double per_second{};
     };
-    /// How much of the second the first is.
+    /// The first as a share of the second.
     void add_ratio(std::string const& label, speed const& first, speed const& second);
     void add(latency_figures const& measured);
     void add(backlog_figures const& measured);
     void add(entry_figures const& measured);
     void say(std::string const& words) const;
 
-    /// What one step of each did to the servers, side by side.
+    /// What one step of each cost the servers, side by side.
     void compare(phase_figures const& framework, phase_figures const& baseline) const;
 
-    /// The files that were asked for. Throws where one can't be written.
+    /// The requested files. Throws if one can't be written.
     void write() const;
 
 private:

@@ -13,7 +13,7 @@
 namespace skald_bench {
 namespace {
 
-/// The databases, with their tables, and nothing in them.
+/// The databases, with their tables empty.
 class fresh_databases
 {
 public:
@@ -59,7 +59,7 @@ std::vector<phase_figures> take_turns(bench const& b, report& out, bench_databas
     return pair;
 }
 
-/// What the options ask for; without --shared the shared rows, and those that nobody shares.
+/// What the options request; without --shared, the shared rows and those that no orders share.
 std::vector<shop_request> shops_asked_for(options const& chosen, int processes)
 {
     auto const labelled = [&](shop_request one, std::string label) {
@@ -82,7 +82,7 @@ std::vector<shop_request> shops_asked_for(options const& chosen, int processes)
     return asked;
 }
 
-/// Each on fresh tables. What the shared rows cost is seen beside those that nobody shares, by whoever runs them.
+/// Each on fresh tables. Each implementation runs with shared and unshared rows, which shows the cost of sharing.
 void compare_shops(bench const& b, report& out, int processes)
 {
     std::map<implementation, double> unshared;

@@ -6,7 +6,7 @@
 
 namespace skald_bench {
 
-/// Those that were asked for, in the order of scenario_names.
+/// The chosen scenarios, in the order of scenario_names.
 void run_scenarios(bench const& b, report& out);
 
 }  // namespace skald_bench

@@ -23,7 +23,7 @@ using skald::rig::order_plan;
 constexpr int shop_sagas_unless_told = 5'000;
 constexpr int shop_statement = 500;  // sagas that one statement starts
 constexpr auto look_at_shop_every = 50ms;
-constexpr auto shop_patience = 60s;  // for what is left to send, and beyond the limit
+constexpr auto shop_patience = 60s;  // for what is left to send, and past the limit
 
 constexpr std::int64_t price_cents = 1'200;
 constexpr std::int64_t wallet_cents = 1'000'000'000'000, too_many_cents = 2 * wallet_cents;
@@ -126,7 +126,7 @@ void run_load(bench const& b, bench_databases& databases, fleet const& services,
                           [&] { return !is_anything_unsent(databases); });
 }
 
-// Where the limit came first, what is unfinished is no mistake: only what has ended can be judged.
+// If the limit came first, unfinished sagas are no error: only what has ended can be judged.
 void check_shop_of(shop_figures const& made, bench_databases& databases, order_plan const& plan)
 {
     std::vector<skald::rig::order_record> records(plan.orders.size());
@@ -164,7 +164,7 @@ order_plan plan_shop(options const& chosen, shop_request const& asked)
         o.key = keys.make();
         o.customer = fmt::format("customer-{}", asked.shared ? customers.next(random) : i + 1);
         o.sku = fmt::format("sku-{}", asked.shared ? skus.next(random) : i + 1);
-        auto const lot = std::int64_t{i} * 37 % 100;  // of a hundred in a row, each once, and neighbours far apart
+        auto const lot = std::int64_t{i} * 37 % 100;  // each value once in a hundred, neighbours far apart
         bool const declined = lot < chosen.declined_percent;
         bool const broke = !declined && lot < chosen.declined_percent + chosen.broke_percent;
         o.quantity = declined ? too_many_pieces : 1;

@@ -1,4 +1,4 @@
-// The order example as it is shipped, on rows that many orders share, or none.
+// The order example as it is shipped, on rows that many orders share, or none do.
 #pragma once
 
 #include "phase.hpp"
@@ -17,7 +17,7 @@ struct shop_request
     implementation who{implementation::framework};
     int processes{1};  // of each service
     int customers{}, skus{};
-    bool shared{true};  // else each order has a customer and a sku of its own, whatever the two numbers say
+    bool shared{true};  // otherwise each order has a customer and a sku of its own, whatever the two numbers say
     std::string label;
 };
 
@@ -36,16 +36,16 @@ struct shop_figures
     double seconds{};      // from the first start to the last end, or the limit
     double per_second{};
     std::array<contention_counts, 3> contentions;  // by service
-    std::int64_t first_deadlocks{};                // those that the servers told of in the first second
+    std::int64_t first_deadlocks{};                // those that the servers reported in the first second
     cpu_split cpu;
     std::map<std::string, double> peak_rss_mib;
 };
 
-/// What is ordered: the same for everybody who asks for the same, but for the keys.
+/// The orders: the same for equal requests, except for the keys.
 skald::rig::order_plan plan_shop(options const& chosen, shop_request const& asked);
 
-/// On databases with empty tables. Throws std::runtime_error where a saga that has ended did not end as it should,
-/// money or stock does not add up, or a step happened twice.
+/// On databases with empty tables. Throws std::runtime_error if a saga that has ended did not end as it should, money
+/// or stock does not add up, or a step happened twice.
 shop_figures run_shop(bench const& b, bench_databases& databases, shop_request const& asked);
 
 }  // namespace skald_bench

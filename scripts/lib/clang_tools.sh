@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# The clang tools that the scripts use: what they find and how they format changes from one major version to the next.
+# The clang tools that the scripts use: their findings and their formatting change from one major version to the next.
 
 readonly clang_major=14 # Debian 12's
 
-# clang_tool NAME: prints the command. An error where only another version is there.
+# clang_tool NAME: prints the command. An error if only another version is there.
 clang_tool() {
   local command
   for command in "$1-$clang_major" "$1"; do

@@ -18,7 +18,7 @@ die() {
 logged() {
   local log=$folder/logs/$1.log from=$SECONDS
   shift
-  # Not in the condition itself, where bash would go on after a failure in a function.
+  # Not in the condition itself, where bash would continue after a failure in a function.
   "$@" >"$log" 2>&1 </dev/null &
   if ! wait $!; then
     tail -n 40 "$log" >&2
@@ -27,7 +27,7 @@ logged() {
   printf 'that took %d s\n' $((SECONDS - from)) >>"$log"
 }
 
-# Where podman keeps sockets, networks and locks, other than in its storage: not those of this machine's own podman.
+# Sockets, networks and locks that podman keeps outside its storage: not those of this machine's own podman.
 own_run_folders() {
   local resolver
   resolver=$(realpath /etc/resolv.conf)
@@ -38,7 +38,7 @@ own_run_folders() {
     mkdir -p -- "$(dirname -- "$resolver")"
     cp -- "$folder/resolv.conf" "$resolver"
   fi
-  # crun refuses a tree of both versions. The containers get no groups, but it looks all the same.
+  # crun refuses a mix of both versions. The containers get no groups, but it checks all the same.
   if mountpoint -q /sys/fs/cgroup/unified; then umount /sys/fs/cgroup/unified; fi
 }
 
@@ -47,9 +47,9 @@ least_of() { if [[ $1 == unlimited ]] || (($1 > $2)); then echo "$2"; else echo 
 
 own_settings() {
   local driver=overlay
-  # Where this is a container itself.
+  # If this is a container itself.
   if [[ $(stat --file-system --format %T "$folder") == overlayfs ]]; then driver=vfs; fi
-  # podman wants to raise both limits, which root of a virtual machine may not be allowed to.
+  # podman wants to raise both limits, which root in a virtual machine may not be allowed to do.
   cat >"$folder/containers.conf" <<CONF
 [containers]
 cgroups = "disabled"
@@ -70,14 +70,14 @@ graphroot = "$folder/storage"
 runroot = "/run/skald-storage"
 CONF
   mkdir "$folder/networks" "$folder/tmp" "$folder/home"
-  # The format is Docker's, since OCI's has no HEALTHCHECK.
+  # The format is Docker's, because OCI's has no HEALTHCHECK.
   export CONTAINERS_CONF=$folder/containers.conf CONTAINERS_STORAGE_CONF=$folder/storage.conf BUILDAH_FORMAT=docker
   export TMPDIR=$folder/tmp HOME=$folder/home
   unset XDG_RUNTIME_DIR XDG_CONFIG_HOME XDG_DATA_HOME
 }
 
-# By Docker's rules for short names, whatever this machine's podman is told. The first is small: where it takes longer, a
-# registry is not in reach.
+# By Docker's rules for short names, whatever this machine's podman is configured to do. The first is small: if it takes
+# longer, no registry is in reach.
 pull_bases() {
   local name patience=120
   [[ $base != pull ]] || patience=900
@@ -87,7 +87,7 @@ pull_bases() {
   done >"$folder/logs/pull.log" 2>&1
 }
 
-# As the image of that name: nothing that is not needed, no service is started at installation, no waiting for the disk.
+# As the image of that name: nothing unnecessary, no service is started at installation, no waiting for the disk.
 make_debian() {
   local tree=$folder/debian
   debootstrap --variant=minbase bookworm "$tree"
@@ -102,8 +102,8 @@ make_debian() {
 
 build() {
   local name=$1 file=$2 context=$3
-  # The network is that of this machine: no bridge is needed to reach Debian's packages. There is no next time that
-  # layers would be kept for.
+  # The network is this machine's: no bridge is needed to reach Debian's packages. There is no next time for which
+  # layers would be kept.
   podman build --network host --layers=false --file "$file" --tag "localhost/$name" "$context"
 }
 
@@ -112,8 +112,9 @@ make_servers() {
   build "${bases[2]}" "$root/tests/image/rabbitmq.Dockerfile" "$root/tests/image"
 }
 
-# In a network of its own, whose bridges, rules and ports go with it. It reaches no other, so a name that no container
-# has must be refused at once: where it is asked of a server out of reach, whoever asks is held up for most of a minute.
+# In a network of its own, whose bridges, rules and ports are removed with it. It reaches no other, so a name that no
+# container has must be refused at once: if it were looked up on an unreachable server, the client would be held up for
+# most of a minute.
 try_image() {
   printf 'nameserver 127.0.0.1\noptions timeout:1 attempts:2\n' >"$folder/resolv.conf"
   mount --bind "$folder/resolv.conf" "$(realpath /etc/resolv.conf)"

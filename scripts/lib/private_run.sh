@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# What is alike in the scripts that build something, start a private PostgreSQL and RabbitMQ, run a program against them and
-# leave nothing running: bench/*.sh and scripts/chaos.sh. Sourced by them, with `root` set to the checkout.
+# What the scripts have in common that build something, start a private PostgreSQL and RabbitMQ, run a program against
+# them and leave nothing running: bench/*.sh and scripts/chaos.sh. Sourced by them, with `root` set to the checkout.
 # shellcheck disable=SC2154 # root is theirs
 
 run_name= # of the script: "bench"
@@ -14,8 +14,8 @@ fail() {
 }
 usage_error() { fail "$1 (--help lists the options)" 2; }
 
-# split_option "$@": sets flag and value of the first option, whether it is `--flag value` or `--flag=value`, and rest to how
-# many words are to be shifted.
+# split_option "$@": sets flag and value of the first option, whether it is `--flag value` or `--flag=value`, and rest
+# to the number of words to shift.
 split_option() {
   flag=$1 value=${2-} rest=2
   if [[ $flag == --*=* ]]; then value=${flag#*=} flag=${flag%%=*} rest=1; fi
@@ -23,7 +23,7 @@ split_option() {
 
 need_value() { [[ $value ]] || usage_error "$flag needs a value"; }
 
-# before_stack_stops may be defined by the script: what it has started besides.
+# before_stack_stops may be defined by the script, to stop what else it has started.
 before_stack_stops() { :; }
 
 clean_up_run() {
@@ -73,8 +73,8 @@ build_for_run() {
   fi
 }
 
-# Exports what stack.sh prints. What the caller has set for servers of their own is not meant for these; the services'
-# settings that are to be tried (SKALD_LANES and so on) may be kept by naming them in `kept_settings`.
+# Exports what stack.sh prints. What the caller has set for other servers is not meant for these; settings of the
+# services that are to be tried (SKALD_LANES and so on) can be kept by naming them in `kept_settings`.
 start_private_stack() {
   local exports name
   say "starting a private PostgreSQL and RabbitMQ in $folder/stack"
@@ -89,7 +89,7 @@ start_private_stack() {
   eval "$exports"
 }
 
-# run_driver COMMAND...: in the background and waited for, so that a signal to the script is served at once. Sets code.
+# run_driver COMMAND...: in the background and waited for, so that a signal to the script is handled at once. Sets code.
 run_driver() {
   code=0
   "$@" &

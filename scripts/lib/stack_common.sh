@@ -43,10 +43,9 @@ port_in_table() {
 port_listening() { port_in_table "$1" 0A; }
 port_answers() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
-# need_port NAME: keeps the recorded port if nobody listens there, so that a
-# restarted server is found where it was; else records a free one. A server that
-# was just killed may hold its port a moment longer. The range lies below the
-# ports that the kernel gives to outgoing connections.
+# need_port NAME: keeps the recorded port if no process listens there, so that a restarted server is found where it was;
+# otherwise records a free one. A server that was just killed may hold its port a moment longer. The range lies below
+# the ports that the kernel gives to outgoing connections.
 need_port() {
   local name=$1 port try other
   port=${conf[$name]:-}
@@ -79,14 +78,14 @@ read_stat() {
   stat=(${line##*) })
 }
 
-# A zombie is dead: whoever should reap it may take long about it.
+# A zombie is dead: the process that should reap it may take long to do so.
 pid_alive() {
   local -a stat
   read_stat "$1" && [[ ${stat[0]} != [ZX] ]]
 }
 
-# pid_of NAME: the recorded pid, if that process still is the one recorded. The
-# start time tells it from a later process that was given the same number.
+# pid_of NAME: the recorded pid, if it is still the process that was recorded. The start time distinguishes it from a
+# later process with the same number.
 pid_of() {
   local pid='' start='' stat
   { read -r pid start <"$dir/run/$1.pid"; } 2>/dev/null || return 1
@@ -95,9 +94,8 @@ pid_of() {
 }
 running() { pid_of "$1" >/dev/null; }
 
-# Runs in the new process: records itself, lets go of every descriptor that the
-# caller may be waiting on, and becomes the server. Erlang walks all possible
-# descriptors when it starts, so a limit of a thousand million would cost minutes.
+# Runs in the new process: records itself, closes every descriptor that the caller may be waiting on, and becomes the
+# server. Erlang walks all possible descriptors when it starts, so a limit of a thousand million would cost minutes.
 # shellcheck disable=SC2016
 readonly become_server='
   pidfile=$1; shift
@@ -107,8 +105,8 @@ readonly become_server='
   printf "%s %s\n" "$$" "${rest[19]}" >"$pidfile"
   exec "$@"'
 
-# launch NAME COMMAND...: a process of its own session, so that it survives this
-# script and its terminal; output goes to DIR/log/NAME.log.
+# launch NAME COMMAND...: a process in its own session, so that it survives this script and its terminal; output goes to
+# DIR/log/NAME.log.
 launch() {
   local name=$1 i
   shift
@@ -124,7 +122,7 @@ launch() {
   die "$name could not be started; see $dir/log/$name.log"
 }
 
-# wait_gone SECONDS PID...: true when all of them have ended.
+# wait_gone SECONDS PID...: true once all of them have ended.
 wait_gone() {
   local end=$((SECONDS + $1)) pid
   shift
@@ -136,7 +134,7 @@ wait_gone() {
   done
 }
 
-# children_of PID: those that live.
+# children_of PID: those that are alive.
 children_of() {
   local entry stat
   for entry in /proc/[0-9]*; do
@@ -145,7 +143,7 @@ children_of() {
   done
 }
 
-# family_of PID: it, its children, their children.
+# family_of PID: the process, its children, their children.
 family_of() {
   local child
   printf '%s\n' "$1"

@@ -7,7 +7,7 @@
 readonly pg_user=app
 readonly pg_databases=(orders payments shipping)
 
-# The programs of the newest server here, or of the one that made the data.
+# The programs of the newest server here, or of the version that made the data.
 find_postgres() {
   local major='' found
   if [[ -f ${conf[pg_home]:-}/data/PG_VERSION ]]; then major=$(<"${conf[pg_home]}/data/PG_VERSION"); fi
@@ -21,9 +21,8 @@ find_postgres() {
   pg_bin=${found%/*}
 }
 
-# PostgreSQL refuses to run as root: then it runs as the user postgres (setpriv,
-# unlike runuser, leaves no process in between). The environment is emptied, or
-# PGOPTIONS and the like would reach the server.
+# PostgreSQL refuses to run as root: then it runs as the user postgres (setpriv, unlike runuser, leaves no process in
+# between). The environment is emptied, or PGOPTIONS and the like would reach the server.
 pg_env=(env -i PATH="$PATH" LANG=C.UTF-8 TZ=UTC HOME=/)
 if ((EUID == 0)); then pg_env=(setpriv --reuid=postgres --regid=postgres --init-groups -- "${pg_env[@]}"); fi
 as_postgres() { "${pg_env[@]}" "$@"; }
@@ -33,8 +32,8 @@ own_by_postgres() {
   chmod 700 "$1"
 }
 
-# Chooses where the data live: DIR/postgres, or, if the user postgres cannot get
-# there because a parent is closed, a fresh directory that DIR remembers.
+# Chooses where the data live: DIR/postgres or, if the user postgres cannot get there because a parent directory is
+# closed, a fresh directory that DIR remembers.
 choose_home() {
   local base home
   if ((EUID == 0)); then id -u postgres >/dev/null 2>&1 || die 'there is no user postgres; run scripts/setup.sh'; fi
@@ -85,7 +84,7 @@ remove_socket() {
   if [[ ${conf[pg_socket]:-} == /tmp/skald-socket.?????? ]]; then rm -rf -- "${conf[pg_socket]}"; fi
 }
 
-# Made beside its place and then renamed: an interrupted initdb leaves no half.
+# Made under another name and then renamed: an interrupted initdb leaves no half-made cluster.
 make_cluster() {
   local home=${conf[pg_home]}
   [[ ! -f $home/data/PG_VERSION ]] || return 0
@@ -107,18 +106,17 @@ CONF
   mv "$home/data.new" "$home/data"
 }
 
-# A killed server leaves lock files. PostgreSQL takes them for those of a living
-# one if the pid is a zombie or was given to another process. The pid becomes one
-# that no process can have; the line of the shared memory stays, by which
-# PostgreSQL finds out whether a backend of the killed server still lives.
+# A killed server leaves lock files. PostgreSQL takes them for those of a running server if the pid is a zombie or was
+# given to another process. The pid is replaced by one that no process can have; the shared-memory line stays, by which
+# PostgreSQL finds out whether a backend of the killed server is still alive.
 clear_stale_locks() {
   local lock=${conf[pg_home]}/data/postmaster.pid
   rm -f -- "${conf[pg_socket]}"/.s.PGSQL.*
   if [[ -f $lock ]]; then as_postgres sed -i '1s/.*/4194305/' "$lock"; fi
 }
 
-# A server of these data that DIR/run does not know (somebody removed or copied
-# it) is recorded again; a second one must not be tried.
+# A server of these data that DIR/run does not know (because it was removed or copied) is recorded again; a second one
+# must not be tried.
 adopt_postgres() {
   local pid stat home=${conf[pg_home]:-}
   [[ $home ]] && { read -r pid <"$home/data/postmaster.pid"; } 2>/dev/null || return 1
@@ -141,15 +139,15 @@ begin_postgres() {
     -c "port=${conf[pg_port]}" -c listen_addresses=127.0.0.1 -c "unix_socket_directories=${conf[pg_socket]}"
 }
 
-# The eighth line of postmaster.pid is the server's own word on its state.
+# The eighth line of postmaster.pid is the server's own report of its state.
 postgres_ready() {
   local -a lock=()
   { mapfile -t lock <"${conf[pg_home]}/data/postmaster.pid"; } 2>/dev/null || return 1
   [[ ${lock[0]:-} == "$(pid_of postgres)" && ${lock[7]:-} == ready* ]]
 }
 
-# True if it is worth while to start again: the port was taken in the meantime,
-# or the last backends of a killed server are just ending.
+# True if another start is worthwhile: the port was taken in the meantime, or the last backends of a killed server are
+# just ending.
 postgres_may_retry() {
   local new
   new=$(tail -n "+$((pg_log_start + 1))" "$dir/log/postgres.log")
@@ -191,7 +189,7 @@ SQL
     die "the databases ${pg_databases[*]} could not be created"
 }
 
-# SIGINT is the fast mode; a stopped process (SIGSTOP) must go on to hear it.
+# SIGINT is the fast mode; a stopped process (SIGSTOP) must be continued to receive it.
 signal_stop_postgres() {
   local pid
   pid=$(pid_of postgres) || return 0

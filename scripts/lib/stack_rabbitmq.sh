@@ -37,9 +37,8 @@ max_message_size = 134217728
 CONF
 }
 
-# Runs a program of RabbitMQ in an environment that has nothing of the system's
-# RabbitMQ. The name has an address after the @ ("long" in Erlang's words), so
-# that it needs neither /etc/hosts nor a name server.
+# Runs a RabbitMQ program in an environment that has nothing of the system's RabbitMQ. The name has an address after the
+# @ ("long" in Erlang's terms), so that it needs neither /etc/hosts nor a name server.
 rabbitmq_environment() {
   local home=$dir/rabbitmq
   rabbit_env=(
@@ -56,9 +55,8 @@ rabbitmq_environment() {
   )
 }
 
-# Erlang's name server, which would otherwise start by itself as a daemon that
-# nobody stops. Ours runs in the foreground, on a port of its own, and is
-# recorded like the other two.
+# Erlang's name server, which would otherwise start by itself as a daemon that nothing stops. Ours runs in the
+# foreground, on its own port, and is recorded like the other two.
 begin_epmd() {
   local i
   if running epmd; then return 0; fi
@@ -69,7 +67,7 @@ begin_epmd() {
     ! owns_port "$(pid_of epmd)" "${conf[epmd_port]}" || return 0
     if ! running epmd; then
       port_listening "${conf[epmd_port]}" || break
-      conf[epmd_port]= # somebody else took the port in the meantime
+      conf[epmd_port]= # another process took the port in the meantime
       begin_epmd
       return
     fi
@@ -86,7 +84,7 @@ begin_rabbitmq() {
   begin_epmd
   need_port amqp_port
   need_port dist_port
-  # The data are filed under this name: it stays when the port must change.
+  # The data are filed under this name: it stays when the port has to change.
   conf[node]=${conf[node]:-skald-${conf[amqp_port]}@127.0.0.1}
   save_conf
   write_rabbitmq_files
@@ -95,17 +93,17 @@ begin_rabbitmq() {
   if ((threads > 4)); then threads=4; fi
   say "starting RabbitMQ on port ${conf[amqp_port]}"
   rabbit_log_start=$(wc -l <"$dir/log/rabbitmq.log")
-  # Given a name at once (-name) it need not start a second Erlang to look for
-  # an epmd: 2 seconds less. RUNNING_UNDER_SYSTEMD: the shell script becomes the
-  # server instead of waiting for it, and the recorded pid is the server's.
+  # Given a name at once (-name), it need not start a second Erlang to look for an epmd: 2 seconds less.
+  # RUNNING_UNDER_SYSTEMD: the shell script becomes the server instead of waiting for it, and the recorded pid is the
+  # server's.
   launch rabbitmq "${rabbit_env[@]}" RUNNING_UNDER_SYSTEMD=true \
     RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="-name ${conf[node]} -start_epmd false +S $threads:$threads \
 -kernel inet_dist_use_interface {127,0,0,1} inet_dist_listen_min ${conf[dist_port]} inet_dist_listen_max ${conf[dist_port]}" \
     "$rabbit_bin/rabbitmq-server"
 }
 
-# owns_port PID PORT: the socket that listens there is that process's, and not
-# one of another stack that was given the same port at the same time.
+# owns_port PID PORT: the socket that listens there is that process's, and not one of another stack that was given the
+# same port at the same time.
 owns_port() {
   local inode
   inode=$(awk -v end=":$(printf '%04X' "$2")" \
@@ -113,7 +111,7 @@ owns_port() {
   [[ $inode && $(find "/proc/$1/fd" -lname "socket:\[$inode\]" 2>/dev/null) ]]
 }
 
-# The first byte that a broker answers to the protocol's header is a frame's.
+# The first byte of a broker's answer to the protocol header is that of a frame.
 broker_answers() {
   (
     exec 3<>"/dev/tcp/127.0.0.1/$1"
@@ -155,7 +153,7 @@ signal_stop_rabbitmq() {
   pid=$(pid_of rabbitmq) || return 0
   say 'stopping RabbitMQ'
   mapfile -t rabbit_family < <(family_of "$pid")
-  send TERM "$pid" # the server then shuts down in order
+  send TERM "$pid" # the server then shuts down properly
   send CONT "$pid"
 }
 
@@ -167,8 +165,8 @@ await_stop_rabbitmq() {
   kill_rabbitmq
 }
 
-# The server with its helpers, and the epmd. After an orderly stop the helpers
-# (known from before it) end by themselves a moment later.
+# The server with its helpers, and the epmd. After an orderly stop the helpers (known from before it) end by themselves
+# a moment later.
 kill_rabbitmq() {
   local pid
   if pid=$(pid_of rabbitmq); then
@@ -181,14 +179,14 @@ kill_rabbitmq() {
   fi
   wait_gone 10 "${rabbit_family[@]}" || die "RabbitMQ (pids ${rabbit_family[*]}) did not end after SIGKILL"
   if pid=$(pid_of epmd); then
-    send KILL "$pid" # it keeps nothing that could be lost
+    send KILL "$pid" # it holds nothing that could be lost
     wait_gone 10 "$pid" || die "epmd (pid $pid) did not end after SIGKILL"
   fi
   rm -f "$dir/run/rabbitmq.pid" "$dir/run/epmd.pid"
   kill_stray_epmd
 }
 
-# Had our epmd died, the server would have started another one as a daemon.
+# If our epmd had died, the server would have started another one as a daemon.
 kill_stray_epmd() {
   local entry name
   [[ ${conf[epmd_port]:-} ]] && port_listening "${conf[epmd_port]}" || return 0

@@ -1,13 +1,13 @@
--- Skald's tables: one set in the database of every service. No table refers to a table of the user's.
--- What each column means to the outside is in docs/protocol.md; here stand the invariants, each with a name.
+-- Skald's tables: one set in the database of every service. No table references a user's table. What each column means to other programs is
+-- in docs/protocol.md; the invariants are here, each with a name.
 
 CREATE SCHEMA IF NOT EXISTS skald;
 
 CREATE TYPE skald.step_status AS ENUM ('completed', 'started', 'retrying', 'rejected', 'parked', 'cancelled');
 CREATE TYPE skald.saga_status AS ENUM ('running', 'compensating', 'completed', 'compensated', 'stuck');
 
--- The three parts of an identity, checked wherever they are stored. Without a bounded repetition in a regular expression, which is
--- what PostgreSQL's engine is slowest at: two such checks took 40 µs for each row, ten times what the insert itself takes.
+-- The three parts of an identity, checked wherever they are stored. The regular expressions have no bounded repetition, which is what
+-- PostgreSQL's engine is slowest at: two such checks took 40 µs for each row, ten times what the insert itself takes.
 CREATE DOMAIN skald.scope AS text COLLATE "C"
     CONSTRAINT scope_is_at_most_64_bytes CHECK (octet_length(VALUE) <= 64);
 CREATE DOMAIN skald.key AS text COLLATE "C"
@@ -18,10 +18,10 @@ CREATE DOMAIN skald.step AS text COLLATE "C"
     CHECK (VALUE = '' OR (octet_length(split_part(VALUE, '.', 1)) <= 48
                           AND VALUE ~ '^[a-z][a-z0-9-]*(\.compensate)?$'));
 
--- What happened to (scope, key, step): the guard's record and the saga's history at once.
--- The row of a step is inserted as `completed` in the step's own transaction: nobody can see it before COMMIT, so a
--- second write of the same row would be waste. Step '' is the request that started the saga. `home` is the service whose saga it
--- is, NULL where nobody said: two homes that start sagas under one key get one record between them, and the second is refused.
+-- What happened to (scope, key, step): both the guard's record and the saga's history. The row of a step is inserted as `completed` in the
+-- step's own transaction: no one can see it before COMMIT, so writing the row a second time would be a waste. Step '' is the request that
+-- started the saga. `home` is the service whose saga it is, NULL where it is not known: two homes that start sagas under one key share a
+-- single record, and the second is refused.
 CREATE TABLE skald.idempotency (
     scope       skald.scope       NOT NULL,
     key         skald.key         NOT NULL,
@@ -39,7 +39,7 @@ CREATE TABLE skald.idempotency (
     CONSTRAINT attempts_and_snoozes_count_up CHECK (attempts >= 0 AND snoozes >= 0)
 );
 
--- The stored answer to an entry request, byte for byte. bytea, because an answer need not be JSON, or text at all.
+-- The stored response to an entry request, byte for byte. bytea, because a response need not be JSON, or even text.
 CREATE TABLE skald.response (
     scope        skald.scope NOT NULL,
     key          skald.key   NOT NULL,
@@ -51,11 +51,11 @@ CREATE TABLE skald.response (
     CONSTRAINT response_once PRIMARY KEY (scope, key),
     CONSTRAINT only_answers_that_are_an_outcome_are_stored CHECK (status_code BETWEEN 200 AND 499)
 );
--- Answers are written in the order of time: a summary of each range of pages is enough, and costs an insert nothing.
+-- Responses are written in order of time: a summary of each range of pages is enough, and adds nothing to the cost of an insert.
 CREATE INDEX response_by_age ON skald.response USING brin (created_at) WITH (pages_per_range = 32, autosummarize = on);
 
--- Where this is: the server, the database and its table. Another one in a copy, and in what was restored from a dump; the
--- same after a failover, and in a copy of the server's files.
+-- Identifies this place: the server, the database and its table skald.service. It differs in a copy of the database and after a restore
+-- from a dump; it is the same after a failover, and in a copy of the server's files.
 CREATE FUNCTION skald.place() RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -65,17 +65,16 @@ DECLARE
 BEGIN
     BEGIN
         server := (SELECT system_identifier FROM pg_control_system());
-    EXCEPTION WHEN insufficient_privilege OR feature_not_supported THEN  -- the other two still tell
+    EXCEPTION WHEN insufficient_privilege OR feature_not_supported THEN  -- the other two still identify it
     END;
     RETURN format('%s/%s/%s', server, (SELECT oid FROM pg_database WHERE datname = current_database()),
                   to_regclass('skald.service')::oid);
 END $$;
 
--- Which service owns this database: one row. Sagas started here have it as their home, and two services in one database
--- would take each other's records for their own.
--- `id` tells this database from every other: the service's queue is bound to it, so that a process with a wrong DATABASE_URL
--- takes nothing from there. A copy has it too, but not `place`: no worker starts in it before somebody has said that it
--- may (docs/adr/0028-a-copy-is-not-the-database.md).
+-- Which service owns this database: one row. Sagas started here have it as their home, and two services in one database would take each
+-- other's records for their own. `id` distinguishes this database from every other: the service's queue is bound to it, so that a process
+-- with a wrong DATABASE_URL takes nothing from the queue. A copy has the same `id`, but not the same `place`: no worker starts in it before
+-- an operator has said that it may (docs/adr/0028-a-copy-is-not-the-database.md).
 CREATE TABLE skald.service (
     only_one boolean NOT NULL DEFAULT true,
     name     text    NOT NULL,
@@ -99,23 +98,22 @@ CREATE TABLE skald.saga (
     updated_at  timestamptz       NOT NULL DEFAULT clock_timestamp(),
     finished_at timestamptz,
     deadline_at timestamptz,
-    expiring  text[],       -- NULL before the other services were asked to forget it; then those that have not answered yet
+    expiring  text[],       -- NULL before the other services were asked to expire it; then those that have not answered yet
     asked_at    timestamptz,
     CONSTRAINT saga_once PRIMARY KEY (scope, key),
     CONSTRAINT finished_exactly_in_final_states
         CHECK ((finished_at IS NOT NULL) = (status IN ('completed', 'compensated'))),
     CONSTRAINT only_what_has_ended_expires CHECK (expiring IS NULL OR finished_at IS NOT NULL)
 );
--- Operators ask for what has not ended; of those there are few.
+-- Operators list the sagas that have not ended; there are few of them.
 CREATE INDEX saga_not_ended ON skald.saga (created_at) WHERE status IN ('running', 'compensating', 'stuck');
 CREATE INDEX saga_ended ON skald.saga (finished_at) WHERE finished_at IS NOT NULL AND expiring IS NULL;
 CREATE INDEX saga_expiring ON skald.saga (asked_at) WHERE expiring <> '{}';
 CREATE INDEX saga_expired ON skald.saga (finished_at) WHERE expiring = '{}';
 
--- A message that the broker has not confirmed yet. Rows are inserted and deleted, never updated: an update would
--- leave a dead row behind for every poll to walk over. One that could not be sent is deleted and inserted again in one
--- transaction, with its reason and a later due_at.
--- aggregatetype, aggregateid, type and payload are Debezium's names and meaning, so that Debezium can be the relay.
+-- A message that the broker has not confirmed yet. Rows are inserted and deleted, never updated: an update would leave a dead row behind
+-- for every poll to walk over. A row that could not be sent is deleted and inserted again in one transaction, with the reason and a later
+-- due_at. aggregatetype, aggregateid, type and payload have Debezium's names and meanings, so that Debezium can be the relay.
 CREATE TABLE skald.outbox (
     id              bigint GENERATED ALWAYS AS IDENTITY,
     aggregatetype   text        NOT NULL,
@@ -131,11 +129,11 @@ CREATE TABLE skald.outbox (
     attempts        integer     NOT NULL DEFAULT 0,
     error           text,
     created_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- What becomes of it where no queue is bound for its destination: `keep` or `drop`; NULL: it is a service's, whose queue
-    -- comes with its worker, and waits here.
+    -- What happens to it if no queue is bound for its destination: `keep` or `drop`. NULL: it is for a service, whose worker creates the
+    -- queue; until then it waits here.
     if_unrouted     text,
     CONSTRAINT outbox_id PRIMARY KEY (id),
-    -- What the wire can't carry must not get this far: AMQP's short strings end at 255 bytes.
+    -- What AMQP can't carry must not get this far: its short strings end at 255 bytes.
     CONSTRAINT idempotency_key_fits_a_message_id CHECK (octet_length(idempotency_key) BETWEEN 1 AND 255),
     CONSTRAINT type_fits_the_wire CHECK (octet_length(type) BETWEEN 1 AND 255),
     CONSTRAINT destination_fits_a_routing_key CHECK (octet_length(destination) BETWEEN 1 AND 255),
@@ -146,11 +144,11 @@ CREATE TABLE skald.outbox (
     CONSTRAINT if_unrouted_is_known CHECK (if_unrouted IN ('keep', 'drop'))
 );
 CREATE INDEX outbox_due ON skald.outbox (due_at, id);
--- A poll sees rows come and go all day; the table must stay small whatever autovacuum's defaults are.
+-- Rows come and go all day; the table must stay small whatever autovacuum's defaults are.
 ALTER TABLE skald.outbox SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
                               autovacuum_vacuum_cost_delay = 0);
 
--- What the home knows of a step that ran elsewhere.
+-- What the home knows about a step that ran elsewhere.
 CREATE TABLE skald.progress (
     scope    skald.scope       NOT NULL,
     key      skald.key         NOT NULL,
@@ -162,7 +160,7 @@ CREATE TABLE skald.progress (
     at       timestamptz       NOT NULL,
     CONSTRAINT progress_once PRIMARY KEY (scope, key, step),
     CONSTRAINT attempts_are_counted CHECK (attempts >= 0),
-    -- What lies outside has no text form in which it could be shown.
+    -- A time outside this range has no text form that could be shown.
     CONSTRAINT at_is_between_years_1_and_9999 CHECK (at >= '0001-01-02' AND at < '9999-12-31')
 );
 
@@ -190,12 +188,12 @@ CREATE TABLE skald.audit (
     detail   jsonb       NOT NULL DEFAULT '{}',
     command_id uuid,
     CONSTRAINT audit_id PRIMARY KEY (id),
-    -- A command that comes again, as any message may, has been taken.
+    -- A command that arrives again, as any message may, has already been taken.
     CONSTRAINT command_taken_once UNIQUE (command_id)
 );
 CREATE INDEX audit_of_a_saga ON skald.audit (scope, key);
 
--- A delivery that Skald gave up on, as it came. Its identity is text as received: it may be what was wrong with it.
+-- A delivery that Skald parked, as it came. Its identity is text as received, since that may be what was wrong with it.
 CREATE TABLE skald.parked (
     id           bigint GENERATED ALWAYS AS IDENTITY,
     scope        text        NOT NULL DEFAULT '',
@@ -212,7 +210,7 @@ CREATE TABLE skald.parked (
     fingerprint  bytea       NOT NULL,
     parked_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT parked_id PRIMARY KEY (id),
-    -- A delivery that comes again while it is parked is still one parked delivery.
+    -- A delivery that comes again while it is parked is still a single parked delivery.
     CONSTRAINT parked_once UNIQUE (fingerprint, reason),
     CONSTRAINT fingerprint_is_sha256 CHECK (octet_length(fingerprint) = 32),
     CONSTRAINT reason_is_known CHECK (reason IN

@@ -11,28 +11,28 @@
 --   COMMIT;
 --
 -- One result for each item:
---   fresh      nobody ran it: run it now                                               held
+-- fresh      no one has run it: run it now                                                  held
 --   retry      it failed or was snoozed before: run it now; `attempts` is this one's number   held
---   duplicate  it is decided, or this turn of it is already recorded: acknowledge and forget
+--   duplicate  it is decided, or this fencing token is already recorded: acknowledge it and do nothing
 --   in_flight  another transaction has it now: ask again later; never take it for done
---   mismatch   the key was used before with another body, or, where `cause` is `home`, for a saga of the home that `reason` names
+--   mismatch   the key was used before with another body or, where `cause` is `home`, for a saga of the home that `reason` names
 --   cancelled  it must not run. held: record it as `cancelled` and pass on what follows; not held: that has been done,
---              acknowledge and forget
+--              acknowledge it and do nothing
 --   paused     an operator paused the saga: ask again later
---   closed     an operator ended the saga by hand: keep it for somebody to look at; it must not run any more
--- `held` says that this transaction has the record, and that its COMMIT settles it.
+--   closed     an operator closed the saga: park it for someone to look at; it must not run any more
+-- `held` says that this transaction holds the record, and that its COMMIT makes the outcome final.
 --
--- fencing_tokens: which turn of the item this is, from 1: attempts + snoozes, as the message says. A turn that is recorded
---   already is a duplicate; NULL runs whatever may run.
+-- fencing_tokens: the item's fencing token, from 1: attempts + snoozes, as the message says. A token that is already recorded
+--   makes the item a duplicate; NULL runs whatever may run.
 -- past_pivot: true where a command to cancel no longer applies.
 -- wait_ms: how long to wait for a transaction that has the same key; NULL keeps the session's lock_timeout.
 -- deadlines: the time from which the item must not run any more; NULL for none. It counts where a command to cancel does: not
 --   past the pivot, and not for a compensation.
--- homes: whose saga the item is of; NULL, for an item or at all: nobody knows, and its home is not compared.
+-- homes: the home of the item's saga; NULL, for an item or for all: it is not known, and not compared.
 -- cause: why a result is `cancelled` and held: `operator`, `deadline`, or `nothing to undo`; reason: the same for people.
 --
--- One claim decides: a step that has its record before its deadline runs to its end, and one whose deadline has passed at
--- the claim never runs. A result and a deadline can't both win.
+-- A single claim decides: a step that gets its record before its deadline runs to its end, and one whose deadline has passed at the claim
+-- never runs. A result and a deadline can't both win.
 CREATE FUNCTION skald.claim(
     scopes text[], keys text[], steps text[], fingerprints bytea[],
     fencing_tokens integer[] DEFAULT NULL, past_pivot boolean[] DEFAULT NULL, wait_ms integer DEFAULT NULL,
@@ -40,7 +40,7 @@ CREATE FUNCTION skald.claim(
 RETURNS TABLE (ord integer, result text, attempts integer, held boolean, cause text, reason text)
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
--- A plan that was made while the table was small would be kept while it grows, until statistics are taken anew.
+-- A plan made while the table was small would be kept as it grows, until statistics are gathered again.
 SET enable_seqscan = off
 SET jit = off
 AS $$
@@ -49,7 +49,7 @@ DECLARE
     before  text := current_setting('lock_timeout');
     ignored text;
     paused  integer[];
-    closed  integer[];  -- of a saga that was closed: no part of `paused`
+    closed  integer[];  -- of a saga that was closed: not part of `paused`
     ordered integer[];  -- cancelled by an operator; their reasons, in the same order
     reasons text[];
     late    integer[];  -- their deadline has passed
@@ -73,10 +73,9 @@ BEGIN
     END IF;
 
     BEGIN
-        -- Insert first. FOR UPDATE on a row that does not exist locks nothing, so two would run (traps G3, F5); a
-        -- caught unique_violation would have aborted the transaction (G1). The insert waits for another transaction
-        -- that inserts the same key, and that makes the decision single. In key order, so that two batches can't
-        -- deadlock on each other.
+        -- Insert first. FOR UPDATE on a row that does not exist locks nothing, so two would run (traps G3, F5); a caught unique_violation
+        -- would have aborted the transaction (G1). The insert waits for another transaction that inserts the same key, so that only one of
+        -- them gets it. In key order, so that two batches can't deadlock on each other.
         WITH want AS (
             SELECT w.s, w.k, w.t, w.f, w.h, w.o
               FROM unnest(scopes, keys, steps, fingerprints, homes) WITH ORDINALITY AS w(s, k, t, f, h, o)
@@ -104,7 +103,7 @@ BEGIN
                                    WHERE i.scope = w.s AND i.key = w.k AND i.step = w.t
                                      AND i.status IN ('started', 'retrying', 'parked')
                                      FOR UPDATE) AS locked;
-            -- Nothing was inserted that would make a step's own COMMIT fail (0003_open.sql).
+            -- Where nothing was inserted, this update is what makes a step's own COMMIT fail (0003_open.sql).
             IF current_setting('skald.is_open', true) = 'on' THEN
                 UPDATE skald.idempotency i SET updated_at = i.updated_at
                   FROM unnest(scopes, keys, steps) AS w(s, k, t)
@@ -118,21 +117,21 @@ BEGIN
                      ORDER BY scopes[o] COLLATE "C", keys[o] COLLATE "C", steps[o] COLLATE "C" OFFSET 0) AS c
              CROSS JOIN LATERAL (SELECT skald.undoable(scopes[o], keys[o], steps[o], homes[o])) AS u(yes);
             IF theirs IS NOT NULL THEN
-                -- Its record would be in the way of the compensation that the other home may still ask for.
+                -- The record would block the compensation that the other home may still request.
                 DELETE FROM skald.idempotency i USING unnest(theirs) AS o
                  WHERE i.scope = scopes[o] AND i.key = keys[o] AND i.step = steps[o];
                 fresh := ARRAY(SELECT o FROM unnest(fresh) AS o WHERE o <> ALL (theirs));
             END IF;
         END IF;
     EXCEPTION WHEN lock_not_available THEN
-        -- Whoever has it may still roll back: busy is never a duplicate (G13). Nothing of this call was claimed.
+        -- The transaction that has it may still roll back: busy is never a duplicate (G13). This call claimed nothing.
         ignored := set_config('lock_timeout', before, true);
         RETURN QUERY SELECT o, 'in_flight', 0, false, NULL, NULL FROM generate_subscripts(keys, 1) AS o;
         RETURN;
     END;
     IF wait_ms IS NOT NULL THEN ignored := set_config('lock_timeout', before, true); END IF;
 
-    -- Asked only now: what was waited for took its time.
+    -- Checked only now: waiting for locks took time.
     IF deadlines IS NOT NULL THEN
         SELECT array_agg(o) INTO late
           FROM generate_subscripts(keys, 1) AS o
@@ -179,7 +178,7 @@ BEGIN
             WHEN w.o = ANY (paused) THEN 'paused'
             WHEN i.status IN ('retrying', 'parked') AND n.no THEN 'cancelled'
             WHEN i.status IN ('retrying', 'parked') THEN 'retry'
-            -- `started`: an external call is under way. No row: it was collected after the insert met it (G5).
+            -- `started`: an external call is under way. No row: it was purged after the insert met it (G5).
             ELSE 'in_flight' END) AS t(result)
      CROSS JOIN LATERAL (SELECT t.result, t.result = 'cancelled' AND i.status <> 'cancelled') AS v(result, stopped)
      CROSS JOIN LATERAL (SELECT CASE WHEN i.home <> w.h THEN 'home' WHEN NOT v.stopped THEN NULL
@@ -187,8 +186,8 @@ BEGIN
      WHERE w.o <> ALL (fresh);
 END $$;
 
--- Whether a compensation has something to undo, decided for good: where the step never ran, a `cancelled` record is
--- left in its place, so that it does not run when it comes late (S2). NULL: the step was run for another home's saga.
+-- Whether a compensation has something to undo, decided once and for all: where the step never ran, a `cancelled` record is left in its
+-- place, so that the step does not run if it arrives late (S2). NULL: the step ran for another home's saga.
 CREATE FUNCTION skald.undoable(for_scope text, for_key text, compensation text, for_home text) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -196,7 +195,7 @@ AS $$
 DECLARE
     undone text := left(compensation, -length('.compensate'));
     was    skald.step_status;
-    ran    text;  -- the home of the saga that it was run for
+    ran    text;  -- the home of the saga that the step ran for
 BEGIN
     INSERT INTO skald.idempotency (scope, key, step, status, attempts, home)
     VALUES (for_scope, for_key, undone, 'cancelled', 0, for_home)
@@ -228,7 +227,7 @@ BEGIN
     END IF;
 END $$;
 
--- A request's key. One that was answered before gets its answer at once, without an attempt to insert: an answer is final.
+-- Claims a request's key. A request that was answered before gets its response at once, without an attempt to insert: a response is final.
 CREATE FUNCTION skald.claim_request(
     scope text, key text, fingerprint bytea, wait_ms integer,
     OUT result text, OUT attempts integer, OUT held boolean,
@@ -251,8 +250,8 @@ BEGIN
          WHERE i.scope = claim_request.scope AND i.key = claim_request.key AND i.step = '' AND i.status = 'completed';
         IF FOUND THEN RETURN; END IF;
 
-        -- Most keys are new, and of those there is nothing to ask: no command and no deadline stops a request. Its record is
-        -- inserted as skald.claim() would, which costs a third of that.
+        -- Most keys are new and need no checks: no command and no deadline stops a request. The record is inserted as skald.claim() would
+        -- do it, at a third of the cost.
         ignored := set_config('lock_timeout', coalesce(wait_ms::text, before), true);
         BEGIN
             INSERT INTO skald.idempotency AS i (scope, key, step, fingerprint)
@@ -268,7 +267,7 @@ BEGIN
         SELECT c.result, c.attempts, c.held INTO result, attempts, held
           FROM skald.claim(ARRAY[claim_request.scope], ARRAY[claim_request.key], ARRAY[''],
                            ARRAY[claim_request.fingerprint], wait_ms => claim_request.wait_ms) AS c;
-        -- A duplicate of one that committed while the claim waited for it: now its answer can be seen.
+        -- A duplicate of a request that committed while the claim waited for it: its response can be seen now.
         EXIT WHEN result <> 'duplicate';
     END LOOP;
 END $$;

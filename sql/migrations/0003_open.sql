@@ -1,8 +1,8 @@
--- A step that runs COMMIT would commit its record, and its neighbours', which say `completed`, without the messages that follow. While
--- `skald.is_open` is on, COMMIT fails; what finishes the transaction switches it off. The first record of a transaction arms it: one that
--- fails COMMIT is enough. Where that record is rolled back to a savepoint, so is the setting, and the next one arms it.
+-- A step that runs COMMIT would commit its own record and its batch's other records, all saying `completed`, without the messages that
+-- follow. While `skald.is_open` is on, COMMIT fails; what finishes the transaction switches it off. The first record of a transaction arms
+-- this: one row that fails COMMIT is enough. If that record is rolled back to a savepoint, so is the setting, and the next record arms it.
 --
--- SET CONSTRAINTS ALL IMMEDIATE fires it too, and that a step may well run: what the client has sent says which of them it is.
+-- SET CONSTRAINTS ALL IMMEDIATE fires the trigger too, and a step may well run it: what the client has sent tells the two apart.
 CREATE FUNCTION skald.refuse_open_transaction() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp

@@ -1,11 +1,11 @@
--- Messages of any language: skald.enqueue() puts one into the outbox, as part of the caller's transaction. It leaves
--- if and only if that transaction commits, at least once, and stays here until the broker has confirmed it.
+-- Messages from any language: skald.enqueue() puts one into the outbox, as part of the caller's transaction. It is sent if and only if that
+-- transaction commits, at least once, and stays here until the broker has confirmed it.
 --
 --   SELECT skald.enqueue('shipping', 'arrange-shipping', 'order-42:arrange-shipping', '{"id":"42"}',
 --                        headers => '{"x-saga": "place-order"}', delay => '5 s');
 --
--- A message that is neither a step's nor Skald's own is kept where no queue is bound for it, unless something else is said.
--- In PL/pgSQL, whose plan is kept: an SQL function is planned anew at each call, which took longer than its row.
+-- A message that is neither a step's nor Skald's own is kept if no queue is bound for it, unless the caller says otherwise. In PL/pgSQL,
+-- whose plans are cached: an SQL function is planned at each call, which took longer than inserting its row.
 CREATE FUNCTION skald.enqueue(
     destination text, type text, idempotency_key text, payload bytea,
     headers jsonb DEFAULT '{}', scope text DEFAULT '', delay interval DEFAULT '0',
@@ -39,7 +39,7 @@ BEGIN
     RETURN row_id;
 END $$;
 
--- What of a saga waits in this outbox for its time is due now. What a relay has in its hands is under way already.
+-- Makes all messages of a saga that wait in this outbox due now. What a relay has already taken is under way.
 CREATE FUNCTION skald.wake(of_scope text, of_key text, of_home text) RETURNS bigint
 LANGUAGE sql
 SET search_path = pg_catalog, pg_temp
@@ -62,13 +62,13 @@ AS $$
     SELECT count(*) FROM again
 $$;
 
--- Whether more than `rows_max` rows wait, without counting beyond. None is left before `due_from`: there the count begins, and
--- does not walk over dead rows. Where another session holds a snapshot open, they are a million, and only a few live ones lie
--- behind them (traps R11).
+-- Whether more than `rows_max` rows wait, without counting past that. No row is left before `due_from`: the count begins there, and does
+-- not walk over dead rows. While another session holds a snapshot open there may be a million of them, followed by only a few live rows
+-- (traps R11).
 CREATE FUNCTION skald.outbox_is_over(rows_max bigint, due_from timestamptz) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
--- By the index on (due_at, id): a plan that was made while the table was small would be kept while it grows.
+-- Use the index on (due_at, id): a plan made while the table was small would be kept as it grows.
 SET enable_seqscan = off
 SET jit = off
 SET enable_bitmapscan = off

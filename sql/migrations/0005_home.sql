@@ -1,7 +1,7 @@
--- What a saga's home does: starts it, and learns from the other services how it goes.
+-- What a saga's home does: it starts the saga, and learns from the other services how it goes.
 
--- A time within the years 1 to 9999, which can be written and subtracted; NULL stays NULL. Skald writes no other, but a row may
--- have been changed by hand, and must not hide all others.
+-- A time within the years 1 to 9999, which can be formatted and subtracted; NULL stays NULL. Skald writes no other, but a row that was
+-- changed by hand must not hide all the others.
 CREATE FUNCTION skald.shown(at timestamptz) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
@@ -16,7 +16,7 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$ SELECT to_char(skald.shown(at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') $$;
 
--- The steps of an itinerary, from 1.
+-- The steps of an itinerary, numbered from 1.
 CREATE FUNCTION skald.itinerary_steps(itinerary text) RETURNS TABLE (place integer, step text, service text, kind text)
 LANGUAGE sql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
@@ -27,13 +27,13 @@ AS $$
      WHERE w.n > 2
 $$;
 
--- Whether a record here is of a saga that was started here: one of another home may have the same key.
+-- Whether a record here belongs to a saga that was started here: a saga of another home may have the same key.
 CREATE FUNCTION skald.is_ours(home text) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$ SELECT coalesce(home = (SELECT s.name FROM skald.service s), true) $$;
 
--- Every step of a saga that its home knows of: its own, and what other services told.
+-- Every step of a saga that its home knows about: its own, and those that other services reported.
 CREATE FUNCTION skald.known_steps(of_scope text, of_key text)
 RETURNS TABLE (step text, service text, status text, attempts integer, error text, at timestamptz)
 LANGUAGE sql STABLE
@@ -50,12 +50,12 @@ AS $$
                         WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step) AND skald.is_ours(i.home))
 $$;
 
--- Starts a saga as part of the caller's transaction. `fresh`: it is started. `duplicate`: this key has started it before.
--- `mismatch`: the key was used for something else. `in_flight`: another transaction is starting it now. `deadline` counts from now,
--- by this server's clock: from that time on no step up to the pivot begins any more, and the saga goes back.
+-- Starts a saga as part of the caller's transaction. `fresh`: it is started. `duplicate`: this key has started it before. `mismatch`: the
+-- key was used for something else. `in_flight`: another transaction is starting it now. `deadline` counts from now, by this server's clock:
+-- from then on no step up to the pivot begins any more, and the saga compensates.
 --
--- Of a key that is new there is nothing to ask: no command and no deadline stops a start, and its record is inserted as
--- skald.claim() would. Only a key that is not new goes there for its result. Refused is what the messages could not carry.
+-- A new key needs no checks: no command and no deadline stops a start, and its record is inserted as skald.claim() would do it. Only a key
+-- that is not new goes to skald.claim() for its result. What the messages could not carry is refused.
 CREATE FUNCTION skald.start(
     scope text, key text, definition text, version integer, data jsonb, itinerary text, fingerprint bytea,
     destination text, type text, payload bytea, headers jsonb, deadline interval DEFAULT NULL)
@@ -87,11 +87,11 @@ BEGIN
         INSERT INTO skald.idempotency AS i (scope, key, step, fingerprint) VALUES (scope, key, '', fingerprint)
         ON CONFLICT ON CONSTRAINT idempotency_once DO NOTHING;
     EXCEPTION WHEN lock_not_available THEN
-        RETURN 'in_flight';  -- whoever has it may still roll back
+        RETURN 'in_flight';  -- the transaction that has it may still roll back
     END;
     IF NOT FOUND THEN
         SELECT c.result INTO decided FROM skald.claim(ARRAY[scope], ARRAY[key], ARRAY[''], ARRAY[fingerprint]) AS c;
-        -- The same data under the same key is still something else where another definition was started with it.
+        -- The same data under the same key is still a mismatch if another definition was started with it.
         IF decided = 'duplicate' AND EXISTS (SELECT FROM skald.saga s WHERE s.scope = start.scope AND s.key = start.key
                                                                         AND s.definition <> start.definition) THEN
             decided := 'mismatch';
@@ -110,7 +110,7 @@ BEGIN
     RETURN decided;
 END $$;
 
--- Where no such saga was started here, though a step says that this is its home: it is the wrong database, or one from a backup.
+-- For a step that names this database as its home although no such saga was started here: it is the wrong database, or one from a backup.
 -- That must be seen, once for each saga; what the step did stands.
 CREATE FUNCTION skald.record_unknown(for_scope text, for_key text) RETURNS void
 LANGUAGE plpgsql
@@ -126,26 +126,26 @@ BEGIN
     END IF;
 END $$;
 
--- Moves a saga's status by what is known of its steps. Final states are never left. `stuck` is left by the step that
--- was parked when it goes on: it is stuck exactly while one of its steps is parked.
+-- Moves a saga's status according to what is known of its steps. Final states are never left. `stuck` ends when the parked step goes on: a
+-- saga is stuck exactly while one of its steps is parked.
 --
--- The two final states need nothing but the saga's own row. For the others the row is locked before the steps are looked at:
--- of two that move the same saga the second sees what the first has noted.
+-- The two final states need only the saga's own row. For the others the row is locked before the steps are read: of two transactions that
+-- move the same saga, the second sees what the first has recorded.
 CREATE FUNCTION skald.advance(for_scope text, for_key text, wanted text, why text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
--- A plan that was made while the tables were small would be kept while they grow, until statistics are taken anew.
+-- A plan made while the tables were small would be kept as they grow, until statistics are gathered again.
 SET enable_seqscan = off
 SET jit = off
 AS $$
 DECLARE
-    ours  text := (SELECT name FROM skald.service);  -- not of another home's saga with the same key
+    ours  text := (SELECT name FROM skald.service);  -- leaves out another home's saga with the same key
     was   skald.saga_status;
     is_to skald.saga_status;
 BEGIN
     IF wanted IN ('completed', 'compensated') THEN
-        -- Of a walk back, the first reason is the one that counts; of what goes well there is none. Whoever leaves `stuck` says
-        -- why the saga goes back: until then the reason was why it was stuck.
+        -- Of a compensation the first reason is the one that counts; a completed saga has none. A call that ends `stuck` says why the saga
+        -- compensates: until then the reason said why it was stuck.
         UPDATE skald.saga s
            SET status = wanted::skald.saga_status, updated_at = clock_timestamp(), finished_at = clock_timestamp(),
                reason = CASE WHEN wanted = 'completed' THEN NULL
@@ -173,12 +173,12 @@ BEGIN
        AND (s.status <> is_to OR (why IS NOT NULL AND s.reason IS NULL AND is_to <> 'running'));
 END $$;
 
--- skald.advance() for each of the items, as if one after the other, in statements for all of them. A saga that an item ends is
--- moved by none behind that. In key order, so that two transactions which move the same ones can't deadlock.
+-- skald.advance() for all of the items, as if one after the other, but in a few statements. Once an item has ended a saga, no later item
+-- moves it. In key order, so that two transactions that move the same sagas can't deadlock.
 CREATE FUNCTION skald.advance_many(scopes text[], keys text[], wanted text[], reasons text[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
--- A plan that was made while the tables were small would be kept while they grow, until statistics are taken anew.
+-- A plan made while the tables were small would be kept as they grow, until statistics are gathered again.
 SET enable_seqscan = off
 SET jit = off
 SET enable_hashjoin = off
@@ -194,14 +194,14 @@ BEGIN
         RETURN;
     END IF;
     IF NOT wanted <@ ARRAY['completed', 'compensated'] THEN
-        -- The locks first, in the order of the sort: under it LATERAL finds the rows one by one.
+        -- The locks first, in sort order: below the sort, LATERAL finds the rows one by one.
         PERFORM FROM (SELECT w.s COLLATE "C" AS s, w.k COLLATE "C" AS k FROM unnest(scopes, keys) AS w(s, k) ORDER BY 1, 2) AS w
           CROSS JOIN LATERAL (SELECT FROM skald.saga s
                                WHERE s.scope = w.s AND s.key = w.k AND s.status NOT IN ('completed', 'compensated')
                                  FOR NO KEY UPDATE) AS locked;
 
-        -- What skald.advance() does where a saga goes on. All of a saga's items find it in one state; of the reasons the first
-        -- counts, and where it says nothing, the next that does.
+        -- What skald.advance() does while a saga goes on. All items of one saga see it in the same state; the first item's reason counts
+        -- or, if it gives none, the next one that is given.
         UPDATE skald.saga s
            SET status = n.is_to, updated_at = clock_timestamp(),
                reason = CASE WHEN n.is_to = 'running' THEN NULL
@@ -227,7 +227,7 @@ BEGIN
         GET DIAGNOSTICS moved = ROW_COUNT;
     END IF;
 
-    -- What skald.advance() does where a saga has ended, row by row in the order of the sort.
+    -- What skald.advance() does when a saga ends, row by row in sort order.
     UPDATE skald.saga s
        SET status = e.n::skald.saga_status, updated_at = clock_timestamp(), finished_at = clock_timestamp(),
            reason = CASE WHEN e.n = 'completed' THEN NULL
@@ -242,9 +242,9 @@ BEGIN
     END IF;
 END $$;
 
--- Takes in what other services report of their steps: members as {scope, key, step, service, status, attempts, at} and,
--- where it changed, the saga's state with its reason. A later report wins whatever the order of arrival. What is told of a saga
--- that was not started here is parked as `unknown_saga`: nobody would look for it in skald.progress.
+-- Records what other services report of their steps: members are {scope, key, step, service, status, attempts, at} and, where it changed,
+-- the saga's state with its reason. A later report wins whatever the order of arrival. A report about a saga that was not started here is
+-- parked as `unknown_saga`: no one would look for it in skald.progress.
 CREATE FUNCTION skald.record_progress(members jsonb) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -271,7 +271,7 @@ BEGIN
          WHERE NOT m.is_known
         ON CONFLICT ON CONSTRAINT parked_once DO NOTHING),
     noted AS (
-        -- In key order here too. Of two reports of one step the later counts, whatever the order of arrival.
+        -- In key order here too. Of two reports about one step the later counts, whatever the order of arrival.
         INSERT INTO skald.progress AS p (scope, key, step, service, status, attempts, error, at)
         SELECT DISTINCT ON (m.scope, m.key, m.step)
                m.scope, m.key, m.step, m.service, m.status::skald.step_status, m.attempts, m.error, m.at

@@ -1,21 +1,21 @@
--- An operator's commands (pause, resume, cancel, retry) and deadlines: both meet a saga in one place, the claim.
+-- An operator's commands (pause, resume, cancel, retry) and deadlines: both take effect on a saga in one place, the claim.
 --
--- A command is given at the saga's home, in one transaction: skald.request_control(). It is taken there and, as a message
--- `skald.control`, in the database of every other service of the itinerary: skald.take_control(). Neither stops a step that
--- runs; the next claim finds it. See docs/repair.md, "Commands", and docs/adr/0010-orders-and-deadlines.md.
+-- A command is given at the saga's home, in one transaction: skald.request_control(). It is taken there and, as a message `skald.control`,
+-- in the database of every other service of the itinerary: skald.take_control(). Neither stops a running step; the next claim finds the
+-- command. See docs/repair.md, "Commands", and docs/adr/0010-orders-and-deadlines.md.
 
--- Who does it: the database's user, and who that is in person where it was said.
+-- Who acts: the database's user and, if given, the person.
 CREATE FUNCTION skald.actor(by text) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$ SELECT CASE WHEN by <> '' THEN by || ' as ' || session_user ELSE session_user::text END $$;
 
--- What has passed the point of no return: the step and when it completed. No row: the saga can still go back.
+-- What has passed the point of no return: the step, and when it completed. No row: the saga can still compensate.
 CREATE FUNCTION skald.past_pivot(of_scope text, of_key text, itinerary text) RETURNS TABLE (step text, at timestamptz)
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-    -- Without a pivot, the last compensatable step is the last that can be undone before what can't.
+    -- Without a pivot, the last compensatable step is the last one before what can't be undone.
     WITH turning AS (
         SELECT p.step, p.place FROM skald.itinerary_steps(itinerary) p WHERE p.kind <> 'retriable' ORDER BY p.place DESC LIMIT 1)
     SELECT k.step, k.at
@@ -55,7 +55,7 @@ BEGIN
             RETURN format('no step of %s is parked: it is %s', called, s.status);
         END IF;
     ELSIF latest.action = 'cancel' AND pivot.step IS NULL THEN
-        -- A pause would take the cancel's place, and what the cancel has not met yet would go on after it.
+        -- A pause would replace the cancel, and what the cancel has not reached yet would go on after it.
         RETURN format('%s was cancelled at %s by %s: it is on its way back', called, skald.instant(latest.requested_at),
                       latest.requested_by);
     ELSIF action = 'resume' AND latest.action IS NULL THEN
@@ -71,7 +71,7 @@ AS $$ SELECT format('no saga %s%s was started here: ask the database of its home
                     CASE WHEN scope <> '' THEN ' of scope ' || scope ELSE '' END) $$;
 
 -- Takes a command here and sends it to the services in `told`, as {"id", "scope", "key", "home", "action", "reason", "step", "by",
--- "requested_at"}. Returns it, with `left` where the step of a retry was left parked: then it was not sent.
+-- "requested_at"}. Returns the command, with `left` if the parked step of a retry was left parked: then it was not sent.
 CREATE FUNCTION skald.send_command(was skald.saga, action text, reason text, step text, told text[], by text) RETURNS jsonb
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -83,8 +83,8 @@ DECLARE
     kept    text;
     id      text;
 BEGIN
-    -- the latest command wins wherever they meet, whatever the order of arrival: so it is later than the one before, even
-    -- where this server's clock was put back.
+    -- The latest command wins everywhere, whatever the order of arrival: so this one gets a later time than the one before, even if this
+    -- server's clock was set back.
     command := jsonb_strip_nulls(jsonb_build_object(
         'id', gen_random_uuid(), 'scope', was.scope, 'key', was.key, 'home', home, 'action', action,
         'reason', nullif(reason, ''), 'step', step, 'by', skald.actor(by),
@@ -102,10 +102,10 @@ BEGIN
     RETURN command || jsonb_strip_nulls(jsonb_build_object('left', kept));
 END $$;
 
--- Gives a command for one saga, at its home: `pause`, `resume`, `cancel`, or `retry` of the step that is parked. One
--- transaction: the command is taken here, sent to every service that it concerns, and noted in skald.audit.
--- Returns {"id", "action", "told": [services], "step" of a retry, "left": why a parked step was not put back}, or
--- {"refused": why}, and then nothing was done.
+-- Gives a command for one saga, at its home: `pause`, `resume`, `cancel`, or `retry` of the parked step. In one transaction the command is
+-- taken here, sent to every service that it concerns, and recorded in skald.audit.
+-- Returns {"id", "action", "told": [services], "step" of a retry, "left": why a parked step was not put back}, or {"refused": why}; then
+-- nothing was done.
 CREATE FUNCTION skald.request_control(action text, scope text, key text, reason text DEFAULT NULL, by text DEFAULT NULL)
 RETURNS jsonb
 LANGUAGE plpgsql
@@ -144,16 +144,16 @@ BEGIN
     END IF;
 
     command := skald.send_command(was, action, reason, named, told, by);
-    -- A retry that has left the step parked did nothing else either; a cancel stands, and meets the step when that is sent.
+    -- A retry that left the step parked did nothing else either; a cancel stands, and takes effect when the step is replayed.
     IF action = 'retry' AND command ? 'left' THEN RETURN jsonb_build_object('refused', command->'left'); END IF;
     RETURN jsonb_strip_nulls(jsonb_build_object('id', command->'id', 'action', action, 'told', to_jsonb(told),
                                                 'step', command->'step', 'left', command->'left'));
 END $$;
 
--- Ends a saga that can't come to its end by itself, since a message of it is lost or a delivery was dropped: whoever asks has
--- stopped it, has seen that every service has that command, and has looked at each and done by hand what was missing. From the order
--- on nothing of it runs in a service that has it: what may still turn up there is parked as `closed`.
--- Returns {"id", "action", "told"}, or {"refused": why}, and then nothing was done.
+-- Ends a saga that can't end by itself, because one of its messages is lost or a delivery was dropped. The operator has stopped it before,
+-- has seen that every service has that command, has checked each service and has done by hand what was missing. From this command on,
+-- nothing of the saga runs in a service that has it: what still arrives there is parked as `closed`.
+-- Returns {"id", "action", "told"}, or {"refused": why}; then nothing was done.
 CREATE FUNCTION skald.close_saga(as_status text, scope text, key text, reason text, by text DEFAULT NULL) RETURNS jsonb
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -194,10 +194,9 @@ BEGIN
     RETURN jsonb_build_object('id', command->'id', 'action', 'close', 'told', to_jsonb(told));
 END $$;
 
--- Takes a command in this database: once, however often it comes. Of two commands the one that was requested later counts.
--- What of the saga waits here is woken, so that the command meets it now; where it was closed, none of its steps is tried again.
--- Returns `taken`, `outdated`, `duplicate`,
--- or `left parked: ` and why a parked step was not put back.
+-- Takes a command in this database: once, however often it arrives. Of two commands the one that was requested later counts. Waiting
+-- messages of the saga are made due, so that the command takes effect now; if the saga was closed, none of its steps is tried again.
+-- Returns `taken`, `outdated`, `duplicate`, or `left parked: ` and why a parked step was not put back.
 CREATE FUNCTION skald.take_control(command jsonb) RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp

@@ -1,13 +1,13 @@
--- What becomes of a parked delivery: it is put back, under the same derived key and through the same guard, or dropped.
+-- What happens to a parked delivery: it is put back, under the same derived key and through the same guard, or dropped.
 
--- Whether a delivery that was parked then may still be sent again: not where the guard's record of its step may have been
--- deleted since, for then it would run a second time (traps G19). The one place that knows.
+-- Whether a delivery parked at that time may still be sent again: not if the guard's record of its step may have been deleted since,
+-- because the step would then run a second time (traps G19). The only place that knows this limit.
 CREATE FUNCTION skald.is_replayable(parked_at timestamptz) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$ SELECT parked_at > clock_timestamp() - interval '30 days' $$;
 
--- Whether a parked delivery is its saga's, by the reason for which it was parked.
+-- Whether a parked delivery belongs to its saga, by the reason for which it was parked.
 CREATE FUNCTION skald.is_of_its_saga(reason text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
@@ -36,14 +36,13 @@ AS $$
                         'them. `skald parked replay %s --yes` then sends it', p.step, p.id) END
 $$;
 
--- Whether a record of a parked delivery's step is of the same saga: one of another home may have the same key.
+-- Whether a record of a parked delivery's step belongs to the same saga: a saga of another home may have the same key.
 CREATE FUNCTION skald.is_for(home text, p skald.parked) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$ SELECT coalesce(home = p.headers->>'x-saga-home', true) $$;
 
--- Whether its saga waits for a parked delivery; `was` is the status of its step's record, which what could not be settled
--- may be without.
+-- Whether its saga waits for a parked delivery; `was` is the status of its step's record, which an `unsettled` delivery may lack.
 CREATE FUNCTION skald.is_waited_for(reason text, was skald.step_status) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
@@ -52,10 +51,10 @@ AS $$
            AND coalesce(was = 'parked' OR (was = 'retrying' AND reason = 'unsettled'), reason = 'unsettled')
 $$;
 
--- Puts a parked delivery back into this service's outbox: the next turn of its step, with its attempts counted anew, and the
--- parked row gone in the same transaction. `vouched`: somebody says that one that nobody signed is genuine. One whose signature
--- did not hold goes as it came, with that signature: no relay signs it, and whoever takes it looks again.
--- Returns NULL; or why not, and then nothing was done.
+-- Puts a parked delivery back into this service's outbox, with the step's next fencing token and its attempts counted from scratch; the
+-- parked row is deleted in the same transaction. `vouched`: an operator says that an unsigned delivery is genuine. One whose signature is
+-- invalid goes out as it came, with that signature: no relay signs it, and the service that receives it checks it again.
+-- Returns NULL, or the reason why nothing was done.
 CREATE FUNCTION skald.put_back(wanted bigint, forced boolean, vouched boolean DEFAULT false) RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -69,7 +68,7 @@ DECLARE
 BEGIN
     SELECT * INTO p FROM skald.parked WHERE id = wanted;
     IF NOT FOUND THEN RETURN gone; END IF;
-    -- The guard's record before the parked row, as whoever parks takes them.
+    -- The guard's record before the parked row, in the order in which parking a delivery locks them.
     SELECT * INTO was FROM skald.idempotency i
      WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step) AND skald.is_for(i.home, p) FOR UPDATE;
     PERFORM FROM skald.parked WHERE id = wanted FOR UPDATE;
@@ -87,7 +86,7 @@ BEGIN
         sent := p.headers - 'x-step-deadline' - 'skald-signature';
     END IF;
     IF was.status IN ('retrying', 'parked') AND p.reason <> 'forged' THEN
-        -- The turn goes on, or the claim would take the message for an old copy; the budget of attempts is new.
+        -- The fencing token keeps growing, or the claim would take the message for an old copy; the budget of attempts is new.
         sent := sent || jsonb_build_object('x-attempt', '1', 'x-snoozes', (was.attempts + was.snoozes)::text);
         UPDATE skald.idempotency i
            SET status = 'retrying', snoozes = i.attempts + i.snoozes, attempts = 0, updated_at = clock_timestamp()
@@ -104,7 +103,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Tells the saga's home what became of a parked delivery's step, as a step's own commit would have.
+-- Reports to the saga's home what happened to a parked delivery's step, as a step's own commit would have done.
 CREATE FUNCTION skald.report_home(p skald.parked, status text, error text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -130,9 +129,9 @@ BEGIN
     END IF;
 END $$;
 
--- What a command does to a saga's parked steps here. A cancel puts back what is still open up to the pivot, so that its claim
--- meets the cancel and the way back begins; a retry puts back the step that it names. What must not be put back unseen
--- stays, and the home hears why. Returns that reason, or NULL.
+-- What a command does to a saga's parked steps here. A cancel puts back what is still open up to the pivot, so that its claim finds the
+-- cancel and compensation begins; a retry puts back the step that it names. What must not be put back unseen stays parked, and the reason
+-- is reported to the home. Returns that reason, or NULL.
 CREATE FUNCTION skald.put_back_open(of_scope text, of_key text, of_home text, action text, named text) RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -159,8 +158,8 @@ BEGIN
     RETURN refused;
 END $$;
 
--- Sends a parked delivery again, in one transaction with its row in skald.audit. `forced`: also one whose step committed by
--- itself, or whose signature did not hold; `vouched`: also one that nobody signed. Returns NULL; or why not, and then nothing was done.
+-- Sends a parked delivery again, in one transaction with its row in skald.audit. `forced`: also one whose step committed by itself, or
+-- whose signature is invalid; `vouched`: also an unsigned one. Returns NULL, or the reason why nothing was done.
 CREATE FUNCTION skald.replay_parked(wanted bigint, by text DEFAULT NULL, forced boolean DEFAULT false,
                                     vouched boolean DEFAULT false) RETURNS text
 LANGUAGE plpgsql
@@ -180,8 +179,8 @@ BEGIN
     RETURN refused;
 END $$;
 
--- Drops a parked delivery for good, in one transaction with its row in skald.audit. `forced`: also one that a saga waits
--- for. Returns NULL; or why not, and then nothing was done.
+-- Drops a parked delivery for good, in one transaction with its row in skald.audit. `forced`: also one that a saga waits for. Returns NULL,
+-- or the reason why nothing was done.
 CREATE FUNCTION skald.drop_parked(wanted bigint, why text, by text DEFAULT NULL, forced boolean DEFAULT false)
 RETURNS text
 LANGUAGE plpgsql
@@ -218,7 +217,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- What the audit keeps of a parked delivery that is gone: enough to know which it was, and not its contents.
+-- What the audit keeps of a parked delivery that is gone: enough to identify it, but not its contents.
 CREATE FUNCTION skald.summary(p skald.parked) RETURNS jsonb
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp

@@ -1,13 +1,13 @@
--- Retention: how records of ended sagas go, without anything being expired too early. docs/retention.md, and
--- docs/adr/0011-forgetting-is-asked-for.md for why it is done so.
+-- Retention: how records of ended sagas are deleted without anything being expired too early. See docs/retention.md, and
+-- docs/adr/0011-forgetting-is-asked-for.md for why it is done this way.
 --
 --   home                                              every other service on the plan
 --   saga ended longer ago than the retention
---     --- skald.expire {scope, key, steps, ...} --->  noted in skald.ended; collected when nothing holds it back
+-- --- skald.expire {scope, key, steps, ...} --->  recorded in skald.ended; purged when nothing holds it back
 --     <-- skald.expired ---------------------------  its records are gone
---   when all have answered: its own records, together
+-- when all have answered: purges its own records, together
 --
--- The home goes last: until then the key is taken, so that a new saga under it can't meet records of the old one.
+-- The home goes last: until then the key stays taken, so that a new saga under it can't meet records of the old one.
 
 -- A saga that its home has declared ended, and of whose steps this service may have records.
 CREATE TABLE skald.ended (
@@ -21,11 +21,11 @@ CREATE TABLE skald.ended (
 );
 CREATE INDEX ended_in_order ON skald.ended (noted_at);
 
--- What holds records back, whatever their age: a message that has not left, a delivery that waits for an operator. The
--- key is read from the derived key too, for messages that other languages enqueue. Reports of several sagas leave in one
--- message, which has the key of one of them: all of them are busy until it has left, or a service would forget a saga of which
--- its home has not heard yet. All of the outbox, whatever is known of its beginning: a message that is missed here would meet
--- no record any more when it comes, and its step would run again.
+-- What holds records back, whatever their age: a message that has not been sent, a delivery that waits for an operator. The key is also
+-- read from the derived key, for messages that other languages enqueue. Reports about several sagas are sent in one message, which has the
+-- key of one of them: all of them are busy until it is sent, or a service would expire a saga before its report has reached the home. This
+-- reads the whole outbox, whatever is known of where its rows begin: a message missed here would find no record any more when it arrives,
+-- and its step would run again.
 CREATE VIEW skald.busy AS
     SELECT o.scope::text COLLATE "C" AS scope, k.key COLLATE "C" AS key
       FROM skald.outbox o
@@ -38,14 +38,14 @@ CREATE VIEW skald.busy AS
      UNION
     SELECT scope COLLATE "C", key COLLATE "C" FROM skald.parked;
 
--- The home's sagas that ended before `before`, and that the other services have not been asked about.
+-- The home's sagas that ended before `before`, and that the other services have not been asked to expire.
 CREATE FUNCTION skald.sagas_to_ask_about(before timestamptz) RETURNS SETOF skald.saga
 LANGUAGE sql STABLE
 AS $$
     SELECT s.* FROM skald.saga s
      WHERE s.finished_at < before AND s.finished_at IS NOT NULL AND s.expiring IS NULL
        AND NOT EXISTS (SELECT FROM skald.busy b WHERE b.scope = s.scope AND b.key = s.key)
-       -- Of an ended saga all records are final. One that is not may be claimed yet.
+       -- All records of an ended saga are final. One that is not may still be claimed.
        AND NOT EXISTS (SELECT FROM skald.idempotency i
                         WHERE i.scope = s.scope AND i.key = s.key AND i.status IN ('started', 'retrying', 'parked')
                           AND skald.is_ours(i.home))
@@ -60,7 +60,7 @@ AS $$
        AND NOT EXISTS (SELECT FROM skald.busy b WHERE b.scope = s.scope AND b.key = s.key)
 $$;
 
--- Requests that were answered without starting a saga: they ended when they were answered.
+-- Requests that were answered without starting a saga: they ended with that response.
 CREATE FUNCTION skald.answers_to_collect(before timestamptz) RETURNS SETOF skald.response
 LANGUAGE sql STABLE
 AS $$
@@ -70,8 +70,8 @@ AS $$
        AND NOT EXISTS (SELECT FROM skald.busy b WHERE b.scope = r.scope AND b.key = r.key)
 $$;
 
--- What homes have declared ended and nothing here holds back. A record that is younger than the saga's end by half of
--- the shortest retention belongs to a later saga of the same key: the clocks of two servers are not half a day apart.
+-- Sagas that homes have declared ended and that nothing here holds back. A record that was made later than the saga's end by half of the
+-- shortest retention belongs to a later saga of the same key: the clocks of two servers are not half a day apart.
 CREATE FUNCTION skald.ended_to_collect(before timestamptz) RETURNS SETOF skald.ended
 LANGUAGE sql STABLE
 AS $$
@@ -97,7 +97,7 @@ AS $$
       FROM t
 $$;
 
--- Tells the services on the sagas' plans, in messages of a bounded size.
+-- Tells the services of the sagas' itineraries, in messages of a bounded size.
 CREATE FUNCTION skald.ask_to_forget(sagas skald.saga[]) RETURNS void
 LANGUAGE sql
 AS $$
@@ -115,18 +115,17 @@ AS $$
              GROUP BY n.service, n.part) m
 $$;
 
--- One batch of work, in the caller's transaction: at most `batch_max` of each kind, and what others have locked is left
--- for the next. All zero: nothing is left to do now. `postponed`: the relay is far behind, and a message in the outbox
--- outranks the age of any record. What waits there is counted from `outbox_from` on: the caller knows that nothing is left
--- before. A row that is there all the same, since a clock was set back, postpones nothing; it holds its saga's records back as
--- any other does.
+-- One batch of work, in the caller's transaction: at most `batch_max` of each kind; what others have locked is left for the next batch. All
+-- zero: nothing is left to do now. `postponed`: the relay is far behind, and a message in the outbox takes precedence over the age of any
+-- record. Rows waiting there are counted from `outbox_from` on: the caller knows that none is left before it. A row that is there all the
+-- same, because a clock was set back, postpones nothing; it holds its saga's records back as any other row does.
 CREATE FUNCTION skald.purge(
     older_than interval, batch_max integer, outbox_from timestamptz DEFAULT '-infinity',
     OUT asked integer, OUT sagas integer, OUT answers integer, OUT expired integer, OUT records integer,
     OUT postponed boolean)
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
--- The size of a table that is full of dead rows makes a statement which finds nothing look worth compiling.
+-- A table full of dead rows is so large that even a statement that finds nothing looks worth compiling.
 SET jit = off
 AS $$
 DECLARE
@@ -147,7 +146,7 @@ BEGIN
     postponed := skald.outbox_is_over(10000, outbox_from);
     IF postponed THEN RETURN; END IF;
 
-    -- The home asks. A saga that only ran here waits for nobody.
+    -- The home asks. A saga that ran only here waits for no other service.
     WITH found AS MATERIALIZED (
         SELECT f.scope, f.key FROM skald.sagas_to_ask_about(before) f ORDER BY f.finished_at LIMIT batch_max),
     locked AS MATERIALIZED (
@@ -163,7 +162,7 @@ BEGIN
         RETURNING s)
     SELECT array_agg(c.s) INTO met FROM changed c;
 
-    -- A service that has not answered for a week is asked again: its message may have been parked, or dropped.
+    -- A service that has not answered for a week is asked again: the message may have been parked, or dropped.
     WITH locked AS MATERIALIZED (
         SELECT s.scope, s.key FROM skald.saga s
          WHERE s.expiring <> '{}' AND s.asked_at < clock_timestamp() - interval '7 days'
@@ -177,7 +176,7 @@ BEGIN
     asked := coalesce(cardinality(met), 0) + coalesce(cardinality(again), 0);
     IF asked > 0 THEN PERFORM skald.ask_to_forget(coalesce(met, '{}') || coalesce(again, '{}')); END IF;
 
-    -- The home collects what every service has expired.
+    -- The home deletes what every service has expired.
     WITH found AS MATERIALIZED (
         SELECT f.scope, f.key FROM skald.sagas_to_collect() f ORDER BY f.finished_at LIMIT batch_max),
     locked AS MATERIALIZED (
@@ -206,7 +205,7 @@ BEGIN
     SELECT (SELECT count(*) FROM r), (SELECT count(*) FROM r) + (SELECT count(*) FROM i) INTO answers, gone;
     records := records + gone;
 
-    -- Another service's sagas: its records of them, and the answer to their home.
+    -- Sagas of other services: this service's records of them, and the answer to their home.
     WITH found AS MATERIALIZED (
         SELECT f.scope, f.key, f.home FROM skald.ended_to_collect(before) f ORDER BY f.noted_at LIMIT batch_max),
     locked AS MATERIALIZED (
@@ -239,7 +238,7 @@ BEGIN
     records := records + gone;
 END $$;
 
--- Takes in that sagas of another home have ended: members as {scope, key, home, steps, ended_at}.
+-- Records that sagas of another home have ended: members are {scope, key, home, steps, ended_at}.
 CREATE FUNCTION skald.record_ended(members jsonb) RETURNS void
 LANGUAGE sql
 SET search_path = pg_catalog, pg_temp
@@ -253,8 +252,8 @@ AS $$
      WHERE excluded.ended_at > ended.ended_at;
 $$;
 
--- Takes in that a service has expired sagas of this home: members as {scope, key, service, ended_at}. The time tells an
--- answer about this saga from a late one about an earlier saga of the same key.
+-- Records that a service has expired sagas of this home: members are {scope, key, service, ended_at}. The time distinguishes an answer
+-- about this saga from a late one about an earlier saga of the same key.
 CREATE FUNCTION skald.record_expired(members jsonb) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp

@@ -1,26 +1,26 @@
--- Messages of users' own that no queue is bound for. They are set aside, by destination, until there is a queue: in
--- the outbox they would be tried again for ever, count as a backlog that new requests are refused for, and put sweeps off.
+-- Users' own messages that no queue is bound for. They are moved here, by destination, until there is a queue: in the outbox they would be
+-- retried indefinitely, count towards the backlog for which new requests are refused, and defer purges.
 
--- The rows of the outbox that were kept.
+-- The outbox rows that were kept.
 CREATE TABLE skald.unrouted (LIKE skald.outbox INCLUDING STORAGE);
 ALTER TABLE skald.unrouted ADD CONSTRAINT unrouted_id PRIMARY KEY (id);
 CREATE INDEX unrouted_by_destination ON skald.unrouted (destination, id);
 
--- A destination that has no queue, from the first message that came back until one has gone through.
+-- A destination without a queue, from the first message that came back until one has gone through.
 CREATE TABLE skald.unrouted_destination (
     destination text COLLATE "C" NOT NULL,
     since       timestamptz      NOT NULL DEFAULT clock_timestamp(),
     returned_at timestamptz      NOT NULL DEFAULT clock_timestamp(),
     error       text             NOT NULL,
     dropped     bigint           NOT NULL DEFAULT 0,
-    -- One of those that were kept is sent now and then, to see: its row in the outbox, and when the next one goes.
+    -- One of the kept messages is sent now and then as a probe: its row in the outbox, and when the next one is sent.
     probe       bigint,
     probed_at   timestamptz,
     probe_at    timestamptz      NOT NULL DEFAULT clock_timestamp() + interval '15 seconds',
     CONSTRAINT unrouted_destination_once PRIMARY KEY (destination)
 );
 
--- Takes rows that came back out of the outbox. Of each destination the newest 10,000 are kept.
+-- Takes rows that came back out of the outbox. The newest 10,000 of each destination are kept.
 CREATE FUNCTION skald.move_to_unrouted(ids bigint[], errors text[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -57,8 +57,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Puts one message of each such destination back into the outbox, now and then; where that one has gone through, the others
--- too, 500 at a time. Returns the destinations that have a queue again and nothing set aside.
+-- Puts one message of each such destination back into the outbox now and then; once it has gone through, the others follow, 500 at a time.
+-- Returns the destinations that have a queue again and no messages left in skald.unrouted.
 CREATE FUNCTION skald.retry_unrouted() RETURNS SETOF text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -72,7 +72,7 @@ BEGIN
                 FOR UPDATE SKIP LOCKED
     LOOP
         IF EXISTS (SELECT FROM skald.outbox WHERE id = d.probe) THEN
-            -- The broker has not said anything yet.
+            -- The broker has not answered yet.
             UPDATE skald.unrouted_destination SET probe_at = clock_timestamp() + interval '1 second'
              WHERE destination = d.destination;
             CONTINUE;

@@ -1,5 +1,5 @@
--- Which steps fight for rows, as the processes of this service found out (docs/contention.md). One row for each step whose
--- limit has ever changed; `skald doctor` reads it. Nothing depends on it.
+-- Which steps contend for rows, as the processes of this service have found (docs/contention.md). One row for each step whose limit has
+-- ever changed; `skald doctor` reads it. Nothing depends on it.
 CREATE TABLE skald.contention (
     step             skald.step  NOT NULL,
     lanes            integer     NOT NULL,

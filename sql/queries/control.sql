@@ -9,14 +9,14 @@ SELECT skald.request_control($1::text, $2::text, $3::text, $4::text, $5::text)::
 -- name: close_saga
 SELECT skald.close_saga($1::text, $2::text, $3::text, $4::text, $5::text)::text
 
--- Not ended ones first, each part by age. $6..$9: behind this one (ended, created_at, scope, key); NULL: from the start.
+-- Sagas that have not ended come first, each part by age. $6..$9: after this one (ended, created_at, scope, key); NULL: from the start.
 -- name: list_sagas
 SELECT s.scope, s.key, s.definition, s.status::text, s.reason, s.finished_at IS NOT NULL AS ended,
        skald.instant(s.created_at) AS created_at, skald.instant(s.updated_at) AS updated_at,
        skald.instant(s.finished_at) AS finished_at, skald.instant(s.deadline_at) AS deadline_at,
        extract(epoch FROM clock_timestamp() - c.at)::bigint AS age_seconds
   FROM skald.saga s
- -- What a page calls `next` has the time as it is shown: so it must be the order's too.
+ -- A page's `next` has the time as it is shown: so the sort must use the same.
  CROSS JOIN LATERAL (SELECT skald.shown(s.created_at)) AS c(at)
  WHERE ($1::text IS NULL OR s.status = $1::text::skald.saga_status)
    AND ($2::text IS NULL OR s.definition = $2::text)

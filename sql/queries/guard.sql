@@ -1,8 +1,7 @@
--- The statements of one step, prepared by name on every lane's connection. A block ends where the next begins.
--- The times are written out as skald.instant() does it: a call of an SQL function costs more than the rest of the row.
+-- The statements of one step, prepared by name on every lane's connection. A block ends where the next begins. The times are formatted
+-- inline as skald.instant() does it: a call of an SQL function costs more than the rest of the row.
 
--- `read_only`: what the server says of this node, which is not what the session says (postgres_store.cpp). `standbys`: COMMIT waits for
--- some.
+-- `read_only`: this node's setting, which may differ from the session's (postgres_store.cpp). `standbys`: COMMIT waits for some.
 -- name: claim
 SELECT c.ord, c.result, c.attempts, c.held, c.cause, c.reason,
        pg_current_xact_id_if_assigned()::text AS transaction,
@@ -11,7 +10,7 @@ SELECT c.ord, c.result, c.attempts, c.held, c.cause, c.reason,
   FROM skald.claim($1::text[], $2::text[], $3::text[], $4::bytea[], $5::integer[], $6::boolean[], $7::integer,
                    $8::text[]::timestamptz[], array_replace($9::text[], '', NULL)) AS c
 
--- The same columns for a request, and its answer where it was answered before.
+-- The same columns for a request, with its response if it was answered before.
 -- name: claim_request
 SELECT 1, c.result, c.attempts, c.held, NULL, NULL, pg_current_xact_id_if_assigned()::text AS transaction,
        to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at,
@@ -19,13 +18,14 @@ SELECT 1, c.result, c.attempts, c.held, NULL, NULL, pg_current_xact_id_if_assign
        c.status_code, c.content_type, c.headers::text, encode(c.body, 'hex')
   FROM skald.claim_request($1::text, $2::text, $3::bytea, $4::integer) AS c
 
--- The same columns where nothing is claimed. It asks for a transaction id, by which assert_transaction knows it again.
+-- The same columns where nothing is claimed. It requests a transaction id, by which assert_transaction recognizes it.
 -- name: claim_nothing
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, pg_current_xact_id()::text AS transaction,
        to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at,
        set_config('default_transaction_read_only', NULL, true) AS read_only, current_setting('synchronous_standby_names') <> '' AS standbys
 
--- A commit that waits for the standbys, as all before it in the log then have: one of these may have been made to wait no longer.
+-- A commit that waits for the standbys, which then have all before it in the log too: one of those commits may have been made to stop
+-- waiting.
 -- name: wait_for_standbys
 SELECT pg_logical_emit_message(true, 'skald', '')
 
@@ -33,7 +33,7 @@ SELECT pg_logical_emit_message(true, 'skald', '')
 -- name: open_transaction
 SELECT set_config('skald.is_open', 'on', true)
 
--- From its COMMIT on, and only with it, the session remembers it as `skald.committed`.
+-- From its COMMIT on, and only if it commits, the session remembers the transaction as `skald.committed`.
 -- name: assert_transaction
 SELECT skald.assert_transaction($1::text::xid8), set_config('skald.committed', $1::text, false),
        set_config('skald.is_open', 'off', true)
@@ -41,8 +41,8 @@ SELECT skald.assert_transaction($1::text::xid8), set_config('skald.committed', $
 -- name: close_transaction
 SELECT set_config('skald.is_open', 'off', true)
 
--- Steps whose transactions get in each other's way take turns: one such transaction at a time in this database. The lock's
--- number is Skald's own, 'skald' in ASCII. (docs/contention.md)
+-- Steps whose transactions get in each other's way take turns: one such transaction at a time in this database. The lock's number is
+-- Skald's own, 'skald' in ASCII. (docs/contention.md)
 -- name: take_turn
 SELECT pg_advisory_xact_lock(495722785892)
 
@@ -50,13 +50,13 @@ SELECT pg_advisory_xact_lock(495722785892)
 -- name: set_lock_timeout
 SELECT set_config('lock_timeout', $1::bigint::text, true)
 
--- Locks of the session's, which others may wait for. Behind COMMIT: what they guard has to be seen first.
+-- The session's own locks, which others may wait for. After COMMIT: what they guard has to be visible first.
 -- name: unlock_session
 SELECT pg_advisory_unlock_all()
 
--- The same, and before it everything that a step may have left in its session: a line for each thing, with its kind, its
--- name and what it is set to. PostgreSQL lists no settings of users' own (`app.tenant`). What ctx.sql() prepares is Skald's, and
--- what was prepared before $1 is an earlier step's.
+-- The same, after listing everything that a step may have left in its session: a line for each thing, with its kind, its name and its
+-- value. PostgreSQL does not list users' own settings (`app.tenant`). What ctx.sql() prepares is Skald's, and what was prepared before $1
+-- is an earlier step's.
 -- name: inspect_session
 WITH things (kind, name, value) AS (
     SELECT 'setting', name, setting FROM pg_catalog.pg_settings WHERE source = 'session' AND name NOT LIKE 'transaction\_%'
@@ -83,7 +83,7 @@ seen AS MATERIALIZED (
       FROM things)
 SELECT text, pg_advisory_unlock_all() FROM seen
 
--- The last transaction that Skald has committed here behind a step; none where the step did that itself.
+-- The last transaction that Skald has committed here after a step; none if the step did that itself.
 -- name: committed_here
 SELECT current_setting('skald.committed', true)
 
@@ -108,7 +108,7 @@ VALUES ($1::text, $2::text, $3::text, $4::text, $5::text, $6::text, $7::text, $8
         $11::integer, $12::bytea)
 ON CONFLICT ON CONSTRAINT parked_once DO NOTHING
 
--- How a step's transactions get in each other's way (0010_contention.sql): for operators, and no part of any promise.
+-- How a step's transactions get in each other's way (0010_contention.sql): for operators, and not part of any guarantee.
 -- name: record_contention
 INSERT INTO skald.contention AS c (step, lanes, batch, takes_turns, conflicts, reason)
 VALUES ($1::text, $2::integer, $3::integer, $4::boolean, $5::bigint, $6::text)

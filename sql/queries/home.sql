@@ -31,6 +31,6 @@ SELECT s.definition, s.status::text, s.reason, s.itinerary, skald.instant(s.crea
   FROM skald.saga s LEFT JOIN skald.control c ON (c.scope, c.key) = (s.scope, s.key) AND skald.is_ours(c.home)
  WHERE (s.scope, s.key) = ($1::text, $2::text)
 
--- Every step that is known of: those of this database, and what other services told of theirs.
+-- Every known step: those of this database, and those that other services have reported.
 -- name: show_steps
 SELECT step, service, status, attempts, error, skald.instant(at) AS at FROM skald.known_steps($1::text, $2::text)

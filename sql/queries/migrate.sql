@@ -1,6 +1,6 @@
 -- Numbered migrations, each applied once, in a transaction of its own, by one process at a time.
 
--- Whoever waits for an exclusive lock has everybody else wait behind him.
+-- Everyone else queues up behind a session that waits for an exclusive lock.
 -- name: wait_for_locks_briefly
 SET lock_timeout = '2s'
 
@@ -25,8 +25,8 @@ INSERT INTO skald.migration (owner, name, checksum) VALUES ($1, $2, decode($3, '
 -- name: is_migrated
 SELECT to_regclass('skald.service') IS NOT NULL
 
--- What a role needs that owns nothing, for workers and for operators' commands. Each row is a statement. Who may change what
--- migrations have run could make the next one run again.
+-- What a role that owns nothing needs, for workers and for operators' commands. Each row is a statement. A role that could change the list
+-- of applied migrations could make the next one run again.
 -- name: grants
 SELECT format(statement, $1::text)
   FROM unnest(ARRAY['GRANT USAGE ON SCHEMA skald TO %I',

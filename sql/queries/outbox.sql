@@ -1,4 +1,4 @@
--- Numbers for rows to come, for who must know them before they are inserted. From the sequence that numbers the others.
+-- Ids for future rows, for a caller that must know them before they are inserted. From the same sequence as all others.
 -- name: new_rows
 SELECT nextval('skald.outbox_id_seq') FROM generate_series(1, $1::integer)
 
@@ -10,7 +10,7 @@ OVERRIDING SYSTEM VALUE
 VALUES (coalesce($11::bigint, nextval('skald.outbox_id_seq')), $1::text, $2::text, $3::text, $4::bytea, $5::text, $6::text,
         $7::jsonb, $8::text, $9::text, clock_timestamp() + $10::bigint * interval '1 millisecond', $12::text)
 
--- The same for many. '' where a row has no number of its own yet.
+-- The same for many. '' for a row that has no id of its own yet.
 -- name: enqueue_many
 INSERT INTO skald.outbox
     (id, aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination, due_at,
@@ -23,10 +23,10 @@ SELECT coalesce(nullif(m.id, '')::bigint, nextval('skald.outbox_id_seq')), m.def
               $10::bigint[], $11::text[], $12::text[])
        AS m(definition, key, type, payload, scope, message_id, headers, content_type, destination, delay, id, if_unrouted)
 
--- What is due, taken by existence and never by a cursor over ids: ids do not commit in order (traps R1). The fence keeps
--- the limit from being planned away (R13). Another relay passes over rows that this one has. $2 bounds the bytes that one
--- batch holds in memory; one row always fits. $3 is where the search begins: before that nothing is left, but maybe many
--- dead rows that VACUUM can't remove yet (R11). The clock is asked in a query of its own, so that it bounds the search.
+-- What is due, selected by existence and never by a cursor over ids: ids do not commit in order (traps R1). The fence keeps the limit from
+-- being planned away (R13). Another relay skips the rows that this one has. $2 bounds the bytes that one batch holds in memory; one row
+-- always fits. $3 is where the search begins: before it nothing is left, except perhaps many dead rows that VACUUM can't remove yet (R11).
+-- The clock is read in a subquery, so that it bounds the search.
 -- name: take_due
 WITH due AS MATERIALIZED (
     SELECT id, due_at, octet_length(payload) AS bytes
@@ -39,23 +39,23 @@ DELETE FROM skald.outbox WHERE id = ANY (ARRAY (SELECT id FROM fitting WHERE byt
 RETURNING id, type, encode(payload, 'hex') AS payload, idempotency_key, headers::text, content_type, destination,
           attempts, due_at < $4::timestamptz AS was_behind, if_unrouted IS NOT NULL AS is_users
 
--- Who may have rows here that nobody sees yet, and from when on. A row's due_at is read off the clock by an INSERT that
--- holds this lock already, and keeps it until its transaction ends. So once all of these have ended, whatever is due before
--- `since` can be seen. statement_timestamp() is older than the look at the locks.
+-- Which transactions may have rows here that are not visible yet, and since when. A row's due_at is read from the clock by an INSERT that
+-- already holds this lock and keeps it until its transaction ends. So once all of these have ended, everything due before `since` is
+-- visible. statement_timestamp() is older than the reading of the locks.
 -- name: outbox_writers
 SELECT statement_timestamp()::text AS since, coalesce(string_agg(DISTINCT virtualtransaction, ' '), '') AS writers
   FROM pg_locks
  WHERE locktype = 'relation' AND relation = 'skald.outbox'::regclass AND mode = 'RowExclusiveLock'
    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 
--- Where the next search begins: at $2, or at the oldest row that is left from $1 on.
+-- Where the next search begins: at $2, or at the oldest row left from $1 on.
 -- name: oldest_from
 SELECT least($2::timestamptz, (SELECT min(due_at) FROM skald.outbox WHERE due_at >= $1::timestamptz))::text
 
 -- name: delete_confirmed
 DELETE FROM skald.outbox WHERE id = ANY ($1::bigint[])
 
--- The same without those that another relay has meanwhile. To lock rows before they are deleted takes three times as long.
+-- The same without those that another relay has in the meantime. Locking rows before deleting them takes three times as long.
 -- name: delete_confirmed_and_free
 DELETE FROM skald.outbox
  WHERE id = ANY (ARRAY (SELECT id FROM skald.outbox WHERE id = ANY ($1::bigint[]) FOR UPDATE SKIP LOCKED))

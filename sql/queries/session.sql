@@ -1,14 +1,13 @@
--- What is asked and set before anything else, on a connection of which nothing is known yet; and what must be answered also
--- where the statements of the other files are not prepared.
+-- What is queried and set before anything else, on a connection of which nothing is known yet; and what must work even where the statements
+-- of the other files are not prepared.
 
 -- name: backend
 SELECT pg_backend_pid()
 
--- What all statements rely on. $1 lock_timeout, $2 statement_timeout, $3 idle_in_transaction_session_timeout, in milliseconds.
--- Warnings come in the server's language, so that any of them counts: notices must not come at all. A synchronous_commit that
--- is weaker would make ghosts, a message published whose step is gone after a crash; $4 is for who will miss nothing.
--- Unless $5, what a step runs after a COMMIT or ROLLBACK of its own is in no transaction of ours, and must write nothing.
--- $6: whose session it is; RESET ALL leaves roles as they are.
+-- What all statements rely on. $1 lock_timeout, $2 statement_timeout, $3 idle_in_transaction_session_timeout, in milliseconds. Warnings
+-- come in the server's language, so any of them counts, and notices must not come at all. A weaker synchronous_commit would create ghosts:
+-- a message published whose step is gone after a crash; $4 is for callers that lose nothing by it. Unless $5, what a step runs after its
+-- own COMMIT or ROLLBACK is in no transaction of ours, and must write nothing. $6: the session's user; RESET ALL leaves roles as they are.
 -- name: session_settings
 SELECT set_config('standard_conforming_strings', 'on', false),
        set_config('client_encoding', 'UTF8', false),
@@ -26,21 +25,22 @@ SELECT set_config('standard_conforming_strings', 'on', false),
        CASE WHEN session_user <> $6::text THEN set_config('session_authorization', $6::text, false) END,
        CASE WHEN current_setting('role') <> 'none' AND $6 IS NOT NULL THEN set_config('role', 'none', false) END
 
--- What else a step may have left in its session, but for its advisory locks and what it has prepared. (docs/adr/0025-a-session-is-set-right.md)
+-- What else a step may have left in its session, except for its advisory locks and prepared statements.
+-- (docs/adr/0025-a-session-is-set-right.md)
 -- name: forget_session
 RESET ALL;
 CLOSE ALL;
 UNLISTEN *;
 DISCARD TEMP;
 
--- Whether there is a schema that the other statements can be prepared against: one of the newest's own functions.
+-- Whether there is a schema that the other statements can be prepared against: checks for one of the newest functions.
 -- name: schema_is_there
 SELECT to_regprocedure('skald.refuse_open_transaction()') IS NOT NULL
 
--- The transaction that is open, if it has written.
+-- The id of the open transaction, if it has written.
 -- name: current_transaction
 SELECT pg_current_xact_id_if_assigned()::text
 
--- Whether anybody answers.
+-- Whether the server answers.
 -- name: ping
 SELECT 1

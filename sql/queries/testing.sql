@@ -1,9 +1,9 @@
--- What the test kit asks of its own databases, and of no other. Not prepared.
+-- What the test kit queries in its own databases, and in no other. Not prepared.
 
 -- name: may_create_databases
 SELECT rolsuper OR rolcreatedb FROM pg_roles WHERE rolname = current_user
 
--- Databases of runs that are over: whoever runs has a session of that name for as long as it does. $1: the run that asks.
+-- Databases of test runs that are over: a run has a session of that name for as long as it lasts. $1: the calling run.
 -- name: leftovers
 SELECT d.datname
   FROM pg_database d
@@ -11,13 +11,13 @@ SELECT d.datname
    AND NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.application_name = substring(d.datname FROM '^skald_testing_[a-z]{12}'))
  ORDER BY 1
 
--- Does without triggers and foreign keys, where this role may. For a session of its own: each change of it costs all plans.
+-- Switches off triggers and foreign keys, where this role may. For a session of its own: each change of it invalidates all plans.
 -- name: prepare_to_rewind
 SELECT set_config('session_replication_role', 'replica', false), set_config('synchronous_commit', 'off', false),
        set_config('lock_timeout', '250', false)
 
--- Copies every table as it is now, and writes the function that brings all of them back: a clone of the database takes a
--- tenth of a second and dropping it longer; this takes a fraction of a millisecond.
+-- Copies every table as it is now, and writes the function that restores all of them: cloning the database takes a tenth of a second and
+-- dropping it longer; this takes a fraction of a millisecond.
 -- name: remember
 DO $do$
 DECLARE
@@ -26,7 +26,7 @@ DECLARE
     back text := '';
 BEGIN
     CREATE SCHEMA skald_testing;
-    -- What a step makes or drops is not brought back: then the database is thrown away.
+    -- What a step creates or drops is not restored: then the database is thrown away.
     CREATE FUNCTION skald_testing.shape() RETURNS text
     LANGUAGE sql STABLE
     SET search_path = pg_catalog, pg_temp
@@ -67,11 +67,11 @@ END $do$
 -- name: shape
 SELECT skald_testing.shape()
 
--- False: something was made or dropped since, and the database is of no use any more.
+-- False: something has been created or dropped since, and the database is no longer usable.
 -- name: rewind
 SELECT skald_testing.rewind($1)
 
--- One statement that shows every table of the user's, for those who name no effects. Empty where there are none.
+-- One statement that shows every one of the user's tables, for tests that name no effects. Empty if there are none.
 -- name: every_table
 SELECT coalesce(string_agg(format('SELECT %L AS effect, to_jsonb(t)::text COLLATE "C" AS line FROM %s AS t', name, name),
                            ' UNION ALL ' ORDER BY name), '')
@@ -81,8 +81,8 @@ SELECT coalesce(string_agg(format('SELECT %L AS effect, to_jsonb(t)::text COLLAT
            AND s.nspname NOT IN ('pg_catalog', 'information_schema', 'skald', 'skald_testing')
            AND s.nspname !~ '^pg_(toast|temp)') AS tables
 
--- A statement that shows the rows of the table $1 without the columns $2, each with its primary key where there is one; NULL
--- where there is no such table. And which of $2 are no columns.
+-- A statement that shows the rows of the table $1 without the columns $2, each with its primary key if there is one; NULL if there is no
+-- such table. And which of $2 are not columns of it.
 -- name: restored_table
 SELECT CASE WHEN c.oid IS NOT NULL THEN
        format('SELECT coalesce((SELECT jsonb_object_agg(k, to_jsonb(t) -> k) FROM unnest(%L::text[]) AS k)::text, ''''),
@@ -96,7 +96,7 @@ SELECT CASE WHEN c.oid IS NOT NULL THEN
   FROM (SELECT to_regclass($1)::oid AS oid) AS named
   LEFT JOIN pg_class c ON c.oid = named.oid AND c.relkind IN ('r', 'p')
 
--- What Skald itself holds, without its times.
+-- What Skald itself stores, without its times.
 -- name: state
 SELECT kind, line
   FROM (SELECT 'saga' AS kind, concat(key, ' ', definition, ': ', status) AS line FROM skald.saga
@@ -127,11 +127,11 @@ SELECT step, coalesce(error, '') FROM skald.idempotency WHERE status <> 'complet
 -- name: parked_errors
 SELECT step, reason, error FROM skald.parked ORDER BY id
 
--- In milliseconds, below 0 where it is due; NULL where nothing waits.
+-- In milliseconds, below 0 if it is overdue; NULL where nothing waits.
 -- name: next_due
 SELECT ceil(extract(epoch FROM min(due_at) - clock_timestamp()) * 1000)::bigint FROM skald.outbox
 
--- So much later: whatever has a time is moved back by that. What is due by then is due now, and no earlier.
+-- Makes time pass: every stored time is moved back by that much. What becomes due by this is due now, and no earlier.
 -- name: advance
 WITH lapse AS (SELECT $1::bigint * interval '1 millisecond' AS time),
 sagas AS (

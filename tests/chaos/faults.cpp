@@ -12,7 +12,7 @@ struct fault_row
     int weight;
     int shortest_ms;
     int longest_ms;
-    target on;  // of a service's fault: replaced by the service
+    target on;  // for a service's fault: replaced by the service
 };
 
 // In the order of fault_kind.

@@ -1,4 +1,4 @@
-// What breaks in the storm, and what it takes with it.
+// What fails in the storm, and what goes down with it.
 #pragma once
 
 #include "rig/order_plan.hpp"
@@ -39,8 +39,8 @@ enum class fault_kind {
 };
 inline constexpr std::size_t fault_kind_count = 19;
 
-/// What a fault holds while it lasts. Two that hold the same never strike at once: of a server that is down nobody can
-/// say any more what a second fault did to it.
+/// What a fault holds while it lasts. Two that hold the same never strike at once: if a server is down, there is no
+/// telling what a second fault did to it.
 enum class target {
     orders,
     payments,
@@ -60,9 +60,9 @@ struct fault
 {
     fault_kind kind{};
     target on{};
-    std::size_t service{};  // where it is one service's
+    std::size_t service{};  // if it is one service's fault
     milliseconds lasts{};
-    std::uint64_t seed{};  // of what else is left to chance
+    std::uint64_t seed{};  // for whatever else is left to chance
 };
 
 std::string_view name_of(fault_kind kind);
@@ -70,7 +70,7 @@ std::string_view name_of(fault_kind kind);
 /// What happens there, for --help and the report.
 std::string_view description_of(fault_kind kind);
 
-/// Nothing where no kind has that name.
+/// Nothing if no kind has this name.
 std::optional<fault_kind> kind_named(std::string_view name);
 
 /// Draws the next fault; the same source draws the same sequence.

@@ -55,7 +55,7 @@ void kiosk::place_due()
         tx.commit();
     }
     catch (pqxx::failure const&) {
-        return;  // the server is away; a COMMIT in doubt is settled by its key
+        return;  // the server is away; its key resolves a COMMIT in doubt
     }
     ++placed_;
 }

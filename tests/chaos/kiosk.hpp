@@ -24,10 +24,10 @@ public:
     bool has_tables() const;
 
     void open() { opened_ = std::chrono::steady_clock::now(); }
-    /// Those that are due, one for each call; what the database does not take is placed again, under its key.
+    /// Those that are due, one for each call; what the database does not accept is placed again, under its key.
     void place_due();
 
-    /// Whether all are placed, and have ended.
+    /// Whether all are placed and have ended.
     bool is_at_rest() const;
 
     std::vector<skald::rig::order_elsewhere> ends() const;

@@ -1,6 +1,6 @@
 // order_storm: the order saga under load while everything around it breaks, and a verdict from the databases.
 //
-// Start with storm.cpp, which tells the whole course in order; faults.cpp has the list of what breaks.
+// Start with storm.cpp, which shows the whole course in order; faults.cpp has the list of faults.
 #include "settings.hpp"
 #include "storm.hpp"
 #include "storm_report.hpp"

@@ -22,7 +22,7 @@ public:
     /// All connections end, and new ones are refused.
     void cut(bool on);
 
-    /// What the server answers does not arrive, and the connections stay.
+    /// What the server answers does not arrive; the connections stay.
     void stall(bool on);
 
 private:

@@ -64,7 +64,7 @@ try {
                     one_in));
 }
 catch (pqxx::failure const&) {
-    // The server lies down: no session to end.
+    // The server is down: no session to end.
 }
 
 std::vector<std::string> open_transactions(std::string const& database_url)

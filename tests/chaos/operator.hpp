@@ -1,6 +1,6 @@
-// An operator's hands on the servers: whole ones through their script, sessions of PostgreSQL, rabbitmqctl.
+// An operator's means to control the servers: whole ones through their script, sessions of PostgreSQL, rabbitmqctl.
 //
-// Nothing here expects the server to be there: in a storm it often is not, and then nothing happens.
+// Nothing here expects the server to be up: in a storm it often is not, and then nothing happens.
 #pragma once
 
 #include <filesystem>
@@ -25,12 +25,12 @@ public:
     std::string rabbitmqctl(std::string const& words) const { return run("ctl", words); }
 
     /// Asks RabbitMQ to write its directory of queues to the disk. By itself it does so a while after a queue was made,
-    /// and one that is killed before that has lost the queue with all that was in it: that is RabbitMQ's own promise,
-    /// and none of what is tested here.
+    /// and one that is killed before that loses the queue with everything in it: that is up to RabbitMQ, and not what
+    /// is tested here.
     void flush_queue_directory() const;
 
 private:
-    /// `SCRIPT VERB FOLDER WORDS`: its output. Throws std::runtime_error where it fails.
+    /// `SCRIPT VERB FOLDER WORDS`: its output. Throws std::runtime_error if it fails.
     std::string run(std::string const& verb, std::string const& words) const;
 
     std::filesystem::path script_;
@@ -40,8 +40,8 @@ private:
 /// Ends about one in `one_in` sessions of that database, as an operator or a failing network would.
 void terminate_sessions(std::string const& database_url, int one_in);
 
-/// The sessions that hold a transaction open, of all databases there; one that is between two statements just now does
-/// not count. Throws pqxx's exceptions.
+/// The sessions that hold a transaction open, of all databases there; one that is just between two statements does not
+/// count. Throws pqxx's exceptions.
 std::vector<std::string> open_transactions(std::string const& database_url);
 
 }  // namespace order_storm

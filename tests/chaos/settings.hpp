@@ -17,13 +17,13 @@ struct settings
     int clients{16};
     std::uint64_t seed{};
     std::chrono::seconds calm_max{120};  // how long the shop may take to come to rest once the faults have ended
-    std::string only;                    // one kind of fault, to look at it alone
+    std::string only;                    // one kind of fault, to study it alone
     std::filesystem::path services;
     std::filesystem::path logs;
     std::filesystem::path json;
     std::filesystem::path stack_script;    // scripts/stack.sh
     std::filesystem::path stack;           // the folder of the stack
-    std::filesystem::path cluster_script;  // scripts/broker_cluster.sh, where AMQP_URL is a cluster of it
+    std::filesystem::path cluster_script;  // scripts/broker_cluster.sh, if AMQP_URL is a cluster started by it
     std::filesystem::path cluster;         // its folder; empty: the broker is the stack's
     std::string commit;                    // what is tested, for the report
 

@@ -19,7 +19,7 @@ inline constexpr std::size_t processes_each = 2;
 
 struct front
 {
-    std::uint16_t port;  // of the first process of the orders
+    std::uint16_t port;  // of the first process of orders
     std::string kiosk_database;
 };
 
@@ -28,7 +28,7 @@ std::vector<std::unique_ptr<skald::rig::process>> make_processes(settings const&
                                                                  network const& database_network,
                                                                  network const& broker_network);
 
-/// By their logs: deliveries that were settled, and those of them that were duplicates.
+/// By their logs: deliveries that were processed, and those of them that were duplicates.
 void count_deliveries(settings const& chosen, storm_summary& run);
 
 }  // namespace order_storm

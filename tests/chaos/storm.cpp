@@ -49,7 +49,7 @@ std::size_t kiosk_orders(settings const& chosen)
     return static_cast<std::size_t>(order_count(chosen) / 10);
 }
 
-/// The orders at both homes. Some of them kill whoever takes their money.
+/// The orders at both homes. Some of them kill the service that charges them.
 skald::rig::order_plan draw_plan(settings const& chosen)
 {
     auto plan = skald::rig::make_plan(order_count(chosen) + static_cast<int>(kiosk_orders(chosen)), chosen.seed);
@@ -61,7 +61,7 @@ skald::rig::order_plan draw_plan(settings const& chosen)
     return plan;
 }
 
-/// Those that are the kiosk's are not the shop's any more.
+/// The kiosk's orders are not the shop's any more.
 std::vector<skald::rig::planned_order> take_kiosk_orders(skald::rig::order_plan& plan, settings const& chosen)
 {
     auto const first = plan.orders.end() - static_cast<std::ptrdiff_t>(kiosk_orders(chosen));
@@ -139,7 +139,7 @@ void storm::rage()
     summary_.stormed = std::chrono::duration_cast<milliseconds>(clock::now() - began);
 }
 
-/// The faults end, and from then on it may take only so long.
+/// The faults end, and from then on only a limited time may pass.
 void storm::calm_down()
 {
     figures_.phase = "the faults have ended";
@@ -267,7 +267,7 @@ std::future<void> storm::begin_at_server(fault const& what)
     return std::async(std::launch::async, [this, what] {
         auto const& databases =
             std::array{chosen_.shop.orders_database, chosen_.shop.payments_database, chosen_.shop.shipping_database};
-        // Of a cluster it is one node, and the others go on.
+        // In a cluster it is one node, and the others go on.
         auto const broker = chosen_.cluster.empty() ? "rabbitmq" : std::to_string(what.service + 1);
         random_source random{what.seed};
         switch (what.kind) {
@@ -302,8 +302,8 @@ void storm::take_down(server_operator const& who, std::string const& server, boo
     who.start(server);
 }
 
-/// Only an empty queue: what an operator deletes with its messages is gone, and no outbox has it any more. What is
-/// shown is that the services go on, and that what is published meanwhile is not lost.
+/// Only an empty queue: the messages that an operator deletes with a queue are gone, and no outbox has them any more.
+/// This shows that the services go on, and that what is published meanwhile is not lost.
 void storm::delete_queue(std::size_t service)
 {
     load_.hold(true);
@@ -314,7 +314,7 @@ void storm::delete_queue(std::size_t service)
                broker_operator_.rabbitmqctl("-q list_queues --no-table-headers messages").find_first_of("123456789") ==
                    std::string::npos;
     };
-    // Between two looks: no server tells when it has nothing left.
+    // Between two polls: no server reports that it has nothing left.
     while (!is_idle() && clock::now() < until) std::this_thread::sleep_for(tick_length);
     if (is_idle()) broker_operator_.rabbitmqctl(fmt::format("delete_queue skald.{}", service_names[service]));
     load_.hold(false);

@@ -1,4 +1,4 @@
-// The storm from the first process to the verdict: load goes on, faults strike one over the other, then they end, and
+// The storm from the first process to the verdict: load goes on, faults strike and overlap, then they end, and
 // everything has to come to rest.
 #pragma once
 
@@ -26,7 +26,7 @@
 
 namespace order_storm {
 
-/// The storm can't go on: what happened, and where to look.
+/// The storm can't go on: what happened, and where to find out more.
 class storm_failure : public std::runtime_error
 {
     using std::runtime_error::runtime_error;
@@ -88,14 +88,14 @@ private:
     skald::rig::progress progress_;
     skald::rig::progress_figures figures_;
     skald::rig::saga_census census_;
-    std::optional<skald::rig::shop_databases> databases_;  // away while PostgreSQL is
+    std::optional<skald::rig::shop_databases> databases_;  // absent while PostgreSQL is
     clock::time_point refreshed_{};
     storm_summary summary_;
     std::vector<skald::rig::finding> findings_;
     std::vector<std::string> ended_by_themselves_;
     int killed_by_poison_{};
     std::vector<std::unique_ptr<skald::rig::process>> services_;  // the kiosk's last
-    std::vector<striking_fault> striking_;                        // last: they end before what they touch goes away
+    std::vector<striking_fault> striking_;                        // last: they end before what they use is destroyed
 };
 
 }  // namespace order_storm

@@ -22,12 +22,12 @@ struct storm_summary
     std::chrono::milliseconds recovered{};  // from the end of the last fault until every saga had ended
     std::array<int, fault_kind_count> struck{};
     int orders{};
-    int orders_elsewhere{};  // besides, at the other home
+    int orders_elsewhere{};  // in addition, at the other home
     int killed_by_poison{};  // processes
     int sent_twice{};
     int answered_in_flight{};
     int asked_again{};
-    std::int64_t deliveries{};  // that were settled, by the services' logs
+    std::int64_t deliveries{};  // that were processed, by the services' logs
     std::int64_t duplicates{};  // of these: absorbed by the guard
     skald::rig::verdict outcome;
 };

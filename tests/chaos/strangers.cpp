@@ -23,7 +23,7 @@ constexpr int forged_at_once = 40;
 constexpr int orders_at_once = 12;
 constexpr auto drop_storm_index = "DROP INDEX IF EXISTS skald.storm_index, public.storm_index";
 
-/// Runs it, and nothing where the server lies down.
+/// Runs it; nothing if the server is down.
 template <class Act>
 void unless_away(std::string const& database_url, Act const& act)
 try {
@@ -101,7 +101,7 @@ void rewrite_a_table(std::string const& database_url, random_source& random)
         case 0: tx.exec("VACUUM FULL " + table); return;
         case 1: tx.exec("REINDEX TABLE " + table); return;
         default:
-            tx.exec(drop_storm_index);  // of a storm that was struck itself
+            tx.exec(drop_storm_index);  // left by a storm that was struck itself
             tx.exec(fmt::format("DO $$ BEGIN EXECUTE format('CREATE INDEX storm_index ON {0} (%I)', (SELECT attname "
                                 "FROM pg_attribute WHERE attrelid = '{0}'::regclass AND attnum = 1)); END $$",
                                 table));

@@ -1,7 +1,7 @@
-// What people do to a system while it works: operators to its tables and its sagas, strangers to its door and its
+// What people do to a system while it works: operators to its tables and its sagas, strangers to its HTTP entry and its
 // queues.
 //
-// As in operator.hpp, nothing here expects the servers to be there.
+// As in operator.hpp, nothing here expects the servers to be up.
 #pragma once
 
 #include "faults.hpp"
@@ -11,22 +11,22 @@
 
 namespace order_storm {
 
-/// One of Skald's tables, or of the service's own, is locked for so long as by an ALTER TABLE.
+/// One of Skald's tables, or of the service's own, is locked for that long as if by an ALTER TABLE.
 void lock_a_table(std::string const& database_url, random_source& random, milliseconds lasts);
 
-/// VACUUM FULL, REINDEX, or an index made and dropped, of one of those tables.
+/// VACUUM FULL, REINDEX, or creating and dropping an index, on one of those tables.
 void rewrite_a_table(std::string const& database_url, random_source& random);
 
-/// Cancels some of the sagas that run, pauses others, and resumes those when the time is over. The url is the home's.
+/// Cancels some of the running sagas, pauses others, and resumes those when the time is over. The url is the home's.
 void issue_commands(std::string const& database_url, random_source& random, milliseconds lasts);
 
-/// What a struck server has left paused. Throws pqxx's exceptions.
+/// Resumes what a struck server has left paused. Throws pqxx's exceptions.
 void resume_all(std::string const& database_url);
 
-/// Clients that send half a request, bytes that are none, or read no answer: a few hundred connections.
+/// Clients that send half a request, bytes that are not HTTP, or read no response: a few hundred connections.
 void crowd_the_door(std::uint16_t port, random_source& random, milliseconds lasts);
 
-/// Messages that nobody of Skald's has sent, into the queue of a service. Each has an id that begins with forged_id.
+/// Messages that no Skald service has sent, into the queue of a service. Each has an id that begins with forged_id.
 void forge_messages(std::string const& broker_url, std::string const& service, random_source& random);
 inline constexpr char const* forged_id = "forged-";
 

@@ -24,16 +24,16 @@ customer::customer(shop_system const& shop, std::string key, std::string body)
 void customer::run(std::stop_token const& stop)
 {
     for (bool other = false; !stop.stop_requested() && !answer(); other = !other) {
-        // As behind a load balancer: a request that got no answer goes to the other process next.
+        // As behind a load balancer: a request that got no response goes to the other process next.
         auto told = ask(other ? shop_.standin_port() : shop_.port());
         bool const was_heard = told.status != 0, is_promise = told.is_promise();
         {
             std::lock_guard const lock{mutex_};
             history_.push_back(std::move(told));
         }
-        // Before another try could make it a lie, the harness looks whether it is one.
+        // Before another try could make it a lie, the harness checks whether it is one.
         while (is_promise && !stop.stop_requested() && looked_at_ < history().size()) std::this_thread::sleep_for(5ms);
-        // As a client would, and so that one that is refused at once does not fill the history while a process is away.
+        // As a client would; also, a client that is refused at once must not fill the history while a process is away.
         if (!was_heard) std::this_thread::sleep_for(20ms);
         else if (!answer()) std::this_thread::sleep_for(100ms);
     }
@@ -70,7 +70,7 @@ heard customer::ask_again() const
 {
     auto told = ask(shop_.port());
     for (int tries = 1; tries < 10 && !is_final(told.status); ++tries) {
-        std::this_thread::sleep_for(50ms);  // a 409 or 503 asks for a pause
+        std::this_thread::sleep_for(50ms);  // a 409 or 503 calls for a pause
         told = ask(shop_.port());
     }
     return told;

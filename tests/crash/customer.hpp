@@ -1,5 +1,5 @@
-// A client that does as it is told to: it sends its order until it has an answer, with one key,
-// and remembers what it heard.
+// A client that follows the protocol: it sends its order with one key until it has a response, and remembers every
+// response.
 #pragma once
 
 #include <atomic>
@@ -15,30 +15,30 @@ namespace skald::crash {
 
 struct heard
 {
-    int status{};      // 0: no answer
-    std::string body;  // or why there is no answer
+    int status{};      // 0: no response
+    std::string body;  // or why there is no response
 
     /// It says that the request had no effect.
     bool is_promise() const { return status >= 400 && status != 409 && status != 503; }
 };
 
-/// Threads: what it says may be asked from any.
+/// Threads: its results may be read from any.
 class customer
 {
 public:
-    /// Begins to send at once.
+    /// Begins sending at once.
     customer(shop_system const& shop, std::string key, std::string body);
 
-    /// The answer that settles it: 202, or a 4xx that is none of "ask again".
+    /// The final response: 202, or a 4xx other than those that mean "send it again".
     std::optional<heard> answer() const;
 
-    /// Everything that it was told, in order.
+    /// Every response, in order.
     std::vector<heard> history() const;
 
-    /// Lets it ask again after an answer that promised that nothing happened.
+    /// Lets it send again after a response that promised that nothing had happened.
     void go_on() { looked_at_ = history().size(); }
 
-    /// One request more, with the same key; where there is no answer yet, some more.
+    /// One more request with the same key; while there is no response, some more.
     heard ask_again() const;
 
 private:
@@ -50,7 +50,7 @@ private:
     mutable std::mutex mutex_;
     std::vector<heard> history_;
     std::atomic<std::size_t> looked_at_{};
-    std::jthread thread_;  // last: it uses the rest
+    std::jthread thread_;  // last: it uses the others
 };
 
 }  // namespace skald::crash

@@ -1,4 +1,4 @@
-// What a run does to its order besides the fault under test.
+// What a run does to its order in addition to the fault under test.
 #include "run.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ void run::send_malformed()
     shop_.hands().send(odd);
 }
 
-/// Whatever the way does besides, once its moment has come.
+/// Whatever else the way does, once its moment has come.
 void run::disturb()
 {
     repeat_captured();
@@ -69,8 +69,8 @@ void run::bind_or_unbind()
     was_disturbed_ = is_bound_ = true;
 }
 
-/// What the broker carried is looked at: whose transaction did not commit is a ghost. And where the way says so, it is
-/// carried a second time, at once.
+/// Checks what the broker carried: a message whose transaction did not commit is a ghost. And where the way requires
+/// it, the message is sent a second time, at once.
 void run::repeat_captured()
 {
     auto const number_of_service = [](std::string const& name) {
@@ -106,7 +106,7 @@ void run::unblock()
     blocker_.reset();
 }
 
-/// A saga that is at the charge, of nobody's making.
+/// A saga that is at the charge, which no one started.
 void run::make_up_saga()
 {
     shop_.database(orders).ask(

@@ -1,6 +1,6 @@
-// Runs whose order is forgotten when it is old enough: by the services' sweeps, or by an operator's `skald purge`.
+// Runs whose order expires when it is old enough: by the services' maintenance, or by an operator's `skald purge`.
 //
-// Nobody waits for days here: what is remembered is moved into the past instead.
+// Nothing waits for days here: what is stored is moved into the past instead.
 #include "run.hpp"
 
 namespace skald::crash {
@@ -8,7 +8,7 @@ namespace {
 
 // Of `skald purge`; the services' own is SKALD_RETENTION_DAYS, 30.
 constexpr int purged_after = 7;
-constexpr int within = 5;  // of both retentions, all other ages are beyond
+constexpr int within = 5;  // days: within both retentions; all other ages are past them
 constexpr int stuck_for = 1'000;
 
 int days_beyond(disturbance besides)
@@ -49,7 +49,7 @@ void move_back(shop_system& shop, std::string const& key, int days)
 
 }  // namespace
 
-/// Two more sagas: one that ended before the order begins and may be forgotten at once, and one that is stuck.
+/// Two more sagas: one that ended before the order begins and may be expired at once, and one that is stuck.
 void run::prepare_others()
 {
     shop_.database(orders).ask(records_in_home(stuck_, "stuck"));
@@ -63,7 +63,7 @@ void run::prepare_others()
     move_back(shop_, older_, days_beyond(goes_.besides));
 }
 
-/// One step further: the older saga is forgotten while the order is not; then the order is.
+/// One step further: the older saga is expired while the order is not; then the order is.
 void run::forget()
 {
     bool const by_purge = goes_.besides == disturbance::swept;
@@ -86,7 +86,7 @@ void run::forget()
     }
     if (stage_ == 2) {
         if (!are_copies_acked() && clock::now() < copies_until_) return;
-        // What came twice is in nobody's plan any more, and would never be forgotten: there is no need to wait for it.
+        // What came twice is in no saga's plan any more, and would never be expired: there is no need to wait for it.
         judge_payments(placed_.front());
         judge_shipping(placed_.front());
         was_disturbed_ = !result_.broken.empty();
@@ -104,7 +104,7 @@ void run::purge_everywhere()
         operate(i, {"purge", "--older-than", std::to_string(purged_after)});
 }
 
-/// Every message to a step of the order comes a second time, as late as may be.
+/// Every message to a step of the order comes a second time, as late as possible.
 void run::send_copies()
 {
     repeat_captured();

@@ -1,11 +1,11 @@
-// What must be true of an order, whatever broke on its way.
+// What must be true of an order, whatever failed on its way.
 #include "run.hpp"
 
 namespace skald::crash {
 
 using namespace std::chrono_literals;
 
-/// Who is told that it had no effect must not find one.
+/// A client that is told that its request had no effect must not find one.
 void run::watch_answers()
 {
     for (auto& one : placed_)
@@ -54,7 +54,7 @@ void run::judge_answers(placed const& order)
     auto const given = std::to_string(first->status) + ' ' + first->body;
     expect("I4", "the answer to the same request again", std::to_string(again.status) + ' ' + again.body, given);
     if (is_forgotten(goes_.besides)) return;
-    // The second may have come from the service's memory, which is no proof of what others would be told.
+    // The second may have come from the service's memory, which does not prove what others would receive.
     expect("I4", "the answer that is stored",
            value(orders, "SELECT coalesce(min(status_code || ' ' || convert_from(body, 'UTF8')), 'none') FROM "
                          "skald.response WHERE key = " +

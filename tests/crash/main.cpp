@@ -1,5 +1,5 @@
 // The crash matrix: every failpoint, every way, every action. Needs a build with failpoints, and a stack of its own;
-// `usage` says how it is called.
+// `usage` describes the command line.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -23,7 +23,7 @@ using clock = std::chrono::steady_clock;
 
 constexpr auto patience = 30s;
 constexpr auto patience_with_mutants = 6s;
-// Few, since a run that is only slow must not count as one that noticed.
+// Few, because a run that is merely slow must not count as one that noticed.
 constexpr std::size_t systems_with_mutants = 4;
 constexpr int tries_per_mutant = 3;
 constexpr int tries_per_fault = 4;
@@ -71,7 +71,7 @@ void tell(result const& one)
     say(line);
 }
 
-/// Runs plans one after the other in shops side by side; each shop takes the next plan that is left.
+/// Runs plans one after the other in parallel shops; each shop takes the next plan that is left.
 class yard
 {
 public:
@@ -111,8 +111,8 @@ private:
         judge_all(shop);
     }
 
-    // A message goes from memory or by the relay, as the connections are that an earlier fault may have cut: a fault
-    // that met the other way is tried again.
+    // A message goes from memory or by the relay, depending on connections that an earlier fault may have cut: a fault
+    // that met the other case is tried again.
     static result try_until_it_strikes(shop_system& shop, plan const& what, int& number)
     {
         for (int tries = 1;; ++tries) {
@@ -170,7 +170,7 @@ std::map<std::string_view, hit_counts> discover(yard& all, bool& failed)
     return seen;
 }
 
-/// For each point how many runs its fault happened in, by action; false if there is a point where it never did.
+/// For each point the number of runs in which its fault happened, by action; false if it never did at some point.
 bool tell_points(std::vector<result> const& results)
 {
     bool all = true;
@@ -189,7 +189,7 @@ bool tell_points(std::vector<result> const& results)
     return all;
 }
 
-/// The runs that docs/guarantees.md names for the points did happen, and hold.
+/// The runs that docs/guarantees.md names for the points took place, and hold.
 bool check_page(std::vector<result> const& results)
 {
     bool good = true;
@@ -240,7 +240,7 @@ bool run_matrix(options const& chosen)
 
 // --- The mutants ----------------------------------------------------------------------------------------------------
 
-/// What noticed it; empty if nothing did. Each run is made without the mutant first, in the `sound` system beside it:
+/// What noticed it; empty if nothing did. Each run is made without the mutant first, in the separate `sound` system:
 /// what fails there too is no proof, and neither is a run that is merely late.
 std::string noticed_by(mutant const& one, shop_system& sound, int& number)
 {

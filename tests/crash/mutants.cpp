@@ -5,7 +5,7 @@
 namespace skald::crash {
 namespace {
 
-/// The claim as it would be with a plain SELECT: two that look at the same time both see nothing.
+/// The claim as it would be with a plain SELECT: two that read at the same time both see nothing.
 std::string guard_by_select(std::string claim)
 {
     std::string const insert = "FROM want w ORDER BY w.s, w.k, w.t";

@@ -13,12 +13,12 @@ struct mutant
 {
     std::string_view name;
     std::vector<std::string_view> runs;  // by name; one of them must fail
-    bool in_sql{};                       // it is a change of the guard's functions, and not of the services
+    bool in_sql{};                       // it changes the guard's functions, and not the services
 };
 
 std::vector<mutant> const& all_mutants();
 
-/// Makes the guard of every database what the mutant says.
+/// Changes the guard of every database to what the mutant says.
 void mutate_guard(shop_system& shop, std::string_view name);
 
 }  // namespace skald::crash

@@ -1,4 +1,4 @@
-// What an operator orders in a run, with `skald` as a process that can be struck too.
+// An operator's commands in a run, with `skald` as a process that can be struck too.
 #include "run.hpp"
 
 #include <algorithm>
@@ -41,8 +41,8 @@ void run::give(std::string const& order)
     operate(orders, {"saga", order, key_, "--reason", "the matrix says so"});
 }
 
-/// Whether every claim of the charge from now on meets the order: it is taken, and no claim is
-/// under way that began before.
+/// Whether every claim of the charge from now on meets the command: it is taken, and no claim is under way that began
+/// before it.
 bool run::has_met(std::string const& order)
 {
     if (value(payments, "SELECT count(*) FROM skald.control WHERE key = " + sql_text(key_) +
@@ -60,7 +60,7 @@ bool run::are_commands_taken()
            (goes_.besides == disturbance::retried || value(shipping, taken) == given);
 }
 
-/// Each order was taken once, and the same one counts in every service.
+/// Each command was taken once, and the same one counts in every service.
 void run::judge_operator()
 {
     if (goes_.besides != disturbance::paused && goes_.besides != disturbance::cancelled) return;
@@ -77,7 +77,7 @@ void run::judge_operator()
     }
 }
 
-/// What was hit in earlier commands of this run counts, as it does in a process that goes on.
+/// Hits in earlier commands of this run count, as they do in a process that goes on.
 void run::operate(std::size_t service, std::vector<std::string> const& words)
 {
     auto& arms = shop_.arms(the_operator);

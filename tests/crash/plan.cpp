@@ -12,7 +12,7 @@ unsigned count_in(hit_counts const& counts, std::size_t place, std::string const
     return found == counts[place].end() ? 0 : found->second;
 }
 
-/// How many hits of a point the base of a way is run with already.
+/// How many hits of a point the runs of the way's base cover already.
 unsigned covered(std::map<std::string_view, hit_counts> const& seen, way const& goes, std::size_t place,
                  std::string const& point)
 {
@@ -20,8 +20,8 @@ unsigned covered(std::map<std::string_view, hit_counts> const& seen, way const& 
     return base == seen.end() ? 0 : count_in(base->second, place, point);
 }
 
-/// Whether a run at this point is of use: in a place where nobody sees to it deliveries come together by chance
-/// only; and for many orders the points besides a step's are what they are for one.
+/// Whether a run at this point is useful: deliveries come together in payments by design and elsewhere only by chance;
+/// and for many orders, only the points of a step differ from what they are for one.
 bool is_worth_a_run(way const& goes, std::size_t place, std::string_view point)
 {
     constexpr std::size_t payments = 1;

@@ -32,14 +32,14 @@ struct plan
     std::string name() const;
 };
 
-/// Nothing where it is no name of a run.
+/// Nothing if it is not the name of a run.
 std::optional<plan> parse_plan(std::string_view name);
 way const* find_way(std::string_view name);
 
 /// How often each point was hit in each place, on one way without a fault.
 using hit_counts = std::array<std::map<std::string, unsigned>, places.size()>;
 
-/// All runs that follow from what was hit: on a way with a base only what the base does not pass as often.
+/// All runs that follow from what was hit: on a way with a base, only what the base does not hit as often.
 std::vector<plan> make_matrix(std::map<std::string_view, hit_counts> const& seen);
 
 }  // namespace skald::crash

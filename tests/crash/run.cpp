@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 constexpr auto tick = 10ms;
 
-// How long a fault is waited for that should have struck by the time its order has ended: acks and reports come later.
+// How long to wait for a fault that should have struck by the time its order has ended: acks and reports come later.
 constexpr auto late_hit = 400ms;
 
 }  // namespace
@@ -34,7 +34,7 @@ result run::execute()
     if (goes_.besides == disturbance::malformed) send_malformed();
     if (goes_.besides == disturbance::overtaken) overtake();
     if (goes_.besides == disturbance::late) come_late();
-    // Of many, the first is a companion: come_together() has the others follow.
+    // With many, the first is a companion: come_together() makes the others follow.
     if (!is_made_up(goes_.besides)) place(placed_.back());
 
     bool ended = wait_for(&run::is_settled, patience_);
@@ -73,7 +73,7 @@ void run::prepare()
     }
     if (is_forgotten(goes_.besides)) prepare_others();
     if (begins_blocked(goes_.besides) || goes_.companions > 0) {
-        // Of many orders the one that comes first.
+        // With many orders, the one that comes first.
         auto const& blocked = goes_.companions > 0 ? placed_.back().key : key_;
         blocker_connection_ = std::make_unique<pqxx::connection>(shop_.database(payments).url());
         blocker_ = std::make_unique<pqxx::work>(*blocker_connection_);
@@ -84,7 +84,7 @@ void run::prepare()
 
 bool run::wait_for(bool (run::*condition)(), std::chrono::milliseconds longest)
 {
-    // Between two looks: what the services do tells nobody here when it is done.
+    // Between two polls: the services do not notify the harness when they are done.
     for (auto const until = clock::now() + longest; clock::now() < until; std::this_thread::sleep_for(tick)) {
         shop_.look_after();
         disturb();
@@ -101,7 +101,7 @@ bool run::are_copies_settled()
 
 bool run::are_copies_acked()
 {
-    // Those of a batch are acked all at once, which is one hit; but each copy was found to be one.
+    // Those of a batch are acked all at once, which is one hit; but each copy was recognized as one.
     for (std::size_t i = 0; i < services.size(); ++i) {
         auto hits = shop_.arms(i).hits();
         if (hits["step.acked"] < acks_expected_[i] && hits["step.duplicate"] < copies_[i]) return false;
@@ -114,7 +114,7 @@ bool run::has_sprung()
     return shop_.arms(result_.what.place).sprang();
 }
 
-/// The fault is written down a moment before it can be seen.
+/// The fault is recorded a moment before it can be seen.
 bool run::is_about_to_show()
 {
     auto const& action = result_.what.action;
@@ -137,8 +137,8 @@ bool run::is_ended()
         if (status != "completed" && status != "compensated" && status != one.goes->ends) return false;
     }
     if (goes_.besides == disturbance::overtaken) {
-        // The compensation and the charge are two acks, on two lanes; a kill may take lines of both along, and one
-        // frame may have been for both. Then what was not acked waits in the queue again.
+        // The compensation and the charge are two acks, on two lanes; a kill may lose the trace lines of both, and one
+        // frame may have carried both acks. Then what was not acked is in the queue again.
         auto hits = shop_.arms(payments).hits();
         auto const acks = hits["step.acked"] + hits["consumer.acked"];
         bool const both_came = hits["consumer.delivered"] >= 2 && shop_.hands().waiting_in("skald.payments") == 0;
@@ -152,7 +152,7 @@ bool run::is_ended()
                "0";
 }
 
-/// Nothing is on its way any more, and no transaction was left open.
+/// Nothing is on its way any more, and no transaction is open.
 bool run::is_quiet()
 {
     return is_bound_ && are_outboxes_empty();
@@ -168,7 +168,7 @@ bool run::are_outboxes_empty()
     return true;
 }
 
-/// No message waits anywhere, and nobody has one: what has not ended now never will.
+/// No message waits anywhere, and no service has one: what has not ended now never will.
 bool run::is_at_rest()
 {
     if (!shop_.look_after() || !are_outboxes_empty()) return false;
@@ -205,7 +205,7 @@ std::string run::where_it_is()
     }
     std::istringstream log{shop_.logs()};
     for (std::string line; std::getline(log, line);)
-        // The keys of the companions begin with it.
+        // The companions' keys begin with it.
         if (line.find(key_) != line.npos || line.find("not_settled") != line.npos || line.find(" started") != line.npos)
             text += "\n        " + line;
     return text;

@@ -19,15 +19,15 @@ inline std::string sql_text(std::string_view text)
     return '\'' + std::string{text} + '\'';
 }
 
-/// What an itinerary of the order example ends with.
+/// The end of an itinerary of the order example.
 inline constexpr std::string_view itinerary_steps =
     "create-order@orders=compensatable charge-payment@payments=compensatable "
     "arrange-shipping@shipping=pivot confirm-order@orders=retriable";
 
-/// For copies of messages to be dealt with. One that a stand-in or a dying process took is in no trace.
+/// For copies of messages to be processed. One that a stand-in or a dying process took is in no trace.
 inline constexpr std::chrono::milliseconds late_copy{1'000};
 
-/// One order of a run: the one that goes the run's way, or one beside it that goes forward.
+/// One order of a run: the one that goes the run's way, or a companion that goes forward.
 struct placed
 {
     std::string key, person, item;
@@ -50,7 +50,7 @@ struct result
 class run
 {
 public:
-    /// `number` tells the orders of one system apart. `patience`: by when the order must have come to its end.
+    /// `number` distinguishes the orders of one system. `patience`: how soon the order must have ended.
     run(shop_system& shop, plan what, int number, std::chrono::milliseconds patience);
 
     result execute();
@@ -125,8 +125,8 @@ private:
     std::unique_ptr<pqxx::connection> blocker_connection_;
     std::unique_ptr<pqxx::work> blocker_;
     std::map<std::string, std::size_t> seen_messages_;
-    std::array<unsigned, services.size()> acks_expected_{};  // once copies of messages to steps are dealt with
-    std::array<unsigned, services.size()> copies_{};         // of them, that were sent at once
+    std::array<unsigned, services.size()> acks_expected_{};  // once copies of messages to steps are processed
+    std::array<unsigned, services.size()> copies_{};         // how many of them were sent at once
     std::vector<test::raw_message> captured_;                // messages to steps, each once
     int stage_{};                                            // of a disturbance that has several
     clock::time_point copies_until_;

@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// How long what was stopped stays so.
+// How long a stopped process stays stopped.
 constexpr auto stop_for = 3s;
 
 constexpr std::array<char const*, services.size()> programs{
@@ -71,8 +71,8 @@ armament::~armament()
 
 void armament::rearm(std::string const& text)
 {
-    // Newlines at its end say nothing but make it another text, so that the counts start anew; one write, so that it is
-    // read whole.
+    // Newlines at the end mean nothing but make it a different text, so that the counts start again; one write, so that
+    // it is read in one piece.
     std::string record = text + std::string(1 + generation_++ % 64, '\n');
     int const file = ::open(program_.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
     if (file < 0 || ::write(file, record.data(), record.size()) != static_cast<ssize_t>(record.size()))
@@ -142,7 +142,7 @@ test::environment shop_system::variables(std::size_t service, bool armed) const
                            {"AMQP_URL", broker_.url()},
                            {"PATH", "/usr/bin:/bin"},
                            {"SKALD_LOCK_TIMEOUT_MS", "1000"},
-                           // Which deliveries come together is chance, and the points that are passed with it.
+                           // It is chance which deliveries come together, and with it which points are passed.
                            {"SKALD_BATCH_MAX", "1"},
                            {"SKALD_DISPATCH_GRACE_MS", "1000"},  // a message that is lost from memory comes that late
                            {"SKALD_PURGE_SECONDS", "1"}};
@@ -196,8 +196,8 @@ void shop_system::look_after(std::size_t i)
     }
 }
 
-// What is stopped still has its connections, its deliveries and its locks; the work goes on elsewhere meanwhile, and
-// when it wakes up it must not do it again.
+// A stopped process still has its connections, its deliveries and its locks; the work goes on elsewhere meanwhile, and
+// when the process wakes up it must not do it again.
 void shop_system::start_standin(std::size_t i)
 {
     if (!standins_[i]->is_running()) standins_[i]->start();
@@ -210,7 +210,7 @@ void shop_system::operate(std::size_t service, std::vector<std::string> const& w
     test::service_process other{SKALD_TOOL, words, operator_variables(service, false)};
     tool.start();
     while (tool.is_running()) {
-        std::this_thread::sleep_for(2ms);  // between two looks: a process that is stopped tells nobody
+        std::this_thread::sleep_for(2ms);  // between two polls: a stopped process reports nothing
         if (!is_stopped(tool.pid())) continue;
         happened_ += "operator stopped; ";
         auto const until = clock::now() + stop_for;
@@ -221,7 +221,7 @@ void shop_system::operate(std::size_t service, std::vector<std::string> const& w
     auto how = tool.wait();
     if (how.code == 0) return;
     happened_ += "operator " + words_for(how) + "; ";
-    // A refusal ends with a code as a failure does: it is asked for in vain.
+    // A rejection exits with a code as a failure does: then the command is repeated in vain.
     for (int tries = 1; how.code != 0 && tries < tries_max; ++tries) how = other.run();
 }
 

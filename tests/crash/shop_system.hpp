@@ -1,4 +1,4 @@
-// One shop of three service processes with databases and a broker of its own, in which faults are armed and healed.
+// One shop of three service processes with its own databases and broker, in which faults are armed and healed.
 #pragma once
 
 #include <array>
@@ -21,10 +21,10 @@ inline constexpr std::size_t payments = 1;
 inline constexpr std::size_t shipping = 2;
 inline constexpr std::size_t the_operator = 3;  // of `places`
 
-/// Of a service, unless a run says otherwise.
+/// Of a service, unless a run sets another number.
 inline constexpr unsigned usual_lanes = 4;
 
-/// The file that the programs of a place read their failpoints from, and the one they write their hits to.
+/// The file from which the programs of a place read their failpoints, and the one to which they write their hits.
 class armament
 {
 public:
@@ -60,7 +60,7 @@ private:
 class shop_system
 {
 public:
-    /// `mutant`: a deliberate fault of the services; empty for none.
+    /// `mutant`: a deliberate defect of the services; empty for none.
     explicit shop_system(std::string const& mutant);
     ~shop_system();
     shop_system(shop_system const&) = delete;
@@ -75,21 +75,21 @@ public:
     void arm(std::size_t place, std::string const& program);
     armament& arms(std::size_t place) { return *arms_[place]; }
 
-    /// Runs `skald` in a service's database, with the faults that the operator is armed with: one that breaks off is
-    /// run again without them, as its user would, and while one is stopped another does the same.
+    /// Runs `skald` in a service's database, with the faults that the operator is armed with: a command that breaks off
+    /// is run again without them, as its user would do, and while one is stopped another does the same.
     void operate(std::size_t service, std::vector<std::string> const& words);
 
     /// Starts what died, without its fault, and continues what stopped, after `stop_for`. True if all is up and well.
     bool look_after();
 
-    /// How many lanes a service has from now on. With another number than the usual it starts anew each time, and knows
-    /// nothing of what came before.
+    /// How many lanes a service has from now on. With a number other than the usual it is restarted each time, and
+    /// knows nothing of what came before.
     void set_lanes(std::size_t service, unsigned lanes);
 
     /// What was continued and killed since arm(), in words.
     std::string what_happened() const { return happened_; }
 
-    /// Ends the stand-ins, which took over from what was stopped.
+    /// Ends the stand-ins that took over from what was stopped.
     void send_standins_home();
 
     /// The services' logs since they were last started.

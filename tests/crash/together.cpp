@@ -1,12 +1,12 @@
-// Many orders whose charges arrive as one batch: payments has one lane, which the first of them
-// holds while the others come.
+// Many orders whose charges arrive as one batch: payments has one lane, which the first of them holds while the others
+// arrive.
 #include "run.hpp"
 
 #include <nlohmann/json.hpp>
 
 namespace skald::crash {
 
-/// The last of them comes first, and another transaction has its charge's key until the others have come.
+/// The last of them comes first, and another transaction holds its charge's key until the others have come.
 void run::add_companions(int number)
 {
     for (int i = 1; i <= goes_.companions; ++i) {

@@ -1,4 +1,4 @@
-// The ways that an order can go while something breaks, and what must be true at its end.
+// The ways that an order can go while something fails, and what must be true at its end.
 #pragma once
 
 #include <array>
@@ -6,35 +6,35 @@
 
 namespace skald::crash {
 
-/// What the harness does to an order besides the fault under test.
+/// What the harness does to an order in addition to the fault under test.
 enum class disturbance {
     none,
     twice,      // every message of it is sent a second time, at once
-    busy,       // another transaction has the charge's key for a while, and rolls back
+    busy,       // another transaction holds the charge's key for a while, and rolls back
     unrouted,   // nothing is bound for payments until the first message has come back
-    malformed,  // a delivery that can't be read comes to payments as well
+    malformed,  // an unreadable delivery comes to payments as well
     overtaken,  // the charge's compensation arrives before the charge
     late,       // the charge arrives when the saga's deadline has passed
-    paused,     // an operator pauses it before the charge, and resumes it when the charge has met that
+    paused,     // an operator pauses it before the charge, and resumes it when the charge has met the pause
     cancelled,  // an operator cancels it before the charge
-    retried,    // an operator puts the refund back that was parked
-    swept,      // the services' sweeps forget it when it is old enough
-    purged,     // an operator lets `skald purge` forget it; each message comes again just before that is permitted
+    retried,    // an operator replays the parked refund
+    swept,      // the services' maintenance expires it when it is old enough
+    purged,     // an operator's `skald purge` expires it; each message comes again just before that is permitted
 };
 
-/// Made-up messages are the whole of it: no customer ordered anything.
+/// It consists of made-up messages only: no customer ordered anything.
 constexpr bool is_made_up(disturbance besides)
 {
     return besides == disturbance::overtaken || besides == disturbance::late;
 }
 
-/// The saga is gone at the end, with everything that is remembered of it.
+/// The saga is gone at the end, with everything that is stored about it.
 constexpr bool is_forgotten(disturbance besides)
 {
     return besides == disturbance::swept || besides == disturbance::purged;
 }
 
-/// Another transaction has the charge's key from the start.
+/// Another transaction holds the charge's key from the start.
 constexpr bool begins_blocked(disturbance besides)
 {
     return besides == disturbance::busy || besides == disturbance::paused || besides == disturbance::cancelled;
@@ -46,7 +46,7 @@ struct way
     std::string_view habit;  // of the customer: tests/support/faulty_payment_service.cpp
     int money;               // in the wallet before; an order costs `price`
     int stock;               // before; an order takes 1
-    std::string_view base;   // the way whose hits this one has, too: only the others are run; empty: all are run
+    std::string_view base;   // the way whose hits this one has too: only the others are run; empty: all are run
     disturbance besides;
 
     std::string_view ends;  // the saga's status
@@ -54,7 +54,7 @@ struct way
     int refunds;
     int shipments;
 
-    int companions{};  // orders beside it that go `forward`: together.cpp
+    int companions{};  // orders in addition to it that go `forward`: together.cpp
 };
 
 inline constexpr int price = 100;

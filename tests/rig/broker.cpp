@@ -24,7 +24,7 @@ amqp_bytes_t bytes(std::string_view text)
 {
     amqp_bytes_t view;
     view.len = text.size();
-    view.bytes = const_cast<char*>(text.data());  // the library has no type for bytes that it only reads
+    view.bytes = const_cast<char*>(text.data());  // the library has no const type for bytes that it only reads
     return view;
 }
 

@@ -1,4 +1,4 @@
-// One connection to RabbitMQ over rabbitmq-c, closed by its destructor, with faults as exceptions.
+// One connection to RabbitMQ over rabbitmq-c, closed by its destructor; faults are exceptions.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the driver itself found wrong, and no database knows of.
+// What the driver itself found wrong, and no database shows.
 #pragma once
 
 #include <chrono>
@@ -14,13 +14,13 @@
 
 namespace skald::rig {
 
-/// So many offenders, the first few of them as examples. None: the check has passed.
+/// The number of offenders, with the first few as examples. None: the check has passed.
 finding found(std::string name, std::vector<std::string> const& offenders);
 
-/// What the clients saw: orders never accepted, answers that broke the contract.
+/// What the clients saw: orders never accepted, responses that broke the contract.
 std::vector<finding> found_by_clients(order_plan const& plan, std::vector<order_record> const& records);
 
-/// SIGTERM to all; each must end with exit code 0 before `patience` is over. What still runs then is killed.
+/// SIGTERM to all; each must end with exit code 0 within `patience`. What still runs then is killed.
 finding end_in_order(std::vector<std::unique_ptr<process>> const& services, signals const& interruptions,
                      std::chrono::seconds patience);
 

@@ -1,4 +1,4 @@
-// A client of cpp-httplib as a shop's customers and probes use it: one connection that stays open.
+// A client of cpp-httplib, as a shop's customers and probes use it: one connection that stays open.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 
 namespace skald::rig {
 
-/// Threads: one at a time. What is not answered within `timeout` is an error of the result; nothing is sent twice.
+/// Threads: one at a time. A request not answered within `timeout` is an error in the result; nothing is sent twice.
 class http_client : public httplib::Client
 {
 public:

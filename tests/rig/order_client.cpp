@@ -29,8 +29,7 @@ httplib::Result post(http_client& connection, planned_order const& order)
                            "application/json");
 }
 
-/// Nothing where there was no answer: refused, reset, timed out, or not HTTP. Then nothing is known of what became of
-/// it.
+/// Nothing if there was no response: refused, reset, timed out, or not HTTP. Then the outcome is unknown.
 std::optional<httplib::Response> answer_of(httplib::Result const& result, order_record& record)
 {
     if (result) return *result;
@@ -92,7 +91,7 @@ void order_client::look_up(planned_order const& order, order_record& record)
         note_wrong(record, fmt::format("GET {}: {} {}", record.location, response->status, excerpt(response->body)));
 }
 
-/// Goes on from an answer that has already come, or asks; then asks again until the answer is final.
+/// Continues from a response that has already come, or sends the request; then repeats it until the response is final.
 void order_client::settle(http_client& connection, planned_order const& order, order_record& record,
                           std::optional<httplib::Response> response)
 {
@@ -109,7 +108,7 @@ void order_client::settle(http_client& connection, planned_order const& order, o
     }
 }
 
-/// Whether the answer is final.
+/// Whether the response is final.
 bool order_client::judge(httplib::Response const& response, planned_order const& order, order_record& record,
                          bool known_before)
 {
@@ -162,8 +161,8 @@ void order_client::note_wrong(order_record& record, std::string what)
     if (record.wrong.empty()) record.wrong = std::move(what);
 }
 
-/// Half of `about` to all of it, so that clients who were turned away together do not come back together. False if
-/// the demonstration was told to stop.
+/// Half of `about` to all of it, so that clients who were turned away together do not come back together. False if the
+/// demonstration is to stop.
 bool order_client::pause(milliseconds about)
 {
     std::mutex alone;

@@ -1,8 +1,8 @@
-// One client of the shop: places orders over HTTP, and asks again under the same key until it is sure of the answer.
+// One client of the shop: it orders over HTTP, and repeats under the same key until it is sure of the response.
 //
-// This is what any client of an entry point with `Idempotency-Key` has to do. A refused connection, a lost answer, a
-// 5xx and a 409 (the same key is in flight) all mean: ask again, with the same key and the same bytes. Everything else
-// is final, and must be the same answer each time.
+// This is what any client of an entry point with `Idempotency-Key` has to do. A refused connection, a lost response, a
+// 5xx and a 409 (the same key is in flight) all mean: send it again, with the same key and the same bytes. Everything
+// else is final, and must be the same response each time.
 #pragma once
 
 #include <atomic>
@@ -17,20 +17,20 @@
 
 namespace skald::rig {
 
-/// What the clients learnt of one order. Touched by one thread at a time.
+/// What the clients learned about one order. Used by one thread at a time.
 struct order_record
 {
     bool accepted{};                             // a 202 was received
     int answers{};                               // how many 202s
-    int fresh_answers{};                         // how many of them did not call themselves replayed: at most one may
+    int fresh_answers{};                         // how many of them were not marked as replayed: at most one may be
     std::chrono::microseconds answered_after{};  // from when the first request was due
     std::string order_id;
     std::string saga;
     std::string location;
     std::string body;
-    std::string told;          // the status that GET of the location told in the end
+    std::string told;          // the final status that GET of the location reported
     std::string last_refusal;  // why it was not accepted so far
-    std::string wrong;         // the first answer that broke the contract, in words; empty if none did
+    std::string wrong;         // the first response that broke the contract, in words; empty if none did
 };
 
 /// Shared by all clients, read by the display.
@@ -51,13 +51,13 @@ public:
     /// Until the order is accepted, or `ask_again_for` is over.
     void place(planned_order const& order, order_record& record);
 
-    /// The same request on two connections at the same time.
+    /// The same request on two connections simultaneously.
     void place_twice_at_once(planned_order const& order, order_record& record);
 
     /// The second request for an order that was accepted before.
     void place_again(planned_order const& order, order_record& record);
 
-    /// Follows the Location of an accepted order, and notes which status of its saga is told there.
+    /// Follows the Location of an accepted order, and records which status of its saga it reports.
     void look_up(planned_order const& order, order_record& record);
 
     bool stopped() const { return stop_.stop_requested(); }

@@ -6,7 +6,7 @@
 namespace skald::rig {
 namespace {
 
-// A request that is to be repeated soon waits until its client has placed so many further orders.
+// A request that is to be repeated soon waits until its client has placed this many further orders.
 constexpr std::size_t orders_between = 3;
 
 constexpr std::chrono::milliseconds look_again{5};
@@ -43,7 +43,7 @@ void order_load::start(client_work work)
         });
 }
 
-/// When the rate has its turn come; without a rate, now.
+/// When the rate allows it; without a rate, now.
 std::chrono::steady_clock::time_point order_load::due(std::size_t order) const
 {
     using clock = std::chrono::steady_clock;
@@ -58,7 +58,7 @@ bool order_load::wait_for_turn(std::size_t order, order_client const& client) co
     auto const turn = due(order);
     for (auto now = std::chrono::steady_clock::now(); held_ || now < turn; now = std::chrono::steady_clock::now()) {
         if (client.stopped()) return false;
-        // In short pieces, so that an order to hold or to stop is soon seen.
+        // In short pieces, so that a call to hold or to stop is soon seen.
         std::this_thread::sleep_until(held_ ? now + look_again : std::min(turn, now + look_again));
     }
     return !client.stopped();
@@ -73,7 +73,7 @@ void order_load::place_orders(order_client& client)
     };
     for (auto i = next_++; i < plan_.orders.size() && wait_for_turn(i, client); i = next_++) {
         auto const& order = plan_.orders[i];
-        auto const began = due(i);  // a client that comes late to an order does not make its answer any quicker
+        auto const began = due(i);  // a client that gets to an order late does not make its response any faster
         if (order.sent_again == again::at_once) client.place_twice_at_once(order, records_[i]);
         else client.place(order, records_[i]);
         records_[i].answered_after =

@@ -1,4 +1,4 @@
-// Many clients at the same time: each takes the next planned order until there are none left.
+// Many clients working simultaneously: each takes the next planned order until there are none left.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 
 namespace skald::rig {
 
-/// Threads: for the thread that made it. `plan` must live longer.
+/// Threads: for the thread that made it. `plan` must outlive it.
 class order_load
 {
 public:
@@ -24,14 +24,14 @@ public:
     /// Places all orders, and repeats those that are to be repeated at once or soon.
     void start_orders();
 
-    /// While held, no further order is begun.
+    /// While held, no further order is started.
     void hold(bool held) { held_ = held; }
 
-    /// Repeats those that are to be repeated after the end, and looks up what became of each order. The first run must
+    /// Repeats those that are to be repeated after the end, and looks up the outcome of each order. The first run must
     /// have finished.
     void start_epilogue();
 
-    /// Whether every client has done its part of what was last started.
+    /// Whether every client has done its part of what was started last.
     bool finished() const { return clients_at_work_ == 0; }
 
     load_counters const& counters() const { return counters_; }
@@ -59,7 +59,7 @@ private:
     std::vector<order_record> records_;
     std::atomic<std::size_t> next_{};
     std::atomic<int> clients_at_work_{};
-    std::vector<std::jthread> threads_;  // last: they stop before what they use goes away
+    std::vector<std::jthread> threads_;  // last: they stop before what they use is destroyed
 };
 
 }  // namespace skald::rig

@@ -10,8 +10,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// About one order in eight meets a customer, and another one in eight a sku, of whom or which there is too little.
-// Three in four of those come to nothing, so that about 80 % complete, 10 % are declined and 10 % are out of stock.
+// About one order in eight is from a customer without enough money, and another one in eight is for a sku out of stock.
+// Three in four of those fail, so that about 80 % complete, 10 % are declined and 10 % are out of stock.
 constexpr int scarce_percent = 13;
 constexpr int scarce_supply_percent = 25;
 
@@ -19,10 +19,10 @@ constexpr int price_min_cents = 199;
 constexpr int price_max_cents = 9'999;
 constexpr int quantity_max = 4;
 
-constexpr int orders_a_round = 2'000;  // of kills
+constexpr int orders_a_round = 2'000;  // a round kills each service once
 constexpr int rounds_max = 10;
 
-/// Not unique by construction but by size: 122 random bits, in the form of a UUIDv4.
+/// Unique not by construction but by size: 122 random bits, in the form of a UUIDv4.
 std::string random_uuid(random_source& random)
 {
     std::uint64_t const high = (random() & 0xffff'ffff'ffff'0fff) | 0x4000;
@@ -66,7 +66,7 @@ planned_order random_order(market const& shop, random_source& random)
     return order;
 }
 
-/// Gives everybody what all of their orders need, and the poor and the scarce only a part of it.
+/// Gives each customer and sku what all of their orders need, and the poor and the scarce only a part of it.
 void supply(order_plan& plan)
 {
     for (auto const& order : plan.orders) {
@@ -97,7 +97,7 @@ std::chrono::milliseconds random_outage(random_source& random)
     return std::chrono::milliseconds{pick(random, 200, 1'500)};
 }
 
-/// In each round each service once, in a random order.
+/// In each round each service once, in random order.
 std::vector<planned_kill> choose_kills(int order_count, random_source& random)
 {
     int const rounds = std::clamp(order_count / orders_a_round, 1, rounds_max);

@@ -48,7 +48,7 @@ struct planned_order
 struct planned_kill
 {
     std::size_t service{};  // an index into service_names
-    int accepted{};         // strikes as soon as so many orders have been accepted
+    int accepted{};         // strikes as soon as this many orders have been accepted
     std::chrono::milliseconds down_for{};
 };
 
@@ -62,7 +62,7 @@ struct order_plan
 
 order_plan make_plan(int order_count, std::uint64_t seed);
 
-/// Where a service dies, and for how long, once all orders are in and their sagas still run.
+/// Where a service dies, and for how long, once all orders are in and their sagas are still running.
 planned_kill late_kill(std::uint64_t seed);
 
 }  // namespace skald::rig

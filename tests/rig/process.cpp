@@ -62,7 +62,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts)
 std::vector<std::string> texts_of(process_settings const& settings)
 {
     auto variables = settings.variables;
-    // Where a sanitizer that this is built with, and so the program, is to write.
+    // Where a sanitizer that this, and so the program too, is built with is to write.
     if (char const* options = std::getenv("TSAN_OPTIONS")) variables.emplace("TSAN_OPTIONS", options);
     if (settings.inherits_environment)
         for (char** entry = ::environ; *entry != nullptr; ++entry) {
@@ -78,7 +78,7 @@ std::vector<std::string> texts_of(process_settings const& settings)
 /// Runs between fork and exec: only calls that are safe when the parent has other threads.
 [[noreturn]] void become(char const* program, char** arguments, char** environment, int log, pid_t parent)
 {
-    ::setpgid(0, 0);  // Ctrl-C on the terminal is for the demonstration, which then ends its services in order
+    ::setpgid(0, 0);  // Ctrl-C on the terminal is for the demonstration, which then ends its services properly
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(127);  // the parent was already gone when prctl was called
     for (int const one : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(one, SIG_DFL);

@@ -34,15 +34,15 @@ struct process_settings
     std::string program;
     std::vector<std::string> arguments{};
     environment variables{};
-    bool inherits_environment{};  // `variables` are added to what this process has, and else are all that there is
-    std::filesystem::path log{};  // both outputs are appended to it; none: a temporary file, gone with this
-    std::string name{};           // for messages; none: the program
+    bool inherits_environment{};  // `variables` are added to this process's own; otherwise they are all that there is
+    std::filesystem::path log{};  // both outputs are appended to it; none: a temporary file, deleted with this
+    std::string name{};           // for messages; none: the program's
 };
 
 inline constexpr std::chrono::seconds wait_max{30};
 
 /// Threads: start() belongs to the thread that lives longest: the child is killed when that thread ends, however it
-/// ends, so that nothing is left running. Logs and ports may be asked for by others. Throws std::runtime_error.
+/// ends, so that nothing is left running. Other threads may query logs and ports. Throws std::runtime_error.
 class process
 {
 public:
@@ -57,25 +57,25 @@ public:
 
     void start();
     bool is_running();
-    /// Sends it, if it runs; its end is for wait() or ended().
+    /// Sends it, if the process runs; its end is for wait() or ended().
     void kill(int signal);
-    /// SIGKILL, and waits for the end, of which ended() does not tell.
+    /// SIGKILL, and waits for the end, which ended() does not report.
     void kill();
-    /// Waits for its end; kills it, and says so with SIGKILL, if it takes longer than `longest`.
+    /// Waits for its end; if it takes longer than `longest`, kills it and reports SIGKILL.
     ending wait(std::chrono::milliseconds longest = wait_max);
     ending run();
     ending terminate(std::chrono::milliseconds longest = wait_max);
     void kill_and_restart();
-    /// How it ended, once it has. Told once.
+    /// How it ended, once it has. Reported once.
     std::optional<ending> ended();
 
     std::string const& name() const { return settings_.name; }
     pid_t pid() const { return pid_; }
 
-    /// What it has said since it was started last.
+    /// What it has printed since it was last started.
     std::string log() const;
     bool has_logged(std::string_view text) const { return log().find(text) != std::string::npos; }
-    /// The end of all that it has ever said.
+    /// The end of all that it has ever printed.
     std::string log_tail() const;
 
     /// The port of "http=127.0.0.1:PORT" in its log, 0 if there is none yet.
@@ -97,8 +97,8 @@ private:
     bool is_told_{};
 };
 
-/// A port of 127.0.0.1 on which nobody listens now, below those that the system gives to outgoing connections: while
-/// the service is dead its port must not be taken by a client that happens to connect.
+/// A port of 127.0.0.1 on which no process listens now, below those that the system gives to outgoing connections:
+/// while the service is dead its port must not be taken by a client that happens to connect.
 std::uint16_t find_free_port();
 
 }  // namespace skald::rig

@@ -1,4 +1,4 @@
-// The live display: on a terminal a block of a few lines that is drawn anew in place, elsewhere a line now and then.
+// The live display: on a terminal a block of a few lines that is redrawn in place, elsewhere a line now and then.
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,7 @@ struct progress_figures
     bool operator==(progress_figures const&) const = default;
 };
 
-/// Threads: one. Nobody else may write to the standard output meanwhile.
+/// Threads: one. Nothing else may write to the standard output meanwhile.
 class progress
 {
 public:
@@ -33,13 +33,13 @@ public:
     progress(progress const&) = delete;
     progress& operator=(progress const&) = delete;
 
-    /// May be called as often as wanted: it draws at most ten times a second, and prints at most once a second.
+    /// May be called at any rate: it draws at most ten times a second, and prints at most once a second.
     void show(progress_figures const& figures);
 
     /// A line that stays.
     void note(std::string const& line);
 
-    /// Draws the last figures if they are not there yet; what is printed from now on comes below.
+    /// Draws the last figures if they are not there yet; what is printed afterwards comes below.
     void finish();
 
     std::chrono::steady_clock::duration elapsed() const { return clock::now() - started_; }

@@ -33,7 +33,7 @@ public:
 
     pqxx::connection& at(std::size_t service) { return connections_[service]; }
 
-    /// Whether the service has made its tables: those of Skald and its own.
+    /// Whether the service has created its tables: Skald's and its own.
     bool has_tables(std::size_t service);
 
     /// Fills wallets and shelves.
@@ -44,10 +44,10 @@ public:
     /// Messages that the broker has not confirmed yet, over all three databases.
     std::int64_t count_unsent();
 
-    /// A number that grows with whatever Skald does.
+    /// A number that grows with everything Skald does.
     std::int64_t activity();
 
-    /// From the start of the first saga to the end of the last; nothing where one has not ended.
+    /// From the start of the first saga to the end of the last; nothing if one has not ended.
     std::optional<std::chrono::milliseconds> orders_took();
 
     /// Up to `most` sagas that have not ended, each with its steps, as lines of text.

@@ -8,7 +8,7 @@ signals::signals()
 {
     sigemptyset(&watched_);
     for (int const one : {SIGINT, SIGTERM, SIGHUP}) {
-        // A shell starts background jobs with SIGINT ignored, which is not meant for us; what nohup does is.
+        // A shell starts background jobs with SIGINT ignored, which is not meant for us; SIGHUP that nohup ignores is.
         bool const ignored = std::signal(one, SIG_DFL) == SIG_IGN;
         if (ignored && one == SIGHUP) std::signal(one, SIG_IGN);
         else sigaddset(&watched_, one);

@@ -1,4 +1,4 @@
-// SIGINT, SIGTERM and SIGHUP as something that the main thread asks for, instead of handlers that strike anywhere.
+// SIGINT, SIGTERM and SIGHUP as something that the main thread polls, instead of handlers that run anywhere.
 #pragma once
 
 #include <chrono>
@@ -6,19 +6,19 @@
 
 namespace skald::rig {
 
-/// Thrown by the main thread when somebody asks the demonstration to stop.
+/// Thrown by the main thread when someone asks the demonstration to stop.
 struct interrupted
 {
     int signal;
 };
 
-/// Made first in main(): threads that are started later inherit the blocked signals.
+/// To be made first in main(): threads that are started later inherit the blocked signals.
 class signals
 {
 public:
     signals();
 
-    /// Waits; throws `interrupted` as soon as one of the signals is there.
+    /// Waits; throws `interrupted` as soon as one of the signals arrives.
     void wait_for(std::chrono::milliseconds length) const;
 
 private:

@@ -30,8 +30,8 @@ constexpr copied_table copied_tables[]{
     {"stock_after", "sku text, free bigint", 2, "SELECT sku::text, free FROM stock"},
 };
 
-// One row for each accepted order, with what the shop wrote down about it: null where there is nothing. A saga of
-// another home may have ended before the shop heard of its order.
+// One row for each accepted order, with what the shop recorded about it: null where there is nothing. A saga of another
+// home may have ended before the shop heard of its order.
 constexpr char const* outcome_table = R"(
     CREATE TEMP TABLE outcome AS
     SELECT a.key, a.order_id, coalesce(nullif(a.elsewhere, ''), s.status::text) AS saga,
@@ -110,7 +110,7 @@ constexpr check checks[]{
          WHERE (saga = 'completed') <> (order_status = 'confirmed')
             OR (saga = 'compensated') <> (order_status = 'cancelled'))"},
 
-    {"sagas told wrongly over HTTP",  // by GET /sagas/<key>, which the clients ask in the end
+    {"sagas told wrongly over HTTP",  // by GET /sagas/<key>, which the clients call at the end
      R"(SELECT format('%s: told %s, is %s', key, a.told, saga)
           FROM outcome JOIN accepted a USING (key)
          WHERE a.told <> '' AND a.told IS DISTINCT FROM saga)"},
@@ -157,7 +157,7 @@ constexpr check checks[]{
 
 // What must be empty in each service's own database.
 constexpr check checks_everywhere[]{
-    // But for what the storm has put into the queues: that has to be there.
+    // Except for what the storm has put into the queues: that has to be there.
     {"parked", "SELECT format('%s:%s %s (%s)', key, step, reason, error) FROM skald.parked "
                "WHERE message_id NOT LIKE 'forged-%'"},
     {"messages never sent", "SELECT format('%s to %s (%s)', idempotency_key, destination, error) FROM skald.outbox"},

@@ -1,6 +1,6 @@
-// What became of every order, computed by SQL over the three databases.
+// What happened to every order, computed by SQL over the three databases.
 //
-// The rows of the payments and shipping databases, and what the clients know, are copied into temporary tables beside
+// The rows of the payments and shipping databases, and what the clients know, are copied into temporary tables next to
 // those of the orders database, so that every figure and every check is one query with exact joins.
 #pragma once
 
@@ -21,7 +21,7 @@ struct figure
     bool is_sum{};  // of money or stock: what must add up
 };
 
-/// Something that must not be: with count 0 the check has passed.
+/// Something that must not occur: with count 0 the check has passed.
 struct finding
 {
     std::string name;  // "charged twice"
@@ -41,8 +41,7 @@ struct verdict
     std::int64_t found(std::string const& name) const;
 };
 
-/// An order that was placed at another home than the orders' own service, and the status of its saga there; empty:
-/// none.
+/// An order that was placed at a home other than the orders service, and the status of its saga there; empty: none.
 struct order_elsewhere
 {
     planned_order order;  // its key is the order's id too

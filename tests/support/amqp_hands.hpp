@@ -1,4 +1,4 @@
-// An operator's hands on a RabbitMQ, over rabbitmq-c alone: nothing of Skald's is involved.
+// A test acting as an operator on a RabbitMQ, over rabbitmq-c alone: nothing of Skald's is involved.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ inline amqp_field_value_t text_field(std::string text)
     return field;
 }
 
-/// A message that can be anything that AMQP can carry.
+/// A message with anything that AMQP can carry.
 struct raw_message
 {
     std::string destination;  // the service, from the routing key
@@ -161,7 +161,7 @@ public:
         amqp_queue_unbind(connection_, 1, bytes(queue), bytes(exchange), bytes(key), amqp_empty_table);
         check_last("unbinding");
     }
-    /// How many messages wait in it; those that a consumer has are not counted.
+    /// How many messages wait in it; those delivered to a consumer are not counted.
     std::uint32_t waiting_in(std::string const& queue)
     {
         auto const* const answer = amqp_queue_declare(connection_, 1, bytes(queue), 1, 1, 0, 0, amqp_empty_table);
@@ -185,13 +185,13 @@ public:
         return taken;
     }
 
-    /// To the service's queue itself, so that a capture does not see it again.
+    /// Straight to the service's queue, so that a capture does not see it again.
     void send(raw_message const& message) { publish("", "skald." + message.destination, message); }
 
     /// Over the exchange to which the services publish.
     void send_to_all(raw_message const& message) { publish("skald", message.destination, message); }
 
-    /// Takes one message with all that it has; false where there is none.
+    /// Takes one message with all its properties; false if there is none.
     template <class Look>
     bool look_at_next(std::string const& queue, Look const& look)
     {
@@ -204,8 +204,8 @@ public:
         amqp_maybe_release_buffers(connection_);
         return true;
     }
-    /// The message as this broker delivers it from a quorum queue, such as the services' are: RabbitMQ 4 passes headers
-    /// on in another order than they came in, and one of two that have the same name.
+    /// The message as this broker delivers it from a quorum queue, such as the services' are: RabbitMQ 4 delivers
+    /// headers in a different order from the one they came in, and only one of two that have the same name.
     raw_message as_delivered(raw_message message)
     {
         message.destination = "e2e.probe";
@@ -221,7 +221,7 @@ public:
         if (!delivered) fail("getting a message back");
         return *delivered;
     }
-    /// Whether the broker has taken everything so far and did not close the channel over it.
+    /// Whether the broker has taken everything so far and has not closed the channel over it.
     void expect_accepted() { waiting_in("skald.orders"); }
 
 private:

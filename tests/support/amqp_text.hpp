@@ -1,4 +1,4 @@
-// A message as text, with everything that a consumer can see of it: two messages are alike where their texts are equal.
+// A message as text, with everything that a consumer can see of it: two messages are equal if their texts are.
 #pragma once
 
 #include "support/amqp_hands.hpp"

@@ -1,4 +1,4 @@
-// A depot with many parcels at once: what arrives together is settled together.
+// A depot with many parcels at once: what arrives together is processed together.
 #pragma once
 
 #include "support/depot.hpp"
@@ -16,11 +16,11 @@ inline script done_for_each(std::string const& what)
     };
 }
 
-/// Each parcel's id is its saga's key: p1, p2, ... Every step notes for which it was done.
+/// Each parcel's id is its saga's key: p1, p2, ... Every step records for which parcel it was done.
 class busy_depot : public depot
 {
 public:
-    // A savepoint has a transaction id of its own, which is what a row's xmin says: so the top one is asked for.
+    // A savepoint has its own transaction id, which a row's xmin shows: so this asks for the top-level one.
     busy_depot()
     {
         db().run("ALTER TABLE effect ADD COLUMN tx xid8 DEFAULT pg_current_xact_id()");
@@ -39,7 +39,7 @@ public:
         }
     }
 
-    /// What is due is sent, and all that waits is settled at once. Returns how many deliveries those were.
+    /// Sends what is due, and processes all that waits at once. Returns how many deliveries there were.
     std::size_t step(std::size_t max = 64)
     {
         at("depot").relay_due();
@@ -54,7 +54,7 @@ public:
         }
     }
 
-    /// How often each thing took effect, and of what kind: "pack 10, weigh 9".
+    /// How often each kind of thing took effect: "pack 10, weigh 9".
     std::string counts()
     {
         return db().one("SELECT string_agg(what || ' ' || n, ', ' ORDER BY what) FROM"
@@ -70,7 +70,7 @@ public:
                         " (SELECT status::text, count(*) AS n FROM skald.saga GROUP BY 1) AS s");
     }
 
-    /// Transactions in which things of that kind took effect.
+    /// Transactions in which things of this kind took effect.
     std::string transactions(std::string const& what)
     {
         return db().one("SELECT count(DISTINCT tx::text) FROM effect WHERE split_part(what, ':', 1) = '" + what + "'");

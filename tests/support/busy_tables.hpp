@@ -1,4 +1,4 @@
-// Tables of Skald's that somebody else has locked, and a lane that meets them.
+// Tables of Skald's that another session has locked, and a lane that meets them.
 #pragma once
 
 #include "support/simulation.hpp"
@@ -16,10 +16,10 @@ using runtime::reaction;
 using runtime::task;
 using namespace std::chrono_literals;
 
-// More often than anything may be rolled back before it counts.
+// More often than anything may be rolled back before it counts as contended.
 inline constexpr int many = runtime::contended_max + 5;
 
-/// A lane whose patience for a lock is short.
+/// A lane with a short lock timeout.
 class hasty_lane
 {
 public:
@@ -27,7 +27,7 @@ public:
         : store_{{.url = of.db.url(), .lock_timeout = 2ms}}, executor_{of.executor_on(store_)}
     {}
 
-    /// One try, as a worker's. Nothing: it was settled.
+    /// One try, as a worker's. Nothing: it was processed.
     std::optional<failure> try_once(task& t)
     {
         auto const result = executor_.run({&t, 1});
@@ -67,7 +67,7 @@ private:
     pqxx::work holding_;
 };
 
-/// What waits at a service, the one delivery.
+/// The only delivery that waits at a service.
 inline task only_task(service& at)
 {
     auto tasks = at.read(at.take_all());
@@ -83,7 +83,7 @@ inline void check_waits_out(service& at, task& t, std::string const& table)
         table_lock const held{at.db, table};
         lane.try_often(t);
     }
-    // A connection that had to be made anew meanwhile waits a moment before it is tried again.
+    // A connection that had to be reopened in the meantime waits a moment before the next try.
     CHECK_MESSAGE(testing::wait_until([&] { return !lane.try_once(t).has_value(); }), lane.last_error);
     CHECK(at.db.one("SELECT count(*) FROM skald.parked") == "0");
 }

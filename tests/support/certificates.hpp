@@ -1,4 +1,4 @@
-// Certificates for a test, made when it runs, in a folder that goes with it.
+// Certificates for a test, made when it runs, in a folder that is deleted with it.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,7 @@ inline void add_extension(X509& to, X509& issuer, int kind, char const* value)
 
 constexpr char const* this_machine = "IP:127.0.0.1,DNS:localhost";
 
-/// With `name` as its common name; signed by `issuer`, or by itself. `days` from now it ends: below 0, it has ended.
+/// With `name` as its common name; signed by `issuer`, or by itself. It ends `days` from now: below 0, it has expired.
 inline identity issue(std::string const& name, identity const* issuer = nullptr, int days = 1,
                       char const* hosts = this_machine)
 {
@@ -117,7 +117,7 @@ public:
     std::string chain() const { return path("chain.pem"); }
     std::string key() const { return path("key.pem"); }
 
-    /// Puts new files in the place of the old: a certificate named `name`, signed by one that the root has signed.
+    /// Replaces the files with new ones: a certificate named `name`, signed by one that the root has signed.
     void renew(std::string const& name, int days = 1, char const* hosts = this_machine)
     {
         auto const made = issue(name, &middle_, days, hosts);
@@ -125,7 +125,7 @@ public:
         write("key.pem", key_pem(made));
     }
 
-    /// Replaces it at one blow, as certbot does, and readable by its owner alone.
+    /// Replaces it atomically, as certbot does, and readable by its owner alone.
     std::string write(std::string const& name, std::string const& text, int mode = 0600) const
     {
         auto const made = path(name + ".new");

@@ -1,4 +1,4 @@
-// What is said against bad input.
+// The error message that bad input gets.
 #pragma once
 
 #include <skald/errors.hpp>
@@ -8,7 +8,7 @@
 
 namespace skald::test {
 
-/// What the error says that `act()` throws; empty where it throws none. Others pass through.
+/// The message of the error that `act()` throws; empty if it throws none. Others pass through.
 template <class Error = configuration_error, class Act>
 std::string complaint_about(Act act)
 {

@@ -1,4 +1,4 @@
-// Customers who order from a thread of their own, whatever is broken meanwhile, and remember what they were told.
+// Customers who order from a thread of their own, whatever is broken meanwhile, and remember the responses.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ public:
             for (int i = 0; !stop.stop_requested() && i < orders_max; ++i) place(prefix_ + '-' + std::to_string(i));
         }};
     }
-    /// Finishes the order in hand. Every order counted was accepted.
+    /// Finishes the current order. Every order counted was accepted.
     int stop()
     {
         thread_.request_stop();
@@ -31,7 +31,7 @@ public:
     int accepted() const { return accepted_; }
     static constexpr int orders_max = 500;
 
-    /// Answers that no fault excuses.
+    /// Responses that no fault excuses.
     std::vector<std::string> wrong() const { return wrong_; }
 
 private:

@@ -44,7 +44,7 @@ std::string template_of(std::string const& service)
 }
 
 // A database that a test is done with is emptied for the next one: that takes milliseconds, and creating one takes much
-// longer. They go away with the private server.
+// longer. They are gone when the private server is.
 class pool
 {
 public:

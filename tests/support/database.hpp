@@ -1,4 +1,4 @@
-// A migrated and empty database of its own for a test, on the server of DATABASE_URL.
+// A migrated and empty database for one test, on the server of DATABASE_URL.
 #pragma once
 
 #include <pqxx/pqxx>

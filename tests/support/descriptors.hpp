@@ -13,7 +13,7 @@
 
 namespace skald::test {
 
-/// Throws, and so fails the test, where the machine does not let this process have as many.
+/// Throws, and so fails the test, if the machine does not let this process have that many.
 inline void need_descriptors(unsigned long count)
 {
     rlimit limit{};

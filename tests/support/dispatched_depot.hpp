@@ -1,4 +1,4 @@
-// A depot whose deliveries are made up, and the dispatcher that hands them out.
+// A depot with synthetic deliveries, and the dispatcher that hands them out.
 #pragma once
 
 #include "runtime/dispatcher.hpp"
@@ -69,7 +69,7 @@ public:
 inline constexpr compensatable<parcel> pack{"pack", "depot"}, weigh{"weigh", "depot"};
 inline constexpr auto move_house = define("move-house", pack, weigh);
 
-/// A depot whose deliveries are made up.
+/// A depot with synthetic deliveries.
 struct dispatched_depot
 {
     explicit dispatched_depot(runtime::dispatcher_options options = {4, 32, 32}, batching of_pack = {},
@@ -122,7 +122,7 @@ struct dispatched_depot
     }
 
     std::uint64_t number{};
-    int returns{};  // of what arrives from now on
+    int returns{};  // for what arrives from now on
     runtime::registry steps;
     list_of_deliveries arrived;
     core::silent_logger log;

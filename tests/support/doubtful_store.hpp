@@ -1,5 +1,5 @@
-// A real store that loses its connection at COMMIT, before the server has it or behind it: what
-// a client can't tell apart.
+// A real store that loses its connection at COMMIT, before the server has received it or after: a client can't tell the
+// two apart.
 #pragma once
 
 #include "postgres/postgres_store.hpp"

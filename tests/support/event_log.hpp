@@ -1,4 +1,4 @@
-// A log that keeps its events, for tests of what is told.
+// A log that keeps its events, for tests of what is logged.
 #pragma once
 
 #include "core/log.hpp"
@@ -32,7 +32,7 @@ public:
         return events_;
     }
 
-    /// The lines of that event, as they are printed.
+    /// The lines of this event, as they are printed.
     std::vector<std::string> lines(std::string_view event) const
     {
         std::lock_guard const lock{mutex_};

@@ -1,5 +1,5 @@
-// The service `payments` of the order example, whose step misbehaves for customers whose name says so: what stands
-// before the first dash of it. Everybody else is served as the example does.
+// The service `payments` of the order example, whose step misbehaves for customers whose name says so: the part before
+// its first dash. All others are served as in the example.
 #include "examples/order_saga/payment_steps.hpp"
 #include "order_tables.hpp"
 
@@ -51,7 +51,7 @@ class faulty_charge final : public skald::compensatable_step<order>
         return std::string_view{o.customer}.substr(0, o.customer.find('-'));
     }
 
-    // Every time, in every process: the worst message there is.
+    // Every time, in every process: the worst kind of poison message.
     static void die()
     {
         rlimit const no_core{};
@@ -59,25 +59,25 @@ class faulty_charge final : public skald::compensatable_step<order>
         std::raise(SIGSEGV);
     }
 
-    // A sequence is not rolled back: every second call of all is a nap.
+    // A sequence is not rolled back: every second call overall is a snooze.
     static bool nap(skald::step_context& ctx) { return ctx.sql("SELECT nextval('naps')")[0][0].as<long>() % 2 == 1; }
 
-    // Until the test takes the customer out of the table, between two looks. Not by a lock: each way
-    // to wait for one has an end.
+    // Until the test takes the customer out of the table, between two polls. Not by a lock: every way to wait for one
+    // has a timeout.
     static void wait_at_gate(skald::step_context& ctx, order const& o)
     {
         while (ctx.sql("SELECT FROM gate WHERE customer = $1", o.customer).size() > 0)
             ctx.sql("SELECT pg_sleep(0.005)");
     }
 
-    // An operator has been there and ordered a retry.
+    // An operator has given a command to retry.
     static bool is_looked_after(skald::step_context& ctx)
     {
         return ctx.sql("SELECT count(*) FROM skald.audit WHERE key = $1 AND verb = 'saga retry'", ctx.saga_key())[0][0]
                    .as<int>() > 0;
     }
 
-    // From here on the transaction is aborted, and its COMMIT would be a silent ROLLBACK.
+    // From here on the transaction is aborted, and its COMMIT would silently be a ROLLBACK.
     static void swallow_an_error(skald::step_context& ctx)
     {
         try {

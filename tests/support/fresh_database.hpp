@@ -1,4 +1,4 @@
-// A database of a test's own on the server of DATABASE_URL, gone when the test is.
+// A database for one test on the server of DATABASE_URL, gone when the test is.
 #pragma once
 
 #include <chrono>
@@ -32,7 +32,7 @@ public:
     {
         server("CREATE DATABASE " + name_);
     }
-    /// A copy of another one, which nobody else may use meanwhile.
+    /// A copy of another one, which must not be in use meanwhile.
     fresh_database(std::string const& prefix, fresh_database& original) : name_{"e2e_" + prefix + '_' + random_word()}
     {
         original.connection_.reset();
@@ -65,7 +65,7 @@ public:
         return server.substr(0, path) + '/' + name_;
     }
 
-    /// Each call in a transaction of its own, on a connection that is made anew where the server was away since.
+    /// Each call in a transaction of its own, on a connection that is reopened if the server was away since.
     table ask(std::string const& sql)
     {
         for (int tries = 1;; ++tries) {
@@ -87,7 +87,7 @@ public:
     std::string value(std::string const& sql) { return ask(sql).at(0).at(0); }
     long count(std::string const& from) { return std::stol(value("SELECT count(*) FROM " + from)); }
 
-    /// From now on an insert into that table takes so long, with its transaction open.
+    /// From now on an insert into this table takes that long, with its transaction open.
     void slow_down(std::string const& inserted_into, std::chrono::milliseconds by)
     {
         auto const seconds = std::to_string(by.count()) + " / 1000.0";
@@ -96,7 +96,7 @@ public:
             "CREATE TRIGGER slow BEFORE INSERT ON " +
             inserted_into + " FOR EACH ROW EXECUTE FUNCTION slow()");
     }
-    /// Whether one is about it.
+    /// Whether a slow insert is running.
     bool is_slow_now()
     {
         return count("pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()") == 1;

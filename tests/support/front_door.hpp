@@ -1,5 +1,5 @@
-// The HTTP entry of a service without HTTP: requests made by hand, a database of its own, and a
-// handler that leaves an effect.
+// The HTTP entry of a service without HTTP: requests built by the test, a database of its own, and a handler that
+// leaves an effect.
 #pragma once
 
 #include "http/entry.hpp"
@@ -28,7 +28,7 @@ inline http::request post(std::string const& key, std::string const& body = "{}"
 class front_door
 {
 public:
-    /// Replays come from the database; with `kept_bytes` of room for answers, from memory where they can.
+    /// Replays come from the database; with `kept_bytes` of room in the response cache, from memory where they can.
     explicit front_door(std::size_t kept_bytes = 0)
         : known_{.answered = http::response_cache{{kept_bytes, std::chrono::hours{1}}}}
     {
@@ -51,7 +51,7 @@ public:
         return http::entry{"orders", other, apart, backlog_, out_, log_}.answer(r, route(handle), "").answer;
     }
 
-    /// A handler that leaves an effect and gives this answer.
+    /// A handler that leaves an effect and returns this response.
     http::entry_handler giving(http::response given)
     {
         return [this, given](http::request_context& ctx) {
@@ -87,7 +87,7 @@ inline std::string value_of(http::response const& answer, std::string const& nam
     return "";
 }
 
-// Everything that goes back to the client, but for the mark of a replay.
+// Everything that is sent back to the client, except for the mark of a replay.
 inline std::string text_of(http::response answer)
 {
     std::erase_if(answer.headers, [](auto const& h) { return h.first == "Idempotency-Replayed"; });

@@ -10,7 +10,7 @@
 
 namespace skald::test {
 
-/// A handler that stays inside until it is let out, and then answers what it is told to.
+/// A handler that blocks until it is released, and then gives the response it was told to give.
 class held_handler
 {
 public:

@@ -1,4 +1,4 @@
-// A folder with files of keys, for the length of a test.
+// A folder with key files, for the length of a test.
 #pragma once
 
 #include <cstdlib>

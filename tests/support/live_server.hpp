@@ -25,7 +25,7 @@ using http::request;
 using http::response;
 using http::server_options;
 
-/// Holds handlers at "/hold" until it is opened, and tells how many are there.
+/// Holds handlers at "/hold" until it is opened, and counts them.
 class gate
 {
 public:
@@ -72,7 +72,7 @@ struct live_server
     event_log log;
     gate held;
     std::atomic<int> handled{0};
-    std::atomic<bool> ready{false};  // until then, "/wait" is better waited for
+    std::atomic<bool> ready{false};  // until then, the response to "/wait" says to wait
     http::server service;
 
     explicit live_server(server_options options = {})
@@ -85,7 +85,7 @@ struct live_server
     {
         service.start();
     }
-    // A test that failed half-way must not leave a handler waiting for a gate that nobody opens.
+    // A test that failed half-way must not leave a handler waiting for a gate that no one opens.
     ~live_server() { held.open(); }
 
     http::reply handle(request const& message)
@@ -120,7 +120,7 @@ inline std::string post(std::string const& path, std::string const& body, std::s
            "\r\n\r\n" + body;
 }
 
-/// Eight clients at once, each with a mark of its own in every request, and each request larger than the one before.
+/// Eight clients at once, each with its own mark in every request, and each request larger than the one before.
 template <class Server>
 void check_that_each_client_gets_its_own_answers(Server& on, std::size_t growth)
 {
@@ -140,7 +140,7 @@ void check_that_each_client_gets_its_own_answers(Server& on, std::size_t growth)
     CHECK(right == clients * requests);
 }
 
-/// A request that does not end within the drain is cut off, and the drain says so.
+/// A request that does not end within the drain is cut off, and the drain reports it.
 template <class Server>
 void check_that_drain_cuts_off_what_is_late(Server& on)
 {

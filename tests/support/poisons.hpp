@@ -1,4 +1,4 @@
-// Deliveries that no service can take for a step, whichever it is sent to: wrong in every way that AMQP can carry.
+// Deliveries that no service can take for a step, whichever it is sent to: malformed in every way that AMQP can carry.
 #pragma once
 
 #include "support/amqp_hands.hpp"

@@ -1,4 +1,4 @@
-// A pgbouncer of a test's own before the server of DATABASE_URL, gone when the test is.
+// A pgbouncer for one test in front of the server of DATABASE_URL, gone when the test is.
 #pragma once
 
 #include <pwd.h>
@@ -50,13 +50,13 @@ public:
         std::filesystem::remove_all(folder_, ignored);
     }
 
-    /// The way to `database` through it.
+    /// The URL of `database` through it.
     std::string url(fresh_database const& database) const
     {
         return "postgresql://app@127.0.0.1:" + std::to_string(port_) + '/' + database.name();
     }
 
-    /// Every connection through it breaks at once, whatever it is at.
+    /// Every connection through it breaks at once, whatever it is doing.
     void kill_and_restart()
     {
         process_->kill(SIGKILL);
@@ -79,8 +79,8 @@ private:
         return std::string{"host="} + c.hostname() + " port=" + c.port() + " user=" + c.username();
     }
 
-    // pgbouncer refuses to run as root. A change of the user would make it outlive a test that is
-    // killed, unless it is told.
+    // pgbouncer refuses to run as root. Changing the user would make it outlive a killed test, unless --pdeathsig is
+    // given.
     static std::vector<std::string> command()
     {
         if (::geteuid() != 0) return {"/usr/sbin/pgbouncer"};

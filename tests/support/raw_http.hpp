@@ -44,7 +44,7 @@ struct raw_answer
 class raw_client
 {
 public:
-    /// `receive_bytes` bounds what the kernel takes for a client that doesn't read. `from` is which of the machine's
+    /// `receive_bytes` bounds what the kernel accepts for a client that doesn't read. `from` is which of the machine's
     /// own addresses, 127.0.0.0/8, the client has: each has its own ports.
     explicit raw_client(std::uint16_t port, int receive_bytes = 0, std::uint32_t from = INADDR_LOOPBACK)
         : socket_{::socket(AF_INET, SOCK_STREAM, 0)}
@@ -82,7 +82,7 @@ public:
         return true;
     }
 
-    /// The next answer; `has_body` is false for what answers HEAD. Status 0 if the connection ended before it.
+    /// The next response; `has_body` is false for the response to a HEAD. Status 0 if the connection ended before it.
     raw_answer read_answer(bool has_body = true)
     {
         raw_answer answer;
@@ -115,7 +115,7 @@ public:
         return std::exchange(received_, {});
     }
 
-    /// Whether the server closed the connection and sent nothing more before.
+    /// Whether the server has closed the connection without sending anything more.
     bool is_closed() { return read_to_end().empty(); }
 
     void close_sending() { ::shutdown(socket_, SHUT_WR); }
@@ -131,7 +131,7 @@ public:
         close();
     }
 
-    /// Whether something came that was not read yet, or the end.
+    /// Whether there is something unread, or the end.
     bool has_heard() const
     {
         pollfd heard{socket_, POLLIN, 0};

@@ -7,7 +7,7 @@
 
 namespace skald::test {
 
-/// The variable, or an error that says how to get one: a test that silently did nothing would count as passed.
+/// The variable, or an error that says how to get one: a test that silently does nothing would count as passed.
 inline std::string required(char const* variable)
 {
     char const* const value = std::getenv(variable);

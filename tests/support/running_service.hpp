@@ -14,13 +14,13 @@
 
 namespace skald::test {
 
-/// A worker on a thread of its own, drained when this dies.
+/// A worker on a thread of its own, drained when this is destroyed.
 class running_service
 {
 public:
     explicit running_service(std::string const& name) : db{name}, worker_{settings(name, db.url())}
     {
-        // The database is new; the queues may be another's, of an earlier run.
+        // The database is new; the queues may be left over from an earlier run.
         amqp_hands{amqp_place{required("AMQP_URL")}}.delete_queue("skald." + name + ".database");
     }
     ~running_service()

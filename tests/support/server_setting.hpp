@@ -1,4 +1,4 @@
-// A setting of the whole PostgreSQL server for the length of a test: its other databases have it too.
+// A setting of the whole PostgreSQL server for the length of a test: its other databases get it too.
 #pragma once
 
 #include "support/required.hpp"
@@ -16,7 +16,7 @@
 
 namespace skald::test {
 
-/// Known to every new session when the constructor returns. Ends with the object, or at reset().
+/// In effect for every new session when the constructor returns. Ends with the object, or at reset().
 class server_setting
 {
 public:

@@ -1,4 +1,4 @@
-// A program under test as a process of its own: its environment is only what the test gives it, its log is kept.
+// A program under test as a process of its own: its environment is only what the test passes, its log is kept.
 #pragma once
 
 #include "rig/process.hpp"

@@ -1,4 +1,4 @@
-// A session that stays open, with its transaction in the test's hands.
+// A session that stays open, with its transaction controlled by the test.
 #pragma once
 
 #include "support/database.hpp"
@@ -39,7 +39,7 @@ private:
     pqxx::connection c_;
 };
 
-/// Waits until another session is blocked by `holder`: the server says so, no time is guessed.
+/// Waits until another session is blocked by `holder`: the server reports it, no time is guessed.
 inline void wait_until_blocked_by(database const& db, int holder)
 {
     while (db.one("SELECT count(*) FROM pg_stat_activity WHERE " + std::to_string(holder) +

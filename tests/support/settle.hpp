@@ -1,4 +1,4 @@
-// One try to settle a delivery, as a lane's, with an executor of the test's own.
+// One try to process a delivery, as a lane's, with an executor of the test's own.
 #pragma once
 
 #include "runtime/executor.hpp"
@@ -25,7 +25,7 @@ inline ports::fault_kind kind_of(runtime::failure why)
     return ports::fault_kind::broken;
 }
 
-/// Throws ports::fault where it is not settled.
+/// Throws ports::fault if it is not processed.
 inline void settle(runtime::executor& lane, std::string_view service, runtime::registry const& steps,
                    ports::delivery const& d)
 {

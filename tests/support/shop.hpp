@@ -21,7 +21,7 @@ using nlohmann::json;
 
 inline constexpr std::array<char const*, 3> service_names{"orders", "payments", "shipping"};
 
-/// A vhost for this run, so that nothing else talks to our queues; without a stack to ask, the one of AMQP_URL.
+/// A vhost for this run, so that nothing else uses our queues; without a stack to ask, the one of AMQP_URL.
 inline amqp_place const& broker()
 {
     static amqp_place const place = [] {
@@ -186,7 +186,7 @@ public:
         }
     }
 
-    /// Every delivery is acked: neither does one wait, nor has a service one that it did not settle yet.
+    /// Every delivery is acked: none waits, and no service has one that it has not processed yet.
     bool all_acked()
     {
         return wait_until([] {
@@ -199,7 +199,7 @@ public:
         });
     }
 
-    /// Every order's effects are whole: what the three databases say of each fits together.
+    /// Every order's effects are complete: what the three databases say about each is consistent.
     void check_books(long money_before, long stock_before)
     {
         CHECK(payments_db.ask("SELECT order_id, kind FROM charge GROUP BY 1, 2 HAVING count(*) > 1").empty());

@@ -105,7 +105,7 @@ std::vector<runtime::task> service::read(std::vector<ports::delivery> const& all
 
 void service::settle_all(std::vector<ports::delivery> all)
 {
-    for (auto& one : all) one.tag.generation = 1;  // what a test has made up came on the same connection
+    for (auto& one : all) one.tag.generation = 1;  // messages that a test makes count as from the same connection
     handful arrived{std::move(all)};
     runtime::dispatcher work{{.lanes = 1, .batch_max = all_at_once, .batch_first = all_at_once},
                              name,

@@ -1,4 +1,4 @@
-// Several services in one process, stepped by hand: real databases, the in-memory transport, no threads and no waiting.
+// Several services in one process, stepped by the test: real databases, in-memory transport, no threads, no waiting.
 #pragma once
 
 #include "core/envelope.hpp"
@@ -52,17 +52,17 @@ public:
 
     batching batching_of_steps;  // of those that are hosted from now on
 
-    /// Moves what is due to the broker; returns how many rows left.
+    /// Moves what is due to the broker; returns how many rows were sent.
     std::size_t relay_due();
 
-    /// Takes one delivery and settles it. False where none was waiting.
+    /// Takes one delivery and processes it. False if none was waiting.
     bool settle_one();
 
-    /// Takes all that wait, at most `max`, and settles them as a lane does: together, and each alone that is left.
-    /// Returns how many there were.
+    /// Takes all that wait, at most `max`, and processes them as a lane does: together, then one by one those that are
+    /// left. Returns how many there were.
     std::size_t settle_many(std::size_t max = 32);
 
-    /// The same, with these besides.
+    /// The same, with these in addition.
     std::size_t settle_with(std::vector<ports::delivery> all);
 
     /// All that wait, for an executor of the test's own.
@@ -72,17 +72,17 @@ public:
     /// Of the store, since it connected.
     std::uint64_t round_trips() { return store_.open().round_trips(); }
 
-    /// Settles a delivery on a connection of its own, as another lane would.
+    /// Processes a delivery on a connection of its own, as another lane would.
     void settle_apart(ports::delivery const& d);
 
-    /// One try, as a lane's. Throws ports::fault where it is not settled.
+    /// One try, as a lane's. Throws ports::fault if it is not processed.
     void settle(ports::delivery const& d) { settle_on(executor_, d); }
     void settle_on(runtime::executor& lane, ports::delivery const& d) const;
 
-    /// What deliveries are for, as a process finds out.
+    /// What the deliveries are for, as a process determines it.
     std::vector<runtime::task> read(std::vector<ports::delivery> const& all) const;
 
-    /// Lanes as a worker has them, each a thread with a connection of its own, until this dies.
+    /// Lanes as a worker has them, each a thread with a connection of its own, until this is destroyed.
     class running_lanes
     {
     public:
@@ -139,10 +139,10 @@ public:
         tx.commit();
     }
 
-    /// Relays and settles until nothing is due and nothing is waiting.
+    /// Relays and processes until nothing is due and nothing is waiting.
     void run();
 
-    /// The next delivery of a service, taken from a message that was captured or made up.
+    /// The next delivery of a service, from a message that was captured or made by the test.
     static ports::delivery delivery_of(core::message m, std::string problem = {});
 
     /// The last message of that type that went over the broker.

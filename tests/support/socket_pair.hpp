@@ -22,7 +22,7 @@ struct socket_pair
     socket_pair(socket_pair const&) = delete;
     socket_pair& operator=(socket_pair const&) = delete;
 
-    /// Waits until the socket was shut down; hangs if it never is.
+    /// Waits until the socket is shut down; hangs if it never is.
     bool is_shut_down() const
     {
         char byte{};

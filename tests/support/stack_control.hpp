@@ -1,4 +1,4 @@
-// The servers that the tests run against: where they are, and an operator's hands on them.
+// The servers that the tests run against: where they are, and an operator's means to control them.
 #pragma once
 
 #include <cstdio>
@@ -39,16 +39,16 @@ inline std::string rabbitmqctl(std::string const& words)
 {
     return stack("ctl", words);
 }
-/// A RabbitMQ that is killed soon after a queue was declared can lose that queue, which its directory of queues on the
-/// disk does not have yet: what a test then sees is the broker's doing (docs/operations.md, "Broker"). So that is
-/// written first.
+/// A RabbitMQ that is killed soon after a queue was declared can lose that queue, because its on-disk directory of
+/// queues does not have it yet: what a test then sees is the broker's doing (docs/operations.md, "Broker"). So the
+/// directory is written first.
 inline void kill_server(std::string const& name)
 {
     if (name == "rabbitmq") rabbitmqctl("eval 'mnesia:sync_log().'");
     stack("kill", name);
 }
 
-/// Stops a server, and starts it again whatever happens meanwhile.
+/// Stops a server, and starts it again whatever happens in between.
 class server_away
 {
 public:

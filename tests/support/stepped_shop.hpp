@@ -1,4 +1,4 @@
-// The order saga's services and tables in a simulation that is stepped by hand.
+// The order saga's services and tables in a simulation that the test steps.
 #pragma once
 
 #include "support/simulation.hpp"
@@ -27,7 +27,7 @@ public:
         start(order_saga::place_order, order_saga::order{"o-" + key, "ann", "pen", quantity, cents}, key);
     }
 
-    /// The home's row of a saga whose messages the test makes by hand.
+    /// The home's row of a saga whose messages the test makes itself.
     void note_started(std::string const& key)
     {
         at("orders").db.run("INSERT INTO skald.saga (scope, key, definition, data, itinerary) "

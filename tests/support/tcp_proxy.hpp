@@ -57,11 +57,11 @@ public:
     void cut() { set(cut_, true); }
     void restore() { set(cut_, false); }
 
-    /// Nothing passes towards the server, or away from it. The connections stay.
+    /// Nothing passes to the server, or back from it. The connections stay.
     void hold_requests(bool hold) { set(hold_requests_, hold); }
     void hold_answers(bool hold) { set(hold_answers_, hold); }
 
-    /// Every connection ends as if its peer had reset it; new ones are made.
+    /// Every connection ends as if its peer had reset it; new ones are accepted.
     void cut_once() { set(cut_once_, true); }
 
     std::uint64_t bytes_requested() const { return bytes_requested_; }
@@ -70,7 +70,7 @@ private:
     struct link
     {
         std::array<int, 2> ends{-1, -1};     // client, server
-        std::array<std::string, 2> pending;  // what came from one end and the other does not take yet
+        std::array<std::string, 2> pending;  // what came from one end and the other has not accepted yet
         ~link()
         {
             for (int const end : ends)
@@ -113,8 +113,8 @@ private:
 
     bool held(std::size_t from) const { return from == 0 ? hold_requests_ : hold_answers_; }
 
-    /// Sends as much as the other end takes, and never waits for it: one connection that is stuck must not stop the
-    /// others. False if the link is over.
+    /// Sends as much as the other end accepts, and never waits for it: one stuck connection must not stop the others.
+    /// False if the link is over.
     static bool flush(link& over, std::size_t from)
     {
         auto& pending = over.pending[from];
@@ -178,7 +178,7 @@ private:
     int port_{};
     int listener_{-1};
     int const wake_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-    std::list<link> links_;  // only of the thread
+    std::list<link> links_;  // used by the thread only
     std::atomic<bool> ending_{};
     std::atomic<bool> cut_{};
     std::atomic<bool> cut_once_{};

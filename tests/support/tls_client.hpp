@@ -17,12 +17,12 @@
 
 namespace skald::test {
 
-/// What a client wants of TLS.
+/// A client's TLS settings.
 struct tls_wishes
 {
     int version_min{TLS1_2_VERSION};
     int version_max{TLS1_3_VERSION};
-    std::vector<unsigned char> protocols{};  // ALPN, each with its length before it
+    std::vector<unsigned char> protocols{};  // ALPN, each preceded by its length
     SSL_SESSION* resumed{nullptr};
     int receive_bytes{0};
 };
@@ -31,11 +31,11 @@ struct tls_wishes
 class tls_client : public raw_client
 {
 public:
-    /// Connects and shakes hands. Throws std::runtime_error with OpenSSL's reason where that fails.
+    /// Connects and does the handshake. Throws std::runtime_error with OpenSSL's reason if that fails.
     tls_client(std::uint16_t port, std::string const& root_file, tls_wishes const& wishes = {})
         : tls_client{port, wishes.receive_bytes}
     {
-        SSL_CTX_set_security_level(context_.get(), 0);  // it would not even ask for TLS 1.1 otherwise
+        SSL_CTX_set_security_level(context_.get(), 0);  // otherwise it would not even offer TLS 1.1
         SSL_CTX_set_cipher_list(context_.get(), "ALL");
         SSL_CTX_set_verify(context_.get(), SSL_VERIFY_PEER, nullptr);
         if (SSL_CTX_load_verify_locations(context_.get(), root_file.c_str(), nullptr) != 1) fail("no root");
@@ -77,10 +77,10 @@ public:
         return {reinterpret_cast<char const*>(chosen), size};
     }
 
-    /// Says in TLS that no more comes; the socket stays open.
+    /// Announces the end in TLS; the socket stays open.
     void say_end() { SSL_shutdown(ssl_.get()); }
 
-    /// Whether the server, having closed, has said so in TLS before: nothing was cut off.
+    /// Whether the server announced the end in TLS before it closed: nothing was cut off.
     bool was_told_of_end() const { return (SSL_get_shutdown(ssl_.get()) & SSL_RECEIVED_SHUTDOWN) != 0; }
 
 protected:
@@ -94,7 +94,7 @@ protected:
     }
 
 private:
-    // OpenSSL's write(2) to a server that has closed must be an error and no signal.
+    // OpenSSL's write(2) to a server that has closed must be an error and not a signal.
     tls_client(std::uint16_t port, int receive_bytes) : raw_client{port, receive_bytes}
     {
         std::signal(SIGPIPE, SIG_IGN);

@@ -1,5 +1,5 @@
-// One saga in two versions at once: hotels and flights are new and know bags, seats and who is a VIP; cars and office
-// are old, and know none of them. What a new step sees it writes down.
+// One saga in two versions at once: hotels and flights are new and know bags, seats and VIPs; cars and office are old
+// and know none of them. A new step records what it sees.
 #pragma once
 
 #include <skald/skald.hpp>
@@ -115,7 +115,7 @@ struct book_flight final : pivot_step<new_trip>
     int bags_max;
 };
 
-/// Does nothing before there is a row in `paper`.
+/// Does nothing until there is a row in `paper`.
 struct send_papers final : retriable_step<old_trip>
 {
     forward_outcome execute(step_context& ctx, old_trip& t) const override

@@ -1,4 +1,4 @@
-// What somebody may send who can publish, and is no service.
+// What an attacker may send who can publish, but is not a service.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace skald::test {
 
-/// What nobody sent: the payment of a completed order, to be given back.
+/// What no service sent: a refund of the payment of a completed order.
 inline raw_message refund_of(std::string const& key, raw_message charge)
 {
     auto const id = key + ":charge-payment.compensate";

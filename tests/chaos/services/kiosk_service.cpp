@@ -1,4 +1,4 @@
-// The service `kiosk`: a second home of the shop's sagas, which has no step of its own. Its orders are placed in its
+// The service `kiosk`: a second home of the shop's sagas, without a step of its own. Its orders are placed in its
 // database, by SQL.
 #include <skald/skald.hpp>
 
