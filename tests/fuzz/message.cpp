@@ -40,7 +40,7 @@ void check_envelope(core::message const& m)
     }
     auto const& e = std::get<core::envelope>(read);
     demand(e.itinerary.position.index < e.itinerary.steps.size(), "the position is on the plan");
-    demand(e.turn() > 0, "a turn is counted from 1");
+    demand(e.fencing_token() > 0, "a turn is counted from 1");
     auto const written = core::write_message(e, m.body);
     auto const again = core::read_envelope(written);
     demand(std::holds_alternative<core::envelope>(again), "what was written can be read");
