@@ -42,7 +42,7 @@ struct situation
 /// never gets through must become visible in the end. Far more than a deadlock needs, since the step's limit has shrunk
 /// by then.
 inline constexpr int contended_max = 50;
-inline constexpr int lock_timeouts_max = 2'500;  // most of them of a tenth of a second
+inline constexpr int lock_timeouts_max = 250;  // most of them of a tenth of a second
 inline constexpr int suspect_max = 8;
 inline constexpr int lost_max = 5;
 
