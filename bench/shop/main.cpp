@@ -5,31 +5,38 @@
 
 #include <cstdio>
 #include <string_view>
+#include <utility>
 
 namespace {
 
 using namespace bench_shop;
 
 // With `each`, one business statement for each delivery; without it, one for a batch.
-void set_up_orders(skald::worker& worker, bool each)
+skald::service orders(bool each)
 {
-    worker.migrate("0001_orders", tables::orders).post("/orders", place).post("/rows", insert_row);
-    if (each) worker.host(place_order, steps::create_order, create_order{});
-    else worker.host(place_order, steps::create_order, create_orders{});
+    skald::service s{"bench-orders"};
+    s.migrate("0001_orders", tables::orders).post("/orders", place).post("/rows", insert_row);
+    if (each) s.host(place_order, steps::create_order, create_order{});
+    else s.host(place_order, steps::create_order, create_orders{});
+    return s;
 }
 
-void set_up_payments(skald::worker& worker, bool each)
+skald::service payments(bool each)
 {
-    worker.migrate("0001_payments", tables::payments);
-    if (each) worker.host(place_order, steps::charge_payment, charge_payment{});
-    else worker.host(place_order, steps::charge_payment, charge_payments{});
+    skald::service s{"bench-payments"};
+    s.migrate("0001_payments", tables::payments);
+    if (each) s.host(place_order, steps::charge_payment, charge_payment{});
+    else s.host(place_order, steps::charge_payment, charge_payments{});
+    return s;
 }
 
-void set_up_shipping(skald::worker& worker, bool each)
+skald::service shipping(bool each)
 {
-    worker.migrate("0001_shipping", tables::shipping);
-    if (each) worker.host(place_order, steps::arrange_shipping, arrange_shipping{});
-    else worker.host(place_order, steps::arrange_shipping, arrange_shippings{});
+    skald::service s{"bench-shipping"};
+    s.migrate("0001_shipping", tables::shipping);
+    if (each) s.host(place_order, steps::arrange_shipping, arrange_shipping{});
+    else s.host(place_order, steps::arrange_shipping, arrange_shippings{});
+    return s;
 }
 
 }  // namespace
@@ -38,14 +45,13 @@ int main(int argc, char** argv)
 {
     std::string_view const service = argc > 1 ? argv[1] : "";
     bool const each = argc > 2 && std::string_view{argv[2]} == "--each";
-    auto const run = [&](char const* name, void (*set_up)(skald::worker&, bool)) {
-        int const skipped = each ? 2 : 1;
-        return skald::run_service(name, argc - skipped, argv + skipped,
-                                  [&](skald::worker& worker) { set_up(worker, each); });
+    int const skipped = each ? 2 : 1;
+    auto const run = [&](skald::service what) {
+        return skald::run_service(std::move(what), argc - skipped, argv + skipped);
     };
-    if (service == "orders") return run("bench-orders", set_up_orders);
-    if (service == "payments") return run("bench-payments", set_up_payments);
-    if (service == "shipping") return run("bench-shipping", set_up_shipping);
+    if (service == "orders") return run(orders(each));
+    if (service == "payments") return run(payments(each));
+    if (service == "shipping") return run(shipping(each));
     std::fputs(
         "usage: skald-bench-service orders|payments|shipping [--each] [settings of a worker; --help lists them]\n",
         stderr);

@@ -1,11 +1,7 @@
-// The service `payments`: charges and refunds wallets.
-#include "order_tables.hpp"
-#include "payment_steps.hpp"
+// The service `payments`.
+#include "services.hpp"
 
 int main(int argc, char** argv)
 {
-    using namespace order_saga;
-    return skald::run_service("payments", argc, argv, [](skald::worker& worker) {
-        worker.migrate("0001_payments", tables::payments).host(place_order, steps::charge_payment, charge_payment{});
-    });
+    return skald::run_service(order_saga::payments(), argc, argv);
 }

@@ -22,6 +22,11 @@ SELECT skald.record_expired($1::jsonb)
 SELECT skald.start($1::text, $2::text, $3::text, $4::integer, $5::jsonb, $6::text, $7::bytea, $8::text, $9::text,
                    $10::bytea, $11::jsonb, nullif($12::bigint, 0) * interval '1 millisecond')
 
+-- name: find_saga
+SELECT s.definition, s.version, s.status::text, s.reason, s.data::text, skald.instant(s.created_at) AS created_at,
+       skald.instant(s.finished_at) AS finished_at, skald.instant(s.deadline_at) AS deadline_at
+  FROM skald.saga s WHERE (s.scope, s.key) = ($1::text, $2::text)
+
 -- name: show_saga
 SELECT s.definition, s.status::text, s.reason, s.itinerary, skald.instant(s.created_at) AS created_at,
        skald.instant(s.finished_at) AS finished_at, skald.instant(s.deadline_at) AS deadline_at,

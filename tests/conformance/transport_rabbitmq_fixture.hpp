@@ -35,8 +35,7 @@ inline std::string random_name(std::string const& prefix)
 class recording_logger final : public core::logger
 {
 public:
-    void write(core::severity level, std::string_view event,
-               std::initializer_list<core::log_field> fields) noexcept override
+    void write(core::severity level, std::string_view event, std::span<core::log_field const> fields) noexcept override
     {
         auto const line = core::log_line("now", level, "test", event, fields);
         std::lock_guard lock{mutex_};

@@ -1,13 +1,14 @@
-// What stands on a page, as a service: its blocks run one after the other, and then the worker
-// that they have furnished.
+// What stands on a page, as a service: its blocks run one after the other, and then a worker runs
+// the service that they have built.
 #include SKALD_PAGE
 
 #include <cstdlib>
+#include <utility>
 
 int main(int argc, char** argv)
 {
-    return skald::run_service(SKALD_SERVICE, argc, argv, [](skald::worker& worker) {
-        pqxx::connection connection{std::getenv("DATABASE_URL")};
-        run_all(connection, worker);
-    });
+    skald::service service{SKALD_SERVICE};
+    pqxx::connection connection{std::getenv("DATABASE_URL")};
+    run_all(connection, service);
+    return skald::run_service(std::move(service), argc, argv);
 }

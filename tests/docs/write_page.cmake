@@ -1,7 +1,7 @@
 # Writes the C++ of a page as one file, in order, for a program that is built from it:
 #
 #   ```cpp        as it stands
-#   ```cpp body   as the body of a function `run_<line>(connection, worker)`; run_all(connection, worker) calls all of them
+#   ```cpp body   as the body of a function `run_<line>(connection, service)`; run_all(connection, service) calls all of them
 #
 # A page whose C++ begins with an #include stands alone; the others have preamble.hpp before them. The compiler tells mistakes
 # with the page's own lines.
@@ -24,11 +24,11 @@ foreach(i RANGE ${last})
     if(kind STREQUAL "cpp")
         string(APPEND code "${text}")
     elseif(kind STREQUAL "cpp body")
-        string(APPEND code "static void run_${line}([[maybe_unused]] pqxx::connection& connection, [[maybe_unused]] skald::worker& worker)\n{\n${text}}\n")
-        string(APPEND calls "    run_${line}(connection, worker);\n")
+        string(APPEND code "static void run_${line}([[maybe_unused]] pqxx::connection& connection, [[maybe_unused]] skald::service& service)\n{\n${text}}\n")
+        string(APPEND calls "    run_${line}(connection, service);\n")
     endif()
 endforeach()
 if(calls)
-    string(APPEND code "static void run_all(pqxx::connection& connection, skald::worker& worker)\n{\n${calls}}\n")
+    string(APPEND code "static void run_all(pqxx::connection& connection, skald::service& service)\n{\n${calls}}\n")
 endif()
 file(WRITE ${OUT} "${code}")

@@ -43,7 +43,7 @@ TEST_CASE("no more of a step than it wants share a transaction, and none where i
          {std::pair{std::size_t{1}, "7"}, {std::size_t{3}, "3"}, {std::size_t{64}, "1"}}) {
         CAPTURE(max);
         busy_depot d;
-        d.at("depot").batching_of_steps.max = max;
+        d.at("depot").options_of_steps.batch = max;
         d.start_all(7);
         CHECK(d.step() == 7);
         CHECK(d.counts() == "pack 7");

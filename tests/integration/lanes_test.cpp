@@ -41,7 +41,7 @@ TEST_CASE("deliveries of one step run on several lanes at a time")
 {
     held pack;
     busy_depot d;
-    d.at("depot").batching_of_steps.max = 1;
+    d.at("depot").options_of_steps.batch = 1;
     d.pack = pack.script();
     d.start_all(1);
     d.at("depot").relay_due();
@@ -59,7 +59,7 @@ TEST_CASE("a step that may have one lane runs on one, and the other lane goes on
     held pack;
     busy_depot d;
     auto& depot = d.at("depot");
-    depot.batching_of_steps.lanes = 1;
+    depot.options_of_steps.concurrency = 1;
     d.pack = [&, held = pack.script(), free = d.pack](skald::step_context& ctx, parcel& p) {
         return p.id == "p1" ? free(ctx, p) : held(ctx, p);
     };

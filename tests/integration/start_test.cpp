@@ -119,3 +119,36 @@ TEST_CASE("a database that no service owns says what to do")
     tx.exec("DELETE FROM skald.service");
     CHECK_THROWS_WITH(start(tx, "k"), doctest::Contains("no service owns this database"));
 }
+
+TEST_CASE("a saga is found, and commanded, in a transaction of the caller's own")
+{
+    database const db;
+    pqxx::connection c{db.url()};
+    {
+        pqxx::work tx{c};
+        CHECK_FALSE(skald::find_saga(tx, "k"));
+        start(tx, "k");
+        auto const found = skald::find_saga(tx, "k").value();
+        CHECK(found.definition == "place-order");
+        CHECK(found.version == 1);
+        CHECK(found.status == "running");
+        CHECK(nlohmann::json::parse(found.data) == nlohmann::json(pens));
+        CHECK_FALSE(found.finished_at);
+        CHECK_FALSE(found.deadline_at);
+        CHECK_FALSE(skald::find_saga(tx, "k", "another"));
+        tx.commit();
+    }
+    {
+        pqxx::work tx{c};
+        skald::cancel_saga(tx, "k", {.reason = "a test", .by = "ann"});
+    }
+    CHECK(db.one("SELECT count(*) FROM skald.control") == "0");  // it was not committed
+    pqxx::work tx{c};
+    skald::pause_saga(tx, "k");
+    skald::resume_saga(tx, "k");
+    skald::cancel_saga(tx, "k", {.reason = "a test", .by = "ann"});
+    CHECK_THROWS_WITH_AS(skald::retry_saga(tx, "k"), doctest::Contains("the saga k: "), skald::command_refused);
+    CHECK_THROWS_AS(skald::cancel_saga(tx, "another"), skald::command_refused);
+    tx.commit();
+    CHECK(db.rows("SELECT action, reason FROM skald.control") == "cancel|a test");
+}

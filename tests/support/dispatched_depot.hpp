@@ -72,25 +72,19 @@ inline constexpr auto move_house = define("move-house", pack, weigh);
 /// A depot with synthetic deliveries.
 struct dispatched_depot
 {
-    explicit dispatched_depot(runtime::dispatcher_options options = {4, 32, 32}, batching of_pack = {},
-                              batching of_weigh = {}, std::uint64_t seed = 1)
+    explicit dispatched_depot(runtime::dispatcher_options options = {4, 32, 32}, step_options of_pack = {},
+                              step_options of_weigh = {}, std::uint64_t seed = 1)
     {
         host("pack", of_pack);
         host("weigh", of_weigh);
         work.emplace(options, "depot", steps, arrived, log, std::mt19937_64{seed});
     }
 
-    void host(std::string const& step, batching how)
+    void host(std::string const& step, step_options how)
     {
         steps.add("move-house", step,
-                  {std::make_unique<detail::typed_step<parcel, no_step>>(no_step{}),
-                   {},
-                   step_kind::compensatable,
-                   1,
-                   how.max,
-                   how.lanes,
-                   how.prefetch,
-                   how.serial_by});
+                  {std::make_shared<detail::typed_step<parcel, no_step>>(no_step{}), std::move(how),
+                   step_kind::compensatable, 1});
     }
 
     void arrive(std::string const& step, std::string const& key, std::string const& shelf = "a",

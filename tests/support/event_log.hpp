@@ -17,8 +17,7 @@ namespace skald::test {
 class event_log final : public core::logger
 {
 public:
-    void write(core::severity level, std::string_view event,
-               std::initializer_list<core::log_field> fields) noexcept override
+    void write(core::severity level, std::string_view event, std::span<core::log_field const> fields) noexcept override
     {
         std::lock_guard const lock{mutex_};
         events_.emplace_back(event);

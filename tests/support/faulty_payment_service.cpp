@@ -8,6 +8,7 @@
 #include <csignal>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
 
 #include <sys/resource.h>
 
@@ -92,11 +93,11 @@ class faulty_charge final : public skald::compensatable_step<order>
 
 int main(int argc, char** argv)
 {
-    return skald::run_service("payments", argc, argv, [](skald::worker& worker) {
-        worker.migrate("0001_payments", tables::payments)
-            .migrate("0002_naps", "CREATE SEQUENCE naps")
-            .migrate("0003_gate", "CREATE TABLE gate (customer text PRIMARY KEY)")
-            .host(place_order, steps::charge_payment, faulty_charge{},
-                  {.attempts_max = 3, .first = 20ms, .longest = 40ms}, {.prefetch = 3});
-    });
+    skald::service payments{"payments"};
+    payments.migrate("0001_payments", tables::payments)
+        .migrate("0002_naps", "CREATE SEQUENCE naps")
+        .migrate("0003_gate", "CREATE TABLE gate (customer text PRIMARY KEY)")
+        .host(place_order, steps::charge_payment, faulty_charge{},
+              {.retry = {.attempts_max = 3, .first = 20ms, .longest = 40ms}, .prefetch = 3});
+    return skald::run_service(std::move(payments), argc, argv);
 }

@@ -21,9 +21,9 @@ struct live_web
     explicit live_web(std::vector<http::entry_route> routes = {}, http::scope_function scope_of = {},
                       config changed = {})
         : settings{completed(std::move(changed))}, web{std::make_unique<worker_detail::web>(
-                                                       settings, postgres::connection_options{.url = db.url()},
-                                                       std::move(routes), std::move(scope_of), *deliveries, backlog,
-                                                       out, log)}
+                                                       "orders", settings,
+                                                       postgres::connection_options{.url = db.url()}, std::move(routes),
+                                                       std::move(scope_of), *deliveries, backlog, out, log)}
     {
         db.run("CREATE TABLE effect (what text)");
         web->start();
@@ -54,7 +54,6 @@ struct live_web
 
     static config completed(config c)
     {
-        c.service = "orders";
         c.http_listen = "127.0.0.1:0";
         return c;
     }

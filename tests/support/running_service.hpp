@@ -8,6 +8,7 @@
 #include <skald/skald.hpp>
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -18,15 +19,16 @@ namespace skald::test {
 class running_service
 {
 public:
-    explicit running_service(std::string const& name) : db{name}, worker_{settings(name, db.url())}
+    explicit running_service(std::string const& name) : db{name}, service_{name}
     {
         // The database is new; the queues may be left over from an earlier run.
         amqp_hands{amqp_place{required("AMQP_URL")}}.delete_queue("skald." + name + ".database");
     }
     ~running_service()
     {
-        worker_.stop();
-        if (thread_.joinable()) thread_.join();
+        if (!worker_) return;
+        worker_->stop();
+        thread_.join();
     }
     running_service(running_service const&) = delete;
     running_service& operator=(running_service const&) = delete;
@@ -34,22 +36,21 @@ public:
     template <class Definition, class Handle, class Step>
     void host(Definition const& saga, Handle const& handle, Step step)
     {
-        worker_.host(
-            saga, handle, std::move(step),
-            {.attempts_max = 2, .first = std::chrono::milliseconds{1}, .longest = std::chrono::milliseconds{1}});
+        using namespace std::chrono_literals;
+        service_.host(saga, handle, std::move(step), {.retry = {.attempts_max = 2, .first = 1ms, .longest = 1ms}});
     }
     void start()
     {
-        thread_ = std::thread{[this] { worker_.run(); }};
+        worker_.emplace(std::move(service_), settings(db.url()));
+        thread_ = std::thread{[this] { worker_->run(); }};
     }
 
     database const db;
 
 private:
-    static skald::config settings(std::string const& name, std::string const& url)
+    static skald::config settings(std::string const& url)
     {
         skald::config made;
-        made.service = name;
         made.database_url = url;
         made.amqp_url = required("AMQP_URL");
         made.lanes = 1;
@@ -58,7 +59,8 @@ private:
         return made;
     }
 
-    skald::worker worker_;
+    skald::service service_;
+    std::optional<skald::worker> worker_;
     std::thread thread_;
 };
 

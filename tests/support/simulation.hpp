@@ -37,20 +37,21 @@ public:
               int attempts_max = 3)
     {
         using namespace std::chrono_literals;
-        host_with(saga, handle, std::move(step), {attempts_max, 0ms, 0ms});
+        host_with(saga, handle, std::move(step), {.attempts_max = attempts_max, .first = 0ms, .longest = 0ms});
     }
 
     template <class Data, step_kind... Kinds, step_kind Kind, class Step>
     void host_with(definition<Data, Kinds...> const& saga, step_handle<Data, Kind> const& handle, Step step,
                    retry policy)
     {
+        auto options = options_of_steps;
+        options.retry = policy;
         steps_.add(saga.name, handle.name,
-                   {std::make_unique<detail::typed_step<Data, Step>>(std::move(step)), policy, Kind, saga.version,
-                    batching_of_steps.max, batching_of_steps.lanes, batching_of_steps.prefetch,
-                    batching_of_steps.serial_by});
+                   {std::make_shared<detail::typed_step<Data, Step>>(std::move(step)), std::move(options), Kind,
+                    saga.version});
     }
 
-    batching batching_of_steps;  // of those that are hosted from now on
+    step_options options_of_steps;  // of those that are hosted from now on; without their retries
 
     /// Moves what is due to the broker; returns how many rows were sent.
     std::size_t relay_due();

@@ -56,11 +56,11 @@ struct role
 TEST_CASE("a harness brings everything back: rows, sequences, and what a step made")
 {
     skald::testing::harness shop;
-    shop.migrate("orders", "0001_things",
-                 "CREATE TABLE thing (id bigint GENERATED ALWAYS AS IDENTITY, twice bigint GENERATED ALWAYS AS (weight "
-                 "* 2) STORED,"
-                 "                    weight bigint, PRIMARY KEY (id));"
-                 "CREATE TABLE part (of bigint REFERENCES thing (id), name text)");
+    shop.add(only_tables("orders", "0001_things",
+                         "CREATE TABLE thing (id bigint GENERATED ALWAYS AS IDENTITY,"
+                         "                    twice bigint GENERATED ALWAYS AS (weight * 2) STORED,"
+                         "                    weight bigint, PRIMARY KEY (id));"
+                         "CREATE TABLE part (of bigint REFERENCES thing (id), name text)"));
     shop.given("orders", "INSERT INTO thing (weight) VALUES (10); INSERT INTO part VALUES (1, 'wheel')");
     auto const all = [&shop] {
         return shop.ask("orders",
@@ -87,13 +87,13 @@ TEST_CASE("a harness drops its databases, and those of runs that are over, and n
     std::string name;
     {
         skald::testing::harness shop;
-        shop.migrate("orders", "0001_orders", tables::orders);
+        shop.add(only_tables("orders", "0001_orders", tables::orders));
         name = name_in(shop.database_url("orders"));
         CHECK(on.count_of(name) == 1);
         CHECK(on.count_of("skald_testing_abcdefghijkl") == 0);
 
         skald::testing::harness other;  // while the first is under way
-        other.migrate("orders", "0001_orders", tables::orders);
+        other.add(only_tables("orders", "0001_orders", tables::orders));
         other.ask("orders", "SELECT 1");
         CHECK(on.count_of(name) == 1);
         CHECK(shop.ask("orders", "SELECT 1") == rows{"1"});
@@ -105,7 +105,7 @@ TEST_CASE("a role that may not create databases is told so")
 {
     role const poor{"kit_poor", "NOCREATEDB"};
     skald::testing::harness shop{url_for(poor.name)};
-    shop.migrate("orders", "0001_orders", tables::orders);
+    shop.add(only_tables("orders", "0001_orders", tables::orders));
     CHECK_THROWS_WITH_AS(shop.ask("orders", "SELECT 1"), doctest::Contains("ALTER ROLE ... CREATEDB"),
                          skald::configuration_error);
 }
@@ -114,7 +114,7 @@ TEST_CASE("a role that is no superuser has its databases copied instead")
 {
     role const plain{"kit_plain", "CREATEDB"};
     skald::testing::harness shop{url_for(plain.name)};
-    shop.migrate("orders", "0001_orders", tables::orders);
+    shop.add(only_tables("orders", "0001_orders", tables::orders));
     auto const url = shop.database_url("orders");
     shop.ask("orders", "INSERT INTO customer_order VALUES ('o', 'ann', 'pen', 1, 1)");
     shop.rewind();

@@ -5,6 +5,8 @@
 #include <pqxx/pqxx>
 
 #include <chrono>
+#include <memory>
+#include <vector>
 
 using namespace kit_test;
 using namespace std::chrono_literals;
@@ -240,16 +242,16 @@ TEST_CASE("a harness says what is missing or wrong before anything runs")
 {
     using skald::configuration_error;
     skald::testing::harness half;
-    half.host(place_order, steps::create_order, create_order{});
-    CHECK_THROWS_WITH_AS(half.host(place_order, steps::create_order, create_order{}), doctest::Contains("hosted twice"),
-                         configuration_error);
+    half.add(orders());
+    CHECK_THROWS_WITH_AS(half.add(orders()), doctest::Contains("hosted twice"), configuration_error);
     CHECK_THROWS_WITH_AS(half.ask("payment", "SELECT 1"), doctest::Contains("there is orders, payments, shipping"),
                          configuration_error);
     CHECK_THROWS_WITH_AS(half.start(place_order, pen()),
-                         doctest::Contains("nobody hosts the step charge-payment of place-order"), configuration_error);
+                         doctest::Contains("no service hosts the step charge-payment of place-order"),
+                         configuration_error);
 
     skald::testing::harness nowhere{"host=127.0.0.1 port=1 user=nobody"};
-    nowhere.migrate("orders", "0001_orders", tables::orders);
+    nowhere.add(only_tables("orders", "0001_orders", tables::orders));
     CHECK_THROWS_WITH_AS(nowhere.ask("orders", "SELECT 1"), doctest::Contains("needs a PostgreSQL server"),
                          configuration_error);
 
@@ -264,9 +266,83 @@ TEST_CASE("a message that a step publishes goes to a queue of its own, and can b
     skald::testing::harness shop;
     static constexpr skald::compensatable<order> announce{"announce", "payments"};
     static constexpr auto saga = skald::define("announcing", announce);
-    shop.host(saga, announce, announcing{});
+    skald::service payments{"payments"};
+    payments.host(saga, announce, announcing{});
+    shop.add(std::move(payments));
     shop.start(saga, pen(), {.key = "k"});
     shop.deliver_all();
     CHECK(shop.saga_is("k", "completed"));
     CHECK(shop.was_sent("announce.1.receipt"));
+}
+
+namespace {
+
+struct expiring final : skald::compensatable_step<order>
+{
+    skald::outcome execute(skald::step_context& ctx, order&) const override
+    {
+        if (ctx.now() - first < 1h) return skald::snooze(30min);
+        return skald::reject("expired");
+    }
+    void compensate(skald::step_context&, order&) const override {}
+
+    std::chrono::sys_time<std::chrono::microseconds> first;
+};
+
+}  // namespace
+
+TEST_CASE("a step that decides by the clock is tested by moving it")
+{
+    skald::testing::harness shop;
+    static constexpr skald::compensatable<order> expire{"expire", "payments"};
+    static constexpr auto saga = skald::define("expiring", expire);
+    skald::service payments{"payments"};
+    expiring step;
+    step.first = std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
+    payments.host(saga, expire, step);
+    shop.add(std::move(payments));
+    for (int day = 0; day < 2; ++day) {  // the second begins without the first one's hours
+        auto const key = shop.start(saga, pen());
+        shop.deliver_all();
+        shop.advance(30min);
+        shop.deliver_all();
+        CHECK(shop.saga_is(key, "running"));
+        shop.advance(31min);
+        shop.deliver_all();
+        CHECK(shop.saga_is(key, "compensated"));
+        CHECK(shop.saga(key).reason == "expired");
+        shop.rewind();
+    }
+}
+
+TEST_CASE("a service's hooks are called in the step's transaction, and for each failure")
+{
+    skald::testing::harness shop;
+    auto const seen = std::make_shared<std::vector<std::string>>();
+    auto hooked = payments();
+    hooked.hooks({.before =
+                      [seen](skald::step_call const& of, skald::step_context& ctx) {
+                          ctx.sql("SET LOCAL application_name = 'hooked'");
+                          seen->push_back("before " + std::string{of.step} + " try " + std::to_string(ctx.attempt()));
+                      },
+                  .after =
+                      [seen](skald::step_call const&, skald::step_context& ctx, skald::outcome const& ended) {
+                          seen->push_back(ctx.sql("SHOW application_name")[0][0].c_str());
+                          CHECK(ended.is_done());
+                      },
+                  .on_failure = [seen](skald::step_call const&, skald::step_context const&,
+                                       std::string_view error) { seen->emplace_back(error); }});
+    shop.add(orders()).add(std::move(hooked)).add(shipping());
+    give_rows(shop);
+    shop.start(place_order, pen(), {.key = "k"});
+    shop.deliver_all();
+    CHECK(shop.saga_is("k", "completed"));
+    CHECK(*seen == std::vector<std::string>{"before charge-payment try 1", "hooked"});
+
+    seen->clear();
+    shop.ask("payments", "DROP TABLE charge");
+    shop.start(place_order, order{"o-2", "ann", "pen", 1, 100}, {.key = "l"});
+    shop.deliver_all();
+    REQUIRE(seen->size() == 2);
+    CHECK(has(seen->at(1), "relation \"charge\" does not exist"));
 }

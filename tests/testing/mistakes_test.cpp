@@ -32,10 +32,9 @@ skald::testing::harness& shop()
 template <class Definition, class Step>
 skald::testing::proof prove(Definition const& saga, Step step)
 {
-    shop().host(saga, steps::create_order, create_order{});
-    shop().host(saga, steps::charge_payment, std::move(step));
-    shop().host(saga, steps::arrange_shipping, arrange_shipping{});
-    shop().host(saga, steps::confirm_order, confirm_order{});
+    skald::service orders{"orders"};
+    orders.host(saga, steps::create_order, create_order{}).host(saga, steps::confirm_order, confirm_order{});
+    shop().add(std::move(orders)).add(charging_with(saga, std::move(step))).add(arranging(saga));
     auto const proof = shop().prove_exactly_once(saga, pen());
     INFO(proof.report());
     CHECK_FALSE(proof);

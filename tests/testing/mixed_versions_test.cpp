@@ -12,14 +12,16 @@ namespace {
 std::unique_ptr<skald::testing::harness> make_office(int bags_max)
 {
     auto made = std::make_unique<skald::testing::harness>();
-    for (auto const* service : {"hotels", "flights"}) made->migrate(service, "0001_seen", seen_table);
-    made->migrate("office", "0001_paper", "CREATE TABLE paper (n int)");
+    skald::service hotels{"hotels"}, cars{"cars"}, flights{"flights"}, office{"office"};
+    for (auto* s : {&hotels, &flights}) s->migrate("0001_seen", seen_table);
+    hotels.host(new_plan::all, new_plan::book_hotel, book_hotel{})
+        .host(new_plan::all, new_plan::close_trip, close_trip{});
+    cars.host(old_plan::all, old_plan::rent_car, rent_car{});
+    flights.host(new_plan::all, new_plan::book_flight, book_flight{bags_max});
+    office.migrate("0001_paper", "CREATE TABLE paper (n int)")
+        .host(old_plan::all, old_plan::send_papers, send_papers{});
+    made->add(std::move(hotels)).add(std::move(cars)).add(std::move(flights)).add(std::move(office));
     made->given("office", "INSERT INTO paper VALUES (1)");
-    made->host(new_plan::all, new_plan::book_hotel, book_hotel{});
-    made->host(old_plan::all, old_plan::rent_car, rent_car{});
-    made->host(new_plan::all, new_plan::book_flight, book_flight{bags_max});
-    made->host(old_plan::all, old_plan::send_papers, send_papers{});
-    made->host(new_plan::all, new_plan::close_trip, close_trip{});
     return made;
 }
 

@@ -23,12 +23,10 @@ skald::testing::harness& shop()
     static auto const made = [] {
         auto both = std::make_unique<skald::testing::harness>();
         furnish(*both);
-        both->host(right, steps::charge_payment, charge_payment{});
-        both->host(right, steps::arrange_shipping, arrange_shipping{});
         auto* const all = both.get();
-        both->host(wrong, steps::charge_payment,
-                   mistakes::effect_outside{[all] { return all->database_url("payments"); }});
-        both->host(wrong, steps::arrange_shipping, arrange_shipping{});
+        both->add(charging_with(right, charge_payment{})).add(arranging(right));
+        both->add(charging_with(wrong, mistakes::effect_outside{[all] { return all->database_url("payments"); }}))
+            .add(arranging(wrong));
         return both;
     }();
     return *made;

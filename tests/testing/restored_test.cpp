@@ -37,9 +37,9 @@ skald::testing::proof prove(std::string const& undo, std::vector<restored_table>
 {
     skald::testing::harness shop;
     furnish(shop);
-    shop.migrate("payments", "0002_touched", "ALTER TABLE wallet ADD COLUMN touched int NOT NULL DEFAULT 0");
-    shop.host(two, steps::charge_payment, charging{undo});
-    shop.host(two, steps::arrange_shipping, arrange_shipping{});
+    shop.add(only_tables("payments", "0002_touched", "ALTER TABLE wallet ADD COLUMN touched int NOT NULL DEFAULT 0"))
+        .add(charging_with(two, charging{undo}))
+        .add(arranging(two));
     return shop.prove_exactly_once(two, pen(), {.restored = std::move(restored), .only = "reject arrange-shipping"});
 }
 

@@ -16,8 +16,7 @@ skald::testing::proof prove(std::string const& execute, std::string const& compe
     constexpr auto two = skald::define("two", steps::charge_payment, steps::arrange_shipping);
     skald::testing::harness shop;
     furnish(shop);
-    shop.host(two, steps::charge_payment, mistakes::session_left{execute, compensate});
-    shop.host(two, steps::arrange_shipping, arrange_shipping{});
+    shop.add(charging_with(two, mistakes::session_left{execute, compensate})).add(arranging(two));
     return shop.prove_exactly_once(two, pen(), {.only = std::move(only)});
 }
 

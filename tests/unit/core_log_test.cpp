@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <stdexcept>
 #include <string>
 
@@ -14,21 +15,27 @@ using namespace std::string_literals;
 
 namespace {
 
+std::string line(std::string_view time, severity level, std::string_view service, std::string_view event,
+                 std::initializer_list<log_field> fields)
+{
+    return log_line(time, level, service, event, std::span{fields.begin(), fields.size()});
+}
+
 std::string line_with(std::string_view value)
 {
-    return log_line("2026-01-31T12:00:00.000Z", severity::info, "payments", "step.completed", {{"key", value}});
+    return line("2026-01-31T12:00:00.000Z", severity::info, "payments", "step.completed", {{"key", value}});
 }
 
 }  // namespace
 
 TEST_CASE("a line is the time, the level, the service, the event and its fields")
 {
-    CHECK(log_line("2026-01-31T12:00:00.000Z", severity::warning, "payments", "step.failed",
-                   {{"key", "order-1:charge"}, {"attempt", 2}, {"error", "no route to host"}}) ==
+    CHECK(line("2026-01-31T12:00:00.000Z", severity::warning, "payments", "step.failed",
+               {{"key", "order-1:charge"}, {"attempt", 2}, {"error", "no route to host"}}) ==
           "2026-01-31T12:00:00.000Z warning payments step.failed key=order-1:charge attempt=2 "
           "error=\"no route to host\"\n");
-    CHECK(log_line("t", severity::debug, "s", "e", {}) == "t debug s e\n");
-    CHECK(log_line("t", severity::error, "s", "e", {}) == "t error s e\n");
+    CHECK(line("t", severity::debug, "s", "e", {}) == "t debug s e\n");
+    CHECK(line("t", severity::error, "s", "e", {}) == "t error s e\n");
 }
 
 TEST_CASE("a severity is read by its exact name, and anything else is refused with what would be right")
@@ -45,9 +52,9 @@ TEST_CASE("a severity is read by its exact name, and anything else is refused wi
 
 TEST_CASE("whole numbers are written as they are")
 {
-    CHECK(log_line("t", severity::info, "s", "e", {{"n", std::numeric_limits<std::int64_t>::min()}}) ==
+    CHECK(line("t", severity::info, "s", "e", {{"n", std::numeric_limits<std::int64_t>::min()}}) ==
           "t info s e n=-9223372036854775808\n");
-    CHECK(log_line("t", severity::info, "s", "e", {{"n", std::uint64_t{7}}}) == "t info s e n=7\n");
+    CHECK(line("t", severity::info, "s", "e", {{"n", std::uint64_t{7}}}) == "t info s e n=7\n");
 }
 
 TEST_CASE("a value is quoted where it has to be, and only there")

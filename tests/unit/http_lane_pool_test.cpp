@@ -151,8 +151,7 @@ TEST_CASE("an exception of the handler is a 500 that tells the client nothing an
     struct recorder final : core::logger
     {
         std::string line;
-        void write(core::severity, std::string_view event,
-                   std::initializer_list<core::log_field> fields) noexcept override
+        void write(core::severity, std::string_view event, std::span<core::log_field const> fields) noexcept override
         {
             line = event;
             for (auto const& f : fields) line.append(" ").append(std::get<std::string_view>(f.value));

@@ -1,8 +1,8 @@
-// Whose request it is, and which routes a worker takes: errors of the program come before anything runs.
+// Whose request it is, and which routes a service takes: errors of the program come before anything runs.
 #include "support/complaint.hpp"
 
 #include <skald/errors.hpp>
-#include <skald/worker.hpp>
+#include <skald/service.hpp>
 
 #include <doctest/doctest.h>
 
@@ -10,13 +10,6 @@ using namespace skald;
 using http::idempotency;
 
 namespace {
-
-config some_config()
-{
-    config c;
-    c.service = "orders";
-    return c;
-}
 
 http::response nothing(http::request_context&)
 {
@@ -45,17 +38,17 @@ TEST_CASE("secrets are the same where every byte and the length are")
 
 TEST_CASE("a route that can't be served is refused where it is added")
 {
-    worker w{some_config()};
-    w.post("/orders/{id}", nothing).get("/orders/{id}", nothing);
-    CHECK_THROWS_AS(w.route("", "/x", idempotency::off, nothing), configuration_error);
-    CHECK_THROWS_AS(w.route("post", "/x", idempotency::off, nothing), configuration_error);
-    CHECK_THROWS_AS(w.route("PO ST", "/x", idempotency::off, nothing), configuration_error);
-    CHECK_THROWS_AS(w.route("POST", "x", idempotency::off, nothing), configuration_error);
-    CHECK_THROWS_AS(w.route("POST", "/a{b}", idempotency::off, nothing), configuration_error);
-    CHECK_THROWS_AS(w.route("POST", "/x", idempotency::off, {}), configuration_error);
-    CHECK_THROWS_AS(w.post("/orders/{other}", nothing), configuration_error);
+    service s{"orders"};
+    s.post("/orders/{id}", nothing).get("/orders/{id}", nothing);
+    CHECK_THROWS_AS(s.route("", "/x", idempotency::off, nothing), configuration_error);
+    CHECK_THROWS_AS(s.route("post", "/x", idempotency::off, nothing), configuration_error);
+    CHECK_THROWS_AS(s.route("PO ST", "/x", idempotency::off, nothing), configuration_error);
+    CHECK_THROWS_AS(s.route("POST", "x", idempotency::off, nothing), configuration_error);
+    CHECK_THROWS_AS(s.route("POST", "/a{b}", idempotency::off, nothing), configuration_error);
+    CHECK_THROWS_AS(s.route("POST", "/x", idempotency::off, {}), configuration_error);
+    CHECK_THROWS_AS(s.post("/orders/{other}", nothing), configuration_error);
     for (auto const* own : {"/sagas/{id}", "/readyz", "/livez", "/problems/{any}"})
-        CHECK_THROWS_AS(w.get(own, nothing), configuration_error);
-    CHECK_NOTHROW(w.post("/sagas/{id}", nothing));
-    CHECK_NOTHROW(w.get("/sagas", nothing));
+        CHECK_THROWS_AS(s.get(own, nothing), configuration_error);
+    CHECK_NOTHROW(s.post("/sagas/{id}", nothing));
+    CHECK_NOTHROW(s.get("/sagas", nothing));
 }

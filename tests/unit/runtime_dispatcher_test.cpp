@@ -49,7 +49,7 @@ TEST_CASE("a limit that grows costs the database nothing, and one that shrinks i
 
 TEST_CASE("a step that may have one lane waits for it, forward and back, while other steps go on")
 {
-    depot d{{4, 32, 32}, {.lanes = 1}};
+    depot d{{4, 32, 32}, {.concurrency = 1}};
     d.arrive("pack", "1");
     auto running = d.take();
     d.arrive("pack", "2");
@@ -66,7 +66,7 @@ TEST_CASE("a step that may have one lane waits for it, forward and back, while o
 
 TEST_CASE("two limited steps that wait are both taken up, though the first alone fills a transaction")
 {
-    depot d{{2, 2, 2}, {.lanes = 1}, {.lanes = 1}};
+    depot d{{2, 2, 2}, {.concurrency = 1}, {.concurrency = 1}};
     d.arrive("pack", "1");
     d.arrive("weigh", "2");
     auto packing = d.take(), weighing = d.take();
@@ -86,7 +86,7 @@ TEST_CASE("two limited steps that wait are both taken up, though the first alone
 
 TEST_CASE("what waited when the connection was lost is dropped once the new one delivers, for it comes again")
 {
-    depot d{{4, 32, 32}, {.lanes = 1}};
+    depot d{{4, 32, 32}, {.concurrency = 1}};
     d.arrive("pack", "1", "a", core::direction::forward, 1);
     auto running = d.take();
     for (int n = 0; n < 5; ++n) d.arrive("pack", "old" + std::to_string(n), "a", core::direction::forward, 1);
@@ -163,7 +163,7 @@ TEST_CASE("one alone that could not be settled comes again a while later, and co
 
 TEST_CASE("many lanes at once are handed each delivery once, and none is left behind")
 {
-    depot d{{4, 8, 1}, {.lanes = 1}, {.lanes = 2}};
+    depot d{{4, 8, 1}, {.concurrency = 1}, {.concurrency = 2}};
     constexpr int each = 300;
     std::mutex mutex;
     std::multiset<std::string> seen;

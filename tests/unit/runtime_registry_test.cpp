@@ -25,7 +25,7 @@ public:
 
 runtime::registered_step hosted(int attempts_max = 8)
 {
-    return {std::make_unique<no_step>(), {.attempts_max = attempts_max}};
+    return {std::make_shared<no_step>(), {.retry = {.attempts_max = attempts_max}}};
 }
 
 }  // namespace
@@ -39,8 +39,8 @@ TEST_CASE("a step is found under its definition and its name")
 
     CHECK_FALSE(steps.empty());
     REQUIRE(steps.find("place-order", "charge") != nullptr);
-    CHECK(steps.find("place-order", "charge")->policy.attempts_max == 3);
-    CHECK(steps.find("return-order", "charge")->policy.attempts_max == 5);
+    CHECK(steps.find("place-order", "charge")->options.retry.attempts_max == 3);
+    CHECK(steps.find("return-order", "charge")->options.retry.attempts_max == 5);
 }
 
 TEST_CASE("the room that steps ask for adds up, and a step that asks for none adds none")
@@ -51,7 +51,7 @@ TEST_CASE("the room that steps ask for adds up, and a step that asks for none ad
     CHECK(steps.prefetch() == 0);
     for (std::size_t room : {20, 3}) {
         auto one = hosted();
-        one.prefetch = room;
+        one.options.prefetch = room;
         steps.add("return-order", "step-" + std::to_string(room), std::move(one));
     }
     CHECK(steps.prefetch() == 23);
@@ -74,5 +74,5 @@ TEST_CASE("hosting a step twice is an error that names it, and the first stays")
     steps.add("place-order", "charge", hosted(3));
     CHECK_THROWS_WITH_AS(steps.add("place-order", "charge", hosted(5)), "step charge of place-order is hosted twice",
                          configuration_error);
-    CHECK(steps.find("place-order", "charge")->policy.attempts_max == 3);
+    CHECK(steps.find("place-order", "charge")->options.retry.attempts_max == 3);
 }

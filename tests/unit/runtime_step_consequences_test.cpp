@@ -36,7 +36,7 @@ struct delivered
 {
     explicit delivered(std::size_t step, core::direction direction = core::direction::forward)
     {
-        hosted.policy = {3, 100ms, 1s};
+        hosted.options.retry = {3, 100ms, 1s};
         core::envelope e;
         e.saga = {"", "k"};
         e.definition = "send";
@@ -306,9 +306,10 @@ TEST_CASE("property: whatever a step leaves behind, the service that gets it can
         e.snoozes = static_cast<int>(upto(core::count_max - e.attempt));
         e.version = static_cast<int>(1 + upto(core::count_max - 1));
         if (random.coin()) e.saga_deadline = core::instant{std::chrono::microseconds{upto(INT64_MAX)}};
-        d.hosted.policy.attempts_max = static_cast<int>(1 + upto(core::fencing_token_max - 1));
-        d.hosted.policy.longest = std::chrono::milliseconds{upto(INT64_MAX)};
-        if (random.coin()) d.hosted.policy.deadline = std::chrono::milliseconds{upto(detail::deadline_max.count())};
+        d.hosted.options.retry.attempts_max = static_cast<int>(1 + upto(core::fencing_token_max - 1));
+        d.hosted.options.retry.longest = std::chrono::milliseconds{upto(INT64_MAX)};
+        if (random.coin())
+            d.hosted.options.retry.deadline = std::chrono::milliseconds{upto(detail::deadline_max.count())};
         std::optional<step_result> how;
         switch (random.number(0, 3)) {
         case 0: how = runtime::done{"{}", {}}; break;

@@ -18,7 +18,6 @@ namespace {
 config payments()
 {
     config c;
-    c.service = "payments";
     return c;
 }
 
@@ -30,19 +29,9 @@ std::string complaint(config const& c)
 
 }  // namespace
 
-TEST_CASE("a service's name and nothing else is a configuration")
+TEST_CASE("the defaults are a configuration")
 {
     CHECK(complaint(payments()) == "");
-}
-
-TEST_CASE("a service without a proper name is refused")
-{
-    for (std::string const name : {"", "Payments", "pay ments", "pay.ments", "1payments", "payments:1"}) {
-        CAPTURE(name);
-        auto c = payments();
-        c.service = name;
-        CHECK(contains(complaint(c), "'" + name + "' is no name for a service"));
-    }
 }
 
 TEST_CASE("a log level that does not exist is refused by name")

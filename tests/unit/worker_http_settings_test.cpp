@@ -17,7 +17,7 @@ namespace {
 
 http::server_options options_with(std::string const& variable, std::string const& value)
 {
-    return server_options_of(worker_detail::from("payments", {{variable, value}}, {}));
+    return server_options_of(worker_detail::from({{variable, value}}, {}));
 }
 
 /// A number that no setting has by default, and each may have.
@@ -106,7 +106,7 @@ TEST_CASE("no setting may be said and be empty: it would mean off, or plain HTTP
         if (s.flag.empty()) continue;
         CAPTURE(s.variable);
         auto const by_flag = test::complaint_about([&] {
-            worker_detail::from("payments", {}, {{s.flag.begin(), s.flag.end()}, ""});
+            worker_detail::from({}, {{s.flag.begin(), s.flag.end()}, ""});
         });
         CHECK(by_flag.starts_with(std::string{s.flag} + ": "));
         CHECK(refusal_of(std::string{s.variable}, "").starts_with(std::string{s.variable} + ": "));

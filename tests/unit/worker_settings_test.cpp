@@ -26,7 +26,7 @@ namespace {
 
 config read(environment const& variables, std::vector<std::string> const& arguments = {})
 {
-    return worker_detail::from("payments", variables, arguments);
+    return worker_detail::from(variables, arguments);
 }
 
 /// The complaint; empty where there is none.
@@ -86,13 +86,12 @@ std::map<std::string, std::string> const other_values{
 
 bool same(config const& a, config const& b)
 {
-    return a.service == b.service && a.database_url == b.database_url && a.amqp_url == b.amqp_url &&
-           a.http_listen == b.http_listen && a.health_listen == b.health_listen && a.lanes == b.lanes &&
-           a.http_lanes == b.http_lanes && a.http_wait_max == b.http_wait_max && a.http == b.http &&
-           a.http_tls_certificate == b.http_tls_certificate && a.http_tls_key == b.http_tls_key &&
-           a.batch_max == b.batch_max && a.prefetch == b.prefetch && a.relay == b.relay && a.migrate == b.migrate &&
-           a.relay_batch_max == b.relay_batch_max && a.relay_poll == b.relay_poll &&
-           a.dispatch_grace == b.dispatch_grace && a.lock_timeout == b.lock_timeout &&
+    return a.database_url == b.database_url && a.amqp_url == b.amqp_url && a.http_listen == b.http_listen &&
+           a.health_listen == b.health_listen && a.lanes == b.lanes && a.http_lanes == b.http_lanes &&
+           a.http_wait_max == b.http_wait_max && a.http == b.http && a.http_tls_certificate == b.http_tls_certificate &&
+           a.http_tls_key == b.http_tls_key && a.batch_max == b.batch_max && a.prefetch == b.prefetch &&
+           a.relay == b.relay && a.migrate == b.migrate && a.relay_batch_max == b.relay_batch_max &&
+           a.relay_poll == b.relay_poll && a.dispatch_grace == b.dispatch_grace && a.lock_timeout == b.lock_timeout &&
            a.statement_timeout == b.statement_timeout && a.drain == b.drain && a.log_level == b.log_level &&
            a.commit_timeout == b.commit_timeout && a.outbox_max == b.outbox_max && a.declare == b.declare &&
            a.signatures == b.signatures && a.signing_keys == b.signing_keys && a.purge == b.purge &&
@@ -127,7 +126,6 @@ private:
 TEST_CASE("with nothing said, every default holds")
 {
     config expected;
-    expected.service = "payments";
     CHECK(same(read({}), expected));
 }
 

@@ -19,7 +19,6 @@ namespace {
 std::optional<core::key_ring> read(std::string const& files, std::string const& signatures = "require")
 {
     config c;
-    c.service = "payments";
     c.signatures = signatures;
     c.signing_keys = files;
     c.check();
@@ -81,12 +80,12 @@ TEST_CASE("a key in the setting itself, or in the file that should name it, is a
     test::key_files const keys;
     for (worker_detail::environment const& wrong : {worker_detail::environment{{"SKALD_SIGNING_KEYS", secret}},
                                                     {{"SKALD_SIGNING_KEYS_FILE", keys.add("key", secret + '\n')}}}) {
-        auto const said = test::complaint_about([&] { worker_detail::from("payments", wrong, {}); });
+        auto const said = test::complaint_about([&] { worker_detail::from(wrong, {}); });
         CHECK(contains(said, "SKALD_SIGNING_KEYS holds a key, and should name the file"));
         CHECK_FALSE(contains(said, "bbbb"));
     }
     CHECK(contains(test::complaint_about([&] {
-                       worker_detail::from("payments", {{"SKALD_SIGNATURES", "on"}}, {});
+                       worker_detail::from({{"SKALD_SIGNATURES", "on"}}, {});
                    }),
                    "off, sign or require"));
 }

@@ -1,4 +1,4 @@
-// Which steps a worker must host: its queue brings the messages of all that its definitions give its service.
+// What a service may be given: errors come where the mistake is, before anything runs.
 #include "support/complaint.hpp"
 
 #include <skald/skald.hpp>
@@ -30,12 +30,36 @@ constexpr auto move_house = define("move-house", pack, weigh, carry);
 
 TEST_CASE("a worker that hosts one step of its service and not the other does not start, and says which")
 {
-    config depot;
-    depot.service = "depot";
-    worker w{depot};
-    w.host(move_house, pack, no_step{});
-    auto const said = test::complaint_about([&] { w.run(); });
+    service depot{"depot"};
+    depot.host(move_house, pack, no_step{});
+    auto const said = test::complaint_about([&] { worker{std::move(depot), config{}}; });
     CHECK(contains(said, "move-house"));
     CHECK(contains(said, "weigh"));
     CHECK_FALSE(contains(said, "carry"));
+}
+
+TEST_CASE("a service without a proper name is refused")
+{
+    for (std::string const name : {"", "Payments", "pay ments", "pay.ments", "1payments", "payments:1"}) {
+        CAPTURE(name);
+        CHECK(contains(test::complaint_about([&] { service{name}; }), "'" + name + "' is no name for a service"));
+    }
+}
+
+TEST_CASE("options that a step can't have are refused, and what is hosted twice")
+{
+    using namespace std::chrono_literals;
+    service depot{"depot"};
+    auto const complaint = [&](step_options const& options) {
+        return test::complaint_about([&] { depot.host(move_house, pack, no_step{}, options); });
+    };
+    CHECK(contains(complaint({.retry = {.attempts_max = 0}}), "step pack: a retry policy has at least one attempt"));
+    CHECK(contains(complaint({.retry = {.first = 2s, .longest = 1s}}), "its longest wait is not below its first"));
+    CHECK(contains(complaint({.retry = {.deadline = -1ms}}), "a deadline is not below 0"));
+    CHECK(contains(complaint({.batch = 0}), "step_options{.batch} is at least 1"));
+    CHECK(contains(complaint({.prefetch = 10'001}), "at most 10000 deliveries"));
+    CHECK(complaint({}).empty());
+    CHECK(contains(complaint({}), "step pack of move-house is hosted twice"));
+    CHECK(contains(test::complaint_about([&] { depot.host(move_house, carry, no_step{}); }),
+                   "step carry belongs to the service carrier, and this is depot"));
 }

@@ -20,7 +20,7 @@ postgres::connection connect(config const& settings, std::string const& command)
 
 postgres::connection connect(std::string const& command)
 {
-    return connect(config::from_environment("skald"), command);
+    return connect(config::from_environment(), command);
 }
 
 }  // namespace skald::tools

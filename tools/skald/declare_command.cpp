@@ -20,7 +20,7 @@ namespace {
 
 int declare(std::string const& service, std::string database, output const& out)
 {
-    auto const settings = config::from_environment(service);
+    auto const settings = config::from_environment();
     if (database.empty()) database = postgres::own_database(settings.database_url, service);
     if (!core::is_uuid(database))
         throw configuration_error{"--database is the `id` in the table skald.service of the service's database"};

@@ -32,7 +32,7 @@ std::string on_one_line(std::string text)
 
 int doctor(output const& out)
 {
-    auto const settings = config::from_environment("doctor");
+    auto const settings = config::from_environment();
     findings found;
     auto const owner = examine_database(settings.database_url, found);
     if (std::getenv("AMQP_URL") != nullptr || std::getenv("AMQP_URL_FILE") != nullptr)

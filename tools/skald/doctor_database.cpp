@@ -219,7 +219,7 @@ void examine_contention(pqxx::connection& c, findings& found)
                          "lanes of a process with {} deliveries in a transaction{}",
                          row[0].c_str(), row[4].c_str(), row[5].c_str(), row[1].c_str(), row[2].c_str(),
                          row[3].as<bool>() ? ", one at a time in this database" : ""),
-             "nothing is lost; to make it faster declare batching{.serial_by}, or lock in one order: see "
+             "nothing is lost; to make it faster declare step_options{.serial_by}, or lock in one order: see "
              "docs/contention.md"});
     }
 }

@@ -109,7 +109,7 @@ void add_options(CLI::App& command, duplicate_options& options)
 
 int duplicate(duplicate_options const& options, output const& out)
 {
-    auto const url = config::from_environment("duplicate").amqp_url;
+    auto const url = config::from_environment().amqp_url;
     std::string where;
     try {
         where = rabbitmq::describe(rabbitmq::parse_url(url));

@@ -42,7 +42,7 @@ CLI::Validator not_empty()
 
 int migrate(std::string const& service, std::string const& role, bool adopts, output const& out)
 {
-    auto const settings = config::from_environment(service.empty() ? "skald" : service);
+    auto const settings = config::from_environment();
     if (adopts) postgres::adopt(settings.database_url, service);
     auto const applied = migrate_patiently(settings.database_url, service);
 

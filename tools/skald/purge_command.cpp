@@ -75,7 +75,7 @@ int preview(postgres::connection& c, int days, output const& out)
 
 int purge(purge_options const& options, output const& out)
 {
-    auto const settings = config::from_environment("purge");
+    auto const settings = config::from_environment();
     int const days = options.older_than.value_or(settings.retention_days);
     if (days < 1)
         throw configuration_error{

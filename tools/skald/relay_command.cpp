@@ -30,10 +30,11 @@ std::int64_t unsent(config const& settings)
 
 int relay(bool until_empty, output const& out)
 {
-    auto const settings = config::from_environment("relay");
+    auto const settings = config::from_environment();
     worker_detail::signals const signals;
     auto const keys = worker_detail::read_signing_keys(settings);
-    core::stderr_logger log{"relay", core::parse_severity(settings.log_level)};
+    core::filtering_logger log{std::make_shared<core::stderr_logger>("relay"),
+                               core::parse_severity(settings.log_level)};
     rabbitmq::options broker;
     broker.url = settings.amqp_url;
     broker.connection_name = "skald/relay";

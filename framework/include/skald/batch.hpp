@@ -22,72 +22,14 @@
 #include <skald/outcome.hpp>
 #include <skald/step_context.hpp>
 
-#include <concepts>
 #include <cstddef>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <typeinfo>
 #include <utility>
 #include <vector>
 
 namespace skald {
-
-/// A member of the saga's data; deliveries with equal values of it are not to run at the same time: `&order::sku`,
-/// where a step updates the row of that sku.
-class serial_key
-{
-public:
-    /// None.
-    serial_key() = default;
-
-    /// The member is text or an integer.
-    template <class Data, class Value>
-    serial_key(Value Data::*member)  // NOLINT(google-explicit-constructor): `.serial_by = &order::sku` says it all
-        : value_of_{[member](void const* data) { return text(static_cast<Data const*>(data)->*member); }},
-          data_{&typeid(Data)}
-    {}
-
-    /// Whether there is one.
-    explicit operator bool() const { return data_ != nullptr; }
-
-    /// Whether `Data` has the member.
-    template <class Data>
-    bool is_of() const
-    {
-        return *data_ == typeid(Data);
-    }
-
-    /// For Skald: `data` is an object of the type that has the member.
-    std::string value_of(void const* data) const { return value_of_(data); }
-
-private:
-    static std::string text(std::string const& value) { return value; }
-    template <std::integral Number>
-    static std::string text(Number value)
-    {
-        return std::to_string(value);
-    }
-
-    std::function<std::string(void const*)> value_of_;
-    std::type_info const* data_{};
-};
-
-/// How many deliveries of a step run in one transaction, how many such transactions at a time, and how many may wait.
-/// No lane waits for more to arrive.
-struct batching
-{
-    std::size_t max{64};   // at most the worker's own (SKALD_BATCH_MAX); 1: each delivery in a transaction of its own
-    std::size_t lanes{0};  // of this process that run the step or its compensation at a time; 0: all of them
-    /// How many deliveries in addition to SKALD_PREFETCH may be out because of this step: room for those of a slow
-    /// step, so that those of other steps still arrive. At most 10'000.
-    std::size_t prefetch{0};
-    /// Deliveries with equal values never run at the same time in this process, and a transaction runs its deliveries
-    /// in the order of these values, so that two processes lock in the same order. It is a hint: without it Skald
-    /// determines the limits of a step whose transactions conflict (docs/contention.md).
-    serial_key serial_by{};
-};
 
 /// What execute_batch() returns.
 enum class batch_outcome {

@@ -41,7 +41,6 @@ struct http_limits
 /// The settings of a service's process, named like the environment variables: `lanes` is SKALD_LANES.
 struct config
 {
-    std::string service;                                        // its name in definitions: "payments"
     std::string database_url;                                   // empty: libpq's PG* variables
     std::string amqp_url{"amqp://guest:guest@127.0.0.1:5672"};  // the nodes of a cluster: host:port,host:port
     std::string http_listen;                                    // "127.0.0.1:8080"; empty: no HTTP
@@ -85,10 +84,10 @@ struct config
     /// From DATABASE_URL, AMQP_URL and the SKALD_* variables; docs/operations.md lists them, and so does --help.
     /// Throws: configuration_error that names the variable, also for an unknown SKALD_* variable.
     /// Threads: any, as long as none changes the environment.
-    static config from_environment(std::string service);
+    static config from_environment();
 
     /// The same, then the command line: `--lanes 8` is SKALD_LANES=8, `--listen` is SKALD_HTTP_LISTEN.
-    static config from_environment(std::string service, int argc, char const* const* argv);
+    static config from_environment(int argc, char const* const* argv);
 
     /// The settings with their meaning and defaults, for --help.
     static std::string help();

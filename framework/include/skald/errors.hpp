@@ -23,6 +23,12 @@ struct key_in_flight : std::runtime_error
     using std::runtime_error::runtime_error;
 };
 
+/// A command can't be given to the saga as it is now: it has ended, or is past its pivot; `what()` says why.
+struct command_refused : std::runtime_error
+{
+    using std::runtime_error::runtime_error;
+};
+
 /// The saga's data is not JSON that Skald accepts, or does not fit the data type of the saga.
 struct data_error : std::runtime_error
 {

@@ -6,9 +6,13 @@
 #include <skald/definition.hpp>
 #include <skald/errors.hpp>
 #include <skald/http_handler.hpp>
+#include <skald/log.hpp>
 #include <skald/outcome.hpp>
-#include <skald/retry.hpp>
+#include <skald/saga.hpp>
+#include <skald/service.hpp>
 #include <skald/start.hpp>
 #include <skald/step.hpp>
 #include <skald/step_context.hpp>
+#include <skald/step_hooks.hpp>
+#include <skald/step_options.hpp>
 #include <skald/worker.hpp>

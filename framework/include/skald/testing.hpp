@@ -4,9 +4,8 @@
 //     TEST_CASE("placing an order charges once, whatever is delivered twice or dies half-way")
 //     {
 //         skald::testing::harness shop;  // on the PostgreSQL of DATABASE_URL, in databases of its own
-//         shop.migrate("payments", "0001_payments", tables::payments);
+//         shop.add(orders()).add(payments()).add(shipping());  // the services that your workers run
 //         shop.given("payments", "INSERT INTO wallet VALUES ('ann', 1000)");
-//         shop.host(place_order, steps::charge_payment, charge_payment{}); // ... as a worker does
 //         CHECK(shop.prove_exactly_once(place_order, order{"o-1", "ann", 100}));
 //     }
 //

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <chrono>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -33,6 +34,7 @@ public:
     virtual pqxx::transaction_base& tx() = 0;
     /// The name under which `text` is prepared on this connection; prepares it on first use.
     virtual std::string const& prepared(std::string_view text) = 0;
+    virtual std::chrono::sys_time<std::chrono::microseconds> now() const = 0;
 };
 
 struct published_message
@@ -89,6 +91,10 @@ public:
             throw std::invalid_argument{"the type of a published message must not be empty or have a ':'"};
         published_.push_back({std::string{destination}, std::string{type}, body.dump(), if_unrouted});
     }
+
+    /// When this transaction began, by the database's clock, which is the same for every process. Decide by this what
+    /// depends on the time: in tests it is the clock that skald::testing::harness::advance() moves.
+    std::chrono::sys_time<std::chrono::microseconds> now() const { return unit_.now(); }
 
     /// The tenant, user or organisation that the key belongs to; '' if unused.
     std::string const& scope() const { return scope_; }

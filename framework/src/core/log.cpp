@@ -68,7 +68,7 @@ std::string log_value(std::string_view raw)
 }
 
 std::string log_line(std::string_view time, severity level, std::string_view service, std::string_view event,
-                     std::initializer_list<log_field> fields)
+                     std::span<log_field const> fields)
 {
     std::string line = fmt::format("{} {} {} {}", time, name_of(level), log_value(service), event);
     for (auto const& field : fields) {
@@ -79,12 +79,9 @@ std::string log_line(std::string_view time, severity level, std::string_view ser
     return line += '\n';
 }
 
-stderr_logger::stderr_logger(std::string service, severity least) : service_{std::move(service)}, least_{least} {}
-
-void stderr_logger::write(severity level, std::string_view event, std::initializer_list<log_field> fields) noexcept
+void stderr_logger::write(severity level, std::string_view event, std::span<log_field const> fields) noexcept
 try {
-    if (level < least_) return;
-    auto const line = log_line(utc_now(), level, service_, event, fields);
+    auto const line = skald::log_line(level, service_, event, fields);
     // One write per line, so that lines of several threads and processes do not mix. A log that can't be written
     // has nowhere to be reported.
     [[maybe_unused]] auto const written = ::write(STDERR_FILENO, line.data(), line.size());
@@ -94,3 +91,9 @@ catch (...) {
 }
 
 }  // namespace skald::core
+
+std::string skald::log_line(severity level, std::string_view service, std::string_view event,
+                            std::span<log_field const> fields)
+{
+    return core::log_line(core::utc_now(), level, service, event, fields);
+}

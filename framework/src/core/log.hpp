@@ -3,77 +3,56 @@
 // A logger is passed to each object at construction; there is no global one.
 #pragma once
 
-#include <cstdint>
-#include <initializer_list>
+#include <skald/log.hpp>
+
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 
 namespace skald::core {
 
-enum class severity { debug, info, warning, error };
+using skald::log_field;
+using skald::logger;
+using skald::severity;
 
 /// From "debug", "info", "warning" or "error". Throws std::invalid_argument for anything else.
 severity parse_severity(std::string_view name);
-
-/// The value of a field: text or a whole number.
-struct log_field
-{
-    std::string_view name;
-    std::variant<std::string_view, std::int64_t> value;
-
-    log_field(std::string_view n, std::string_view text) : name{n}, value{text} {}
-    log_field(std::string_view n, std::string const& text) : name{n}, value{std::string_view{text}} {}
-    log_field(std::string_view n, char const* text) : name{n}, value{std::string_view{text}} {}
-    log_field(std::string_view n, std::int64_t number) : name{n}, value{number} {}
-    log_field(std::string_view n, int number) : name{n}, value{std::int64_t{number}} {}
-    log_field(std::string_view n, std::uint64_t number) : name{n}, value{static_cast<std::int64_t>(number)} {}
-};
-
-/// Threads: write() may be called from any thread. It never throws: a log line must not change what is committed.
-class logger
-{
-public:
-    virtual ~logger() = default;
-    virtual void write(severity level, std::string_view event,
-                       std::initializer_list<log_field> fields = {}) noexcept = 0;
-
-    void debug(std::string_view event, std::initializer_list<log_field> f = {}) noexcept
-    {
-        write(severity::debug, event, f);
-    }
-    void info(std::string_view event, std::initializer_list<log_field> f = {}) noexcept
-    {
-        write(severity::info, event, f);
-    }
-    void warning(std::string_view event, std::initializer_list<log_field> f = {}) noexcept
-    {
-        write(severity::warning, event, f);
-    }
-    void error(std::string_view event, std::initializer_list<log_field> f = {}) noexcept
-    {
-        write(severity::error, event, f);
-    }
-};
 
 /// Any bytes as one field value: quoted if needed, with control and non-UTF-8 bytes escaped, so that a value from an
 /// untrusted source can't forge a second line; truncated to 1,000 bytes.
 std::string log_value(std::string_view raw);
 
-/// `2026-01-31T12:00:00.000Z info payments saga.completed key=... `
+/// skald::log_line() at this time of the day.
 std::string log_line(std::string_view time, severity level, std::string_view service, std::string_view event,
-                     std::initializer_list<log_field> fields);
+                     std::span<log_field const> fields);
 
-/// Writes lines of at least `least` to standard error, each with one write(2).
+/// Writes each line to standard error with one write(2).
 class stderr_logger final : public logger
 {
 public:
-    stderr_logger(std::string service, severity least);
-    void write(severity level, std::string_view event, std::initializer_list<log_field> fields) noexcept override;
+    explicit stderr_logger(std::string service) : service_{std::move(service)} {}
+    using logger::write;
+    void write(severity level, std::string_view event, std::span<log_field const> fields) noexcept override;
 
 private:
     std::string service_;
+};
+
+/// Passes on what is at least `least`.
+class filtering_logger final : public logger
+{
+public:
+    filtering_logger(std::shared_ptr<logger> to, severity least) : to_{std::move(to)}, least_{least} {}
+    using logger::write;
+    void write(severity level, std::string_view event, std::span<log_field const> fields) noexcept override
+    {
+        if (level >= least_) to_->write(level, event, fields);
+    }
+
+private:
+    std::shared_ptr<logger> to_;
     severity least_;
 };
 
@@ -81,7 +60,8 @@ private:
 class silent_logger final : public logger
 {
 public:
-    void write(severity, std::string_view, std::initializer_list<log_field>) noexcept override {}
+    using logger::write;
+    void write(severity, std::string_view, std::span<log_field const>) noexcept override {}
 };
 
 }  // namespace skald::core

@@ -42,9 +42,9 @@ bool has_repeatedly_come_back(task const& t)
 void read_serial(task& t)
 try {
     auto const& hosted = *t.step()->hosted;
-    if (!hosted.serial_by) return;
+    if (!hosted.options.serial_by) return;
     t.read = hosted.step->read(t.delivery.message.body);
-    t.serial = '=' + hosted.serial_by.value_of(t.read->object());
+    t.serial = '=' + hosted.options.serial_by.value_of(t.read->object());
 }
 catch (data_error const&) {
 }

@@ -24,8 +24,8 @@ step_bounds registry::bounds_of(std::string_view step) const
     step_bounds least;
     for (auto const& [name, hosted] : steps_) {
         if (name.second != step) continue;
-        if (hosted.lanes_max > 0) least.lanes = std::min(least.lanes, hosted.lanes_max);
-        least.batch = std::min(least.batch, hosted.batch_max);
+        if (hosted.options.concurrency > 0) least.lanes = std::min(least.lanes, hosted.options.concurrency);
+        least.batch = std::min(least.batch, hosted.options.batch);
     }
     return least;
 }
@@ -33,7 +33,7 @@ step_bounds registry::bounds_of(std::string_view step) const
 std::size_t registry::prefetch() const
 {
     std::size_t sum = 0;
-    for (auto const& [name, hosted] : steps_) sum += hosted.prefetch;
+    for (auto const& [name, hosted] : steps_) sum += hosted.options.prefetch;
     return sum;
 }
 

@@ -1,10 +1,9 @@
 // The steps that a worker hosts. Built in main, read-only from then on.
 #pragma once
 
-#include <skald/batch.hpp>
 #include <skald/definition.hpp>
 #include <skald/detail/hosted_step.hpp>
-#include <skald/retry.hpp>
+#include <skald/step_options.hpp>
 
 #include <limits>
 #include <map>
@@ -17,14 +16,10 @@ namespace skald::runtime {
 
 struct registered_step
 {
-    std::unique_ptr<detail::hosted_step> step;
-    retry policy;
+    std::shared_ptr<detail::hosted_step const> step;
+    step_options options;
     step_kind kind{};
-    int version{1};             // of the definition, as this service was built with it
-    std::size_t batch_max{64};  // deliveries of it in one transaction
-    std::size_t lanes_max{};    // that run it at a time; 0: all
-    std::size_t prefetch{};     // room for its deliveries, in addition to the worker's own
-    serial_key serial_by{};     // equal values do not run at the same time
+    int version{1};  // of the definition, as this service was built with it
 };
 
 /// The upper bounds of a step's limit.

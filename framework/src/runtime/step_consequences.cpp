@@ -176,7 +176,7 @@ happened writer::end(snoozed&& how)
 // One more try, if one is left.
 happened writer::end(failed&& how)
 {
-    auto const& policy = step_.hosted->policy;
+    auto const& policy = step_.hosted->options.retry;
     if (claimed_.attempts < policy.attempts_max && !is_last_try()) {
         core::backoff const backoff{policy.first, policy.longest};
         try_again(claimed_.attempts, 0, how.why, backoff.wait(claimed_.attempts, around_.random));
@@ -226,7 +226,7 @@ void writer::try_again(int attempts_made, int snoozes_added, std::string const& 
     again.snoozes = step_.envelope.fencing_token() + 1 - again.attempt;
     // The step's deadline counts from its first try here. The sender of the message does not know this service's
     // policy, so the first message that tries again carries the deadline.
-    auto const longest = step_.hosted->policy.deadline;
+    auto const longest = step_.hosted->options.retry.deadline;
     if (longest.count() > 0 && !again.step_deadline) again.step_deadline = task_.first_tried + longest;
 
     changes_.records.push_back(

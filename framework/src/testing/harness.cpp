@@ -8,6 +8,7 @@
 #include "testing/prover.hpp"
 #include "testing/simulation.hpp"
 #include "testing/step_alone_implementation.hpp"
+#include "worker/service_parts.hpp"
 
 #include <skald/errors.hpp>
 
@@ -15,6 +16,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
+#include <utility>
 
 namespace skald::testing {
 
@@ -70,23 +73,16 @@ inner::service_database& harness::implementation::database(std::string const& se
     return begun().service(service).database();
 }
 
-harness& harness::add(std::string_view definition, int version, std::span<planned_step const> plan,
-                      std::string_view step, retry policy, batching const& together,
-                      std::unique_ptr<detail::hosted_step> hosted)
+harness& harness::add(service what)
 {
-    auto const it = std::ranges::find(plan, step, &planned_step::name);
-    if (it == plan.end())
-        throw configuration_error{"the definition " + std::string{definition} + " has no step " + std::string{step}};
+    auto& all = implementation_->all;
+    auto& parts = what.parts();
     // Keeps the services in the order of the plan, whatever the order of the calls.
-    for (auto const& one : plan) implementation_->all.service(std::string{one.service});
-    implementation_->all.service(std::string{it->service})
-        .host({std::string{definition}, std::string{step}, std::move(hosted), policy, it->kind, version, together.max});
-    return *this;
-}
-
-harness& harness::migrate(std::string const& service, std::string name, std::string_view sql)
-{
-    implementation_->all.service(service).migrations.push_back({std::move(name), std::string{sql}});
+    for (auto const& one : parts.steps)
+        for (auto const& planned : one.plan) all.service(std::string{planned.service});
+    auto& at = all.service(parts.name);
+    for (auto& one : parts.steps) at.host({one.definition, one.name, std::move(one.hosted)});
+    std::ranges::move(parts.migrations, std::back_inserter(at.migrations));
     return *this;
 }
 

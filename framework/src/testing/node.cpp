@@ -32,11 +32,11 @@ void node::host_all()
     executor_.reset();
     steps_ = {};
     for (auto const& one : hosted_) {
-        auto policy = one.policy;
-        policy.attempts_max = std::min(policy.attempts_max, attempts_max_);
-        steps_.add(one.definition, one.step,
-                   {std::make_unique<observed_step>(one.step, one.object, rules_, fault_plan_), policy, one.kind,
-                    one.version, one.batch_max});
+        auto observed = one.as;
+        observed.step = std::make_shared<observed_step>(one.step, one.as.step, rules_, fault_plan_);
+        auto& attempts_max = observed.options.retry.attempts_max;
+        attempts_max = std::min(attempts_max, attempts_max_);
+        steps_.add(one.definition, one.step, std::move(observed));
     }
 }
 
@@ -60,8 +60,18 @@ void node::begin(memory::memory_transport& transport)
         outbox_ = std::make_unique<watched_outbox>(database_->options(), fault_plan_, naming_);
         apart_.reset();
     }
+    ahead_ = {};
+    store_->set_clock(ahead_);
     host_all();
     start(transport);
+}
+
+void node::advance(std::chrono::milliseconds time)
+{
+    ahead_ += time;
+    store_->set_clock(ahead_);
+    database_->advance(time);
+    wake();
 }
 
 void node::start(memory::memory_transport& transport)

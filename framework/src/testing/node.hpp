@@ -15,6 +15,7 @@
 #include "testing/watched_relay.hpp"
 #include "testing/watched_store.hpp"
 
+#include <chrono>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -37,11 +38,7 @@ public:
     {
         std::string definition;
         std::string step;
-        std::shared_ptr<skald::detail::hosted_step> object;
-        retry policy;
-        step_kind kind{};
-        int version{1};
-        std::size_t batch_max{};
+        runtime::registered_step as;
     };
 
     /// Throws configuration_error if that step was already added.
@@ -85,6 +82,9 @@ public:
     /// once.
     void die(memory::memory_transport& transport);
 
+    /// Moves the clock of its database and its steps.
+    void advance(std::chrono::milliseconds time);
+
     /// There may be something to send.
     void wake() { woken_ = true; }
 
@@ -116,6 +116,7 @@ private:
     std::unique_ptr<runtime::executor> executor_;
     std::unique_ptr<runtime::table_source> table_;
     std::unique_ptr<runtime::publish_loop> relay_;
+    std::chrono::milliseconds ahead_{};  // of the server's clock
     bool woken_{};
 };
 

@@ -46,7 +46,8 @@ struct script
 class observed_step final : public skald::detail::hosted_step
 {
 public:
-    observed_step(std::string name, std::shared_ptr<skald::detail::hosted_step> step, script& rules, fault_plan& at)
+    observed_step(std::string name, std::shared_ptr<skald::detail::hosted_step const> step, script& rules,
+                  fault_plan& at)
         : name_{std::move(name)}, step_{std::move(step)}, rules_{rules}, fault_plan_{at}
     {}
 
@@ -61,7 +62,7 @@ public:
 
 private:
     std::string name_;
-    std::shared_ptr<skald::detail::hosted_step> step_;
+    std::shared_ptr<skald::detail::hosted_step const> step_;
     script& rules_;
     fault_plan& fault_plan_;
 };

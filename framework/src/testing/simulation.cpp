@@ -66,8 +66,9 @@ void simulation::require_hosted(scenario const& what) const
     for (auto const& step : what.plan) {
         auto const at = nodes_.find(std::string{step.service});
         if (at != nodes_.end() && at->second->hosts(what.definition, step.name)) continue;
-        throw configuration_error{"nobody hosts the step " + std::string{step.name} + " of " +
-                                  std::string{what.definition} + ": call host() for every step of it"};
+        throw configuration_error{"no service hosts the step " + std::string{step.name} + " of " +
+                                  std::string{what.definition} + ": add() the service " + std::string{step.service} +
+                                  ", with host() for every step of its own"};
     }
 }
 
@@ -192,8 +193,7 @@ void simulation::advance(std::chrono::milliseconds time)
 {
     pull();
     for (auto* one : in_order_) {
-        one->database().advance(time);
-        one->wake();
+        one->advance(time);
     }
     for (auto& one : hand_) {
         shift(one.delivery.message, core::header::saga_deadline, time);

@@ -11,7 +11,7 @@
 namespace skald::testing::inner {
 
 /// Threads: one.
-class watched_store final : public ports::store
+class watched_store final : public ports::store, private detail::unit_of_work
 {
 public:
     /// `committed` is called right after COMMIT; `left` after a transaction whose step left something in its session.
@@ -25,7 +25,7 @@ public:
                                        std::optional<std::chrono::milliseconds> wait) override;
     void savepoint() override { inner_->savepoint(); }
     void undo_to_savepoint() override { inner_->undo_to_savepoint(); }
-    detail::unit_of_work& unit() override { return inner_->unit(); }
+    detail::unit_of_work& unit() override { return *this; }
     core::instant claimed_at() const override { return inner_->claimed_at(); }
     std::vector<std::int64_t> new_rows(std::size_t count) override { return inner_->new_rows(count); }
     void finish_step() override { inner_->finish_step(); }
@@ -38,10 +38,17 @@ public:
     /// After every transaction from now on, or not at all.
     void inspect_sessions(bool does);
 
+    /// By how much the clock that steps see is ahead of the server's.
+    void set_clock(std::chrono::milliseconds ahead) { ahead_ = ahead; }
+
     /// Simulates a crash. A connection with an open transaction is closed; the server would not notice an idle one.
     void die();
 
 private:
+    pqxx::transaction_base& tx() override { return inner_->unit().tx(); }
+    std::string const& prepared(std::string_view text) override { return inner_->unit().prepared(text); }
+    core::instant now() const override { return inner_->claimed_at() + ahead_; }
+
     void drop();
     void look();
     template <class Commit>
@@ -53,6 +60,7 @@ private:
     std::function<void(std::string const&, std::string const&)> left_;
     std::string step_;  // of the current transaction
     std::unique_ptr<postgres::postgres_store> inner_;
+    std::chrono::milliseconds ahead_{};
     bool in_transaction_{};
 };
 

@@ -1,6 +1,5 @@
 #include <skald/config.hpp>
 
-#include "core/identity.hpp"
 #include "core/signature.hpp"
 #include "worker/settings.hpp"
 
@@ -50,14 +49,14 @@ void check_signing(config const& c)
 
 }  // namespace
 
-config config::from_environment(std::string service)
+config config::from_environment()
 {
-    return worker_detail::from(std::move(service), worker_detail::read_environment(), {});
+    return worker_detail::from(worker_detail::read_environment(), {});
 }
 
-config config::from_environment(std::string service, int argc, char const* const* argv)
+config config::from_environment(int argc, char const* const* argv)
 {
-    return worker_detail::from(std::move(service), worker_detail::read_environment(), {argv + 1, argv + argc});
+    return worker_detail::from(worker_detail::read_environment(), {argv + 1, argv + argc});
 }
 
 std::string config::help()
@@ -74,10 +73,6 @@ std::string config::help()
 
 void config::check() const
 {
-    if (!core::is_name(service))
-        throw configuration_error{"'" + service +
-                                  "' is no name for a service: a lower-case letter, then lower-case "
-                                  "letters, digits and dashes, 48 at most"};
     worker_detail::check(*this);
     check_tls(*this);
     check_addresses(*this);

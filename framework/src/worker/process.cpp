@@ -22,23 +22,25 @@ namespace {
 
 using namespace std::chrono_literals;
 
-rabbitmq::options broker_of(config const& settings)
+rabbitmq::options broker_of(std::string const& service, config const& settings)
 {
     rabbitmq::options options;
     options.url = settings.amqp_url;
-    options.connection_name = "skald/" + settings.service;
+    options.connection_name = "skald/" + service;
     options.declares = settings.declare;
     return options;
 }
 
 }  // namespace
 
-process::process(config const& settings, runtime::registry const& steps, runtime::stop_flag& stop, core::logger& log)
-    : settings_{settings}, steps_{steps}, stop_{stop}, log_{log},
+process::process(std::string service, config const& settings, runtime::registry const& steps, runtime::stop_flag& stop,
+                 core::logger& log)
+    : service_{std::move(service)}, settings_{settings}, steps_{steps}, stop_{stop}, log_{log},
       keys_{settings.migrate_only ? std::nullopt : read_signing_keys(settings)}, relayed_{database("relay"), mark_},
       relayed_too_{database("relay"), mark_}, dispatched_{database("dispatch")}, table_{settings.relay_poll,
                                                                                         {relayed_, relayed_too_}},
-      out_{{.grace_period = settings.dispatch_grace}, &dispatched_, &table_}, transport_{broker_of(settings), log}
+      out_{{.grace_period = settings.dispatch_grace}, &dispatched_, &table_}, transport_{broker_of(service_, settings),
+                                                                                         log}
 {
     postgres::check_settings(settings_.database_url);
     // When a peer closes a socket, this process must get an error code and not be killed.
@@ -55,7 +57,7 @@ process::~process()
 
 std::string process::name_of(std::string_view role) const
 {
-    return "skald/" + settings_.service + '/' + std::string{role};
+    return "skald/" + service_ + '/' + std::string{role};
 }
 
 postgres::connection_options process::database(std::string_view role) const
@@ -85,10 +87,10 @@ bool process::prepare_database(std::vector<postgres::migration> const& migration
     for (int failures = 1;; ++failures) {
         try {
             if (settings_.migrate) {
-                for (auto const& name : postgres::migrate(settings_.database_url, settings_.service, migrations))
+                for (auto const& name : postgres::migrate(settings_.database_url, service_, migrations))
                     log_.info("database.migrated", {{"migration", name}});
             }
-            database_id_ = postgres::own_database(settings_.database_url, settings_.service);
+            database_id_ = postgres::own_database(settings_.database_url, service_);
             return true;
         }
         catch (pqxx::broken_connection const& error) {
@@ -106,16 +108,16 @@ void process::start(std::vector<http::entry_route> routes, http::scope_function 
     // Even a service without steps must receive what other services report about its sagas.
     auto const prefetch = static_cast<std::uint16_t>(
         std::min<std::size_t>(settings_.prefetch + steps_.prefetch(), std::numeric_limits<std::uint16_t>::max()));
-    deliveries_ = transport_.subscribe({settings_.service, prefetch, database_id_});
+    deliveries_ = transport_.subscribe({service_, prefetch, database_id_});
     work_ = std::make_unique<runtime::dispatcher>(
         runtime::dispatcher_options{.lanes = settings_.lanes,
                                     .batch_max = settings_.batch_max,
                                     .keys = keys(),
                                     .must_be_signed = settings_.signatures == "require"},
-        settings_.service, steps_, *deliveries_, log_, std::mt19937_64{seed_()});
+        service_, steps_, *deliveries_, log_, std::mt19937_64{seed_()});
     if (!settings_.http_listen.empty())
-        web_ = std::make_unique<web>(settings_, database("http"), std::move(routes), std::move(scope_of), *deliveries_,
-                                     backlog_, out_, log_);
+        web_ = std::make_unique<web>(service_, settings_, database("http"), std::move(routes), std::move(scope_of),
+                                     *deliveries_, backlog_, out_, log_);
     // Without its own relay this process sends nothing from memory either: everything is left to a relay elsewhere.
     if (settings_.relay) start_publishing(table_loop_, {.batch_max = settings_.relay_batch_max, .sign_with = keys()});
     if (settings_.relay && settings_.dispatch_grace.count() > 0) start_publishing(memory_loop_, {.sign_with = keys()});
@@ -144,7 +146,7 @@ void process::start(std::vector<http::entry_route> routes, http::scope_function 
 void process::run_lane()
 {
     postgres::postgres_store store{database("lane")};
-    runtime::executor executor{settings_.service, store, out_, log_, std::mt19937_64{std::random_device{}()}};
+    runtime::executor executor{service_, store, out_, log_, std::mt19937_64{std::random_device{}()}};
     runtime::lane{std::move(executor), *work_, *deliveries_, stop_, log_}.run();
 }
 

@@ -36,7 +36,8 @@ namespace skald::worker_detail {
 class process
 {
 public:
-    process(config const& settings, runtime::registry const& steps, runtime::stop_flag& stop, core::logger& log);
+    process(std::string service, config const& settings, runtime::registry const& steps, runtime::stop_flag& stop,
+            core::logger& log);
     ~process();
 
     /// From now on responds at the health address, if the settings have one: start() may come much later. Throws
@@ -75,6 +76,7 @@ private:
     void run_maintenance();
     bool wait_for_threads(signals const& signals, std::chrono::steady_clock::time_point deadline);
 
+    std::string const service_;
     config const& settings_;
     runtime::registry const& steps_;
     runtime::stop_flag& stop_;

@@ -329,10 +329,9 @@ void check(config const& c)
             set(copy, s, value, s.variable);
 }
 
-config from(std::string service, environment const& variables, std::vector<std::string> const& arguments)
+config from(environment const& variables, std::vector<std::string> const& arguments)
 {
     config c;
-    c.service = std::move(service);
     for (auto const& [name, value] : variables) apply_variable(c, name, value);
     apply_arguments(c, arguments);
     c.check();

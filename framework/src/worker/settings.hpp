@@ -32,6 +32,6 @@ environment read_environment();
 void check(config const& c);
 
 /// Throws configuration_error.
-config from(std::string service, environment const& variables, std::vector<std::string> const& arguments);
+config from(environment const& variables, std::vector<std::string> const& arguments);
 
 }  // namespace skald::worker_detail

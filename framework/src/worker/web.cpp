@@ -49,9 +49,9 @@ http::server_options server_options_of(config const& settings)
 
 struct web::lane
 {
-    lane(config const& settings, postgres::connection_options const& database, http::known_requests& known,
+    lane(std::string const& service, postgres::connection_options const& database, http::known_requests& known,
          runtime::backlog const& backlog, runtime::memory_source& out, core::logger& log)
-        : store{database}, entry{settings.service, store, known, backlog, out, log}, sagas{store, out, log}
+        : store{database}, entry{service, store, known, backlog, out, log}, sagas{store, out, log}
     {}
 
     postgres::postgres_store store;
@@ -67,9 +67,9 @@ own_routes::own_routes(http::router& router)
         router.add("GET", at_once);  // these requests never reach the router
 }
 
-web::web(config const& settings, postgres::connection_options const& database, std::vector<http::entry_route> routes,
-         http::scope_function scope_of, ports::subscription const& deliveries, runtime::backlog const& backlog,
-         runtime::memory_source& out, core::logger& log)
+web::web(std::string const& service, config const& settings, postgres::connection_options const& database,
+         std::vector<http::entry_route> routes, http::scope_function scope_of, ports::subscription const& deliveries,
+         runtime::backlog const& backlog, runtime::memory_source& out, core::logger& log)
     : routes_{std::move(routes)}, scope_of_{std::move(scope_of)}, deliveries_{deliveries},
       known_{.answered = http::response_cache{{settings.http.kept_bytes_max, settings.http.kept_time}}},
       server_{server_options_of(settings), [this](http::request& r, std::size_t number) { return answer(r, number); },
@@ -77,7 +77,7 @@ web::web(config const& settings, postgres::connection_options const& database, s
 {
     for (auto const& route : routes_) router_.add(route.method, route.pattern);
     for (std::size_t i = 0; i < settings.http_lanes; ++i)
-        lanes_.push_back(std::make_unique<lane>(settings, database, known_, backlog, out, log));
+        lanes_.push_back(std::make_unique<lane>(service, database, known_, backlog, out, log));
 }
 
 web::~web() = default;

@@ -40,9 +40,9 @@ class web
 {
 public:
     /// Listens. Throws std::runtime_error if it can't listen on the address or can't use the TLS files.
-    web(config const& settings, postgres::connection_options const& database, std::vector<http::entry_route> routes,
-        http::scope_function scope_of, ports::subscription const& deliveries, runtime::backlog const& backlog,
-        runtime::memory_source& out, core::logger& log);
+    web(std::string const& service, config const& settings, postgres::connection_options const& database,
+        std::vector<http::entry_route> routes, http::scope_function scope_of, ports::subscription const& deliveries,
+        runtime::backlog const& backlog, runtime::memory_source& out, core::logger& log);
     ~web();
 
     void start();

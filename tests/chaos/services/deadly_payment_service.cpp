@@ -4,6 +4,7 @@
 #include "order_tables.hpp"
 
 #include <csignal>
+#include <utility>
 
 namespace {
 
@@ -44,9 +45,9 @@ class deadly_charge final : public skald::compensatable_step<order>, public skal
 
 int main(int argc, char** argv)
 {
-    return skald::run_service("payments", argc, argv, [](skald::worker& worker) {
-        worker.migrate("0001_payments", tables::payments)
-            .migrate("0002_deaths", "CREATE SEQUENCE deaths")
-            .host(place_order, steps::charge_payment, deadly_charge{});
-    });
+    skald::service payments{"payments"};
+    payments.migrate("0001_payments", tables::payments)
+        .migrate("0002_deaths", "CREATE SEQUENCE deaths")
+        .host(place_order, steps::charge_payment, deadly_charge{});
+    return skald::run_service(std::move(payments), argc, argv);
 }

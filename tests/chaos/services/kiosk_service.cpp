@@ -4,5 +4,5 @@
 
 int main(int argc, char** argv)
 {
-    return skald::run_service("kiosk", argc, argv, [](skald::worker&) {});
+    return skald::run_service(skald::service{"kiosk"}, argc, argv);
 }

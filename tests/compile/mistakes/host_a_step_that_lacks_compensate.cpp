@@ -10,7 +10,7 @@ struct charge final : skald::compensatable_step<order>
 #endif
 };
 
-void set_up(skald::worker& worker)
+void set_up(skald::service& service)
 {
-    worker.host(place_order, steps::charge, charge{});
+    service.host(place_order, steps::charge, charge{});
 }

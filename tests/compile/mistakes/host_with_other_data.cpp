@@ -19,7 +19,7 @@ struct ship final : skald::retriable_step<data>
     skald::forward_outcome execute(skald::step_context&, data&) const override { return skald::done(); }
 };
 
-void set_up(skald::worker& worker)
+void set_up(skald::service& service)
 {
-    worker.host(place_order, steps::ship, ship{});
+    service.host(place_order, steps::ship, ship{});
 }

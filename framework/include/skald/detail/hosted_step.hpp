@@ -4,7 +4,6 @@
 #include <skald/batch.hpp>
 #include <skald/definition.hpp>
 #include <skald/detail/data.hpp>
-#include <skald/retry.hpp>
 #include <skald/step.hpp>
 
 #include <concepts>

@@ -2,12 +2,9 @@
 // broker, and a clock that the test moves.
 #pragma once
 
-#include <skald/batch.hpp>
 #include <skald/definition.hpp>
-#include <skald/detail/hosted_step.hpp>
-#include <skald/retry.hpp>
+#include <skald/service.hpp>
 #include <skald/start.hpp>
-#include <skald/step.hpp>
 #include <skald/testing/check.hpp>
 #include <skald/testing/crash_point.hpp>
 #include <skald/testing/proof.hpp>
@@ -15,7 +12,6 @@
 #include <skald/testing/views.hpp>
 
 #include <chrono>
-#include <concepts>
 #include <limits>
 #include <memory>
 #include <span>
@@ -32,7 +28,8 @@ namespace skald::testing {
 ///            database of the URL. The role must be allowed to create databases; for one that is not a superuser the
 ///            databases may be cloned between runs, which takes some hundred times as long.
 /// Time:      a service gets the time from its database. advance() moves every time that Skald has stored, and every
-///            deadline in flight, that far into the past; it does not affect your own tables and now().
+///            deadline in flight, that far into the past, and the steps' ctx.now() into the future; it does not affect
+///            your own tables and SQL's now().
 /// Threads:   one.
 class harness
 {
@@ -45,32 +42,10 @@ public:
 
     // --- Setup ---
 
-    /// As worker::host(), for the service that the definition names.
-    template <class Data, step_kind... Kinds, std::derived_from<compensatable_step<Data>> Step>
-    harness& host(definition<Data, Kinds...> const& saga, compensatable<Data> const& step, Step object,
-                  retry policy = {}, batching const& together = {})
-    {
-        return add<Data>(saga, step.name, std::move(object), policy, together);
-    }
-
-    /// The same for a pivot.
-    template <class Data, step_kind... Kinds, std::derived_from<pivot_step<Data>> Step>
-    harness& host(definition<Data, Kinds...> const& saga, pivot<Data> const& step, Step object, retry policy = {},
-                  batching const& together = {})
-    {
-        return add<Data>(saga, step.name, std::move(object), policy, together);
-    }
-
-    /// The same for a retriable step.
-    template <class Data, step_kind... Kinds, std::derived_from<retriable_step<Data>> Step>
-    harness& host(definition<Data, Kinds...> const& saga, retriable<Data> const& step, Step object, retry policy = {},
-                  batching const& together = {})
-    {
-        return add<Data>(saga, step.name, std::move(object), policy, together);
-    }
-
-    /// As worker::migrate(), for that service.
-    harness& migrate(std::string const& service, std::string name, std::string_view sql);
+    /// Runs this service, as a worker does. A service whose code the test does not have can be replaced by one of the
+    /// test's own, with the same name and its steps. If it is there already, what it hosts is added to it.
+    /// Throws configuration_error for a step that is hosted twice.
+    harness& add(service what);
 
     /// Runs `sql` in the service's database before the first saga, after its migrations.
     harness& given(std::string const& service, std::string_view sql);
@@ -190,16 +165,6 @@ private:
         std::string data;
     };
 
-    template <class Data, step_kind... Kinds, class Step>
-    harness& add(definition<Data, Kinds...> const& saga, std::string_view name, Step object, retry policy,
-                 batching const& together)
-    {
-        return add(saga.name, saga.version, saga.steps, name, policy, together,
-                   std::make_unique<detail::typed_step<Data, Step>>(std::move(object)));
-    }
-
-    harness& add(std::string_view definition, int version, std::span<planned_step const> plan, std::string_view step,
-                 retry policy, batching const& together, std::unique_ptr<detail::hosted_step> hosted);
     std::string start(scenario const& what, start_options const& options);
     proof prove(scenario const& what, proof_options const& options);
 

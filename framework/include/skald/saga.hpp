@@ -1,0 +1,61 @@
+// What has become of a saga, and commands for it, in a transaction of your own on its home's database. The same is
+// there over HTTP (GET and DELETE /sagas/{key}), and on the command line (`skald saga`).
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace pqxx {
+class transaction_base;
+}
+
+namespace skald {
+
+/// A saga as its home knows it: a step that has ended elsewhere counts once its report has arrived.
+struct saga_info
+{
+    std::string scope;       // of its key
+    std::string key;         // within its scope
+    std::string definition;  // its name: "place-order"
+    int version{1};          // of the definition, when it started
+    std::string status;      // running, compensating, stuck, completed, compensated
+    std::string reason;      // of a rejection, a failure or a command; for people
+    std::string data;        // JSON, as at its start
+
+    std::chrono::sys_time<std::chrono::microseconds> started_at;  // by the database's clock, like the next two
+    std::optional<std::chrono::sys_time<std::chrono::microseconds>> deadline_at;  // nothing: none
+    std::optional<std::chrono::sys_time<std::chrono::microseconds>> finished_at;  // nothing: it has not ended
+};
+
+/// Optional arguments of a command; all are for people, who see them in `skald saga show` and in skald.audit.
+struct command_options
+{
+    std::string scope{};   // the saga's
+    std::string reason{};  // why
+    std::string by{};      // who gives it, in addition to the database's user
+};
+
+/// Nothing if no saga with this key has its home in this database, or if its records have been purged.
+/// Transaction: one round trip, which writes nothing. Throws what pqxx throws.
+std::optional<saga_info> find_saga(pqxx::transaction_base& tx, std::string_view key, std::string_view scope = {});
+
+/// Compensates a saga that is not past its pivot: no further step of it begins. It takes effect in each service when
+/// the command arrives there.
+///
+/// Transaction: one round trip; the command exists if and only if `tx` commits. It locks the saga's row.
+/// Throws:      command_refused if there is no such saga, it has ended, or it is past its pivot; what pqxx throws.
+///              After command_refused `tx` is unchanged, and can go on.
+void cancel_saga(pqxx::transaction_base& tx, std::string_view key, command_options const& options = {});
+
+/// Puts back the parked delivery on which a saga is stuck, with a new set of attempts. Otherwise as cancel_saga().
+void retry_saga(pqxx::transaction_base& tx, std::string_view key, command_options const& options = {});
+
+/// From now on no step of it begins, until resume_saga() or cancel_saga(). Otherwise as cancel_saga().
+void pause_saga(pqxx::transaction_base& tx, std::string_view key, command_options const& options = {});
+
+/// Ends a pause. Otherwise as cancel_saga().
+void resume_saga(pqxx::transaction_base& tx, std::string_view key, command_options const& options = {});
+
+}  // namespace skald

@@ -1,0 +1,119 @@
+// A service: its name, its tables, the steps that it hosts and its routes. A function of your own builds it; a worker
+// runs it in main(), and skald::testing::harness in tests:
+//
+//     skald::service payments()
+//     {
+//         skald::service s{"payments"};
+//         s.migrate("0001_payments", tables::payments).host(place_order, steps::charge_payment, charge_payment{});
+//         return s;
+//     }
+#pragma once
+
+#include <skald/definition.hpp>
+#include <skald/detail/hosted_step.hpp>
+#include <skald/errors.hpp>
+#include <skald/http_handler.hpp>
+#include <skald/step.hpp>
+#include <skald/step_hooks.hpp>
+#include <skald/step_options.hpp>
+
+#include <concepts>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace skald {
+
+namespace detail {
+struct service_parts;
+}
+
+/// What a service consists of. It does nothing by itself and connects to nothing.
+/// Threads:  one, until it is handed to a worker or a harness.
+/// Lifetime: the steps, hooks and handlers that it is given live as long as what runs it.
+/// Throws:   every function throws configuration_error where the argument can't work, with what to change.
+class service
+{
+public:
+    /// `name`: as in definitions: a lower-case letter, then lower-case letters, digits and dashes, 48 at most.
+    explicit service(std::string name);
+    /// Only what has not been handed on may still be used.
+    service(service&&) noexcept;
+    /// Likewise.
+    service& operator=(service&&) noexcept;
+    ~service();
+
+    /// Runs `step` for the deliveries of that step of that saga. Throws if the step is not one of the definition's, or
+    /// belongs to another service. A service must host all steps that a definition gives it, or it does not start: its
+    /// queue receives their messages.
+    template <class Data, step_kind... Kinds, std::derived_from<compensatable_step<Data>> Step>
+    service& host(definition<Data, Kinds...> const& saga, compensatable<Data> const& step, Step object,
+                  step_options const& options = {})
+    {
+        return add<Data>(saga, step.name, std::move(object), options);
+    }
+
+    /// The same for a pivot.
+    template <class Data, step_kind... Kinds, std::derived_from<pivot_step<Data>> Step>
+    service& host(definition<Data, Kinds...> const& saga, pivot<Data> const& step, Step object,
+                  step_options const& options = {})
+    {
+        return add<Data>(saga, step.name, std::move(object), options);
+    }
+
+    /// The same for a retriable step.
+    template <class Data, step_kind... Kinds, std::derived_from<retriable_step<Data>> Step>
+    service& host(definition<Data, Kinds...> const& saga, retriable<Data> const& step, Step object,
+                  step_options const& options = {})
+    {
+        return add<Data>(saga, step.name, std::move(object), options);
+    }
+
+    /// What is called around every step, also of those that are hosted later. Call it once.
+    service& hooks(step_hooks around);
+
+    /// A migration of the service's own tables, applied once, at start, in order of their names, after Skald's own.
+    service& migrate(std::string name, std::string_view sql);
+
+    /// Handles requests with this method to `pattern`: a path whose segments are literal or a {parameter} that stands
+    /// for one segment, "/carts/{id}/items/{sku}". A literal segment wins over a parameter, and the route of GET also
+    /// handles HEAD. Each request runs in a transaction, which commits before the client gets the response; `key` says
+    /// whether it runs only once for each Idempotency-Key.
+    /// Throws for a malformed method or pattern, and if a request would match two routes; "/sagas/{key}",
+    /// "/problems/{type}", "/livez" and "/readyz" are Skald's.
+    service& route(std::string method, std::string pattern, http::idempotency key, http::entry_handler handler);
+
+    /// A route for POST whose Idempotency-Key is required.
+    service& post(std::string pattern, http::entry_handler handler);
+
+    /// A route for GET, whose idempotency is off.
+    service& get(std::string pattern, http::entry_handler handler);
+
+    /// Determines the scope of a request's key; without it every request has the scope ''.
+    service& scope(http::scope_function scope_of);
+
+    std::string const& name() const;  // the constructor's
+
+    /// For Skald.
+    detail::service_parts& parts() { return *parts_; }
+
+private:
+    template <class Data, step_kind... Kinds, class Step>
+    service& add(definition<Data, Kinds...> const& saga, std::string_view name, Step object,
+                 step_options const& options)
+    {
+        if (options.serial_by && !options.serial_by.template is_of<Data>())
+            throw configuration_error{"step " + std::string{name} +
+                                      ": step_options{.serial_by} is a member of another type than the saga's data"};
+        return add(saga.name, saga.version, saga.steps, name, options,
+                   std::make_unique<detail::typed_step<Data, Step>>(std::move(object)));
+    }
+
+    service& add(std::string_view definition, int version, std::span<planned_step const> plan, std::string_view step,
+                 step_options const& options, std::unique_ptr<detail::hosted_step> hosted);
+
+    std::unique_ptr<detail::service_parts> parts_;
+};
+
+}  // namespace skald

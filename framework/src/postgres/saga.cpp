@@ -1,0 +1,80 @@
+// find_saga() and the commands, declared in skald/saga.hpp.
+#include <skald/saga.hpp>
+
+#include "core/instant.hpp"
+#include "skald_queries.hpp"
+
+#include <skald/errors.hpp>
+
+#include <pqxx/pqxx>
+
+#include <nlohmann/json.hpp>
+
+namespace skald {
+namespace {
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // exec_params: the one form that libpqxx 6 and 7 share
+template <class... Args>
+pqxx::result run(pqxx::transaction_base& tx, std::string_view query, Args const&... args)
+{
+    return tx.exec_params(std::string{query}, std::string{args}...);
+}
+#pragma GCC diagnostic pop
+
+std::optional<core::instant> time_in(pqxx::field const& field)
+{
+    if (field.is_null()) return {};
+    return core::parse_instant(field.c_str()).value();
+}
+
+void command(pqxx::transaction_base& tx, std::string_view action, std::string_view key, command_options const& options)
+{
+    auto const rows = run(tx, queries::request_control, action, options.scope, key, options.reason, options.by);
+    auto const answer = nlohmann::json::parse(rows[0][0].c_str());
+    if (auto const refused = answer.find("refused"); refused != answer.end())
+        throw command_refused{"the saga " + std::string{key} + ": " + refused->get<std::string>()};
+}
+
+}  // namespace
+
+std::optional<saga_info> find_saga(pqxx::transaction_base& tx, std::string_view key, std::string_view scope)
+{
+    auto const rows = run(tx, queries::find_saga, scope, key);
+    if (rows.empty()) return {};
+    auto const row = rows[0];
+    saga_info found;
+    found.scope = scope;
+    found.key = key;
+    found.definition = row["definition"].c_str();
+    found.version = row["version"].as<int>();
+    found.status = row["status"].c_str();
+    found.reason = row["reason"].is_null() ? "" : row["reason"].c_str();
+    found.data = row["data"].c_str();
+    found.started_at = time_in(row["created_at"]).value();
+    found.deadline_at = time_in(row["deadline_at"]);
+    found.finished_at = time_in(row["finished_at"]);
+    return found;
+}
+
+void cancel_saga(pqxx::transaction_base& tx, std::string_view key, command_options const& options)
+{
+    command(tx, "cancel", key, options);
+}
+
+void retry_saga(pqxx::transaction_base& tx, std::string_view key, command_options const& options)
+{
+    command(tx, "retry", key, options);
+}
+
+void pause_saga(pqxx::transaction_base& tx, std::string_view key, command_options const& options)
+{
+    command(tx, "pause", key, options);
+}
+
+void resume_saga(pqxx::transaction_base& tx, std::string_view key, command_options const& options)
+{
+    command(tx, "resume", key, options);
+}
+
+}  // namespace skald

@@ -1,0 +1,114 @@
+#include "worker/hooked_step.hpp"
+
+#include <exception>
+#include <utility>
+#include <vector>
+
+namespace skald::worker_detail {
+namespace {
+
+void begin(step_hooks const& hooks, step_call const& call, step_context& ctx)
+{
+    if (hooks.before) hooks.before(call, ctx);
+}
+
+void end(step_hooks const& hooks, step_call const& call, step_context& ctx, outcome const& ended)
+{
+    if (hooks.after) hooks.after(call, ctx, ended);
+}
+
+// For a catch block: the error that is being handled.
+void fail(step_hooks const& hooks, step_call const& call, step_context const& ctx)
+{
+    if (!hooks.on_failure) return;
+    try {
+        throw;
+    }
+    catch (std::exception const& error) {
+        hooks.on_failure(call, ctx, error.what());
+    }
+    catch (...) {
+        hooks.on_failure(call, ctx, "an exception that is no std::exception");
+    }
+}
+
+class hooked_run final : public detail::step_run
+{
+public:
+    hooked_run(std::string_view definition, std::string_view step, std::unique_ptr<detail::step_run> run,
+               step_hooks const& hooks)
+        : definition_{definition}, step_{step}, run_{std::move(run)}, hooks_{hooks}
+    {}
+
+    outcome execute(step_context& ctx) override
+    {
+        return with_hooks({definition_, step_, false}, ctx, [&] { return run_->execute(ctx); });
+    }
+
+    void compensate(step_context& ctx) override
+    {
+        with_hooks({definition_, step_, true}, ctx, [&] {
+            run_->compensate(ctx);
+            return outcome{done()};
+        });
+    }
+
+    std::string data() override { return run_->data(); }
+    void const* object() const override { return run_->object(); }
+
+    /// Without hooks: execute_batch() calls them itself.
+    detail::step_run& bare() { return *run_; }
+
+private:
+    template <class Code>
+    outcome with_hooks(step_call const& call, step_context& ctx, Code code)
+    try {
+        begin(hooks_, call, ctx);
+        auto ended = code();
+        end(hooks_, call, ctx, ended);
+        return ended;
+    }
+    catch (...) {
+        fail(hooks_, call, ctx);
+        throw;
+    }
+
+    std::string_view definition_;
+    std::string_view step_;
+    std::unique_ptr<detail::step_run> run_;
+    step_hooks const& hooks_;
+};
+
+}  // namespace
+
+hooked_step::hooked_step(std::string definition, std::string name, std::unique_ptr<detail::hosted_step> step,
+                         std::shared_ptr<step_hooks const> hooks)
+    : definition_{std::move(definition)}, name_{std::move(name)}, step_{std::move(step)}, hooks_{std::move(hooks)}
+{}
+
+std::unique_ptr<detail::step_run> hooked_step::read(std::string_view body) const
+{
+    return std::make_unique<hooked_run>(definition_, name_, step_->read(body), *hooks_);
+}
+
+batch_outcome hooked_step::execute_batch(std::span<detail::member_run const> all) const
+{
+    step_call const call{definition_, name_, false};
+    try {
+        std::vector<detail::member_run> bare;
+        for (auto const& one : all) {
+            begin(*hooks_, call, one.ctx);
+            bare.push_back({one.ctx, static_cast<hooked_run&>(one.run).bare(), one.no});
+        }
+        auto const ended = step_->execute_batch(bare);
+        if (ended != batch_outcome::all_done) return ended;
+        for (auto const& one : all) end(*hooks_, call, one.ctx, one.no ? outcome{*one.no} : outcome{done()});
+        return ended;
+    }
+    catch (...) {
+        for (auto const& one : all) fail(*hooks_, call, one.ctx);
+        throw;
+    }
+}
+
+}  // namespace skald::worker_detail

@@ -1,0 +1,44 @@
+// What a service was given, as a worker and the test kit take it over.
+#pragma once
+
+#include "http/entry.hpp"
+#include "http/router.hpp"
+#include "postgres/migrate.hpp"
+#include "runtime/registry.hpp"
+#include "worker/web.hpp"
+
+#include <skald/service.hpp>
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace skald::detail {
+
+/// One step, with its service's hooks around it.
+struct service_step
+{
+    std::string definition;
+    std::span<planned_step const> plan;
+    std::string name;
+    runtime::registered_step hosted;
+};
+
+struct service_parts
+{
+    /// Throws configuration_error that names a step which a definition gives the service and which it does not host.
+    void check_complete() const;
+
+    std::string name;
+    std::vector<service_step> steps;
+    std::shared_ptr<step_hooks> hooks{std::make_shared<step_hooks>()};  // each step refers to them
+    std::vector<postgres::migration> migrations;
+    http::router known;  // detects invalid routes while the user's call is still on the stack
+    worker_detail::own_routes own{known};
+    std::vector<http::entry_route> routes;
+    http::scope_function scope_of;
+};
+
+}  // namespace skald::detail
