@@ -90,9 +90,22 @@ TEST_CASE("what the environment could not have said is refused in code too")
     CHECK(refused([](config& c) { c.drain = 0s; }));
 }
 
-TEST_CASE("--help names every variable and every flag, and the files for secrets")
+TEST_CASE("--help names ten settings and says how to see the others")
 {
     auto const text = config::help();
+    std::size_t named = 0;
+    for (auto const& s : worker_detail::settings()) {
+        bool const is_usual = s.group == worker_detail::setting_group::usual;
+        CHECK(contains(text, s.meaning) == is_usual);
+        named += is_usual ? 1 : 0;
+    }
+    CHECK(named == 10);
+    CHECK(contains(text, "--help-all"));
+}
+
+TEST_CASE("--help-all names every variable and every flag, and the files for secrets")
+{
+    auto const text = config::help(true);
     for (auto const& s : worker_detail::settings()) {
         CHECK(contains(text, s.variable));
         CHECK(contains(text, s.flag));

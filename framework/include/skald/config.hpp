@@ -81,7 +81,7 @@ struct config
 
     std::string log_level{"info"};  // debug, info, warning, error
 
-    /// From DATABASE_URL, AMQP_URL and the SKALD_* variables; docs/operations.md lists them, and so does --help.
+    /// From DATABASE_URL, AMQP_URL and the SKALD_* variables; docs/operations.md lists them, and so does --help-all.
     /// Throws: configuration_error that names the variable, also for an unknown SKALD_* variable.
     /// Threads: any, as long as none changes the environment.
     static config from_environment();
@@ -89,8 +89,8 @@ struct config
     /// The same, then the command line: `--lanes 8` is SKALD_LANES=8, `--listen` is SKALD_HTTP_LISTEN.
     static config from_environment(int argc, char const* const* argv);
 
-    /// The settings with their meaning and defaults, for --help.
-    static std::string help();
+    /// The settings with their meaning and defaults: those that most services set, for --help; or all, for --help-all.
+    static std::string help(bool all = false);
 
     /// Throws configuration_error for settings that can't work. The worker's constructor calls it.
     void check() const;

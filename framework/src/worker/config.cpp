@@ -59,16 +59,28 @@ config config::from_environment(int argc, char const* const* argv)
     return worker_detail::from(worker_detail::read_environment(), {argv + 1, argv + argc});
 }
 
-std::string config::help()
+std::string config::help(bool all)
 {
+    using worker_detail::setting_group;
     std::string text;
     config const defaults;
-    for (auto const& s : worker_detail::settings()) {
-        auto const value = s.show(defaults);
-        text += fmt::format("  {:<35} {:<31} {}{}\n", s.variable, s.flag, s.meaning,
-                            value.empty() ? "" : fmt::format(" [{}]", value));
-    }
-    return text + "\n  DATABASE_URL_FILE and AMQP_URL_FILE name files that hold the URLs.\n";
+    auto const add = [&](setting_group group) {
+        for (auto const& s : worker_detail::settings()) {
+            if (s.group != group) continue;
+            auto const value = s.show(defaults);
+            text += fmt::format("  {:<35} {:<31} {}{}\n", s.variable, s.flag, s.meaning,
+                                value.empty() ? "" : fmt::format(" [{}]", value));
+        }
+    };
+    add(setting_group::usual);
+    text += "\n  DATABASE_URL_FILE and AMQP_URL_FILE name files that hold the URLs, and so does every other variable "
+            "with _FILE.\n";
+    if (!all) return text + "  --help-all lists the other settings.\n";
+    text += "\n";
+    add(setting_group::other);
+    text += "\nLimits of HTTP requests:\n\n";
+    add(setting_group::http_limit);
+    return text;
 }
 
 void config::check() const

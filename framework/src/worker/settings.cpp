@@ -8,10 +8,13 @@
 
 #include <array>
 #include <charconv>
+#include <chrono>
+#include <concepts>
+#include <cstdint>
 #include <fstream>
-#include <limits>
 #include <sstream>
 #include <stdexcept>
+#include <type_traits>
 
 #include <unistd.h>
 
@@ -47,179 +50,217 @@ catch (std::runtime_error const&) {
     throw std::invalid_argument{"HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080"};
 }
 
-std::chrono::milliseconds milliseconds(std::string_view text, int least)
+// A member of config, or of its http_limits.
+template <auto member>
+auto& in(auto& c)
 {
-    return std::chrono::milliseconds{whole<int>(text, least, 3'600'000)};
+    if constexpr (requires { c.*member; }) return c.*member;
+    else return c.http.*member;
 }
 
+std::string shown(std::string const& text)
+{
+    return text;
+}
 std::string shown(bool flag)
 {
     return flag ? "on" : "off";
 }
-
-template <auto limit, std::size_t least, std::size_t most>
-void set_limit(config& c, std::string_view value)
+template <class Rep, class Period>
+std::string shown(std::chrono::duration<Rep, Period> time)
 {
-    c.http.*limit = whole<std::size_t>(value, least, most);
+    return std::to_string(time.count());
+}
+template <std::integral Number>
+std::string shown(Number number)
+{
+    return std::to_string(number);
 }
 
-template <auto limit>
-std::string show_limit(config const& c)
+template <auto member>
+std::string show(config const& c)
 {
-    return std::to_string(c.http.*limit);
+    return shown(in<member>(c));
 }
 
-template <auto time>
-void set_time(config& c, std::string_view value)
+// A number, or a time in its own unit.
+template <auto member, std::int64_t least, std::int64_t most>
+void set_number(config& c, std::string_view value)
 {
-    c.http.*time = milliseconds(value, 1);
+    auto& at = in<member>(c);
+    using type = std::remove_reference_t<decltype(at)>;
+    auto const number = whole<std::int64_t>(value, least, most);
+    if constexpr (std::integral<type>) at = static_cast<type>(number);
+    else at = type{number};
 }
 
-template <auto time>
-std::string show_time(config const& c)
+template <auto member>
+void set_switch(config& c, std::string_view value)
 {
-    return std::to_string((c.http.*time).count());
+    in<member>(c) = on_or_off(value);
 }
+
+template <auto member>
+void set_text(config& c, std::string_view value)
+{
+    in<member>(c) = value;
+}
+
+void set_health_listen(config& c, std::string_view value)
+{
+    c.health_listen = value == "off" ? std::string{value} : listen_address(value);
+}
+
+void set_signatures(config& c, std::string_view value)
+{
+    if (value != "off" && value != "sign" && value != "require") throw std::invalid_argument{"off, sign or require"};
+    c.signatures = value;
+}
+
+void set_migrate(config& c, std::string_view value)
+{
+    if (value != "on" && value != "off" && value != "only") throw std::invalid_argument{"on, off or only"};
+    c.migrate_only = value == "only";
+    c.migrate = value != "off";
+}
+
+struct name_of_setting
+{
+    std::string_view variable;
+    std::string_view flag;
+};
+
+template <auto member, std::int64_t least, std::int64_t most>
+constexpr setting number(setting_group group, name_of_setting name, std::string_view meaning)
+{
+    return {group, name.variable, name.flag, meaning, set_number<member, least, most>, show<member>};
+}
+
+// At most an hour.
+template <auto member, std::int64_t least = 1>
+constexpr setting milliseconds(setting_group group, name_of_setting name, std::string_view meaning)
+{
+    return number<member, least, 3'600'000>(group, name, meaning);
+}
+
+template <auto member>
+constexpr setting on_off(setting_group group, name_of_setting name, std::string_view meaning)
+{
+    return {group, name.variable, name.flag, meaning, set_switch<member>, show<member>};
+}
+
+template <auto member>
+constexpr setting text(setting_group group, name_of_setting name, std::string_view meaning)
+{
+    return {group, name.variable, name.flag, meaning, set_text<member>, show<member>};
+}
+
+using enum setting_group;
 
 constexpr std::array table{
-    setting{"DATABASE_URL", "", "the service's database (a URL or keywords; without it libpq's PG* variables count)",
-            [](config& c, std::string_view v) { c.database_url = v; }, [](config const&) { return std::string{}; }},
-    setting{"AMQP_URL", "", "the broker: amqp[s]://user:password@host:port[,host:port...]/vhost",
-            [](config& c, std::string_view v) { c.amqp_url = v; },
-            [](config const&) { return std::string{"localhost"}; }},
-    setting{"SKALD_HTTP_LISTEN", "--listen", "HOST:PORT to serve HTTP on; port 0 picks a free one",
-            [](config& c, std::string_view v) { c.http_listen = listen_address(v); },
-            [](config const& c) { return c.http_listen; }},
-    setting{"SKALD_HEALTH_LISTEN", "--health-listen",
-            "HOST:PORT to serve /livez and /readyz on, whatever the other is busy with; off: not",
-            [](config& c, std::string_view v) { c.health_listen = v == "off" ? std::string{v} : listen_address(v); },
-            [](config const& c) { return c.health_listen; }},
-    setting{"SKALD_LANES", "--lanes", "threads that run steps, each with a database connection",
-            [](config& c, std::string_view v) { c.lanes = whole<std::size_t>(v, 1, 256); },
-            [](config const& c) { return std::to_string(c.lanes); }},
-    setting{"SKALD_HTTP_LANES", "--http-lanes", "threads that answer requests, each with a database connection",
-            [](config& c, std::string_view v) { c.http_lanes = whole<std::size_t>(v, 1, 256); },
-            [](config const& c) { return std::to_string(c.http_lanes); }},
-    setting{"SKALD_HTTP_WAIT_SECONDS", "--http-wait-seconds",
-            "how long a client may wait for a running request or a saga's end; 0: not at all",
-            [](config& c, std::string_view v) { c.http_wait_max = std::chrono::seconds{whole<int>(v, 0, 600)}; },
-            [](config const& c) { return std::to_string(c.http_wait_max.count()); }},
-    setting{"SKALD_HTTP_LINE_BYTES_MAX", "--http-line-bytes-max", "longest request line",
-            set_limit<&http_limits::request_line_bytes_max, 64, 65'536>,
-            show_limit<&http_limits::request_line_bytes_max>},
-    setting{"SKALD_HTTP_HEADER_BYTES_MAX", "--http-header-bytes-max", "largest head of a request, with its first line",
-            set_limit<&http_limits::header_bytes_max, 256, 1'048'576>, show_limit<&http_limits::header_bytes_max>},
-    setting{"SKALD_HTTP_HEADER_COUNT_MAX", "--http-header-count-max", "most headers of a request",
-            set_limit<&http_limits::header_count_max, 1, 1'000>, show_limit<&http_limits::header_count_max>},
-    setting{"SKALD_HTTP_BODY_BYTES_MAX", "--http-body-bytes-max", "largest body of a request",
-            set_limit<&http_limits::body_bytes_max, 0, 67'108'864>, show_limit<&http_limits::body_bytes_max>},
-    setting{"SKALD_HTTP_BODIES_BYTES_MAX", "--http-bodies-bytes-max",
-            "of all bodies that are on their way, wait or are served",
-            set_limit<&http_limits::bodies_bytes_max, 1, 1'099'511'627'776>,
-            show_limit<&http_limits::bodies_bytes_max>},
-    setting{"SKALD_HTTP_HEADER_MS", "--http-header-ms", "how long a head may take, from its first byte",
-            set_time<&http_limits::header_time>, show_time<&http_limits::header_time>},
-    setting{"SKALD_HTTP_BODY_MS", "--http-body-ms", "how long a body may take, beside what its bytes add",
-            set_time<&http_limits::body_time>, show_time<&http_limits::body_time>},
-    setting{"SKALD_HTTP_BODY_RATE_MIN", "--http-body-rate-min", "bytes of a body that add a second to that; 0: none do",
-            set_limit<&http_limits::body_rate_min, 0, 1'000'000'000>, show_limit<&http_limits::body_rate_min>},
-    setting{"SKALD_HTTP_WRITE_MS", "--http-write-ms", "how long a client may take to read an answer",
-            set_time<&http_limits::write_time>, show_time<&http_limits::write_time>},
-    setting{"SKALD_HTTP_IDLE_MS", "--http-idle-ms", "how long a connection may be without a request",
-            set_time<&http_limits::idle_time>, show_time<&http_limits::idle_time>},
-    setting{"SKALD_HTTP_CONNECTIONS_MAX", "--http-connections-max", "connections at a time",
-            set_limit<&http_limits::connections_max, 1, 1'000'000>, show_limit<&http_limits::connections_max>},
-    setting{"SKALD_HTTP_PEER_CONNECTIONS_MAX", "--http-peer-connections-max",
-            "of those, from one address; 0: any number", set_limit<&http_limits::peer_connections_max, 0, 1'000'000>,
-            show_limit<&http_limits::peer_connections_max>},
-    setting{"SKALD_HTTP_CONNECTION_REQUESTS_MAX", "--http-connection-requests-max",
-            "requests on one connection, which is then closed",
-            set_limit<&http_limits::connection_requests_max, 1, 1'000'000'000>,
-            show_limit<&http_limits::connection_requests_max>},
-    setting{"SKALD_HTTP_QUEUE_MAX", "--http-queue-max", "requests that wait for an HTTP lane",
-            set_limit<&http_limits::queue_max, 0, 100'000>, show_limit<&http_limits::queue_max>},
-    setting{"SKALD_HTTP_WAITS_MAX", "--http-waits-max", "clients that wait for a better answer at a time",
-            set_limit<&http_limits::waits_max, 0, 1'000'000>, show_limit<&http_limits::waits_max>},
-    setting{"SKALD_HTTP_KEPT_BYTES_MAX", "--http-kept-bytes-max",
-            "of answers in memory, to be replayed without a look at the database; 0: none",
-            set_limit<&http_limits::kept_bytes_max, 0, 1'073'741'824>, show_limit<&http_limits::kept_bytes_max>},
-    setting{"SKALD_HTTP_KEPT_MS", "--http-kept-ms", "how long one stays there", set_time<&http_limits::kept_time>,
-            show_time<&http_limits::kept_time>},
-    setting{"SKALD_HTTP_TLS_CERTIFICATE", "--http-tls-certificate",
-            "a PEM file with the certificate and its chain: serve HTTPS only; read again when it was changed",
-            [](config& c, std::string_view v) { c.http_tls_certificate = v; },
-            [](config const& c) { return c.http_tls_certificate; }},
-    setting{"SKALD_HTTP_TLS_KEY", "--http-tls-key", "a PEM file with the certificate's key, not encrypted",
-            [](config& c, std::string_view v) { c.http_tls_key = v; }, [](config const& c) { return c.http_tls_key; }},
-    setting{"SKALD_BATCH_MAX", "--batch-max", "deliveries that a lane may run in one transaction; 1: each has its own",
-            [](config& c, std::string_view v) { c.batch_max = whole<std::size_t>(v, 1, 64); },
-            [](config const& c) { return std::to_string(c.batch_max); }},
-    setting{"SKALD_PREFETCH", "--prefetch", "deliveries taken from the broker and not yet acked",
-            [](config& c, std::string_view v) { c.prefetch = whole<std::uint16_t>(v, 1, 10'000); },
-            [](config const& c) { return std::to_string(c.prefetch); }},
-    setting{"SKALD_SIGNATURES", "--signatures",
-            "sign: what is sent; require: and park what comes and is not signed, or wrongly",
-            [](config& c, std::string_view v) {
-                if (v != "off" && v != "sign" && v != "require") throw std::invalid_argument{"off, sign or require"};
-                c.signatures = v;
-            },
-            [](config const& c) { return c.signatures; }},
-    setting{"SKALD_SIGNING_KEYS", "--signing-keys",
-            "FILE or FILE,FILE with a key each: the first signs, both are taken; read at the start",
-            [](config& c, std::string_view v) { c.signing_keys = v; }, [](config const& c) { return c.signing_keys; }},
-    setting{"SKALD_DECLARE", "--declare",
-            "on: make the broker's exchanges and queues at each connect; off: `skald declare` has",
-            [](config& c, std::string_view v) { c.declare = on_or_off(v); },
-            [](config const& c) { return shown(c.declare); }},
-    setting{"SKALD_RELAY", "--relay", "on: move the outbox to the broker from here; off: `skald relay` does",
-            [](config& c, std::string_view v) { c.relay = on_or_off(v); },
-            [](config const& c) { return shown(c.relay); }},
-    setting{"SKALD_RELAY_BATCH_MAX", "--relay-batch-max", "rows that the relay moves at a time",
-            [](config& c, std::string_view v) { c.relay_batch_max = whole<std::size_t>(v, 1, 10'000); },
-            [](config const& c) { return std::to_string(c.relay_batch_max); }},
-    setting{"SKALD_RELAY_POLL_MS", "--relay-poll-ms", "how often the relay looks without being woken",
-            [](config& c, std::string_view v) { c.relay_poll = milliseconds(v, 1); },
-            [](config const& c) { return std::to_string(c.relay_poll.count()); }},
-    setting{"SKALD_DISPATCH_GRACE_MS", "--dispatch-grace-ms",
-            "how long a relay leaves a message alone that is sent from memory; 0: all go by the relay",
-            [](config& c, std::string_view v) { c.dispatch_grace = milliseconds(v, 0); },
-            [](config const& c) { return std::to_string(c.dispatch_grace.count()); }},
-    setting{"SKALD_MIGRATE", "--migrate", "on: bring the database up to date at start; only: and end then",
-            [](config& c, std::string_view v) {
-                if (v != "on" && v != "off" && v != "only") throw std::invalid_argument{"on, off or only"};
-                c.migrate_only = v == "only";
-                c.migrate = v != "off";
-            },
+    setting{usual, "DATABASE_URL", "",
+            "the service's database (a URL or keywords; without it libpq's PG* variables count)",
+            set_text<&config::database_url>, [](config const&) { return std::string{}; }},
+    setting{usual, "AMQP_URL", "", "the broker: amqp[s]://user:password@host:port[,host:port...]/vhost",
+            set_text<&config::amqp_url>, [](config const&) { return std::string{"localhost"}; }},
+    setting{usual, "SKALD_HTTP_LISTEN", "--listen", "HOST:PORT to serve HTTP on; port 0 picks a free one",
+            [](config& c, std::string_view v) { c.http_listen = listen_address(v); }, show<&config::http_listen>},
+    setting{usual, "SKALD_HEALTH_LISTEN", "--health-listen",
+            "HOST:PORT to serve /livez and /readyz on, whatever the other is busy with; off: none", set_health_listen,
+            show<&config::health_listen>},
+    text<&config::http_tls_certificate>(
+        usual, {"SKALD_HTTP_TLS_CERTIFICATE", "--http-tls-certificate"},
+        "a PEM file with the certificate and its chain: serve HTTPS only; reloaded when it changes"),
+    text<&config::http_tls_key>(usual, {"SKALD_HTTP_TLS_KEY", "--http-tls-key"},
+                                "a PEM file with the certificate's key, not encrypted"),
+    number<&config::lanes, 1, 256>(usual, {"SKALD_LANES", "--lanes"},
+                                   "threads that run steps, each with a database connection"),
+    number<&config::http_lanes, 1, 256>(usual, {"SKALD_HTTP_LANES", "--http-lanes"},
+                                        "threads that run request handlers, each with a database connection"),
+    number<&config::retention_days, 1, 36'500>(usual, {"SKALD_RETENTION_DAYS", "--retention-days"},
+                                               "how long records stay after their saga's end; a day at least"),
+    setting{usual, "SKALD_LOG_LEVEL", "--log-level", "debug, info, warning or error",
+            [](config& c, std::string_view v) { core::parse_severity(v), c.log_level = v; }, show<&config::log_level>},
+
+    number<&config::batch_max, 1, 64>(other, {"SKALD_BATCH_MAX", "--batch-max"},
+                                      "deliveries that a lane may run in one transaction; 1: each has its own"),
+    number<&config::prefetch, 1, 10'000>(other, {"SKALD_PREFETCH", "--prefetch"},
+                                         "deliveries received from the broker and not yet acked"),
+    setting{other, "SKALD_SIGNATURES", "--signatures",
+            "sign: messages that are sent; require: also park unsigned ones that arrive", set_signatures,
+            show<&config::signatures>},
+    text<&config::signing_keys>(other, {"SKALD_SIGNING_KEYS", "--signing-keys"},
+                                "FILE or FILE,FILE with a key each: the first signs, both are accepted"),
+    on_off<&config::declare>(other, {"SKALD_DECLARE", "--declare"},
+                             "on: declare exchanges and queues at each connect; off: `skald declare` has"),
+    on_off<&config::relay>(other, {"SKALD_RELAY", "--relay"},
+                           "on: move the outbox to the broker from here; off: `skald relay` does"),
+    number<&config::relay_batch_max, 1, 10'000>(other, {"SKALD_RELAY_BATCH_MAX", "--relay-batch-max"},
+                                                "rows that the relay moves at a time"),
+    milliseconds<&config::relay_poll>(other, {"SKALD_RELAY_POLL_MS", "--relay-poll-ms"},
+                                      "how often the relay polls without being woken"),
+    milliseconds<&config::dispatch_grace, 0>(
+        other, {"SKALD_DISPATCH_GRACE_MS", "--dispatch-grace-ms"},
+        "how long a relay leaves a message alone that is sent from memory; 0: none is"),
+    setting{other, "SKALD_MIGRATE", "--migrate", "on: migrate the database at start; only: and then exit", set_migrate,
             [](config const& c) { return c.migrate_only ? "only" : shown(c.migrate); }},
-    setting{"SKALD_LOCK_TIMEOUT_MS", "--lock-timeout-ms", "how long a statement waits for a lock",
-            [](config& c, std::string_view v) { c.lock_timeout = milliseconds(v, 1); },
-            [](config const& c) { return std::to_string(c.lock_timeout.count()); }},
-    setting{"SKALD_STATEMENT_TIMEOUT_MS", "--statement-timeout-ms", "how long a statement may take",
-            [](config& c, std::string_view v) { c.statement_timeout = milliseconds(v, 1); },
-            [](config const& c) { return std::to_string(c.statement_timeout.count()); }},
-    setting{"SKALD_COMMIT_TIMEOUT_MS", "--commit-timeout-ms",
-            "beyond the statement timeout: when a silent database is cut off",
-            [](config& c, std::string_view v) { c.commit_timeout = milliseconds(v, 1); },
-            [](config const& c) { return std::to_string(c.commit_timeout.count()); }},
-    setting{"SKALD_OUTBOX_MAX", "--outbox-max",
-            "messages waiting, above which requests with a new key get 503; 0: never",
-            [](config& c, std::string_view v) { c.outbox_max = whole<std::int64_t>(v, 0, 1'000'000'000); },
-            [](config const& c) { return std::to_string(c.outbox_max); }},
-    setting{"SKALD_PURGE", "--purge", "on: delete records of sagas that ended long ago, a few at a time",
-            [](config& c, std::string_view v) { c.purge = on_or_off(v); },
-            [](config const& c) { return shown(c.purge); }},
-    setting{"SKALD_PURGE_SECONDS", "--purge-seconds", "how often the purge looks for some",
-            [](config& c, std::string_view v) { c.purge_every = std::chrono::seconds{whole<int>(v, 1, 86'400)}; },
-            [](config const& c) { return std::to_string(c.purge_every.count()); }},
-    setting{"SKALD_RETENTION_DAYS", "--retention-days", "how long records stay after their saga's end; a day at least",
-            [](config& c, std::string_view v) { c.retention_days = whole<int>(v, 1, 36'500); },
-            [](config const& c) { return std::to_string(c.retention_days); }},
-    setting{"SKALD_DRAIN_SECONDS", "--drain-seconds", "from SIGTERM to exit, at most",
-            [](config& c, std::string_view v) { c.drain = std::chrono::seconds{whole<int>(v, 1, 3600)}; },
-            [](config const& c) { return std::to_string(c.drain.count()); }},
-    setting{"SKALD_LOG_LEVEL", "--log-level", "debug, info, warning or error",
-            [](config& c, std::string_view v) { core::parse_severity(v), c.log_level = v; },
-            [](config const& c) { return c.log_level; }},
+    milliseconds<&config::lock_timeout>(other, {"SKALD_LOCK_TIMEOUT_MS", "--lock-timeout-ms"},
+                                        "how long a statement waits for a lock"),
+    milliseconds<&config::statement_timeout>(other, {"SKALD_STATEMENT_TIMEOUT_MS", "--statement-timeout-ms"},
+                                             "how long a statement may take"),
+    milliseconds<&config::commit_timeout>(other, {"SKALD_COMMIT_TIMEOUT_MS", "--commit-timeout-ms"},
+                                          "past the statement timeout: when a silent connection is dropped"),
+    number<&config::outbox_max, 0, 1'000'000'000>(
+        other, {"SKALD_OUTBOX_MAX", "--outbox-max"},
+        "messages waiting, above which requests with a new key get 503; 0: never"),
+    on_off<&config::purge>(other, {"SKALD_PURGE", "--purge"},
+                           "on: delete records of sagas that ended long ago, a few at a time"),
+    number<&config::purge_every, 1, 86'400>(other, {"SKALD_PURGE_SECONDS", "--purge-seconds"},
+                                            "how often the purge checks for some"),
+    number<&config::drain, 1, 3600>(other, {"SKALD_DRAIN_SECONDS", "--drain-seconds"}, "from SIGTERM to exit, at most"),
+
+    number<&config::http_wait_max, 0, 600>(http_limit, {"SKALD_HTTP_WAIT_SECONDS", "--http-wait-seconds"},
+                                           "how long a client may wait for a result; 0: not at all"),
+    number<&http_limits::request_line_bytes_max, 64, 65'536>(
+        http_limit, {"SKALD_HTTP_LINE_BYTES_MAX", "--http-line-bytes-max"}, "longest request line"),
+    number<&http_limits::header_bytes_max, 256, 1'048'576>(http_limit,
+                                                           {"SKALD_HTTP_HEADER_BYTES_MAX", "--http-header-bytes-max"},
+                                                           "largest head of a request, with its first line"),
+    number<&http_limits::header_count_max, 1, 1'000>(
+        http_limit, {"SKALD_HTTP_HEADER_COUNT_MAX", "--http-header-count-max"}, "most headers of a request"),
+    number<&http_limits::body_bytes_max, 0, 67'108'864>(
+        http_limit, {"SKALD_HTTP_BODY_BYTES_MAX", "--http-body-bytes-max"}, "largest body of a request"),
+    number<&http_limits::bodies_bytes_max, 1, 1'099'511'627'776>(
+        http_limit, {"SKALD_HTTP_BODIES_BYTES_MAX", "--http-bodies-bytes-max"},
+        "of all bodies being read, waiting or being served"),
+    milliseconds<&http_limits::header_time>(http_limit, {"SKALD_HTTP_HEADER_MS", "--http-header-ms"},
+                                            "how long a head may take, from its first byte"),
+    milliseconds<&http_limits::body_time>(http_limit, {"SKALD_HTTP_BODY_MS", "--http-body-ms"},
+                                          "how long a body may take; its bytes extend it"),
+    number<&http_limits::body_rate_min, 0, 1'000'000'000>(
+        http_limit, {"SKALD_HTTP_BODY_RATE_MIN", "--http-body-rate-min"},
+        "bytes of a body that extend it by a second; 0: it is never extended"),
+    milliseconds<&http_limits::write_time>(http_limit, {"SKALD_HTTP_WRITE_MS", "--http-write-ms"},
+                                           "how long a client may take to read a response"),
+    milliseconds<&http_limits::idle_time>(http_limit, {"SKALD_HTTP_IDLE_MS", "--http-idle-ms"},
+                                          "how long a connection may be without a request"),
+    number<&http_limits::connections_max, 1, 1'000'000>(
+        http_limit, {"SKALD_HTTP_CONNECTIONS_MAX", "--http-connections-max"}, "connections at a time"),
+    number<&http_limits::peer_connections_max, 0, 1'000'000>(
+        http_limit, {"SKALD_HTTP_PEER_CONNECTIONS_MAX", "--http-peer-connections-max"},
+        "of those, from one address; 0: any number"),
+    number<&http_limits::connection_requests_max, 1, 1'000'000'000>(
+        http_limit, {"SKALD_HTTP_CONNECTION_REQUESTS_MAX", "--http-connection-requests-max"},
+        "requests on one connection, which is then closed"),
+    number<&http_limits::queue_max, 0, 100'000>(http_limit, {"SKALD_HTTP_QUEUE_MAX", "--http-queue-max"},
+                                                "requests that wait for an HTTP lane"),
+    number<&http_limits::waits_max, 0, 1'000'000>(http_limit, {"SKALD_HTTP_WAITS_MAX", "--http-waits-max"},
+                                                  "clients that wait for a result at a time"),
+    number<&http_limits::kept_bytes_max, 0, 1'073'741'824>(http_limit,
+                                                           {"SKALD_HTTP_KEPT_BYTES_MAX", "--http-kept-bytes-max"},
+                                                           "of responses cached in memory for retries; 0: no cache"),
+    milliseconds<&http_limits::kept_time>(http_limit, {"SKALD_HTTP_KEPT_MS", "--http-kept-ms"},
+                                          "how long one stays there"),
 };
 
 void set(config& c, setting const& s, std::string_view value, std::string_view named)
@@ -286,7 +327,7 @@ void apply_variable(config& c, std::string const& name, std::string const& value
             return set(c, *s, read_secret(name, value), name);
     if (core::is_failpoint_setting(name)) return check_failpoint_setting(name, value);
     if (name.starts_with("SKALD_"))
-        throw configuration_error{name + " is no setting of Skald's; --help lists them all"};
+        throw configuration_error{name + " is no setting of Skald's; --help-all lists them all"};
 }
 
 void apply_arguments(config& c, std::vector<std::string> const& arguments)
@@ -296,7 +337,7 @@ void apply_arguments(config& c, std::vector<std::string> const& arguments)
         auto const equals = argument.find('=');
         auto const name = argument.substr(0, equals);
         auto const* s = find_flag(name);
-        if (s == nullptr) throw configuration_error{"unknown argument " + argument + "; --help lists them all"};
+        if (s == nullptr) throw configuration_error{"unknown argument " + argument + "; --help-all lists them all"};
         if (equals != std::string::npos) set_unless_empty(c, *s, argument.substr(equals + 1), name);
         else if (i + 1 < arguments.size()) set_unless_empty(c, *s, arguments[++i], name);
         else throw configuration_error{name + " needs a value"};

@@ -12,8 +12,16 @@
 
 namespace skald::worker_detail {
 
+/// How `--help` arranges them.
+enum class setting_group {
+    usual,       // those that most services set; `--help` shows them
+    other,       // `--help-all` shows the rest
+    http_limit,  // http_limits, and how long a client may wait
+};
+
 struct setting
 {
+    setting_group group;
     std::string_view variable;  // "SKALD_LANES"
     std::string_view flag;      // "--lanes"; empty if it must not appear on a command line
     std::string_view meaning;

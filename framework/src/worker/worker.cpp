@@ -73,8 +73,9 @@ void worker::stop()
 int run_service(service what, int argc, char const* const* argv, std::shared_ptr<logger> log)
 try {
     for (std::string_view const argument : std::span{argv, static_cast<std::size_t>(argc)}.subspan(1)) {
-        if (argument != "--help" && argument != "-h") continue;
-        std::fputs(("usage: " + std::string{argv[0]} + " [--flag value]...\n\n" + config::help()).c_str(), stdout);
+        if (argument != "--help" && argument != "-h" && argument != "--help-all") continue;
+        auto const settings = config::help(argument == "--help-all");
+        std::fputs(("usage: " + std::string{argv[0]} + " [--flag value]...\n\n" + settings).c_str(), stdout);
         return 0;
     }
     return worker{std::move(what), config::from_environment(argc, argv), std::move(log)}.run();

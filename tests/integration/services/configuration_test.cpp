@@ -27,10 +27,10 @@ struct one_service
 
 }  // namespace
 
-TEST_CASE("--help lists every setting and ends with 0, whatever else is wrong")
+TEST_CASE("--help-all lists every setting and ends with 0, whatever else is wrong")
 {
     for (auto const* name : {"order", "payment", "shipping"}) {
-        service_process service{shop::program(name), {"--help"}, {{"SKALD_NO_SUCH", "1"}}};
+        service_process service{shop::program(name), {"--help-all"}, {{"SKALD_NO_SUCH", "1"}}};
         CHECK(service.run().code == 0);
         for (auto const* word : {"DATABASE_URL", "AMQP_URL", "SKALD_HTTP_LISTEN", "--listen", "SKALD_DRAIN_SECONDS",
                                  "--lanes", "SKALD_LOG_LEVEL"})
