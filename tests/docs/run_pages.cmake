@@ -1,15 +1,13 @@
-# Programs that are built from the pages as they stand, and the tests that run them. check_fragments.cmake holds that each page
-# with C++ is among them.
+# Programs that are built from the pages as they stand, and the tests that run them. pages.py holds that each page with C++ is
+# among them.
 
 # docs_page(<page> <out>): sets <out> to the file with the page's C++.
 function(docs_page page out)
     string(MAKE_C_IDENTIFIER ${page} name)
     set(file ${CMAKE_CURRENT_BINARY_DIR}/pages/${name}.cpp)
     add_custom_command(OUTPUT ${file}
-        COMMAND ${CMAKE_COMMAND} -DROOT=${PROJECT_SOURCE_DIR} -DPAGE=${page} -DOUT=${file}
-                -P ${CMAKE_CURRENT_SOURCE_DIR}/write_page.cmake
-        DEPENDS ${PROJECT_SOURCE_DIR}/${page} ${CMAKE_CURRENT_SOURCE_DIR}/write_page.cmake
-                ${CMAKE_CURRENT_SOURCE_DIR}/fragments.cmake
+        COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/pages.py program ${PROJECT_SOURCE_DIR} ${page} ${file}
+        DEPENDS ${PROJECT_SOURCE_DIR}/${page} ${CMAKE_CURRENT_SOURCE_DIR}/pages.py
         COMMENT "The C++ of ${page}"
         VERBATIM)
     set(${out} ${file} PARENT_SCOPE)

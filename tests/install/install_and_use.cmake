@@ -1,9 +1,8 @@
 # Installs the build into WORK, makes of README.md and docs/testing.md the projects that they show, somebody else's, builds
 # these against what was installed, and runs them. Any step that fails ends it.
 #
-# cmake -DROOT= -DBUILD= -DWORK= -DVERSION= -DGENERATOR= -DCOMPILER= -DBUILD_TYPE= -P install_and_use.cmake
+# cmake -DROOT= -DBUILD= -DPYTHON= -DWORK= -DVERSION= -DGENERATOR= -DCOMPILER= -DBUILD_TYPE= -P install_and_use.cmake
 cmake_minimum_required(VERSION 3.25)
-include(${ROOT}/tests/docs/fragments.cmake)
 
 function(run)
     execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE said ERROR_VARIABLE said)
@@ -26,15 +25,10 @@ endfunction()
 # The page's CMake with the C++ of the page, in the file that the CMake names.
 function(build_page page name source)
     set(folder ${WORK}/${name})
-    run(${CMAKE_COMMAND} -DROOT=${ROOT} -DPAGE=${page} -DOUT=${folder}/${source} -P ${ROOT}/tests/docs/write_page.cmake)
-    read_blocks(${ROOT}/${page} block)
-    math(EXPR last "${block_count} - 1")
-    set(lines "")
-    foreach(i RANGE ${last})
-        if(block_${i}_kind STREQUAL "cmake")
-            string(APPEND lines "${block_${i}_text}")
-        endif()
-    endforeach()
+    file(MAKE_DIRECTORY ${folder})
+    run(${PYTHON} ${ROOT}/tests/docs/pages.py program ${ROOT} ${page} ${folder}/${source})
+    execute_process(COMMAND ${PYTHON} ${ROOT}/tests/docs/pages.py blocks ${ROOT} ${page} cmake
+        OUTPUT_VARIABLE lines COMMAND_ERROR_IS_FATAL ANY)
     file(WRITE ${folder}/CMakeLists.txt "cmake_minimum_required(VERSION 3.25)
 project(outside LANGUAGES CXX)
 add_compile_options(-Wall -Wextra -Werror)
