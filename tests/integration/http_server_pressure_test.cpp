@@ -151,6 +151,24 @@ TEST_CASE("who waits for a better answer has no lane, and beyond the number of t
     CHECK(third.ask(get("/next")).body == "GET /next ");
 }
 
+TEST_CASE("the I/O thread is asked first, also at each poll, and finds what was noted about the request")
+{
+    live_server on{{.lanes = 1}};
+    auto waiter = on.connect();
+    waiter.send(get("/counted"));
+    REQUIRE(wait_until([&] { return on.handled == 1; }));
+    auto holder = on.connect();
+    holder.send(get("/hold"));
+    on.held.wait_for(1);
+    CHECK_MESSAGE(wait_until([&] { return on.handled_now > 3; }), "it is polled although every lane is taken");
+    on.ready = true;
+    CHECK(waiter.read_answer().body == "asked again");
+    on.held.open();
+    CHECK(holder.read_answer().body == "GET /hold ");
+    CHECK(on.handled == 2);
+    CHECK(waiter.ask(get("/next")).body == "GET /next ");
+}
+
 TEST_CASE("a wait ends in time although every lane is taken, and the look that comes too late answers nobody")
 {
     live_server on{{.lanes = 1, .wait_max = 1s}};

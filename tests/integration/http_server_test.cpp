@@ -131,7 +131,7 @@ TEST_CASE_FIXTURE(live_server, "a client that closes its sending half still gets
 TEST_CASE("a server that never started, or was never used, ends cleanly")
 {
     core::silent_logger log;
-    auto const handle = [](request&, std::size_t) { return text(""); };
+    auto const handle = [](received&, std::size_t) { return text(""); };
     server unstarted{on_free_port(), handle, log};
     CHECK(unstarted.port() != 0);
     CHECK(unstarted.drain(0s));
@@ -143,7 +143,7 @@ TEST_CASE("a server that never started, or was never used, ends cleanly")
 TEST_CASE("an address that can't be listened on is an error that names the setting")
 {
     core::silent_logger log;
-    auto const handle = [](request&, std::size_t) { return text(""); };
+    auto const handle = [](received&, std::size_t) { return text(""); };
     server first{on_free_port(), handle, log};
     for (auto const& listen : {first.address(), std::string{"203.0.113.1:80"}, std::string{"127.0.0.1"}}) {
         CAPTURE(listen);

@@ -21,6 +21,7 @@
 namespace skald::test {
 
 using namespace std::chrono_literals;
+using http::received;
 using http::request;
 using http::response;
 using http::server_options;
@@ -72,26 +73,37 @@ struct live_server
     event_log log;
     gate held;
     std::atomic<int> handled{0};
+    std::atomic<int> handled_now{0};
     std::atomic<bool> ready{false};  // until then, the response to "/wait" says to wait
     http::server service;
 
     explicit live_server(server_options options = {})
-        : service{on_free_port(options), [this](request& message, std::size_t) { return handle(message); }, log,
-                  [](request const& message) -> std::optional<response> {
-                      if (message.path == "/livez") return text("alive");
-                      if (message.path == "/livez/throws") throw std::runtime_error{"secret"};
-                      return {};
-                  }}
+        : service{on_free_port(options), [this](received& asked, std::size_t) { return handle(asked.message); }, log,
+                  [this](received& asked) { return handle_now(asked); }}
     {
         service.start();
     }
     // A test that failed half-way must not leave a handler waiting for a gate that no one opens.
     ~live_server() { held.open(); }
 
+    std::optional<http::reply> handle_now(received& asked)
+    {
+        auto const& path = asked.message.path;
+        if (path == "/livez") return text("alive");
+        if (path == "/livez/throws") throw std::runtime_error{"secret"};
+        if (path != "/counted") return {};
+        // How often it was asked about this request: on a lane once, then here until it is ready.
+        auto const times = asked.notes.has_value() ? std::any_cast<int>(asked.notes) + 1 : 1;
+        asked.notes = times;
+        ++handled_now;
+        if (times == 1) return {};
+        return ready ? http::reply{text("asked again")} : http::reply{text("not yet"), 600s};
+    }
+
     http::reply handle(request const& message)
     {
         ++handled;
-        if (message.path == "/wait" && !ready) return {text("not yet"), 600s};
+        if ((message.path == "/wait" || message.path == "/counted") && !ready) return {text("not yet"), 600s};
         if (message.path == "/hold") held.pass();
         if (message.path == "/throws") throw std::runtime_error{"password=secret"};
         if (message.path == "/splits") {

@@ -1,6 +1,7 @@
 // The functions that respond to requests.
 #pragma once
 
+#include <any>
 #include <chrono>
 #include <cstddef>
 #include <exception>
@@ -14,8 +15,15 @@
 
 namespace skald::http {
 
-/// A response; or, if the client may wait up to `max_wait` for a better one, the latest state. The handler is then
-/// called again, on any lane, until its reply has no `max_wait` or the time is up.
+/// A request, and what the handlers keep about it from one call to the next: its route, for example, once it is found.
+struct received
+{
+    request message;
+    std::any notes{};
+};
+
+/// A response; or, if the client may wait up to `max_wait` for a better one, the latest state. The handlers are then
+/// called again with the same `received`, until a reply has no `max_wait` or the time is up.
 struct reply
 {
     reply(response a, std::chrono::seconds p = {}) : answer{std::move(a)}, max_wait{p} {}
@@ -24,17 +32,13 @@ struct reply
     std::chrono::seconds max_wait;
 };
 
-/// Responds to a request; may block. Lane i is one thread for as long as the server runs, so what belongs to lane i (a
-/// database connection) is used by one thread only. The handler owns the request: it may set its parameters.
-using handler = std::function<reply(request& message, std::size_t lane)>;
+/// Is asked first, on the I/O thread; nothing leaves the request to the lanes. It must not block, because no connection
+/// makes progress while it runs: use it for what must be answered even if every lane is taken.
+using immediate_handler = std::function<std::optional<reply>(received& asked)>;
 
-/// Responds to a request while every lane is busy; nothing leaves the request to the lanes. Runs on its own thread,
-/// where it may block briefly: a response that needs no lane's database connection must not wait for a lane.
-using lookup_handler = std::function<std::optional<reply>(request& message)>;
-
-/// Responds on the I/O thread, before the lanes get the request; nothing leaves it to the lanes. It must not block,
-/// because no connection makes progress while it runs: use it for what must be answered even if every lane is taken.
-using immediate_handler = std::function<std::optional<response>(request const& message)>;
+/// Is asked next, on a lane; may block. Lane i is one thread for as long as the server runs, so what belongs to lane i
+/// (a database connection) is used by one thread only.
+using handler = std::function<reply(received& asked, std::size_t lane)>;
 
 /// The response if a handler threw `error`: 500. The exception's text goes to the log and nowhere else: it may contain
 /// SQL, host names or another client's data.

@@ -75,8 +75,7 @@ tcp::acceptor listening(asio::io_context& io, server_options const& options)
 class server::implementation
 {
 public:
-    implementation(server_options options, handler on_request, core::logger& log, immediate_handler immediate,
-                   lookup_handler lookup);
+    implementation(server_options options, handler on_request, core::logger& log, immediate_handler immediate);
     ~implementation();
 
     tcp::endpoint endpoint() const { return endpoint_; }
@@ -117,12 +116,12 @@ private:
 };
 
 server::implementation::implementation(server_options options, handler on_request, core::logger& log,
-                                       immediate_handler immediate, lookup_handler lookup)
+                                       immediate_handler immediate)
     : options_{checked(std::move(options))}, immediate_{std::move(immediate)}, log_{log},
       tls_{options_.tls ? std::optional<tls>{std::in_place, *options_.tls, log} : std::nullopt},
       peers_{options_.peer_connections_max}, bodies_{options_.bodies_bytes_max}, acceptor_{listening(io_, options_)},
       endpoint_{acceptor_.local_endpoint()}, accept_again_{io_}, lanes_{options_.lanes, options_.waiting_max,
-                                                                        std::move(on_request), log, std::move(lookup)},
+                                                                        std::move(on_request), log},
       hub_{.options = options_,
            .limits = {.request_line_bytes_max = options_.request_line_bytes_max,
                       .header_bytes_max = options_.header_bytes_max,
@@ -256,10 +255,9 @@ void server::implementation::cut_off()
     io_.stop();
 }
 
-server::server(server_options options, handler on_request, core::logger& log, immediate_handler immediate,
-               lookup_handler lookup)
-    : implementation_{std::make_unique<implementation>(std::move(options), std::move(on_request), log,
-                                                       std::move(immediate), std::move(lookup))}
+server::server(server_options options, handler on_request, core::logger& log, immediate_handler immediate)
+    : implementation_{
+          std::make_unique<implementation>(std::move(options), std::move(on_request), log, std::move(immediate))}
 {}
 
 server::~server() = default;

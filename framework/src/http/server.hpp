@@ -68,8 +68,7 @@ public:
     /// Listens, so that errors of the address surface here; nothing is accepted before start(). Throws
     /// std::runtime_error that names the setting if the address is malformed, in use or not of this machine, or if the
     /// TLS files can't be used.
-    server(server_options options, handler on_request, core::logger& log, immediate_handler immediate = {},
-           lookup_handler lookup = {});
+    server(server_options options, handler on_request, core::logger& log, immediate_handler immediate = {});
 
     /// Like drain(0): waits for running handlers; their responses are lost.
     ~server();

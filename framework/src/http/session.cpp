@@ -28,14 +28,6 @@ constexpr std::string_view continue_line = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr auto linger_time = 1'000ms;
 constexpr std::size_t linger_bytes_max = 1024 * 1024;
 
-std::optional<response> answer_at_once(session_hub& hub, request const& message)
-try {
-    return hub.immediate ? hub.immediate(message) : std::nullopt;
-}
-catch (...) {
-    return internal_error(message, std::current_exception(), hub.log);
-}
-
 }  // namespace
 
 session::session(std::unique_ptr<stream> connection, session_hub& hub)
@@ -205,25 +197,36 @@ void session::dispatch()
     clear_deadline();
     phase_ = phase::answering;
     owes_answer_ = true;
-    lane_pool::pending_request pending{.message = reader_.take(), .answered = {}};
+    received asked{reader_.take()};
     closes_after_ = !reader_.keeps_alive() || ++request_count_ >= hub_.options.connection_requests_max;
-    is_head_request_ = pending.message.method == "HEAD";
+    is_head_request_ = asked.message.method == "HEAD";
 
-    if (auto now = answer_at_once(hub_, pending.message)) return write(*std::move(now));
-
-    pending.answered = ask_lanes();
-    if (!hub_.lanes.submit(pending)) write(with_retry_after(problem(503, "The service is busy."), 1s));
+    if (auto made = handle_now(asked)) return on_reply(std::move(asked), *std::move(made));
+    if (!submit_to_lanes(asked)) write(with_retry_after(problem(503, "The service is busy."), 1s));
 }
 
-/// The lane only brings the reply back; everything else about a connection happens on the I/O thread.
-std::function<void(request, reply)> session::ask_lanes()
+std::optional<reply> session::handle_now(received& asked)
+try {
+    return hub_.immediate ? hub_.immediate(asked) : std::nullopt;
+}
+catch (...) {
+    return internal_error(asked.message, std::current_exception(), hub_.log);
+}
+
+/// False if all lanes are taken and the queue is full; `asked` is then left as it was. The lane only brings the reply
+/// back; everything else about a connection happens on the I/O thread.
+bool session::submit_to_lanes(received& asked)
 {
-    return
-        [self = shared_from_this(), executor = timer_.get_executor(), asked = ++asked_](request message, reply made) {
-            asio::post(executor, [self, asked, message = std::move(message), made = std::move(made)]() mutable {
-                if (asked == self->asked_) self->on_reply(std::move(message), std::move(made));
-            });
-        };
+    auto on_lane = [self = shared_from_this(), executor = timer_.get_executor(),
+                    submitted = ++submitted_](received done, reply made) {
+        asio::post(executor, [self, submitted, done = std::move(done), made = std::move(made)]() mutable {
+            if (submitted == self->submitted_) self->on_reply(std::move(done), std::move(made));
+        });
+    };
+    lane_pool::pending_request pending{std::move(asked), std::move(on_lane)};
+    if (hub_.lanes.submit(pending)) return true;
+    asked = std::move(pending.asked);
+    return false;
 }
 
 void session::write(response answer)

@@ -87,11 +87,12 @@ private:
     void refuse(refusal const& why);
 
     void dispatch();
-    std::function<void(request, reply)> ask_lanes();
+    std::optional<reply> handle_now(received& asked);
+    bool submit_to_lanes(received& asked);
     void write(response answer);
     void on_written(boost::system::error_code error, std::size_t);
 
-    void on_reply(request message, reply made);
+    void on_reply(received asked, reply made);
     void begin_wait(request const& message, std::chrono::seconds max_wait);
     void await_poll();
     void poll_again();
@@ -142,13 +143,13 @@ private:
     {
         explicit waiting(poll_schedule s) : polls{s} {}
         poll_schedule polls;
-        request message{};
+        received asked{};
         response latest{};
         std::string applied{};  // for Preference-Applied
-        bool is_polled{false};  // a lane has the message, or will get it
+        bool is_polled{false};  // a lane has the request, or will get it
     };
     std::optional<waiting> waiting_;
-    std::uint64_t asked_{0};  // how often the lanes were asked: a reply to an earlier call comes too late
+    std::uint64_t submitted_{0};  // how often the lanes were asked: a reply to an earlier call comes too late
 
     std::string answer_head_;  // being written
     std::string answer_body_;

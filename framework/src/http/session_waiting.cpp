@@ -1,9 +1,9 @@
 // The part of a session that waits: for the response to the first request with a key, or for the end of a saga.
 //
-// A waiting client holds no lane and no database connection: the request stays on the I/O thread, with a timer, and a
-// lane polls it from time to time. Before each poll the socket is checked for whether the client has closed its sending
-// half. A client that has left must not keep its place; one that will merely send nothing more gets the latest
-// response, since nothing else would tell it the state.
+// A waiting client holds no lane and no database connection: the request stays on the I/O thread, with a timer, and the
+// handlers are asked again from time to time. Before each poll the socket is checked for whether the client has closed
+// its sending half. A client that has left must not keep its place; one that will merely send nothing more gets the
+// latest response, since nothing else would tell it the state.
 #include "core/assert.hpp"
 #include "http/prefer.hpp"
 #include "http/session.hpp"
@@ -28,15 +28,15 @@ bool has_closed_sending(int socket)
 
 }  // namespace
 
-void session::on_reply(request message, reply made)
+void session::on_reply(received asked, reply made)
 {
     if (!is_open_) return;
     auto const max_wait = std::min(made.max_wait, hub_.options.wait_max);
     bool const may_wait = max_wait.count() > 0 && !hub_.draining;
-    if (!waiting_ && may_wait && hub_.waits < hub_.options.waits_max) begin_wait(message, max_wait);
+    if (!waiting_ && may_wait && hub_.waits < hub_.options.waits_max) begin_wait(asked.message, max_wait);
     if (!waiting_) return write(std::move(made.answer));
 
-    waiting_->message = std::move(message);
+    waiting_->asked = std::move(asked);
     waiting_->latest = std::move(made.answer);
     may_wait ? await_poll() : end_wait();
 }
@@ -64,15 +64,12 @@ void session::on_wait_timer()
 
 void session::poll_again()
 {
-    SKALD_ASSERT(waiting_ && !waiting_->is_polled);  // a lane that polls has the message
-    lane_pool::pending_request pending{.message = std::move(waiting_->message), .answered = ask_lanes()};
-    if (hub_.lanes.submit(pending)) {
-        waiting_->is_polled = true;
-        return set_deadline(waiting_->polls.left(poll_schedule::clock::now()) + last_poll_time);
-    }
-    // All lanes are taken: the latest response is good enough.
-    waiting_->message = std::move(pending.message);
-    await_poll();
+    SKALD_ASSERT(waiting_ && !waiting_->is_polled);  // a lane that polls has the request
+    if (auto made = handle_now(waiting_->asked)) return on_reply(std::move(waiting_->asked), *std::move(made));
+    // If all lanes are taken, the latest response is good enough.
+    if (!submit_to_lanes(waiting_->asked)) return await_poll();
+    waiting_->is_polled = true;
+    set_deadline(waiting_->polls.left(poll_schedule::clock::now()) + last_poll_time);
 }
 
 /// Sends the latest response. The reply of a poll still in progress is dropped: whatever it does is done under the
@@ -80,7 +77,7 @@ void session::poll_again()
 void session::end_wait()
 {
     SKALD_ASSERT(waiting_);
-    ++asked_;
+    ++submitted_;
     auto answer = std::move(waiting_->latest);
     if (!waiting_->applied.empty()) answer.headers.emplace_back("Preference-Applied", std::move(waiting_->applied));
     forget_wait();

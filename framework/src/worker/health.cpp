@@ -70,9 +70,9 @@ bool has_health_address(config const& settings)
 }
 
 health::health(config const& settings, postgres::connection_options const& database, core::logger& log)
-    : store_{impatient(database)}, server_{options_of(settings),
-                                           [this](http::request const& r, std::size_t) { return answer(r); }, log,
-                                           [this](http::request const& r) { return answer_at_once(r); }}
+    : store_{impatient(database)},
+      server_{options_of(settings), [this](http::received const& asked, std::size_t) { return answer(asked.message); },
+              log, [this](http::received const& asked) { return answer_at_once(asked.message); }}
 {}
 
 std::optional<http::response> health::why_not_ready() const
@@ -82,11 +82,12 @@ std::optional<http::response> health::why_not_ready() const
     return std::nullopt;
 }
 
-std::optional<http::response> health::answer_at_once(http::request const& r) const
+std::optional<http::reply> health::answer_at_once(http::request const& r) const
 {
-    if (auto alive = liveness(r)) return alive;
+    if (auto alive = liveness(r)) return *std::move(alive);
     if (!is_get(r, "/readyz")) return http::problem(404, "Here is /livez, and /readyz.");
-    return why_not_ready();
+    if (auto why = why_not_ready()) return *std::move(why);
+    return {};
 }
 
 http::response health::answer(http::request const&)

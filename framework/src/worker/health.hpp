@@ -48,7 +48,7 @@ public:
     void begin_drain() { is_draining_ = true; }
 
 private:
-    std::optional<http::response> answer_at_once(http::request const& r) const;
+    std::optional<http::reply> answer_at_once(http::request const& r) const;
     http::response answer(http::request const& r);
 
     std::optional<http::response> why_not_ready() const;

@@ -9,17 +9,6 @@
 #include <variant>
 
 namespace skald::worker_detail {
-namespace {
-
-// Responses that need no lane and no scope: liveness, and the descriptions of problem types.
-std::optional<http::response> answer_at_once(http::request const& r)
-{
-    if (auto alive = liveness(r)) return alive;
-    return r.method == "GET" || r.method == "HEAD" ? http::describe_problem(r.path) : std::nullopt;
-}
-
-}  // namespace
-
 http::server_options server_options_of(config const& settings)
 {
     auto const& limits = settings.http;
@@ -72,8 +61,9 @@ web::web(std::string const& service, config const& settings, postgres::connectio
          runtime::backlog const& backlog, runtime::memory_source& out, core::logger& log)
     : routes_{std::move(routes)}, scope_of_{std::move(scope_of)}, deliveries_{deliveries},
       known_{.answered = http::response_cache{{settings.http.kept_bytes_max, settings.http.kept_time}}},
-      server_{server_options_of(settings), [this](http::request& r, std::size_t number) { return answer(r, number); },
-              log, answer_at_once, [this](http::request& r) { return answer_without_lane(r); }}
+      server_{server_options_of(settings),
+              [this](http::received& asked, std::size_t number) { return answer(asked, number); }, log,
+              [this](http::received& asked) { return answer_at_once(asked); }}
 {
     for (auto const& route : routes_) router_.add(route.method, route.pattern);
     for (std::size_t i = 0; i < settings.http_lanes; ++i)
@@ -102,11 +92,12 @@ bool web::drain(std::chrono::milliseconds within)
     return server_.drain(within);
 }
 
-http::reply web::answer(http::request& r, std::size_t number)
+http::reply web::answer(http::received& asked, std::size_t number)
 {
-    auto const found = find(r);
+    auto const found = find(asked);
     if (auto const* refusal = std::get_if<http::response>(&found)) return *refusal;
     auto const& [route, scope] = std::get<resource>(found);
+    auto const& r = asked.message;
     auto& on = *lanes_.at(number);
     if (route == own_.ready) return readiness(on.store, deliveries_);
     if (route == own_.saga) return on.sagas.show(r, {scope, r.parameters.at("key")});
@@ -115,18 +106,33 @@ http::reply web::answer(http::request& r, std::size_t number)
     return on.entry.answer(r, entry_at(route), scope);
 }
 
-// Responds to what a lane would respond to at once: a duplicate of a request that is running here or ended recently
-// gets its response, however many lanes are busy.
-std::optional<http::reply> web::answer_without_lane(http::request& r)
+// Liveness, the descriptions of problem types, and duplicates of requests that are running here or ended recently: none
+// of them needs a lane. A scope function may block, so a service that has one looks for duplicates on the lanes.
+std::optional<http::reply> web::answer_at_once(http::received& asked) const
 {
-    auto const found = find(r);
+    auto const& r = asked.message;
+    if (auto alive = liveness(r)) return *std::move(alive);
+    if (r.method == "GET" || r.method == "HEAD")
+        if (auto description = http::describe_problem(r.path)) return *std::move(description);
+    if (scope_of_) return {};
+
+    auto const found = find(asked);
     if (auto const* refusal = std::get_if<http::response>(&found)) return *refusal;
     auto const& [route, scope] = std::get<resource>(found);
     if (route < first_route_) return {};  // Skald's own route
     return http::answer_to_known(known_, r, entry_at(route), scope);
 }
 
-std::variant<web::resource, http::response> web::find(http::request& r) const
+// Looked up at the first call for a request, and kept for the next ones.
+std::variant<web::resource, http::response> web::find(http::received& asked) const
+{
+    if (auto const* known = std::any_cast<resource>(&asked.notes)) return *known;
+    auto found = look_up(asked.message);
+    if (auto const* match = std::get_if<resource>(&found)) asked.notes = *match;
+    return found;
+}
+
+std::variant<web::resource, http::response> web::look_up(http::request& r) const
 try {
     auto found = router_.find(r);
     if (auto* refusal = std::get_if<http::response>(&found)) return std::move(*refusal);

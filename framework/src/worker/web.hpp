@@ -60,9 +60,10 @@ private:
         std::string scope;
     };
 
-    std::variant<resource, http::response> find(http::request& r) const;
-    http::reply answer(http::request& r, std::size_t number);
-    std::optional<http::reply> answer_without_lane(http::request& r);
+    std::variant<resource, http::response> find(http::received& asked) const;
+    std::variant<resource, http::response> look_up(http::request& r) const;
+    http::reply answer(http::received& asked, std::size_t number);
+    std::optional<http::reply> answer_at_once(http::received& asked) const;
     http::entry_route const& entry_at(std::size_t route) const { return routes_.at(route - first_route_); }
     std::string scope_of(http::request const& r) const;
 
