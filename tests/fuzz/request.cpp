@@ -18,7 +18,7 @@ using progress = http::request_reader::progress;
 
 namespace {
 
-http::request_limits const limits{
+http_limits const limits{
     .request_line_bytes_max = 256, .header_bytes_max = 1024, .header_count_max = 12, .body_bytes_max = 512};
 
 struct reading

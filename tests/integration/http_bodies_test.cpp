@@ -18,12 +18,12 @@ constexpr std::size_t large = 100'000;
 
 server_options room_for_two()
 {
-    return {.body_bytes_max = large,
-            .bodies_bytes_max = 2 * large + large / 2,
-            .header_time = 600s,
-            .body_time = 600s,
-            .write_time = 600s,
-            .idle_time = 600s};
+    return {.limits = {.body_bytes_max = large,
+                       .bodies_bytes_max = 2 * large + large / 2,
+                       .header_time = 600s,
+                       .body_time = 600s,
+                       .write_time = 600s,
+                       .idle_time = 600s}};
 }
 
 std::string head_of(std::size_t size, std::string const& fields = {})

@@ -95,11 +95,11 @@ TEST_CASE("whenever a client leaves, its connection, its lane and its place to w
             CAPTURE(std::string{p.name});
             CAPTURE(resets);
             // Every time is longer than the test waits: what ends, ends because the client left.
-            live_server on{{.body_bytes_max = 1'000,
-                            .header_time = 600s,
-                            .body_time = 600s,
-                            .write_time = 600s,
-                            .idle_time = 600s,
+            live_server on{{.limits = {.body_bytes_max = 1'000,
+                                       .header_time = 600s,
+                                       .body_time = 600s,
+                                       .write_time = 600s,
+                                       .idle_time = 600s},
                             .lanes = 1,
                             .wait_max = 600s}};
             auto client = on.connect();
@@ -115,7 +115,7 @@ TEST_CASE("whenever a client leaves, its connection, its lane and its place to w
 TEST_CASE("a request that is in the queue when its client leaves is still served, and then nothing of it stays")
 {
     for (bool const resets : {false, true}) {
-        live_server on{{.idle_time = 600s, .lanes = 1}};
+        live_server on{{.limits = {.idle_time = 600s}, .lanes = 1}};
         auto running = on.connect();
         hold_lane(on, running);
         auto client = on.connect();
@@ -132,7 +132,7 @@ TEST_CASE("a request that is in the queue when its client leaves is still served
 
 TEST_CASE("a place to wait goes to the next as soon as its client has left")
 {
-    live_server on{{.lanes = 1, .wait_max = 600s, .waits_max = 1}};
+    live_server on{{.limits = {.waits_max = 1}, .lanes = 1, .wait_max = 600s}};
     auto first = on.connect();
     first.send(get("/wait"));
     REQUIRE(wait_until([&] { return on.service.load().waits == 1; }));

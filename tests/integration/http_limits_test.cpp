@@ -27,7 +27,7 @@ std::string announcing(std::size_t size)
 
 TEST_CASE("one address has its number of connections, beyond it is told 429, and another is served all the same")
 {
-    live_server on{{.peer_connections_max = 2}};
+    live_server on{{.limits = {.peer_connections_max = 2}}};
     auto first = on.connect();
     auto second = on.connect();
     CHECK(first.ask(get("/")).status == 200);
@@ -47,7 +47,7 @@ TEST_CASE("one address has its number of connections, beyond it is told 429, and
 
 TEST_CASE("by default one address may have all connections, for a proxy is one")
 {
-    live_server on{{.header_time = 120s, .connections_max = 50}};
+    live_server on{{.limits = {.header_time = 120s, .connections_max = 50}}};
     std::vector<raw_client> all;
     for (int i = 0; i < 50; ++i) CHECK(all.emplace_back(on.connect()).ask(get("/")).status == 200);
     auto const request = get("/");
@@ -58,7 +58,7 @@ TEST_CASE("by default one address may have all connections, for a proxy is one")
 
 TEST_CASE("a connection serves its number of requests, says so with the last, and reads no more")
 {
-    live_server on{{.connection_requests_max = 3}};
+    live_server on{{.limits = {.connection_requests_max = 3}}};
     auto client = on.connect();
     client.send(get("/1") + get("/2") + get("/3") + get("/4"));
     CHECK(client.read_answer().has("Connection: keep-alive"));
@@ -74,7 +74,7 @@ TEST_CASE("a connection serves its number of requests, says so with the last, an
 TEST_CASE("a body that comes at its least rate is read however long it takes, and one that does not is a 408")
 {
     // Its 60 bytes buy a minute; the other buys nothing, and its end tells that the time for a body has passed.
-    live_server on{{.body_time = 50ms, .body_rate_min = 1}};
+    live_server on{{.limits = {.body_time = 50ms, .body_rate_min = 1}}};
     auto steady = on.connect();
     steady.send(announcing(61));
     steady.send(std::string(60, 'b'));
@@ -89,7 +89,8 @@ TEST_CASE("bytes that come more slowly than the least rate do not prolong the ti
     for (std::size_t const rate : {std::size_t{0}, std::size_t{1} << 50}) {
         CAPTURE(rate);
         live_server on{
-            {.body_bytes_max = 1 << 30, .bodies_bytes_max = 1 << 30, .body_time = 50ms, .body_rate_min = rate}};
+            {.limits = {
+                 .body_bytes_max = 1 << 30, .bodies_bytes_max = 1 << 30, .body_time = 50ms, .body_rate_min = rate}}};
         auto client = on.connect();
         client.send(announcing(1 << 30));
         std::jthread const dribble{[&](std::stop_token const& stop) {
@@ -102,7 +103,7 @@ TEST_CASE("bytes that come more slowly than the least rate do not prolong the ti
 TEST_CASE("the framing of chunks buys no time beyond what the largest body is worth")
 {
     // 20 bytes buy 20 ms, however many bytes of framing each comes with.
-    live_server on{{.body_bytes_max = 20, .body_time = 20ms, .body_rate_min = 1'000}};
+    live_server on{{.limits = {.body_bytes_max = 20, .body_time = 20ms, .body_rate_min = 1'000}}};
     auto client = on.connect();
     client.send("POST / HTTP/1.1\r\nHost: shop\r\nTransfer-Encoding: chunked\r\n\r\n");
     for (int i = 0; i < 19; ++i) client.send("1;" + std::string(1'000, 'x') + "\r\nb\r\n");
@@ -112,7 +113,7 @@ TEST_CASE("the framing of chunks buys no time beyond what the largest body is wo
 
 TEST_CASE("the queue has its number of places, and with none a free lane still takes work")
 {
-    live_server on{{.lanes = 1, .waiting_max = 2}};
+    live_server on{{.limits = {.queue_max = 2}, .lanes = 1}};
     auto running = on.connect();
     running.send(get("/hold"));
     on.held.wait_for(1);
@@ -123,7 +124,7 @@ TEST_CASE("the queue has its number of places, and with none a free lane still t
     on.held.open();
     for (auto& client : queued) CHECK(client.read_answer().status == 200);
 
-    live_server none{{.lanes = 1, .waiting_max = 0}};
+    live_server none{{.limits = {.queue_max = 0}, .lanes = 1}};
     CHECK(none.connect().ask(get("/")).status == 200);
     auto holder = none.connect();
     holder.send(get("/hold"));
@@ -143,7 +144,7 @@ TEST_CASE("nobody waits longer than the server lets him, whatever he asks for")
 
 TEST_CASE("an answer that is read late but in time is read whole, and nobody else waits for it")
 {
-    live_server on{{.write_time = 600s}};
+    live_server on{{.limits = {.write_time = 600s}}};
     auto slow = on.connect(4096);
     slow.send(get("/large"));
     REQUIRE(wait_until([&] { return on.handled == 1; }));

@@ -165,7 +165,7 @@ TEST_CASE("10,000 idle connections cost little memory, and a request beside them
 {
     need_descriptors(idle_count + spare_descriptors);
     crowd clients;
-    live_server on{{.idle_time = 3'600s, .connections_max = idle_count + 1}};
+    live_server on{{.limits = {.idle_time = 3'600s, .connections_max = idle_count + 1}}};
     CHECK(on.connect().ask(get("/first")).status == 200);  // whatever one request needs for all is there before
     REQUIRE(wait_until([&] { return on.service.load().connections == 0; }));
 
@@ -185,11 +185,11 @@ TEST_CASE("10,000 idle connections cost little memory, and a request beside them
 TEST_CASE("1,200 clients that are slow to send or to read hold no lane, and others are served meanwhile")
 {
     need_descriptors(2 * 1'200 + spare_descriptors);
-    live_server on{{.header_time = 3'600s,
-                    .body_time = 3'600s,
-                    .write_time = 3'600s,
-                    .idle_time = 3'600s,
-                    .connections_max = 2'000,
+    live_server on{{.limits = {.header_time = 3'600s,
+                               .body_time = 3'600s,
+                               .write_time = 3'600s,
+                               .idle_time = 3'600s,
+                               .connections_max = 2'000},
                     .lanes = 1}};
     auto slow = start_dribbling(on, 500);
     auto readers = start_reading_slowly(on, 200);

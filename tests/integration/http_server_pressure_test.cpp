@@ -17,7 +17,8 @@ using skald::testing::wait_until;
 TEST_CASE("the limits hold at their value and refuse one beyond")
 {
     live_server on{
-        {.request_line_bytes_max = 100, .header_bytes_max = 300, .header_count_max = 5, .body_bytes_max = 20}};
+        {.limits = {
+             .request_line_bytes_max = 100, .header_bytes_max = 300, .header_count_max = 5, .body_bytes_max = 20}}};
     auto const line = [](std::size_t size) { return get('/' + std::string(size - 14, 'a')); };
     auto const fields = [](std::size_t count) {
         std::string lines;
@@ -46,7 +47,7 @@ TEST_CASE("the limits hold at their value and refuse one beyond")
 
 TEST_CASE("a refused client that is still sending hears why")
 {
-    live_server on{{.body_bytes_max = 1000}};
+    live_server on{{.limits = {.body_bytes_max = 1000}}};
     auto client = on.connect();
     // The server refuses on the head alone, and closes while most of this is unread.
     CHECK(client.send(post("/", std::string(500'000, 'b'))));
@@ -57,7 +58,7 @@ TEST_CASE("a refused client that is still sending hears why")
 
 TEST_CASE("a head or a body that takes too long is a 408 and the end of the connection")
 {
-    live_server on{{.header_time = 20ms, .body_time = 20ms}};
+    live_server on{{.limits = {.header_time = 20ms, .body_time = 20ms}}};
     for (std::string const bytes : {"GET /slow HT", "POST / HTTP/1.1\r\nHost: shop\r\nContent-Length: 5\r\n\r\nhel",
                                     "POST / HTTP/1.1\r\nHost: shop\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel"}) {
         CAPTURE(bytes);
@@ -71,7 +72,7 @@ TEST_CASE("a head or a body that takes too long is a 408 and the end of the conn
 TEST_CASE("the time for a head is total: a byte now and then doesn't prolong it")
 {
     // Only time can end this head: the limit of bytes is far away, and the client never stops.
-    live_server on{{.header_bytes_max = 1 << 30, .header_time = 50ms}};
+    live_server on{{.limits = {.header_bytes_max = 1 << 30, .header_time = 50ms}}};
     auto client = on.connect();
     client.send("GET / HTTP/1.1\r\nHost: shop\r\nX: ");
     std::jthread const dribble{[&](std::stop_token const& stop) {
@@ -82,7 +83,7 @@ TEST_CASE("the time for a head is total: a byte now and then doesn't prolong it"
 
 TEST_CASE("a connection without a request is closed without a word")
 {
-    live_server on{{.idle_time = 20ms}};
+    live_server on{{.limits = {.idle_time = 20ms}}};
     CHECK(on.connect().is_closed());
     // Again after an answer. A busy machine may keep this client from asking in time, so it tries until it does.
     for (bool was_answered = false; !was_answered;) {
@@ -94,7 +95,7 @@ TEST_CASE("a connection without a request is closed without a word")
 
 TEST_CASE("a client that doesn't read its answer is cut off")
 {
-    live_server on{{.write_time = 50ms, .lanes = 1}};
+    live_server on{{.limits = {.write_time = 50ms}, .lanes = 1}};
     auto client = on.connect(4096);
     client.send(get("/large"));
     CHECK(on.log.wait_for("http.client_too_slow"));
@@ -104,7 +105,7 @@ TEST_CASE("a client that doesn't read its answer is cut off")
 
 TEST_CASE("when the lanes and the queue are full the answer is 503 at once, and /livez still answers")
 {
-    live_server on{{.lanes = 1, .waiting_max = 1}};
+    live_server on{{.limits = {.queue_max = 1}, .lanes = 1}};
     auto running = on.connect();
     running.send(get("/hold"));
     on.held.wait_for(1);
@@ -129,7 +130,7 @@ TEST_CASE("when the lanes and the queue are full the answer is 503 at once, and 
 
 TEST_CASE("who waits for a better answer has no lane, and beyond the number of those a client hears how it stands")
 {
-    live_server on{{.lanes = 1, .waits_max = 2}};
+    live_server on{{.limits = {.waits_max = 2}, .lanes = 1}};
     auto first = on.connect();
     auto second = on.connect();
     first.send(get("/wait"));
@@ -189,7 +190,7 @@ TEST_CASE("a wait ends in time although every lane is taken, and the look that c
 
 TEST_CASE("a full entry closes whoever has been idle longest, and no one else, for a client that comes")
 {
-    live_server on{{.idle_time = 3'600s, .connections_max = 4}};
+    live_server on{{.limits = {.idle_time = 3'600s, .connections_max = 4}}};
     std::vector<raw_client> idle;
     for (int i = 0; i < 4; ++i) {
         idle.push_back(on.connect());
@@ -209,7 +210,7 @@ TEST_CASE("a full entry closes whoever has been idle longest, and no one else, f
 
 TEST_CASE("clients that connect and say nothing shut nobody out, however many they are")
 {
-    live_server on{{.idle_time = 3'600s, .connections_max = 20}};
+    live_server on{{.limits = {.idle_time = 3'600s, .connections_max = 20}}};
     std::vector<raw_client> silent;
     for (int i = 0; i < 100; ++i) silent.push_back(on.connect());
     CHECK(on.connect().ask(get("/livez")).body == "alive");
@@ -218,7 +219,7 @@ TEST_CASE("clients that connect and say nothing shut nobody out, however many th
 
 TEST_CASE("beyond the number of connections a client is told 503 and closed, where none of the others is idle")
 {
-    live_server on{{.header_time = 120s, .connections_max = 2}};
+    live_server on{{.limits = {.header_time = 120s, .connections_max = 2}}};
     auto first = on.connect();
     auto second = on.connect();
     for (auto* client : {&first, &second}) {

@@ -84,7 +84,7 @@ TEST_CASE_FIXTURE(live_tls_server, "TLS 1.2 and 1.3 carry one request after the 
 
 TEST_CASE("large bodies go both ways, in any cut")
 {
-    live_tls_server on{{.body_bytes_max = 4 * 1024 * 1024}};
+    live_tls_server on{{.limits = {.body_bytes_max = 4 * 1024 * 1024}}};
     std::string body(4 * 1024 * 1024, ' ');
     for (std::size_t i = 0; i < body.size(); ++i) body[i] = static_cast<char>('a' + i * 7 % 26);
     for (int const version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
@@ -170,7 +170,7 @@ TEST_CASE_FIXTURE(live_tls_server, "a session is resumed by its ticket, and no c
 
 TEST_CASE("a handshake that never ends is cut off, and has kept nobody waiting")
 {
-    live_tls_server on{{.header_time = 2s, .lanes = 1}};
+    live_tls_server on{{.limits = {.header_time = 2s}, .lanes = 1}};
     auto silent = on.connect_plainly();
     auto half = on.connect_plainly();
     half.send(half_a_hello());
@@ -206,7 +206,7 @@ TEST_CASE("a client that disappears at any moment does no harm")
 
 TEST_CASE("a client that sends on after 413 is let, sees it, and that nothing was cut off")
 {
-    live_tls_server on{{.body_bytes_max = 1000}};
+    live_tls_server on{{.limits = {.body_bytes_max = 1000}}};
     // A busy machine may keep this client from sending in time, so it tries again.
     bool was_let = false;
     for (int tries = 0; tries < 5 && !was_let; ++tries) {
@@ -223,7 +223,7 @@ TEST_CASE("a client that sends on after 413 is let, sees it, and that nothing wa
 
 TEST_CASE("a body that comes too slowly is answered 408 although its read was given up")
 {
-    live_tls_server on{{.body_time = 50ms}};
+    live_tls_server on{{.limits = {.body_time = 50ms}}};
     auto client = on.connect();
     client.send("POST /a HTTP/1.1\r\nHost: shop\r\nContent-Length: 5\r\n\r\nhel");
     CHECK(client.read_answer().status == 408);
@@ -233,7 +233,7 @@ TEST_CASE("a body that comes too slowly is answered 408 although its read was gi
 
 TEST_CASE("a client that doesn't read its answer is cut off, and can tell that from an end")
 {
-    live_tls_server on{{.write_time = 50ms, .lanes = 1}};
+    live_tls_server on{{.limits = {.write_time = 50ms}, .lanes = 1}};
     auto client = on.connect({.receive_bytes = 4096});
     client.send(get("/large"));
     CHECK(on.log.wait_for("http.client_too_slow"));
@@ -244,7 +244,7 @@ TEST_CASE("a client that doesn't read its answer is cut off, and can tell that f
 
 TEST_CASE("a connection without a request is closed in order")
 {
-    live_tls_server on{{.idle_time = 20ms}};
+    live_tls_server on{{.limits = {.idle_time = 20ms}}};
     auto client = on.connect();
     CHECK(client.is_closed());
     CHECK(client.was_told_of_end());
@@ -252,7 +252,7 @@ TEST_CASE("a connection without a request is closed in order")
 
 TEST_CASE("beyond the number of connections a client is told 503, through TLS")
 {
-    live_tls_server on{{.header_time = 120s, .connections_max = 1}};
+    live_tls_server on{{.limits = {.header_time = 120s, .connections_max = 1}}};
     auto first = on.connect();
     CHECK(first.ask(get("/")).status == 200);
     first.send("GET / HTTP/1.1\r\n");  // so that it is not idle
@@ -267,7 +267,7 @@ TEST_CASE("beyond the number of connections a client is told 503, through TLS")
 
 TEST_CASE("a connection that never begins its handshake makes room for one that does")
 {
-    live_tls_server on{{.header_time = 120s, .connections_max = 1}};
+    live_tls_server on{{.limits = {.header_time = 120s, .connections_max = 1}}};
     auto silent = on.connect_plainly();
     CHECK(on.connect().ask(get("/")).status == 200);
     CHECK(silent.is_closed());
@@ -275,7 +275,7 @@ TEST_CASE("a connection that never begins its handshake makes room for one that 
 
 TEST_CASE("drain closes who is idle or in a handshake, and lets a running request finish")
 {
-    live_tls_server on{{.header_time = 120s, .idle_time = 120s}};
+    live_tls_server on{{.limits = {.header_time = 120s, .idle_time = 120s}}};
     auto idle = on.connect();
     CHECK(idle.ask(get("/")).status == 200);
     auto half = on.connect_plainly();

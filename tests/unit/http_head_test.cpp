@@ -11,13 +11,13 @@ using namespace std::string_literals;
 
 namespace {
 
-request_limits const limits{.request_line_bytes_max = 8 * 1024,
-                            .header_bytes_max = 16 * 1024,
-                            .header_count_max = 64,
-                            .body_bytes_max = 256 * 1024};
+skald::http_limits const limits{.request_line_bytes_max = 8 * 1024,
+                                .header_bytes_max = 16 * 1024,
+                                .header_count_max = 64,
+                                .body_bytes_max = 256 * 1024};
 
 /// The status of the refusal, of the scanner or of the parser; 0 if the head is accepted.
-int status_of(std::string const& text, request_limits const& within = limits)
+int status_of(std::string const& text, skald::http_limits const& within = limits)
 {
     auto const scanned = head_scanner{within}.scan(text);
     if (auto const* no = std::get_if<refusal>(&scanned)) return no->status;

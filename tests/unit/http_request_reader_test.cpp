@@ -10,7 +10,7 @@ using progress = request_reader::progress;
 
 namespace {
 
-request_limits const limits{
+skald::http_limits const limits{
     .request_line_bytes_max = 1024, .header_bytes_max = 2048, .header_count_max = 16, .body_bytes_max = 100};
 
 std::string sized(std::string const& body)

@@ -106,7 +106,7 @@ bool head_scanner::is_beyond_request_line(std::size_t column, char c) const
     return column == end ? c != '\r' : column > end && c != '\n';
 }
 
-std::variant<request_head, refusal> parse_head(std::string_view text, request_limits const& limits)
+std::variant<request_head, refusal> parse_head(std::string_view text, http_limits const& limits)
 {
     request_head head;
     auto const request_line = take_line(text);

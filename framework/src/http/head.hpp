@@ -13,9 +13,9 @@
 #include <string_view>
 #include <variant>
 
+#include <skald/config.hpp>
 #include <skald/http.hpp>
 
-#include "http/limits.hpp"
 #include "http/problem_types.hpp"
 
 namespace skald::http {
@@ -50,7 +50,7 @@ struct request_head
 class head_scanner
 {
 public:
-    explicit head_scanner(request_limits const& limits) : limits_{limits} {}
+    explicit head_scanner(http_limits const& limits) : limits_{limits} {}
 
     /// `bytes` holds everything since the beginning of the request. Returns the size of the head, or 0 if more is
     /// needed.
@@ -59,16 +59,16 @@ public:
 private:
     bool is_beyond_request_line(std::size_t column, char c) const;
 
-    request_limits limits_;
+    http_limits limits_;
     std::size_t scanned_{0};
     std::size_t line_start_{0};
     bool in_request_line_{true};
 };
 
 /// `text` is the whole head, including its empty line.
-std::variant<request_head, refusal> parse_head(std::string_view text, request_limits const& limits);
+std::variant<request_head, refusal> parse_head(std::string_view text, http_limits const& limits);
 
 /// The second half of parse_head(): what the fields mean in combination. Fills in the rest of `head`.
-std::optional<refusal> apply_head_rules(request_head& head, request_limits const& limits);
+std::optional<refusal> apply_head_rules(request_head& head, http_limits const& limits);
 
 }  // namespace skald::http

@@ -36,7 +36,7 @@ occurrences find_all(header_list const& headers, std::string_view name)
     return found;
 }
 
-std::optional<refusal> read_length(request_head& head, std::string_view text, request_limits const& limits)
+std::optional<refusal> read_length(request_head& head, std::string_view text, http_limits const& limits)
 {
     if (text.empty()) return bad_length;
     for (char const c : text)
@@ -50,7 +50,7 @@ std::optional<refusal> read_length(request_head& head, std::string_view text, re
 }
 
 /// The end of the body must not be open to interpretation.
-std::optional<refusal> read_framing(request_head& head, request_limits const& limits)
+std::optional<refusal> read_framing(request_head& head, http_limits const& limits)
 {
     auto const length = find_all(head.headers, "Content-Length");
     auto const coding = find_all(head.headers, "Transfer-Encoding");
@@ -105,7 +105,7 @@ bool connection_says(header_list const& headers, std::string_view option)
 
 }  // namespace
 
-std::optional<refusal> apply_head_rules(request_head& head, request_limits const& limits)
+std::optional<refusal> apply_head_rules(request_head& head, http_limits const& limits)
 {
     if (auto const no = check_target_and_host(head)) return no;
     if (auto const no = read_framing(head, limits)) return no;

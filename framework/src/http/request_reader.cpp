@@ -49,7 +49,7 @@ bool has_bare_line_feed(std::string_view framing)
 class request_reader::body_framing
 {
 public:
-    explicit body_framing(request_limits const& limits)
+    explicit body_framing(http_limits const& limits)
     {
         parser_.header_limit(std::numeric_limits<std::uint32_t>::max());  // the head's limits were checked already
         parser_.body_limit(limits.body_bytes_max);
@@ -91,7 +91,7 @@ private:
         };
 };
 
-request_reader::request_reader(request_limits const& limits) : limits_{limits}, scanner_{limits} {}
+request_reader::request_reader(http_limits const& limits) : limits_{limits}, scanner_{limits} {}
 request_reader::~request_reader() = default;
 
 void request_reader::append(std::string_view bytes)

@@ -7,10 +7,10 @@
 #include <string>
 #include <string_view>
 
+#include <skald/config.hpp>
 #include <skald/http.hpp>
 
 #include "http/head.hpp"
-#include "http/limits.hpp"
 
 namespace skald::http {
 
@@ -25,7 +25,7 @@ public:
         refused,     // respond with why() and close; nothing more is read
     };
 
-    explicit request_reader(request_limits const& limits);
+    explicit request_reader(http_limits const& limits);
     ~request_reader();
 
     void append(std::string_view bytes);
@@ -61,7 +61,7 @@ private:
     progress read_body();
     progress refuse(refusal const& why);
 
-    request_limits limits_;
+    http_limits limits_;
     std::string received_;  // not consumed yet; bounded by the limits plus one append()
     head_scanner scanner_;
     request_head head_;

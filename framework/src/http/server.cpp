@@ -34,8 +34,8 @@ constexpr auto accept_pause = 100ms;
 server_options checked(server_options options)
 {
     if (options.lanes == 0) throw std::invalid_argument{"http: at least one lane is needed"};
-    if (options.connections_max == 0) throw std::invalid_argument{"http: at least one connection is needed"};
-    if (options.connection_requests_max == 0)
+    if (options.limits.connections_max == 0) throw std::invalid_argument{"http: at least one connection is needed"};
+    if (options.limits.connection_requests_max == 0)
         throw std::invalid_argument{"http: at least one request on a connection is needed"};
     return options;
 }
@@ -119,18 +119,14 @@ server::implementation::implementation(server_options options, handler on_reques
                                        immediate_handler immediate)
     : options_{checked(std::move(options))}, immediate_{std::move(immediate)}, log_{log},
       tls_{options_.tls ? std::optional<tls>{std::in_place, *options_.tls, log} : std::nullopt},
-      peers_{options_.peer_connections_max}, bodies_{options_.bodies_bytes_max}, acceptor_{listening(io_, options_)},
-      endpoint_{acceptor_.local_endpoint()}, accept_again_{io_}, lanes_{options_.lanes, options_.waiting_max,
-                                                                        std::move(on_request), log},
-      hub_{.options = options_,
-           .limits = {.request_line_bytes_max = options_.request_line_bytes_max,
-                      .header_bytes_max = options_.header_bytes_max,
-                      .header_count_max = options_.header_count_max,
-                      .body_bytes_max = options_.body_bytes_max},
-           .immediate = immediate_,
-           .lanes = lanes_,
-           .bodies = bodies_,
-           .log = log}
+      peers_{options_.limits.peer_connections_max}, bodies_{options_.limits.bodies_bytes_max},
+      acceptor_{listening(io_, options_)}, endpoint_{acceptor_.local_endpoint()}, accept_again_{io_},
+      lanes_{options_.lanes, options_.limits.queue_max, std::move(on_request), log}, hub_{.limits = options_.limits,
+                                                                                          .wait_max = options_.wait_max,
+                                                                                          .immediate = immediate_,
+                                                                                          .lanes = lanes_,
+                                                                                          .bodies = bodies_,
+                                                                                          .log = log}
 {}
 
 server::implementation::~implementation()
@@ -201,7 +197,7 @@ void server::implementation::admit(tcp::socket socket)
 /// one. A connection with a request on its way stays.
 bool server::implementation::has_room()
 {
-    if (hub_.sessions.size() < options_.connections_max) return true;
+    if (hub_.sessions.size() < options_.limits.connections_max) return true;
     auto const longest = std::ranges::find_if(hub_.idle, [](session* idle) { return idle->is_silent(); });
     if (longest == hub_.idle.end()) return false;
     log_.debug("http.idle_closed");

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include <skald/config.hpp>
 #include <skald/http.hpp>
 
 #include "core/log.hpp"
@@ -23,24 +24,9 @@ struct server_options
 {
     std::string listen{"127.0.0.1:8080"};                     // HOST:PORT; port 0 picks a free one
     std::string listen_name{"SKALD_HTTP_LISTEN (--listen)"};  // the setting that its errors name
-    std::size_t request_line_bytes_max{8 * 1024};
-    std::size_t header_bytes_max{16 * 1024};  // the whole head, including the request line
-    std::size_t header_count_max{64};
-    std::size_t body_bytes_max{256 * 1024};
-    std::size_t bodies_bytes_max{64 * 1024 * 1024};  // of all bodies being received, waiting or being served
-    std::chrono::milliseconds header_time{
-        5'000};                                   // from a request's first byte to the end of its head; for a handshake
-    std::chrono::milliseconds body_time{15'000};  // for the body, plus what body_rate_min adds
-    std::size_t body_rate_min{1024};              // so many received bytes of the body add a second; 0: none is added
-    std::chrono::milliseconds write_time{15'000};  // for one whole response
-    std::chrono::milliseconds idle_time{15'000};   // from a response, or from connecting, to a first byte
-    std::size_t connections_max{1024};
-    std::size_t peer_connections_max{0};          // from one IPv4 address or IPv6 /64; 0: unlimited
-    std::size_t connection_requests_max{10'000};  // then the connection is closed
+    http_limits limits{};
     std::size_t lanes{4};
-    std::size_t waiting_max{256};       // completely read requests that wait for a lane
     std::chrono::seconds wait_max{30};  // maximum wait for a better response, whatever the client asks for
-    std::size_t waits_max{256};         // waiting clients at a time; further ones get the latest response at once
     std::optional<tls_files> tls{};     // nothing: plain HTTP
 
     bool operator==(server_options const&) const = default;

@@ -57,7 +57,7 @@ void session::turn_away(refusal const& why)
 void session::open()
 {
     if (stream_->open(then<&session::on_opened>())) return begin();
-    set_deadline(hub_.options.header_time);
+    set_deadline(hub_.limits.header_time);
 }
 
 /// A client whose handshake failed is told why by TLS itself, if it waits for it.
@@ -119,7 +119,7 @@ void session::await_request()
     phase_ = phase::idle;
     if (reader_.has_bytes()) return advance();  // pipelined
     enter_idle();
-    set_deadline(hub_.options.idle_time);
+    set_deadline(hub_.limits.idle_time);
     read_more();
 }
 
@@ -144,7 +144,7 @@ void session::advance()
     leave_idle();
     switch (reader_.advance()) {
     case request_reader::progress::needs_head:
-        if (phase_ != phase::head) set_deadline(hub_.options.header_time);  // once: the limit is for the whole head
+        if (phase_ != phase::head) set_deadline(hub_.limits.header_time);  // once: the limit is for the whole head
         phase_ = phase::head;
         return read_more();
     case request_reader::progress::needs_body: return read_body();
@@ -160,7 +160,7 @@ void session::read_body()
     if (phase_ == phase::body) return read_more();
     if (!hub_.bodies.has_room_for(reader_.body_bytes_left())) return refuse(too_many_bodies);
     body_begun_at_ = std::chrono::steady_clock::now();
-    set_deadline(hub_.options.body_time);
+    set_deadline(hub_.limits.body_time);
     if (reader_.awaits_continue()) return send_continue();
     phase_ = phase::body;
     read_more();
@@ -198,7 +198,7 @@ void session::dispatch()
     phase_ = phase::answering;
     owes_answer_ = true;
     received asked{reader_.take()};
-    closes_after_ = !reader_.keeps_alive() || ++request_count_ >= hub_.options.connection_requests_max;
+    closes_after_ = !reader_.keeps_alive() || ++request_count_ >= hub_.limits.connection_requests_max;
     is_head_request_ = asked.message.method == "HEAD";
 
     if (auto made = handle_now(asked)) return on_reply(std::move(asked), *std::move(made));
@@ -243,7 +243,7 @@ void session::write(response answer)
 
     body_.release();
     phase_ = phase::answering;
-    set_deadline(hub_.options.write_time);
+    set_deadline(hub_.limits.write_time);
     SKALD_FAILPOINT_SOCKET(client, stream_->socket().native_handle());
     SKALD_FAILPOINT("http.answering");
     stream_->write({asio::buffer(answer_head_), asio::buffer(answer_body_)}, then<&session::on_written>());
@@ -323,9 +323,9 @@ void session::on_late()
 /// The bytes received so far extend the time, at the minimum rate for a body.
 std::chrono::milliseconds session::body_time_left() const
 {
-    auto const rate = hub_.options.body_rate_min;
+    auto const rate = hub_.limits.body_rate_min;
     std::chrono::milliseconds const bought{rate == 0 ? 0 : reader_.body_bytes() * 1'000 / rate};
-    auto const end = body_begun_at_ + hub_.options.body_time + bought;
+    auto const end = body_begun_at_ + hub_.limits.body_time + bought;
     return std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
 }
 

@@ -23,7 +23,6 @@
 #include "http/poll_schedule.hpp"
 #include "http/request_reader.hpp"
 #include "http/response_head.hpp"
-#include "http/server.hpp"
 #include "http/stream.hpp"
 
 namespace skald::http {
@@ -33,8 +32,8 @@ class session;
 /// What the sessions of one server share. It must outlive them.
 struct session_hub
 {
-    server_options const& options;
-    request_limits limits;
+    http_limits const& limits;
+    std::chrono::seconds wait_max;
     immediate_handler const& immediate;
     lane_pool& lanes;
     body_budget& bodies;

@@ -31,9 +31,9 @@ bool has_closed_sending(int socket)
 void session::on_reply(received asked, reply made)
 {
     if (!is_open_) return;
-    auto const max_wait = std::min(made.max_wait, hub_.options.wait_max);
+    auto const max_wait = std::min(made.max_wait, hub_.wait_max);
     bool const may_wait = max_wait.count() > 0 && !hub_.draining;
-    if (!waiting_ && may_wait && hub_.waits < hub_.options.waits_max) begin_wait(asked.message, max_wait);
+    if (!waiting_ && may_wait && hub_.waits < hub_.limits.waits_max) begin_wait(asked.message, max_wait);
     if (!waiting_) return write(std::move(made.answer));
 
     waiting_->asked = std::move(asked);

@@ -25,10 +25,10 @@ http::server_options options_of(config const& settings)
     http::server_options options;
     options.listen = settings.health_listen;
     options.listen_name = "SKALD_HEALTH_LISTEN (--health-listen)";
-    options.body_bytes_max = 0;
-    options.connections_max = health_connections_max;
+    options.limits.body_bytes_max = 0;
+    options.limits.connections_max = health_connections_max;
     options.lanes = 1;
-    options.waiting_max = health_connections_max;
+    options.limits.queue_max = health_connections_max;
     return options;
 }
 

@@ -11,26 +11,11 @@
 namespace skald::worker_detail {
 http::server_options server_options_of(config const& settings)
 {
-    auto const& limits = settings.http;
     http::server_options options;
     options.listen = settings.http_listen;
-    options.request_line_bytes_max = limits.request_line_bytes_max;
-    options.header_bytes_max = limits.header_bytes_max;
-    options.header_count_max = limits.header_count_max;
-    options.body_bytes_max = limits.body_bytes_max;
-    options.bodies_bytes_max = limits.bodies_bytes_max;
-    options.header_time = limits.header_time;
-    options.body_time = limits.body_time;
-    options.body_rate_min = limits.body_rate_min;
-    options.write_time = limits.write_time;
-    options.idle_time = limits.idle_time;
-    options.connections_max = limits.connections_max;
-    options.peer_connections_max = limits.peer_connections_max;
-    options.connection_requests_max = limits.connection_requests_max;
+    options.limits = settings.http;
     options.lanes = settings.http_lanes;
-    options.waiting_max = limits.queue_max;
     options.wait_max = settings.http_wait_max;
-    options.waits_max = limits.waits_max;
     if (!(settings.http_tls_certificate + settings.http_tls_key).empty())
         options.tls = http::tls_files{.certificate = settings.http_tls_certificate, .key = settings.http_tls_key};
     return options;
