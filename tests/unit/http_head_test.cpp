@@ -16,22 +16,29 @@ skald::http_limits const limits{.request_line_bytes_max = 8 * 1024,
                                 .header_count_max = 64,
                                 .body_bytes_max = 256 * 1024};
 
-/// The status of the refusal, of the scanner or of the parser; 0 if the head is accepted.
-int status_of(std::string const& text, skald::http_limits const& within = limits)
+constexpr int incomplete = -1;
+
+/// The status of the refusal; 0 if the head is accepted; or `incomplete`.
+int status_of(std::string const& text)
 {
-    auto const scanned = head_scanner{within}.scan(text);
-    if (auto const* no = std::get_if<refusal>(&scanned)) return no->status;
-    REQUIRE(std::get<std::size_t>(scanned) == text.size());
-    auto const parsed = parse_head(text, within);
-    auto const* no = std::get_if<refusal>(&parsed);
-    return no ? no->status : 0;
+    incoming_bytes bytes;
+    bytes.append(text);
+    auto const read = head_reader{}.read(bytes, limits);
+    if (!read) return read.error().status;
+    if (*read == arrival::incomplete) return incomplete;
+    REQUIRE(bytes.empty());
+    return 0;
 }
 
 request_head accepted(std::string const& text)
 {
-    auto const parsed = parse_head(text, limits);
-    if (auto const* no = std::get_if<refusal>(&parsed)) FAIL(no->detail);
-    return std::get<request_head>(parsed);
+    incoming_bytes bytes;
+    bytes.append(text);
+    head_reader reader;
+    auto const read = reader.read(bytes, limits);
+    if (!read) FAIL(read.error().detail);
+    REQUIRE(*read == arrival::complete);
+    return reader.head();
 }
 
 std::string post(std::string const& fields, std::string const& version = "HTTP/1.1")
@@ -69,10 +76,12 @@ TEST_CASE("a head is read as it was written")
 {
     auto const head =
         accepted("PATCH /a%20b?c=d HTTP/1.1\r\nHost: shop:80\r\nX-A:\t 1 2 \r\nx-a: \xc3\xa4\r\nEmpty:\r\n\r\n");
-    CHECK(head.method == "PATCH");
-    CHECK(head.target == "/a%20b?c=d");
+    CHECK(head.message.method == "PATCH");
+    CHECK(head.message.target == "/a%20b?c=d");
+    CHECK(head.message.path == "/a b");
+    CHECK(head.message.query == "c=d");
     CHECK(head.minor_version == 1);
-    CHECK(head.headers == header_list{{"Host", "shop:80"}, {"X-A", "1 2"}, {"x-a", "\xc3\xa4"}, {"Empty", ""}});
+    CHECK(head.message.headers == header_list{{"Host", "shop:80"}, {"X-A", "1 2"}, {"x-a", "\xc3\xa4"}, {"Empty", ""}});
     CHECK_FALSE(head.has_body());
     CHECK(head.keep_alive);
 }
@@ -150,6 +159,8 @@ TEST_CASE("a head that leaves open where a field ends is refused")
          400},
         {"DEL in a value", post("X: a\x7f\r\n"), 400},
         {"bare CR in a value", post("X: a\rb\r\n"), 400},
+        {"bare CR in the request line", "GET /\r HTTP/1.1\r\nHost: shop\r\n\r\n", 400},
+        {"bare CR as the empty line", "GET / HTTP/1.1\r\nHost: shop\r\n\rX: y\r\n\r\n", 400},
         {"CR before CRLF", post("X: a\r\r\n"), 400},
         {"bare LF after a field", post("X: a\nY: b\r\n"), 400},
         {"bare LF after the request line", "GET / HTTP/1.1\nHost: shop\r\n\r\n", 400},
@@ -203,6 +214,12 @@ TEST_CASE("a request line that two programs could read differently is refused")
     });
 }
 
+TEST_CASE("a Connection header that is no list of options is refused")
+{
+    check_refused({{"an option that is no token", post("Connection: close@\r\n"), 400},
+                   {"options without a comma", post("Connection: keep-alive close\r\n"), 400}});
+}
+
 TEST_CASE("an expectation that nobody knows is refused")
 {
     check_refused({{"unknown expectation", post("Expect: 200-ok\r\n"), 417}});
@@ -210,8 +227,8 @@ TEST_CASE("an expectation that nobody knows is refused")
 
 TEST_CASE("an absolute target with the Host's authority is accepted")
 {
-    CHECK(accepted("GET http://Shop:80/a HTTP/1.1\r\nHost: shop:80\r\n\r\n").target == "http://Shop:80/a");
-    CHECK(accepted("GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n").headers.size() == 1);
+    CHECK(accepted("GET http://Shop:80/a HTTP/1.1\r\nHost: shop:80\r\n\r\n").message.target == "http://Shop:80/a");
+    CHECK(accepted("GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n").message.headers.size() == 1);
 }
 
 TEST_CASE("each limit of the head holds at its value and refuses one beyond")
@@ -241,19 +258,26 @@ TEST_CASE("each limit of the head holds at its value and refuses one beyond")
 
 TEST_CASE("a limit is enforced before the head is whole")
 {
-    CHECK(std::get<refusal>(head_scanner{limits}.scan(std::string(8 * 1024 + 1, 'a'))).status == 414);
-    CHECK(std::get<std::size_t>(head_scanner{limits}.scan(std::string(8 * 1024, 'a'))) == 0);
-    auto const endless = "GET / HTTP/1.1\r\n" + std::string(16 * 1024, 'x');
-    CHECK(std::get<refusal>(head_scanner{limits}.scan(endless)).status == 431);
-    CHECK(std::get<refusal>(head_scanner{limits}.scan("GET / HTTP/1.1\n")).status == 400);
+    CHECK(status_of(std::string(8 * 1024 + 1, 'a')) == 414);
+    CHECK(status_of(std::string(8 * 1024, 'a')) == incomplete);
+    CHECK(status_of("GET / HTTP/1.1\r\n" + std::string(16 * 1024, 'x')) == 431);
+    CHECK(status_of("GET / HTTP/1.1\n") == 400);
+    CHECK(status_of("GET / HTTP/1.1\rHost") == 400);
+    CHECK(status_of("GET / HTTP/1.1\r\nHost") == incomplete);
 }
 
-TEST_CASE("the scanner finds the same end however the bytes are cut")
+TEST_CASE("the head has the same end however the bytes are cut")
 {
     auto const text = post("X: y\r\n");
     auto const bytes = text + "next";
-    head_scanner one_by_one{limits};
-    for (std::size_t size = 0; size < text.size(); ++size)
-        REQUIRE(std::get<std::size_t>(one_by_one.scan(std::string_view{bytes}.substr(0, size))) == 0);
-    CHECK(std::get<std::size_t>(one_by_one.scan(bytes)) == text.size());
+    for (std::size_t first = 0; first < text.size(); ++first) {
+        incoming_bytes cut;
+        head_reader reader;
+        cut.append(std::string_view{bytes}.substr(0, first));
+        REQUIRE(*reader.read(cut, limits) == arrival::incomplete);
+        cut.append(std::string_view{bytes}.substr(first));
+        REQUIRE(*reader.read(cut, limits) == arrival::complete);
+        REQUIRE(reader.head().message.headers.size() == 2);
+        REQUIRE(cut.take(bytes.size()) == "next");
+    }
 }

@@ -1,6 +1,6 @@
 #include "http/head.hpp"
 
-#include <utility>
+#include <algorithm>
 
 #include "http/chars.hpp"
 
@@ -9,7 +9,6 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr refusal bare_line_feed{400, "Lines must end in CRLF."};
 constexpr refusal request_line_too_long{414, "The request line is too long."};
 constexpr refusal head_too_large{431, "The header is too large."};
 constexpr refusal too_many_fields{431, "The header has too many fields."};
@@ -20,15 +19,7 @@ constexpr refusal folded_line{400, "Header lines must not be folded."};
 constexpr refusal bad_field_name{400, "A header's name is malformed."};
 constexpr refusal bad_field_value{400, "A header's value holds a control byte."};
 
-/// Takes a line off the front of `rest`; nothing if it does not end in CRLF.
-std::optional<std::string_view> take_line(std::string_view& rest)
-{
-    auto const end = rest.find('\n');
-    if (end == std::string_view::npos || end == 0 || rest[end - 1] != '\r') return {};
-    auto const line = rest.substr(0, end - 1);
-    rest.remove_prefix(end + 1);
-    return line;
-}
+constexpr std::size_t line_end_bytes = 2;
 
 /// "HTTP/1.1" -> 1; -1 for any other version, -2 for anything else.
 int minor_version_of(std::string_view text)
@@ -56,15 +47,17 @@ std::optional<refusal> parse_request_line(std::string_view line, request_head& h
         if (is_control(c) || c == ' ' || static_cast<unsigned char>(c) > 0x7f) return unescaped_target;
     if (target.empty()) return bad_request_line;
 
-    head.method = method;
-    head.target = target;
+    head.message.method = method;
+    head.message.target = target;
     head.minor_version = minor;
     return {};
 }
 
-std::optional<refusal> parse_field(std::string_view line, request_head& head)
+}  // namespace
+
+or_refusal<std::pair<std::string_view, std::string_view>> parse_field(std::string_view line)
 {
-    if (line.front() == ' ' || line.front() == '\t') return folded_line;
+    if (line.starts_with(' ') || line.starts_with('\t')) return folded_line;
 
     // A space is not a token character, so "Content-Length : 5" is refused here.
     auto const colon = line.find(':');
@@ -72,56 +65,44 @@ std::optional<refusal> parse_field(std::string_view line, request_head& head)
     if (colon == std::string_view::npos || !is_token(name)) return bad_field_name;
 
     auto const value = trimmed(line.substr(colon + 1));
-    for (char const c : value)
-        if (!is_field_char(c)) return bad_field_value;
-    head.headers.emplace_back(name, value);
-    return {};
+    if (!std::ranges::all_of(value, is_field_char)) return bad_field_value;
+    return std::pair{name, value};
 }
 
-}  // namespace
-
-std::variant<std::size_t, refusal> head_scanner::scan(std::string_view bytes)
+or_refusal<arrival> head_reader::read(incoming_bytes& from, http_limits const& limits)
 {
-    for (; scanned_ < bytes.size(); ++scanned_) {
-        // Check the limits first, so that bytes past them are never read.
-        char const c = bytes[scanned_];
-        std::size_t const column = scanned_ - line_start_;
-        if (in_request_line_ && is_beyond_request_line(column, c)) return request_line_too_long;
-        if (scanned_ >= limits_.header_bytes_max) return head_too_large;
-        if (c != '\n') continue;
-
-        if (scanned_ == line_start_ || bytes[scanned_ - 1] != '\r') return bare_line_feed;
-        bool const is_empty_line = column == 1;
-        if (is_empty_line && in_request_line_) return bad_request_line;
-        line_start_ = scanned_ + 1;
-        in_request_line_ = false;
-        if (is_empty_line) return ++scanned_;
-    }
-    return std::size_t{0};
-}
-
-bool head_scanner::is_beyond_request_line(std::size_t column, char c) const
-{
-    auto const end = limits_.request_line_bytes_max;
-    return column == end ? c != '\r' : column > end && c != '\n';
-}
-
-std::variant<request_head, refusal> parse_head(std::string_view text, http_limits const& limits)
-{
-    request_head head;
-    auto const request_line = take_line(text);
-    if (!request_line) return bare_line_feed;
-    if (auto const no = parse_request_line(*request_line, head)) return *no;
-
     for (;;) {
-        auto const line = take_line(text);
-        if (!line) return bare_line_feed;
-        if (line->empty()) break;
-        if (head.headers.size() == limits.header_count_max) return too_many_fields;
-        if (auto const no = parse_field(*line, head)) return *no;
+        auto const taken = take_line(from, limits);
+        if (!taken) return taken.error();
+        if (!*taken) return arrival::incomplete;
+        auto const line = **taken;
+        if (line.empty() && bytes_ > 0) break;
+        if (auto const no = add(line, limits)) return *no;
+        bytes_ += line.size() + line_end_bytes;
     }
-    if (auto const no = apply_head_rules(head, limits)) return *no;
-    return head;
+    if (auto const no = apply_head_rules(head_, limits)) return *no;
+    return arrival::complete;
+}
+
+or_refusal<std::optional<std::string_view>> head_reader::take_line(incoming_bytes& from,
+                                                                   http_limits const& limits) const
+{
+    // What the line may have, so that it and the empty line fit, with their ends.
+    auto const left = limits.header_bytes_max - std::min(bytes_ + 2 * line_end_bytes, limits.header_bytes_max);
+    if (bytes_ == 0 && limits.request_line_bytes_max < left)
+        return from.take_line(limits.request_line_bytes_max, request_line_too_long);
+    return from.take_line(left, head_too_large);
+}
+
+std::optional<refusal> head_reader::add(std::string_view line, http_limits const& limits)
+{
+    if (bytes_ == 0) return parse_request_line(line, head_);
+    auto& headers = head_.message.headers;
+    if (headers.size() == limits.header_count_max) return too_many_fields;
+    auto const field = parse_field(line);
+    if (!field) return field.error();
+    headers.emplace_back(field->first, field->second);
+    return {};
 }
 
 }  // namespace skald::http

@@ -1,9 +1,7 @@
 // The head of a request: everything up to and including the empty line.
 //
-// If two programs disagree about where a request ends, one client's bytes can become another's request. So this parser
-// accepts only one form and refuses everything that has ever been read in two ways. Boost.Beast, which frames the body,
-// accepts some of it (bare LF, folded lines, Transfer-Encoding next to Content-Length, chunks on HTTP/1.0). After a
-// refusal the connection must close, because the start of the next request is unknown.
+// If two programs disagree about where a request ends, one client's bytes can become another's request. So only one
+// form is accepted, and all that has ever been read in two ways is refused (docs/adr/0033-one-parser-of-our-own.md).
 #pragma once
 
 #include <cstddef>
@@ -11,31 +9,20 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
+#include <utility>
 
 #include <skald/config.hpp>
 #include <skald/http.hpp>
 
-#include "http/problem_types.hpp"
+#include "http/incoming_bytes.hpp"
+#include "http/refusal.hpp"
 
 namespace skald::http {
 
-/// Why a request is not read any further.
-struct refusal
-{
-    int status{400};
-    std::string_view detail;             // a sentence for the client; static text
-    std::optional<problem_type> type{};  // if it has one
-};
-
-inline constexpr refusal body_too_large{413, "The body is too large."};
-
 struct request_head
 {
-    std::string method;
-    std::string target;
+    request message;       // without its body
     int minor_version{1};  // of HTTP/1.x
-    header_list headers;   // values without surrounding whitespace
     // What the headers say about this request and its connection.
     bool is_chunked{false};
     std::optional<std::uint64_t> content_length;
@@ -45,30 +32,27 @@ struct request_head
     bool has_body() const { return is_chunked || content_length.value_or(0) > 0; }
 };
 
-/// Finds the end of the head in bytes that arrive in pieces. Refuses as early as possible: as soon as a limit is
-/// exceeded or a line ends in a bare LF.
-class head_scanner
+/// Reads one head, line by line as the lines arrive.
+class head_reader
 {
 public:
-    explicit head_scanner(http_limits const& limits) : limits_{limits} {}
+    or_refusal<arrival> read(incoming_bytes& from, http_limits const& limits);
 
-    /// `bytes` holds everything since the beginning of the request. Returns the size of the head, or 0 if more is
-    /// needed.
-    std::variant<std::size_t, refusal> scan(std::string_view bytes);
+    request_head& head() { return head_; }
+    request_head const& head() const { return head_; }
 
 private:
-    bool is_beyond_request_line(std::size_t column, char c) const;
+    or_refusal<std::optional<std::string_view>> take_line(incoming_bytes& from, http_limits const& limits) const;
+    std::optional<refusal> add(std::string_view line, http_limits const& limits);
 
-    http_limits limits_;
-    std::size_t scanned_{0};
-    std::size_t line_start_{0};
-    bool in_request_line_{true};
+    request_head head_;
+    std::size_t bytes_{0};  // of the lines so far, with their ends
 };
 
-/// `text` is the whole head, including its empty line.
-std::variant<request_head, refusal> parse_head(std::string_view text, http_limits const& limits);
+/// The name and the value of a header, without the whitespace around the value.
+or_refusal<std::pair<std::string_view, std::string_view>> parse_field(std::string_view line);
 
-/// The second half of parse_head(): what the fields mean in combination. Fills in the rest of `head`.
+/// What the target and the fields mean in combination. Fills in the rest of `head`.
 std::optional<refusal> apply_head_rules(request_head& head, http_limits const& limits);
 
 }  // namespace skald::http

@@ -1,4 +1,5 @@
 // What the fields of a head mean in combination: where the body ends, which host is addressed, whether to keep alive.
+#include <algorithm>
 #include <charconv>
 
 #include "core/text.hpp"
@@ -20,6 +21,7 @@ constexpr refusal other_host{400, "The request target names another host than th
 constexpr refusal bad_target{400, "The request target must be a path or an http URL."};
 constexpr refusal path_no_text{400, "The path must be UTF-8, with what it can't hold escaped."};
 constexpr refusal duplicate_key{400, "Idempotency-Key must be given once.", problem_type::idempotency_key};
+constexpr refusal bad_connection{400, "The Connection header is malformed."};
 constexpr refusal bad_expectation{417, "The only expectation known here is 100-continue."};
 
 struct occurrences
@@ -52,8 +54,8 @@ std::optional<refusal> read_length(request_head& head, std::string_view text, ht
 /// The end of the body must not be open to interpretation.
 std::optional<refusal> read_framing(request_head& head, http_limits const& limits)
 {
-    auto const length = find_all(head.headers, "Content-Length");
-    auto const coding = find_all(head.headers, "Transfer-Encoding");
+    auto const length = find_all(head.message.headers, "Content-Length");
+    auto const coding = find_all(head.message.headers, "Transfer-Encoding");
     if (coding.count > 0) {
         if (head.minor_version == 0) return coding_on_http10;
         if (length.count > 0) return coding_and_length;
@@ -70,55 +72,66 @@ bool is_host_char(char c)
     return is_alpha(c) || is_digit(c) || std::string_view{"-._~%!$&'()*+;=:[]"}.find(c) != std::string_view::npos;
 }
 
-std::optional<refusal> check_target_and_host(request_head const& head)
+std::optional<refusal> check_host(request_head const& head)
 {
-    auto const host = find_all(head.headers, "Host");
+    auto const host = find_all(head.message.headers, "Host");
     if (host.count > 1 || (host.count == 0 && head.minor_version > 0)) return not_one_host;
-    if (host.count == 1) {
-        if (host.first.empty()) return bad_host;
-        for (char const c : host.first)
-            if (!is_host_char(c)) return bad_host;
-    }
+    if (host.count == 0) return {};
+    bool const is_host = !host.first.empty() && std::ranges::all_of(host.first, is_host_char);
+    return is_host ? std::nullopt : std::optional{bad_host};
+}
 
-    auto const parts = split_target(head.target);
-    auto const path = parts ? percent_decode(parts->path) : std::nullopt;
+std::optional<refusal> read_target(request& message)
+{
+    auto const parts = split_target(message.target);
+    auto path = parts ? percent_decode(parts->path) : std::nullopt;
     if (!path) return bad_target;
     if (!core::is_storable_text(*path)) return path_no_text;
-    if (!parts->authority.empty() && host.count == 1 && !equal_ignoring_case(parts->authority, host.first))
-        return other_host;
+    auto const host = message.header("Host");
+    if (!parts->authority.empty() && !host.empty() && !equal_ignoring_case(parts->authority, host)) return other_host;
+    message.path = *std::move(path);
+    message.query = parts->query;
     return {};
 }
 
-/// Whether any Connection header lists this option.
-bool connection_says(header_list const& headers, std::string_view option)
+std::optional<refusal> read_connection(request_head& head)
 {
-    for (auto const& [field, value] : headers) {
+    bool closes = false;
+    bool keeps = head.minor_version > 0;
+    for (auto const& [field, value] : head.message.headers) {
         if (!equal_ignoring_case(field, "Connection")) continue;
         for (std::string_view rest = value; !rest.empty();) {
             auto const item = rest.substr(0, rest.find(','));
-            rest.remove_prefix(item.size() < rest.size() ? item.size() + 1 : rest.size());
-            if (equal_ignoring_case(trimmed(item), option)) return true;
+            rest.remove_prefix(std::min(item.size() + 1, rest.size()));
+            auto const option = trimmed(item);
+            if (!option.empty() && !is_token(option)) return bad_connection;
+            closes = closes || equal_ignoring_case(option, "close");
+            keeps = keeps || equal_ignoring_case(option, "keep-alive");
         }
     }
-    return false;
+    head.keep_alive = keeps && !closes;
+    return {};
+}
+
+std::optional<refusal> read_expectation(request_head& head)
+{
+    auto const expect = find_all(head.message.headers, "Expect");
+    if (expect.count == 0 || head.minor_version == 0) return {};
+    if (expect.count > 1 || !equal_ignoring_case(expect.first, "100-continue")) return bad_expectation;
+    head.expects_continue = true;
+    return {};
 }
 
 }  // namespace
 
 std::optional<refusal> apply_head_rules(request_head& head, http_limits const& limits)
 {
-    if (auto const no = check_target_and_host(head)) return no;
+    if (auto const no = check_host(head)) return no;
+    if (auto const no = read_target(head.message)) return no;
     if (auto const no = read_framing(head, limits)) return no;
-    if (find_all(head.headers, "Idempotency-Key").count > 1) return duplicate_key;
-
-    bool const is_http11 = head.minor_version > 0;
-    head.keep_alive =
-        !connection_says(head.headers, "close") && (is_http11 || connection_says(head.headers, "keep-alive"));
-    if (auto const expect = find_all(head.headers, "Expect"); expect.count > 0 && is_http11) {
-        if (expect.count > 1 || !equal_ignoring_case(expect.first, "100-continue")) return bad_expectation;
-        head.expects_continue = true;
-    }
-    return {};
+    if (find_all(head.message.headers, "Idempotency-Key").count > 1) return duplicate_key;
+    if (auto const no = read_connection(head)) return no;
+    return read_expectation(head);
 }
 
 }  // namespace skald::http

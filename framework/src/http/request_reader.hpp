@@ -3,14 +3,15 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
-#include <string>
 #include <string_view>
 
 #include <skald/config.hpp>
 #include <skald/http.hpp>
 
+#include "http/chunked_body.hpp"
 #include "http/head.hpp"
+#include "http/incoming_bytes.hpp"
+#include "http/refusal.hpp"
 
 namespace skald::http {
 
@@ -25,10 +26,10 @@ public:
         refused,     // respond with why() and close; nothing more is read
     };
 
-    explicit request_reader(http_limits const& limits);
-    ~request_reader();
+    /// `limits` must outlive it.
+    explicit request_reader(http_limits const& limits) : limits_{limits} {}
 
-    void append(std::string_view bytes);
+    void append(std::string_view bytes) { received_.append(bytes); }
     progress advance();
 
     /// Whether it holds received bytes of an incomplete request, or of the next one.
@@ -38,7 +39,7 @@ public:
     bool awaits_continue() const;
 
     /// How many bytes of the body have arrived, without chunk framing. Meaningful in needs_body.
-    std::size_t body_bytes() const;
+    std::size_t body_bytes() const { return head_.head().message.body.size(); }
 
     /// How many bytes of the body are still to come; 0 if its length is not known. Meaningful in needs_body.
     std::size_t body_bytes_left() const;
@@ -55,17 +56,14 @@ public:
     refusal const& why() const { return why_; }
 
 private:
-    class body_framing;
-
     progress read_head();
     progress read_body();
     progress refuse(refusal const& why);
 
-    http_limits limits_;
-    std::string received_;  // not consumed yet; bounded by the limits plus one append()
-    head_scanner scanner_;
-    request_head head_;
-    std::unique_ptr<body_framing> framing_;  // while a body is read: the state of Boost.Beast
+    http_limits const& limits_;
+    incoming_bytes received_;  // bounded by the limits plus one append()
+    head_reader head_;
+    chunked_body chunks_;
     progress state_{progress::needs_head};
     bool keeps_alive_{true};
     bool body_has_begun_{false};

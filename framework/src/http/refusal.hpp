@@ -1,0 +1,27 @@
+// Why a request is not read any further. After a refusal the connection must close, because the start of the next
+// request is unknown.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include <boost/system/result.hpp>
+
+#include "http/problem_types.hpp"
+
+namespace skald::http {
+
+struct refusal
+{
+    int status{400};
+    std::string_view detail;             // a sentence for the client; static text
+    std::optional<problem_type> type{};  // if it has one
+};
+
+/// A value, or the refusal instead.
+template <class Value>
+using or_refusal = boost::system::result<Value, refusal>;
+
+inline constexpr refusal body_too_large{413, "The body is too large."};
+
+}  // namespace skald::http
