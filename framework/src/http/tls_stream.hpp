@@ -1,7 +1,7 @@
 // A connection over TLS, the server's side.
 //
 // OpenSSL works on the non-blocking socket itself, and is called again when the socket is ready. This way an idle
-// connection holds no buffers; Asio's own TLS stream holds four, 70 KB, for each connection.
+// connection holds no buffers, where Asio's own TLS stream holds four (docs/adr/0034-tls-without-asios-stream.md).
 #pragma once
 
 #include <memory>
