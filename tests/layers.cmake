@@ -16,6 +16,10 @@ set(rank_http 4)
 set(rank_worker 5)
 set(rank_testing 6)  # nothing that is for use includes it
 
+# Folders that may include less than their rank allows. The wire knows neither sagas nor databases (docs/adr/0012).
+set(only_http http core)
+set(beyond_only http/entry.hpp http/entry.cpp)  # until they have a folder of their own
+
 # The only files that ask the process's clock: for a log line, a key's first digits, the Date of an HTTP answer. No decision
 # may: two machines' clocks differ (trap G24).
 set(asks_the_clock core/log.cpp core/uuid.cpp http/session.cpp http/response_head.cpp http/response_head.hpp)
@@ -58,6 +62,9 @@ function(check_source root file)
             offence(${file} "${include}" "the folder ${target} has no rank")
         elseif(NOT target STREQUAL folder AND NOT rank_${target} LESS rank_${folder})
             offence(${file} "${include}" "${folder} (${rank_${folder}}) must not include ${target} (${rank_${target}})")
+        elseif(DEFINED only_${folder} AND NOT target IN_LIST only_${folder} AND NOT file IN_LIST beyond_only)
+            list(JOIN only_${folder} ", " allowed)
+            offence(${file} "${include}" "${folder} includes nothing but ${allowed}")
         endif()
     endforeach()
 endfunction()
@@ -136,6 +143,8 @@ function(self_test folder)
     tree(framework/src/postgres/a.cpp "#include \"rabbitmq/a.hpp\"\n" "postgres (2) must not include rabbitmq (2)")
     tree(framework/src/admin/a.cpp "  #  include \"http/a.hpp\"\n" "admin (3) must not include http (4)")
     tree(framework/src/http/a.cpp "#include \"worker/a.hpp\"\n" "http (4) must not include worker (5)")
+    tree(framework/src/http/a.cpp "#include \"http/a.hpp\"\n#include \"core/text.hpp\"\n" "")
+    tree(framework/src/http/a.cpp "#include \"ports/store.hpp\"\n" "http includes nothing but http, core")
     tree(framework/src/worker/a.cpp "#include \"testing/simulation.hpp\"\n" "worker (5) must not include testing (6)")
     tree(framework/src/core/a.cpp "#include \"text.hpp\"\n" "core/a.cpp:1: #include \"text.hpp\"")
     tree(framework/src/kafka/a.cpp "int a\;\n" "the folder kafka has no rank")

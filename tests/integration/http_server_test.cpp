@@ -114,7 +114,7 @@ TEST_CASE_FIXTURE(live_server, "a header value with a line break is a 500, never
     auto const all = client.read_to_end();
     CHECK(all.starts_with("HTTP/1.1 500 "));
     CHECK(all.find("Set-Cookie") == std::string::npos);
-    CHECK(log.wait_for("http.answer_refused"));
+    CHECK(log.wait_for("http.response_refused"));
 }
 
 TEST_CASE_FIXTURE(live_server, "a client that closes its sending half still gets its answer")

@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-answer_frame const kept{.keep_alive = true, .date = std::chrono::sys_days{2026y / 1 / 31} + 12h};
+response_frame const kept{.keep_alive = true, .date = std::chrono::sys_days{2026y / 1 / 31} + 12h};
 
 response text_answer(int status = 200)
 {

@@ -13,11 +13,11 @@ constexpr refusal request_line_too_long{414, "The request line is too long."};
 constexpr refusal head_too_large{431, "The header is too large."};
 constexpr refusal too_many_fields{431, "The header has too many fields."};
 constexpr refusal bad_request_line{400, "The request line is malformed."};
-constexpr refusal bad_version{505, "Only HTTP/1.1 and HTTP/1.0 are spoken here."};
-constexpr refusal unescaped_target{400, "The request target holds bytes that must be escaped."};
+constexpr refusal bad_version{505, "Only HTTP/1.1 and HTTP/1.0 are supported."};
+constexpr refusal unescaped_target{400, "The request target contains bytes that must be escaped."};
 constexpr refusal folded_line{400, "Header lines must not be folded."};
 constexpr refusal bad_field_name{400, "A header's name is malformed."};
-constexpr refusal bad_field_value{400, "A header's value holds a control byte."};
+constexpr refusal bad_field_value{400, "A header's value contains a control byte."};
 
 constexpr std::size_t line_end_bytes = 2;
 

@@ -14,15 +14,15 @@ constexpr refusal duplicate_length{400, "Content-Length must be given once."};
 constexpr refusal bad_length{400, "Content-Length must be a decimal number."};
 constexpr refusal coding_on_http10{400, "HTTP/1.0 has no Transfer-Encoding."};
 constexpr refusal coding_and_length{400, "Transfer-Encoding and Content-Length exclude each other."};
-constexpr refusal bad_coding{400, "The only Transfer-Encoding known here is chunked."};
+constexpr refusal bad_coding{400, "The only supported Transfer-Encoding is chunked."};
 constexpr refusal not_one_host{400, "The request must have one Host header."};
 constexpr refusal bad_host{400, "The Host header is malformed."};
 constexpr refusal other_host{400, "The request target names another host than the Host header."};
 constexpr refusal bad_target{400, "The request target must be a path or an http URL."};
-constexpr refusal path_no_text{400, "The path must be UTF-8, with what it can't hold escaped."};
+constexpr refusal path_no_text{400, "The path must be UTF-8, percent-encoded where needed."};
 constexpr refusal duplicate_key{400, "Idempotency-Key must be given once.", problem_type::idempotency_key};
 constexpr refusal bad_connection{400, "The Connection header is malformed."};
-constexpr refusal bad_expectation{417, "The only expectation known here is 100-continue."};
+constexpr refusal bad_expectation{417, "The only supported expectation is 100-continue."};
 
 struct occurrences
 {

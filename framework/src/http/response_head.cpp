@@ -38,9 +38,9 @@ bool is_field_value(std::string_view value)
     return std::all_of(value.begin(), value.end(), is_field_char);
 }
 
-bool has_header(response const& answer, std::string_view name)
+bool has_header(response const& message, std::string_view name)
 {
-    return std::any_of(answer.headers.begin(), answer.headers.end(),
+    return std::any_of(message.headers.begin(), message.headers.end(),
                        [&](auto const& field) { return equal_ignoring_case(field.first, name); });
 }
 
@@ -60,13 +60,13 @@ std::string http_date(std::chrono::sys_seconds when)
 
 }  // namespace
 
-std::string_view flaw_of(response const& answer)
+std::string_view flaw_of(response const& message)
 {
-    if (answer.status < 200 || answer.status > 599) return "its status is not a final one";
-    if (!is_field_value(answer.content_type)) return "its content type holds a control byte";
-    for (auto const& [name, value] : answer.headers) {
+    if (message.status < 200 || message.status > 599) return "its status is not between 200 and 599";
+    if (!is_field_value(message.content_type)) return "its content type contains a control byte";
+    for (auto const& [name, value] : message.headers) {
         if (!is_token(name)) return "a header's name is malformed";
-        if (!is_field_value(value)) return "a header's value holds a control byte";
+        if (!is_field_value(value)) return "a header's value contains a control byte";
         if (is_own(name)) return "it sets a header that the server writes";
     }
     return {};
@@ -77,18 +77,18 @@ bool may_have_body(int status)
     return status != 204 && status != 304;
 }
 
-std::string response_head(response const& answer, answer_frame const& frame)
+std::string response_head(response const& message, response_frame const& frame)
 {
     std::string text;
     auto const out = std::back_inserter(text);
-    fmt::format_to(out, "HTTP/1.1 {} {}\r\nDate: {}\r\n", answer.status, status_phrase(answer.status),
+    fmt::format_to(out, "HTTP/1.1 {} {}\r\nDate: {}\r\n", message.status, status_phrase(message.status),
                    http_date(frame.date));
     for (auto const& [name, value] : defaults)
-        if (!has_header(answer, name)) fmt::format_to(out, "{}: {}\r\n", name, value);
-    for (auto const& [name, value] : answer.headers) fmt::format_to(out, "{}: {}\r\n", name, value);
-    if (may_have_body(answer.status)) {
-        if (!answer.content_type.empty()) fmt::format_to(out, "Content-Type: {}\r\n", answer.content_type);
-        fmt::format_to(out, "Content-Length: {}\r\n", answer.body.size());
+        if (!has_header(message, name)) fmt::format_to(out, "{}: {}\r\n", name, value);
+    for (auto const& [name, value] : message.headers) fmt::format_to(out, "{}: {}\r\n", name, value);
+    if (may_have_body(message.status)) {
+        if (!message.content_type.empty()) fmt::format_to(out, "Content-Type: {}\r\n", message.content_type);
+        fmt::format_to(out, "Content-Length: {}\r\n", message.body.size());
     }
     // HTTP/1.0 clients must be told that the connection stays open; the others don't mind.
     return text += frame.keep_alive ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n";

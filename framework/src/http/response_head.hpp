@@ -10,7 +10,7 @@
 namespace skald::http {
 
 /// What the connection adds to a response.
-struct answer_frame
+struct response_frame
 {
     bool keep_alive{true};
     std::chrono::sys_seconds date;
@@ -18,12 +18,12 @@ struct answer_frame
 
 /// What is wrong with a handler's response, or nothing. With a CR or LF in a value, the author of the value could
 /// inject headers and whole responses. Framing is the server's business, so framing headers are refused too.
-std::string_view flaw_of(response const& answer);
+std::string_view flaw_of(response const& message);
 
 /// Whether a response with this status has a body at all (RFC 9110: not 204, not 304).
 bool may_have_body(int status);
 
-/// The status line and the headers, with the empty line. Requires that `answer` has no flaw.
-std::string response_head(response const& answer, answer_frame const& frame);
+/// The status line and the headers, with the empty line. Requires that `message` has no flaw.
+std::string response_head(response const& message, response_frame const& frame);
 
 }  // namespace skald::http

@@ -67,7 +67,7 @@ tcp::acceptor listening(asio::io_context& io, server_options const& options)
     for (auto const& entry : found)
         if (!(error = listen_on(acceptor, entry.endpoint()))) return acceptor;
     throw std::runtime_error{listen_setting(options.listen, options.listen_name) +
-                             " can't be listened on: " + error.message()};
+                             " can't be used: " + error.message()};
 }
 
 }  // namespace
@@ -111,7 +111,7 @@ private:
 
     std::promise<void> last_closed_;
     bool is_last_closed_{false};
-    bool owed_answers_{false};  // written by cut_off(), read once the I/O thread has ended
+    bool owed_responses_{false};  // written by cut_off(), read once the I/O thread has ended
     std::optional<bool> drained_;
 };
 
@@ -220,7 +220,7 @@ bool server::implementation::drain(std::chrono::milliseconds within)
         last_closed_.get_future().wait_for(within);
         asio::post(io_, [this] { cut_off(); });
         io_thread_.join();
-        drained_ = !owed_answers_;
+        drained_ = !owed_responses_;
     }
     error_code ignored;
     acceptor_.close(ignored);
@@ -245,7 +245,7 @@ void server::implementation::begin_drain()
 void server::implementation::cut_off()
 {
     for (auto const& open : std::vector(hub_.sessions.begin(), hub_.sessions.end())) {
-        owed_answers_ = owed_answers_ || open->owes_answer();
+        owed_responses_ = owed_responses_ || open->owes_response();
         open->close();
     }
     io_.stop();

@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 
 constexpr refusal head_too_slow{408, "The header took too long."};
 constexpr refusal body_too_slow{408, "The body took too long."};
-constexpr refusal too_many_bodies{503, "The bodies of other requests take all the room there is."};
+constexpr refusal too_many_bodies{503, "The server holds too many request bodies."};
 // Bytes arrive in the buffer before on_read() runs, which may have to wait. No request begins with this byte.
 constexpr char nothing_yet = '\0';
 constexpr std::string_view continue_line = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -73,7 +73,7 @@ void session::on_opened(error_code error, std::size_t)
 void session::begin()
 {
     if (!turned_away_) return await_request();
-    write(with_retry_after(problem(turned_away_->status, turned_away_->detail), 1s));
+    respond(with_retry_after(problem(turned_away_->status, turned_away_->detail), 1s));
 }
 
 void session::drain()
@@ -168,7 +168,7 @@ void session::read_body()
 
 void session::send_continue()
 {
-    phase_ = phase::answering;
+    phase_ = phase::responding;
     stream_->write({asio::buffer(continue_line), {}}, then<&session::on_continue_sent>());
 }
 
@@ -187,22 +187,22 @@ void session::refuse(refusal const& why)
     has_unread_ = true;
     is_head_request_ = false;
     reader_.forget();
-    auto answer = why.type ? problem(*why.type, why.detail) : problem(why.status, why.detail);
-    write(why.status == 503 ? with_retry_after(std::move(answer), 1s) : std::move(answer));
+    auto made = why.type ? problem(*why.type, why.detail) : problem(why.status, why.detail);
+    respond(why.status == 503 ? with_retry_after(std::move(made), 1s) : std::move(made));
 }
 
 void session::dispatch()
 {
-    SKALD_ASSERT(!owes_answer_ && !waiting_);  // the next request is not read before the last got its response
+    SKALD_ASSERT(!owes_response_ && !waiting_);  // the next request is not read before the last got its response
     clear_deadline();
-    phase_ = phase::answering;
-    owes_answer_ = true;
+    phase_ = phase::responding;
+    owes_response_ = true;
     received asked{reader_.take()};
     closes_after_ = !reader_.keeps_alive() || ++request_count_ >= hub_.limits.connection_requests_max;
     is_head_request_ = asked.message.method == "HEAD";
 
     if (auto made = handle_now(asked)) return on_reply(std::move(asked), *std::move(made));
-    if (!submit_to_lanes(asked)) write(with_retry_after(problem(503, "The service is busy."), 1s));
+    if (!submit_to_lanes(asked)) respond(with_retry_after(problem(503, "The service is busy."), 1s));
 }
 
 std::optional<reply> session::handle_now(received& asked)
@@ -229,37 +229,37 @@ bool session::submit_to_lanes(received& asked)
     return false;
 }
 
-void session::write(response answer)
+void session::respond(response made)
 {
     if (!is_open_) return;
-    if (auto const flaw = flaw_of(answer); !flaw.empty()) {
-        hub_.log.error("http.answer_refused", {{"status", answer.status}, {"reason", flaw}});
-        answer = problem(500, "The request could not be handled.");
+    if (auto const flaw = flaw_of(made); !flaw.empty()) {
+        hub_.log.error("http.response_refused", {{"status", made.status}, {"reason", flaw}});
+        made = problem(500, "The request could not be handled.");
     }
     closes_after_ = closes_after_ || hub_.draining;
     auto const now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-    answer_head_ = response_head(answer, {.keep_alive = !closes_after_, .date = now});
-    answer_body_ = is_head_request_ || !may_have_body(answer.status) ? std::string{} : std::move(answer.body);
+    response_head_ = response_head(made, {.keep_alive = !closes_after_, .date = now});
+    response_body_ = is_head_request_ || !may_have_body(made.status) ? std::string{} : std::move(made.body);
 
     body_.release();
-    phase_ = phase::answering;
+    phase_ = phase::responding;
     set_deadline(hub_.limits.write_time);
     SKALD_FAILPOINT_SOCKET(client, stream_->socket().native_handle());
     SKALD_FAILPOINT("http.answering");
-    stream_->write({asio::buffer(answer_head_), asio::buffer(answer_body_)}, then<&session::on_written>());
+    stream_->write({asio::buffer(response_head_), asio::buffer(response_body_)}, then<&session::on_written>());
 }
 
 void session::on_written(error_code error, std::size_t)
 {
     if (!is_open_) return;
-    owes_answer_ = false;
+    owes_response_ = false;
     clear_deadline();
     if (error) return close();
     SKALD_FAILPOINT_SOCKET(client, stream_->socket().native_handle());
     SKALD_FAILPOINT("http.answered");
     if (closes_after_) return close_gently();
-    answer_head_ = {};
-    answer_body_ = {};
+    response_head_ = {};
+    response_body_ = {};
     await_request();
 }
 
@@ -311,7 +311,7 @@ void session::set_deadline(std::chrono::milliseconds within)
 void session::on_late()
 {
     if (phase_ == phase::waiting) return on_wait_timer();
-    if (phase_ == phase::answering) hub_.log.debug("http.client_too_slow");
+    if (phase_ == phase::responding) hub_.log.debug("http.client_too_slow");
     if (phase_ != phase::head && phase_ != phase::body) return close();
     if (phase_ == phase::body)
         if (auto const left = body_time_left(); left.count() > 0) return set_deadline(left);

@@ -65,10 +65,10 @@ public:
     bool is_silent();
 
     /// Whether a request was read completely and its response has not been sent.
-    bool owes_answer() const { return owes_answer_; }
+    bool owes_response() const { return owes_response_; }
 
 private:
-    enum class phase { opening, idle, head, body, answering, waiting, lingering };
+    enum class phase { opening, idle, head, body, responding, waiting, lingering };
 
     void open();
     void on_opened(boost::system::error_code error, std::size_t);
@@ -88,7 +88,7 @@ private:
     void dispatch();
     std::optional<reply> handle_now(received& asked);
     bool submit_to_lanes(received& asked);
-    void write(response answer);
+    void respond(response made);
     void on_written(boost::system::error_code error, std::size_t);
 
     void on_reply(received asked, reply made);
@@ -123,7 +123,7 @@ private:
     phase phase_{phase::opening};
     bool is_open_{true};
     std::optional<refusal> turned_away_{};
-    bool owes_answer_{false};
+    bool owes_response_{false};
     bool is_head_request_{false};  // its response has no body
     bool closes_after_{false};
     std::size_t request_count_{0};
@@ -150,8 +150,8 @@ private:
     std::optional<waiting> waiting_;
     std::uint64_t submitted_{0};  // how often the lanes were asked: a reply to an earlier call comes too late
 
-    std::string answer_head_;  // being written
-    std::string answer_body_;
+    std::string response_head_;  // being written
+    std::string response_body_;
     std::size_t lingered_bytes_{0};
 };
 

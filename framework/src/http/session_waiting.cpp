@@ -34,7 +34,7 @@ void session::on_reply(received asked, reply made)
     auto const max_wait = std::min(made.max_wait, hub_.wait_max);
     bool const may_wait = max_wait.count() > 0 && !hub_.draining;
     if (!waiting_ && may_wait && hub_.waits < hub_.limits.waits_max) begin_wait(asked.message, max_wait);
-    if (!waiting_) return write(std::move(made.answer));
+    if (!waiting_) return respond(std::move(made.answer));
 
     waiting_->asked = std::move(asked);
     waiting_->latest = std::move(made.answer);
@@ -43,7 +43,7 @@ void session::on_reply(received asked, reply made)
 
 void session::begin_wait(request const& message, std::chrono::seconds max_wait)
 {
-    SKALD_ASSERT(owes_answer_);
+    SKALD_ASSERT(owes_response_);
     ++hub_.waits;
     waiting_.emplace(poll_schedule{poll_schedule::clock::now(), max_wait});
     if (wait_preference(message)) waiting_->applied = "wait=" + std::to_string(max_wait.count());
@@ -78,10 +78,10 @@ void session::end_wait()
 {
     SKALD_ASSERT(waiting_);
     ++submitted_;
-    auto answer = std::move(waiting_->latest);
-    if (!waiting_->applied.empty()) answer.headers.emplace_back("Preference-Applied", std::move(waiting_->applied));
+    auto latest = std::move(waiting_->latest);
+    if (!waiting_->applied.empty()) latest.headers.emplace_back("Preference-Applied", std::move(waiting_->applied));
     forget_wait();
-    write(std::move(answer));
+    respond(std::move(latest));
 }
 
 void session::forget_wait()
