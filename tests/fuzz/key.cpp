@@ -3,7 +3,7 @@
 #include <string>
 
 #include "demand.hpp"
-#include "http/idempotency_key.hpp"
+#include "entry/idempotency_key.hpp"
 
 using namespace skald;
 using skald::fuzz::demand;

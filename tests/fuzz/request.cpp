@@ -102,7 +102,7 @@ void check(http::request const& r)
     demand(r.headers.size() <= limits.header_count_max, "no more headers than allowed");
     demand(r.body.size() <= limits.body_bytes_max, "no body larger than allowed");
     demand(std::ranges::none_of(r.path, http::is_control), "no control byte in a path");
-    demand(count_of(r, "Host") <= 1 && count_of(r, "Idempotency-Key") <= 1 && count_of(r, "Content-Length") <= 1,
+    demand(count_of(r, "Host") <= 1 && count_of(r, "Content-Length") <= 1,
            "what must be there once is not there twice");
     demand(count_of(r, "Content-Length") == 0 || count_of(r, "Transfer-Encoding") == 0, "one framing");
     for (auto const& [name, value] : r.headers)

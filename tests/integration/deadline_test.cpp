@@ -1,7 +1,7 @@
 // Deadlines of sagas and steps over real databases. Time passes by moving a deadline, and never by waiting for it, but
 // for one that is milliseconds away.
-#include "http/entry.hpp"
 #include "postgres/postgres_store.hpp"
+#include "support/guarded.hpp"
 #include "support/stepped_shop.hpp"
 
 #include <skald/testing/wait_until.hpp>
@@ -350,21 +350,16 @@ TEST_CASE("a saga that a request starts has its deadline from the server's clock
     skald::runtime::memory_source out;
     skald::core::silent_logger log;
     skald::runtime::backlog const backlog;
-    skald::http::known_requests running;
-    skald::http::entry entry{"orders", store, running, backlog, out, log};
+    skald::entry_detail::known_requests known;
+    skald::entry_detail::request_guard guard{"orders", store, known, backlog, out, log};
     skald::http::request r;
     r.method = "POST";
     r.headers = {{"Idempotency-Key", "k"}};
-    auto const answer = entry.answer(r,
-                                     {"POST",
-                                      "/errands",
-                                      {},
-                                      [](skald::http::request_context& ctx) {
-                                          ctx.start(run_errand, leaving{}, errand{"e"}, 1h);
-                                          return skald::http::json_response(202, {});
-                                      }},
-                                     "");
-    CHECK(answer.answer.status == 202);
+    auto const start_errand = [](skald::http::request_context& ctx) {
+        ctx.start(run_errand, leaving{}, errand{"e"}, 1h);
+        return skald::http::json_response(202, {});
+    };
+    CHECK(skald::test::respond_by(guard, known, r, {"POST", "/errands", {}, start_errand}).status == 202);
     CHECK(db.one("SELECT deadline_at - created_at BETWEEN '59 min' AND '61 min' FROM skald.saga") == "t");
     CHECK(db.one("SELECT headers->>'x-saga-deadline' = (SELECT skald.instant(deadline_at) FROM skald.saga) FROM "
                  "skald.outbox") == "t");

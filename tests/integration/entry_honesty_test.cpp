@@ -72,11 +72,11 @@ TEST_CASE("a key that a twin has taken after a first step's no is in flight, and
 {
     front_door door;
     doubtful_store store{door.db.url(), std::chrono::milliseconds{50}};
-    http::known_requests known;
+    entry_detail::known_requests known;
     runtime::backlog backlog;
     runtime::memory_source out;
     core::silent_logger log;
-    http::entry lane{"orders", store, known, backlog, out, log};
+    entry_detail::request_guard guard{"orders", store, known, backlog, out, log};
 
     std::latch inside{1}, may_end{1};
     std::future<http::response> twin;
@@ -89,13 +89,13 @@ TEST_CASE("a key that a twin has taken after a first step's no is in flight, and
         twin = std::async(std::launch::async, [&] { return door.answer_apart(post("k"), second); });
         inside.wait();
     });
-    auto const heard = lane.answer(post("k"), door.route(handle), "").answer;
+    auto const heard = respond_by(guard, known, post("k"), door.route(handle));
     may_end.count_down();
     CHECK(twin.get().status == 202);
     CHECK(heard.status == 409);
     CHECK_MESSAGE(is_problem(heard, "in-flight"), heard.body);
     CHECK(!value_of(heard, "Retry-After").empty());
-    CHECK(lane.answer(post("k"), door.route(handle), "").answer.body == "accepted");
+    CHECK(respond_by(guard, known, post("k"), door.route(handle)).body == "accepted");
 }
 
 TEST_CASE(

@@ -1,7 +1,7 @@
 // Health on an address of its own, on real ports and a real database.
 #include "memory/memory_transport.hpp"
 #include "support/database.hpp"
-#include "support/live_web.hpp"
+#include "support/live_entry.hpp"
 #include "worker/health.hpp"
 
 #include <doctest/doctest.h>
@@ -22,7 +22,7 @@ test::raw_client connect_to(std::string const& address)
 
 struct live_health
 {
-    explicit live_health(live_web& web)
+    explicit live_health(live_entry& web)
         : served{web.settings, postgres::connection_options{.url = web.db.url()}, web.log}
     {
         served.start();
@@ -30,7 +30,7 @@ struct live_health
     }
     test::raw_answer ask(std::string const& target, std::string const& method = "GET")
     {
-        return connect_to(served.address()).ask(live_web::text(method, target));
+        return connect_to(served.address()).ask(live_entry::text(method, target));
     }
 
     worker_detail::health served;
@@ -48,7 +48,7 @@ config with_connections(std::size_t count)
 
 TEST_CASE("health answers while not one more connection is taken at the entry")
 {
-    live_web web{{{"POST", "/x", idempotency::required, leaving("x")}}, {}, with_connections(4)};
+    live_entry web{{{"POST", "/x", idempotency::required, leaving("x")}}, {}, with_connections(4)};
     live_health health{web};
     std::vector<test::raw_client> busy;
     for (int i = 0; i < 4; ++i) {
@@ -64,7 +64,7 @@ TEST_CASE("health answers while not one more connection is taken at the entry")
 
 TEST_CASE("the health address has health and nothing else, and a service that stops lives but is not ready")
 {
-    live_web web{{{"POST", "/x", idempotency::required, leaving("x")}}};
+    live_entry web{{{"POST", "/x", idempotency::required, leaving("x")}}};
     live_health health{web};
     CHECK(health.ask("/x", "POST").status == 404);
     CHECK(health.ask("/sagas/k").status == 404);

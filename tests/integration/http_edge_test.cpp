@@ -1,7 +1,7 @@
 // The edge on a real port and a real database: clients that leave, are slow, or ask again, and what is left of them.
 #include "support/descriptors.hpp"
 #include "support/held_handler.hpp"
-#include "support/live_web.hpp"
+#include "support/live_entry.hpp"
 
 #include <skald/testing/wait_until.hpp>
 
@@ -50,20 +50,20 @@ struct edge
     }
     void hold_lane(test::raw_client& client, std::string const& k)
     {
-        client.send(live_web::text("POST", "/held", key(k)));
+        client.send(live_entry::text("POST", "/held", key(k)));
         held.wait_until_inside();
     }
     bool is_quiet() const
     {
-        return wait_until([&] { return web.web->load() == http::server_load{}; });
+        return wait_until([&] { return web.server->load() == http::server_load{}; });
     }
 
     held_handler held;
-    live_web web{{{"POST", "/held", idempotency::required, [this](http::request_context& ctx) { return held(ctx); }},
-                  {"POST", "/quick", idempotency::required, leaving("quick")},
-                  {"POST", "/large", idempotency::required, large}},
-                 {},
-                 patient(1)};
+    live_entry web{{{"POST", "/held", idempotency::required, [this](http::request_context& ctx) { return held(ctx); }},
+                    {"POST", "/quick", idempotency::required, leaving("quick")},
+                    {"POST", "/large", idempotency::required, large}},
+                   {},
+                   patient(1)};
 };
 
 bool is_replay(test::raw_answer const& answer)
@@ -85,11 +85,11 @@ std::string comparable(test::raw_answer const& answer)
 TEST_CASE("a client that leaves before its request is whole has asked nothing, and its key is new")
 {
     edge on;
-    auto const request = live_web::text("POST", "/quick", key("k"), "{}");
+    auto const request = live_entry::text("POST", "/quick", key("k"), "{}");
     for (auto const size : {request.size() / 2, request.size() - 1}) {
         auto client = on.web.connect();
         client.send(request.substr(0, size));
-        REQUIRE(wait_until([&] { return on.web.web->load().connections == 1; }));
+        REQUIRE(wait_until([&] { return on.web.server->load().connections == 1; }));
         client.close();
         CHECK(on.is_quiet());
     }
@@ -105,8 +105,8 @@ TEST_CASE("a client that leaves in the queue, or while it is served, hears the s
         auto served = on.web.connect();
         on.hold_lane(served, "first");
         auto queued = on.web.connect();
-        queued.send(live_web::text("POST", "/quick", key("second")));
-        REQUIRE(wait_until([&] { return on.web.web->load().queued == 1; }));
+        queued.send(live_entry::text("POST", "/quick", key("second")));
+        REQUIRE(wait_until([&] { return on.web.server->load().queued == 1; }));
         for (auto* client : {&served, &queued}) resets ? client->reset() : client->close();
         on.held.let_out();
         CHECK(on.is_quiet());
@@ -127,12 +127,12 @@ TEST_CASE("duplicates that leave while they wait give up their places while the 
     std::vector<test::raw_client> waiters;
     for (int i = 0; i < 10; ++i) {
         waiters.push_back(on.web.connect());
-        waiters.back().send(live_web::text("POST", "/held", key("k") + "Prefer: wait=600\r\n"));
+        waiters.back().send(live_entry::text("POST", "/held", key("k") + "Prefer: wait=600\r\n"));
     }
-    REQUIRE(wait_until([&] { return on.web.web->load().waits == 10; }));
+    REQUIRE(wait_until([&] { return on.web.server->load().waits == 10; }));
     for (std::size_t i = 1; i < waiters.size(); ++i) i % 2 == 0 ? waiters[i].reset() : waiters[i].close();
-    CHECK(wait_until([&] { return on.web.web->load().waits == 1; }));
-    CHECK(on.web.web->load().lanes_busy == 1);
+    CHECK(wait_until([&] { return on.web.server->load().waits == 1; }));
+    CHECK(on.web.server->load().lanes_busy == 1);
     on.held.let_out();
     CHECK(first.read_answer().status == 201);
     CHECK(is_replay(waiters[0].read_answer()));
@@ -143,10 +143,8 @@ TEST_CASE("a client that leaves while its answer is written hears it whole when 
 {
     edge on;
     {
-        auto const address = on.web.web->address();
-        auto const port = static_cast<std::uint16_t>(std::stoul(address.substr(address.rfind(':') + 1)));
-        test::raw_client client{port, 4096};
-        client.send(live_web::text("POST", "/large", key("k")));
+        test::raw_client client{on.web.server->port(), 4096};
+        client.send(live_entry::text("POST", "/large", key("k")));
         REQUIRE(wait_until([&] { return client.has_heard(); }));
         client.reset();
     }
@@ -161,8 +159,8 @@ TEST_CASE("a client that leaves between pipelined requests finds each of them do
 {
     edge on;
     auto client = on.web.connect();
-    client.send(live_web::text("POST", "/quick", key("one")) + live_web::text("POST", "/held", key("two")) +
-                live_web::text("POST", "/quick", key("three")));
+    client.send(live_entry::text("POST", "/quick", key("one")) + live_entry::text("POST", "/held", key("two")) +
+                live_entry::text("POST", "/quick", key("three")));
     CHECK(client.read_answer().status == 201);
     on.held.wait_until_inside();
     client.close();
@@ -181,19 +179,19 @@ TEST_CASE("clients that dribble hold neither a lane nor a transaction, and are s
     edge on;
     std::vector<test::raw_client> slow;
     for (int i = 0; i < slow_count; ++i) {
-        auto const request = live_web::text("POST", "/quick", key("slow-" + std::to_string(i)), "{}");
+        auto const request = live_entry::text("POST", "/quick", key("slow-" + std::to_string(i)), "{}");
         slow.push_back(on.web.connect());
         slow.back().send(request.substr(0, request.size() - (i % 2 == 0 ? 1 : 10)));  // in the body; in the head
     }
-    REQUIRE(wait_until([&] { return on.web.web->load().connections == slow_count; }));
+    REQUIRE(wait_until([&] { return on.web.server->load().connections == slow_count; }));
     for (int i = 0; i < 20; ++i) CHECK(on.ask("/quick", "good-" + std::to_string(i)).status == 201);
-    CHECK(on.web.web->load().lanes_busy == 0);
-    CHECK(on.web.web->load().queued == 0);
+    CHECK(on.web.server->load().lanes_busy == 0);
+    CHECK(on.web.server->load().queued == 0);
     CHECK(on.web.db.one("SELECT count(*) FROM effect") == "20");
     CHECK(on.web.db.one("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "
                         "pid <> pg_backend_pid() AND state <> 'idle'") == "0");
     for (int i = 0; i < slow_count; ++i) {
-        auto const request = live_web::text("POST", "/quick", key("slow-" + std::to_string(i)), "{}");
+        auto const request = live_entry::text("POST", "/quick", key("slow-" + std::to_string(i)), "{}");
         CHECK(slow[static_cast<std::size_t>(i)].ask(request.substr(request.size() - (i % 2 == 0 ? 1 : 10))).status ==
               201);
     }
@@ -214,13 +212,13 @@ TEST_CASE("a replay is the first answer again, byte for byte as the client has i
         {204, "", {}, ""}};
     config from_database;
     from_database.http.kept_bytes_max = 0;
-    live_web web{{{"POST", "/{n}", idempotency::required,
-                   [&](http::request_context& ctx) {
-                       ctx.sql("INSERT INTO effect VALUES ($1)", ctx.parameter("n"));
-                       return answers.at(std::stoul(ctx.parameter("n")));
-                   }}},
-                 {},
-                 from_database};
+    live_entry web{{{"POST", "/{n}", idempotency::required,
+                     [&](http::request_context& ctx) {
+                         ctx.sql("INSERT INTO effect VALUES ($1)", ctx.parameter("n"));
+                         return answers.at(std::stoul(ctx.parameter("n")));
+                     }}},
+                   {},
+                   from_database};
     for (std::size_t i = 0; i < answers.size(); ++i) {
         CAPTURE(i);
         auto const path = '/' + std::to_string(i);
@@ -255,10 +253,10 @@ TEST_CASE("what the settings say bounds what a client may send")
     auto c = patient(1);
     c.http.body_bytes_max = 10;
     c.http.connection_requests_max = 2;
-    live_web web{{{"POST", "/quick", idempotency::required, leaving("quick")}}, {}, c};
+    live_entry web{{{"POST", "/quick", idempotency::required, leaving("quick")}}, {}, c};
     auto client = web.connect();
-    CHECK(client.ask(live_web::text("POST", "/quick", key("a"), std::string(10, 'b'))).status == 201);
-    CHECK(client.ask(live_web::text("POST", "/quick", key("b"))).value_of("Connection") == "close");
+    CHECK(client.ask(live_entry::text("POST", "/quick", key("a"), std::string(10, 'b'))).status == 201);
+    CHECK(client.ask(live_entry::text("POST", "/quick", key("b"))).value_of("Connection") == "close");
     CHECK(web.ask("POST", "/quick", key("c"), std::string(11, 'b')).status == 413);
     CHECK(web.effects() == "quick\nquick");
 }

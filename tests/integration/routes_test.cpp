@@ -1,6 +1,7 @@
 // Routes of every method and kind over a real port and a real database: what an Idempotency-Key
 // means to each, and who asks.
-#include "support/live_web.hpp"
+#include "support/guarded.hpp"
+#include "support/live_entry.hpp"
 
 #include "examples/order_saga/order_saga.hpp"
 
@@ -26,10 +27,10 @@ http::response start_saga(http::request_context& ctx)
 
 TEST_CASE("a route has its method, and parameters of its path, decoded")
 {
-    live_web web{{{"PUT", "/carts/{cart}/items/{sku}", idempotency::required, [](http::request_context& ctx) {
-                       ctx.sql("INSERT INTO effect VALUES ($1)", ctx.parameter("cart") + '|' + ctx.parameter("sku"));
-                       return http::response{204, "", {}, ""};
-                   }}}};
+    live_entry web{{{"PUT", "/carts/{cart}/items/{sku}", idempotency::required, [](http::request_context& ctx) {
+                         ctx.sql("INSERT INTO effect VALUES ($1)", ctx.parameter("cart") + '|' + ctx.parameter("sku"));
+                         return http::response{204, "", {}, ""};
+                     }}}};
     CHECK(web.ask("PUT", "/carts/7/items/a%2Fb", "Idempotency-Key: k\r\n").status == 204);
     CHECK(web.ask("PUT", "/carts/7/items/a%2Fb", "Idempotency-Key: k\r\n").value_of("Idempotency-Replayed") == "true");
     CHECK(web.effects() == "7|a/b");
@@ -44,7 +45,7 @@ TEST_CASE("a route has its method, and parameters of its path, decoded")
 TEST_CASE("an answer is replayed from memory unless a setting gives it no room or no time")
 {
     auto const asked_twice = [](config const& settings) {
-        live_web web{{{"POST", "/x", idempotency::required, leaving("x")}}, {}, settings};
+        live_entry web{{{"POST", "/x", idempotency::required, leaving("x")}}, {}, settings};
         web.ask("POST", "/x", "Idempotency-Key: k\r\n");
         web.db.run("TRUNCATE skald.idempotency, skald.response");  // so that only memory knows
         return web.ask("POST", "/x", "Idempotency-Key: k\r\n").value_of("Idempotency-Replayed");
@@ -60,17 +61,17 @@ TEST_CASE("an answer is replayed from memory unless a setting gives it no room o
 
 TEST_CASE("a retry is the same request whatever the route's pattern calls its parts, and whichever route takes it")
 {
-    live_web web{{{"POST", "/carts/{id}", idempotency::required, leaving("x")}}};
+    live_entry web{{{"POST", "/carts/{id}", idempotency::required, leaving("x")}}};
     auto const first = web.ask("POST", "/carts/7", "Idempotency-Key: k\r\n");
     for (auto const* renamed : {"/carts/{cart}", "/carts/7", "/{all}/{id}"}) {
-        http::known_requests next;
+        entry_detail::known_requests next;
         postgres::postgres_store store{{.url = web.db.url()}};
-        http::entry lane{"orders", store, next, web.backlog, web.out, web.log};
+        entry_detail::request_guard guard{"orders", store, next, web.backlog, web.out, web.log};
         http::request again;
         again.method = "POST";
         again.target = again.path = "/carts/7";
         again.headers = {{"Idempotency-Key", "k"}};
-        auto const heard = lane.answer(again, {"POST", renamed, idempotency::required, leaving("y")}, "").answer;
+        auto const heard = respond_by(guard, next, again, {"POST", renamed, idempotency::required, leaving("y")});
         CHECK(heard.status == 201);
         CHECK(heard.body == first.body);
     }
@@ -79,11 +80,11 @@ TEST_CASE("a retry is the same request whatever the route's pattern calls its pa
 
 TEST_CASE("a path that is no text is malformed, whatever its route")
 {
-    live_web web{{{"POST", "/carts/{id}", idempotency::required, leaving("x")}}};
+    live_entry web{{{"POST", "/carts/{id}", idempotency::required, leaving("x")}}};
     for (auto const* path : {"/carts/%FF", "/carts/a%C3", "/carts/%ED%A0%80", "/sagas/%FF", "/%FF", "/livez%80"}) {
         CAPTURE(path);
         auto client = web.connect();
-        auto const refused = client.ask(live_web::text("POST", path, "Idempotency-Key: k\r\n"));
+        auto const refused = client.ask(live_entry::text("POST", path, "Idempotency-Key: k\r\n"));
         CHECK(refused.status == 400);
         CHECK(refused.value_of("Content-Type") == "application/problem+json");
     }
@@ -93,8 +94,8 @@ TEST_CASE("a path that is no text is malformed, whatever its route")
 
 TEST_CASE("two methods of one path are two routes, and one key is one request of one of them")
 {
-    live_web web{{{"POST", "/x", idempotency::required, leaving("post")},
-                  {"PATCH", "/x", idempotency::required, leaving("patch")}}};
+    live_entry web{{{"POST", "/x", idempotency::required, leaving("post")},
+                    {"PATCH", "/x", idempotency::required, leaving("patch")}}};
     CHECK(web.ask("PATCH", "/x", "Idempotency-Key: k\r\n").status == 201);
     auto const other = web.ask("POST", "/x", "Idempotency-Key: k\r\n");
     CHECK(other.status == 422);
@@ -104,7 +105,7 @@ TEST_CASE("two methods of one path are two routes, and one key is one request of
 
 TEST_CASE("optional: with a key a request is done once, without one each time, and a malformed one is no missing one")
 {
-    live_web web{
+    live_entry web{
         {{"POST", "/x", idempotency::optional, leaving("x")}, {"POST", "/sagas", idempotency::optional, start_saga}}};
     CHECK(web.ask("POST", "/x", "Idempotency-Key: k\r\n").status == 201);
     CHECK(web.ask("POST", "/x", "Idempotency-Key: \"k\"\r\n").value_of("Idempotency-Replayed") == "true");
@@ -127,18 +128,18 @@ TEST_CASE("optional: with a key a request is done once, without one each time, a
 TEST_CASE(
     "off: the key is not looked at, what the handler did is committed before the client hears, nothing is remembered")
 {
-    live_web web{{{"POST", "/x", idempotency::off, leaving("x")},
-                  {"GET", "/effects", idempotency::off,
-                   [](http::request_context& ctx) {
-                       return http::response{200,
-                                             "text/plain",
-                                             {{"X-Own", "kept"}},
-                                             ctx.sql("SELECT count(*) FROM effect")[0][0].c_str()};
-                   }},
-                  {"POST", "/tell", idempotency::off, [](http::request_context& ctx) {
-                       ctx.publish("elsewhere", "told", {{"n", 1}});
-                       return http::response{204, "", {}, ""};
-                   }}}};
+    live_entry web{{{"POST", "/x", idempotency::off, leaving("x")},
+                    {"GET", "/effects", idempotency::off,
+                     [](http::request_context& ctx) {
+                         return http::response{200,
+                                               "text/plain",
+                                               {{"X-Own", "kept"}},
+                                               ctx.sql("SELECT count(*) FROM effect")[0][0].c_str()};
+                     }},
+                    {"POST", "/tell", idempotency::off, [](http::request_context& ctx) {
+                         ctx.publish("elsewhere", "told", {{"n", 1}});
+                         return http::response{204, "", {}, ""};
+                     }}}};
     for (std::string const key : {"k", "k", "", "\"open"})
         CHECK(web.ask("POST", "/x", "Idempotency-Key: " + key + "\r\n").status == 201);
     CHECK(web.effects() == "x\nx\nx\nx");
@@ -167,16 +168,16 @@ TEST_CASE("off: a 5xx, an exception, a swallowed SQL error and a saga leave noth
             return {status, "", {}, ""};
         };
     };
-    live_web web{{{"POST", "/503", idempotency::off, doing("", 503)},
-                  {"POST", "/swallowed", idempotency::off, doing("SELECT 1/0", 200)},
-                  {"POST", "/thrown", idempotency::off,
-                   [](http::request_context&) -> http::response { throw std::runtime_error{"password=hidden"}; }},
-                  {"POST", "/body", idempotency::off,
-                   [](http::request_context& ctx) -> http::response {
-                       return {200, "", {}, ctx.json<nlohmann::json>().dump()};
-                   }},
-                  {"POST", "/saga", idempotency::off, start_saga},
-                  {"POST", "/ended", idempotency::off, doing("ROLLBACK", 200)}}};
+    live_entry web{{{"POST", "/503", idempotency::off, doing("", 503)},
+                    {"POST", "/swallowed", idempotency::off, doing("SELECT 1/0", 200)},
+                    {"POST", "/thrown", idempotency::off,
+                     [](http::request_context&) -> http::response { throw std::runtime_error{"password=hidden"}; }},
+                    {"POST", "/body", idempotency::off,
+                     [](http::request_context& ctx) -> http::response {
+                         return {200, "", {}, ctx.json<nlohmann::json>().dump()};
+                     }},
+                    {"POST", "/saga", idempotency::off, start_saga},
+                    {"POST", "/ended", idempotency::off, doing("ROLLBACK", 200)}}};
     CHECK(web.ask("POST", "/503").status == 503);
     CHECK(web.ask("POST", "/swallowed").status == 500);
     CHECK(web.ask("POST", "/thrown").body.find("hidden") == std::string::npos);
@@ -189,7 +190,7 @@ TEST_CASE("off: a 5xx, an exception, a swallowed SQL error and a saga leave noth
 
 TEST_CASE("a service is ready while it can take a request, and tells the broker's state beside it")
 {
-    live_web web{{{"POST", "/x", idempotency::required, leaving("x")}}};
+    live_entry web{{{"POST", "/x", idempotency::required, leaving("x")}}};
     CHECK(web.ask("GET", "/readyz").body == "ready\nbroker: connected\n");
     web.transport.go_down();
     CHECK(web.ask("POST", "/x", "Idempotency-Key: k\r\n").status == 201);
@@ -202,8 +203,8 @@ TEST_CASE("a service is ready while it can take a request, and tells the broker'
 
 TEST_CASE("a bearer token says whose request it is, and without one that is known there is only a 401")
 {
-    live_web web{{{"POST", "/x", idempotency::required, leaving("x")}},
-                 http::scope_from_bearer({{"alpha-1", "a"}, {"alpha-2", "a"}, {"beta==", "b"}})};
+    live_entry web{{{"POST", "/x", idempotency::required, leaving("x")}},
+                   http::scope_from_bearer({{"alpha-1", "a"}, {"alpha-2", "a"}, {"beta==", "b"}})};
     auto const ask = [&](std::string const& fields) {
         return web.ask("POST", "/x", "Idempotency-Key: k\r\n" + fields);
     };
@@ -234,7 +235,7 @@ TEST_CASE("a bearer token says whose request it is, and without one that is know
 TEST_CASE("a request without the header that says whose it is belongs to nobody, unless the service says otherwise")
 {
     {
-        live_web web{{{"POST", "/x", idempotency::required, leaving("x")}}, http::scope_from_header("X-Tenant")};
+        live_entry web{{{"POST", "/x", idempotency::required, leaving("x")}}, http::scope_from_header("X-Tenant")};
         for (std::string const fields : {"", "X-Tenant:\r\n", "X-Tenant:  \t\r\n"})
             for (auto const& refused : {web.ask("POST", "/x", "Idempotency-Key: k\r\n" + fields),
                                         web.ask("GET", "/sagas/k", fields), web.ask("DELETE", "/sagas/k", fields)}) {
@@ -248,8 +249,8 @@ TEST_CASE("a request without the header that says whose it is belongs to nobody,
         CHECK(web.ask("GET", "/livez").status == 200);
         CHECK(web.ask("GET", "/readyz").status == 200);
     }
-    live_web web{{{"POST", "/x", idempotency::required, leaving("x")}},
-                 http::scope_from_header("X-Tenant", http::scope_header::optional)};
+    live_entry web{{{"POST", "/x", idempotency::required, leaving("x")}},
+                   http::scope_from_header("X-Tenant", http::scope_header::optional)};
     CHECK(web.ask("POST", "/x", "Idempotency-Key: k\r\n").status == 201);
     CHECK(web.ask("POST", "/x", "Idempotency-Key: k\r\nX-Tenant: a\r\nX-Tenant: b\r\n").status == 400);
     CHECK(web.db.one("SELECT scope = '' FROM skald.idempotency") == "t");
@@ -258,11 +259,12 @@ TEST_CASE("a request without the header that says whose it is belongs to nobody,
 TEST_CASE("who may no longer ask does not hear the stored answer either")
 {
     std::atomic<bool> known{true};
-    live_web web{{{"POST", "/x", idempotency::required, leaving("x")}},
-                 http::scope_from_bearer([&](std::string const& token) -> std::optional<std::string> {
-                     if (token == "broken") throw std::runtime_error{"host=hidden"};
-                     return known && http::is_same_secret(token, "t") ? std::optional<std::string>{"a"} : std::nullopt;
-                 })};
+    live_entry web{{{"POST", "/x", idempotency::required, leaving("x")}},
+                   http::scope_from_bearer([&](std::string const& token) -> std::optional<std::string> {
+                       if (token == "broken") throw std::runtime_error{"host=hidden"};
+                       return known && http::is_same_secret(token, "t") ? std::optional<std::string>{"a"}
+                                                                        : std::nullopt;
+                   })};
     auto const fields = std::string{"Idempotency-Key: k\r\nAuthorization: Bearer t\r\n"};
     CHECK(web.ask("POST", "/x", fields).status == 201);
     CHECK(web.ask("POST", "/x", fields).status == 201);

@@ -1,7 +1,7 @@
 // GET and DELETE of /sagas/{key} on a real port and a real database. What other services tell
 // is written as they tell it.
 #include "core/reasons.hpp"
-#include "support/live_web.hpp"
+#include "support/live_entry.hpp"
 
 #include "examples/order_saga/order_saga.hpp"
 
@@ -49,12 +49,12 @@ struct saga_web
     }
 
     int mutable told_{};
-    live_web web{{{"POST", "/orders", idempotency::required,
-                   [](http::request_context& ctx) {
-                       ctx.start(order_saga::place_order, order_saga::order{"o", "ann", "pen", 1, 100});
-                       return http::response{202, "", {{"Location", http::saga_path(ctx.key())}}, ""};
-                   }}},
-                 http::scope_from_header("X-Scope")};
+    live_entry web{{{"POST", "/orders", idempotency::required,
+                     [](http::request_context& ctx) {
+                         ctx.start(order_saga::place_order, order_saga::order{"o", "ann", "pen", 1, 100});
+                         return http::response{202, "", {{"Location", http::saga_path(ctx.key())}}, ""};
+                     }}},
+                   http::scope_from_header("X-Scope")};
 };
 
 }  // namespace
@@ -140,8 +140,8 @@ TEST_CASE("?wait=N answers when the saga ends, and without a lane meanwhile")
         for (int i = 0; i < 4; ++i) {
             waiters.push_back(s.web.connect());
             waiters.back().send(
-                live_web::text("GET", std::string{"/sagas/k"} + wait,
-                               std::string{"X-Scope: a\r\n"} + (*wait == '\0' ? "Prefer: wait=25\r\n" : "")));
+                live_entry::text("GET", std::string{"/sagas/k"} + wait,
+                                 std::string{"X-Scope: a\r\n"} + (*wait == '\0' ? "Prefer: wait=25\r\n" : "")));
         }
     for (int i = 0; i < 8; ++i) CHECK(s.view()["status"] == "running");  // twelve wait, and there are four lanes
     s.told("confirm-order", "orders", "completed", "completed");

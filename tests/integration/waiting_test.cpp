@@ -1,8 +1,8 @@
 // Duplicates of a running request on a real port and a real database: who is told at once, who
 // waits, and who is held up.
-#include "support/live_web.hpp"
+#include "support/live_entry.hpp"
 
-#include "http/entry.hpp"
+#include "support/guarded.hpp"
 #include "support/held_handler.hpp"
 
 #include <doctest/doctest.h>
@@ -36,7 +36,7 @@ struct held_web
               std::move(c)},
           first{web.connect()}
     {
-        first.send(live_web::text("POST", "/held", key, "{}"));
+        first.send(live_entry::text("POST", "/held", key, "{}"));
         held.wait_until_inside();
     }
     // A test that failed half-way must not leave the handler inside.
@@ -45,12 +45,12 @@ struct held_web
     test::raw_client send(std::string const& fields, std::string const& body = "{}") const
     {
         auto client = web.connect();
-        client.send(live_web::text("POST", "/held", key + fields, body));
+        client.send(live_entry::text("POST", "/held", key + fields, body));
         return client;
     }
 
     held_handler held;
-    live_web web;
+    live_entry web;
     test::raw_client first;
 };
 
@@ -81,7 +81,7 @@ TEST_CASE("a duplicate is told at once although every lane waits for something, 
 {
     held_web h{with_lanes(1)};
     auto queued = h.web.connect();
-    queued.send(live_web::text("POST", "/quick", "Idempotency-Key: q\r\n"));
+    queued.send(live_entry::text("POST", "/quick", "Idempotency-Key: q\r\n"));
     CHECK(h.send("").read_answer().status == 409);
     CHECK(h.send("", "{ }").read_answer().status == 422);
     CHECK(h.web.ask("POST", "/quick").status == 400);
@@ -153,21 +153,21 @@ TEST_CASE("a duplicate that waits for a request that fails is done in its place"
 
 TEST_CASE("a duplicate waits for a request of another process too")
 {
-    live_web web{{{"POST", "/held", idempotency::required, leaving("held")}}, {}, with_lanes(1)};
+    live_entry web{{{"POST", "/held", idempotency::required, leaving("held")}}, {}, with_lanes(1)};
     held_handler held;
     auto elsewhere = std::async(std::launch::async, [&] {
         postgres::postgres_store store{{.url = web.db.url()}};
-        http::known_requests running;
-        http::entry entry{"orders", store, running, web.backlog, web.out, web.log};
+        entry_detail::known_requests known;
+        entry_detail::request_guard guard{"orders", store, known, web.backlog, web.out, web.log};
         http::request r;
         r.method = "POST";
         r.target = r.path = "/held";
         r.headers = {{"Idempotency-Key", "k"}};
-        return entry.answer(r, {"POST", "/held", idempotency::required, std::ref(held)}, "").answer;
+        return respond_by(guard, known, r, {"POST", "/held", idempotency::required, std::ref(held)});
     });
     held.wait_until_inside();
     auto waiter = web.connect();
-    waiter.send(live_web::text("POST", "/held", key + "Prefer: wait=25\r\n"));
+    waiter.send(live_entry::text("POST", "/held", key + "Prefer: wait=25\r\n"));
     CHECK(web.ask("POST", "/held", key).status == 409);  // on the only lane, which the waiter does not hold
     held.let_out();
     CHECK(elsewhere.get().status == 201);
@@ -183,7 +183,7 @@ TEST_CASE("a drain tells who waits how it stands, and does not wait for them")
     held_web h;
     auto waiter = h.send("Prefer: wait=25\r\n");
     CHECK(h.send("").read_answer().status == 409);  // so that the waiter was read
-    auto drained = std::async(std::launch::async, [&] { return h.web.web->drain(30s); });
+    auto drained = std::async(std::launch::async, [&] { return h.web.server->drain(30s); });
     auto const heard = waiter.read_answer();  // the first is held still
     CHECK(heard.status == 409);
     CHECK(heard.value_of("Connection") == "close");
@@ -203,6 +203,6 @@ TEST_CASE("clients that leave while they wait do no harm")
     h.held.let_out();
     CHECK(h.first.read_answer().status == 201);
     CHECK(h.web.ask("POST", "/quick", "Idempotency-Key: q\r\n").status == 201);
-    CHECK(h.web.web->drain(30s));
+    CHECK(h.web.server->drain(30s));
     CHECK(h.held.runs == 1);
 }

@@ -2,9 +2,9 @@
 // leaves an effect.
 #pragma once
 
-#include "http/entry.hpp"
 #include "support/database.hpp"
 #include "support/doubtful_store.hpp"
+#include "support/guarded.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -30,25 +30,26 @@ class front_door
 public:
     /// Replays come from the database; with `kept_bytes` of room in the response cache, from memory where they can.
     explicit front_door(std::size_t kept_bytes = 0)
-        : known_{.answered = http::response_cache{{kept_bytes, std::chrono::hours{1}}}}
+        : known_{.responses = entry_detail::response_cache{{kept_bytes, std::chrono::hours{1}}}}
     {
         db.run("CREATE TABLE effect (n int)");
     }
 
     http::response answer(http::request const& r, http::entry_handler const& handle, std::string const& scope = "")
     {
-        http::entry lane{"orders", store, known_, backlog_, out_, log_};
-        return lane.answer(r, route(handle), scope).answer;
+        entry_detail::request_guard guard{"orders", store, known_, backlog_, out_, log_};
+        return respond_by(guard, known_, r, route(handle), scope);
     }
 
-    http::entry_route route(http::entry_handler const& handle) const { return {"POST", "/orders", key, handle}; }
+    entry_detail::route route(http::entry_handler const& handle) const { return {"POST", "/orders", key, handle}; }
 
     /// Answered by another process, with a connection of its own.
     http::response answer_apart(http::request const& r, http::entry_handler const& handle)
     {
         doubtful_store other{db.url()};
-        http::known_requests apart;
-        return http::entry{"orders", other, apart, backlog_, out_, log_}.answer(r, route(handle), "").answer;
+        entry_detail::known_requests apart;
+        entry_detail::request_guard guard{"orders", other, apart, backlog_, out_, log_};
+        return respond_by(guard, apart, r, route(handle));
     }
 
     /// A handler that leaves an effect and returns this response.
@@ -74,7 +75,7 @@ public:
     http::idempotency key{http::idempotency::required};
 
 private:
-    http::known_requests known_;
+    entry_detail::known_requests known_;
     runtime::backlog backlog_;
     runtime::memory_source out_;
     core::silent_logger log_;

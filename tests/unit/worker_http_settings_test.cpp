@@ -2,8 +2,8 @@
 #include <doctest/doctest.h>
 
 #include "support/complaint.hpp"
+#include "worker/http_server.hpp"
 #include "worker/settings.hpp"
-#include "worker/web.hpp"
 
 #include <skald/errors.hpp>
 

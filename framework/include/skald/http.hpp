@@ -1,6 +1,7 @@
 // HTTP messages as handlers see them.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <string>
 #include <string_view>
@@ -15,13 +16,13 @@ using header_list = std::vector<std::pair<std::string, std::string>>;
 /// A request that has been read completely.
 struct request
 {
-    std::string method;                             // "POST"
-    std::string target;                             // as received: "/orders?x=1"
-    std::string path;                               // decoded: "/orders"
-    std::string query;                              // as received, without '?'
-    std::map<std::string, std::string> parameters;  // from the route: {key} of "/sagas/{key}", decoded
-    header_list headers;                            // in the order received, names as received
-    std::string body;                               // its bytes, without the framing of chunks
+    std::string method;                               // "POST"
+    std::string target;                               // as received: "/orders?x=1"
+    std::string path{};                               // decoded: "/orders"
+    std::string query{};                              // as received, without '?'
+    std::map<std::string, std::string> parameters{};  // from the route: {key} of "/sagas/{key}", decoded
+    header_list headers{};                            // in the order received, names as received
+    std::string body{};                               // its bytes, without the framing of chunks
 
     /// The first header of that name, regardless of case, or empty. Lifetime: the request's.
     std::string_view header(std::string_view name) const;
@@ -39,6 +40,16 @@ struct response
     /// and the key may be used again, unless this flag makes them the outcome. Any other status below 500 always is the
     /// outcome.
     bool is_final{false};
+};
+
+/// A response; and, if a better one may follow, for how long the client would rather wait for it. The request is then
+/// made again, until its reply has no `max_wait` or the time is up.
+struct reply
+{
+    reply(response a, std::chrono::seconds w = {}) : answer{std::move(a)}, max_wait{w} {}
+
+    response answer;
+    std::chrono::seconds max_wait;
 };
 
 }  // namespace skald::http

@@ -4,6 +4,7 @@
 #include <skald/batch.hpp>
 #include <skald/config.hpp>
 #include <skald/definition.hpp>
+#include <skald/entry.hpp>
 #include <skald/errors.hpp>
 #include <skald/http_handler.hpp>
 #include <skald/log.hpp>

@@ -5,10 +5,12 @@
 #pragma once
 
 #include <skald/config.hpp>
+#include <skald/entry.hpp>
 #include <skald/errors.hpp>
 #include <skald/log.hpp>
 #include <skald/service.hpp>
 
+#include <functional>
 #include <memory>
 
 namespace skald {
@@ -26,7 +28,8 @@ public:
     worker& operator=(worker const&) = delete;
 
     /// Connects, serves, and drains on SIGTERM, SIGINT or stop(). Waits for a database or broker that is unavailable.
-    /// Call it once for each worker.
+    /// Call it once for each worker. `on_start` is called on this thread once it serves; for a server of the caller's
+    /// own, whose threads should not get the signals.
     ///
     /// Returns: 0 after a clean drain. If the drain is cut short (a second signal, or its time limit), the process ends
     ///          here with exit code 75, because a thread that is stuck in a step can't be stopped; what was not
@@ -34,10 +37,14 @@ public:
     /// Threads: starts its own, and returns when they have ended. SIGTERM and SIGINT are blocked meanwhile in this
     ///          thread and in those that it starts; SIGPIPE is ignored in the whole process from then on.
     /// Throws:  configuration_error for what waiting does not fix; what pqxx throws if a migration fails.
-    int run();
+    int run(std::function<void()> const& on_start = {});
 
     /// Does what SIGTERM does. May be called before run(), which then drains at once.
     void stop();
+
+    /// Answers requests that a server of the caller's own has received. They get 503 until run() has prepared the
+    /// database, and once it drains: end that server before stop().
+    skald::entry& entry();
 
 private:
     class implementation;

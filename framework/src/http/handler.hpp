@@ -2,7 +2,6 @@
 #pragma once
 
 #include <any>
-#include <chrono>
 #include <cstddef>
 #include <exception>
 #include <functional>
@@ -20,16 +19,6 @@ struct received
 {
     request message;
     std::any notes{};
-};
-
-/// A response; or, if the client may wait up to `max_wait` for a better one, the latest state. The handlers are then
-/// called again with the same `received`, until a reply has no `max_wait` or the time is up.
-struct reply
-{
-    reply(response a, std::chrono::seconds p = {}) : answer{std::move(a)}, max_wait{p} {}
-
-    response answer;
-    std::chrono::seconds max_wait;
 };
 
 /// Is asked first, on the I/O thread; nothing leaves the request to the lanes. It must not block, because no connection

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <charconv>
 
-#include "core/text.hpp"
 #include "http/chars.hpp"
 #include "http/head.hpp"
 #include "http/target.hpp"
@@ -17,10 +16,6 @@ constexpr refusal coding_and_length{400, "Transfer-Encoding and Content-Length e
 constexpr refusal bad_coding{400, "The only supported Transfer-Encoding is chunked."};
 constexpr refusal not_one_host{400, "The request must have one Host header."};
 constexpr refusal bad_host{400, "The Host header is malformed."};
-constexpr refusal other_host{400, "The request target names another host than the Host header."};
-constexpr refusal bad_target{400, "The request target must be a path or an http URL."};
-constexpr refusal path_no_text{400, "The path must be UTF-8, percent-encoded where needed."};
-constexpr refusal duplicate_key{400, "Idempotency-Key must be given once.", problem_type::idempotency_key};
 constexpr refusal bad_connection{400, "The Connection header is malformed."};
 constexpr refusal bad_expectation{417, "The only supported expectation is 100-continue."};
 
@@ -81,19 +76,6 @@ std::optional<refusal> check_host(request_head const& head)
     return is_host ? std::nullopt : std::optional{bad_host};
 }
 
-std::optional<refusal> read_target(request& message)
-{
-    auto const parts = split_target(message.target);
-    auto path = parts ? percent_decode(parts->path) : std::nullopt;
-    if (!path) return bad_target;
-    if (!core::is_storable_text(*path)) return path_no_text;
-    auto const host = message.header("Host");
-    if (!parts->authority.empty() && !host.empty() && !equal_ignoring_case(parts->authority, host)) return other_host;
-    message.path = *std::move(path);
-    message.query = parts->query;
-    return {};
-}
-
 std::optional<refusal> read_connection(request_head& head)
 {
     bool closes = false;
@@ -127,9 +109,8 @@ std::optional<refusal> read_expectation(request_head& head)
 std::optional<refusal> apply_head_rules(request_head& head, http_limits const& limits)
 {
     if (auto const no = check_host(head)) return no;
-    if (auto const no = read_target(head.message)) return no;
+    if (auto const why = read_target(head.message); !why.empty()) return refusal{.status = 400, .detail = why};
     if (auto const no = read_framing(head, limits)) return no;
-    if (find_all(head.message.headers, "Idempotency-Key").count > 1) return duplicate_key;
     if (auto const no = read_connection(head)) return no;
     return read_expectation(head);
 }

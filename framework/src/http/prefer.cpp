@@ -1,6 +1,7 @@
 #include "http/prefer.hpp"
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 
 #include "http/chars.hpp"
@@ -44,6 +45,12 @@ std::optional<std::chrono::seconds> wait_preference(request const& message)
         }
     }
     return {};
+}
+
+void report_wait(response& made, request const& message, std::chrono::seconds max_wait)
+{
+    if (wait_preference(message))
+        made.headers.emplace_back("Preference-Applied", "wait=" + std::to_string(max_wait.count()));
 }
 
 std::optional<std::chrono::seconds> parse_seconds(std::string_view digits)

@@ -13,6 +13,10 @@ namespace skald::http {
 /// not understood is ignored.
 std::optional<std::chrono::seconds> wait_preference(request const& message);
 
+/// Tells a client that the response was waited for, and for how long at the most (RFC 7240, 3), if it preferred that
+/// by the header.
+void report_wait(response& made, request const& message, std::chrono::seconds max_wait);
+
 /// A whole number of seconds. A value that is too large is clamped to the maximum.
 std::optional<std::chrono::seconds> parse_seconds(std::string_view digits);
 

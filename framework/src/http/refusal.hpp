@@ -2,20 +2,16 @@
 // request is unknown.
 #pragma once
 
-#include <optional>
 #include <string_view>
 
 #include <boost/system/result.hpp>
-
-#include "http/problem_types.hpp"
 
 namespace skald::http {
 
 struct refusal
 {
     int status{400};
-    std::string_view detail;             // a sentence for the client; static text
-    std::optional<problem_type> type{};  // if it has one
+    std::string_view detail;  // a sentence for the client; static text
 };
 
 /// A value, or the refusal instead.

@@ -187,7 +187,7 @@ void session::refuse(refusal const& why)
     has_unread_ = true;
     is_head_request_ = false;
     reader_.forget();
-    auto made = why.type ? problem(*why.type, why.detail) : problem(why.status, why.detail);
+    auto made = problem(why.status, why.detail);
     respond(why.status == 503 ? with_retry_after(std::move(made), 1s) : std::move(made));
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/text.hpp"
 #include "http/chars.hpp"
 
 namespace skald::http {
@@ -41,6 +42,20 @@ std::optional<target_parts> split_target(std::string_view target)
     if (mark != std::string_view::npos) parts.query = target.substr(mark + 1);
     if (parts.path.empty()) parts.path = "/";
     return parts;
+}
+
+std::string_view read_target(request& message)
+{
+    auto const parts = split_target(message.target);
+    auto path = parts ? percent_decode(parts->path) : std::nullopt;
+    if (!path) return "The request target must be a path or an http URL.";
+    if (!core::is_storable_text(*path)) return "The path must be UTF-8, with what it can't hold escaped.";
+    auto const host = message.header("Host");
+    if (!parts->authority.empty() && !host.empty() && !equal_ignoring_case(parts->authority, host))
+        return "The request target names another host than the Host header.";
+    message.path = *std::move(path);
+    message.query = parts->query;
+    return {};
 }
 
 std::optional<std::string> percent_decode(std::string_view encoded)

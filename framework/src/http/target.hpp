@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include <skald/http.hpp>
+
 namespace skald::http {
 
 /// The parts of a request target, still encoded; views into it.
@@ -18,6 +20,10 @@ struct target_parts
 /// Accepts the origin form, and the absolute form of http and https. Nothing for the rest: "*" and "host:port" ask for
 /// what Skald does not offer, and a fragment never belongs in a request.
 std::optional<target_parts> split_target(std::string_view target);
+
+/// Fills in the path and the query of `message`, from its target. Returns why the target is refused, as a sentence for
+/// the client: static text, empty if it is not. Needs the headers: the target may name the host, too.
+std::string_view read_target(request& message);
 
 /// Decodes %XX. Nothing if an escape is truncated, is not hexadecimal, or encodes a control byte: those are never part
 /// of a name, and NUL ends strings in other programs.

@@ -5,6 +5,8 @@
 #include "postgres/connection.hpp"
 #include "postgres/reconnect_gate.hpp"
 
+#include <pqxx/except>
+
 #include <exception>
 #include <memory>
 #include <optional>
@@ -43,6 +45,17 @@ public:
 
     /// For readers in the same layer or above: the connection, connected.
     connection& open();
+
+    /// Reads outside a transaction, on a connection that may have been idle for long. One from before a restart of the
+    /// server breaks on first use: then `what` runs once more, on a new one. So it must be safe to run twice.
+    template <class What>
+    auto read(What what)
+    try {
+        return what(open());
+    }
+    catch (pqxx::broken_connection const&) {
+        return what(open());
+    }
 
 private:
     /// Which kind of transaction is open.

@@ -1,7 +1,7 @@
 #include "worker/health.hpp"
 
+#include "entry/probes.hpp"
 #include "http/problem.hpp"
-#include "worker/read.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -39,30 +39,7 @@ postgres::connection_options impatient(postgres::connection_options database)
     return database;
 }
 
-http::response not_ready(std::string_view why)
-{
-    return http::with_retry_after(http::problem(http::problem_type::not_ready, why), 1s);
-}
-
 }  // namespace
-
-std::optional<http::response> liveness(http::request const& r)
-{
-    return is_get(r, "/livez") ? std::optional{http::response{200, "text/plain", {}, "alive\n"}} : std::nullopt;
-}
-
-// Ready: a request can be accepted, for which the database is enough. While the broker is away, the outbox keeps what
-// is accepted; a balancer that took every replica out would defeat that. So only the body reports the broker's state.
-http::response readiness(postgres::postgres_store& store, ports::subscription const& deliveries)
-try {
-    read(store, [](postgres::connection& c) { c.ping(); });
-    std::string const broker{deliveries.available() ? "connected" : "away"};
-    return {200, "text/plain", {}, "ready\nbroker: " + broker + '\n'};
-}
-catch (std::exception const&) {
-    store.rollback();
-    return not_ready("the database is away");
-}
 
 bool has_health_address(config const& settings)
 {
@@ -77,14 +54,14 @@ health::health(config const& settings, postgres::connection_options const& datab
 
 std::optional<http::response> health::why_not_ready() const
 {
-    if (is_draining_) return not_ready("the service is stopping");
-    if (deliveries_ == nullptr) return not_ready("the service is starting");
+    if (is_draining_) return entry_detail::not_ready("the service is stopping");
+    if (deliveries_ == nullptr) return entry_detail::not_ready("the service is starting");
     return std::nullopt;
 }
 
 std::optional<http::reply> health::answer_at_once(http::request const& r) const
 {
-    if (auto alive = liveness(r)) return *std::move(alive);
+    if (auto alive = entry_detail::liveness(r)) return *std::move(alive);
     if (!is_get(r, "/readyz")) return http::problem(404, "Here is /livez, and /readyz.");
     if (auto why = why_not_ready()) return *std::move(why);
     return {};
@@ -94,7 +71,7 @@ http::response health::answer(http::request const&)
 {
     // Check again: what readiness() uses is destroyed once the process has drained.
     if (auto why = why_not_ready()) return *std::move(why);
-    return readiness(store_, *deliveries_.load());
+    return entry_detail::readiness(store_, *deliveries_.load());
 }
 
 }  // namespace skald::worker_detail

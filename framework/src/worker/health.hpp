@@ -18,12 +18,6 @@
 
 namespace skald::worker_detail {
 
-/// The response to GET /livez; nothing for any other request.
-std::optional<http::response> liveness(http::request const& r);
-
-/// The response to GET /readyz: 200 if the database responds. Never throws.
-http::response readiness(postgres::postgres_store& store, ports::subscription const& deliveries);
-
 /// Whether the settings enable a health address.
 bool has_health_address(config const& settings);
 

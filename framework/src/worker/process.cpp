@@ -6,6 +6,7 @@
 #include "postgres/postgres_store.hpp"
 #include "runtime/lane.hpp"
 #include "runtime/publish_loop.hpp"
+#include "worker/http_server.hpp"
 #include "worker/signing_keys.hpp"
 
 #include <skald/errors.hpp>
@@ -33,9 +34,9 @@ rabbitmq::options broker_of(std::string const& service, config const& settings)
 
 }  // namespace
 
-process::process(std::string service, config const& settings, runtime::registry const& steps, runtime::stop_flag& stop,
-                 core::logger& log)
-    : service_{std::move(service)}, settings_{settings}, steps_{steps}, stop_{stop}, log_{log},
+process::process(std::string service, config const& settings, runtime::registry const& steps,
+                 entry::implementation& entry, runtime::stop_flag& stop, core::logger& log)
+    : service_{std::move(service)}, settings_{settings}, steps_{steps}, entry_{entry}, stop_{stop}, log_{log},
       keys_{settings.migrate_only ? std::nullopt : read_signing_keys(settings)}, relayed_{database("relay"), mark_},
       relayed_too_{database("relay"), mark_}, dispatched_{database("dispatch")}, table_{settings.relay_poll,
                                                                                         {relayed_, relayed_too_}},
@@ -50,6 +51,8 @@ process::process(std::string service, config const& settings, runtime::registry 
 process::~process()
 {
     stop_.stop();
+    http_.reset();
+    entry_.close(std::chrono::steady_clock::now() + settings_.drain);
     memory_loop_.end();
     table_loop_.end();
     if (deliveries_) deliveries_->stop();
@@ -103,7 +106,7 @@ bool process::prepare_database(std::vector<postgres::migration> const& migration
     }
 }
 
-void process::start(std::vector<http::entry_route> routes, http::scope_function scope_of)
+void process::start()
 {
     // Even a service without steps must receive what other services report about its sagas.
     auto const prefetch = static_cast<std::uint16_t>(
@@ -115,9 +118,8 @@ void process::start(std::vector<http::entry_route> routes, http::scope_function 
                                     .keys = keys(),
                                     .must_be_signed = settings_.signatures == "require"},
         service_, steps_, *deliveries_, log_, std::mt19937_64{seed_()});
-    if (!settings_.http_listen.empty())
-        web_ = std::make_unique<web>(service_, settings_, database("http"), std::move(routes), std::move(scope_of),
-                                     *deliveries_, backlog_, out_, log_);
+    if (!settings_.http_listen.empty()) http_ = make_server(settings_, entry_, log_);
+    entry_.open({database("http"), *deliveries_, backlog_, out_});
     // Without its own relay this process sends nothing from memory either: everything is left to a relay elsewhere.
     if (settings_.relay) start_publishing(table_loop_, {.batch_max = settings_.relay_batch_max, .sign_with = keys()});
     if (settings_.relay && settings_.dispatch_grace.count() > 0) start_publishing(memory_loop_, {.sign_with = keys()});
@@ -133,13 +135,13 @@ void process::start(std::vector<http::entry_route> routes, http::scope_function 
             --lanes_running_;
         });
     }
-    if (web_) web_->start();
+    if (http_) http_->start();
     if (health_) health_->begin_service(*deliveries_);
     if (keys_) log_signing(settings_, *keys_, log_);
     std::string const off{"off"};
     log_.info("worker.started", {{"lanes", settings_.lanes},
                                  {"prefetch", prefetch},
-                                 {"http", web_ ? web_->address() : off},
+                                 {"http", http_ ? http_->address() : off},
                                  {"health", health_ ? health_->address() : off}});
 }
 
@@ -174,7 +176,7 @@ void process::run_maintenance()
     options.purge = settings_.purge;
     options.retention_days = settings_.retention_days;
     options.purge_every = settings_.purge_every;
-    options.outbox_max = web_ ? settings_.outbox_max : 0;
+    options.outbox_max = entry_.has_handlers() ? settings_.outbox_max : 0;
     admin::maintenance{options, database("maintenance"), backlog_, stop_, log_, std::mt19937_64{std::random_device{}()}}
         .run();
 }
@@ -184,7 +186,8 @@ bool process::drain(signals const& signals)
     log_.info("worker.draining", {});
     auto const deadline = std::chrono::steady_clock::now() + settings_.drain;
     if (health_) health_->begin_drain();
-    bool clean = !web_ || web_->drain(settings_.drain / 2);
+    bool clean = !http_ || http_->drain(settings_.drain / 2);
+    clean = entry_.close(std::chrono::steady_clock::now() + settings_.drain / 2) && clean;
     stop_.stop();
     deliveries_->stop();
     clean = wait_for_threads(signals, deadline) && clean;

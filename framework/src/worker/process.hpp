@@ -4,6 +4,8 @@
 
 #include "core/log.hpp"
 #include "core/signature.hpp"
+#include "entry/entry.hpp"
+#include "http/server.hpp"
 #include "ports/transport.hpp"
 #include "postgres/connection.hpp"
 #include "postgres/migrate.hpp"
@@ -18,7 +20,6 @@
 #include "runtime/table_source.hpp"
 #include "worker/health.hpp"
 #include "worker/signals.hpp"
-#include "worker/web.hpp"
 
 #include <skald/config.hpp>
 
@@ -36,8 +37,8 @@ namespace skald::worker_detail {
 class process
 {
 public:
-    process(std::string service, config const& settings, runtime::registry const& steps, runtime::stop_flag& stop,
-            core::logger& log);
+    process(std::string service, config const& settings, runtime::registry const& steps, entry::implementation& entry,
+            runtime::stop_flag& stop, core::logger& log);
     ~process();
 
     /// From now on responds at the health address, if the settings have one: start() may come much later. Throws
@@ -47,7 +48,8 @@ public:
     /// Runs the migrations; waits while the database is away. False if it was told to stop meanwhile.
     bool prepare_database(std::vector<postgres::migration> const& migrations, signals const& signals);
 
-    void start(std::vector<http::entry_route> routes, http::scope_function scope_of);
+    /// Takes deliveries and requests, and sends messages.
+    void start();
 
     /// To be called periodically while the process runs: reports steps that do not return.
     void supervise() { work_->check_for_hanging(); }
@@ -79,6 +81,7 @@ private:
     std::string const service_;
     config const& settings_;
     runtime::registry const& steps_;
+    entry::implementation& entry_;  // open from start() to the end of drain()
     runtime::stop_flag& stop_;
     core::logger& log_;
     std::optional<core::key_ring> const keys_;  // if messages are signed
@@ -96,7 +99,7 @@ private:
     std::unique_ptr<runtime::dispatcher> work_;
     publishing memory_loop_{out_, {}, {}, {}};
     publishing table_loop_{table_, {}, {}, {}};
-    std::unique_ptr<web> web_;
+    std::unique_ptr<http::server> http_;
     std::unique_ptr<health> health_;
     std::atomic<int> lanes_running_{};  // includes the maintenance thread, which stops with them
     std::vector<std::jthread> threads_;

@@ -1,6 +1,6 @@
 #include <skald/service.hpp>
 
-#include "core/command.hpp"
+#include "core/envelope.hpp"
 #include "core/identity.hpp"
 #include "worker/hooked_step.hpp"
 #include "worker/service_parts.hpp"
@@ -107,8 +107,7 @@ try {
     if (method.empty() || !std::ranges::all_of(method, [](char c) { return (c >= 'A' && c <= 'Z') || c == '-'; }))
         throw configuration_error{"a route's method is upper-case letters, and not '" + method + "'"};
     if (!handler) throw configuration_error{"the route " + method + ' ' + pattern + " has no handler"};
-    parts_->known.add(method, pattern);
-    parts_->routes.push_back({std::move(method), std::move(pattern), key, std::move(handler)});
+    parts_->routes.add({std::move(method), std::move(pattern), key, std::move(handler)});
     return *this;
 }
 catch (std::logic_error const& error) {
@@ -127,7 +126,7 @@ service& service::get(std::string pattern, http::entry_handler handler)
 
 service& service::scope(http::scope_function scope_of)
 {
-    parts_->scope_of = std::move(scope_of);
+    parts_->routes.set_scope(std::move(scope_of));
     return *this;
 }
 

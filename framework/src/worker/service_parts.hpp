@@ -1,11 +1,9 @@
 // What a service was given, as a worker and the test kit take it over.
 #pragma once
 
-#include "http/entry.hpp"
-#include "http/router.hpp"
+#include "entry/routes.hpp"
 #include "postgres/migrate.hpp"
 #include "runtime/registry.hpp"
-#include "worker/web.hpp"
 
 #include <skald/service.hpp>
 
@@ -35,10 +33,7 @@ struct service_parts
     std::vector<service_step> steps;
     std::shared_ptr<step_hooks> hooks{std::make_shared<step_hooks>()};  // each step refers to them
     std::vector<postgres::migration> migrations;
-    http::router known;  // detects invalid routes while the user's call is still on the stack
-    worker_detail::own_routes own{known};
-    std::vector<http::entry_route> routes;
-    http::scope_function scope_of;
+    entry_detail::route_table routes;
 };
 
 }  // namespace skald::detail

@@ -1,6 +1,7 @@
 #include <skald/worker.hpp>
 
 #include "core/log.hpp"
+#include "entry/entry.hpp"
 #include "runtime/registry.hpp"
 #include "worker/descriptors.hpp"
 #include "worker/process.hpp"
@@ -33,6 +34,8 @@ public:
     {
         hosted.parts().check_complete();
         for (auto const& one : hosted.parts().steps) steps.add(one.definition, one.name, one.hosted);
+        requests = std::make_unique<skald::entry>(
+            std::make_unique<skald::entry::implementation>(hosted.name(), hosted.parts().routes, settings, log));
     }
 
     service hosted;
@@ -40,6 +43,7 @@ public:
     core::filtering_logger log;
     runtime::registry steps;
     runtime::stop_flag stop;
+    std::unique_ptr<skald::entry> requests;
 };
 
 worker::worker(service what, config settings, std::shared_ptr<logger> log)
@@ -50,17 +54,18 @@ worker::worker(service what, config settings, std::shared_ptr<logger> log)
 
 worker::~worker() = default;
 
-int worker::run()
+int worker::run(std::function<void()> const& on_start)
 {
     auto& own = *implementation_;
     auto& hosted = own.hosted.parts();
     worker_detail::need_descriptors(own.settings);
     worker_detail::signals const signals;  // before the first thread, so that every thread inherits the mask
-    worker_detail::process process{hosted.name, own.settings, own.steps, own.stop, own.log};
+    worker_detail::process process{hosted.name, own.settings, own.steps, own.requests->parts(), own.stop, own.log};
     process.open_health();
     if (!process.prepare_database(hosted.migrations, signals)) return own.settings.migrate_only ? 75 : 0;
     if (own.settings.migrate_only) return 0;
-    process.start(hosted.routes, hosted.scope_of);
+    process.start();
+    if (on_start) on_start();
     while (!own.stop.stopped() && !signals.wait(std::chrono::milliseconds{200})) process.supervise();
     return process.drain(signals) ? 0 : 75;
 }
@@ -68,6 +73,11 @@ int worker::run()
 void worker::stop()
 {
     implementation_->stop.stop();
+}
+
+entry& worker::entry()
+{
+    return *implementation_->requests;
 }
 
 int run_service(service what, int argc, char const* const* argv, std::shared_ptr<logger> log)

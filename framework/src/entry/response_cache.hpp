@@ -19,13 +19,13 @@
 #include <mutex>
 #include <unordered_map>
 
-namespace skald::http {
+namespace skald::entry_detail {
 
 struct cached_response
 {
     core::saga_id id;
     core::fingerprint fingerprint;  // of the request that got this response
-    response answer;
+    http::response answer;
 };
 
 /// Threads: any.
@@ -73,4 +73,4 @@ private:
     std::size_t bytes_{};
 };
 
-}  // namespace skald::http
+}  // namespace skald::entry_detail

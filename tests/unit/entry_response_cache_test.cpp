@@ -1,8 +1,8 @@
-#include "http/response_cache.hpp"
+#include "entry/response_cache.hpp"
 
 #include <doctest/doctest.h>
 
-using namespace skald::http;
+using namespace skald::entry_detail;
 using namespace std::chrono_literals;
 
 namespace {

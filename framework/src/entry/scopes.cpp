@@ -1,4 +1,5 @@
 // Which scope a request belongs to: the scope functions that come with Skald.
+#include "entry/scopes.hpp"
 #include "core/fingerprint.hpp"
 #include "http/chars.hpp"
 
@@ -73,12 +74,12 @@ private:
 
 scope_function scope_from_header(std::string name, scope_header presence)
 {
-    return [name = std::move(name), presence](request const& r) {
+    return entry_detail::scope_from_request{[name = std::move(name), presence](request const& r) {
         auto scope = only_header(r, name);
         if (scope.empty() && presence == scope_header::required)
             throw data_error{"the header " + name + ", which says whose request it is, is missing or empty"};
         return scope;
-    };
+    }};
 }
 
 scope_function scope_from_bearer(token_function scope_of)
@@ -91,8 +92,8 @@ scope_function scope_from_bearer(token_function scope_of)
 
 scope_function scope_from_bearer(std::map<std::string, std::string> const& scope_of_token)
 {
-    return scope_from_bearer(
-        [table = token_table{scope_of_token}](std::string const& token) { return table.find(token); });
+    token_function find = [table = token_table{scope_of_token}](std::string const& token) { return table.find(token); };
+    return entry_detail::scope_from_request{scope_from_bearer(std::move(find))};
 }
 
 bool is_same_secret(std::string_view a, std::string_view b)

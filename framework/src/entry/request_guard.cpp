@@ -1,10 +1,7 @@
-#include "http/entry.hpp"
+#include "entry/request_guard.hpp"
 
 #include "core/failpoint.hpp"
-#include "core/uuid.hpp"
-#include "http/chars.hpp"
-#include "http/entry_answers.hpp"
-#include "http/idempotency_key.hpp"
+#include "entry/guard_responses.hpp"
 #include "http/prefer.hpp"
 #include "http/problem.hpp"
 #include "http/response_head.hpp"
@@ -15,7 +12,7 @@
 #include <algorithm>
 #include <array>
 
-namespace skald::http {
+namespace skald::entry_detail {
 namespace {
 
 using namespace std::chrono_literals;
@@ -29,30 +26,14 @@ constexpr int tries_max = 3;
 // How long a client waits for that. It retries with the same key; the guard then knows the outcome, or still does not.
 constexpr auto settle_longest = 10s;
 
-// The path as sent: decoded, "/a%2Fb/c" and "/a/b%2Fc" would look alike. The names of the route's parameters are the
-// program's business: a retry may reach the next version of it.
-core::fingerprint fingerprint_of(request const& r)
-{
-    return core::fingerprint_of_parts({r.method, r.target.substr(0, r.target.find('?')), r.query, r.body});
-}
-
 // Unauthorized, or not now: a retry may get a different response, so this one must not be stored.
-bool may_change(response const& answer)
+bool may_change(http::response const& answer)
 {
     constexpr std::array passing{401, 403, 408, 409, 425, 429};
     return !answer.is_final && std::ranges::find(passing, answer.status) != passing.end();
 }
 
-// A request without a key is executed each time it is sent; the guard then uses a generated key.
-idempotency_key key_of(request const& r, idempotency wanted)
-{
-    bool const has_one = std::ranges::any_of(
-        r.headers, [](auto const& header) { return equal_ignoring_case(header.first, "Idempotency-Key"); });
-    if (wanted == idempotency::off || (wanted == idempotency::optional && !has_one)) return {core::make_uuid_v7(), {}};
-    return parse_idempotency_key(r.header("Idempotency-Key"));
-}
-
-response replayed(response answer)
+http::response replayed(http::response answer)
 {
     answer.headers.emplace_back("Idempotency-Replayed", "true");
     return answer;
@@ -60,89 +41,93 @@ response replayed(response answer)
 
 }  // namespace
 
-struct entry::call
+struct request_guard::call
 {
-    request const& received;
-    entry_route const& route;
-    core::saga_id id;
+    http::request const& received;
+    route const& by;
+    core::saga_id const& id;
+    bool client_has_key;
     core::fingerprint fingerprint;
-    std::optional<in_flight_requests::mark> running{};
-    bool in_flight{};  // the first request with this key is still running
+    std::optional<in_flight_requests::mark> mark{};
+    bool in_flight{};  // the first request with this key is still in flight
     bool in_doubt{};   // an earlier attempt may have committed
     bool was_lost{};   // the last attempt lost its connection
     bool committed{};
 
     bool may_have_effect() const { return in_doubt || committed; }  // then the client is not told that it had none
-    bool is_guarded() const { return route.key != idempotency::off; }
-    bool client_has_key() const { return is_guarded() && !received.header("Idempotency-Key").empty(); }
+    bool is_guarded() const { return by.key != http::idempotency::off; }
     ports::claim_item item() const { return {id, "", fingerprint, 1, false}; }
 };
 
-entry::entry(std::string service, ports::store& store, known_requests& known, runtime::backlog const& backlog,
-             runtime::memory_source& out, core::logger& log)
+core::fingerprint fingerprint_of(http::request const& r)
+{
+    return core::fingerprint_of_parts({r.method, r.target.substr(0, r.target.find('?')), r.query, r.body});
+}
+
+std::optional<http::reply> find_known(known_requests const& known, guarded_request const& r)
+{
+    auto const& [message, to] = r;
+    if (!to.client_has_key) return {};
+    if (auto const ended = known.responses.find(to.id))
+        return ended->fingerprint == fingerprint_of(message) ? replayed(ended->answer) : key_reused();
+    if (!known.in_flight.has(to.id)) return {};  // the usual case, which saves a look at the body
+    auto const is_same = known.in_flight.find(to.id, fingerprint_of(message));
+    if (!is_same) return {};
+    return *is_same ? http::reply{in_flight(), http::wait_preference(message).value_or(0s)} : key_reused();
+}
+
+request_guard::request_guard(std::string service, ports::store& store, known_requests& known,
+                             runtime::backlog const& backlog, runtime::memory_source& out, core::logger& log)
     : service_{std::move(service)}, store_{store}, known_{known}, backlog_{backlog}, out_{out}, log_{log}
 {}
 
-std::optional<reply> answer_to_known(known_requests const& known, request const& r, entry_route const& route,
-                                     std::string const& scope)
+http::reply request_guard::respond(guarded_request const& r)
 {
-    auto const key = key_of(r, route.key);
-    if (!key) return problem(problem_type::idempotency_key, key.refusal);
-    core::saga_id const id{scope, key.value};
-    if (auto const ended = known.answered.find(id))
-        return ended->fingerprint == fingerprint_of(r) ? replayed(ended->answer) : key_reused();
-    if (!known.running.has(id)) return {};  // the usual case, which saves a look at the body
-    auto const is_same = known.running.find(id, fingerprint_of(r));
-    if (!is_same) return {};
-    return *is_same ? reply{in_flight(), wait_preference(r).value_or(0s)} : key_reused();
+    auto const& [message, to] = r;
+    bool const is_guarded = to.by->key != http::idempotency::off;
+    call c{message, *to.by, to.id, to.client_has_key, is_guarded ? fingerprint_of(message) : core::fingerprint{}};
+    auto made = respond_whatever_breaks(c);
+    return {std::move(made), c.in_flight ? http::wait_preference(message).value_or(0s) : 0s};
 }
 
-reply entry::answer(request const& r, entry_route const& route, std::string const& scope)
-{
-    if (auto now = answer_to_known(known_, r, route, scope)) return *std::move(now);
-    call c{r, route, {scope, key_of(r, route.key).value}, fingerprint_of(r)};
-    auto answered = answer_whatever_breaks(c);
-    return {std::move(answered), c.in_flight ? wait_preference(r).value_or(0s) : 0s};
-}
-
-response entry::answer_whatever_breaks(call& c)
+http::response request_guard::respond_whatever_breaks(call& c)
 try {
-    return answer(c);
+    return try_until_known(c);
 }
-catch (body_error const& error) {
+catch (http::body_error const& error) {
     store_.rollback();
-    if (c.may_have_effect()) return outcome_unknown(c.client_has_key());
-    return problem(problem_type::body, error.what());
+    if (c.may_have_effect()) return outcome_unknown(c.client_has_key);
+    return http::problem(http::problem_type::body, error.what());
 }
 catch (ports::fault const& met) {
     store_.rollback();
     log_.warning("entry.failed", {{"error", met.what()}});
-    if (c.may_have_effect()) return outcome_unknown(c.client_has_key());
-    if (met.kind == ports::fault_kind::connection_lost) return database_away(c.client_has_key());
+    if (c.may_have_effect()) return outcome_unknown(c.client_has_key);
+    if (met.kind == ports::fault_kind::connection_lost) return database_away(c.client_has_key);
     if (met.kind == ports::fault_kind::transaction_ended)
-        return problem(500, "the service ended its own transaction; part of the request may have taken effect");
-    return problem(500, "the request could not be served; it had no effect");
+        return http::problem(500, "the service ended its own transaction; part of the request may have taken effect");
+    return http::problem(500, "the request could not be served; it had no effect");
 }
 catch (std::exception const& error) {
     store_.rollback();
     log_.error("entry.failed", {{"error", error.what()}});
-    if (c.may_have_effect()) return outcome_unknown(c.client_has_key());
-    return problem(500, "the request could not be served; it had no effect");
+    if (c.may_have_effect()) return outcome_unknown(c.client_has_key);
+    return http::problem(500, "the request could not be served; it had no effect");
 }
 
-response entry::answer(call& c)
+http::response request_guard::try_until_known(call& c)
 {
     auto const until = std::chrono::steady_clock::now() + settle_longest;
     for (int tries = 0; tries < tries_max && (tries == 0 || std::chrono::steady_clock::now() < until); ++tries) {
-        if (auto done = try_to_answer(c)) return *std::move(done);
+        if (auto done = try_once(c)) return *std::move(done);
         if (c.in_doubt && !c.is_guarded()) break;  // another attempt could execute it twice
     }
-    if (c.may_have_effect()) return outcome_unknown(c.client_has_key());
-    return c.was_lost ? database_away(c.client_has_key()) : others_were_in_the_way();
+    if (c.may_have_effect()) return outcome_unknown(c.client_has_key);
+    return c.was_lost ? database_away(c.client_has_key) : others_were_in_the_way();
 }
 
 // Nothing: the outcome of the transaction is unknown, or it was rolled back through no fault of the request.
-std::optional<response> entry::try_to_answer(call& c)
+std::optional<http::response> request_guard::try_once(call& c)
 try {
     return c.is_guarded() ? claim_and_run(c) : run_unguarded(c);
 }
@@ -160,7 +145,7 @@ catch (ports::fault const& met) {
     return std::nullopt;
 }
 
-std::optional<response> entry::claim_and_run(call& c)
+std::optional<http::response> request_guard::claim_and_run(call& c)
 {
     auto met = store_.begin_request(c.item(), in_flight_wait);
     if (met.claimed.result == ports::claim_result::in_flight) {
@@ -168,36 +153,36 @@ std::optional<response> entry::claim_and_run(call& c)
         store_.rollback();
         met = store_.begin_request(c.item(), in_flight_wait);
     }
-    if (met.claimed.result != ports::claim_result::fresh) return answer_unclaimed(c, std::move(met));
+    if (met.claimed.result != ports::claim_result::fresh) return explain_unclaimed(c, std::move(met));
     c.in_doubt = false;  // a committed earlier attempt would conflict with this claim: it was rolled back
     if (backlog_.is_over()) {
         store_.rollback();
         return refuse_for_now();
     }
-    c.running = known_.running.enter(c.id, c.fingerprint);
+    c.mark = known_.in_flight.enter(c.id, c.fingerprint);
     return run(c);
 }
 
 // Another request holds or held the key; or this request did, in an earlier attempt.
-response entry::answer_unclaimed(call& c, ports::request_claim&& met)
+http::response request_guard::explain_unclaimed(call& c, ports::request_claim&& met)
 {
     store_.rollback();
     if (met.claimed.result == ports::claim_result::duplicate) return replay(c, std::move(met.answer));
     if (met.claimed.result == ports::claim_result::mismatch) return key_reused();
     // The blocking transaction may well be this request's own.
-    if (c.in_doubt) return outcome_unknown(c.client_has_key());
+    if (c.in_doubt) return outcome_unknown(c.client_has_key);
     c.in_flight = true;
     return in_flight();
 }
 
 // The response, the saga, its first step's record and the message to the next: all or nothing, before any reply.
-response entry::run(call& c)
+http::response request_guard::run(call& c)
 {
     SKALD_FAILPOINT("entry.claimed");
-    request_context ctx{store_.unit(), c.received, c.id.scope, c.id.key};
-    auto answer = handled(c, ctx);
+    http::request_context ctx{store_.unit(), c.received, c.id.scope, c.id.key};
+    auto answer = call_handler(c, ctx);
     if (leaves_nothing(c, answer)) return answer;
-    if (ctx.refused()) return refuse(c, std::move(answer));
+    if (ctx.refused()) return store_refusal(c, std::move(answer));
 
     ports::changes changes;
     changes.response = {c.id, answer.status, answer.content_type, answer.headers, answer.body};
@@ -208,30 +193,30 @@ response entry::run(call& c)
 }
 
 // No record is kept: the transaction commits before the client gets its response, and that is all.
-response entry::run_unguarded(call& c)
+http::response request_guard::run_unguarded(call& c)
 {
     store_.begin({});
-    request_context ctx{store_.unit(), c.received, c.id.scope, {}};
-    auto answer = handled(c, ctx);
+    http::request_context ctx{store_.unit(), c.received, c.id.scope, {}};
+    auto answer = call_handler(c, ctx);
     if (answer.status < 500) commit(c, ctx, {});
     return answer;
 }
 
 // Without a key the next request is a different one, and there is no response to store for it.
-bool entry::leaves_nothing(call const& c, response const& answer)
+bool request_guard::leaves_nothing(call const& c, http::response const& answer)
 {
     return answer.status >= 500 || (c.is_guarded() && may_change(answer));
 }
 
 // The handler's response. If it is not an outcome, everything the handler did is rolled back.
-response entry::handled(call const& c, request_context& ctx)
+http::response request_guard::call_handler(call const& c, http::request_context& ctx)
 {
-    response answer;
+    http::response answer;
     try {
-        answer = c.route.handler(ctx);
+        answer = c.by.handler(ctx);
         SKALD_FAILPOINT("entry.handler_ran");
     }
-    catch (body_error const&) {
+    catch (http::body_error const&) {
         throw;
     }
     catch (...) {
@@ -242,29 +227,29 @@ response entry::handled(call const& c, request_context& ctx)
     }
     if (leaves_nothing(c, answer)) store_.rollback();
     // A response that can't be sent must not be stored either: every retry would replay it.
-    else if (auto const flaw = flaw_of(answer); !flaw.empty())
+    else if (auto const flaw = http::flaw_of(answer); !flaw.empty())
         throw std::logic_error{"the handler's answer: " + std::string{flaw}};
     return answer;
 }
 
 // The first step rejected: nothing that the handler wrote remains, but its response is the outcome and is stored.
 // Between the rollback and the second claim any request may take the key; the one that does is the one that counts.
-response entry::refuse(call& c, response answer)
+http::response request_guard::store_refusal(call& c, http::response answer)
 {
     store_.rollback();
-    c.running.reset();
+    c.mark.reset();
     auto met = store_.begin_request(c.item(), {});
-    if (met.claimed.result != ports::claim_result::fresh) return answer_unclaimed(c, std::move(met));
-    c.running = known_.running.enter(c.id, c.fingerprint);
+    if (met.claimed.result != ports::claim_result::fresh) return explain_unclaimed(c, std::move(met));
+    c.mark = known_.in_flight.enter(c.id, c.fingerprint);
     ports::changes changes;
     changes.response = {c.id, answer.status, answer.content_type, answer.headers, answer.body};
     store_.commit(changes);
     c.committed = true;
-    keep(c, changes.response);
+    cache(c, changes.response);
     return answer;
 }
 
-void entry::add_sagas(ports::changes& changes, call const& c, request_context const& ctx) const
+void request_guard::add_sagas(ports::changes& changes, call const& c, http::request_context const& ctx) const
 {
     for (auto const& saga : ctx.started()) {
         core::envelope first;
@@ -290,7 +275,7 @@ void entry::add_sagas(ports::changes& changes, call const& c, request_context co
     }
 }
 
-void entry::commit(call& c, request_context const& ctx, ports::changes changes)
+void request_guard::commit(call& c, http::request_context const& ctx, ports::changes changes)
 {
     runtime::add_published(changes, c.id, "entry", c.id.key + ":entry", ctx.published());
     SKALD_FAILPOINT("entry.before_commit");
@@ -299,24 +284,24 @@ void entry::commit(call& c, request_context const& ctx, ports::changes changes)
     c.committed = true;
     SKALD_FAILPOINT("entry.committed");
     pending.dispatch(changes);
-    keep(c, changes.response);
+    cache(c, changes.response);
 }
 
-response entry::replay(call const& c, std::optional<ports::stored_response>&& stored)
+http::response request_guard::replay(call const& c, std::optional<ports::stored_response>&& stored)
 {
     if (!stored)
-        return problem(problem_type::key_used_elsewhere,
-                       "the key was used outside of HTTP: there is no answer to replay");
-    keep(c, stored);
+        return http::problem(http::problem_type::key_used_elsewhere,
+                             "the key was used outside of HTTP: there is no answer to replay");
+    cache(c, stored);
     return replayed(
         {stored->status, std::move(stored->content_type), std::move(stored->headers), std::move(stored->body)});
 }
 
 // Caches only what is stored, and only if a client can ask for it again.
-void entry::keep(call const& c, std::optional<ports::stored_response> const& stored)
+void request_guard::cache(call const& c, std::optional<ports::stored_response> const& stored)
 {
-    if (!stored || !c.client_has_key()) return;
-    known_.answered.keep({c.id, c.fingerprint, {stored->status, stored->content_type, stored->headers, stored->body}});
+    if (!stored || !c.client_has_key) return;
+    known_.responses.keep({c.id, c.fingerprint, {stored->status, stored->content_type, stored->headers, stored->body}});
 }
 
-}  // namespace skald::http
+}  // namespace skald::entry_detail

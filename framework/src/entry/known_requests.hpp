@@ -1,10 +1,11 @@
-// The requests of this process that have claimed their keys and have no response yet. A client that sends such a key
-// again is told so without a database query. It is also told if the key belongs to a different request, which the
-// database would show only after the first request commits.
+// What this process knows of requests without the database: those in flight, and the responses to those that ended
+// recently. A client that sends such a key again is answered from here. It is also told if the key belongs to a
+// different request, which the database would show only after the first request commits.
 #pragma once
 
 #include "core/fingerprint.hpp"
 #include "core/identity.hpp"
+#include "entry/response_cache.hpp"
 
 #include <algorithm>
 #include <list>
@@ -12,9 +13,10 @@
 #include <optional>
 #include <utility>
 
-namespace skald::http {
+namespace skald::entry_detail {
 
-/// Threads: any. A list suffices: there are never more entries than lanes.
+/// The requests that have claimed their keys and have no response yet.
+/// Threads: any. A list suffices: there are never more entries than connections of the entry.
 class in_flight_requests
 {
     struct entry
@@ -80,4 +82,11 @@ private:
     std::list<entry> entries_;
 };
 
-}  // namespace skald::http
+/// Threads: any. One for a process.
+struct known_requests
+{
+    in_flight_requests in_flight{};
+    response_cache responses{};
+};
+
+}  // namespace skald::entry_detail

@@ -1,15 +1,14 @@
-#include "worker/saga_resource.hpp"
+#include "entry/saga_resource.hpp"
 
 #include "admin/commands.hpp"
 #include "http/prefer.hpp"
 #include "http/problem.hpp"
 #include "http/target.hpp"
 #include "postgres/faults.hpp"
-#include "worker/read.hpp"
 
 #include <skald/http_handler.hpp>
 
-namespace skald::worker_detail {
+namespace skald::entry_detail {
 namespace {
 
 using namespace std::chrono_literals;
@@ -46,7 +45,7 @@ std::string why_not_cancelled(admin::saga_facts const& saga)
 {
     auto const which = "saga " + saga.id.key;
     if (has_ended(saga)) return which + " has ended: it is " + std::string{core::name_of(saga.status)};
-    return which + (saga.past_pivot ? " is past the pivot: it can only go forward" : " goes back already");
+    return which + (saga.past_pivot ? " is past the pivot: it can only go forward" : " is being compensated already");
 }
 
 }  // namespace
@@ -57,7 +56,7 @@ try {
     auto const max_wait = asked ? http::parse_seconds(*asked) : http::wait_preference(r).value_or(0s);
     if (!max_wait) return http::problem(http::problem_type::wait, "?wait= is a whole number of seconds");
     if (!core::is_key(id.key)) return no_such_saga();
-    auto const saga = read(store_, [&](postgres::connection& c) { return admin::find_saga(c, id); });
+    auto const saga = store_.read([&](postgres::connection& c) { return admin::find_saga(c, id); });
     if (!saga) return no_such_saga();
     return {answer(200, *saga), has_ended(*saga) ? 0s : *max_wait};
 }
@@ -68,7 +67,7 @@ catch (std::exception const& error) {
 http::response saga_resource::cancel(core::saga_id const& id)
 try {
     if (!core::is_key(id.key)) return no_such_saga();
-    return read(store_, [&](postgres::connection& c) { return try_to_cancel(c, id); });
+    return store_.read([&](postgres::connection& c) { return try_to_cancel(c, id); });
 }
 catch (std::exception const& error) {
     return failed("saga.not_cancelled", error);
@@ -97,4 +96,4 @@ http::response saga_resource::failed(char const* event, std::exception const& er
                                   1s);
 }
 
-}  // namespace skald::worker_detail
+}  // namespace skald::entry_detail

@@ -1,17 +1,21 @@
-#include "http/idempotency_key.hpp"
+#include "entry/idempotency_key.hpp"
 
 #include <optional>
 
 #include "http/chars.hpp"
 
-namespace skald::http {
+namespace skald::entry_detail {
 namespace {
+
+using http::is_digit;
+using http::trimmed;
 
 constexpr std::string_view missing = "The Idempotency-Key header is missing.";
 constexpr std::string_view empty = "The Idempotency-Key is empty.";
 constexpr std::string_view too_long = "The Idempotency-Key is longer than 180 bytes.";
 constexpr std::string_view unprintable = "The Idempotency-Key may only hold printable ASCII.";
 constexpr std::string_view badly_quoted = "The Idempotency-Key is badly quoted.";
+constexpr std::string_view given_twice = "Idempotency-Key must be given once.";
 constexpr std::string_view not_one_key = "The Idempotency-Key header must hold one key and nothing else.";
 
 bool is_printable(char c)
@@ -109,4 +113,16 @@ idempotency_key parse_idempotency_key(std::string_view header_value)
     return {.value = std::move(key), .refusal = {}};
 }
 
-}  // namespace skald::http
+idempotency_key idempotency_key_of(http::request const& r)
+{
+    std::string const* value = nullptr;
+    for (auto const& [name, text] : r.headers) {
+        if (!http::equal_ignoring_case(name, "Idempotency-Key")) continue;
+        if (value != nullptr) return refused(given_twice);
+        value = &text;
+    }
+    if (value == nullptr) return {.value = {}, .refusal = missing, .is_missing = true};
+    return parse_idempotency_key(*value);
+}
+
+}  // namespace skald::entry_detail

@@ -4,11 +4,13 @@
 // with quotes; most clients send it bare. Both forms denote the same key.
 #pragma once
 
+#include <skald/http.hpp>
+
 #include <cstddef>
 #include <string>
 #include <string_view>
 
-namespace skald::http {
+namespace skald::entry_detail {
 
 /// Leaves room for the step's name in a message id, which AMQP limits to 255 bytes.
 inline constexpr std::size_t idempotency_key_bytes_max = 180;
@@ -16,8 +18,9 @@ inline constexpr std::size_t idempotency_key_bytes_max = 180;
 /// Either a key, or the reason why there is none, as a sentence for the 400 response.
 struct idempotency_key
 {
-    std::string value;  // unquoted: 1..180 bytes of printable ASCII
-    std::string_view refusal;
+    std::string value{};  // unquoted: 1..180 bytes of printable ASCII
+    std::string_view refusal{};
+    bool is_missing{false};  // the request has no such header
 
     explicit operator bool() const { return refusal.empty(); }
 };
@@ -26,4 +29,7 @@ struct idempotency_key
 /// headers this way, and picking one of the keys would be a guess.
 idempotency_key parse_idempotency_key(std::string_view header_value);
 
-}  // namespace skald::http
+/// The key of a request. Two such headers are refused, like two keys in one.
+idempotency_key idempotency_key_of(http::request const& r);
+
+}  // namespace skald::entry_detail

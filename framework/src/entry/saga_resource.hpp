@@ -7,9 +7,9 @@
 #include "postgres/postgres_store.hpp"
 #include "runtime/memory_source.hpp"
 
-namespace skald::worker_detail {
+namespace skald::entry_detail {
 
-/// Threads: one for each lane.
+/// Threads: one, like its store.
 class saga_resource
 {
 public:
@@ -33,4 +33,4 @@ private:
     core::logger& log_;
 };
 
-}  // namespace skald::worker_detail
+}  // namespace skald::entry_detail

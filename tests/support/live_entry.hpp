@@ -1,40 +1,55 @@
-// A service's HTTP side on a real port and a real database, without the rest of its worker.
+// A service's entry behind Skald's own server, on a real port and a real database, without the rest of its worker.
 #pragma once
 
 #include "core/log.hpp"
 #include "memory/memory_transport.hpp"
 #include "support/database.hpp"
 #include "support/raw_http.hpp"
-#include "worker/web.hpp"
+#include "worker/http_server.hpp"
 
 #include <nlohmann/json.hpp>
 
-#include <cstdlib>
+#include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace skald::test {
 
-struct live_web
+/// The server that comes with Skald.
+class skalds_server
 {
-    explicit live_web(std::vector<http::entry_route> routes = {}, http::scope_function scope_of = {},
-                      config changed = {})
-        : settings{completed(std::move(changed))}, web{std::make_unique<worker_detail::web>(
-                                                       "orders", settings,
-                                                       postgres::connection_options{.url = db.url()}, std::move(routes),
-                                                       std::move(scope_of), *deliveries, backlog, out, log)}
+public:
+    skalds_server(entry& of, config const& settings, core::logger& log)
+        : server_{worker_detail::make_server(settings, of.parts(), log)}
     {
-        db.run("CREATE TABLE effect (what text)");
-        web->start();
+        server_->start();
     }
 
-    test::raw_client connect() const
+    std::uint16_t port() const { return server_->port(); }
+    http::server_load load() const { return server_->load(); }
+    bool drain(std::chrono::milliseconds within) { return server_->drain(within); }
+
+private:
+    std::unique_ptr<http::server> server_;
+};
+
+template <class Server>
+struct live_entry_on
+{
+    explicit live_entry_on(std::vector<entry_detail::route> own = {}, http::scope_function scope_of = {},
+                           config changed = {})
+        : settings{completed(std::move(changed))}
     {
-        auto const address = web->address();
-        return test::raw_client{
-            static_cast<std::uint16_t>(std::strtoul(address.c_str() + address.rfind(':') + 1, nullptr, 10))};
+        for (auto& route : own) routes.add(std::move(route));
+        routes.set_scope(std::move(scope_of));
+        db.run("CREATE TABLE effect (what text)");
+        entry.parts().open({{.url = db.url()}, *deliveries, backlog, out});
+        server = std::make_unique<Server>(entry, settings, log);
     }
+
+    test::raw_client connect() const { return test::raw_client{server->port()}; }
 
     /// `fields` are whole header lines.
     test::raw_answer ask(std::string const& method, std::string const& target, std::string const& fields = {},
@@ -65,8 +80,12 @@ struct live_web
     core::silent_logger log;
     memory::memory_transport transport;
     std::unique_ptr<ports::subscription> deliveries{transport.subscribe({"orders", 1})};
-    std::unique_ptr<worker_detail::web> web;
+    entry_detail::route_table routes;
+    skald::entry entry{std::make_unique<skald::entry::implementation>("orders", routes, settings, log)};
+    std::unique_ptr<Server> server;  // last: its threads use everything above
 };
+
+using live_entry = live_entry_on<skalds_server>;
 
 /// The suffix of a problem's type: "in-flight"; of about:blank, "about:blank".
 inline std::string problem_of(test::raw_answer const& answer)

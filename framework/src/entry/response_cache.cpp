@@ -1,10 +1,10 @@
-#include "http/response_cache.hpp"
+#include "entry/response_cache.hpp"
 
 #include "core/assert.hpp"
 
 #include <utility>
 
-namespace skald::http {
+namespace skald::entry_detail {
 namespace {
 
 // The lists' and the allocator's overhead for each entry.
@@ -54,4 +54,4 @@ void response_cache::drop_first()
     entries_.pop_front();
 }
 
-}  // namespace skald::http
+}  // namespace skald::entry_detail

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "http/idempotency_key.hpp"
+#include "entry/idempotency_key.hpp"
 
 using namespace skald::http;
 

@@ -1,0 +1,34 @@
+// skald::entry behind cpp-httplib. For another server the same four lines are written with its types.
+#pragma once
+
+#include <skald/entry.hpp>
+
+#include <httplib.h>
+
+#include <chrono>
+#include <string_view>
+#include <utility>
+
+namespace own_server {
+
+/// Has `entry` answer whatever `server` receives. Both must outlive the server's threads.
+inline void mount(httplib::Server& server, skald::entry& entry)
+{
+    auto const answer = [&entry](httplib::Request const& in, httplib::Response& out) {
+        // The server has taken such a body apart: what is left would be another request.
+        if (in.is_multipart_form_data()) {
+            out.status = 415;
+            return;
+        }
+        auto made = entry.respond_and_wait({.method = in.method,
+                                            .target = in.target,
+                                            .headers = {in.headers.begin(), in.headers.end()},
+                                            .body = in.body});
+        out.status = made.status;
+        for (auto const& [name, value] : made.headers) out.headers.emplace(name, value);
+        if (!made.content_type.empty()) out.set_content(std::move(made.body), made.content_type);
+    };
+    server.Get(".*", answer).Post(".*", answer).Put(".*", answer).Patch(".*", answer).Delete(".*", answer);
+}
+
+}  // namespace own_server

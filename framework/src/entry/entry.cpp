@@ -1,0 +1,127 @@
+#include "entry/entry.hpp"
+
+#include "core/assert.hpp"
+#include "entry/probes.hpp"
+#include "http/poll_schedule.hpp"
+#include "http/prefer.hpp"
+#include "http/problem.hpp"
+#include "http/target.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace skald {
+
+using entry_detail::destination;
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// How long a request waits for a connection that others have. Nothing was done then, and the client is told so.
+constexpr std::chrono::milliseconds connection_wait{10'000};
+
+}  // namespace
+
+entry::implementation::implementation(std::string service, entry_detail::route_table const& routes,
+                                      config const& settings, core::logger& log)
+    : service_{std::move(service)}, routes_{routes}, connections_max_{settings.http_lanes},
+      wait_max_{settings.http_wait_max}, log_{log}, known_{.responses = entry_detail::response_cache{
+                                                               {settings.http.kept_bytes_max, settings.http.kept_time}}}
+{}
+
+entry::implementation::connection::connection(implementation& of, process const& with)
+    : store{with.database}, guard{of.service_, store, of.known_, with.backlog, with.out, of.log_},
+      sagas{store, with.out, of.log_}, deliveries{with.deliveries}
+{}
+
+void entry::implementation::open(process const& with)
+{
+    std::vector<std::unique_ptr<connection>> connections;
+    for (std::size_t i = 0; i < connections_max_; ++i) connections.push_back(std::make_unique<connection>(*this, with));
+    connections_.open(std::move(connections));
+}
+
+bool entry::implementation::close(std::chrono::steady_clock::time_point deadline)
+{
+    is_closed_ = true;
+    return connections_.close(deadline);
+}
+
+std::optional<http::reply> entry::implementation::respond_at_once(http::request& message, std::any& notes)
+{
+    return respond_in_memory(message, notes, false);
+}
+
+std::optional<http::reply> entry::implementation::respond_in_memory(http::request& message, std::any& notes,
+                                                                    bool may_block)
+{
+    if (auto alive = entry_detail::liveness(message)) return *std::move(alive);
+    if (message.method == "GET" || message.method == "HEAD")
+        if (auto description = http::describe_problem(message.path)) return *std::move(description);
+    if (!notes.has_value()) {
+        if (!may_block && !routes_.finds_at_once()) return {};
+        auto found = routes_.find(message);
+        if (auto* refusal = std::get_if<http::response>(&found)) return std::move(*refusal);
+        notes = std::get<destination>(std::move(found));
+    }
+    auto const& to = std::any_cast<destination const&>(notes);
+    if (to.what != destination::kind::handler) return {};
+    return entry_detail::find_known(known_, {message, to});
+}
+
+http::reply entry::implementation::respond(http::request& message, std::any& notes)
+{
+    if (auto made = respond_in_memory(message, notes, true)) return *std::move(made);
+    auto const with = connections_.take(connection_wait);
+    if (with) return respond_by(*with, message, std::any_cast<destination const&>(notes));
+    if (is_closed_) return entry_detail::not_ready("the service is stopping");
+    if (!connections_.is_open()) return entry_detail::not_ready("the service is starting");
+    return http::with_retry_after(
+        http::problem(503, "too many requests are being served; nothing was done, send the request again"), 1s);
+}
+
+http::reply entry::implementation::respond_by(connection& with, http::request const& message, destination const& to)
+{
+    switch (to.what) {
+    case destination::kind::handler: return with.guard.respond({message, to});
+    case destination::kind::saga: return with.sagas.show(message, to.id);
+    case destination::kind::cancellation: return with.sagas.cancel(to.id);
+    case destination::kind::readiness: return entry_detail::readiness(with.store, with.deliveries);
+    }
+    SKALD_ASSERT(false);
+    return http::problem(500, "");
+}
+
+entry::entry(std::unique_ptr<implementation> made) : implementation_{std::move(made)} {}
+entry::~entry() = default;
+
+http::reply entry::respond(http::request message)
+{
+    if (auto const why = http::read_target(message); !why.empty()) return http::problem(400, why);
+    std::any notes;
+    return implementation_->respond(message, notes);
+}
+
+http::response entry::respond_and_wait(http::request message)
+{
+    if (auto const why = http::read_target(message); !why.empty()) return http::problem(400, why);
+    std::any notes;
+    auto made = implementation_->respond(message, notes);
+    auto const max_wait = std::min(made.max_wait, implementation_->wait_max());
+    if (max_wait.count() == 0) return std::move(made.answer);
+
+    http::poll_schedule polls{http::poll_schedule::clock::now(), max_wait};
+    while (made.max_wait.count() > 0 && !implementation_->is_closed()) {
+        auto const pause = polls.next(http::poll_schedule::clock::now());
+        if (!pause) break;
+        implementation_->pause(*pause);
+        made = implementation_->respond(message, notes);
+    }
+    http::report_wait(made.answer, message, max_wait);
+    return std::move(made.answer);
+}
+
+}  // namespace skald

@@ -1,0 +1,72 @@
+// The guard for requests: one request, one transaction, one response for each key.
+#pragma once
+
+#include "core/fingerprint.hpp"
+#include "core/log.hpp"
+#include "entry/known_requests.hpp"
+#include "entry/routes.hpp"
+#include "ports/store.hpp"
+#include "runtime/backlog.hpp"
+#include "runtime/memory_source.hpp"
+
+#include <optional>
+#include <string>
+
+namespace skald::entry_detail {
+
+/// A request that a handler of the service's own is for.
+struct guarded_request
+{
+    http::request const& message;
+    destination const& to;
+};
+
+/// Distinguishes the request from another one under the same key: its method, target and body. The path counts as
+/// sent: decoded, "/a%2Fb/c" and "/a/b%2Fc" would look alike. The route does not: it is the program's affair, and a
+/// retry may reach the next version of it.
+core::fingerprint fingerprint_of(http::request const& r);
+
+/// The response to a duplicate of a request that is in flight in this process or ended here a moment ago, without
+/// asking the database; or nothing.
+std::optional<http::reply> find_known(known_requests const& known, guarded_request const& r);
+
+/// Threads: one, like its store.
+class request_guard
+{
+public:
+    /// `known` is shared by all guards of the process.
+    request_guard(std::string service, ports::store& store, known_requests& known, runtime::backlog const& backlog,
+                  runtime::memory_source& out, core::logger& log);
+
+    /// Claims the key, runs the handler and commits; or finds out what became of the first request with the key. Never
+    /// throws: failures become 500 or 503 and leave nothing behind. If the first request with the key is still in
+    /// flight, a client that prefers to wait may do so.
+    http::reply respond(guarded_request const& r);
+
+private:
+    struct call;
+
+    http::response respond_whatever_breaks(call& c);
+    http::response try_until_known(call& c);
+    std::optional<http::response> try_once(call& c);
+    std::optional<http::response> claim_and_run(call& c);
+    http::response run(call& c);
+    http::response run_unguarded(call& c);
+    static bool leaves_nothing(call const& c, http::response const& made);
+    http::response call_handler(call const& c, http::request_context& ctx);
+    http::response explain_unclaimed(call& c, ports::request_claim&& met);
+    http::response store_refusal(call& c, http::response made);
+    void add_sagas(ports::changes& changes, call const& c, http::request_context const& ctx) const;
+    void commit(call& c, http::request_context const& ctx, ports::changes changes);
+    http::response replay(call const& c, std::optional<ports::stored_response>&& stored);
+    void cache(call const& c, std::optional<ports::stored_response> const& stored);
+
+    std::string service_;
+    ports::store& store_;
+    known_requests& known_;
+    runtime::backlog const& backlog_;
+    runtime::memory_source& out_;
+    core::logger& log_;
+};
+
+}  // namespace skald::entry_detail

@@ -1,0 +1,78 @@
+// The table of routes of a service's entry: the service's own, and those that every service has.
+#pragma once
+
+#include "core/identity.hpp"
+#include "http/router.hpp"
+
+#include <skald/http_handler.hpp>
+
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace skald::entry_detail {
+
+/// A route of the service's own.
+struct route
+{
+    std::string method;
+    std::string pattern;
+    http::idempotency key{};
+    http::entry_handler handler;
+};
+
+/// What a request asks for, and whose it is.
+struct destination
+{
+    enum class kind {
+        handler,       // `by` handles it
+        saga,          // the state of the saga `id`
+        cancellation,  // of the saga `id`
+        readiness,
+    };
+
+    kind what{};
+    route const* by{};
+    core::saga_id id{};         // the scope is the client's; the key is the header's, generated, or that of the path
+    bool client_has_key{true};  // false: `id.key` was generated, and no client can ask with it again
+};
+
+/// The destination of a request that the handler `by` is for; or the 400 if it has no valid key and needs one.
+std::variant<destination, http::response> destination_of(http::request const& r, route const& by, std::string scope);
+
+/// Threads: one until the first find(); find() from any.
+class route_table
+{
+public:
+    route_table();
+
+    /// Throws std::logic_error for a malformed pattern, and if a request would match two routes.
+    void add(route added);
+
+    /// Determines the scope of each request. Without it every request has the scope ''.
+    void set_scope(http::scope_function scope_of) { scope_of_ = std::move(scope_of); }
+
+    /// Whether the service has routes of its own.
+    bool has_handlers() const { return !routes_.empty(); }
+
+    /// Whether find() never blocks: the scope comes from a function of Skald's that asks nobody else.
+    bool finds_at_once() const;
+
+    /// Where the request goes; sets its parameters. Or the response if it goes nowhere: there is no such route, its
+    /// scope can't be determined, or it has no valid key where it needs one. Called once for each request, also if its
+    /// response is stored: a client that has lost access must not get it.
+    std::variant<destination, http::response> find(http::request& r) const;
+
+private:
+    std::string scope_of(http::request const& r) const;
+
+    http::router router_;
+    std::size_t saga_;
+    std::size_t cancellation_;
+    std::size_t readiness_;
+    std::size_t first_handler_{};  // the number of routes_[0] in the router
+    std::vector<route> routes_;
+    http::scope_function scope_of_;
+};
+
+}  // namespace skald::entry_detail
