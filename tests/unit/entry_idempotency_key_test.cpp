@@ -2,7 +2,7 @@
 
 #include "entry/idempotency_key.hpp"
 
-using namespace skald::http;
+using namespace skald::entry_detail;
 
 TEST_CASE("a quoted key and a bare one are the same key")
 {
