@@ -2,7 +2,7 @@
 //
 // Needs AMQP_URL and an operator's rabbitmqctl for that broker: SKALD_TEST_STACK names a directory of scripts/stack.sh,
 // or SKALD_RABBITMQCTL the command itself. An alarm concerns the whole broker, so nothing else may use it meanwhile.
-#include "rabbitmq/inspect.hpp"
+#include "rabbitmq/administration.hpp"
 #include "transport_rabbitmq_fixture.hpp"
 
 #include <cstdlib>

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "core/brokers_header.hpp"
 #include "core/envelope.hpp"
+#include "core/message.hpp"
 #include "demand.hpp"
-#include "rabbitmq/decode.hpp"
+#include "rabbitmq/properties.hpp"
 
 using namespace skald;
 using skald::fuzz::demand;

@@ -1,6 +1,5 @@
 #include <doctest/doctest.h>
 
-#include "core/deadline.hpp"
 #include "core/instant.hpp"
 
 using namespace skald::core;

@@ -4,7 +4,7 @@
 
 #include "core/uuid.hpp"
 #include "postgres/migrate.hpp"
-#include "rabbitmq/provision.hpp"
+#include "rabbitmq/administration.hpp"
 
 #include <skald/config.hpp>
 #include <skald/errors.hpp>

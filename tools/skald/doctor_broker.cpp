@@ -1,6 +1,6 @@
 #include "doctor.hpp"
 
-#include "rabbitmq/inspect.hpp"
+#include "rabbitmq/administration.hpp"
 
 #include <fmt/format.h>
 

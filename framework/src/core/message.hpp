@@ -4,6 +4,8 @@
 // See docs/protocol.md, "Messages".
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,6 +32,19 @@ inline std::optional<std::string_view> find_header(header_list const& headers, s
     for (auto const& [header, value] : headers)
         if (header == name) return value;
     return std::nullopt;
+}
+
+/// Belongs to the broker, or makes it act: no transport sends it, and it is dropped from deliveries.
+inline bool is_brokers_own_header(std::string_view name)
+{
+    // CC and BCC are further routing keys: if they are text, the broker closes the channel.
+    // clang-format off
+    static constexpr std::array<std::string_view, 12> names{
+        "CC", "BCC", "x-death", "x-delivery-count", "x-acquired-count", "x-opt-rabbitmq-delivery-time",
+        "x-first-death-exchange", "x-first-death-queue", "x-first-death-reason",
+        "x-last-death-exchange", "x-last-death-queue", "x-last-death-reason"};
+    // clang-format on
+    return std::ranges::find(names, name) != names.end();
 }
 
 }  // namespace skald::core

@@ -1,6 +1,5 @@
 #include "core/recorded_delivery.hpp"
 
-#include "core/base64.hpp"
 #include "core/identity.hpp"
 #include "core/text.hpp"
 

@@ -1,6 +1,7 @@
-// Text that PostgreSQL can store, and text that a terminal displays without interpreting it.
+// Text that PostgreSQL can store, text that a terminal displays without interpreting it, and bytes written as text.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,5 +22,12 @@ std::string to_hex(std::string_view bytes);
 
 /// Throws std::invalid_argument if `hex` does not consist of pairs of hexadecimal digits.
 std::string from_hex(std::string_view hex);
+
+/// RFC 4648, section 4: with padding, in exactly one form.
+std::string to_base64(std::string_view bytes);
+
+/// Nothing if `text` is not what to_base64() writes: another alphabet, line breaks, missing padding, or non-zero unused
+/// bits.
+std::optional<std::string> from_base64(std::string_view text);
 
 }  // namespace skald::core

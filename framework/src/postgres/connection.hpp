@@ -1,7 +1,7 @@
 // A connection with everything that Skald relies on: session settings, and the framework's statements prepared by name.
 #pragma once
 
-#include "postgres/server_state.hpp"
+#include "postgres/leftovers.hpp"
 #include "sockets/watchdog.hpp"
 
 #include <pqxx/connection>
@@ -9,6 +9,7 @@
 #include <pqxx/nontransaction>
 #include <pqxx/result>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -18,6 +19,21 @@
 #include <unordered_map>
 
 namespace skald::postgres {
+
+/// What the connections of one process have learned about their server, and share.
+///
+/// Threads: any.
+struct server_state
+{
+    /// Incremented when a node turns out to be read-only: every older connection is dropped at its next use.
+    std::atomic<std::uint64_t> node{1};
+
+    /// Whether it was checked that no pooler before the server hands out its sessions by transaction.
+    std::atomic<bool> pooler_examined{false};
+
+    /// Which steps leave something in their sessions.
+    leftover_watch leftovers;
+};
 
 struct connection_options
 {

@@ -2,11 +2,10 @@
 
 #include "core/assert.hpp"
 #include "core/failpoint.hpp"
-#include "postgres/changes_text.hpp"
-#include "postgres/claim_text.hpp"
 #include "postgres/faults.hpp"
 #include "postgres/leftovers.hpp"
 #include "postgres/literal.hpp"
+#include "postgres/transaction_text.hpp"
 #include "skald_session_queries.hpp"
 
 #include <pqxx/pqxx>

@@ -4,7 +4,7 @@
 // reader; rabbitmq-c 0.11 can read a whole message only by blocking.
 #pragma once
 
-#include "rabbitmq/decode.hpp"
+#include "rabbitmq/properties.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -1,7 +1,7 @@
 #include "rabbitmq/publish_session.hpp"
 
 #include "core/failpoint.hpp"
-#include "rabbitmq/encode.hpp"
+#include "rabbitmq/properties.hpp"
 #include "rabbitmq/topology.hpp"
 
 #include <charconv>

@@ -2,8 +2,8 @@
 
 #include "core/assert.hpp"
 #include "core/backoff.hpp"
-#include "core/deadline.hpp"
 #include "core/failpoint.hpp"
+#include "core/instant.hpp"
 #include "core/reasons.hpp"
 #include "core/text.hpp"
 #include "runtime/consequences.hpp"

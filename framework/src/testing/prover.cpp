@@ -266,4 +266,29 @@ void prover::fail(std::string failure, std::string schedule, std::string differe
     proof_.cause_ = std::move(cause);
 }
 
+std::size_t proof::schedules() const
+{
+    std::size_t all = 0;
+    for (auto const& [kind, count] : by_kind_) all += count.run;
+    return all;
+}
+
+std::string proof::report() const
+{
+    auto const seconds = std::to_string(time_.count() / 1000) + '.' + std::to_string(time_.count() % 1000 / 100) + " s";
+    auto text = std::to_string(schedules()) + " schedules in " + seconds +
+                (passed() ? ": every one left behind what it should\n" : ": one did not leave behind what it should\n");
+    for (auto const& [kind, count] : by_kind_) {
+        text += "  " + kind + ": " + std::to_string(count.run);
+        if (count.not_met > 0) text += " (" + std::to_string(count.not_met) + " in which it did not come to that)";
+        text += '\n';
+    }
+    if (passed()) return text;
+    text += "\nschedule: " + failed_schedule_ + '\n' + failure_;
+    if (!failure_.ends_with('\n')) text += '\n';
+    if (!difference_.empty()) text += "\n- is missing, + should not be there:\n" + difference_;
+    if (!cause_.empty()) text += "\ncause: " + cause_ + '\n';
+    return text + "\nalone: {.only = \"" + failed_schedule_ + "\"}, or SKALD_TESTING_ONLY='" + failed_schedule_ + "'\n";
+}
+
 }  // namespace skald::testing

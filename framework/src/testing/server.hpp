@@ -2,7 +2,7 @@
 // left.
 #pragma once
 
-#include "postgres/server_state.hpp"
+#include "postgres/connection.hpp"
 
 #include <memory>
 #include <string>

@@ -2,7 +2,6 @@
 
 #include "postgres/literal.hpp"
 #include "skald_testing_queries.hpp"
-#include "testing/row_text.hpp"
 
 #include <skald/errors.hpp>
 

@@ -17,6 +17,17 @@
 
 namespace skald::testing::inner {
 
+/// A row of a result as text, for people and for comparison: its columns, joined by " | ".
+inline std::string text_of(pqxx::row const& row)
+{
+    std::string text;
+    for (pqxx::row::size_type i = 0; i < row.size(); ++i) {
+        if (i > 0) text += " | ";
+        text += row[i].is_null() ? "<null>" : row[i].c_str();
+    }
+    return text;
+}
+
 /// Threads: one.
 class service_database
 {

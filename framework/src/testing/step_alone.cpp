@@ -1,7 +1,7 @@
 #include "testing/step_alone_implementation.hpp"
 
 #include "core/fingerprint.hpp"
-#include "testing/row_text.hpp"
+#include "testing/service_database.hpp"
 
 #include <pqxx/pqxx>
 

@@ -3,9 +3,8 @@
 #include <doctest/doctest.h>
 
 #include "rabbitmq/content_reader.hpp"
-#include "rabbitmq/decode.hpp"
-#include "rabbitmq/encode.hpp"
 #include "rabbitmq/errors.hpp"
+#include "rabbitmq/properties.hpp"
 
 #include <cstring>
 #include <limits>

@@ -1,4 +1,5 @@
-// The queries that claim, and how their rows are read. See sql/queries/guard.sql.
+// The text of a store's transaction: the claim with which it begins, how the claim's rows are read, and the changes with
+// which it ends. See sql/queries/guard.sql.
 #pragma once
 
 #include "ports/store.hpp"
@@ -23,5 +24,8 @@ ports::claim_answer read_claim(pqxx::row const& row);
 
 /// The stored response to the request of `saga`, if it was answered over HTTP before.
 std::optional<ports::stored_response> read_stored_response(pqxx::row const& row, core::saga_id const& saga);
+
+/// The last writes of a transaction, to go before COMMIT.
+std::string changes_text(ports::changes const& what);
 
 }  // namespace skald::postgres

@@ -1,4 +1,4 @@
-// core::message -> AMQP properties, and the sizes that AMQP allows.
+// core::message <-> AMQP properties, and the sizes that AMQP allows.
 #pragma once
 
 #include "core/message.hpp"
@@ -9,6 +9,22 @@
 #include <vector>
 
 namespace skald::rabbitmq {
+
+struct decoded_properties
+{
+    core::message message;  // id, type, content type and headers
+    std::string correlation;
+    int returns{};        // x-delivery-count, which a quorum queue sets from the second delivery on
+    std::string left_by;  // x-first-death-reason: why it left the queue it was sent to; empty: it did not
+    std::string problem;  // what could not be read, in one line; the rest is there
+};
+
+/// Any client that may publish to the exchange decides what arrives here.
+///
+/// Text stays as it is; whole numbers, booleans and times become text. Everything else that a header may be (tables,
+/// arrays, floating point, ...) has no text form that every sender and reader would agree on: it is left out and named
+/// in `problem`. Missing properties are empty.
+decoded_properties decode_properties(amqp_basic_properties_t const& properties);
 
 inline constexpr std::size_t body_bytes_max = 16 * 1024 * 1024;
 

@@ -1,4 +1,5 @@
-// What exists of a service's topology on a broker, for an operator. Only looks, and creates nothing.
+// What an operator does on a broker for a service: looks at what is there, and creates what the service needs where it may
+// not do so itself.
 #pragma once
 
 #include <chrono>
@@ -25,10 +26,15 @@ struct inspection
         mismatch;  // what exists with other properties than Skald needs, and the remedy; empty if nothing is wrong
 };
 
-/// With an empty service, only the broker and the exchanges are inspected. With a `database`: whether the queues are
+/// Only looks, and creates nothing. With an empty service, only the broker and the exchanges are inspected. With a `database`: whether the queues are
 /// that one's. `declares`: whether the services, and so this user, may declare what they need; otherwise it checks as
 /// they do. Throws: connection_lost, std::invalid_argument for a URL that is invalid.
 inspection inspect(std::string const& url, std::string const& service, std::string const& database = {},
                    bool declares = true);
+
+/// Declares the exchanges, the service's queues, and which `database` takes its messages; a second call changes
+/// nothing. Throws: topology_mismatch, connection_lost, std::invalid_argument for a URL that is invalid or a name too
+/// long for a queue.
+void provision(std::string const& url, std::string const& service, std::string const& database);
 
 }  // namespace skald::rabbitmq
