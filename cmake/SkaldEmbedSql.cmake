@@ -1,7 +1,8 @@
 # skald_embed_sql(TARGET HEADER <name> NAMESPACE <ns> FILES <file.sql>...)
 #
-# Makes <build>/generated/<HEADER> with one std::string_view constant for each file, named after it, and, for a file
-# that has blocks headed `-- name: something`, one for each block. Adds the folder to TARGET's include path.
+# Makes <build>/generated/<HEADER> with one std::string_view constant for each file, named after it; or, for a file that has
+# blocks headed `-- name: something`, one for each block. A block whose parameters are named (`:scope::text`) becomes a struct
+# with a member for each (postgres/literal.hpp). Adds the folder to TARGET's include path.
 set(SKALD_EMBED_SQL_SCRIPT ${CMAKE_CURRENT_LIST_DIR}/embed_sql.cmake)
 
 function(skald_embed_sql target)
@@ -20,5 +21,5 @@ function(skald_embed_sql target)
         COMMENT "Embedding SQL into ${ARG_HEADER}"
         VERBATIM)
     target_sources(${target} PRIVATE ${folder}/${ARG_HEADER})
-    target_include_directories(${target} PRIVATE ${folder})
+    target_include_directories(${target} PUBLIC ${folder})
 endfunction()

@@ -1,13 +1,13 @@
 -- What an operator does: commands for one saga, and parked deliveries.
 
 -- name: take_control
-SELECT skald.take_control($1::jsonb)
+SELECT skald.take_control(:command::jsonb)
 
 -- name: request_control
-SELECT skald.request_control($1::text, $2::text, $3::text, $4::text, $5::text)::text
+SELECT skald.request_control(:action::text, :scope::text, :key::text, :reason::text, :requested_by::text)::text
 
 -- name: close_saga
-SELECT skald.close_saga($1::text, $2::text, $3::text, $4::text, $5::text)::text
+SELECT skald.close_saga(:status::text, :scope::text, :key::text, :reason::text, :requested_by::text)::text
 
 -- Sagas that have not ended come first, each part by age. $6..$9: after this one (ended, created_at, scope, key); NULL: from the start.
 -- name: list_sagas
@@ -32,13 +32,13 @@ SELECT s.scope, s.key, s.definition, s.status::text, s.reason, s.finished_at IS 
 SELECT p.id, p.scope, p.key, p.step, p.reason, p.error, p.type, p.attempts, skald.instant(p.parked_at) AS parked_at,
        octet_length(p.body) AS body_bytes
   FROM skald.parked p
- WHERE ($1::text IS NULL OR p.reason = $1::text)
-   AND ($2::text IS NULL OR p.scope = $2::text)
-   AND ($3::text IS NULL OR p.key = $3::text)
-   AND ($4::text IS NULL OR p.step = $4::text)
-   AND p.id > $5::bigint
+ WHERE (:reason::text IS NULL OR p.reason = :reason::text)
+   AND (:scope::text IS NULL OR p.scope = :scope::text)
+   AND (:key::text IS NULL OR p.key = :key::text)
+   AND (:step::text IS NULL OR p.step = :step::text)
+   AND p.id > :after::bigint
  ORDER BY p.id
- LIMIT $6::integer
+ LIMIT :rows_max::integer
 
 -- name: newest_parked
 SELECT max(id) FROM skald.parked
@@ -49,7 +49,7 @@ SELECT p.id, p.scope, p.key, p.step, p.reason, p.error, p.message_id, p.type, p.
        i.status::text AS record, coalesce(i.attempts, 0) AS record_attempts, skald.is_replayable(p.parked_at) AS replayable
   FROM skald.parked p
   LEFT JOIN skald.idempotency i ON (i.scope, i.key, i.step) = (p.scope, p.key, p.step)
- WHERE p.id = $1::bigint
+ WHERE p.id = :id::bigint
 
 -- name: recorded_parked
 SELECT (SELECT s.name FROM skald.service s) AS destination, p.id, p.scope, p.key, p.step, p.reason, p.error, p.message_id, p.type,
@@ -57,10 +57,10 @@ SELECT (SELECT s.name FROM skald.service s) AS destination, p.id, p.scope, p.key
        p.headers::text AS headers, i.status::text AS record, i.attempts AS record_attempts, i.snoozes AS record_snoozes
   FROM skald.parked p
   LEFT JOIN skald.idempotency i ON (i.scope, i.key, i.step) = (p.scope, p.key, p.step)
- WHERE p.id = $1::bigint
+ WHERE p.id = :id::bigint
 
 -- name: replay_parked
-SELECT skald.replay_parked($1::bigint, $2::text, $3::boolean, $4::boolean)
+SELECT skald.replay_parked(:id::bigint, :by::text, :forced::boolean, :vouched::boolean)
 
 -- name: drop_parked
-SELECT skald.drop_parked($1::bigint, $2::text, $3::text, $4::boolean)
+SELECT skald.drop_parked(:id::bigint, :reason::text, :by::text, :forced::boolean)

@@ -7,20 +7,21 @@ SELECT c.ord, c.result, c.attempts, c.held, c.cause, c.reason,
        pg_current_xact_id_if_assigned()::text AS transaction,
        to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at,
        set_config('default_transaction_read_only', NULL, true) AS read_only, current_setting('synchronous_standby_names') <> '' AS standbys
-  FROM skald.claim($1::text[], $2::text[], $3::text[], $4::bytea[], $5::integer[], $6::boolean[], $7::integer,
-                   $8::text[]::timestamptz[], array_replace($9::text[], '', NULL)) AS c
+  FROM skald.claim(:scopes::text[], :keys::text[], :steps::text[], :fingerprints::bytea[], :fencing_tokens::integer[],
+                   :past_pivot::boolean[], :key_wait::integer, :deadlines::text[]::timestamptz[],
+                   array_replace(:homes::text[], '', NULL)) AS c
 
--- The same columns for a request, with its response if it was answered before.
+-- The same for a request, with its response if it was answered before.
 -- name: claim_request
-SELECT 1, c.result, c.attempts, c.held, NULL, NULL, pg_current_xact_id_if_assigned()::text AS transaction,
+SELECT c.result, c.attempts, c.held, NULL AS cause, NULL AS reason, pg_current_xact_id_if_assigned()::text AS transaction,
        to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at,
        set_config('default_transaction_read_only', NULL, true) AS read_only, current_setting('synchronous_standby_names') <> '' AS standbys,
-       c.status_code, c.content_type, c.headers::text, encode(c.body, 'hex')
-  FROM skald.claim_request($1::text, $2::text, $3::bytea, $4::integer) AS c
+       c.status_code, c.content_type, c.headers::text AS headers, encode(c.body, 'hex') AS body
+  FROM skald.claim_request(:scope::text, :key::text, :fingerprint::bytea, :key_wait::integer) AS c
 
--- The same columns where nothing is claimed. It requests a transaction id, by which assert_transaction recognizes it.
+-- The same where nothing is claimed. It requests a transaction id, by which assert_transaction recognizes it.
 -- name: claim_nothing
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, pg_current_xact_id()::text AS transaction,
+SELECT pg_current_xact_id()::text AS transaction,
        to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at,
        set_config('default_transaction_read_only', NULL, true) AS read_only, current_setting('synchronous_standby_names') <> '' AS standbys
 
@@ -35,7 +36,7 @@ SELECT set_config('skald.is_open', 'on', true)
 
 -- From its COMMIT on, and only if it commits, the session remembers the transaction as `skald.committed`.
 -- name: assert_transaction
-SELECT skald.assert_transaction($1::text::xid8), set_config('skald.committed', $1::text, false),
+SELECT skald.assert_transaction(:transaction::text::xid8), set_config('skald.committed', :transaction::text, false),
        set_config('skald.is_open', 'off', true)
 
 -- name: close_transaction
@@ -48,15 +49,15 @@ SELECT pg_advisory_xact_lock(495722785892)
 
 -- For the rest of the transaction.
 -- name: set_lock_timeout
-SELECT set_config('lock_timeout', $1::bigint::text, true)
+SELECT set_config('lock_timeout', :milliseconds::bigint::text, true)
 
 -- The session's own locks, which others may wait for. After COMMIT: what they guard has to be visible first.
 -- name: unlock_session
 SELECT pg_advisory_unlock_all()
 
 -- The same, after listing everything that a step may have left in its session: a line for each thing, with its kind, its name and its
--- value. PostgreSQL does not list users' own settings (`app.tenant`). What ctx.sql() prepares is Skald's, and what was prepared before $1
--- is an earlier step's.
+-- value. PostgreSQL does not list users' own settings (`app.tenant`). What ctx.sql() prepares is Skald's, and what was prepared
+-- before :prepared_since is an earlier step's.
 -- name: inspect_session
 WITH things (kind, name, value) AS (
     SELECT 'setting', name, setting FROM pg_catalog.pg_settings WHERE source = 'session' AND name NOT LIKE 'transaction\_%'
@@ -73,7 +74,7 @@ WITH things (kind, name, value) AS (
      WHERE relnamespace = pg_my_temp_schema() AND relkind IN ('r', 'p', 'v')
     UNION ALL
     SELECT 'prepared statement', name, '' FROM pg_catalog.pg_prepared_statements
-     WHERE name !~ '^user_[0-9]+$' AND prepare_time >= $1::timestamptz
+     WHERE name !~ '^user_[0-9]+$' AND prepare_time >= :prepared_since::timestamptz
     UNION ALL
     SELECT 'cursor', name, '' FROM pg_catalog.pg_cursors WHERE is_holdable
     UNION ALL
@@ -89,29 +90,29 @@ SELECT current_setting('skald.committed', true)
 
 -- name: record_step
 UPDATE skald.idempotency
-   SET status = $4::skald.step_status, attempts = $5::integer, snoozes = snoozes + $6::integer, error = $7::text,
-       fingerprint = CASE WHEN NOT $8::boolean THEN fingerprint END, updated_at = clock_timestamp()
- WHERE (scope, key, step) = ($1::text, $2::text, $3::text)
+   SET status = :status::skald.step_status, attempts = :attempts::integer, snoozes = snoozes + :snoozes_added::integer,
+       error = :error::text, fingerprint = CASE WHEN NOT :forget_fingerprint::boolean THEN fingerprint END, updated_at = clock_timestamp()
+ WHERE (scope, key, step) = (:scope::text, :key::text, :step::text)
 
 -- name: insert_record
 INSERT INTO skald.idempotency (scope, key, step, fingerprint, home)
-VALUES ($1::text, $2::text, $3::text, $4::bytea, (SELECT name FROM skald.service))
+VALUES (:scope::text, :key::text, :step::text, :fingerprint::bytea, (SELECT name FROM skald.service))
 
 -- name: store_response
 INSERT INTO skald.response (scope, key, status_code, content_type, headers, body)
-VALUES ($1::text, $2::text, $3::smallint, $4::text, $5::jsonb, $6::bytea)
+VALUES (:scope::text, :key::text, :status_code::smallint, :content_type::text, :headers::jsonb, :body::bytea)
 
 -- name: park
 INSERT INTO skald.parked
     (scope, key, step, reason, error, message_id, type, content_type, body, headers, attempts, fingerprint)
-VALUES ($1::text, $2::text, $3::text, $4::text, $5::text, $6::text, $7::text, $8::text, $9::bytea, $10::jsonb,
-        $11::integer, $12::bytea)
+VALUES (:scope::text, :key::text, :step::text, :reason::text, :error::text, :message_id::text, :type::text, :content_type::text,
+        :body::bytea, :headers::jsonb, :attempts::integer, :fingerprint::bytea)
 ON CONFLICT ON CONSTRAINT parked_once DO NOTHING
 
 -- How a step's transactions get in each other's way (0010_contention.sql): for operators, and not part of any guarantee.
 -- name: record_contention
 INSERT INTO skald.contention AS c (step, lanes, batch, takes_turns, conflicts, reason)
-VALUES ($1::text, $2::integer, $3::integer, $4::boolean, $5::bigint, $6::text)
+VALUES (:step::text, :lanes::integer, :batch::integer, :takes_turns::boolean, :conflicts::bigint, :reason::text)
 ON CONFLICT ON CONSTRAINT contention_once DO UPDATE
    SET lanes = excluded.lanes, batch = excluded.batch, takes_turns = excluded.takes_turns,
        conflicts = c.conflicts + excluded.conflicts, reason = excluded.reason, changed_at = clock_timestamp(),

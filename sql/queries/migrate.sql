@@ -17,10 +17,10 @@ CREATE TABLE IF NOT EXISTS skald.migration (
     CONSTRAINT migration_once PRIMARY KEY (owner, name))
 
 -- name: applied_migrations
-SELECT name, encode(checksum, 'hex') FROM skald.migration WHERE owner = $1 ORDER BY name
+SELECT name, encode(checksum, 'hex') AS checksum FROM skald.migration WHERE owner = :owner::text ORDER BY name
 
 -- name: record_migration
-INSERT INTO skald.migration (owner, name, checksum) VALUES ($1, $2, decode($3, 'hex'))
+INSERT INTO skald.migration (owner, name, checksum) VALUES (:owner::text, :migration::text, decode(:checksum::text, 'hex'))
 
 -- name: is_migrated
 SELECT to_regclass('skald.service') IS NOT NULL
@@ -28,7 +28,7 @@ SELECT to_regclass('skald.service') IS NOT NULL
 -- What a role that owns nothing needs, for workers and for operators' commands. Each row is a statement. A role that could change the list
 -- of applied migrations could make the next one run again.
 -- name: grants
-SELECT format(statement, $1::text)
+SELECT format(statement, :role::text)
   FROM unnest(ARRAY['GRANT USAGE ON SCHEMA skald TO %I',
                     'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA skald TO %I',
                     'GRANT USAGE ON ALL SEQUENCES IN SCHEMA skald TO %I',
@@ -36,11 +36,11 @@ SELECT format(statement, $1::text)
                     'REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON skald.migration FROM %I']) AS statement
 
 -- name: own_database
-INSERT INTO skald.service (name) VALUES ($1) ON CONFLICT DO NOTHING
+INSERT INTO skald.service (name) VALUES (:service::text) ON CONFLICT DO NOTHING
 
 -- name: owner_of_database
-SELECT name, id::text, place <> skald.place() FROM skald.service
+SELECT name, id::text AS id, place <> skald.place() AS is_copy FROM skald.service
 
 -- name: adopt_database
-WITH adopted AS (UPDATE skald.service SET place = skald.place() WHERE name = $1 RETURNING name)
+WITH adopted AS (UPDATE skald.service SET place = skald.place() WHERE name = :service::text RETURNING name)
 INSERT INTO skald.audit (actor, verb, scope, key, detail) SELECT skald.actor(NULL), 'adopt', '', '', '{}' FROM adopted

@@ -1,14 +1,15 @@
 -- Ids for future rows, for a caller that must know them before they are inserted. From the same sequence as all others.
 -- name: new_rows
-SELECT nextval('skald.outbox_id_seq') FROM generate_series(1, $1::integer)
+SELECT nextval('skald.outbox_id_seq') FROM generate_series(1, :count::integer)
 
 -- name: enqueue
 INSERT INTO skald.outbox
     (id, aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination, due_at,
      if_unrouted)
 OVERRIDING SYSTEM VALUE
-VALUES (coalesce($11::bigint, nextval('skald.outbox_id_seq')), $1::text, $2::text, $3::text, $4::bytea, $5::text, $6::text,
-        $7::jsonb, $8::text, $9::text, clock_timestamp() + $10::bigint * interval '1 millisecond', $12::text)
+VALUES (coalesce(:row::bigint, nextval('skald.outbox_id_seq')), :definition::text, :key::text, :type::text, :payload::bytea,
+        :scope::text, :message_id::text, :headers::jsonb, :content_type::text, :destination::text,
+        clock_timestamp() + :delay::bigint * interval '1 millisecond', :if_unrouted::text)
 
 -- The same for many. '' for a row that has no id of its own yet.
 -- name: enqueue_many
@@ -19,25 +20,25 @@ OVERRIDING SYSTEM VALUE
 SELECT coalesce(nullif(m.id, '')::bigint, nextval('skald.outbox_id_seq')), m.definition, m.key, m.type, m.payload, m.scope,
        m.message_id, m.headers::jsonb, m.content_type, m.destination, clock_timestamp() + m.delay * interval '1 millisecond',
        nullif(m.if_unrouted, '')
-  FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
-              $10::bigint[], $11::text[], $12::text[])
+  FROM unnest(:definitions::text[], :keys::text[], :types::text[], :payloads::bytea[], :scopes::text[], :message_ids::text[],
+              :headers::text[], :content_types::text[], :destinations::text[], :delays::bigint[], :rows::text[], :if_unrouted::text[])
        AS m(definition, key, type, payload, scope, message_id, headers, content_type, destination, delay, id, if_unrouted)
 
 -- What is due, selected by existence and never by a cursor over ids: ids do not commit in order (traps R1). The fence keeps the limit from
--- being planned away (R13). Another relay skips the rows that this one has. $2 bounds the bytes that one batch holds in memory; one row
--- always fits. $3 is where the search begins: before it nothing is left, except perhaps many dead rows that VACUUM can't remove yet (R11).
--- The clock is read in a subquery, so that it bounds the search.
+-- being planned away (R13). Another relay skips the rows that this one has. :bytes_max bounds what one batch holds in memory; one row
+-- always fits. Before :search_from nothing is left, except perhaps many dead rows that VACUUM can't remove yet (R11). The clock is read in
+-- a subquery, so that it bounds the search.
 -- name: take_due
 WITH due AS MATERIALIZED (
     SELECT id, due_at, octet_length(payload) AS bytes
       FROM skald.outbox
-     WHERE due_at >= $3::timestamptz AND due_at <= (SELECT clock_timestamp()) ORDER BY due_at, id LIMIT $1::integer
+     WHERE due_at >= :search_from::timestamptz AND due_at <= (SELECT clock_timestamp()) ORDER BY due_at, id LIMIT :rows_max::integer
        FOR UPDATE SKIP LOCKED),
 fitting AS (
     SELECT id, sum(bytes) OVER (ORDER BY due_at, id) - bytes AS bytes_before FROM due)
-DELETE FROM skald.outbox WHERE id = ANY (ARRAY (SELECT id FROM fitting WHERE bytes_before < $2::bigint))
-RETURNING id, type, encode(payload, 'hex') AS payload, idempotency_key, headers::text, content_type, destination,
-          attempts, due_at < $4::timestamptz AS was_behind, if_unrouted IS NOT NULL AS is_users
+DELETE FROM skald.outbox WHERE id = ANY (ARRAY (SELECT id FROM fitting WHERE bytes_before < :bytes_max::bigint))
+RETURNING id, type, encode(payload, 'hex') AS payload, idempotency_key, headers::text AS headers, content_type, destination,
+          attempts, due_at < :mark::timestamptz AS was_behind, if_unrouted IS NOT NULL AS is_users
 
 -- Which transactions may have rows here that are not visible yet, and since when. A row's due_at is read from the clock by an INSERT that
 -- already holds this lock and keeps it until its transaction ends. So once all of these have ended, everything due before `since` is
@@ -48,22 +49,22 @@ SELECT statement_timestamp()::text AS since, coalesce(string_agg(DISTINCT virtua
  WHERE locktype = 'relation' AND relation = 'skald.outbox'::regclass AND mode = 'RowExclusiveLock'
    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 
--- Where the next search begins: at $2, or at the oldest row left from $1 on.
+-- Where the next search begins: at the candidate, or at the oldest row left from the mark on.
 -- name: oldest_from
-SELECT least($2::timestamptz, (SELECT min(due_at) FROM skald.outbox WHERE due_at >= $1::timestamptz))::text
+SELECT least(:candidate::timestamptz, (SELECT min(due_at) FROM skald.outbox WHERE due_at >= :mark::timestamptz))::text
 
 -- name: delete_confirmed
-DELETE FROM skald.outbox WHERE id = ANY ($1::bigint[])
+DELETE FROM skald.outbox WHERE id = ANY (:ids::bigint[])
 
 -- The same without those that another relay has in the meantime. Locking rows before deleting them takes three times as long.
 -- name: delete_confirmed_and_free
 DELETE FROM skald.outbox
- WHERE id = ANY (ARRAY (SELECT id FROM skald.outbox WHERE id = ANY ($1::bigint[]) FOR UPDATE SKIP LOCKED))
+ WHERE id = ANY (ARRAY (SELECT id FROM skald.outbox WHERE id = ANY (:ids::bigint[]) FOR UPDATE SKIP LOCKED))
 
 -- Deleted and inserted again, not updated: the table's rows never change (0001_tables.sql).
 -- name: defer
 WITH deferred AS (
-    SELECT * FROM unnest($1::bigint[], $2::text[], $3::integer[]) AS f(id, error, delay_ms)),
+    SELECT * FROM unnest(:ids::bigint[], :errors::text[], :delays::integer[]) AS f(id, error, delay_ms)),
 gone AS (
     DELETE FROM skald.outbox o USING deferred f WHERE o.id = f.id
     RETURNING o.*, f.error AS new_error, f.delay_ms)
@@ -76,4 +77,4 @@ SELECT aggregatetype, aggregateid, type, payload, scope, idempotency_key, header
 
 -- Users' own messages that no queue is bound for.
 -- name: move_to_unrouted
-SELECT skald.move_to_unrouted($1::bigint[], $2::text[])
+SELECT skald.move_to_unrouted(:ids::bigint[], :reasons::text[])

@@ -1,10 +1,10 @@
--- One batch, in the caller's transaction. ($1 days, $2 sagas; the outbox has no rows before $3)
+-- One batch, in the caller's transaction. The outbox has no rows before :outbox_from.
 -- name: purge
 SELECT asked, sagas, answers, expired, records, postponed
-  FROM skald.purge($1::integer * interval '1 day', $2::integer, $3::timestamptz)
+  FROM skald.purge(:retention_days::integer * interval '1 day', :sagas_max::integer, :outbox_from::timestamptz)
 
 -- name: purgeable
-SELECT asked, sagas, answers, expired FROM skald.purgeable($1::integer * interval '1 day')
+SELECT asked, sagas, answers, expired FROM skald.purgeable(:retention_days::integer * interval '1 day')
 
 -- Sagas that wait for services to expire them, by service.
 -- name: expiring
@@ -13,9 +13,9 @@ SELECT w.service, count(*), to_char(min(s.asked_at) AT TIME ZONE 'UTC', 'YYYY-MM
  WHERE s.expiring <> '{}'
  GROUP BY 1 ORDER BY 2 DESC
 
--- Whether more than $1 rows wait. There are none before $2.
+-- Whether more rows wait than may. There are none before :outbox_from.
 -- name: outbox_is_over
-SELECT skald.outbox_is_over($1::bigint, $2::timestamptz)
+SELECT skald.outbox_is_over(:rows_max::bigint, :outbox_from::timestamptz)
 
 -- The destinations that have a queue again.
 -- name: retry_unrouted

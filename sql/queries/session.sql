@@ -4,10 +4,10 @@
 -- name: backend
 SELECT pg_backend_pid()
 
--- What all statements rely on. $1 lock_timeout, $2 statement_timeout, $3 idle_in_transaction_session_timeout, in milliseconds. Warnings
--- come in the server's language, so any of them counts, and notices must not come at all. A weaker synchronous_commit would create ghosts:
--- a message published whose step is gone after a crash; $4 is for callers that lose nothing by it. Unless $5, what a step runs after its
--- own COMMIT or ROLLBACK is in no transaction of ours, and must write nothing. $6: the session's user; RESET ALL leaves roles as they are.
+-- What all statements rely on; the timeouts are in milliseconds. Warnings come in the server's language, so any of them counts, and notices
+-- must not come at all. A weaker synchronous_commit would create ghosts: a message published whose step is gone after a crash;
+-- :skips_disk_wait is for callers that lose nothing by it. Unless :writes_outside, what a step runs after its own COMMIT or ROLLBACK is in
+-- no transaction of ours, and must write nothing. :role is the session's user; RESET ALL leaves roles as they are.
 -- name: session_settings
 SELECT set_config('standard_conforming_strings', 'on', false),
        set_config('client_encoding', 'UTF8', false),
@@ -15,15 +15,15 @@ SELECT set_config('standard_conforming_strings', 'on', false),
        set_config('client_min_messages', 'warning', false),
        set_config('default_transaction_isolation', 'read committed', false),
        set_config('client_connection_check_interval', '1s', false),
-       set_config('lock_timeout', $1::bigint::text, false),
-       set_config('statement_timeout', $2::bigint::text, false),
-       set_config('idle_in_transaction_session_timeout', $3::bigint::text, false),
-       CASE WHEN $4::boolean THEN set_config('synchronous_commit', 'off', false)
+       set_config('lock_timeout', :lock_timeout::bigint::text, false),
+       set_config('statement_timeout', :statement_timeout::bigint::text, false),
+       set_config('idle_in_transaction_session_timeout', :idle_timeout::bigint::text, false),
+       CASE WHEN :skips_disk_wait::boolean THEN set_config('synchronous_commit', 'off', false)
             WHEN current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')
             THEN set_config('synchronous_commit', 'on', false) END,
-       CASE WHEN NOT $5::boolean THEN set_config('default_transaction_read_only', 'on', false) END,
-       CASE WHEN session_user <> $6::text THEN set_config('session_authorization', $6::text, false) END,
-       CASE WHEN current_setting('role') <> 'none' AND $6 IS NOT NULL THEN set_config('role', 'none', false) END
+       CASE WHEN NOT :writes_outside::boolean THEN set_config('default_transaction_read_only', 'on', false) END,
+       CASE WHEN session_user <> :role::text THEN set_config('session_authorization', :role::text, false) END,
+       CASE WHEN current_setting('role') <> 'none' AND :role::text IS NOT NULL THEN set_config('role', 'none', false) END
 
 -- What else a step may have left in its session, except for its advisory locks and prepared statements.
 -- (docs/adr/0025-a-session-is-set-right.md)

@@ -3,7 +3,7 @@
 -- name: may_create_databases
 SELECT rolsuper OR rolcreatedb FROM pg_roles WHERE rolname = current_user
 
--- Databases of test runs that are over: a run has a session of that name for as long as it lasts. $1: the calling run.
+-- Databases of test runs that are over: a run has a session of that name for as long as it lasts.
 -- name: leftovers
 SELECT d.datname
   FROM pg_database d
@@ -69,7 +69,7 @@ SELECT skald_testing.shape()
 
 -- False: something has been created or dropped since, and the database is no longer usable.
 -- name: rewind
-SELECT skald_testing.rewind($1)
+SELECT skald_testing.rewind(:shape::text)
 
 -- One statement that shows every one of the user's tables, for tests that name no effects. Empty if there are none.
 -- name: every_table
@@ -81,8 +81,8 @@ SELECT coalesce(string_agg(format('SELECT %L AS effect, to_jsonb(t)::text COLLAT
            AND s.nspname NOT IN ('pg_catalog', 'information_schema', 'skald', 'skald_testing')
            AND s.nspname !~ '^pg_(toast|temp)') AS tables
 
--- A statement that shows the rows of the table $1 without the columns $2, each with its primary key if there is one; NULL if there is no
--- such table. And which of $2 are not columns of it.
+-- A statement that shows the rows of a table without some columns, each with its primary key if there is one; NULL if there is no
+-- such table. And which of those are not columns of it.
 -- name: restored_table
 SELECT CASE WHEN c.oid IS NOT NULL THEN
        format('SELECT coalesce((SELECT jsonb_object_agg(k, to_jsonb(t) -> k) FROM unnest(%L::text[]) AS k)::text, ''''),
@@ -90,10 +90,10 @@ SELECT CASE WHEN c.oid IS NOT NULL THEN
                  FROM %s AS t',
               ARRAY(SELECT a.attname::text FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
                      WHERE i.indrelid = c.oid AND i.indisprimary),
-              $2, c.oid::regclass) END,
-       (SELECT string_agg(e, ', ') FROM unnest($2) AS e
-         WHERE NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = e AND a.attnum > 0))
-  FROM (SELECT to_regclass($1)::oid AS oid) AS named
+              :except::text[], c.oid::regclass) END AS rows,
+       (SELECT string_agg(e, ', ') FROM unnest(:except::text[]) AS e
+         WHERE NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = e AND a.attnum > 0)) AS unknown_columns
+  FROM (SELECT to_regclass(:table_name::text)::oid AS oid) AS named
   LEFT JOIN pg_class c ON c.oid = named.oid AND c.relkind IN ('r', 'p')
 
 -- What Skald itself stores, without its times.
@@ -114,15 +114,15 @@ SELECT kind, line
 SELECT pg_current_xact_id_if_assigned()::text
 
 -- name: sagas
-SELECT key, status::text, coalesce(reason, ''), data::text FROM skald.saga WHERE scope = $1 AND key = $2
+SELECT key, status::text AS status, coalesce(reason, '') AS reason, data::text AS data FROM skald.saga WHERE scope = :scope::text AND key = :key::text
 
 -- name: records
-SELECT step, status::text, attempts, coalesce(error, '') FROM skald.idempotency
- WHERE scope = $1 AND key = $2 AND step <> '' ORDER BY created_at, step
+SELECT step, status::text AS status, attempts, coalesce(error, '') AS error FROM skald.idempotency
+ WHERE scope = :scope::text AND key = :key::text AND step <> '' ORDER BY created_at, step
 
 -- Of steps that did not end well, and why.
 -- name: all_errors
-SELECT step, coalesce(error, '') FROM skald.idempotency WHERE status <> 'completed' AND step <> '' ORDER BY created_at, step
+SELECT step, coalesce(error, '') AS error FROM skald.idempotency WHERE status <> 'completed' AND step <> '' ORDER BY created_at, step
 
 -- name: parked_errors
 SELECT step, reason, error FROM skald.parked ORDER BY id
@@ -133,7 +133,7 @@ SELECT ceil(extract(epoch FROM min(due_at) - clock_timestamp()) * 1000)::bigint 
 
 -- Makes time pass: every stored time is moved back by that much. What becomes due by this is due now, and no earlier.
 -- name: advance
-WITH lapse AS (SELECT $1::bigint * interval '1 millisecond' AS time),
+WITH lapse AS (SELECT :milliseconds::bigint * interval '1 millisecond' AS time),
 sagas AS (
     UPDATE skald.saga SET deadline_at = deadline_at - lapse.time, created_at = created_at - lapse.time,
                           updated_at = updated_at - lapse.time, finished_at = finished_at - lapse.time, asked_at = asked_at - lapse.time

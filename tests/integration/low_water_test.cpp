@@ -3,6 +3,7 @@
 #include "admin/maintenance.hpp"
 #include "postgres/literal.hpp"
 #include "postgres/postgres_outbox.hpp"
+#include "skald_queries.hpp"
 #include "support/database.hpp"
 #include "support/settle_rows.hpp"
 
@@ -16,8 +17,8 @@
 #include <thread>
 
 using namespace std::chrono_literals;
+namespace queries = skald::queries;
 using skald::postgres::execute;
-using skald::postgres::literal;
 using skald::postgres::low_water;
 using skald::test::database;
 using skald::test::settle_all;
@@ -50,13 +51,14 @@ struct marked_outbox
     /// How many pages a search touches. It takes nothing.
     int pages(std::string const& from)
     {
-        return pages_of(looks, execute("take_due", {"10", "1000000", literal(from), literal(from)}));
+        return pages_of(looks, execute(queries::take_due{
+                                   .search_from = from, .rows_max = 10, .bytes_max = 1'000'000, .mark = from}));
     }
 
     /// The same of the maintenance's count.
     int pages_of_count(std::string const& from)
     {
-        return pages_of(keeps, execute("outbox_is_over", {"100000", literal(from)}));
+        return pages_of(keeps, execute(queries::outbox_is_over{.rows_max = 100'000, .outbox_from = from}));
     }
 
     /// The same of a purge that finds nothing to do: the fewest of some, for those that are planned
@@ -65,7 +67,9 @@ struct marked_outbox
     {
         auto fewest = std::numeric_limits<int>::max();
         for (int i = 0; i < 10; ++i)
-            fewest = std::min(fewest, pages_of(keeps, execute("purge", {"30", "500", literal(from)})));
+            fewest = std::min(
+                fewest,
+                pages_of(keeps, execute(queries::purge{.retention_days = 30, .sagas_max = 500, .outbox_from = from})));
         return fewest;
     }
 

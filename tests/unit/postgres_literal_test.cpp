@@ -3,15 +3,20 @@
 
 #include "core/text.hpp"
 #include "postgres/literal.hpp"
+#include "skald_queries.hpp"
 #include "unit/seeded.hpp"
 
+#include <chrono>
 #include <limits>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 using namespace skald::postgres;
+using namespace std::chrono_literals;
 using namespace std::string_literals;
+using namespace std::string_view_literals;
+namespace queries = skald::queries;
 
 namespace {
 
@@ -97,14 +102,14 @@ TEST_CASE("text that is no UTF-8, or holds a NUL, is no literal")
           "\xbf\x5c\x27"s, "\x80"s, "\xff"s, "\xed\xa0\x80"s, "ok\xe2"s}) {
         CAPTURE(skald::core::to_hex(bad));
         CHECK_THROWS_AS(literal(bad), std::invalid_argument);
-        CHECK_THROWS_AS(array_literal(std::vector<std::string>{"ok", bad}), std::invalid_argument);
+        CHECK_THROWS_AS((parameter{std::vector<std::string>{"ok", bad}}), std::invalid_argument);
     }
 }
 
 TEST_CASE("bytes of any kind are written in hexadecimal")
 {
-    CHECK(bytes_literal("") == R"('\x')");
-    CHECK(bytes_literal("\0'\\\xff"s) == R"('\x00275cff')");
+    CHECK(parameter{bytes{""}}.literal() == R"('\x')");
+    CHECK(parameter{bytes{"\0'\\\xff"s}}.literal() == R"('\x00275cff')");
 }
 
 TEST_CASE("whole numbers are written whole")
@@ -115,23 +120,48 @@ TEST_CASE("whole numbers are written whole")
     CHECK(literal(std::numeric_limits<std::int64_t>::min()) == "-9223372036854775808");
 }
 
-TEST_CASE("arrays have a type, also where they are empty")
+TEST_CASE("an array is one literal, also where it is empty")
 {
-    CHECK(array_literal(std::vector<std::string>{}) == "'{}'::text[]");
-    CHECK(array_literal(std::vector<std::string>{"a", "", "it's", "a,b", "{}", "NULL", "\"\\"}) ==
-          R"('{"a","","it''s","a,b","{}","NULL","\"\\"}'::text[])");
-    CHECK(bytes_array_literal({}) == "'{}'::bytea[]");
-    CHECK(bytes_array_literal({"\0"s, "a"}) == R"('{"\\x00","\\x61"}'::bytea[])");
-    CHECK(array_literal(std::vector<std::int64_t>{}, "bigint") == "'{}'::bigint[]");
-    CHECK(array_literal(std::vector<std::int64_t>{1, -2}, "integer") == "'{1,-2}'::integer[]");
-    CHECK(array_literal(std::vector<bool>{}) == "'{}'::boolean[]");
-    CHECK(array_literal(std::vector<bool>{true, false}) == "'{t,f}'::boolean[]");
+    auto const texts = [](std::vector<std::string> const& all) { return parameter{all}.literal(); };
+    CHECK(texts({}) == "'{}'");
+    CHECK(texts({"a", "", "it's", "a,b", "{}", "NULL", "\"\\"}) == R"('{"a","","it''s","a,b","{}","NULL","\"\\"}')");
+    CHECK(parameter{std::vector<bytes>{}}.literal() == "'{}'");
+    CHECK(parameter{std::vector<bytes>{{"\0"sv}, {"a"}}}.literal() == R"('{"\\x00","\\x61"}')");
+    CHECK(parameter{std::vector<std::int64_t>{}}.literal() == "'{}'");
+    CHECK(parameter{std::vector<std::int64_t>{1, -2}}.literal() == "'{1,-2}'");
+    CHECK(parameter{std::vector<bool>{}}.literal() == "'{}'");
+    CHECK(parameter{std::vector<bool>{true, false}}.literal() == "'{t,f}'");
+}
+
+TEST_CASE("a value's type decides how it is written")
+{
+    CHECK(parameter{true}.literal() == "true");
+    CHECK(parameter{1'500ms}.literal() == "1500");
+    CHECK(parameter{std::optional<std::chrono::milliseconds>{}}.literal() == "NULL");
+    CHECK(parameter{std::optional{-1}}.literal() == "-1");
+    CHECK(parameter{skald::core::instant{}}.literal() == "'1970-01-01T00:00:00.000000Z'");
+    CHECK(null_if_empty("").literal() == "NULL");
+    CHECK(null_if_empty("a").literal() == "'a'");
 }
 
 TEST_CASE("a prepared statement is executed with its literals in order")
 {
-    CHECK(execute("claim", {}) == "EXECUTE claim;");
+    CHECK(execute("take_turn") == "EXECUTE take_turn;");
     CHECK(execute("claim", {literal("it's"), literal(std::int64_t{1}), "NULL"}) == "EXECUTE claim('it''s',1,NULL);");
+}
+
+TEST_CASE("a statement's values go where it names them, whatever is in them")
+{
+    CHECK(execute(queries::advance{.scope = "", .key = "it's", .status = "$1", .reason = std::nullopt}) ==
+          "EXECUTE advance('','it''s','$1',NULL);");
+    struct
+    {
+        parameter first, second;
+        std::array<parameter const*, 2> all() const { return {&first, &second}; }
+    } const values{"$2", 7};
+    CHECK(filled_in("SELECT $1, '$', $2, $1::text, $$a$$", values.all()) == "SELECT '$2', '$', 7, '$2'::text, $$a$$");
+    CHECK(filled_in("$2", values.all()) == "7");
+    CHECK(filled_in("", values.all()) == "");
 }
 
 TEST_CASE("no text is NULL, and an empty text is not")

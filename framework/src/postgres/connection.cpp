@@ -59,7 +59,7 @@ std::string prepare(std::string_view name, std::string_view query)
 
 std::string set_session(connection_options const& o)
 {
-    return prepare("session_settings", session_queries::session_settings) + settings_text(o);
+    return prepare("session_settings", session_queries::session_settings::statement_text) + settings_text(o);
 }
 
 std::string prepare_everything()
@@ -73,10 +73,12 @@ std::string prepare_everything()
 
 std::string settings_text(connection_options const& o, bool writes, std::string const& role)
 {
-    return execute("session_settings",
-                   {literal(o.lock_timeout.count()), literal(o.statement_timeout.count()),
-                    literal(o.idle_in_transaction_timeout.count()), o.waits_for_disk ? "false" : "true",
-                    writes ? "true" : "false", role.empty() ? "NULL" : literal(role)});
+    return execute(session_queries::session_settings{.lock_timeout = o.lock_timeout,
+                                                     .statement_timeout = o.statement_timeout,
+                                                     .idle_timeout = o.idle_in_transaction_timeout,
+                                                     .skips_disk_wait = !o.waits_for_disk,
+                                                     .writes_outside = writes,
+                                                     .role = null_if_empty(role)});
 }
 
 connection::connection(connection_options const& options)

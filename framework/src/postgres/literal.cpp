@@ -2,101 +2,155 @@
 
 #include "core/text.hpp"
 
+#include <algorithm>
+#include <charconv>
 #include <stdexcept>
 
 namespace skald::postgres {
 namespace {
 
-// One constant, not ARRAY[...], which the server would parse and evaluate element by element.
+// `{"a","b"}`: one constant, not ARRAY[...], which the server would parse and evaluate element by element.
 template <class Values, class Write>
-std::string array_of(Values const& values, std::string_view type, Write write)
+std::string array_of(Values const& values, Write write)
 {
-    std::string out{"'{"};
+    std::string out{"{"};
     for (bool first = true; auto const& value : values) {
         if (!first) out += ',';
         write(out, value);
         first = false;
     }
-    return out.append("}'::").append(type).append("[]");
+    return out += '}';
 }
 
-void check_storable(std::string_view text)
+std::string array_of_texts(std::vector<std::string> const& texts)
 {
-    if (!core::is_storable_text(text))
-        throw std::invalid_argument{"text that PostgreSQL can't store: not UTF-8, or a NUL in it"};
-}
-
-}  // namespace
-
-std::string literal(std::string_view text)
-{
-    check_storable(text);
-    std::string out{"'"};
-    for (char const c : text) {
-        if (c == '\'') out += '\'';
-        out += c;
-    }
-    return out += '\'';
-}
-
-std::string literal(std::int64_t number)
-{
-    return std::to_string(number);
-}
-
-std::string literal_or_null(std::optional<std::string> const& text)
-{
-    return text ? literal(*text) : "NULL";
-}
-
-std::string bytes_literal(std::string_view bytes)
-{
-    return "'\\x" + core::to_hex(bytes) + "'";
-}
-
-std::string array_literal(std::vector<std::string> const& texts)
-{
-    return array_of(texts, "text", [](std::string& out, std::string const& text) {
-        check_storable(text);
+    return array_of(texts, [](std::string& out, std::string const& text) {
         out += '"';
         for (char const c : text) {
             if (c == '"' || c == '\\') out += '\\';
-            if (c == '\'') out += '\'';
             out += c;
         }
         out += '"';
     });
 }
 
-std::string bytes_array_literal(std::vector<std::string> const& values)
+template <class Parameters, class Append>
+std::string execute_with(std::string_view name, Parameters const& all, Append append)
 {
-    return array_of(values, "bytea", [](std::string& out, std::string const& bytes) {
-        out.append("\"\\\\x").append(core::to_hex(bytes)) += '"';
-    });
+    std::string out{"EXECUTE "};
+    out.append(name);
+    char before = '(';
+    for (auto const& one : all) {
+        out += before;
+        append(out, one);
+        before = ',';
+    }
+    return out.append(before == '(' ? ";" : ");");
 }
 
-std::string array_literal(std::vector<std::int64_t> const& numbers, std::string_view type)
+}  // namespace
+
+std::string parameter::checked(std::string_view text)
 {
-    return array_of(numbers, type, [](std::string& out, std::int64_t number) { out += std::to_string(number); });
+    if (!core::is_storable_text(text))
+        throw std::invalid_argument{"text that PostgreSQL can't store: not UTF-8, or a NUL in it"};
+    return std::string{text};
 }
 
-std::string array_literal(std::vector<bool> const& flags)
+parameter::parameter(bytes value) : parameter{"\\x" + core::to_hex(value.data), form::quoted} {}
+
+parameter::parameter(std::vector<std::string> const& texts) : parameter{checked(array_of_texts(texts)), form::quoted} {}
+
+parameter::parameter(std::vector<bytes> const& values)
+    : parameter{array_of(values, [](std::string& out,
+                                    bytes value) { out.append("\"\\\\x").append(core::to_hex(value.data)) += '"'; }),
+                form::quoted}
+{}
+
+parameter::parameter(std::vector<std::int64_t> const& numbers)
+    : parameter{array_of(numbers, [](std::string& out, std::int64_t number) { out += std::to_string(number); }),
+                form::quoted}
+{}
+
+parameter::parameter(std::vector<bool> const& flags)
+    : parameter{array_of(flags, [](std::string& out, bool flag) { out += flag ? 't' : 'f'; }), form::quoted}
+{}
+
+void parameter::append_literal_to(std::string& sql) const
 {
-    return array_of(flags, "boolean", [](std::string& out, bool flag) { out += flag ? 't' : 'f'; });
+    if (form_ == form::null) sql += "NULL";
+    if (form_ == form::bare) sql += text_;
+    if (form_ != form::quoted) return;
+    sql += '\'';
+    for (std::size_t from = 0; from < text_.size();) {
+        auto const quote = text_.find('\'', from);
+        if (quote == std::string::npos) {
+            sql.append(text_, from);
+            break;
+        }
+        sql.append(text_, from, quote + 1 - from) += '\'';
+        from = quote + 1;
+    }
+    sql += '\'';
+}
+
+std::string parameter::literal() const
+{
+    std::string sql;
+    append_literal_to(sql);
+    return sql;
+}
+
+parameter null_if_empty(std::string_view text)
+{
+    return text.empty() ? parameter{std::nullopt} : parameter{text};
+}
+
+std::string literal(std::string_view text)
+{
+    return parameter{text}.literal();
+}
+
+std::string literal(std::int64_t number)
+{
+    return parameter{number}.literal();
+}
+
+std::string literal_or_null(std::optional<std::string> const& text)
+{
+    return parameter{text}.literal();
 }
 
 std::string execute(std::string_view name, std::initializer_list<std::string> literals)
 {
-    std::string out{"EXECUTE "};
-    out.append(name);
-    if (literals.size() == 0) return out += ';';
-    out += '(';
-    for (bool first = true; auto const& value : literals) {
-        if (!first) out += ',';
-        out += value;
-        first = false;
+    return execute_with(name, literals, [](std::string& out, std::string const& one) { out += one; });
+}
+
+std::string execute(std::string_view name, std::span<parameter const* const> parameters)
+{
+    return execute_with(name, parameters, [](std::string& out, parameter const* one) { one->append_literal_to(out); });
+}
+
+std::string filled_in(std::string_view text, std::span<parameter const* const> parameters)
+{
+    std::string out;
+    for (std::size_t at = 0; at < text.size();) {
+        auto const dollar = std::min(text.find('$', at), text.size());
+        out += text.substr(at, dollar - at);
+        at = dollar;
+        if (at == text.size()) break;
+        std::size_t number = 0;
+        auto const* const digits = text.data() + at + 1;
+        auto const end = std::from_chars(digits, text.data() + text.size(), number).ptr;
+        if (end == digits) {  // a quoted body's $$ or $name$
+            out += '$';
+            ++at;
+            continue;
+        }
+        parameters[number - 1]->append_literal_to(out);
+        at = static_cast<std::size_t>(end - text.data());
     }
-    return out += ");";
+    return out;
 }
 
 }  // namespace skald::postgres

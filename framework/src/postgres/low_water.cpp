@@ -3,6 +3,7 @@
 #include "core/assert.hpp"
 #include "postgres/connection.hpp"
 #include "postgres/literal.hpp"
+#include "skald_queries.hpp"
 
 #include <pqxx/pqxx>
 
@@ -40,14 +41,14 @@ void low_water::raise(connection& c, clock::time_point now)
 {
     if (now < next_raise_) return;
     next_raise_ = now + raise_every;
-    auto const looked = c.run(execute("outbox_writers", {}));
-    std::string const writers = looked[0][1].c_str();
+    auto const looked = c.run(execute("outbox_writers"));
+    std::string const writers = looked[0]["writers"].c_str();
     if (!candidate_.empty()) {
         if (!all_have_ended(writers)) return;
         // Only now is everything before the candidate visible.
-        mark_ = c.run(execute("oldest_from", {literal(mark_), literal(candidate_)}))[0][0].c_str();
+        mark_ = c.run(execute(queries::oldest_from{.candidate = candidate_, .mark = mark_}))[0][0].c_str();
     }
-    candidate_ = looked[0][0].c_str();
+    candidate_ = looked[0]["since"].c_str();
     writers_ = writers;
 }
 

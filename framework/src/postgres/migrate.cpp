@@ -3,6 +3,7 @@
 #include "core/fingerprint.hpp"
 #include "core/text.hpp"
 #include "postgres/conninfo.hpp"
+#include "postgres/literal.hpp"
 #include "postgres/pooler.hpp"
 #include "skald_migrate_queries.hpp"
 #include "skald_migrations.hpp"
@@ -18,15 +19,12 @@
 namespace skald::postgres {
 namespace {
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // exec_params: the one form that libpqxx 6 and 7 share
-
 std::map<std::string, std::string> applied(pqxx::connection& c, std::string const& owner)
 {
     pqxx::nontransaction tx{c};
     std::map<std::string, std::string> checksums;
-    for (auto const& row : tx.exec_params(std::string{migrate_queries::applied_migrations}, owner))
-        checksums.emplace(row[0].c_str(), row[1].c_str());
+    for (auto const& row : run_in(tx, migrate_queries::applied_migrations{.owner = owner}))
+        checksums.emplace(row["name"].c_str(), row["checksum"].c_str());
     return checksums;
 }
 
@@ -34,7 +32,7 @@ void apply(pqxx::connection& c, std::string const& owner, migration const& m, st
 {
     pqxx::work tx{c};
     tx.exec(m.sql);
-    tx.exec_params(std::string{migrate_queries::record_migration}, owner, m.name, checksum);
+    run_in(tx, migrate_queries::record_migration{.owner = owner, .migration = m.name, .checksum = checksum});
     tx.commit();
 }
 
@@ -47,19 +45,17 @@ constexpr char const* says_copy =
 std::string own(pqxx::connection& c, std::string const& service)
 {
     pqxx::nontransaction tx{c};
-    tx.exec_params(std::string{migrate_queries::own_database}, service);
+    run_in(tx, migrate_queries::own_database{.service = service});
     auto const row = tx.exec(std::string{migrate_queries::owner_of_database})[0];
-    std::string const owner = row[0].c_str();
+    std::string const owner = row["name"].c_str();
     if (owner != service)
         throw configuration_error{"the database belongs to the service " + owner +
                                   ": each service needs one of its own, "
                                   "and this is " +
                                   service};
-    if (row[2].as<bool>()) throw configuration_error{fmt::format(says_copy, service)};
-    return row[1].c_str();
+    if (row["is_copy"].as<bool>()) throw configuration_error{fmt::format(says_copy, service)};
+    return row["id"].c_str();
 }
-
-#pragma GCC diagnostic pop
 
 void bring_up_to_date(pqxx::connection& c, std::string const& owner, std::vector<migration> migrations,
                       std::vector<std::string>& done)
@@ -118,7 +114,7 @@ void grant(std::string const& url, std::string const& role)
 try {
     pqxx::connection c{with_defaults(url, "skald/migrate")};
     pqxx::work tx{c};
-    auto const statements = tx.exec_params(std::string{migrate_queries::grants}, role);
+    auto const statements = run_in(tx, migrate_queries::grants{.role = role});
     for (auto const& row : statements) tx.exec(row[0].c_str());
     tx.commit();
 }
@@ -146,14 +142,16 @@ migration_state compare_migrations(pqxx::result const& applied)
 ownership owner_of(pqxx::connection& c)
 {
     auto const rows = pqxx::nontransaction{c}.exec(std::string{migrate_queries::owner_of_database});
-    return rows.empty() ? ownership{} : ownership{rows[0][0].c_str(), rows[0][1].c_str(), rows[0][2].as<bool>()};
+    if (rows.empty()) return {};
+    auto const row = rows[0];
+    return {row["name"].c_str(), row["id"].c_str(), row["is_copy"].as<bool>()};
 }
 
 void adopt(std::string const& url, std::string const& service)
 {
     pqxx::connection c{with_defaults(url, "skald/migrate")};
     pqxx::work tx{c};
-    if (tx.exec_params(std::string{migrate_queries::adopt_database}, service).affected_rows() == 0)
+    if (run_in(tx, migrate_queries::adopt_database{.service = service}).affected_rows() == 0)
         throw configuration_error{"the service " + service + " owns no database here"};
     tx.commit();
 }

@@ -6,6 +6,7 @@
 #include "postgres/faults.hpp"
 #include "postgres/header_json.hpp"
 #include "postgres/literal.hpp"
+#include "skald_queries.hpp"
 
 #include <pqxx/pqxx>
 
@@ -28,15 +29,15 @@ constexpr std::int64_t bytes_max = 8 * 1024 * 1024;
 
 ports::outbox::row read_row(pqxx::row const& row)
 {
-    ports::outbox::row read{row[0].as<std::int64_t>(), row[7].as<int>(), {}};
+    ports::outbox::row read{row["id"].as<std::int64_t>(), row["attempts"].as<int>(), {}};
     auto& m = read.message;
-    m.type = row[1].c_str();
-    m.body = core::from_hex(row[2].c_str());
-    m.id = row[3].c_str();
-    m.headers = read_headers(row[4].c_str());
-    m.content_type = row[5].c_str();
-    m.destination = row[6].c_str();
-    read.is_users = row[9].as<bool>();
+    m.type = row["type"].c_str();
+    m.body = core::from_hex(row["payload"].c_str());
+    m.id = row["idempotency_key"].c_str();
+    m.headers = read_headers(row["headers"].c_str());
+    m.content_type = row["content_type"].c_str();
+    m.destination = row["destination"].c_str();
+    read.is_users = row["is_users"].as<bool>();
     return read;
 }
 
@@ -81,16 +82,18 @@ std::vector<ports::outbox::row> postgres_outbox::take(std::size_t max)
         mark_->raise(c, low_water::clock::now());
         auto const began = low_water::clock::now();
         in_transaction_ = true;
-        auto const rows = c.run(begin_without_flush +
-                                execute("take_due", {literal(static_cast<std::int64_t>(max)), literal(bytes_max),
-                                                     literal(mark_->search_from(began)), literal(mark_->mark())}));
+        auto const rows =
+            c.run(begin_without_flush + execute(queries::take_due{.search_from = mark_->search_from(began),
+                                                                  .rows_max = max,
+                                                                  .bytes_max = bytes_max,
+                                                                  .mark = mark_->mark()}));
         // A LIMIT that the planner moved into a join takes more than it says, and there is no room for the excess.
         SKALD_ASSERT(static_cast<std::size_t>(rows.size()) <= max);
         std::vector<row> taken;
         bool any_behind = false;
         for (auto const& one : rows) {
             taken.push_back(read_row(one));
-            any_behind = any_behind || one[8].as<bool>();
+            any_behind = any_behind || one["was_behind"].as<bool>();
         }
         mark_->searched(began, low_water::clock::now(), any_behind);
         taken_ = taken.size();
@@ -133,22 +136,20 @@ void postgres_outbox::settle(std::vector<std::int64_t> const& confirmed, std::ve
     }
     guarded([&](connection& c) {
         in_transaction_ = true;
-        auto later = ids.empty() ? std::string{}
-                                 : execute("defer", {array_literal(ids, "bigint"), array_literal(reasons),
-                                                     array_literal(delays, "integer")});
+        std::string later;
+        if (!ids.empty()) later += execute(queries::defer{.ids = ids, .errors = reasons, .delays = delays});
         if (!unrouted.empty())
-            later += execute("move_to_unrouted", {array_literal(unrouted, "bigint"), array_literal(unrouted_reasons)});
-        auto const deleted_by = [&](std::string_view statement) {
-            c.run(std::string{begin_without_flush} + wait_for_locks_briefly +
-                  execute(statement, {array_literal(confirmed, "bigint")}) + later + "COMMIT");
+            later += execute(queries::move_to_unrouted{.ids = unrouted, .reasons = unrouted_reasons});
+        auto const deleted_by = [&](std::string const& deletion) {
+            c.run(std::string{begin_without_flush} + wait_for_locks_briefly + deletion + later + "COMMIT");
         };
         try {
-            deleted_by("delete_confirmed");
+            deleted_by(execute(queries::delete_confirmed{.ids = confirmed}));
         }
         catch (pqxx::sql_error const& error) {
             if (error.sqlstate() != lock_not_available) throw;
             c.run("ROLLBACK");
-            deleted_by("delete_confirmed_and_free");
+            deleted_by(execute(queries::delete_confirmed_and_free{.ids = confirmed}));
         }
         in_transaction_ = false;
     });

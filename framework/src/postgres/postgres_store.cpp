@@ -6,6 +6,7 @@
 #include "postgres/leftovers.hpp"
 #include "postgres/literal.hpp"
 #include "postgres/transaction_text.hpp"
+#include "skald_queries.hpp"
 #include "skald_session_queries.hpp"
 
 #include <pqxx/pqxx>
@@ -23,7 +24,7 @@ constexpr std::int64_t spare_rows_max = 256;
 
 std::string set_lock_timeout(std::chrono::milliseconds timeout)
 {
-    return execute("set_lock_timeout", {literal(std::int64_t{timeout.count()})});
+    return execute(queries::set_lock_timeout{.milliseconds = timeout});
 }
 
 }  // namespace
@@ -42,8 +43,9 @@ try {
     if (!gate_.is_open(reconnect_gate::clock::now()))
         throw ports::fault{ports::fault_kind::connection_lost, "the database was away a moment ago; tried again soon"};
     connection_ = std::make_unique<connection>(options_);
-    auto const seen = connection_->run(settings_text(options_, false) + execute("inspect_session", {"'infinity'"}));
-    first_ = read_session(seen[0][0].c_str());
+    auto const seen = connection_->run(settings_text(options_, false) +
+                                       execute(queries::inspect_session{.prepared_since = "infinity"}));
+    first_ = read_session(seen[0]["text"].c_str());
     role_ = role_of(first_);
     gate_.record_success();
 }
@@ -62,11 +64,11 @@ std::vector<ports::claim_answer> postgres_store::begin(std::span<ports::claim_it
                                                        ports::claim_options const& how)
 try {
     step_ = items.empty() ? std::string{} : items.front().step;
-    auto const rows = begin_and_claim(items.empty() ? execute("claim_nothing", {}) : claim_text(items, how.key_wait),
+    auto const rows = begin_and_claim(items.empty() ? execute("claim_nothing") : claim_text(items, how.key_wait),
                                       items.size() > 1 ? stage::many : stage::one, how);
     std::vector<ports::claim_answer> answers(items.size());
     if (!items.empty())
-        for (auto const& row : rows) answers.at(row[0].as<std::size_t>() - 1) = read_claim(row);
+        for (auto const& row : rows) answers.at(row["ord"].as<std::size_t>() - 1) = read_claim(row);
     // That ended the transaction, and with it the claims for the others.
     if (is_settled_by_standbys(answers) && items.size() > 1) {
         was_settled_ = true;
@@ -114,24 +116,25 @@ std::string postgres_store::begin_text(stage next, ports::claim_options const& h
     auto text = begin_read_committed;
     if (session_is_used_) text.append(session_queries::forget_session).append(settings_text(options_, false, role_));
     [[maybe_unused]] auto const opened = text.size();
-    text += execute("open_transaction", {});
+    text += execute("open_transaction");
     SKALD_MUTANT("open_batch_committed", if (next == stage::many) text.resize(opened));
     SKALD_MUTANT("no_transaction_check", text.resize(opened));
     SKALD_MUTANT("partial_commit", text.resize(opened));
-    if (how.takes_turn) text += execute("take_turn", {});
+    if (how.takes_turn) text += execute("take_turn");
     if (how.lock_wait) text += set_lock_timeout(*how.lock_wait);
     return text;
 }
 
-// `claim` is a query whose first columns are those of every claim (sql/queries/guard.sql).
+// `claim` is a query with the columns of every claim (sql/queries/guard.sql).
 pqxx::result postgres_store::begin_and_claim(std::string const& claim, stage next, ports::claim_options const& how)
 {
     auto const opening = begin_text(next, how);
     auto rows = connection_->run(opening + claim);
-    if (!rows[0][6].is_null()) transaction_id_ = rows[0][6].c_str();
-    claimed_at_ = core::parse_instant(rows[0][7].c_str()).value();
-    refuse_read_only_node(rows[0][8].c_str() == std::string_view{"on"});
-    has_standbys_ = rows[0][9].as<bool>();
+    auto const first = rows[0];
+    if (!first["transaction"].is_null()) transaction_id_ = first["transaction"].c_str();
+    claimed_at_ = core::parse_instant(first["at"].c_str()).value();
+    refuse_read_only_node(first["read_only"].c_str() == std::string_view{"on"});
+    has_standbys_ = first["standbys"].as<bool>();
     return rows;
 }
 
@@ -148,7 +151,7 @@ std::string postgres_store::check() const
     auto text = as_ourselves();
     if (has_lock_wait_) text += set_lock_timeout(options_.lock_timeout);
     if (transaction_id_.empty()) return text;
-    return text + execute("assert_transaction", {literal(transaction_id_)});
+    return text + execute(queries::assert_transaction{.transaction = transaction_id_});
 }
 
 // Many at a time: one round trip for some hundred messages. If that fails, so will commit(), which says why.
@@ -156,7 +159,7 @@ std::vector<std::int64_t> postgres_store::new_rows(std::size_t count)
 try {
     transaction_.reset();
     while (spare_rows_.size() < count)
-        for (auto const& row : connection_->run(as_ourselves() + execute("new_rows", {literal(spare_rows_max)})))
+        for (auto const& row : connection_->run(as_ourselves() + execute(queries::new_rows{.count = spare_rows_max})))
             spare_rows_.push_back(row[0].as<std::int64_t>());
     std::vector<std::int64_t> const rows{spare_rows_.end() - static_cast<std::ptrdiff_t>(count), spare_rows_.end()};
     spare_rows_.resize(spare_rows_.size() - count);
@@ -269,14 +272,14 @@ std::string postgres_store::end_of_use()
     is_inspected_ = is_lent_ && (options_.inspects_every_session ||
                                  (!step_.empty() && options_.server->leftovers.wants_look(step_)));
     if (!is_lent_) return {};
-    return ';' + (is_inspected_ ? execute("inspect_session", {literal(core::write_instant(claimed_at_))})
-                                : execute("unlock_session", {}));
+    return ';' + (is_inspected_ ? execute(queries::inspect_session{.prepared_since = claimed_at_})
+                                : execute("unlock_session"));
 }
 
 void postgres_store::record_leftovers(pqxx::result const& seen)
 {
     if (!is_inspected_) return;
-    auto const all = postgres::left_behind(first_, read_session(seen[0][0].c_str()));
+    auto const all = postgres::left_behind(first_, read_session(seen[0]["text"].c_str()));
     if (all.empty()) return;
     if (options_.inspects_every_session || options_.server->leftovers.is_news(step_, all)) left_ = in_words(all);
 }
@@ -285,7 +288,7 @@ void postgres_store::record_leftovers(pqxx::result const& seen)
 bool postgres_store::was_committed()
 try {
     if (!is_lent_ || transaction_id_.empty() || !connection_->is_open()) return false;
-    return connection_->run(execute("committed_here", {}))[0][0].as<std::string>("") == transaction_id_;
+    return connection_->run(execute("committed_here"))[0][0].as<std::string>("") == transaction_id_;
 }
 catch (pqxx::failure const&) {
     return false;  // it is aborted, and still open
@@ -313,7 +316,7 @@ bool postgres_store::is_settled_by_standbys(std::span<ports::claim_answer const>
     if (std::exchange(was_settled_, false) || !has_standbys_ || !met_one) return false;
     connection_->run("ROLLBACK");
     stage_ = stage::none;
-    connection_->run("BEGIN READ WRITE;" + execute("wait_for_standbys", {}) + "COMMIT");
+    connection_->run("BEGIN READ WRITE;" + execute("wait_for_standbys") + "COMMIT");
     if (!connection_->warning().empty())
         throw ports::fault{ports::fault_kind::in_doubt,
                            "decided, though maybe not for good: " + connection_->warning()};
@@ -322,7 +325,7 @@ bool postgres_store::is_settled_by_standbys(std::span<ports::claim_answer const>
 
 void postgres_store::write(ports::changes const& what)
 {
-    auto const text = begin_text(stage::one, {}) + execute("close_transaction", {}) + changes_text(what);
+    auto const text = begin_text(stage::one, {}) + execute("close_transaction") + changes_text(what);
     try {
         SKALD_FAILPOINT("store.committing");
         SKALD_FAILPOINT("store.commit_sent");

@@ -2,6 +2,7 @@
 #include <skald/saga.hpp>
 
 #include "core/instant.hpp"
+#include "postgres/literal.hpp"
 #include "skald_queries.hpp"
 
 #include <skald/errors.hpp>
@@ -13,15 +14,6 @@
 namespace skald {
 namespace {
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // exec_params: the one form that libpqxx 6 and 7 share
-template <class... Args>
-pqxx::result run(pqxx::transaction_base& tx, std::string_view query, Args const&... args)
-{
-    return tx.exec_params(std::string{query}, std::string{args}...);
-}
-#pragma GCC diagnostic pop
-
 std::optional<core::instant> time_in(pqxx::field const& field)
 {
     if (field.is_null()) return {};
@@ -30,7 +22,11 @@ std::optional<core::instant> time_in(pqxx::field const& field)
 
 void command(pqxx::transaction_base& tx, std::string_view action, std::string_view key, command_options const& options)
 {
-    auto const rows = run(tx, queries::request_control, action, options.scope, key, options.reason, options.by);
+    auto const rows = postgres::run_in(tx, queries::request_control{.action = action,
+                                                                    .scope = options.scope,
+                                                                    .key = key,
+                                                                    .reason = options.reason,
+                                                                    .requested_by = options.by});
     auto const answer = nlohmann::json::parse(rows[0][0].c_str());
     if (auto const refused = answer.find("refused"); refused != answer.end())
         throw command_refused{"the saga " + std::string{key} + ": " + refused->get<std::string>()};
@@ -40,7 +36,7 @@ void command(pqxx::transaction_base& tx, std::string_view action, std::string_vi
 
 std::optional<saga_info> find_saga(pqxx::transaction_base& tx, std::string_view key, std::string_view scope)
 {
-    auto const rows = run(tx, queries::find_saga, scope, key);
+    auto const rows = postgres::run_in(tx, queries::find_saga{.scope = scope, .key = key});
     if (rows.empty()) return {};
     auto const row = rows[0];
     saga_info found;

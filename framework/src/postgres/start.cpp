@@ -3,8 +3,8 @@
 
 #include "core/envelope.hpp"
 #include "core/fingerprint.hpp"
-#include "core/text.hpp"
 #include "core/uuid.hpp"
+#include "postgres/literal.hpp"
 #include "skald_queries.hpp"
 
 #include <skald/detail/deadline.hpp>
@@ -33,15 +33,19 @@ started start_saga(pqxx::transaction_base& tx, std::string_view definition, int 
     for (auto const& [name, value] : message.headers)
         if (name != core::header::home) headers[name] = value;  // the database knows its own service
 
-    auto const fingerprint = core::to_hex(core::fingerprint_of_parts({definition, data}));
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // exec_params: the one form that libpqxx 6 and 7 share
-    auto const rows =
-        tx.exec_params(std::string{queries::start}, first.saga.scope, first.saga.key, first.definition, version, data,
-                       first.itinerary.text(), "\\x" + fingerprint, message.destination, message.type,
-                       "\\x" + core::to_hex(data), headers.dump(), options.deadline.count());
-#pragma GCC diagnostic pop
-
+    auto const fingerprint = core::fingerprint_of_parts({definition, data});
+    auto const rows = postgres::run_in(tx, queries::start{.scope = first.saga.scope,
+                                                          .key = first.saga.key,
+                                                          .definition = first.definition,
+                                                          .version = version,
+                                                          .data = data,
+                                                          .itinerary = first.itinerary.text(),
+                                                          .fingerprint = postgres::bytes{fingerprint},
+                                                          .destination = message.destination,
+                                                          .type = message.type,
+                                                          .payload = postgres::bytes{data},
+                                                          .headers = headers.dump(),
+                                                          .deadline = options.deadline});
     std::string const result = rows[0][0].c_str();
     if (result == "mismatch") throw key_reused{"the key " + first.saga.key + " was used before for something else"};
     if (result == "in_flight")

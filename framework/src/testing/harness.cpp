@@ -42,15 +42,6 @@ public:
 
 namespace {
 
-// The kit's statements have these two parameters.
-std::string about(std::string_view query, std::string const& scope, std::string const& key)
-{
-    std::string text{query};
-    for (auto const& [name, value] : {std::pair{"$1", scope}, std::pair{"$2", key}})
-        text.replace(text.find(name), 2, postgres::literal(value));
-    return text;
-}
-
 std::string list(std::vector<std::string> const& all)
 {
     if (all.empty()) return "nothing";
@@ -219,21 +210,24 @@ saga_view harness::saga(std::string const& key, std::string const& scope)
     seen.key = key;
     auto* const home = implementation_->begun().home({scope, key});
     if (home == nullptr) return seen;
-    auto const found = home->database().session().run(about(testing_queries::sagas, scope, key));
+    auto const found =
+        home->database().session().run(postgres::filled_in(testing_queries::sagas{.scope = scope, .key = key}));
     if (found.empty()) return seen;
-    seen.status = found[0][1].c_str();
-    seen.reason = found[0][2].c_str();
-    seen.data = found[0][3].c_str();
+    seen.status = found[0]["status"].c_str();
+    seen.reason = found[0]["reason"].c_str();
+    seen.data = found[0]["data"].c_str();
     return seen;
 }
 
 std::vector<record_view> harness::records(std::string const& key, std::string const& scope)
 {
     auto& all = implementation_->begun();
+    auto const query = postgres::filled_in(testing_queries::records{.scope = scope, .key = key});
     std::vector<record_view> seen;
     for (auto const& name : all.services())
-        for (auto const& row : all.service(name).database().session().run(about(testing_queries::records, scope, key)))
-            seen.push_back({name, row[0].c_str(), row[1].c_str(), row[2].as<int>(), row[3].c_str()});
+        for (auto const& row : all.service(name).database().session().run(query))
+            seen.push_back(
+                {name, row["step"].c_str(), row["status"].c_str(), row["attempts"].as<int>(), row["error"].c_str()});
     return seen;
 }
 

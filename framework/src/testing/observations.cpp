@@ -88,7 +88,8 @@ void observations::collect(simulation& w)
 {
     for (auto const& name : w.services())
         for (auto const& row : w.service(name).database().session().run(std::string{testing_queries::parked_errors}))
-            if (row[1].c_str() == std::string_view{"transaction_ended"}) add_once(ended_, std::string{row[0].c_str()});
+            if (row["reason"].c_str() == std::string_view{"transaction_ended"})
+                add_once(ended_, std::string{row["step"].c_str()});
 }
 
 std::string observations::cause() const

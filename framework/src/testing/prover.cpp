@@ -30,7 +30,7 @@ std::string step_errors(simulation& w)
     std::string text;
     for (auto const& name : w.services())
         for (auto const& row : w.service(name).database().session().run(std::string{testing_queries::all_errors}))
-            text.append("  ").append(row[0].c_str()).append(": ").append(row[1].c_str()).append(1, '\n');
+            text.append("  ").append(row["step"].c_str()).append(": ").append(row["error"].c_str()).append(1, '\n');
     return text;
 }
 

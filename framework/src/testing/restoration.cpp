@@ -15,17 +15,6 @@ namespace {
 
 using nlohmann::json;
 
-// Fills in both parameters of the kit's statement about a table.
-std::string about_table(std::string const& table, std::vector<std::string> const& except)
-{
-    std::string text{testing_queries::restored_table};
-    for (auto const& [name, value] :
-         {std::pair{"$1", postgres::literal(table)}, std::pair{"$2", postgres::array_literal(except)}})
-        for (auto at = text.find(name); at != std::string::npos; at = text.find(name, at + value.size()))
-            text.replace(at, 2, value);
-    return text;
-}
-
 std::string changed_columns(std::string const& key, std::string const& was, std::string const& is)
 {
     auto const before = json::parse(was);
@@ -53,11 +42,13 @@ restoration::restoration(simulation& w, std::vector<restored_table> const& table
         if (std::ranges::find(services, one.service) == services.end())
             throw std::invalid_argument{"restored: " + name + ": no step of that service is hosted here"};
         auto& at = w.service(one.service);
-        auto const about = at.database().session().run(about_table(one.table, one.except))[0];
-        if (about[0].is_null()) throw std::invalid_argument{"restored: " + name + ": there is no such table"};
-        if (!about[1].is_null())
-            throw std::invalid_argument{"restored: " + name + ": there is no such column: " + about[1].c_str()};
-        tables_.push_back({at, name, about[0].c_str()});
+        auto const about = at.database().session().run(
+            postgres::filled_in(testing_queries::restored_table{.except = one.except, .table_name = one.table}))[0];
+        if (about["rows"].is_null()) throw std::invalid_argument{"restored: " + name + ": there is no such table"};
+        if (!about["unknown_columns"].is_null())
+            throw std::invalid_argument{"restored: " + name +
+                                        ": there is no such column: " + about["unknown_columns"].c_str()};
+        tables_.push_back({at, name, about["rows"].c_str()});
     }
 }
 

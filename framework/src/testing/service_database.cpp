@@ -17,15 +17,6 @@ using namespace std::chrono_literals;
 // A lock that is held in a test stays held: everything runs on one thread.
 constexpr auto lock_timeout = 250ms;
 
-// The kit's statements have at most one parameter.
-std::string with_parameter(std::string_view query, std::string const& literal)
-{
-    std::string text{query};
-    for (auto at = text.find("$1"); at != std::string::npos; at = text.find("$1", at + literal.size()))
-        text.replace(at, 2, literal);
-    return text;
-}
-
 }  // namespace
 
 service_database::service_database(server& on, std::string service, std::vector<postgres::migration> migrations,
@@ -106,7 +97,7 @@ bool service_database::rewind()
 {
     if (rewinder_) {
         try {
-            auto const back = with_parameter(testing_queries::rewind, postgres::literal(shape_));
+            auto const back = postgres::filled_in(testing_queries::rewind{.shape = shape_});
             if (pqxx::nontransaction{*rewinder_}.exec(back)[0][0].as<bool>()) return false;
         }
         catch (pqxx::sql_error const& error) {
@@ -151,7 +142,7 @@ std::optional<std::chrono::milliseconds> service_database::next_due()
 
 void service_database::advance(std::chrono::milliseconds time)
 {
-    session().run(with_parameter(testing_queries::advance, postgres::literal(std::int64_t{time.count()})));
+    session().run(postgres::filled_in(testing_queries::advance{.milliseconds = time}));
 }
 
 }  // namespace skald::testing::inner
