@@ -1,5 +1,5 @@
-// What waiting is made of: the preference, the times of the looks, and the requests that run.
-#include "http/in_flight_requests.hpp"
+// What waiting is made of: the preference, the times of the polls, and the requests in flight.
+#include "entry/known_requests.hpp"
 #include "http/poll_schedule.hpp"
 #include "http/prefer.hpp"
 
@@ -68,7 +68,7 @@ TEST_CASE("looks come soon at first, then every two seconds, the last at the end
 
 TEST_CASE("a request runs as long as its mark lives, and is known by scope, key and fingerprint")
 {
-    in_flight_requests running;
+    entry_detail::in_flight_requests running;
     CHECK_FALSE(running.find({"a", "k"}, "one"));
     {
         auto const mark = running.enter({"a", "k"}, "one");
