@@ -7,7 +7,7 @@ readonly base_packages=(
   g++ cmake ninja-build pkg-config git ca-certificates curl
   libpqxx-dev librabbitmq-dev libssl-dev libfmt-dev
   nlohmann-json3-dev doctest-dev libcli11-dev libcpp-httplib-dev librapidcheck-dev
-  procps python3 util-linux
+  patch procps python3 util-linux
 )
 readonly server_packages=(postgresql postgresql-client rabbitmq-server pgbouncer)
 readonly image_packages=(

@@ -1,4 +1,4 @@
-# A build without failpoints has none: each of its files that marks points or mutants is compiled once more with those
+# A build without failpoints has none: each of its files that marks points is compiled once more with those
 # lines left out, and the instructions are the same; and the library has no symbol of theirs.
 # cmake -DBUILD=<build folder> -DLIBRARY=<libskald.a> -DNM= -DOBJDUMP= -DWORK=<folder> -P same_code.cmake
 file(READ ${BUILD}/compile_commands.json commands)
@@ -34,14 +34,14 @@ foreach(i RANGE ${last})
         continue()
     endif()
     file(READ ${source} text)
-    if(NOT text MATCHES "\n *SKALD_FAILPOINT|\n *SKALD_MUTANT")
+    if(NOT text MATCHES "\n *SKALD_FAILPOINT")
         continue()
     endif()
 
     # The lines stay, empty, so that the others keep their numbers.
-    string(REGEX REPLACE "\n[^\n]*SKALD_(FAILPOINT|FAILPOINT_IF|FAILPOINT_SOCKET|MUTANT)\\([^\n]*" "\n" text "${text}")
-    if(text MATCHES "SKALD_FAILPOINT|SKALD_MUTANT")
-        message(SEND_ERROR "${source}: a failpoint or mutant must be one whole line")
+    string(REGEX REPLACE "\n[^\n]*SKALD_(FAILPOINT|FAILPOINT_IF|FAILPOINT_SOCKET)\\([^\n]*" "\n" text "${text}")
+    if(text MATCHES "SKALD_FAILPOINT")
+        message(SEND_ERROR "${source}: a failpoint must be one whole line")
     endif()
     get_filename_component(name ${source} NAME)
     file(WRITE ${WORK}/${name} "${text}")
@@ -70,7 +70,7 @@ if(looked_at LESS 8)
 endif()
 
 run("nm" ${NM} --demangle ${LIBRARY})
-if(said MATCHES "pass_failpoint|note_socket|runs_mutant|core::failpoints|core::mutants")
+if(said MATCHES "pass_failpoint|record_socket|core::failpoints")
     message(SEND_ERROR "the library has a symbol of the failpoints: ${CMAKE_MATCH_0}")
 endif()
 message(STATUS "${looked_at} files looked at")

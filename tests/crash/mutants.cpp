@@ -1,64 +1,44 @@
 #include "mutants.hpp"
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <stdexcept>
+#include <string_view>
 
 namespace skald::crash {
 namespace {
 
-/// The claim as it would be with a plain SELECT: two that read at the same time both see nothing.
-std::string guard_by_select(std::string claim)
+std::string word_after(std::string_view what, std::filesystem::path const& patch)
 {
-    std::string const insert = "FROM want w ORDER BY w.s, w.k, w.t";
-    auto const at = claim.find(insert);
-    if (at == std::string::npos) throw std::runtime_error{"skald.claim has changed: adapt the mutant guard_by_select"};
-    claim.insert(
-        at + std::string{"FROM want w"}.size(),
-        " WHERE NOT EXISTS (SELECT FROM skald.idempotency e WHERE (e.scope, e.key, e.step) = (w.s, w.k, w.t))");
-    return claim;
+    std::ifstream file{patch};
+    for (std::string line; std::getline(file, line);)
+        if (line.starts_with(what)) return line.substr(what.size());
+    throw std::runtime_error{patch.string() + " has no line '" + std::string{what} + "...'"};
 }
-
-constexpr char const* undo_of_what_never_ran = "CREATE OR REPLACE FUNCTION skald.undoable(for_scope text, for_key "
-                                               "text, compensation text, for_home text) RETURNS boolean "
-                                               "LANGUAGE sql AS 'SELECT true'";
 
 }  // namespace
 
-std::vector<mutant> const& all_mutants()
+std::vector<mutant> read_mutants()
 {
-    static std::vector<mutant> const all{
-        {"ack_before_commit", {"step.before_commit=kill@1/forward/payments"}},
-        {"delete_before_confirm", {"handed.taken=reset@1/forward/orders"}},
-        {"no_mandatory", {"unrouted"}},
-        {"partial_commit", {"store.committing=kill@1/forward/payments"}},
-        {"retry_in_broker_only", {"broken"}},
-        {"busy_is_duplicate", {"busy"}},
-        {"no_transaction_check", {"commits_itself"}},
-        {"in_doubt_as_committed", {"store.committing=reset@1/forward/payments"}},
-        {"in_doubt_as_failed", {"store.commit_sent=reset@1/forward/orders"}},
-        {"answer_not_stored", {"forward"}},
-        {"retention_too_short", {"purged"}},
-        {"handed_over_early", {"store.committing=sleep:400@1/forward/payments"}},
-        {"failed_batch_acked", {"step.claimed=throw@2/together/payments"}},
-        {"aborted_batch_committed", {"together-one-declined"}},
-        {"open_batch_committed", {"together-one-commits_itself"}},
-        {"guard_by_select", {"step.ran=sleep:500@1/twice/payments"}, true},
-        {"undo_of_what_never_ran", {"overtaken"}, true},
-    };
+    std::vector<mutant> all;
+    for (auto const& entry : std::filesystem::directory_iterator{SKALD_MUTANTS}) {
+        auto const& file = entry.path();
+        if (file.extension() != ".patch") continue;
+        auto const name = file.stem().string();
+        // The loader would only warn, and the service run without the fault.
+        if (!std::filesystem::exists(library_of(name)))
+            throw std::runtime_error{"the mutant " + name + " is not built: configure and build again"};
+        all.push_back({name, word_after("Noticed by: ", file), word_after("Breaks: ", file)});
+    }
+    if (all.empty()) throw std::runtime_error{"no mutants in " SKALD_MUTANTS};
+    std::ranges::sort(all, {}, &mutant::name);
     return all;
 }
 
-void mutate_guard(shop_system& shop, std::string_view name)
+std::string library_of(std::string const& mutant)
 {
-    for (std::size_t i = 0; i < services.size(); ++i) {
-        auto& database = shop.database(i);
-        if (name == "undo_of_what_never_ran") database.ask(undo_of_what_never_ran);
-        if (name != "guard_by_select") continue;
-        auto const claim = database.value("SELECT pg_get_functiondef(oid) FROM pg_proc WHERE proname = 'claim' AND "
-                                          "pronamespace = 'skald'::regnamespace");
-        auto const key = database.value("SELECT conname FROM pg_constraint WHERE contype = 'p' AND conrelid = "
-                                        "'skald.idempotency'::regclass");
-        database.ask(guard_by_select(claim) + "; ALTER TABLE skald.idempotency DROP CONSTRAINT " + key);
-    }
+    return SKALD_BUILT_MUTANTS "/libmutant_" + mutant + ".so";
 }
 
 }  // namespace skald::crash

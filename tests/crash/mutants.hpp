@@ -2,23 +2,23 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
-
-#include "shop_system.hpp"
 
 namespace skald::crash {
 
+/// A fault that is planted in the sources: mutants/NAME.patch.
 struct mutant
 {
-    std::string_view name;
-    std::vector<std::string_view> runs;  // by name; one of them must fail
-    bool in_sql{};                       // it changes the guard's functions, and not the services
+    std::string name;
+    std::string run;     // by name
+    std::string breaks;  // the invariant that must not hold in it
 };
 
-std::vector<mutant> const& all_mutants();
+/// What the heads of the patches say, in the order of their names.
+/// Throws: std::runtime_error where one is not built, or has no run or no invariant.
+std::vector<mutant> read_mutants();
 
-/// Changes the guard of every database to what the mutant says.
-void mutate_guard(shop_system& shop, std::string_view name);
+/// The library that brings the fault into a process that loads it before all others.
+std::string library_of(std::string const& mutant);
 
 }  // namespace skald::crash

@@ -1,5 +1,6 @@
 #include "shop_system.hpp"
 
+#include "mutants.hpp"
 #include "support/stack_control.hpp"
 
 #include <array>
@@ -21,7 +22,8 @@ using namespace std::chrono_literals;
 constexpr auto stop_for = 3s;
 
 constexpr std::array<char const*, services.size()> programs{
-    SKALD_SERVICES_DIR "/order_service", SKALD_FAULTY_PAYMENT_SERVICE, SKALD_SERVICES_DIR "/shipping_service"};
+    SKALD_PROGRAMS "/order_service", SKALD_PROGRAMS "/faulty_payment_service", SKALD_PROGRAMS "/shipping_service"};
+constexpr char const* tool_of_operator = SKALD_PROGRAMS "/skald_cli";
 
 std::string new_file()
 {
@@ -146,7 +148,7 @@ test::environment shop_system::variables(std::size_t service, bool armed) const
                            {"SKALD_BATCH_MAX", "1"},
                            {"SKALD_DISPATCH_GRACE_MS", "1000"},  // a message that is lost from memory comes that late
                            {"SKALD_PURGE_SECONDS", "1"}};
-    if (!mutant_.empty()) made["SKALD_MUTANT"] = mutant_;
+    if (!mutant_.empty()) made["LD_PRELOAD"] = library_of(mutant_);
     if (armed) add_armament(made, *arms_[service]);
     return made;
 }
@@ -154,7 +156,7 @@ test::environment shop_system::variables(std::size_t service, bool armed) const
 test::environment shop_system::operator_variables(std::size_t service, bool armed) const
 {
     test::environment made{{"DATABASE_URL", databases_[service]->url()}, {"PATH", "/usr/bin:/bin"}};
-    if (!mutant_.empty()) made["SKALD_MUTANT"] = mutant_;
+    if (!mutant_.empty()) made["LD_PRELOAD"] = library_of(mutant_);
     if (armed) add_armament(made, *arms_[the_operator]);
     return made;
 }
@@ -206,8 +208,8 @@ void shop_system::start_standin(std::size_t i)
 void shop_system::operate(std::size_t service, std::vector<std::string> const& words)
 {
     constexpr int tries_max = 3;
-    test::service_process tool{SKALD_TOOL, words, operator_variables(service, true)};
-    test::service_process other{SKALD_TOOL, words, operator_variables(service, false)};
+    test::service_process tool{tool_of_operator, words, operator_variables(service, true)};
+    test::service_process other{tool_of_operator, words, operator_variables(service, false)};
     tool.start();
     while (tool.is_running()) {
         std::this_thread::sleep_for(2ms);  // between two polls: a stopped process reports nothing

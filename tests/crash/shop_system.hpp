@@ -60,7 +60,7 @@ private:
 class shop_system
 {
 public:
-    /// `mutant`: a deliberate defect of the services; empty for none.
+    /// `mutant`: the name of the one that the services and the operator's command line are; empty for none.
     explicit shop_system(std::string const& mutant);
     ~shop_system();
     shop_system(shop_system const&) = delete;

@@ -249,7 +249,7 @@ TEST_CASE("an unknown SKALD_ variable is an error that names it")
 
 TEST_CASE("failpoints are refused by a build that has none, and what is wrong with them is told by one that has")
 {
-    for (std::string const name : {"SKALD_FAILPOINTS", "SKALD_FAILPOINT_TRACE", "SKALD_MUTANT"}) {
+    for (std::string const name : {"SKALD_FAILPOINTS", "SKALD_FAILPOINT_TRACE"}) {
         CAPTURE(name);
         CHECK(contains(complaint({{name, "odd"}}), name + ": works only in a build for tests") ==
               !core::has_failpoints);
@@ -259,7 +259,6 @@ TEST_CASE("failpoints are refused by a build that has none, and what is wrong wi
     CHECK(contains(complaint({{"SKALD_FAILPOINTS", "step.comitted=kill"}}), "names no failpoint"));
     CHECK(contains(complaint({{"SKALD_FAILPOINTS", "step.committed=kil"}}), "the actions are"));
     CHECK(contains(complaint({{"SKALD_FAILPOINTS", "step.committed=kill@0"}}), "which hit"));
-    CHECK(contains(complaint({{"SKALD_MUTANT", "no_mandate"}}), "no such mutant"));
 }
 
 TEST_CASE("variables that are not ours are nobody's business")

@@ -34,7 +34,6 @@ purged& purged::operator+=(purged const& more)
 
 purged purge_batch(postgres::connection& c, int retention_days, int batch_max, std::string const& outbox_from)
 {
-    SKALD_MUTANT("retention_too_short", retention_days = 1);
     auto const rows = c.run("BEGIN;" + postgres::execute("purge", {postgres::literal(std::int64_t{retention_days}),
                                                                    postgres::literal(std::int64_t{batch_max}),
                                                                    postgres::literal(outbox_from)}));

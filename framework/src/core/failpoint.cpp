@@ -4,13 +4,11 @@
 //     SKALD_FAILPOINTS=@/tmp/program              the same text from a file, which is read at every hit: writing to it
 //                                                 arms and disarms a running process, and resets its counts
 //     SKALD_FAILPOINT_TRACE=/tmp/trace            a line `name hit action` for every hit, before anything happens
-//     SKALD_MUTANT=ack_before_commit              a deliberate fault
 //
 // Actions: kill (SIGKILL), throw, reset (the point's socket is shut down), stop (SIGSTOP, until it gets SIGCONT),
 // sleep:MS (this thread only). Several programs are separated by ';'; the hit is 1 if none is given.
 #include "core/failpoint.hpp"
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <charconv>
@@ -248,20 +246,12 @@ void record_socket(fault_socket which, int descriptor) noexcept
     }
 }
 
-bool runs_mutant(std::string_view name) noexcept
-{
-    static std::string_view const chosen = variable("SKALD_MUTANT");
-    return chosen == name;
-}
-
 std::string refuse_failpoint_setting(std::string_view variable, std::string_view value)
 {
     if (variable == "SKALD_FAILPOINTS" && !value.starts_with('@')) {
         auto read = read_program(value);
         if (auto* why = std::get_if<std::string>(&read)) return std::move(*why);
     }
-    if (variable == "SKALD_MUTANT" && std::ranges::find(mutants, value) == mutants.end())
-        return "there is no such mutant";
     return {};
 }
 

@@ -3,7 +3,7 @@
 // SKALD_FAILPOINT("step.committed"); marks one. Its name is checked at compile time in every build; it generates code
 // only in a build with -DSKALD_FAILPOINTS=ON, which is for tests and can't be installed. There the environment variable
 // SKALD_FAILPOINTS (failpoint.cpp) says what happens at a point. Each use is one whole line, so that a script can
-// remove it: tests/crash/same_code.cmake shows that nothing else changes then.
+// remove it: tests/compile/same_code.cmake shows that nothing else changes then.
 #pragma once
 
 #include <array>
@@ -105,14 +105,6 @@ inline constexpr std::array failpoints{
     failpoint{"expired.recorded", fault_socket::consumer, "S05", "noted; delivered again, and nothing changes"},
 };
 
-/// Deliberate faults in the protocol, with which the crash matrix shows that it would detect them.
-inline constexpr std::array<std::string_view, 15> mutants{
-    "ack_before_commit",    "delete_before_confirm",   "no_mandatory",         "partial_commit",
-    "retry_in_broker_only", "busy_is_duplicate",       "no_transaction_check", "in_doubt_as_committed",
-    "in_doubt_as_failed",   "answer_not_stored",       "retention_too_short",  "handed_over_early",
-    "failed_batch_acked",   "aborted_batch_committed", "open_batch_committed",
-};
-
 consteval bool is_failpoint(std::string_view name)
 {
     for (auto const& one : failpoints)
@@ -127,13 +119,6 @@ consteval std::size_t number_of_failpoint(std::string_view name)
     return number;
 }
 
-consteval bool is_mutant(std::string_view name)
-{
-    for (auto const one : mutants)
-        if (one == name) return true;
-    return false;
-}
-
 #if SKALD_FAILPOINTS
 
 inline constexpr bool has_failpoints = true;
@@ -142,9 +127,8 @@ inline constexpr bool has_failpoints = true;
 /// Threads: this, and every function below, may be called from any thread.
 void pass_failpoint(std::size_t number);
 void record_socket(fault_socket which, int descriptor) noexcept;
-bool runs_mutant(std::string_view name) noexcept;
 
-/// Why the value is not a valid program for SKALD_FAILPOINTS, or not a mutant; empty if it is valid.
+/// Why the value is not a valid program for SKALD_FAILPOINTS; empty if it is valid.
 std::string refuse_failpoint_setting(std::string_view variable, std::string_view value);
 
 #define SKALD_FAILPOINT(name)                                                                                          \
@@ -160,14 +144,6 @@ std::string refuse_failpoint_setting(std::string_view variable, std::string_view
 /// Records which socket is in use now, for the action `reset`.
 #define SKALD_FAILPOINT_SOCKET(which, descriptor)                                                                      \
     ::skald::core::record_socket(::skald::core::fault_socket::which, descriptor)
-/// Code that runs only under that mutant: a statement without its semicolon.
-#define SKALD_MUTANT(name, ...)                                                                                        \
-    do {                                                                                                               \
-        static_assert(::skald::core::is_mutant(name), "no such mutant: core/failpoint.hpp lists them all");            \
-        if (::skald::core::runs_mutant(name)) {                                                                        \
-            __VA_ARGS__;                                                                                               \
-        }                                                                                                              \
-    } while (false)
 
 #else
 
@@ -182,15 +158,13 @@ inline std::string refuse_failpoint_setting(std::string_view, std::string_view)
     static_assert(::skald::core::is_failpoint(name), "no such failpoint: core/failpoint.hpp lists them all")
 #define SKALD_FAILPOINT_IF(condition, name) SKALD_FAILPOINT(name)
 #define SKALD_FAILPOINT_SOCKET(which, descriptor) static_assert(true)
-#define SKALD_MUTANT(name, ...)                                                                                        \
-    static_assert(::skald::core::is_mutant(name), "no such mutant: core/failpoint.hpp lists them all")
 
 #endif
 
 /// The environment variables that only a build with failpoints accepts.
 constexpr bool is_failpoint_setting(std::string_view variable)
 {
-    return variable == "SKALD_FAILPOINTS" || variable == "SKALD_FAILPOINT_TRACE" || variable == "SKALD_MUTANT";
+    return variable == "SKALD_FAILPOINTS" || variable == "SKALD_FAILPOINT_TRACE";
 }
 
 }  // namespace skald::core

@@ -132,7 +132,6 @@ try {
     return c.is_guarded() ? claim_and_run(c) : run_unguarded(c);
 }
 catch (ports::fault const& met) {
-    SKALD_MUTANT("in_doubt_as_failed", if (met.kind == ports::fault_kind::in_doubt) throw);
     c.in_doubt = c.in_doubt || met.kind == ports::fault_kind::in_doubt;
     c.was_lost = met.kind == ports::fault_kind::connection_lost;
     // The connection may be left over from before a restart of the server: try to get a new one.
@@ -187,7 +186,6 @@ http::response request_guard::run(call& c)
     ports::changes changes;
     changes.response = {c.id, answer.status, answer.content_type, answer.headers, answer.body};
     add_sagas(changes, c, ctx);
-    SKALD_MUTANT("answer_not_stored", changes.response.reset());
     commit(c, ctx, std::move(changes));
     return answer;
 }

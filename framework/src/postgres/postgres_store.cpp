@@ -115,11 +115,7 @@ std::string postgres_store::begin_text(stage next, ports::claim_options const& h
     stage_ = next;
     auto text = begin_read_committed;
     if (session_is_used_) text.append(session_queries::forget_session).append(settings_text(options_, false, role_));
-    [[maybe_unused]] auto const opened = text.size();
     text += execute("open_transaction");
-    SKALD_MUTANT("open_batch_committed", if (next == stage::many) text.resize(opened));
-    SKALD_MUTANT("no_transaction_check", text.resize(opened));
-    SKALD_MUTANT("partial_commit", text.resize(opened));
     if (how.takes_turn) text += execute("take_turn");
     if (how.lock_wait) text += set_lock_timeout(*how.lock_wait);
     return text;
@@ -191,12 +187,9 @@ void postgres_store::commit(ports::changes const& what)
     transaction_.reset();
     try {
         if (no_rows_) std::rethrow_exception(std::exchange(no_rows_, nullptr));
-        auto checked = check();
-        SKALD_MUTANT("no_transaction_check", checked.clear());
-        SKALD_MUTANT("partial_commit", checked.clear(), connection_->run("COMMIT; BEGIN"));
         SKALD_FAILPOINT("store.committing");
         SKALD_FAILPOINT("store.commit_sent");
-        run_commit(checked + changes_text(what) + "COMMIT");
+        run_commit(check() + changes_text(what) + "COMMIT");
         if (!is_lent_) session_is_used_ = false;
     }
     catch (pqxx::failure const&) {

@@ -24,11 +24,9 @@ void publish_session::send(std::int64_t row, core::message const& message)
     auto const tag = std::to_string(window_.next_tag());
     encoded_properties const properties{message, tag};
     window_.sent(row);
-    amqp_boolean_t mandatory = 1;
-    SKALD_MUTANT("no_mandatory", mandatory = 0);
     auto const status =
         amqp_basic_publish(broker_.raw(), the_channel, amqp_cstring_bytes(exchange_name), bytes(message.destination),
-                           mandatory, /*immediate*/ 0, properties.get(), bytes(message.body));
+                           /*mandatory*/ 1, /*immediate*/ 0, properties.get(), bytes(message.body));
     // After a failure, part of a frame may be on the wire: the connection is useless, whatever the failure was.
     broker_.check(status, "publishing");
 }

@@ -94,11 +94,6 @@ run_result executor::run_steps(std::span<task> tasks, run_options const& how)
         auto const& first = tasks.front();
         bool const runs_nothing = now.is_recording || first.refused;
         auto const then = react(met->why, {tasks.size(), first.tries, runs_nothing, first.lost, now.finishes_first});
-        SKALD_MUTANT(
-            "retry_in_broker_only", if (met->how && std::holds_alternative<failed>(*met->how)) {
-                result.not_settled = {failure::connection_lost, reaction::again, ""};
-                return result;
-            });
         if (then == reaction::again || then == reaction::each_alone) {
             result.not_settled = {met->why, then, std::move(met->error), met->member};
             return result;
@@ -146,8 +141,6 @@ try {
 }
 catch (ports::fault const& met) {
     store_.rollback();
-    SKALD_MUTANT(
-        "in_doubt_as_committed", if (met.kind == ports::fault_kind::in_doubt) { return {}; });
     return broken_off{failure_of(met, a.is_claimed), met.what(), {}};
 }
 catch (std::exception const& error) {
@@ -310,7 +303,6 @@ std::optional<executor::broken_off> executor::take_back(attempt& a, std::size_t 
 
 void executor::roll_back()
 {
-    SKALD_MUTANT("aborted_batch_committed", store_.commit({}));
     store_.rollback();
     SKALD_FAILPOINT("step.rolled_back");
 }
@@ -337,7 +329,6 @@ void executor::commit_and_dispatch(ports::changes& changes)
 {
     SKALD_FAILPOINT("step.before_commit");
     auto pending = out_.prepare(store_, changes);
-    SKALD_MUTANT("handed_over_early", pending.dispatch(*std::make_unique<ports::changes>(changes)));
     store_.commit(changes);
     SKALD_FAILPOINT("step.committed");
     pending.dispatch(changes);

@@ -29,10 +29,7 @@ void lane::run()
 
 void lane::settle(dispatcher::group&& group)
 {
-    SKALD_MUTANT("ack_before_commit", for (auto const& t : group.tasks) deliveries_.ack(t.delivery.tag));
     auto result = executor_.run(group.tasks, group.how);
-    SKALD_MUTANT("failed_batch_acked", if (group.tasks.size() > 1) result.not_settled.reset());
-    SKALD_MUTANT("retry_in_broker_only", if (!result.settled()) return requeue(std::move(group)));
     if (result.settled()) {
         for (auto const& t : group.tasks) deliveries_.ack(t.delivery.tag);  // after COMMIT, and only then
         SKALD_FAILPOINT("step.acked");
@@ -54,14 +51,6 @@ void lane::settle(dispatcher::group&& group)
     auto const changed = work_.finish(std::move(group), result);
     if (!changed.empty()) executor_.record_contention(changed);
 }
-
-#if SKALD_FAILPOINTS
-void lane::requeue(dispatcher::group&& group)
-{
-    for (auto const& t : group.tasks) deliveries_.requeue(t.delivery.tag);
-    work_.finish(std::move(group), {});
-}
-#endif
 
 bool lane::park_unsettled(task const& t, std::string const& why)
 try {

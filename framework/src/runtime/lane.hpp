@@ -22,9 +22,6 @@ public:
 
 private:
     void settle(dispatcher::group&& group);
-#if SKALD_FAILPOINTS
-    void requeue(dispatcher::group&& group);
-#endif
     bool park_unsettled(task const& t, std::string const& why);
 
     executor executor_;

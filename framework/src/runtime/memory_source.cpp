@@ -131,7 +131,6 @@ std::vector<ports::outbox::row> memory_source::poll(std::size_t max)
     }
     if (rows.empty()) return rows;
     SKALD_FAILPOINT("handed.taken");
-    SKALD_MUTANT("delete_before_confirm", for (auto const& row : rows) confirmed_.push_back(row.id));
     return rows;
 }
 

@@ -2,7 +2,6 @@
 
 #include "core/assert.hpp"
 #include "core/backoff.hpp"
-#include "core/failpoint.hpp"
 #include "core/instant.hpp"
 #include "core/reasons.hpp"
 #include "core/text.hpp"
@@ -104,10 +103,6 @@ happened writer::write(std::optional<step_result>&& how)
 // In flight does not mean done: a copy of the message comes back, so this delivery can be acked.
 happened writer::put_back(std::chrono::milliseconds wait)
 {
-    SKALD_MUTANT(
-        "busy_is_duplicate", if (claimed_.result == claim_result::in_flight) {
-            return {severity::debug, "step.duplicate"};
-        });
     changes_.messages.push_back(to_enqueue(step_.envelope, received(), wait));
     return {severity::debug, "step.put_back"};
 }

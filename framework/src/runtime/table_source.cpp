@@ -25,7 +25,6 @@ std::vector<ports::outbox::row> table_source::poll(std::size_t max)
     auto& taken = under_way_.emplace_back(batch{&from, {}, {}});
     for (auto const& row : rows) taken.unanswered.insert(row.id);
     SKALD_FAILPOINT("relay.taken");
-    SKALD_MUTANT("delete_before_confirm", from.settle({taken.unanswered.begin(), taken.unanswered.end()}, {}));
     return rows;
 }
 
