@@ -240,9 +240,9 @@ bool run_matrix(options const& chosen)
 
 // --- The mutants ----------------------------------------------------------------------------------------------------
 
-/// How its run noticed it; empty if it did not. The run is made without the mutant first, in the separate `sound` system:
-/// what fails there too is no proof. Neither is a run that is merely late, one that breaks another invariant than it should,
-/// or anything that comes of services that do not work at all.
+/// How its run noticed it; empty if it did not. The run is made without the mutant first, in the separate `sound`
+/// system: what fails there too is no proof. Neither is a run that is merely late, one that breaks another invariant
+/// than it should, or anything that comes of services that do not work at all.
 std::string noticed_by(mutant const& one, shop_system& sound, int& number)
 {
     auto const what = parse_plan(one.run);
