@@ -321,7 +321,7 @@ std::string read_mutant(std::string_view name)
     std::string const wanted{name};
     auto const known = read_mutants();
     if (std::ranges::find(known, wanted, &mutant::name) == known.end())
-        refuse(fmt::format("there is no mutant '{}': docs/guarantees.md has them all", name));
+        refuse(fmt::format("no run notices a mutant '{}': docs/guarantees.md has them all", name));
     return wanted;
 }
 

@@ -14,7 +14,7 @@ struct mutant
     std::string breaks;  // the invariant that must not hold in it
 };
 
-/// What the heads of the patches say, in the order of their names.
+/// What the heads of the patches say, in the order of their names; without those that a unit test notices.
 /// Throws: std::runtime_error where one is not built, or has no run or no invariant.
 std::vector<mutant> read_mutants();
 
