@@ -91,7 +91,7 @@ SELECT current_setting('skald.committed', true)
 -- name: record_step
 UPDATE skald.idempotency
    SET status = :status::skald.step_status, attempts = :attempts::integer, snoozes = snoozes + :snoozes_added::integer,
-       error = :error::text, fingerprint = CASE WHEN NOT :forget_fingerprint::boolean THEN fingerprint END, updated_at = clock_timestamp()
+       error = :error::text, fingerprint = CASE WHEN NOT :drop_fingerprint::boolean THEN fingerprint END, updated_at = clock_timestamp()
  WHERE (scope, key, step) = (:scope::text, :key::text, :step::text)
 
 -- name: insert_record

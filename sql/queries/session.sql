@@ -27,7 +27,7 @@ SELECT set_config('standard_conforming_strings', 'on', false),
 
 -- What else a step may have left in its session, except for its advisory locks and prepared statements.
 -- (docs/adr/0025-a-session-is-set-right.md)
--- name: forget_session
+-- name: reset_session
 RESET ALL;
 CLOSE ALL;
 UNLISTEN *;

@@ -140,9 +140,9 @@ sagas AS (
       FROM lapse),
 records AS (
     UPDATE skald.idempotency SET created_at = created_at - lapse.time, updated_at = updated_at - lapse.time FROM lapse),
-answers AS (
+responses AS (
     UPDATE skald.response SET created_at = created_at - lapse.time FROM lapse),
-told AS (
+progress AS (
     UPDATE skald.progress SET at = at - lapse.time FROM lapse),
 parked AS (
     UPDATE skald.parked SET parked_at = parked_at - lapse.time FROM lapse)

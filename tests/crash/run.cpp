@@ -206,7 +206,8 @@ std::string run::where_it_is()
     std::istringstream log{shop_.logs()};
     for (std::string line; std::getline(log, line);)
         // The companions' keys begin with it.
-        if (line.find(key_) != line.npos || line.find("not_settled") != line.npos || line.find(" started") != line.npos)
+        if (line.find(key_) != line.npos || line.find("not_processed") != line.npos ||
+            line.find(" started") != line.npos)
             text += "\n        " + line;
     return text;
 }

@@ -150,9 +150,9 @@ TEST_CASE("F2, G10: a batch whose COMMIT is in doubt is settled one by one, and 
             store.next = loss;
             auto together = d.at("depot").read(all);
             auto const met = apart.run(together);
-            REQUIRE_FALSE(met.settled());
-            CHECK(met.not_settled->why == skald::runtime::failure::in_doubt);
-            CHECK(met.not_settled->then == skald::runtime::reaction::each_alone);
+            REQUIRE_FALSE(met.processed());
+            CHECK(met.not_processed->why == skald::runtime::failure::in_doubt);
+            CHECK(met.not_processed->then == skald::runtime::reaction::each_alone);
             for (auto const& one : all) d.at("depot").settle_on(apart, one);
             CHECK(d.counts() == (in_turn ? "pack 3" : "pack 4"));
             d.run_all();

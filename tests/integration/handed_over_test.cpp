@@ -21,10 +21,10 @@ struct mortal_outbox final : ports::outbox
 
     std::vector<row> take(std::size_t max) override { return inner.take(max); }
     void release() noexcept override { inner.release(); }
-    void settle(std::vector<std::int64_t> const& confirmed, std::vector<deferral> const& deferred) override
+    void resolve(std::vector<std::int64_t> const& confirmed, std::vector<deferral> const& deferred) override
     {
         if (dies) throw ports::fault{ports::fault_kind::connection_lost, "killed"};
-        inner.settle(confirmed, deferred);
+        inner.resolve(confirmed, deferred);
     }
 
     postgres::postgres_outbox inner;
@@ -79,7 +79,7 @@ struct sending_payments
     runtime::registry steps;
     test::doubtful_store store{db().url()};
     mortal_outbox settled{{.url = db().url()}};
-    runtime::memory_source out{{.grace_period = 1h, .settle_after = 0ms}, &settled};
+    runtime::memory_source out{{.grace_period = 1h, .delete_after = 0ms}, &settled};
     runtime::executor executor{"payments", store, out, log, std::mt19937_64{1}};
     std::unique_ptr<ports::publisher> publisher{shop.transport().open_publisher()};
     runtime::stop_flag stop;

@@ -60,7 +60,7 @@ TEST_CASE("a step that loses its connection each time counts in the end, and who
 TEST_CASE("a step whose session the server ends is told so, and when, and where to look")
 {
     depot d;
-    std::string const said = "s after the claim: the server ends one that is silent for 30 s in a transaction";
+    std::string const said = "s after the claim: the server ends one that is idle for 30 s in a transaction";
     bool asks_again = true;
     auto const wait_silently = [&](skald::step_context& ctx, parcel&) -> skald::outcome {
         ctx.sql("SET LOCAL idle_in_transaction_session_timeout = 50");
@@ -127,7 +127,7 @@ TEST_CASE("a step that is silent for longer than its session may be has used an 
     auto tasks = d.at("depot").read(d.at("depot").take_all());
     REQUIRE(tasks.size() == 1);
     skald::postgres::postgres_store store{{.url = d.db().url(), .idle_in_transaction_timeout = 200ms}};
-    CHECK(d.at("depot").executor_on(store).run(tasks).settled());
+    CHECK(d.at("depot").executor_on(store).run(tasks).processed());
     CHECK(runs == 1);
     CHECK(d.effects().empty());
     CHECK(d.record("pack") == "retrying|1|0");

@@ -62,7 +62,7 @@ struct marked_outbox
     }
 
     /// The same of a purge that finds nothing to do: the fewest of some, for those that are planned
-    /// anew read the catalogue too.
+    /// again read the catalogue too.
     int pages_of_purge(std::string const& from)
     {
         auto fewest = std::numeric_limits<int>::max();
@@ -242,7 +242,7 @@ TEST_CASE("the mark stays below a row that another relay has in its hands, or th
     o.enqueue("refused");
     auto const refused = o.rows.take(10);
     REQUIRE(refused.size() == 1);
-    o.rows.settle({}, {{refused[0].id, "no queue is bound", 0ms}});
+    o.rows.resolve({}, {{refused[0].id, "no queue is bound", 0ms}});
     o.raise();
     CHECK(o.take() == "refused ");
 }

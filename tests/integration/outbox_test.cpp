@@ -62,7 +62,7 @@ TEST_CASE("a row with more attempts than can be counted is put off like any othe
     skald::postgres::postgres_outbox relay{options(db)};
     auto const rows = relay.take(10);
     REQUIRE(rows.size() == 2);
-    relay.settle({}, {{rows[0].id, "no queue", 0ms, false}, {rows[1].id, "no queue", 0ms, false}});
+    relay.resolve({}, {{rows[0].id, "no queue", 0ms, false}, {rows[1].id, "no queue", 0ms, false}});
     CHECK(db.rows("SELECT attempts FROM skald.outbox ORDER BY 1") == "1\n2000000001");
 }
 
@@ -94,7 +94,7 @@ TEST_CASE("R14: no message is too old or has been tried too often to be sent")
     skald::postgres::postgres_outbox relay{options(db)};
     auto const rows = relay.take(10);
     CHECK(keys(rows) == "k ");
-    relay.settle({}, {{rows[0].id, "no queue is bound", 0ms}});
+    relay.resolve({}, {{rows[0].id, "no queue is bound", 0ms}});
     CHECK(keys(relay.take(10)) == "k ");
 }
 
@@ -186,7 +186,7 @@ TEST_CASE("what was not sent stays with its reason, comes later, and counts; wha
     for (auto const* key : {"sent", "failed", "unknown"}) db.run(enqueue(key));
     skald::postgres::postgres_outbox relay{options(db)};
     auto const rows = relay.take(10);
-    relay.settle({rows[0].id}, {{rows[1].id, "no queue is bound", 1h}});
+    relay.resolve({rows[0].id}, {{rows[1].id, "no queue is bound", 1h}});
     CHECK(db.rows("SELECT idempotency_key, attempts, error, due_at > now() FROM skald.outbox ORDER BY 1") ==
           "failed|1|no queue is bound|t\nunknown|0||f");
     CHECK(keys(relay.take(10)) == "unknown ");
@@ -219,7 +219,7 @@ TEST_CASE("R12: rows of the outbox are inserted and deleted, never updated")
     db.run(enqueue("b"));
     skald::postgres::postgres_outbox relay{options(db)};
     auto const rows = relay.take(10);
-    relay.settle({rows[0].id}, {{rows[1].id, "nacked", 0ms}});
+    relay.resolve({rows[0].id}, {{rows[1].id, "nacked", 0ms}});
     settle_all(relay, relay.take(10));
     CHECK(updates() == before);
 }

@@ -257,7 +257,7 @@ TEST_CASE("what fails behind COMMIT, where the session is set right, does not ma
                      "SELECT count(*) FROM pg_prepared_statements WHERE name = 'inspect_session'"};
     s.pack_next();
     CHECK(s.packed("p1") == "completed|1");
-    CHECK_FALSE(s.at("depot").log().has("delivery.not_settled"));
+    CHECK_FALSE(s.at("depot").log().has("delivery.not_processed"));
     s.pack_next();
     CHECK(s.met == "1");
     CHECK(s.db().one("SELECT string_agg(what, ', ' ORDER BY n) FROM effect WHERE what LIKE 'pack%'") ==

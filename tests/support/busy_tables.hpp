@@ -31,11 +31,11 @@ public:
     std::optional<failure> try_once(task& t)
     {
         auto const result = executor_.run({&t, 1});
-        if (result.settled()) return {};
-        last_error = result.not_settled->error;
-        CHECK(result.not_settled->then == reaction::again);
-        t.put_back(result.not_settled->why, result.not_settled->then, true);
-        return result.not_settled->why;
+        if (result.processed()) return {};
+        last_error = result.not_processed->error;
+        CHECK(result.not_processed->then == reaction::again);
+        t.put_back(result.not_processed->why, result.not_processed->then, true);
+        return result.not_processed->why;
     }
 
     void try_often(task& t)

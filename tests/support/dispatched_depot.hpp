@@ -111,7 +111,7 @@ struct dispatched_depot
     std::vector<ports::contention> broken(dispatcher::group&& g, failure why, reaction then)
     {
         runtime::run_result result;
-        result.not_settled = {why, then, "as planned"};
+        result.not_processed = {why, then, "as planned"};
         return work->finish(std::move(g), result);
     }
 

@@ -31,7 +31,7 @@ inline void settle(runtime::executor& lane, std::string_view service, runtime::r
 {
     auto t = runtime::route(d, service, steps);
     auto const result = lane.run({&t, 1});
-    if (!result.settled()) throw ports::fault{kind_of(result.not_settled->why), result.not_settled->error};
+    if (!result.processed()) throw ports::fault{kind_of(result.not_processed->why), result.not_processed->error};
 }
 
 }  // namespace skald::test

@@ -13,7 +13,7 @@ inline void settle_all(ports::outbox& of, std::vector<ports::outbox::row> const&
 {
     std::vector<std::int64_t> ids;
     for (auto const& row : rows) ids.push_back(row.id);
-    of.settle(ids, {});
+    of.resolve(ids, {});
 }
 
 }  // namespace skald::test

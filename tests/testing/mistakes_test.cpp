@@ -113,7 +113,8 @@ TEST_CASE("a message that a step publishes by itself is found")
     auto const sent = std::make_shared<mistakes::broker>();
     shop().watch({"messages", [sent] { return *sent; }, [sent] { sent->clear(); }});
     auto const proof = prove(named("published-directly"), mistakes::published_directly{sent});
-    CHECK(has(proof.cause(), "the step charge-payment told somebody else before its transaction was committed"));
+    CHECK(has(proof.cause(),
+              "the step charge-payment sent something to another system before its transaction was committed"));
     CHECK(has(proof.cause(), "outside: messages"));
     CHECK(has(proof.cause(), "ctx.publish()"));
 }

@@ -89,7 +89,7 @@ TEST_CASE("a name that is no schedule's is told so, with the ways that there are
     auto const proof = shop().prove_exactly_once(right, pen(), {.only = "forward; deliver charge-payment thrice"});
     CHECK_FALSE(proof);
     CHECK(has(proof.report(), "there is no schedule of that name"));
-    CHECK(has(proof.cause(), "fail charge-payment for ever"));
+    CHECK(has(proof.cause(), "fail charge-payment indefinitely"));
     CHECK(has(proof.cause(), "cancel before arrange-shipping"));
 }
 

@@ -74,7 +74,7 @@ TEST_CASE("the order example restores what is had and what is there, and says so
     auto const shop = make_shop();
     auto const had = shop->prove_exactly_once(
         place_order, pen(),
-        {.restored = {{"payments", "wallet"}, {"shipping", "stock"}}, .only = "fail arrange-shipping for ever"});
+        {.restored = {{"payments", "wallet"}, {"shipping", "stock"}}, .only = "fail arrange-shipping indefinitely"});
     INFO(had.report());
     CHECK(had);
 

@@ -35,7 +35,7 @@ inline std::int64_t number_of(std::string const& id)
     return std::stoll(id.substr(id.find('-') + 1));
 }
 
-/// A table in memory. As in PostgreSQL's, what is taken is in one open transaction until it is settled or released.
+/// A table in memory. As in PostgreSQL's, what is taken is in one open transaction until it is resolved or released.
 class table final : public ports::outbox
 {
 public:
@@ -54,7 +54,7 @@ public:
     int releases{};
     bool in_transaction{};
     std::function<void()> on_take = [] {};
-    std::function<void()> on_settle = [] {};
+    std::function<void()> on_resolve = [] {};
     bool is_due{true};
 
     void add(std::int64_t id, int attempts = 0, std::string destination = "payments")
@@ -85,9 +85,9 @@ public:
         return due;
     }
 
-    void settle(std::vector<std::int64_t> const& confirmed, std::vector<deferral> const& failed) override
+    void resolve(std::vector<std::int64_t> const& confirmed, std::vector<deferral> const& failed) override
     {
-        on_settle();
+        on_resolve();
         if (confirmed.size() < taken_.size()) release();
         taken_.clear();
         in_transaction = false;

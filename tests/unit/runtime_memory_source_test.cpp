@@ -53,7 +53,7 @@ public:
 /// The loop of memory, beside the table that it settles in. What it leaves to others wakes the table's source.
 struct memory_bench
 {
-    runtime::memory_options options{.grace_period = 1h, .settle_after = 0ms};
+    runtime::memory_options options{.grace_period = 1h, .delete_after = 0ms};
     numbering_store store;
     table rows;
     scripted_publisher publisher;
@@ -135,7 +135,7 @@ TEST_CASE("what commits is sent from memory under its row's number, and its row 
     auto const written = b.commit({1, 2});
     CHECK(goes_from_memory(written));
     CHECK(b.publisher.interrupted == 1);
-    b.rows.on_settle = [&] { CHECK(b.publisher.sent == ids{1, 2}); };
+    b.rows.on_resolve = [&] { CHECK(b.publisher.sent == ids{1, 2}); };
     turn_until_idle(loop, b.out());
     CHECK(b.publisher.sent == ids{1, 2});
     CHECK(b.rows.rows.empty());
@@ -146,13 +146,13 @@ TEST_CASE("what commits is sent from memory under its row's number, and its row 
 TEST_CASE("rows are deleted together, when there are enough of them")
 {
     memory_bench b;
-    b.options.settle_after = 1h;
-    b.options.settle_max = 3;
+    b.options.delete_after = 1h;
+    b.options.delete_at_once = 3;
     auto loop = b.loop();
     loop.pass(0ms);
     b.commit({1, 2, 3, 4});
     std::vector<std::size_t> left;
-    b.rows.on_settle = [&] { left.push_back(b.rows.rows.size()); };
+    b.rows.on_resolve = [&] { left.push_back(b.rows.rows.size()); };
     for (int i = 0; i < 6; ++i) loop.pass(0ms);
     CHECK(left == std::vector<std::size_t>{4});
     CHECK(b.rows.rows.size() == 1);
@@ -310,7 +310,7 @@ TEST_CASE("where rows can't be deleted they come due, and what is committed then
     auto loop = b.loop();
     loop.pass(0ms);
     b.commit({1});
-    b.rows.on_settle = [&] {
+    b.rows.on_resolve = [&] {
         b.stop.stop();
         throw ports::fault{ports::fault_kind::connection_lost, "the server went away"};
     };
@@ -318,7 +318,7 @@ TEST_CASE("where rows can't be deleted they come due, and what is committed then
     CHECK(b.publisher.sent == ids{1});
     CHECK(b.rows.rows.size() == 1);
 
-    b.rows.on_settle = [] {};
+    b.rows.on_resolve = [] {};
     loop.pass(0ms);
     b.commit({2});
     turn_until_idle(loop, b.out());

@@ -194,7 +194,7 @@ TEST_CASE("what turns up of a saga that was closed is parked without a record, a
         CHECK(d.changes.records.empty());
         CHECK(d.sent() == "home skald.progress");
         CHECK(d.changes.parked.at(0).reason == "closed");
-        CHECK(d.report().find("its saga was closed by hand") != std::string::npos);
+        CHECK(d.report().find("its saga was closed by an operator") != std::string::npos);
     }
 }
 
@@ -225,7 +225,7 @@ TEST_CASE("a delivery that can't be run parks the step, unless what became of th
     CHECK(fresh.ends(claim_result::fresh, runtime::unrunnable{"malformed", "no JSON"}).event == "step.parked");
     CHECK(fresh.changes.records.at(0).status == step_status::parked);
     CHECK(fresh.changes.records.at(0).attempts == 0);
-    CHECK(fresh.changes.records.at(0).forget_fingerprint);
+    CHECK(fresh.changes.records.at(0).drop_fingerprint);
     CHECK(fresh.report().find("stuck") != std::string::npos);
 
     delivered decided{0};
@@ -240,7 +240,7 @@ TEST_CASE("a step that ended its own transaction is parked though its record say
     delivered d{0};
     CHECK(d.ends(claim_result::duplicate, runtime::unrunnable{"transaction_ended", "COMMIT"}).event == "step.parked");
     CHECK(d.changes.records.at(0).status == step_status::parked);
-    CHECK_FALSE(d.changes.records.at(0).forget_fingerprint);
+    CHECK_FALSE(d.changes.records.at(0).drop_fingerprint);
 }
 
 TEST_CASE("a step that an operator or its deadline stops goes back, whether it could be run or not")

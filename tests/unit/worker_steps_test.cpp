@@ -42,7 +42,7 @@ TEST_CASE("a service without a proper name is refused")
 {
     for (std::string const name : {"", "Payments", "pay ments", "pay.ments", "1payments", "payments:1"}) {
         CAPTURE(name);
-        CHECK(contains(test::complaint_about([&] { service{name}; }), "'" + name + "' is no name for a service"));
+        CHECK(contains(test::complaint_about([&] { service{name}; }), "'" + name + "' is not a service's name"));
     }
 }
 

@@ -19,7 +19,7 @@ constexpr std::size_t depth_max = 64;
 
 [[noreturn]] void refuse(std::string const& what)
 {
-    throw data_error{"the body is not JSON that can be taken: " + what};
+    throw data_error{"the body is not JSON that Skald accepts: " + what};
 }
 
 void check_text(std::string const& text)
@@ -166,7 +166,7 @@ bool has_changed(nlohmann::json const& received, nlohmann::json const& understoo
 nlohmann::json parse_checked(std::string_view body)
 {
     // nlohmann takes a NUL for the end of the body, and ignores what follows.
-    if (body.find('\0') != std::string_view::npos) throw data_error{"the body is not JSON that can be taken: a NUL"};
+    if (body.find('\0') != std::string_view::npos) throw data_error{"the body is not JSON that Skald accepts: a NUL"};
     reader read;
     nlohmann::json::sax_parse(body, &read);
     return std::move(read.value);

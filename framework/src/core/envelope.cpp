@@ -123,7 +123,7 @@ std::variant<envelope, refusal> read_envelope(message const& received)
         return missing_or_malformed(header::step_deadline);
 
     if (e.key() != *key || received.type != key->step)
-        return refusal{"the key, the type and the itinerary do not speak of the same step"};
+        return refusal{"the key, the type and the itinerary do not refer to the same step"};
 
     e.reason = storable_text(text_of(received, header::reason));
     // Trace context is for observers: a malformed one is dropped, never a reason to refuse.

@@ -104,7 +104,7 @@ void refuse_not_finite(json const& root, json const& found)
     lead_to(root, found, path);
     auto const where = path.empty() ? "it" : storable_text(path.to_string(), 200);
     auto const what = std::isnan(found.get<double>()) ? "NaN" : "infinite";
-    throw data_error{where + " is " + what + ", which JSON has no form for"};
+    throw data_error{where + " is " + what + ", which JSON can't represent"};
 }
 
 }  // namespace skald::core

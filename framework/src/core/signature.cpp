@@ -115,7 +115,8 @@ void key_ring::sign(message& m) const
 std::optional<distrust> key_ring::check(message const& received) const
 {
     auto const given = find_header(received.headers, signature_header);
-    if (!given) return distrust{"unsigned", "it has no header `skald-signature`: nobody says that it is a service's"};
+    if (!given)
+        return distrust{"unsigned", "it has no header `skald-signature`: nothing shows that a service has sent it"};
     if (auto const twice = signed_twice(received.headers); !twice.empty())
         return forged("header " + std::string{twice} + " is given twice");
     auto rest = *given;
@@ -127,7 +128,7 @@ std::optional<distrust> key_ring::check(message const& received) const
     if (key == keys_.end())
         return forged("it is signed with the key " + storable_text(id, 16) + ", which is none of this service's");
     if (!is_same(rest.substr(colon + 1), key->mac_of(signed_text(received))))
-        return forged("its signature is not that of what it says");
+        return forged("its signature does not match its contents");
     return std::nullopt;
 }
 

@@ -27,7 +27,7 @@ transition next_forward(itinerary const& at, event what)
         if (at.past_pivot()) return {step_status::parked, std::nullopt, saga_state::stuck};
         return step_back(index, step_status::rejected);
     }
-    assertion_failed("every event is dealt with", __FILE__, __LINE__);
+    assertion_failed("every event is handled", __FILE__, __LINE__);
 }
 
 transition next_back(itinerary const& at, event what)

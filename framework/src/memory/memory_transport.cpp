@@ -79,7 +79,7 @@ std::unique_ptr<ports::publisher> memory_transport::open_publisher()
 
 std::unique_ptr<ports::subscription> memory_transport::subscribe(ports::subscriber const& who)
 {
-    if (who.service.empty()) throw std::invalid_argument{"a service has a name"};
+    if (who.service.empty()) throw std::invalid_argument{"a service's name must not be empty"};
     if (who.prefetch == 0) throw std::invalid_argument{"a prefetch of 0 would be unlimited"};
     return std::make_unique<memory_subscription>(broker_, who.service, who.prefetch);
 }

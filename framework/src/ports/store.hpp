@@ -72,7 +72,7 @@ struct step_record
     int attempts{};
     int snoozes_added{};
     std::string error;
-    bool forget_fingerprint{};  // the delivery was wrong: the right one, with a different body, may still arrive
+    bool drop_fingerprint{};  // the delivery was wrong: the right one, with a different body, may still arrive
 };
 
 /// A record of a step that ran without a claim of its own, inside an entry request.
@@ -259,13 +259,13 @@ public:
 
     virtual ~outbox() = default;
 
-    /// Takes what is due, at most `max`, into a transaction that stays open until settle() or release(). No other relay
+    /// Takes what is due, at most `max`, into a transaction that stays open until resolve() or release(). No other relay
     /// sees these rows until then; if this process dies they are free again.
     virtual std::vector<row> take(std::size_t max) = 0;
 
     /// Deletes `confirmed`; `deferred` stay with a reason and come due later. All other taken rows are free at once; if
     /// nothing was taken, the rows may be any.
-    virtual void settle(std::vector<std::int64_t> const& confirmed, std::vector<deferral> const& deferred) = 0;
+    virtual void resolve(std::vector<std::int64_t> const& confirmed, std::vector<deferral> const& deferred) = 0;
 
     /// Gives back everything that was taken.
     virtual void release() noexcept = 0;

@@ -51,7 +51,7 @@ settings_of_url parse(std::string const& conninfo)
 // not exist: its complaint must be about that place, and not about a value.
 void check_values(PQconninfoOption const* options)
 {
-    constexpr auto nowhere = "/skald-asks-nobody";
+    constexpr auto nowhere = "/skald-connects-nowhere";
     std::vector<char const*> names{"host"}, values{nowhere};
     for (; options->keyword != nullptr; ++options) {
         std::string_view const name{options->keyword};

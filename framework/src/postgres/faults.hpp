@@ -19,7 +19,7 @@ ports::fault classify_current_of_ours();
 bool says_read_only();
 
 /// The same as classify_current() for the query that holds COMMIT, where both the step's deferred constraints and
-/// Skald's own statements run. Which of them caused a timeout can't be told, so a timeout is `retry_at_once`.
+/// Skald's own statements run. Which of them caused a timeout is unknown, so a timeout is `retry_at_once`.
 ports::fault classify_current_at_commit();
 
 /// The same as classify_current_of_ours() for a query that holds COMMIT and nothing of a step's.

@@ -97,7 +97,7 @@ bool leftover_watch::is_news(std::string const& step, std::vector<leftover> cons
     auto known = step;
     for (auto const& kind : kinds) known.append(1, '\n').append(kind);
     std::lock_guard const lock{mutex_};
-    return told_.insert(known).second;
+    return reported_.insert(known).second;
 }
 
 }  // namespace skald::postgres

@@ -50,7 +50,7 @@ public:
 private:
     std::mutex mutex_;
     std::map<std::string, std::uint64_t> transactions_;  // by step
-    std::set<std::string> told_;
+    std::set<std::string> reported_;
 };
 
 }  // namespace skald::postgres

@@ -45,7 +45,7 @@ private:
     std::string candidate_;  // a time, and the transactions that may still have rows before it
     std::string writers_;
 
-    bool is_sweeping_{};
+    bool is_full_search_{};
 
     static constexpr auto beginning = "-infinity";
 };

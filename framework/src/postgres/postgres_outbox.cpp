@@ -114,7 +114,7 @@ void postgres_outbox::commit_taken()
     });
 }
 
-void postgres_outbox::settle(std::vector<std::int64_t> const& confirmed, std::vector<deferral> const& deferred)
+void postgres_outbox::resolve(std::vector<std::int64_t> const& confirmed, std::vector<deferral> const& deferred)
 {
     assert(!in_transaction_ || confirmed.size() + deferred.size() <= taken_);
     if (in_transaction_ && confirmed.size() == taken_) return commit_taken();

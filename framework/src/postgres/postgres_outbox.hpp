@@ -22,7 +22,7 @@ public:
     ~postgres_outbox() override;
 
     std::vector<row> take(std::size_t max) override;
-    void settle(std::vector<std::int64_t> const& confirmed, std::vector<deferral> const& deferred) override;
+    void resolve(std::vector<std::int64_t> const& confirmed, std::vector<deferral> const& deferred) override;
     void release() noexcept override;
 
 private:

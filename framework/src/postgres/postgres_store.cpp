@@ -41,7 +41,8 @@ try {
     if (connection_ && connection_->is_usable()) return;
     disconnect();
     if (!gate_.is_open(reconnect_gate::clock::now()))
-        throw ports::fault{ports::fault_kind::connection_lost, "the database was away a moment ago; tried again soon"};
+        throw ports::fault{ports::fault_kind::connection_lost,
+                           "the database was unavailable a moment ago; it is tried again soon"};
     connection_ = std::make_unique<connection>(options_);
     auto const seen = connection_->run(settings_text(options_, false) +
                                        execute(queries::inspect_session{.prepared_since = "infinity"}));
@@ -70,15 +71,15 @@ try {
     if (!items.empty())
         for (auto const& row : rows) answers.at(row["ord"].as<std::size_t>() - 1) = read_claim(row);
     // That ended the transaction, and with it the claims for the others.
-    if (is_settled_by_standbys(answers) && items.size() > 1) {
-        was_settled_ = true;
+    if (wait_for_standbys_if_met(answers) && items.size() > 1) {
+        has_waited_ = true;
         return begin(items, how);
     }
     transaction_.emplace(connection_->raw());
     return answers;
 }
 catch (pqxx::failure const&) {
-    auto const met = noted(classify_current_of_ours());
+    auto const met = record_fault(classify_current_of_ours());
     rollback();
     throw met;
 }
@@ -89,12 +90,12 @@ try {
     step_.clear();
     auto const rows = begin_and_claim(claim_request_text(item, wait), stage::one, {});
     ports::request_claim met{read_claim(rows[0]), read_stored_response(rows[0], item.saga)};
-    is_settled_by_standbys(std::array{met.claimed});
+    wait_for_standbys_if_met(std::array{met.claimed});
     transaction_.emplace(connection_->raw());
     return met;
 }
 catch (pqxx::failure const&) {
-    auto const met = noted(classify_current_of_ours());
+    auto const met = record_fault(classify_current_of_ours());
     rollback();
     throw met;
 }
@@ -114,7 +115,7 @@ std::string postgres_store::begin_text(stage next, ports::claim_options const& h
     is_finished_ = false;
     stage_ = next;
     auto text = begin_read_committed;
-    if (session_is_used_) text.append(session_queries::forget_session).append(settings_text(options_, false, role_));
+    if (session_is_used_) text.append(session_queries::reset_session).append(settings_text(options_, false, role_));
     text += execute("open_transaction");
     if (how.takes_turn) text += execute("take_turn");
     if (how.lock_wait) text += set_lock_timeout(*how.lock_wait);
@@ -175,7 +176,7 @@ void postgres_store::finish_step()
         is_finished_ = true;
     }
     catch (pqxx::failure const&) {
-        auto const met = with_reason(noted(postgres::classify_current()));
+        auto const met = with_reason(record_fault(postgres::classify_current()));
         rollback();
         throw met;
     }
@@ -193,8 +194,8 @@ void postgres_store::commit(ports::changes const& what)
         if (!is_lent_) session_is_used_ = false;
     }
     catch (pqxx::failure const&) {
-        auto met =
-            with_reason(noted(is_finished_ ? classify_current_at_commit_of_ours() : classify_current_at_commit()));
+        auto met = with_reason(
+            record_fault(is_finished_ ? classify_current_at_commit_of_ours() : classify_current_at_commit()));
         // A step may leave a transaction in which we can write nothing: read-only, or as another role.
         if (is_lent_ && met.kind == ports::fault_kind::unavailable && met.connection_is_suspect)
             met.kind = ports::fault_kind::retry_at_once;
@@ -228,7 +229,7 @@ try {
     transaction_.emplace(connection_->raw());
 }
 catch (pqxx::broken_connection const&) {
-    throw noted(classify_current_of_ours());
+    throw record_fault(classify_current_of_ours());
 }
 catch (pqxx::failure const& error) {
     throw ports::fault{ports::fault_kind::transaction_ended, error.what()};
@@ -249,7 +250,7 @@ void postgres_store::run_commit(std::string const& text)
     }
     stage_ = stage::none;
     if (!warning.empty())
-        throw ports::fault{ports::fault_kind::in_doubt, "committed, though maybe not for good: " + warning};
+        throw ports::fault{ports::fault_kind::in_doubt, "committed, but possibly not durably: " + warning};
 }
 
 detail::unit_of_work& postgres_store::unit()
@@ -301,18 +302,17 @@ void postgres_store::refuse_read_only_node(bool is_read_only)
 // A record may be visible here and missing on the standby that takes over next, if its COMMIT's wait was cut short;
 // whether it was, no other process can see, nor can any after a restart. So a record that was met is believed only
 // after a commit that has waited for the standbys.
-bool postgres_store::is_settled_by_standbys(std::span<ports::claim_answer const> answers)
+bool postgres_store::wait_for_standbys_if_met(std::span<ports::claim_answer const> answers)
 {
     bool const met_one = std::ranges::any_of(answers, [](auto const& a) {
         return !a.held && (a.result == ports::claim_result::duplicate || a.result == ports::claim_result::cancelled);
     });
-    if (std::exchange(was_settled_, false) || !has_standbys_ || !met_one) return false;
+    if (std::exchange(has_waited_, false) || !has_standbys_ || !met_one) return false;
     connection_->run("ROLLBACK");
     stage_ = stage::none;
     connection_->run("BEGIN READ WRITE;" + execute("wait_for_standbys") + "COMMIT");
     if (!connection_->warning().empty())
-        throw ports::fault{ports::fault_kind::in_doubt,
-                           "decided, though maybe not for good: " + connection_->warning()};
+        throw ports::fault{ports::fault_kind::in_doubt, "decided, but possibly not durably: " + connection_->warning()};
     return true;
 }
 
@@ -326,7 +326,7 @@ void postgres_store::write(ports::changes const& what)
         session_is_used_ = false;
     }
     catch (pqxx::failure const&) {
-        auto const met = noted(classify_current_at_commit_of_ours());
+        auto const met = record_fault(classify_current_at_commit_of_ours());
         rollback();
         throw met;
     }
@@ -369,7 +369,7 @@ void postgres_store::disconnect() noexcept
     connection_.reset();
 }
 
-ports::fault postgres_store::noted(ports::fault met)
+ports::fault postgres_store::record_fault(ports::fault met)
 {
     connection_is_suspect_ = connection_is_suspect_ || met.connection_is_suspect;
     return met;
@@ -383,7 +383,7 @@ ports::fault postgres_store::with_reason(ports::fault const& met) const
 
 ports::fault postgres_store::classify_current()
 {
-    auto met = with_reason(noted(postgres::classify_current()));
+    auto met = with_reason(record_fault(postgres::classify_current()));
     if (connection_ && !connection_->is_open()) met.kind = ports::fault_kind::connection_lost;
     return met;
 }

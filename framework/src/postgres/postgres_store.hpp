@@ -79,8 +79,8 @@ private:
     std::string end_of_use();
     void record_leftovers(pqxx::result const& seen);
     void refuse_read_only_node(bool is_read_only);
-    bool is_settled_by_standbys(std::span<ports::claim_answer const> answers);
-    ports::fault noted(ports::fault met);
+    bool wait_for_standbys_if_met(std::span<ports::claim_answer const> answers);
+    ports::fault record_fault(ports::fault met);
     ports::fault with_reason(ports::fault const& met) const;
     void disconnect() noexcept;
 
@@ -106,7 +106,7 @@ private:
     std::string left_;
     bool connection_is_suspect_{};
     bool has_standbys_{};                   // COMMIT waits for some
-    bool was_settled_{};                    // what the next claim meets
+    bool has_waited_{};                     // what the next claim meets
     std::vector<std::int64_t> spare_rows_;  // numbers for rows of the outbox, not used yet
     std::exception_ptr no_rows_;            // why there were none for this transaction
     reconnect_gate gate_;

@@ -62,15 +62,15 @@ std::string write(ports::step_record const& r)
                                         .attempts = r.attempts,
                                         .snoozes_added = r.snoozes_added,
                                         .error = null_if_empty(core::storable_text(r.error)),
-                                        .forget_fingerprint = r.forget_fingerprint,
+                                        .drop_fingerprint = r.drop_fingerprint,
                                         .scope = r.saga.scope,
                                         .key = r.saga.key,
                                         .step = r.step});
 }
 
-std::string write(core::command const& order)
+std::string write(core::command const& c)
 {
-    return execute(queries::take_control{.command = order.text});
+    return execute(queries::take_control{.command = c.text});
 }
 
 std::string write(ports::saga_change const& c)

@@ -88,7 +88,7 @@ try {
     session.send(0, probe);
     auto const until = std::chrono::steady_clock::now() + answer_within;
     while (session.blocked().empty() && session.window().outstanding() > 0) {
-        if (std::chrono::steady_clock::now() > until) return "it does not answer to a message";
+        if (std::chrono::steady_clock::now() > until) return "it does not confirm a message";
         session.read(std::chrono::milliseconds{100});
     }
     return session.blocked();

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int channel_max = 8;
 
-constexpr std::chrono::seconds unread_patience{1};
+constexpr std::chrono::seconds unread_max_wait{1};
 
 amqp_table_entry_t flag(char const* name)
 {
@@ -90,7 +90,7 @@ void expect_certificate_of(std::string const& host, amqp_socket_t* socket)
 std::string why_not_opened(int status)
 {
     if (status == AMQP_STATUS_SSL_PEER_VERIFY_FAILED)
-        return "its certificate is not for this host, has expired, or nobody in cacertfile has signed it";
+        return "its certificate is not for this host, has expired, or is not signed by an authority in cacertfile";
     return amqp_error_string2(status);
 }
 
@@ -151,7 +151,7 @@ void connection::log_in(connection_settings const& settings)
     amqp_set_handshake_timeout(raw(), &timeout);
     amqp_set_rpc_timeout(raw(), &timeout);  // infinite by default
 
-    // The broker reports only what is requested here: otherwise a consumer of a deleted queue waits forever.
+    // The broker reports only what is requested here: otherwise a consumer of a deleted queue waits indefinitely.
     std::array capabilities{flag("connection.blocked"), flag("consumer_cancel_notify"), flag("basic.nack"),
                             flag("publisher_confirms"), flag("authentication_failure_close")};
     std::array<amqp_table_entry_t, 2> properties{};
@@ -219,7 +219,7 @@ void connection::close_unread() noexcept
         amqp_send_method(raw(), 0, AMQP_CONNECTION_CLOSE_METHOD, &connection_close) != AMQP_STATUS_OK)
         return;
     std::array<char, 16 * 1024> unread;
-    auto const until = std::chrono::steady_clock::now() + unread_patience;
+    auto const until = std::chrono::steady_clock::now() + unread_max_wait;
     pollfd readable{socket(), POLLIN, 0};
     while (std::chrono::steady_clock::now() < until && ::poll(&readable, 1, 100) >= 0)
         if (readable.revents != 0 && ::recv(socket(), unread.data(), unread.size(), MSG_DONTWAIT) == 0) return;

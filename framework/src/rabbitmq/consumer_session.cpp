@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 // those are done, and loses them if the channel is closed meanwhile. Measured on 3.10: in one of three closes right
 // after 100 acks, some messages came again. So after many acks we stay a moment.
 constexpr std::size_t acks_under_way_max = 16;
-constexpr std::chrono::milliseconds acks_settle{500};
+constexpr std::chrono::milliseconds ack_time{500};
 
 // How many frames are read before what they brought is handed over and requests are checked again. A delivery has three
 // frames: it is about what a lane takes at a time.
@@ -98,10 +98,10 @@ void consumer_session::park_unreadable(std::string const& why)
     if (!culprit) throw connection_lost{why};
     bool const is_parked = culprit->consumer == parked_queue_name(consumer_.who.service);
     amqp_basic_reject_t rejection{culprit->delivery_tag, /*requeue*/ is_parked};
-    broker_.send(AMQP_BASIC_REJECT_METHOD, &rejection, "setting aside");
+    broker_.send(AMQP_BASIC_REJECT_METHOD, &rejection, "parking");
     broker_.close_unread();
     if (is_parked) throw parked_undecodable{"a message in `" + culprit->consumer + "` can't be decoded"};
-    throw connection_lost{"a message from `" + culprit->consumer + "` can't be decoded and was set aside"};
+    throw connection_lost{"a message from `" + culprit->consumer + "` can't be decoded and was parked"};
 }
 
 void consumer_session::handle(amqp_method_t const& method)
@@ -145,7 +145,7 @@ void consumer_session::deliver_to(mailbox& box)
     for (auto const& delivery : back) give_back(delivery.tag.number);
 }
 
-void consumer_session::settle(requests const& asked)
+void consumer_session::send_acks(requests const& asked)
 {
     for (auto const& tag : asked.acks)
         if (tag.generation == generation_) ledger_.ack(tag.number);
@@ -178,7 +178,7 @@ void consumer_session::cancel()
 void consumer_session::count_acks(std::size_t frames)
 {
     auto const now = clock::now();
-    if (now - recent_since_ > acks_settle) {
+    if (now - recent_since_ > ack_time) {
         recent_since_ = now;
         recent_acks_ = 0;
     }
@@ -187,7 +187,7 @@ void consumer_session::count_acks(std::size_t frames)
 
 void consumer_session::linger()
 {
-    auto const until = clock::now() + acks_settle;
+    auto const until = clock::now() + ack_time;
     for (auto now = clock::now(); now < until; now = clock::now()) {
         broker_.read(std::chrono::ceil<std::chrono::milliseconds>(until - now));
         broker_.release_buffers();
@@ -197,7 +197,7 @@ void consumer_session::linger()
 void consumer_session::close() noexcept
 {
     try {
-        if (recent_acks_ > acks_under_way_max && clock::now() - recent_since_ < 2 * acks_settle) linger();
+        if (recent_acks_ > acks_under_way_max && clock::now() - recent_since_ < 2 * ack_time) linger();
         broker_.close();
     }
     catch (connection_lost const&) {

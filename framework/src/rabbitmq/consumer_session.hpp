@@ -54,7 +54,7 @@ public:
     bool consuming() const { return consumers_agreed_ == (consumer_.with_parked ? 2 : 1); }
 
     /// Acks and returns deliveries of this connection; tags of other connections mean nothing any more.
-    void settle(requests const& asked);
+    void send_acks(requests const& asked);
 
     /// No more deliveries; those on their way are returned.
     void cancel();

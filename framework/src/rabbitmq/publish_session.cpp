@@ -80,7 +80,7 @@ void publish_session::handle_return(content const& returned)
     auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), tag);
     // Without the tag the ack that follows would make it "confirmed", which would lose the message.
     if (error != std::errc{} || end != text.data() + text.size())
-        throw connection_lost{"the broker returned a message that can't be told from others"};
+        throw connection_lost{"the broker returned a message without the id that tells which"};
     SKALD_FAILPOINT("relay.returned");
     window_.returned(tag, returned.reason);
 }

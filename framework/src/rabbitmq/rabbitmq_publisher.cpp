@@ -137,7 +137,7 @@ void rabbitmq_publisher::listen()
         harvest();
         // Otherwise the connection would be cut at the deadline of a wait for what can't come.
         SKALD_ASSERT(waiting_.empty() || session_->window().outstanding() > 0);
-        give_up_overdue();
+        fail_overdue();
     }
     catch (connection_lost const& lost) {
         lose(lost.what());
@@ -267,7 +267,7 @@ void rabbitmq_publisher::harvest()
     while (!waiting_.empty() && waiting_.front().end <= oldest) waiting_.pop_front();
 }
 
-void rabbitmq_publisher::give_up_overdue()
+void rabbitmq_publisher::fail_overdue()
 {
     if (waiting_.empty() || clock::now() < waiting_.front().until) return;
     // A blocked connection is kept, since a new one would look available until it published. Any other that does not

@@ -61,7 +61,7 @@ private:
     void send_all(batch messages, clock::time_point until, std::size_t& dealt_with);
     bool is_woken_within(std::chrono::milliseconds wait);
     void harvest();
-    void give_up_overdue();
+    void fail_overdue();
     void fail_unconfirmed(std::vector<std::int64_t> const& rows, std::string const& why);
 
     publisher_settings settings_;

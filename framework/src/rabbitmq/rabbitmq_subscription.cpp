@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto end_patience = 2s;
+constexpr auto end_max_wait = 2s;
 
 }  // namespace
 
@@ -28,7 +28,7 @@ rabbitmq_subscription::rabbitmq_subscription(subscription_settings settings, cor
 rabbitmq_subscription::~rabbitmq_subscription()
 {
     mailbox_.close();
-    if (!thread_->ends_within(end_patience)) interrupter_.break_for_good();
+    if (!thread_->ends_within(end_max_wait)) interrupter_.break_for_good();
     thread_.reset();
 }
 
@@ -81,7 +81,7 @@ bool rabbitmq_subscription::run_once()
         return false;
     }
     catch (topology_mismatch const& mismatch) {
-        if (!first_told_) {
+        if (!first_reported_) {
             report_first_attempt(std::current_exception());
             return false;
         }
@@ -102,7 +102,7 @@ bool rabbitmq_subscription::run_once()
 
 void rabbitmq_subscription::report_first_attempt(std::exception_ptr error)
 {
-    if (std::exchange(first_told_, true)) return;
+    if (std::exchange(first_reported_, true)) return;
     if (error) first_attempt_.set_exception(error);
     else first_attempt_.set_value();
 }
@@ -138,7 +138,7 @@ void rabbitmq_subscription::serve(consumer_session& session)
 {
     for (;;) {
         auto const asked = mailbox_.collect();
-        session.settle(asked);
+        session.send_acks(asked);
         if (asked.stop) session.cancel();
         if (asked.close) return session.close();
         bool const more = session.read(mailbox_);

@@ -67,7 +67,7 @@ private:
     mailbox mailbox_;
     sockets::socket_interrupter interrupter_;
     std::promise<void> first_attempt_;
-    bool first_told_{};
+    bool first_reported_{};
     bool consuming_{};
     bool dead_letter_logged_{};
     bool parked_readable_{true};

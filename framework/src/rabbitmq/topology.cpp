@@ -75,11 +75,11 @@ void bind_database(connection& broker, std::string const& service, std::string c
     }
     catch (topology_mismatch const& mismatch) {
         throw topology_mismatch{fmt::format("the messages for {0} belong to another database, and this process is "
-                                            "connected to the database {1}: see that "
-                                            "DATABASE_URL is right. If the service has moved to a new database for "
-                                            "good, end its processes, delete the queue "
-                                            "that says so (`rabbitmqctl delete_queue {2}`; and {2}.ID of the old one "
-                                            "where `skald declare` has made that) and start again. ({3})",
+                                            "connected to the database {1}: check "
+                                            "DATABASE_URL. If the service has moved to a new database "
+                                            "permanently, stop its processes, delete the queue "
+                                            "that records the old one (`rabbitmqctl delete_queue {2}`; and {2}.ID of "
+                                            "the old one where `skald declare` has made that) and start again. ({3})",
                                             service, database, name, mismatch.what())};
     }
 }
@@ -92,11 +92,11 @@ void bind_queue(connection& broker, std::string const& queue, char const* exchan
 }
 
 /// Checks for something that others should have created. A broker requires no permission for checking.
-template <class Look>
-void expect(connection& broker, std::string const& what, std::string const& remedy, Look look)
+template <class Check>
+void expect(connection& broker, std::string const& what, std::string const& remedy, Check check)
 {
     try {
-        look();
+        check();
         broker.check_last(("looking for " + what).c_str());
     }
     catch (refused_by_broker const& refusal) {
@@ -132,8 +132,8 @@ void expect_database(connection& broker, std::string const& service, std::string
 {
     auto const name = marker_queue_name(service, database);
     expect_queue(broker, name,
-                 fmt::format("it says that the messages for {} belong to the database {}, to which this process is "
-                             "connected: see that DATABASE_URL is right. If it is, {}",
+                 fmt::format("it records that the messages for {} belong to the database {}, to which this process "
+                             "is connected: check DATABASE_URL. If that is right, {}",
                              service, database, made_by(service)));
 }
 

@@ -31,7 +31,8 @@ constexpr auto locked_out_pause = 100ms;
 
 constexpr auto log_every = 5s;
 constexpr std::string_view locked_out{"another session holds a lock for longer than SKALD_LOCK_TIMEOUT_MS"};
-constexpr std::string_view still_fighting{"another transaction was in the way, and the limit is at its least"};
+constexpr std::string_view still_fighting{
+    "it conflicted with another transaction, and the limit is already at its minimum"};
 
 bool has_repeatedly_come_back(task const& t)
 {
@@ -324,9 +325,9 @@ std::vector<ports::contention> dispatcher::finish(group&& ran, run_result const&
             changed.push_back(report(*of, locked_out, now));
         }
     }
-    if (!result.settled()) {
+    if (!result.processed()) {
         std::ranges::reverse(ran.tasks);  // each goes to the front
-        for (auto& one : ran.tasks) defer(std::move(one), *result.not_settled, now, members == 1);
+        for (auto& one : ran.tasks) defer(std::move(one), *result.not_processed, now, members == 1);
     }
     ran.tasks.clear();
     if (next_queue() != nullptr) changed_.notify_one();
@@ -342,13 +343,13 @@ void dispatcher::end_locked_out(group& ran, run_result const& result, clock::tim
         of.locked_out_runs = false;
         of.locked_out_from = now;
     }
-    if (result.settled() || result.not_settled->why != failure::lock_timeout) return;
+    if (result.processed() || result.not_processed->why != failure::lock_timeout) return;
     if (ran.tasks.size() == 1) {
         ran.tasks.front().locked_out = true;
         of.locked_out_from = now + std::max<clock::duration>(result.ran, locked_out_pause);
         of.blocked_until = now + blocked_for;
     }
-    else if (auto const member = result.not_settled->member; member && *member < ran.tasks.size()) {
+    else if (auto const member = result.not_processed->member; member && *member < ran.tasks.size()) {
         ran.tasks[*member].alone = true;
         ran.tasks[*member].locked_out = now < of.blocked_until;
     }
@@ -360,8 +361,8 @@ void dispatcher::end_locked_out(group& ran, run_result const& result, clock::tim
 std::optional<limit_change> dispatcher::change_limit(step& of, run_result const& result, std::size_t members,
                                                      clock::time_point now)
 {
-    if (result.settled()) return of.limit.committed(members, result.ran, now);
-    auto const why = result.not_settled->why;
+    if (result.processed()) return of.limit.committed(members, result.ran, now);
+    auto const why = result.not_processed->why;
     // A lock that a single delivery waits for in vain is no reason to run fewer of those that do not need it.
     bool const is_ours = why == failure::lock_timeout && members > 1 && now >= of.blocked_until;
     if (why == failure::contended || is_ours) return of.limit.conflicted(now);

@@ -95,7 +95,7 @@ run_result executor::run_steps(std::span<task> tasks, run_options const& how)
         bool const runs_nothing = now.is_recording || first.refused;
         auto const then = react(met->why, {tasks.size(), first.tries, runs_nothing, first.lost, now.finishes_first});
         if (then == reaction::again || then == reaction::each_alone) {
-            result.not_settled = {met->why, then, std::move(met->error), met->member};
+            result.not_processed = {met->why, then, std::move(met->error), met->member};
             return result;
         }
         // Of what was rolled back, only how this member ended is known: the others run again.
@@ -286,9 +286,9 @@ step_result executor::run_step(task& t, int number)
 std::optional<executor::broken_off> executor::take_back(attempt& a, std::size_t member, step_result how)
 {
     auto const state = store_.state();
-    bool const is_verdict = std::holds_alternative<rejected>(how) || std::holds_alternative<snoozed>(how);
+    bool const is_decision = std::holds_alternative<rejected>(how) || std::holds_alternative<snoozed>(how);
     // What it decided after a failed statement, it decided without knowing that statement's result.
-    if (state == ports::transaction_state::aborted && is_verdict) how = failed{went_on_after_error};
+    if (state == ports::transaction_state::aborted && is_decision) how = failed{went_on_after_error};
     if (a.guards_each && state != ports::transaction_state::lost) {
         store_.undo_to_savepoint();
         a.ends[member] = std::move(how);
@@ -296,7 +296,7 @@ std::optional<executor::broken_off> executor::take_back(attempt& a, std::size_t 
     }
     roll_back();
     if (state == ports::transaction_state::ended) return broken_off{failure::transaction_ended, ended_by_step, member};
-    if (state == ports::transaction_state::lost && is_verdict)
+    if (state == ports::transaction_state::lost && is_decision)
         return broken_off{failure::connection_lost, "the step went on after its connection was lost", member};
     return broken_off{failure::member_ended, "", member, std::move(how)};
 }

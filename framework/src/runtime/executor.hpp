@@ -42,10 +42,10 @@ struct run_result
         std::optional<std::size_t> member{};  // whose statement it was, if known
     };
 
-    std::optional<setback> not_settled;
+    std::optional<setback> not_processed;
     std::chrono::steady_clock::duration ran{};  // the steps' own code
 
-    bool settled() const { return !not_settled; }
+    bool processed() const { return !not_processed; }
 };
 
 /// Threads: one executor for each lane.
@@ -59,7 +59,7 @@ public:
     run_result run(std::span<task> tasks, run_options const& how = {});
 
     /// Parks a delivery that can't be processed at all, and reports it to its saga's home. Throws ports::fault.
-    void keep_unsettled(task const& t, std::string const& why);
+    void park_refused(task const& t, std::string const& why);
 
     /// Records the limits of steps that have changed, for operators. Never throws: no guarantee depends on it.
     void record_contention(std::vector<ports::contention> changed) noexcept;

@@ -27,11 +27,11 @@ run_result executor::run_others(std::span<task> tasks)
     catch (ports::fault const& met) {
         auto const why = failure_of(met, false);
         auto const then = tasks.size() > 1 && why != failure::unavailable ? reaction::each_alone : reaction::again;
-        result.not_settled = {why, then, met.what()};
+        result.not_processed = {why, then, met.what()};
     }
     catch (std::exception const& error) {
         auto const then = tasks.size() > 1 ? reaction::each_alone : reaction::again;
-        result.not_settled = {failure::refused, then, error.what()};
+        result.not_processed = {failure::refused, then, error.what()};
     }
     return result;
 }
@@ -81,7 +81,7 @@ void executor::take_command(task const& t)
     log_.info("saga.command_taken", {{"id", t.delivery.message.id}});
 }
 
-void executor::keep_unsettled(task const& t, std::string const& why)
+void executor::park_refused(task const& t, std::string const& why)
 {
     // The report may be what can't be written: better to park the delivery unreported than not at all.
     if (t.step() == nullptr || !park_and_log(t, why)) park(t, "unsettled", why);
@@ -91,7 +91,7 @@ bool executor::park_and_log(task const& t, std::string const& why)
 try {
     store_.begin({});
     ports::changes changes;
-    auto const kept = add_unsettled(changes, t, why, {service_, store_.claimed_at(), random_});
+    auto const kept = add_refused(changes, t, why, {service_, store_.claimed_at(), random_});
     commit_and_dispatch(changes);
     log_outcome(t, kept);
     return true;
@@ -121,7 +121,7 @@ try {
     store_.write(changes);
 }
 catch (std::exception const& error) {
-    log_.debug("step.limit_not_noted", {{"error", error.what()}});
+    log_.debug("step.limit_not_recorded", {{"error", error.what()}});
 }
 
 }  // namespace skald::runtime

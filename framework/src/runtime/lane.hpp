@@ -21,8 +21,8 @@ public:
     void run();
 
 private:
-    void settle(dispatcher::group&& group);
-    bool park_unsettled(task const& t, std::string const& why);
+    void process(dispatcher::group&& group);
+    bool park_refused(task const& t, std::string const& why);
 
     executor executor_;
     dispatcher& work_;

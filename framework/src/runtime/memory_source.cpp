@@ -134,7 +134,7 @@ std::vector<ports::outbox::row> memory_source::poll(std::size_t max)
     return rows;
 }
 
-std::size_t memory_source::settle(answers now)
+std::size_t memory_source::resolve(answers now)
 {
     leave_room(now.confirmed);
     leave_room(now.unresolved);
@@ -143,12 +143,12 @@ std::size_t memory_source::settle(answers now)
     confirmed_.insert(confirmed_.end(), now.confirmed.begin(), now.confirmed.end());
 
     bool const is_time =
-        confirmed_.size() >= options_.settle_max || clock::now() >= answered_since_ + options_.settle_after;
+        confirmed_.size() >= options_.delete_at_once || clock::now() >= answered_since_ + options_.delete_after;
     if (now.deferred.empty() && (confirmed_.empty() || !is_time)) return 0;
     auto const confirmed = std::exchange(confirmed_, {});  // if it fails they come due, and are sent twice
     SKALD_FAILPOINT("handed.confirmed");
     SKALD_FAILPOINT("handed.deleting");
-    rows_->settle(confirmed, now.deferred);
+    rows_->resolve(confirmed, now.deferred);
     SKALD_FAILPOINT("handed.deleted");
     SKALD_FAILPOINT_IF(!now.deferred.empty(), "relay.deferred");
     return confirmed.size();
@@ -169,7 +169,7 @@ void memory_source::leave_room(std::vector<std::int64_t> const& answered)
 std::chrono::milliseconds memory_source::max_wait() const
 {
     if (confirmed_.empty()) return 1h;
-    return std::chrono::ceil<std::chrono::milliseconds>(answered_since_ + options_.settle_after - clock::now());
+    return std::chrono::ceil<std::chrono::milliseconds>(answered_since_ + options_.delete_after - clock::now());
 }
 
 bool memory_source::is_idle() const

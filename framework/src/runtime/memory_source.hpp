@@ -21,8 +21,8 @@ struct memory_options
     std::size_t messages_max{5'000};
     std::size_t bytes_max{16 * 1024 * 1024};
     // Rows are deleted together: when there are this many, when one was not taken, or when the first waited this long.
-    std::size_t settle_max{250};
-    std::chrono::milliseconds settle_after{25};
+    std::size_t delete_at_once{250};
+    std::chrono::milliseconds delete_after{25};
 };
 
 /// One for a process. Threads: any, for prepare(), dispatch() and notify().
@@ -76,7 +76,7 @@ public:
 
     std::string_view name() const override { return "memory"; }
     std::vector<ports::outbox::row> poll(std::size_t max) override;
-    std::size_t settle(answers now) override;
+    std::size_t resolve(answers now) override;
     std::chrono::milliseconds max_wait() const override;
     bool is_idle() const override;
     void release() noexcept override;

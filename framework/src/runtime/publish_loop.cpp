@@ -122,7 +122,7 @@ std::size_t publish_loop::take_answers(std::chrono::milliseconds max_wait)
     for (auto& receipt : publisher_.collect(std::clamp(wait, 0ms, max_wait))) record(std::move(receipt), answers);
     bool const is_known = answers.unresolved.empty();
     if (!is_known) pause();
-    auto const gone = source_.settle(std::move(answers));
+    auto const gone = source_.resolve(std::move(answers));
     if (gone > 0 && is_known) log_availability({});
     return gone;
 }
@@ -156,16 +156,16 @@ void publish_loop::record(ports::receipt&& receipt, publish_source::answers& ans
 void publish_loop::log_not_sent(label const& what, int tries, std::string const& reason)
 {
     if (not_sent_.size() >= destinations_max && !not_sent_.contains(what.destination)) not_sent_.clear();
-    auto& told = not_sent_[what.destination];
-    ++told.count;
+    auto& unreported = not_sent_[what.destination];
+    ++unreported.count;
     auto const now = clock::now();
-    if (now < told.silent_until) return;
+    if (now < unreported.silent_until) return;
     log_.warning("outbox.not_sent", {{"key", what.key},
                                      {"destination", what.destination},
                                      {"attempts", tries},
-                                     {"count", told.count},
+                                     {"count", unreported.count},
                                      {"reason", reason}});
-    told = {now + options_.not_sent_silence, 0};
+    unreported = {now + options_.not_sent_silence, 0};
 }
 
 // Logged once per destination, until one of its messages goes through.

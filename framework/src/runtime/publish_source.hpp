@@ -64,7 +64,7 @@ public:
 
     /// Takes answers, and deletes and defers its rows when it is time to. Returns how many were deleted. Throws
     /// ports::fault: those rows are sent again.
-    virtual std::size_t settle(answers now) = 0;
+    virtual std::size_t resolve(answers now) = 0;
 
     /// How long there is nothing to do, unless an answer arrives or something wakes it.
     virtual std::chrono::milliseconds max_wait() const = 0;

@@ -128,7 +128,7 @@ happened writer::yield_to_other_home()
 // Nothing of it runs any more. An operator looks at what it would have done, and drops it; the home reports it.
 happened writer::park_closed()
 {
-    return park_and_report("closed", "its saga was closed by hand before this was taken");
+    return park_and_report("closed", "its saga was closed by an operator before this delivery was processed");
 }
 
 // Its saga waits for it, and the guard has no record that says so.
@@ -162,7 +162,7 @@ happened writer::end(rejected&& how)
 
 happened writer::end(snoozed&& how)
 {
-    if (is_last_try()) return end_attempts("it was put off or tried as often as can be counted");
+    if (is_last_try()) return end_attempts("it was snoozed or retried as often as can be counted");
     try_again(claimed_.attempts - 1, 1, "snoozed",
               std::clamp<std::chrono::milliseconds>(how.wait, 1ms, detail::deadline_max));
     return {severity::debug, "step.snoozed", claimed_.attempts};
@@ -185,8 +185,8 @@ happened writer::end_attempts(std::string why)
 {
     // If it compensates, this is recorded like a rejection, whose reason the saga's customer may read.
     auto const recorded = core::next(step_.envelope.itinerary, core::event::attempts_exhausted).recorded;
-    bool const goes_back = recorded == core::step_status::rejected;
-    add_transition(core::event::attempts_exhausted, goes_back ? core::gave_up(why) : why, received());
+    bool const compensates = recorded == core::step_status::rejected;
+    add_transition(core::event::attempts_exhausted, compensates ? core::gave_up(why) : why, received());
     if (changes_.records.back().status == core::step_status::parked)
         changes_.parked.push_back(to_park(task_, "attempts_exhausted", why));
     return {severity::warning, "step.attempts_exhausted", claimed_.attempts, {}, std::move(why)};
@@ -261,7 +261,7 @@ bool must_run(ports::claim_answer const& claimed)
     return claimed.result == claim_result::fresh || claimed.result == claim_result::retry;
 }
 
-happened add_unsettled(ports::changes& changes, task const& t, std::string const& why, circumstances const& around)
+happened add_refused(ports::changes& changes, task const& t, std::string const& why, circumstances const& around)
 {
     SKALD_ASSERT(t.step() != nullptr);
     return writer{changes, t, {}, around}.park_and_report("unsettled", why);

@@ -65,7 +65,7 @@ std::optional<limit_change> step_limit::grow_batch(std::size_t members)
     return limit_change{"its transactions commit", !is_over};
 }
 
-// Lifts one restriction at a time, the last one first, when it has been calm for long enough.
+// Lifts one restriction at a time, the last one first, when there has been no conflict for long enough.
 std::optional<limit_change> step_limit::loosen(clock::time_point now)
 {
     if (is_unlimited()) {
@@ -77,7 +77,7 @@ std::optional<limit_change> step_limit::loosen(clock::time_point now)
     else ++lanes_;
     loosened_ = now;
     loosen_at_ = now + loosen_after_;
-    return limit_change{"nothing was in the way for a while"};
+    return limit_change{"no conflict for a while"};
 }
 
 std::optional<limit_change> step_limit::conflicted(clock::time_point now)
@@ -93,7 +93,7 @@ std::optional<limit_change> step_limit::conflicted(clock::time_point now)
     else if (!takes_turns_ && !is_slow) takes_turns_ = true;
     else if (batch_ > 1) batch_ = doubles_below_ = batch_ / 2;
     else return {};
-    return limit_change{"another transaction was in the way"};
+    return limit_change{"it conflicted with another transaction"};
 }
 
 }  // namespace skald::runtime

@@ -35,7 +35,7 @@ bool table_source::is_time()
     return is_woken || clock::now() >= next_poll_;
 }
 
-std::size_t table_source::settle(answers now)
+std::size_t table_source::resolve(answers now)
 {
     for (auto const row : now.confirmed) batch_of(row).answered.confirmed.push_back(row);
     for (auto const row : now.unresolved) batch_of(row).answered.unresolved.push_back(row);
@@ -61,7 +61,7 @@ std::size_t table_source::finish(batch const& done)
     auto const& [confirmed, deferred, unresolved] = done.answered;
     bool const all_confirmed = deferred.empty() && unresolved.empty();
     SKALD_FAILPOINT("relay.confirmed");
-    done.from->settle(confirmed, deferred);
+    done.from->resolve(confirmed, deferred);
     SKALD_FAILPOINT("relay.deleted");
     SKALD_FAILPOINT_IF(!all_confirmed, "relay.deferred");
     // There may be more; but what could not be sent is not retried at once.

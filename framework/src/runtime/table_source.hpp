@@ -25,7 +25,7 @@ public:
 
     std::string_view name() const override { return "table"; }
     std::vector<ports::outbox::row> poll(std::size_t max) override;
-    std::size_t settle(answers now) override;
+    std::size_t resolve(answers now) override;
     std::chrono::milliseconds max_wait() const override;
     bool is_idle() const override { return under_way_.empty(); }
     void release() noexcept override;

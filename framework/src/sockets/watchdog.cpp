@@ -34,7 +34,7 @@ private:
     using state = watchdog::state;
 
     void run();
-    void bite_where_overdue(clock::time_point now);
+    void interrupt_where_overdue(clock::time_point now);
     clock::time_point earliest() const;
 
     std::mutex mutex_;
@@ -104,7 +104,7 @@ void watch_thread::run()
 {
     std::unique_lock lock{mutex_};
     while (!ending_) {
-        bite_where_overdue(clock::now());
+        interrupt_where_overdue(clock::now());
         wakes_at_ = earliest();
         if (wakes_at_ == clock::time_point::max()) {
             changed_.wait(lock);
@@ -117,7 +117,7 @@ void watch_thread::run()
 }
 
 /// Under the lock, so that done() can't return, nor the interrupter end, while its socket is about to be broken.
-void watch_thread::bite_where_overdue(clock::time_point now)
+void watch_thread::interrupt_where_overdue(clock::time_point now)
 {
     for (auto* const dog : dogs_) {
         if (dog->state_ != state::watching || now < dog->deadline_) continue;

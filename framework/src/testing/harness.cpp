@@ -109,7 +109,7 @@ bool harness::deliver_next()
 {
     auto& all = implementation_->begun();
     if (!all.pull()) return false;
-    all.settle(0);
+    all.process(0);
     return true;
 }
 
@@ -129,7 +129,7 @@ std::size_t harness::run_to_the_end()
         all.advance(*due);
         count += deliver_all();
         if (count > deliveries_max)
-            throw std::runtime_error{"there is no end of deliveries: " + std::to_string(count) + " were settled"};
+            throw std::runtime_error{"the deliveries do not end: " + std::to_string(count) + " were processed"};
     }
     return count;
 }

@@ -106,7 +106,7 @@ bool node::relay()
     return relay_->drain() > 0;
 }
 
-void node::settle(ports::delivery const& d)
+void node::process(ports::delivery const& d)
 {
     auto const name = naming_(d.message);
     auto one = runtime::route(d, name_, steps_);
@@ -114,16 +114,16 @@ void node::settle(ports::delivery const& d)
         fault_plan_.enter(name);
         rules_.pending.clear();
         auto const result = executor_->run({&one, 1});
-        if (result.settled()) break;
-        one.put_back(result.not_settled->why, result.not_settled->then, true);
+        if (result.processed()) break;
+        one.put_back(result.not_processed->why, result.not_processed->then, true);
         if (++tries == tries_max)
-            throw std::runtime_error{"the delivery " + name + " could not be settled in " + std::to_string(tries_max) +
-                                     " tries: " + result.not_settled->error};
+            throw std::runtime_error{"the delivery " + name + " could not be processed in " +
+                                     std::to_string(tries_max) + " tries: " + result.not_processed->error};
     }
     deliveries_->ack(d.tag);
 }
 
-void node::settle_apart(ports::delivery const& d)
+void node::process_apart(ports::delivery const& d)
 {
     if (!apart_) {
         auto options = database_->options();
@@ -132,8 +132,8 @@ void node::settle_apart(ports::delivery const& d)
     }
     auto one = runtime::route(d, name_, steps_);
     auto const result = runtime::executor{name_, *apart_, *out_, log_, std::mt19937_64{2}}.run({&one, 1});
-    if (!result.settled())
-        throw std::runtime_error{"a copy on another connection could not be settled: " + result.not_settled->error};
+    if (!result.processed())
+        throw std::runtime_error{"a copy on another connection could not be processed: " + result.not_processed->error};
     wake();
 }
 

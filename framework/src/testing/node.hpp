@@ -73,10 +73,10 @@ public:
     std::vector<ports::delivery> take() { return deliveries_->take(take_max, {}); }
 
     /// Processes the delivery as a lane does, with another attempt if the database was at fault, and acks it.
-    void settle(ports::delivery const& d);
+    void process(ports::delivery const& d);
 
     /// On a separate connection, as another lane would at the same time.
-    void settle_apart(ports::delivery const& d);
+    void process_apart(ports::delivery const& d);
 
     /// Simulates a crash: the process loses its connections, its memory and its unacked deliveries. It restarts at
     /// once.

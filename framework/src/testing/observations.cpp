@@ -31,35 +31,35 @@ std::string made_outside(std::string const& step, std::string const& difference)
 {
     auto const what = step.ends_with(".compensate") ? "the compensation " : "the step ";
     auto text =
-        what + step + " made its effect outside its transaction, for this could be seen while that was still open:\n" +
+        what + step +
+        " made its effect outside its transaction: this could be seen while the transaction was still open:\n" +
         difference +
-        "ROLLBACK does not undo it: a crash, a fault or a no behind it leaves it there, and the next attempt does it "
-        "again. Use ctx.sql() or ctx.tx(), which is the step's own connection and transaction.";
-    if (step.ends_with(".compensate")) text += " A compensation that was half done is done again from its beginning.";
+        "ROLLBACK does not undo it: after a crash, a fault or a rejection it is still there, and the next attempt does "
+        "it again. Use ctx.sql() or ctx.tx(), which is the step's own connection and transaction.";
+    if (step.ends_with(".compensate")) text += " A compensation that was half done starts again from its beginning.";
     return text;
 }
 
 std::string made_elsewhere(std::string const& step, std::string const& difference)
 {
-    return "the step " + step + " told somebody else before its transaction was committed:\n" + difference +
-           "A crash, a fault or a no behind it does not take that back, and the next attempt tells it again. Send it "
-           "with "
-           "ctx.publish(), which leaves with COMMIT; or hand ctx.key(), which is the same for every attempt, to "
-           "somebody "
-           "who takes the same key once.";
+    return "the step " + step + " sent something to another system before its transaction was committed:\n" +
+           difference +
+           "A crash, a fault or a rejection does not take that back, and the next attempt sends it again. Send it with "
+           "ctx.publish(), which sends after COMMIT; or give the other system ctx.key(), which is the same for every "
+           "attempt, if it accepts each key once.";
 }
 
 }  // namespace
 
 void observations::watch(simulation& w, std::vector<effect> const& effects)
 {
-    w.rules.look = [this, &w, &effects](std::string const& step, bool behind, step_context& ctx) {
-        look(w, effects, step, behind, ctx);
+    w.rules.observe = [this, &w, &effects](std::string const& step, bool behind, step_context& ctx) {
+        observe(w, effects, step, behind, ctx);
     };
 }
 
-void observations::look(simulation& w, std::vector<effect> const& effects, std::string const& step, bool behind,
-                        step_context& ctx)
+void observations::observe(simulation& w, std::vector<effect> const& effects, std::string const& step, bool behind,
+                           step_context& ctx)
 {
     if (!behind) {
         before_ = effects_of(w, effects);
@@ -96,10 +96,10 @@ std::string observations::cause() const
 {
     if (!ended_.empty())
         return "the step " + ended_.front() +
-               " ran COMMIT or ROLLBACK itself, so that what it wrote, its record and the message to the next step are "
-               "no "
-               "longer one fact. Skald begins and ends the transaction: leave that out; for a part of it use a "
-               "SAVEPOINT.";
+               " ran COMMIT or ROLLBACK itself, so that what it wrote, its record and the message to the next step no "
+               "longer commit together. Skald begins and ends the transaction: leave that out; to undo a part of it "
+               "use "
+               "a SAVEPOINT.";
     if (!swallowed_.empty())
         return "the step " + swallowed_.front() +
                " went on after an SQL error that it had caught (swallowed): PostgreSQL has aborted its transaction, "

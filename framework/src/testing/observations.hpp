@@ -37,8 +37,8 @@ private:
         bool operator==(seen_outside const&) const = default;
     };
 
-    void look(simulation& w, std::vector<effect> const& effects, std::string const& step, bool behind,
-              step_context& ctx);
+    void observe(simulation& w, std::vector<effect> const& effects, std::string const& step, bool behind,
+                 step_context& ctx);
     void compare(std::string const& step, std::vector<section> const& now);
 
     std::vector<section> before_;

@@ -41,12 +41,12 @@ private:
     {
         ++rules_.runs[name];
         rules_.pending.clear();
-        if (rules_.look) rules_.look(name, false, ctx);
+        if (rules_.observe) rules_.observe(name, false, ctx);
     }
 
     void behind(std::string const& name, step_context& ctx)
     {
-        if (rules_.look) rules_.look(name, true, ctx);
+        if (rules_.observe) rules_.observe(name, true, ctx);
         fault_plan_.reach(crash_point::after_step);
         auto const fault = rules_.faults.find(name);
         if (fault != rules_.faults.end() && ctx.attempt() <= fault->second)

@@ -23,7 +23,7 @@ struct script
     std::map<std::string, std::string> left;  // what they left in their sessions, and what to do instead
 
     /// Called before and after a step's code, within its transaction: what can be seen from outside at that moment?
-    std::function<void(std::string const& step, bool behind, step_context& ctx)> look;
+    std::function<void(std::string const& step, bool behind, step_context& ctx)> observe;
 
     void committed()
     {
@@ -31,7 +31,7 @@ struct script
         pending.clear();
     }
 
-    void forget()
+    void clear()
     {
         rejections.clear();
         faults.clear();
@@ -39,7 +39,7 @@ struct script
         applied.clear();
         pending.clear();
         left.clear();
-        look = {};
+        observe = {};
     }
 };
 

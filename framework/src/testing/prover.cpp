@@ -92,7 +92,7 @@ bool prover::explore(way const& along)
     ++proof_.by_kind_["undisturbed"].run;
     auto const differing = difference(first.left, second.left);
     if (!differing.empty()) {
-        fail("two runs that nobody disturbed differ", along.name, differing, why_runs_differ(differing));
+        fail("two undisturbed runs differ", along.name, differing, why_runs_differ(differing));
         return false;
     }
     known_.push_back({along, first.left, disturbances_of(first.deliveries, first.visits)});
@@ -106,10 +106,9 @@ bool prover::leaves_session(run_result const& result, std::string const& schedul
     auto const& [step, what] = *result.left_in_session.begin();
     fail("a step leaves something of its session behind", schedule, "",
          "the step " + step + " left behind in its session: " + what +
-             ". That outlives its transaction, on a connection on which other steps run next. Skald takes it back "
-             "before "
-             "they do, all but what is prepared: so nobody may count on it, and what is prepared is in the next one's "
-             "way.");
+             ". That outlives its transaction, on a connection on which other steps run next. Skald resets the session "
+             "before they do, except what is prepared: no step may rely on what another has set, and what one has "
+             "prepared is in the next one's way.");
     return false;
 }
 
@@ -140,14 +139,14 @@ bool prover::is_like(way const& along, final_state const& left)
     auto const differing = difference(other->left.effects, left.effects);
     if (differing.empty()) return true;
     auto cause = observations_.cause();
-    if (cause.empty()) cause = "something of an attempt that came to nothing remains; look at what differs";
+    if (cause.empty()) cause = "something of an attempt that was rolled back remains; see what differs";
     fail("it leaves behind something else than \"" + along.like + "\" does", along.name, differing, cause);
     return false;
 }
 
 std::string prover::wrong_end(way const& along, run_result const& result) const
 {
-    if (!result.problem.empty()) return "undisturbed, it did not come to its end: " + result.problem;
+    if (!result.problem.empty()) return "undisturbed, it did not end: " + result.problem;
     auto const status = status_of(result.left);
     if (std::ranges::find(along.final_statuses, status) != along.final_statuses.end()) return {};
     std::string wanted;
@@ -254,7 +253,7 @@ void prover::blame(known_way const& along, schedule const& shortest)
         return;
     }
     auto cause = observations_.cause();
-    if (cause.empty()) cause = "no step was seen to do anything outside its transaction; look at what differs";
+    if (cause.empty()) cause = "no step was seen to do anything outside its transaction; see what differs";
     fail("it leaves behind something else than it does undisturbed", shortest.name(options_.copies), differing, cause);
 }
 
@@ -280,7 +279,7 @@ std::string proof::report() const
                 (passed() ? ": every one left behind what it should\n" : ": one did not leave behind what it should\n");
     for (auto const& [kind, count] : by_kind_) {
         text += "  " + kind + ": " + std::to_string(count.run);
-        if (count.not_met > 0) text += " (" + std::to_string(count.not_met) + " in which it did not come to that)";
+        if (count.not_met > 0) text += " (" + std::to_string(count.not_met) + " in which that point was not reached)";
         text += '\n';
     }
     if (passed()) return text;

@@ -34,7 +34,7 @@ void add_faults(std::vector<way>& all, way const& along, std::string const& step
     auto const no = std::ranges::find(all, "reject " + step, &way::name);
     w.like = no == all.end() ? "" : no->name;
     w.faults = for_ever;
-    w.name = prefix + "fail " + step + " for ever";
+    w.name = prefix + "fail " + step + " indefinitely";
     w.final_statuses = std::move(ever);
     all.push_back(w);
 }

@@ -33,7 +33,8 @@ struct way
     }
 };
 
-/// The ways of a plan: forward, a rejection at each step that may reject, faults at each step (once, forever), cancels.
+/// The ways of a plan: forward, a rejection at each step that may reject, faults at each step (once, indefinitely),
+/// cancels.
 std::vector<way> ways_of(std::span<planned_step const> plan);
 
 /// How a message may arrive other than once and in order.

@@ -26,9 +26,9 @@ service_database::service_database(server& on, std::string service, std::vector<
 {
     if (!may_rewind()) {
         original_ = std::exchange(name_, {});
-        begin_anew();
+        recreate();
     }
-    learn_shape();
+    read_shape();
 }
 
 bool service_database::may_rewind()
@@ -61,7 +61,7 @@ std::string service_database::migrated()
 
 // Creating a database is cheap; its aftermath is not: PostgreSQL syncs each of its 400 files at the next checkpoint,
 // and dropping one is a checkpoint. So this is only for what rewind() can't fix.
-void service_database::begin_anew()
+void service_database::recreate()
 {
     session_.reset();
     rewinder_.reset();
@@ -70,7 +70,7 @@ void service_database::begin_anew()
     if (original_.empty()) may_rewind();
 }
 
-void service_database::learn_shape()
+void service_database::read_shape()
 {
     shape_ = session().run(std::string{testing_queries::shape})[0][0].c_str();
     every_table_ = session().run(std::string{testing_queries::every_table})[0][0].c_str();
@@ -103,13 +103,13 @@ bool service_database::rewind()
         catch (pqxx::sql_error const& error) {
             throw std::runtime_error{
                 "the database of " + service_ +
-                " can't be brought back to its beginning. Where a lock "
-                "is in the way, somebody has left a transaction open on a connection of their own: " +
+                " can't be reset to its initial state. Where a lock is in the way, another connection has left a "
+                "transaction open: " +
                 error.what()};
         }
     }
-    begin_anew();
-    learn_shape();
+    recreate();
+    read_shape();
     return true;
 }
 

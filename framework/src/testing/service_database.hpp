@@ -58,9 +58,9 @@ public:
 
 private:
     std::string migrated();
-    void begin_anew();
+    void recreate();
     bool may_rewind();
-    void learn_shape();
+    void read_shape();
 
     server& server_;
     std::string service_;

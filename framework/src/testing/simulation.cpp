@@ -85,7 +85,7 @@ void simulation::begin()
     named_.clear();
     homes_.clear();
     fault_plan = {};
-    rules.forget();
+    rules.clear();
     for (auto const& one : outside)
         if (one.clear) one.clear();
     transport_.emplace();
@@ -129,12 +129,12 @@ bool simulation::pull()
     return !hand_.empty();
 }
 
-void simulation::settle(std::size_t place)
+void simulation::process(std::size_t place)
 {
     auto const it = hand_.begin() + static_cast<std::ptrdiff_t>(place);
     auto const now = *it;
     try {
-        now.at->settle(now.delivery);
+        now.at->process(now.delivery);
         hand_.erase(it);
     }
     catch (crashed const&) {
@@ -142,24 +142,24 @@ void simulation::settle(std::size_t place)
     }
 }
 
-void simulation::settle_copy(held const& was)
+void simulation::process_copy(held const& was)
 {
     auto copy = was.delivery;
     copy.returns = 1;
     copy.tag = {};  // the broker does not know this copy
     try {
-        was.at->settle(copy);
+        was.at->process(copy);
     }
     catch (crashed const&) {
         crash(*was.at);
     }
 }
 
-void simulation::settle_twice_at_once(std::size_t place)
+void simulation::process_twice_at_once(std::size_t place)
 {
     auto const now = hand_[place];
-    fault_plan.at_next_claim([now] { now.at->settle_apart(now.delivery); });
-    settle(place);
+    fault_plan.at_next_claim([now] { now.at->process_apart(now.delivery); });
+    process(place);
 }
 
 void simulation::swap_with_next(std::size_t place)

@@ -87,13 +87,13 @@ public:
     std::vector<held> const& hand() const { return hand_; }
 
     /// Processes the delivery at that place in hand(). Its service may crash meanwhile.
-    void settle(std::size_t place);
+    void process(std::size_t place);
 
     /// Delivers a copy right after the original was processed.
-    void settle_copy(held const& was);
+    void process_copy(held const& was);
 
     /// Delivers a copy on a separate connection while the original is being processed.
-    void settle_twice_at_once(std::size_t place);
+    void process_twice_at_once(std::size_t place);
 
     /// The delivery at that place waits until the next one is processed.
     void swap_with_next(std::size_t place);

@@ -53,7 +53,7 @@ void test_run::play()
 {
     for (int count = 0; go_on(); ++count) {
         if (count == deliveries_max)
-            throw std::runtime_error{"it does not come to rest: " + std::to_string(count) + " deliveries were settled"};
+            throw std::runtime_error{"the saga does not end: " + std::to_string(count) + " deliveries were processed"};
         if (is_time_to_cancel()) cancel();
         else deliver_first();
     }
@@ -116,9 +116,9 @@ void test_run::deliver_first()
                        : take(first.name, manner::several_times) ? options_.copies - 1
                                                                  : 0;
     if (take(first.name, manner::late)) late_.push_back(first.delivery.message);
-    if (at_once) simulation_.settle_twice_at_once(0);
-    else simulation_.settle(0);
-    for (int i = 0; i < copies; ++i) simulation_.settle_copy(first);
+    if (at_once) simulation_.process_twice_at_once(0);
+    else simulation_.process(0);
+    for (int i = 0; i < copies; ++i) simulation_.process_copy(first);
 }
 
 }  // namespace skald::testing::inner

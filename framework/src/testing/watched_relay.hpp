@@ -27,10 +27,10 @@ public:
         return rows;
     }
 
-    void settle(std::vector<std::int64_t> const& confirmed, std::vector<deferral> const& deferred) override
+    void resolve(std::vector<std::int64_t> const& confirmed, std::vector<deferral> const& deferred) override
     {
         if (!confirmed.empty()) fault_plan_.reach(crash_point::before_delete);
-        inner_.settle(confirmed, deferred);
+        inner_.resolve(confirmed, deferred);
         if (!confirmed.empty()) fault_plan_.reach(crash_point::after_delete);
     }
 

@@ -72,7 +72,7 @@ void watched_store::finish(Commit commit)
     }
     commit();
     in_transaction_ = false;
-    look();
+    report_left_behind();
     committed_();
     if (fault_plan_.loses(crash_point::answer_lost)) throw in_doubt;
     fault_plan_.reach(crash_point::after_commit);
@@ -85,13 +85,13 @@ void watched_store::rollback() noexcept
     inner_->rollback();
     in_transaction_ = false;
     try {
-        look();
+        report_left_behind();
     }
     catch (std::bad_alloc const&) {
     }
 }
 
-void watched_store::look()
+void watched_store::report_left_behind()
 {
     auto const what = inner_->left_behind();
     if (options_.inspects_every_session && !what.empty()) left_(step_, what);

@@ -50,7 +50,7 @@ private:
     core::instant now() const override { return inner_->claimed_at() + ahead_; }
 
     void drop();
-    void look();
+    void report_left_behind();
     template <class Commit>
     void finish(Commit commit);
 

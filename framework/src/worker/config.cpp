@@ -34,7 +34,7 @@ void check_addresses(config const& c)
     if (c.http_listen.empty() || c.http_listen != c.health_listen || c.http_listen.ends_with(":0")) return;
     throw configuration_error{
         fmt::format("SKALD_HTTP_LISTEN (--listen) and SKALD_HEALTH_LISTEN (--health-listen) are the same address, {}: "
-                    "give each a port of its own, or say SKALD_HEALTH_LISTEN=off",
+                    "give each a port of its own, or set SKALD_HEALTH_LISTEN=off",
                     c.http_listen)};
 }
 
@@ -92,7 +92,7 @@ void config::check() const
     if (http.bodies_bytes_max < http.body_bytes_max)
         throw configuration_error{fmt::format(
             "SKALD_HTTP_BODIES_BYTES_MAX ({}) must be at least SKALD_HTTP_BODY_BYTES_MAX ({}): a body as large "
-            "as one may be would never be taken",
+            "as one may be would never be accepted",
             http.bodies_bytes_max, http.body_bytes_max)};
     if (prefetch < lanes)
         throw configuration_error{fmt::format("SKALD_PREFETCH ({}) must be at least SKALD_LANES ({}): a lane without a "

@@ -56,7 +56,7 @@ service::service(std::string name) : parts_{std::make_unique<detail::service_par
 {
     if (!core::is_name(name))
         throw configuration_error{"'" + name +
-                                  "' is no name for a service: a lower-case letter, then lower-case letters, digits "
+                                  "' is not a service's name: a lower-case letter, then lower-case letters, digits "
                                   "and dashes, 48 at most"};
     parts_->name = std::move(name);
 }

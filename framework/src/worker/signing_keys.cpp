@@ -31,7 +31,7 @@ std::vector<std::string> files_of(std::string const& names)
     for (std::string one; std::getline(list, one, ',');) files.push_back(one);
     if (files.size() > keys_max)
         throw configuration_error{fmt::format(
-            "SKALD_SIGNING_KEYS names {} files: the key that signs, and one more that is taken too, is all it may",
+            "SKALD_SIGNING_KEYS names {} files, and may name two: the key that signs, and one more that is accepted",
             files.size())};
     return files;
 }

@@ -86,7 +86,7 @@ TEST_CASE(
     std::string pid;
     REQUIRE(wait_until([&] { return !(pid = waiting_for_standbys(s.orders_db)).empty(); }));
     s.orders_db.ask("SELECT pg_cancel_backend(" + pid + ")");
-    REQUIRE(wait_until([&] { return s.orders.has_logged("maybe not for good"); }));
+    REQUIRE(wait_until([&] { return s.orders.has_logged("possibly not durably"); }));
     // The record is there to be seen; still it is not taken for decided.
     CHECK(s.orders_db.count("customer_order") == 1);
     REQUIRE(wait_until([&] { return !waiting_for_standbys(s.orders_db).empty(); }));
@@ -113,7 +113,7 @@ TEST_CASE("a delivery whose COMMIT was made to stop waiting for the standby is a
     std::string pid;
     REQUIRE(wait_until([&] { return !(pid = waiting_for_standbys(s.payments_db)).empty(); }));
     s.payments_db.ask("SELECT pg_cancel_backend(" + pid + ")");
-    REQUIRE(wait_until([&] { return s.payments.has_logged("maybe not for good"); }));
+    REQUIRE(wait_until([&] { return s.payments.has_logged("possibly not durably"); }));
     CHECK(s.payments_db.count("charge") == 1);
     REQUIRE(wait_until([&] { return !waiting_for_standbys(s.payments_db).empty(); }));
     CHECK(wait_until([] { return unacked("skald.payments") == "1"; }));

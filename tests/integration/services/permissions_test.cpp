@@ -229,7 +229,7 @@ TEST_CASE_FIXTURE(guarded_shop,
     other.set_arguments({});
     other.start();
     CHECK(other.wait(std::chrono::seconds{60}).code == 2);
-    CHECK_MESSAGE(other.has_logged("see that DATABASE_URL is right"), other.log());
+    CHECK_MESSAGE(other.has_logged("check DATABASE_URL"), other.log());
 
     // Nor does an operator give its messages to that one by mistake.
     auto const [code, text] = tool({"declare", "--service", "payments"}, wrong.url());
