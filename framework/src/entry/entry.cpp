@@ -23,6 +23,10 @@ using namespace std::chrono_literals;
 // How long a request waits for a connection that others have. Nothing was done then, and the client is told so.
 constexpr std::chrono::milliseconds connection_wait{10'000};
 
+// A duplicate is recognized by the hash of its body, too. That of a larger one is not for the thread that serves all
+// sockets.
+constexpr std::size_t hashed_at_once_max = 64 * 1024;
+
 }  // namespace
 
 entry::implementation::implementation(std::string service, entry_detail::route_table const& routes,
@@ -69,6 +73,7 @@ std::optional<http::reply> entry::implementation::respond_in_memory(http::reques
     }
     auto const& to = std::any_cast<destination const&>(notes);
     if (to.what != destination::kind::handler) return {};
+    if (!may_block && message.body.size() > hashed_at_once_max) return {};
     return entry_detail::find_known(known_, {message, to});
 }
 
