@@ -1,6 +1,7 @@
 // Health on an address of its own, on real ports and a real database.
 #include "memory/memory_transport.hpp"
 #include "support/database.hpp"
+#include "support/event_log.hpp"
 #include "support/live_entry.hpp"
 #include "worker/health.hpp"
 
@@ -60,6 +61,22 @@ TEST_CASE("health answers while not one more connection is taken at the entry")
     CHECK(health.ask("/readyz").body == "ready\nbroker: connected\n");
     web.transport.go_down();
     CHECK(health.ask("/readyz").body == "ready\nbroker: away\n");
+}
+
+TEST_CASE("what keeps a service from being ready is logged, once for each change, and is not for whoever asks")
+{
+    live_entry web{{{"POST", "/x", idempotency::required, leaving("x")}}};
+    event_log log;
+    worker_detail::health served{web.settings, {.url = web.db.url() + "?user=nobody_has_this_name"}, log};
+    served.start();
+    served.begin_service(*web.deliveries);
+    for (int i = 0; i < 3; ++i) {
+        auto const refused = connect_to(served.address()).ask(live_entry::text("GET", "/readyz"));
+        CHECK(refused.status == 503);
+        CHECK(refused.body.find("nobody_has_this_name") == std::string::npos);
+    }
+    REQUIRE(log.lines("worker.not_ready").size() == 1);
+    CHECK(log.lines("worker.not_ready")[0].find("nobody_has_this_name") != std::string::npos);
 }
 
 TEST_CASE("the health address has health and nothing else, and a service that stops lives but is not ready")

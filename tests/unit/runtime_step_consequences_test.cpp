@@ -141,7 +141,9 @@ TEST_CASE("where there is no way back, attempts that are used up park the step")
 {
     for (auto* const d : {new delivered{2}, new delivered{0, back}}) {
         std::unique_ptr<delivered> const owned{d};
-        CHECK(d->ends(claim_result::retry, runtime::failed{"broke"}, 3).event == "step.attempts_exhausted");
+        auto const logged = d->ends(claim_result::retry, runtime::failed{"broke"}, 3);
+        CHECK(logged.event == "step.parked");
+        CHECK(logged.level == core::severity::error);
         CHECK(d->changes.records.at(0).status == step_status::parked);
         REQUIRE(d->changes.parked.size() == 1);
         CHECK(d->changes.parked[0].reason == "attempts_exhausted");

@@ -31,9 +31,9 @@ constexpr std::size_t hashed_at_once_max = 64 * 1024;
 
 entry::implementation::implementation(std::string service, entry_detail::route_table const& routes,
                                       config const& settings, core::logger& log)
-    : service_{std::move(service)}, routes_{routes}, connections_max_{settings.http_lanes},
-      wait_max_{settings.http_wait_max}, log_{log}, known_{.responses = entry_detail::response_cache{
-                                                               {settings.http.kept_bytes_max, settings.http.kept_time}}}
+    : service_{std::move(service)}, routes_{routes},
+      connections_max_{settings.http_lanes}, wait_max_{settings.http_wait_max}, log_{log}, readiness_{log},
+      known_{.responses = entry_detail::response_cache{{settings.http.kept_bytes_max, settings.http.kept_time}}}
 {}
 
 entry::implementation::connection::connection(implementation& of, process const& with)
@@ -94,7 +94,7 @@ http::reply entry::implementation::respond_by(connection& with, http::request co
     case destination::kind::handler: return with.guard.respond({message, to});
     case destination::kind::saga: return with.sagas.show(message, to.id);
     case destination::kind::cancellation: return with.sagas.cancel(to.id);
-    case destination::kind::readiness: return entry_detail::readiness(with.store, with.deliveries);
+    case destination::kind::readiness: return readiness_.respond(with.store, with.deliveries);
     }
     SKALD_ASSERT(false);
     return http::problem(500, "");

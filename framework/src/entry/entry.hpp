@@ -4,6 +4,7 @@
 #include "core/log.hpp"
 #include "entry/connection_pool.hpp"
 #include "entry/known_requests.hpp"
+#include "entry/probes.hpp"
 #include "entry/request_guard.hpp"
 #include "entry/routes.hpp"
 #include "entry/saga_resource.hpp"
@@ -87,6 +88,7 @@ private:
     std::size_t const connections_max_;
     std::chrono::seconds const wait_max_;
     core::logger& log_;
+    entry_detail::readiness_probe readiness_;
     entry_detail::known_requests known_;
     std::atomic<bool> is_closed_{};
     entry_detail::connection_pool<connection> connections_;

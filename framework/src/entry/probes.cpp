@@ -18,15 +18,17 @@ std::optional<http::response> liveness(http::request const& r)
 
 // Ready: a request can be accepted, for which the database is enough. While the broker is away, the outbox keeps what
 // is accepted; a balancer that took every replica out would defeat that. So only the body reports the broker's state.
-http::response readiness(postgres::postgres_store& store, ports::subscription const& deliveries)
+http::response readiness_probe::respond(postgres::postgres_store& store, ports::subscription const& deliveries)
 try {
     store.read([](postgres::connection& c) { c.ping(); });
+    if (!is_ready_.exchange(true)) log_.info("worker.ready", {});
     std::string const broker{deliveries.available() ? "connected" : "away"};
     return {200, "text/plain", {}, "ready\nbroker: " + broker + '\n'};
 }
-catch (std::exception const&) {
+catch (std::exception const& error) {
     store.rollback();
-    return not_ready("the database is away");
+    if (is_ready_.exchange(false)) log_.warning("worker.not_ready", {{"error", error.what()}});
+    return not_ready("the database is away, or refuses the connection: the service's log says why");
 }
 
 http::response not_ready(std::string_view why)

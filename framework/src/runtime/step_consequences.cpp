@@ -187,9 +187,10 @@ happened writer::end_attempts(std::string why)
     auto const recorded = core::next(step_.envelope.itinerary, core::event::attempts_exhausted).recorded;
     bool const compensates = recorded == core::step_status::rejected;
     add_transition(core::event::attempts_exhausted, compensates ? core::gave_up(why) : why, received());
-    if (changes_.records.back().status == core::step_status::parked)
-        changes_.parked.push_back(to_park(task_, "attempts_exhausted", why));
-    return {severity::warning, "step.attempts_exhausted", claimed_.attempts, {}, std::move(why)};
+    if (changes_.records.back().status != core::step_status::parked)
+        return {severity::warning, "step.attempts_exhausted", claimed_.attempts, {}, std::move(why)};
+    changes_.parked.push_back(to_park(task_, "attempts_exhausted", why));
+    return {severity::error, "step.parked", claimed_.attempts, "attempts_exhausted", std::move(why)};
 }
 
 // Parked with its record, so that the saga shows as stuck and not as running.

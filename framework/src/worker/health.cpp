@@ -47,7 +47,7 @@ bool has_health_address(config const& settings)
 }
 
 health::health(config const& settings, postgres::connection_options const& database, core::logger& log)
-    : store_{impatient(database)},
+    : readiness_{log}, store_{impatient(database)},
       server_{options_of(settings), [this](http::received const& asked, std::size_t) { return answer(asked.message); },
               log, [this](http::received const& asked) { return answer_at_once(asked.message); }}
 {}
@@ -71,7 +71,7 @@ http::response health::answer(http::request const&)
 {
     // Check again: what readiness() uses is destroyed once the process has drained.
     if (auto why = why_not_ready()) return *std::move(why);
-    return entry_detail::readiness(store_, *deliveries_.load());
+    return readiness_.respond(store_, *deliveries_.load());
 }
 
 }  // namespace skald::worker_detail

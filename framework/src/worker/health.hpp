@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core/log.hpp"
+#include "entry/probes.hpp"
 #include "http/server.hpp"
 #include "ports/transport.hpp"
 #include "postgres/postgres_store.hpp"
@@ -49,6 +50,7 @@ private:
 
     std::atomic<ports::subscription const*> deliveries_{};  // null until begin_service()
     std::atomic<bool> is_draining_{false};
+    entry_detail::readiness_probe readiness_;
     postgres::postgres_store store_;  // connects at the first probe of readiness
     http::server server_;             // last: its threads use everything above
 };
