@@ -1,6 +1,9 @@
 // `skald`: the operator's command line. Exit codes: 0 done, 1 refused or failed, 2 wrong usage or settings.
 #include "commands.hpp"
 
+#include "postgres/conninfo.hpp"
+#include "rabbitmq/errors.hpp"
+
 #include <skald/errors.hpp>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -67,6 +71,11 @@ std::string without_context(std::string_view what)
     return std::string{what.substr(0, what.find('\n'))};
 }
 
+bool is_set(std::string const& variable)
+{
+    return std::getenv(variable.c_str()) != nullptr || std::getenv((variable + "_FILE").c_str()) != nullptr;
+}
+
 int run(skald::tools::choice const& chosen)
 try {
     return chosen();
@@ -78,6 +87,15 @@ catch (skald::configuration_error const& error) {
 catch (pqxx::insufficient_privilege const& error) {
     skald::tools::complain(without_context(error.what()) +
                            " (`skald migrate --grant ROLE` grants what a service needs)");
+    return 1;
+}
+catch (pqxx::broken_connection const& error) {
+    skald::tools::complain(is_set("DATABASE_URL") ? error.what()
+                                                  : skald::postgres::why_not_connected("", error.what()));
+    return 1;
+}
+catch (skald::rabbitmq::connection_lost const& error) {
+    skald::tools::complain(error.what() + std::string{is_set("AMQP_URL") ? "" : " (AMQP_URL is not set)"});
     return 1;
 }
 catch (std::exception const& error) {

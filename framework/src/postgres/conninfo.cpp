@@ -91,6 +91,12 @@ void check_settings(std::string_view url)
     check_files(settings.get());
 }
 
+std::string why_not_connected(std::string_view url, std::string const& error)
+{
+    if (!url.empty()) return error;
+    return "DATABASE_URL is not set, so libpq's PG* variables and defaults name the database; " + error;
+}
+
 std::string with_defaults(std::string_view url, std::string_view application_name, std::string_view session_attrs)
 {
     parse(std::string{url});

@@ -17,4 +17,7 @@ std::string with_defaults(std::string_view url, std::string_view application_nam
 /// certificates. Contacts no server. Throws configuration_error.
 void check_settings(std::string_view url);
 
+/// Why connecting failed, in libpq's words; and that no URL was given, if that is so: it is the most likely cause.
+std::string why_not_connected(std::string_view url, std::string const& error);
+
 }  // namespace skald::postgres

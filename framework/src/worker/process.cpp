@@ -97,7 +97,9 @@ bool process::prepare_database(std::vector<postgres::migration> const& migration
             return true;
         }
         catch (pqxx::broken_connection const& error) {
-            log_.warning("database.waiting", {{"attempts", failures}, {"error", error.what()}});
+            log_.warning(
+                "database.waiting",
+                {{"attempts", failures}, {"error", postgres::why_not_connected(settings_.database_url, error.what())}});
         }
         catch (postgres::migration_blocked const& error) {
             log_.warning("database.waiting", {{"attempts", failures}, {"error", error.what()}});

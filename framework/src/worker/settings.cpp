@@ -160,7 +160,7 @@ using enum setting_group;
 constexpr std::array table{
     setting{usual, "DATABASE_URL", "",
             "the service's database (a URL or keywords; without it libpq's PG* variables count)",
-            set_text<&config::database_url>, [](config const&) { return std::string{}; }},
+            set_text<&config::database_url>, [](config const&) { return std::string{"libpq's PG* variables"}; }},
     setting{usual, "AMQP_URL", "", "the broker: amqp[s]://user:password@host:port[,host:port...]/vhost",
             set_text<&config::amqp_url>, [](config const&) { return std::string{"localhost"}; }},
     setting{usual, "SKALD_HTTP_LISTEN", "--listen", "HOST:PORT to serve HTTP on; port 0 picks a free one",
@@ -321,7 +321,7 @@ void check_failpoint_setting(std::string const& name, std::string const& value)
 // DATABASE_URL, or DATABASE_URL_FILE naming a file that contains it, so that a secret need not be in the environment.
 void apply_variable(config& c, std::string const& name, std::string const& value)
 {
-    if (auto const* s = find_variable(name)) return (s->flag.empty() ? set : set_unless_empty)(c, *s, value, name);
+    if (auto const* s = find_variable(name)) return set_unless_empty(c, *s, value, name);
     if (name.ends_with(file_suffix))
         if (auto const* s = find_variable(std::string_view{name}.substr(0, name.size() - file_suffix.size())))
             return set(c, *s, read_secret(name, value), name);

@@ -102,6 +102,36 @@ TEST_CASE("a URL that can't be read is a clear error, and its password is not sh
     }
 }
 
+TEST_CASE("a URL that is set and empty is named, by services and by the tool; and one that is not set, when it matters")
+{
+    one_service s;
+    s.refuses({}, {{"DATABASE_URL", ""}}, "DATABASE_URL: empty");
+    s.refuses({}, {{"AMQP_URL", ""}}, "AMQP_URL: empty");
+    auto const says = [&](std::vector<std::string> words, environment variables, int code, std::string const& what) {
+        service_process tool{SKALD_TOOL, std::move(words), std::move(variables)};
+        auto const end = tool.run();
+        CHECK_MESSAGE(end.code == code, tool.log());
+        CHECK_MESSAGE(tool.has_logged(what), tool.log());
+    };
+    environment const no_server{{"PGHOST", "127.0.0.1"}, {"PGPORT", "1"}, {"PGUSER", "app"}};
+    std::string const unset = "DATABASE_URL is not set";
+    for (std::string const command : {"doctor", "saga list", "outbox status", "migrate"}) {
+        auto const space = command.find(' ');
+        std::vector<std::string> words{command.substr(0, space)};
+        if (space != std::string::npos) words.push_back(command.substr(space + 1));
+        says(words, {{"DATABASE_URL", ""}}, 2, "DATABASE_URL: empty");
+        says(words, no_server, 1, unset);
+    }
+    says({"doctor"}, {{"DATABASE_URL", s.database.url()}, {"AMQP_URL", ""}}, 2, "AMQP_URL: empty");
+
+    auto variables = s.variables;
+    variables.erase("DATABASE_URL");
+    variables.insert(no_server.begin(), no_server.end());
+    service_process service{shop::program("payment"), {}, variables};
+    service.start();
+    CHECK_MESSAGE(wait_until([&] { return service.has_logged(unset); }), service.log());
+}
+
 TEST_CASE("a port that is taken is named, and the service ends with 2")
 {
     one_service s;
