@@ -39,7 +39,7 @@ int doctor(output const& out)
         examine_broker(settings.amqp_url, owner, settings.declare, found);
     else
         found.push_back(
-            {"broker", health::warning, "not looked at: AMQP_URL is not set", "set AMQP_URL to the services' broker"});
+            {"broker", health::warning, "not examined: AMQP_URL is not set", "set AMQP_URL to the services' broker"});
 
     for (auto& one : found) one.means = on_one_line(std::move(one.means));
     auto const count = [&](health level) { return std::ranges::count(found, level, &finding::level); };

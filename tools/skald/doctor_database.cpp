@@ -1,9 +1,8 @@
-#include "doctor.hpp"
+#include "doctor_database.hpp"
 
 #include "postgres/conninfo.hpp"
 #include "postgres/migrate.hpp"
 #include "postgres/pooler.hpp"
-#include "skald_operator_queries.hpp"
 
 #include <pqxx/pqxx>
 
@@ -15,18 +14,6 @@
 
 namespace skald::tools {
 namespace {
-
-namespace q = operator_queries;
-
-pqxx::result run(pqxx::connection& c, std::string_view text)
-{
-    return pqxx::nontransaction{c}.exec(std::string{text});
-}
-
-void add(findings& found, std::string check, bool well, health otherwise, std::string means, std::string remedy)
-{
-    found.push_back({std::move(check), well ? health::ok : otherwise, std::move(means), well ? "" : std::move(remedy)});
-}
 
 // If a crash loses a record, a step runs twice: everything else depends on these settings.
 void examine_settings(pqxx::row const& server, findings& found)
@@ -48,7 +35,7 @@ void examine_settings(pqxx::row const& server, findings& found)
     add(found, "idle transactions", idle_ms > 0 && idle_ms <= 300'000, health::warning,
         idle_ms == 0
             ? std::string{"idle_in_transaction_session_timeout is off: Skald's own sessions set 30 s, others may hold "
-                          "keys and VACUUM up for ever"}
+                          "keys and VACUUM up indefinitely"}
             : fmt::format("idle_in_transaction_session_timeout is {} ms", idle_ms),
         "set it for every role that writes to this database, 30 s for instance");
 }
@@ -84,7 +71,7 @@ void examine_clock(pqxx::connection& c, findings& found)
     auto const apart = std::abs(theirs - (before + seconds(system_clock::now())) / 2);
     add(found, "clock", apart < 2, health::warning,
         fmt::format("this machine's clock and the server's are {:.3f} s apart", apart),
-        "Skald takes all times from the servers; see that every machine keeps time, for logs and for order between "
+        "Skald takes all times from the servers; check that every machine keeps time, for logs and for order between "
         "servers");
 }
 
@@ -94,7 +81,7 @@ try {
     if (between == postgres::pooling::transactions) {
         found.push_back(
             {"pooler", health::problem,
-             "a pooler in transaction mode stands before the database: what Skald sets, prepares and locks on a "
+             "a pooler in transaction mode is in front of the database: what Skald sets, prepares and locks on a "
              "session is lost; its workers refuse to start",
              "connect to the server itself, or let the pooler work by session (pgbouncer: pool_mode = session)"});
     }
@@ -102,8 +89,8 @@ try {
         add(found, "pooler", between == postgres::pooling::none, health::warning,
             between == postgres::pooling::none
                 ? "connected to the server itself"
-                : "a pooler stands before the database, in session mode as far as can be seen",
-            "see that it keeps pooling by session, with a pool of lanes + HTTP lanes + 5 for each process");
+                : "a pooler is in front of the database, in session mode as far as can be seen",
+            "check that it keeps pooling by session, with a pool of lanes + HTTP lanes + 5 for each process");
     }
 }
 catch (pqxx::broken_connection const& error) {
@@ -114,57 +101,15 @@ catch (pqxx::broken_connection const& error) {
 void examine_xmin(pqxx::connection& c, findings& found)
 {
     auto const rows = run(c, q::doctor_xmin);
-    if (rows.empty()) found.push_back({"vacuum", health::ok, "nobody keeps VACUUM from its work", ""});
+    if (rows.empty()) found.push_back({"vacuum", health::ok, "nothing keeps VACUUM from removing dead rows", ""});
     for (auto const& row : rows)
         found.push_back({"vacuum", health::warning,
-                         fmt::format("{} holds dead rows back{}", row[0].c_str(),
+                         fmt::format("{} keeps dead rows from being removed{}", row[0].c_str(),
                                      row[1].is_null() ? "" : fmt::format(" for {} s", row[1].c_str())),
-                         "end it, or the outbox gets slower and slower: every poll walks over what is dead"});
+                         "end it, or the outbox gets slower and slower: every poll reads the dead rows too"});
 }
 
-bool examine_schema(pqxx::connection& c, findings& found)
-{
-    if (!run(c, q::doctor_schema)[0][0].as<bool>()) {
-        found.push_back({"migrations", health::problem, "there is no schema `skald`", "run `skald migrate`"});
-        return false;
-    }
-    auto const state = postgres::compare_migrations(run(c, q::doctor_migrations));
-    add(found, "migrations", state.changed.empty() && state.missing.empty(), health::problem,
-        !state.changed.empty()   ? "applied with another text: " + state.changed
-        : !state.missing.empty() ? "not applied: " + state.missing
-        : state.newer.empty()    ? "up to date"
-                                 : "up to date, and a newer Skald has added " + state.newer,
-        state.changed.empty() ? "run `skald migrate`"
-                              : "find out which build made this database: applied migrations never change");
-    return state.missing.empty();
-}
-
-// Each fault reaches a worker as an error or, worse, goes unnoticed. One line reports them for all tables.
-void examine_tables(pqxx::connection& c, findings& found)
-{
-    std::string wrong;
-    for (auto const& row : run(c, q::doctor_tables))
-        wrong += fmt::format("{}skald.{} {}", wrong.empty() ? "" : "; ", row[0].c_str(), row[1].c_str());
-    bool const well = wrong.empty();
-    add(found, "schema", well, health::problem, well ? "Skald's tables are as its migrations made them" : wrong,
-        "undo it as the owner of the schema: drop triggers, rules and policies of your own, REINDEX what is not valid, "
-        "and add again what constraint is gone (sql/migrations/ has each)");
-}
-
-// No problem where a role only looks.
-void examine_privileges(pqxx::connection& c, findings& found)
-{
-    std::string missing, role;
-    for (auto const& row : run(c, q::doctor_privileges)) {
-        missing += fmt::format("{}{} on skald.{}", missing.empty() ? "" : "; ", row[1].c_str(), row[0].c_str());
-        role = row[2].c_str();
-    }
-    add(found, "privileges", missing.empty(), health::warning,
-        missing.empty() ? "this role may do what a worker has to" : fmt::format("the role {} lacks {}", role, missing),
-        "if a worker connects as it, run `skald migrate --grant " + role + "` as the owner of the schema");
-}
-
-void examine_sagas(pqxx::connection& c, findings& found)
+void examine_outbox(pqxx::connection& c, findings& found)
 {
     auto const outbox = run(c, q::outbox_totals)[0];
     auto const age = outbox[1].as<std::int64_t>();
@@ -174,11 +119,15 @@ void examine_sagas(pqxx::connection& c, findings& found)
             (reasons.empty()
                  ? std::string{}
                  : fmt::format("; {} to {}: {}", reasons[0][2].c_str(), reasons[0][0].c_str(), reasons[0][1].c_str())),
-        "`skald outbox status` says for whom and why");
+        "`skald outbox status` says for which destinations, and why");
+}
+
+void examine_sagas(pqxx::connection& c, findings& found)
+{
     auto const row = run(c, q::doctor_saga)[0];
     auto const count = [&](int column) { return row[column].as<std::int64_t>(); };
     add(found, "parked", count(0) == 0, health::warning, fmt::format("{} parked deliveries", count(0)),
-        "look at skald.parked");
+        "`skald parked list` shows them");
     add(found, "stuck sagas", count(1) == 0, health::warning, fmt::format("{} stuck sagas", count(1)),
         "`skald saga list` shows them");
     add(found, "old sagas", count(2) == 0, health::warning,
@@ -188,10 +137,10 @@ void examine_sagas(pqxx::connection& c, findings& found)
         fmt::format(
             "of {} sagas a step completed, but its compensation found no record of it, so its effect may remain",
             not_undone),
-        "docs/repair.md, \"A step that was not undone\", finds them; look, and fix what is left by hand");
+        "docs/repair.md, \"A step that was not undone\", finds them; check them, and fix by hand what is left");
     add(found, "expiring", count(3) == 0, health::warning,
-        fmt::format("{} old sagas have waited over a day for services to forget them", count(3)),
-        "`skald purge --dry-run` says for which");
+        fmt::format("{} old sagas have waited over a day for services to expire them", count(3)),
+        "`skald purge --dry-run` names the services");
 }
 
 void examine_events(pqxx::connection& c, findings& found)
@@ -204,51 +153,37 @@ void examine_events(pqxx::connection& c, findings& found)
             row[0].c_str(), row[1].c_str(), row[3].c_str(), row[2].c_str());
         found.push_back({"events", health::warning, std::move(what),
                          "bind a queue to the exchange `skald` with that key, or publish with skald::unrouted::drop, "
-                         "or no more: see docs/events.md"});
+                         "or stop publishing: see docs/events.md"});
     }
 }
 
 void examine_contention(pqxx::connection& c, findings& found)
 {
-    auto const rows = run(c, q::doctor_contention);
-    if (rows.empty()) found.push_back({"contention", health::ok, "no step fights for rows", ""});
-    for (auto const& row : rows) {
+    auto const rows = run(c, q::doctor_contention), locked_out = run(c, q::doctor_locked_out);
+    for (auto const& row : rows)
         found.push_back(
             {"contention", health::warning,
-             fmt::format("step {} fights for rows: {} transactions rolled back, the last at {}; it runs on {} "
-                         "lanes of a process with {} deliveries in a transaction{}",
+             fmt::format("step {} contends for rows: {} transactions were rolled back because of others, the last at "
+                         "{}; it runs on {} lanes of a process with {} deliveries in a transaction{}",
                          row[0].c_str(), row[4].c_str(), row[5].c_str(), row[1].c_str(), row[2].c_str(),
                          row[3].as<bool>() ? ", one at a time in this database" : ""),
              "nothing is lost; to make it faster declare step_options{.serial_by}, or lock in one order: see "
              "docs/contention.md"});
-    }
+    for (auto const& row : locked_out)
+        found.push_back({"contention", health::warning,
+                         fmt::format("step {} waited for a lock of another session for longer than "
+                                     "SKALD_LOCK_TIMEOUT_MS, at {}",
+                                     row[0].c_str(), row[1].c_str()),
+                         "nothing is lost; `locks` names sessions that still hold locks: see docs/contention.md"});
+    if (rows.empty() && locked_out.empty())
+        found.push_back({"contention", health::ok,
+                         "in the last hour, fewer than 10 transactions of any step were rolled back because of others; "
+                         "those that only waited for a lock are not counted: see `locks`",
+                         ""});
 }
 
-void examine_locks(pqxx::connection& c, findings& found)
+void examine_owner(postgres::ownership const& owner, findings& found)
 {
-    auto const rows = run(c, q::doctor_locks);
-    if (rows.empty()) found.push_back({"locks", health::ok, "no other session holds locks for long", ""});
-    for (auto const& row : rows) {
-        found.push_back(
-            {"locks", health::warning,
-             fmt::format("session {} (user {}, application {}, {}) has held locks on {} for {} s", row[0].c_str(),
-                         row[1].c_str(), row[2].c_str(), row[3].c_str(), row[5].c_str(), row[4].c_str()),
-             fmt::format("steps that want its rows wait: let it end, or end it with `SELECT "
-                         "pg_terminate_backend({})`",
-                         row[0].c_str())});
-    }
-}
-
-postgres::ownership examine(pqxx::connection& c, std::string const& conninfo, findings& found)
-{
-    auto const server = run(c, q::doctor_server);
-    examine_node(server[0], found);
-    examine_settings(server[0], found);
-    examine_pooler(c, conninfo, found);
-    examine_clock(c, found);
-    examine_xmin(c, found);
-    if (!examine_schema(c, found)) return {};
-    auto const owner = postgres::owner_of(c);
     add(found, "owner", !owner.service.empty(), health::warning,
         owner.service.empty() ? "no service owns the database" : "the service " + owner.service,
         "start its worker once, or run `skald migrate --service NAME`");
@@ -259,11 +194,25 @@ postgres::ownership examine(pqxx::connection& c, std::string const& conninfo, fi
         "migrate "
         "--service " +
             owner.service + " --adopt`");
-    examine_tables(c, found);
+}
+
+postgres::ownership examine(pqxx::connection& c, std::string const& conninfo, findings& found)
+{
+    auto const server = run(c, q::doctor_server);
+    examine_node(server[0], found);
+    examine_settings(server[0], found);
+    examine_pooler(c, conninfo, found);
+    examine_clock(c, found);
+    examine_xmin(c, found);
+    run(c, q::doctor_session);
+    if (!examine_schema(c, found)) return {};
+    postgres::ownership owner;
+    examine_part(found, "owner", [&] { examine_owner(owner = postgres::owner_of(c), found); });
     examine_privileges(c, found);
-    examine_sagas(c, found);
-    examine_events(c, found);
-    examine_contention(c, found);
+    examine_part(found, "outbox", [&] { examine_outbox(c, found); });
+    examine_part(found, "sagas", [&] { examine_sagas(c, found); });
+    examine_part(found, "events", [&] { examine_events(c, found); });
+    examine_part(found, "contention", [&] { examine_contention(c, found); });
     examine_locks(c, found);
     return owner;
 }
@@ -278,8 +227,9 @@ try {
     return examine(c, conninfo, found);
 }
 catch (pqxx::failure const& error) {
-    found.push_back({"database", health::problem, std::string{"can't be asked: "} + error.what(),
-                     "see that it runs, that DATABASE_URL names it, and that the role may read the schema skald"});
+    found.push_back({"database", health::problem,
+                     "can't be examined: " + postgres::why_not_connected(url, error.what()),
+                     "check that it runs, that DATABASE_URL names it, and that the role may read the schema skald"});
     return {};
 }
 

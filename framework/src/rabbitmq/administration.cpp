@@ -75,6 +75,23 @@ std::optional<queue_depth> depth_of(address const& where, std::string const& que
     return there ? std::optional{depth} : std::nullopt;
 }
 
+// Why this user may not consume a queue; empty if it may. A broker checks the permission first and the arguments next:
+// one of them is wrong on purpose, so that no consumer is ever added and no message delivered.
+std::string find_consume_refusal(address const& where, std::string const& queue)
+try {
+    ask(where, [&](connection& broker) {
+        auto wrong = argument("x-priority", "not a number");
+        amqp_basic_consume(broker.raw(), the_channel, bytes(queue), amqp_empty_bytes, /*no_local*/ 0, /*no_ack*/ 0,
+                           /*exclusive*/ 0, {1, &wrong});
+        broker.check_last(("consuming `" + queue + "`").c_str());
+        return true;
+    });
+    return {};
+}
+catch (refused_by_broker const& refusal) {
+    return refusal.code() == AMQP_PRECONDITION_FAILED ? std::string{} : refusal.what();
+}
+
 // A broker that is short of memory or disk reports it only to publishers. What is sent here has no queue, so it goes
 // nowhere.
 std::string find_alarm(address const& where)
@@ -111,7 +128,10 @@ inspection inspect(std::string const& url, std::string const& service, std::stri
 
     seen.queue = depth_of(where, queue_name(service));
     seen.parked = depth_of(where, parked_queue_name(service));
-    if (seen.missing_exchange || !seen.queue || !seen.parked) return seen;
+    for (auto const& queue : {queue_name(service), parked_queue_name(service)})
+        if (seen.queue && seen.parked && seen.may_not_consume.empty())
+            seen.may_not_consume = find_consume_refusal(where, queue);
+    if (seen.missing_exchange || !seen.queue || !seen.parked || !seen.may_not_consume.empty()) return seen;
     auto const is_bound = depth_of(where, database_queue_name(service)).has_value();
     try {
         // All of it exists: declaring it again changes nothing, and reveals what differs. Binding again would change

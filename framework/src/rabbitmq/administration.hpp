@@ -22,6 +22,7 @@ struct inspection
     std::string takes_nothing;         // why it takes no messages now; empty if it does
     std::optional<queue_depth> queue;  // of the service; nothing if there is none
     std::optional<queue_depth> parked;
+    std::string may_not_consume;  // which of the two this user may not consume, in the broker's words; empty if none
     std::string
         mismatch;  // what exists with other properties than Skald needs, and the remedy; empty if nothing is wrong
 };

@@ -1,36 +1,7 @@
-// `skald purge`, `skald outbox status` and `skald doctor`, as an operator runs them.
-#include "support/shop.hpp"
+// `skald purge`, `skald outbox` and `skald relay`, as an operator runs them.
+#include "support/skald_command.hpp"
 
 using namespace skald::test;
-
-namespace {
-
-struct told
-{
-    int code{};
-    std::string text;
-    json object() const { return json::parse(text.substr(text.find('{'))); }
-};
-
-told run_skald(fresh_database const& database, std::vector<std::string> const& words, bool with_broker = true)
-{
-    auto variables = shop::variables(database);
-    if (!with_broker) variables.erase("AMQP_URL");
-    service_process command{SKALD_TOOL, words, variables};
-    command.start();
-    auto const end = command.wait();
-    return {end.code.value_or(-1), command.log()};
-}
-
-std::string level(json const& doctor, std::string const& check)
-{
-    std::string worst = "none";
-    for (auto const& one : doctor["checks"])
-        if (one["check"] == check) worst = one["level"];
-    return worst;
-}
-
-}  // namespace
 
 TEST_CASE("skald purge empties every service of sagas that ended long ago, and says what it waits for")
 {
@@ -150,127 +121,6 @@ TEST_CASE("skald relay --until-empty does not say that all is well while somethi
     }
 }
 
-TEST_CASE("skald doctor finds nothing wrong with a healthy service, and names what is wrong with an ill one")
-{
-    shop s;
-    auto const bare = run_skald(s.orders_db, {"doctor", "--json"});
-    CHECK(bare.code == 1);
-    CHECK(level(bare.object(), "migrations") == "problem");
-
-    s.start_all();
-    auto const well = run_skald(s.orders_db, {"doctor", "--json"});
-    CHECK_MESSAGE(well.code == 0, well.text);
-    CHECK(well.object()["service"] == "orders");
-    CHECK(level(well.object(), "queue") == "ok");
-    CHECK(level(well.object(), "pooler") == "ok");
-    CHECK(level(well.object(), "publishing") == "ok");
-    CHECK(level(run_skald(s.orders_db, {"doctor", "--json"}, false).object(), "broker") == "warning");
-
-    s.orders_db.ask(
-        "INSERT INTO skald.parked (reason, body, fingerprint) VALUES ('malformed', '', sha256(''));"
-        "SELECT skald.enqueue('x', 'x', 'x', '', delay => '1 h');"
-        "UPDATE skald.outbox SET created_at = created_at - interval '1 h', attempts = 1, error = '312 "
-        "NO_ROUTE: its queue is not bound';"
-        "SELECT skald.move_to_unrouted(ARRAY[skald.enqueue('trips', 'booked', 'k', '')], ARRAY['312 NO_ROUTE']);"
-        "UPDATE skald.migration SET checksum = sha256('') WHERE name = '0002_guard'");
-    CHECK(s.orders.terminate().code == 0);
-    amqp_hands{broker()}.delete_queue("skald.orders.parked");
-    auto const ill = run_skald(s.orders_db, {"doctor", "--json"});
-    CHECK(ill.code == 1);
-    for (std::string const check : {"migrations", "queue"})
-        CHECK_MESSAGE(level(ill.object(), check) == "problem", check);
-    for (std::string const check : {"parked", "outbox", "events"})
-        CHECK_MESSAGE(level(ill.object(), check) == "warning", check);
-    CHECK(ill.text.find("NO_ROUTE: no queue is bound for `trips`") != std::string::npos);
-    CHECK(ill.text.find("skald.orders.parked does not exist") != std::string::npos);
-    CHECK(ill.text.find("1 to x: 312 NO_ROUTE: its queue is not bound") != std::string::npos);
-}
-
-TEST_CASE("skald doctor names each of Skald's tables that is not as its migrations made it, and says how")
-{
-    fresh_database db{"schema"};
-    REQUIRE(run_skald(db, {"migrate", "--service", "orders"}).code == 0);
-    CHECK(level(run_skald(db, {"doctor", "--json"}, false).object(), "schema") == "ok");
-    db.ask("CREATE FUNCTION public.nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';"
-           "CREATE TRIGGER spy BEFORE INSERT ON skald.outbox FOR EACH ROW EXECUTE FUNCTION public.nothing();"
-           "CREATE RULE swallow AS ON INSERT TO skald.audit DO INSTEAD NOTHING;"
-           "ALTER TABLE skald.saga ENABLE ROW LEVEL SECURITY; ALTER TABLE skald.control FORCE ROW LEVEL SECURITY;"
-           "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'skald.outbox_due'::regclass;"
-           "REVOKE INSERT, DELETE ON skald.parked FROM current_user");
-    auto const once = db.ask(
-        "SELECT conname FROM pg_constraint WHERE connamespace = 'skald'::regnamespace AND contype IN ('p', 'u')");
-    db.ask("DO $$ DECLARE c pg_constraint; BEGIN FOR c IN SELECT * FROM pg_constraint WHERE connamespace = "
-           "'skald'::regnamespace AND contype IN ('p', 'u') LOOP EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', "
-           "c.conrelid::regclass, c.conname); END LOOP; END $$");
-    auto const ill = run_skald(db, {"doctor", "--json"}, false);
-    CHECK(ill.code == 1);
-    CHECK(level(ill.object(), "schema") == "problem");
-    CHECK(once.size() >= 16);
-    for (auto const& constraint : once)
-        CHECK_MESSAGE(ill.text.find("lacks the constraint " + constraint.at(0)) != std::string::npos, constraint.at(0));
-    for (std::string const said : {"skald.outbox has the trigger spy", "skald.audit has the rule swallow",
-                                   "skald.saga has row level security", "skald.control has FORCE ROW LEVEL SECURITY",
-                                   "skald.outbox has the index skald.outbox_due, which is not valid"})
-        CHECK_MESSAGE(ill.text.find(said) != std::string::npos, said, ": ", ill.text);
-}
-
-TEST_CASE("skald doctor names the tables that its role may not write")
-{
-    fresh_database db{"schema"};
-    REQUIRE(run_skald(db, {"migrate", "--service", "orders"}).code == 0);
-    service_process command{
-        SKALD_TOOL, {"doctor"}, {{"DATABASE_URL", db.url() + "?options=-crole%3Dpg_read_all_data"}}};
-    command.start();
-    CHECK(command.wait().code == 0);
-    CHECK_MESSAGE(command.log().find("the role pg_read_all_data lacks ") != std::string::npos, command.log());
-    CHECK_MESSAGE(command.log().find("DELETE, INSERT, UPDATE on skald.saga") != std::string::npos, command.log());
-}
-
-TEST_CASE("skald doctor names a session that keeps rows of users' tables locked")
-{
-    fresh_database db{"locks"};
-    REQUIRE(run_skald(db, {"migrate", "--service", "orders"}).code == 0);
-    db.ask("CREATE TABLE wallet (cents int)");
-    pqxx::connection c{db.url()};
-    pqxx::work forgotten{c};
-    forgotten.exec("LOCK TABLE wallet IN EXCLUSIVE MODE");
-    auto const pid = std::to_string(c.backendpid());
-    told seen;
-    CHECK(wait_until([&] {
-        seen = run_skald(db, {"doctor"}, false);
-        return seen.text.find("session " + pid) != std::string::npos;
-    }));
-    CHECK_MESSAGE(seen.text.find("has held locks on wallet for ") != std::string::npos, seen.text);
-}
-
-TEST_CASE("skald doctor counts the sagas of which a step was not undone, since its record was gone")
-{
-    fresh_database db{"undone"};
-    REQUIRE(run_skald(db, {"migrate", "--service", "orders"}).code == 0);
-    db.ask("INSERT INTO skald.saga (key, scope, definition, data, itinerary) SELECT 'k' || n, '', 'd', '{}', 'i' FROM "
-           "generate_series(1, 4) AS n;"
-           "INSERT INTO skald.progress (scope, key, step, service, status, attempts, error, at) VALUES "
-           "('', 'k1', 'charge', 'payments', 'completed', 1, NULL, now()),"
-           "('', 'k1', 'charge.compensate', 'payments', 'cancelled', 1, 'nothing to undo', now()),"
-           "('', 'k2', 'charge', 'payments', 'completed', 1, NULL, now()),"
-           "('', 'k2', 'charge.compensate', 'payments', 'completed', 1, NULL, now()),"
-           "('', 'k3', 'charge', 'payments', 'completed', 1, NULL, now()),"
-           "('', 'k3', 'charge.compensate', 'payments', 'cancelled', 1, 'refunded by hand', now())");
-    auto const not_undone = [&] {
-        auto const said = run_skald(db, {"doctor", "--json"}, false);
-        return said.text.find("of 1 sagas a step completed") != std::string::npos   ? "1"
-               : said.text.find("of 2 sagas a step completed") != std::string::npos ? "2"
-                                                                                    : "?";
-    };
-    CHECK(not_undone() == std::string{"1"});
-    // At home, whose own record is gone: what skald.claim() leaves.
-    db.ask("SELECT skald.claim(ARRAY[''], ARRAY['k4'], ARRAY['create.compensate'], ARRAY[sha256('')]);"
-           "UPDATE skald.idempotency SET status = 'cancelled', error = 'nothing to undo' WHERE step = "
-           "'create.compensate'");
-    CHECK(not_undone() == std::string{"2"});
-    CHECK(level(run_skald(db, {"doctor", "--json"}, false).object(), "not undone") == "problem");
-}
-
 TEST_CASE("times that are infinite hide nothing from skald saga, outbox status and doctor")
 {
     fresh_database db{"far"};
@@ -297,12 +147,4 @@ TEST_CASE("times that are infinite hide nothing from skald saga, outbox status a
         CHECK(run_skald(db, {"outbox", "status", "--json"}).object()["rows"] == 1);
         CHECK(level(run_skald(db, {"doctor", "--json"}, false).object(), "outbox") != "none");
     }
-}
-
-TEST_CASE("skald doctor tells of a database that it can't reach")
-{
-    service_process command{SKALD_TOOL, {"doctor"}, {{"DATABASE_URL", "postgresql://127.0.0.1:1/x"}}};
-    command.start();
-    CHECK(command.wait().code == 1);
-    CHECK(command.has_logged("problem  database"));
 }

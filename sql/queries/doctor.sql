@@ -1,0 +1,240 @@
+-- What `skald doctor` asks. Not prepared: each is asked once.
+
+-- What the comparison of defaults and the bound on waiting rely on.
+-- name: doctor_session
+SET lock_timeout = '2s'; SET bytea_output = 'hex'; SET intervalstyle = 'postgres'
+
+-- name: doctor_unrouted
+SELECT d.destination, extract(epoch FROM clock_timestamp() - skald.shown(d.since))::bigint, d.dropped,
+       (SELECT count(*) FROM skald.unrouted u WHERE u.destination = d.destination)
+  FROM skald.unrouted_destination d ORDER BY 1 LIMIT 50
+
+-- name: doctor_server
+SELECT current_setting('server_version'), pg_is_in_recovery(), current_setting('default_transaction_read_only'),
+       current_setting('synchronous_commit'), current_setting('fsync'), current_setting('full_page_writes'),
+       current_setting('default_transaction_isolation'),
+       (SELECT setting::bigint FROM pg_settings WHERE name = 'idle_in_transaction_session_timeout'),
+       current_setting('max_connections')::int, current_setting('superuser_reserved_connections')::int,
+       (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),
+       current_setting('synchronous_standby_names'),
+       (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum'))
+
+-- name: doctor_clock
+SELECT extract(epoch FROM clock_timestamp())::float8
+
+-- name: doctor_migrations
+SELECT name, encode(checksum, 'hex') FROM skald.migration WHERE owner = 'skald' ORDER BY name
+
+-- name: doctor_schema
+SELECT to_regclass('skald.migration') IS NOT NULL AND to_regclass('skald.service') IS NOT NULL
+
+-- Whoever keeps VACUUM from removing what is dead, which is most of an outbox.
+-- name: doctor_xmin
+SELECT 'pid ' || pid || ' (' || coalesce(nullif(application_name, ''), usename, backend_type) || ', ' ||
+       coalesce(state, 'no state') || ')', extract(epoch FROM clock_timestamp() - xact_start)::bigint
+  FROM pg_stat_activity
+ WHERE (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL) AND xact_start < clock_timestamp() - interval '5 minutes'
+   AND backend_type <> 'autovacuum worker'
+ UNION ALL
+SELECT 'prepared transaction ' || gid, extract(epoch FROM clock_timestamp() - prepared)::bigint FROM pg_prepared_xacts
+ UNION ALL
+SELECT 'replication slot ' || slot_name || CASE WHEN active THEN '' ELSE ' (nobody reads it)' END, NULL
+  FROM pg_replication_slots WHERE NOT active OR age(coalesce(xmin, catalog_xmin)) > 1000000
+ ORDER BY 2 DESC NULLS LAST
+
+-- name: doctor_saga
+SELECT (SELECT count(*) FROM skald.parked), (SELECT count(*) FROM skald.saga WHERE status = 'stuck'),
+       (SELECT count(*) FROM skald.saga
+         WHERE status IN ('running', 'compensating') AND created_at < clock_timestamp() - interval '1 hour'),
+       (SELECT count(*) FROM skald.saga WHERE expiring <> '{}' AND asked_at < clock_timestamp() - interval '1 day')
+
+-- Of how many sagas a step completed whose compensation found no record of it: what it did may still be in effect. Of a step
+-- of this very database the compensation has put a record that counts no attempt in the place of the one that is gone.
+-- name: doctor_not_undone
+SELECT count(DISTINCT (s.scope, s.key))
+  FROM (SELECT scope, key, step FROM skald.progress
+         WHERE status = 'cancelled' AND error = 'nothing to undo' AND step LIKE '%.compensate'
+         UNION ALL
+        SELECT scope, key, step FROM skald.idempotency
+         WHERE status = 'cancelled' AND error = 'nothing to undo' AND step LIKE '%.compensate' AND skald.is_ours(home)) AS c
+  JOIN skald.saga s ON s.scope = c.scope AND s.key = c.key
+ CROSS JOIN LATERAL skald.known_steps(s.scope, s.key) AS k
+ WHERE k.step = replace(c.step, '.compensate', '') AND (k.status = 'completed' OR (k.status = 'cancelled' AND k.attempts = 0))
+
+-- Sessions other than Skald's whose transactions have held locks on users' tables for a while: steps may be waiting for these.
+-- name: doctor_locks
+SELECT a.pid, coalesce(a.usename, '?'), coalesce(nullif(a.application_name, ''), '?'), a.state,
+       extract(epoch FROM clock_timestamp() - a.xact_start)::bigint, string_agg(DISTINCT l.relation::regclass::text, ', ')
+  FROM pg_stat_activity a
+  JOIN pg_locks l ON l.pid = a.pid AND l.locktype = 'relation' AND l.granted AND l.mode <> 'AccessShareLock'
+                 AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  JOIN pg_class c ON c.oid = l.relation AND c.relkind IN ('r', 'p') AND c.relnamespace <> 'skald'::regnamespace
+ WHERE a.pid <> pg_backend_pid() AND a.application_name NOT LIKE 'skald/%'
+   AND a.xact_start < clock_timestamp() - interval '5 s'
+ GROUP BY 1, 2, 3, 4, 5 ORDER BY 5 DESC LIMIT 10
+
+-- Which of Skald's tables another session keeps from being written, or even read: who, since when, the statement that ends it, and whether
+-- it has the lock: while it waits for one, everyone else queues up behind it. A prepared transaction belongs to no session.
+-- name: doctor_locked
+SELECT string_agg(DISTINCT 'skald.' || c.relname, ', '),
+       CASE WHEN a.pid IS NOT NULL THEN format('session %s (user %s, application %s, %s)', a.pid, coalesce(a.usename, '?'),
+                                                coalesce(nullif(a.application_name, ''), '?'), coalesce(a.state, '?'))
+            ELSE 'the prepared transaction ' || coalesce(x.gid, '?') END,
+       to_char(coalesce(a.xact_start, x.prepared) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+       extract(epoch FROM clock_timestamp() - coalesce(a.xact_start, x.prepared))::bigint,
+       CASE WHEN a.pid IS NOT NULL THEN format('SELECT pg_terminate_backend(%s)', a.pid)
+            WHEN x.gid IS NOT NULL THEN format('ROLLBACK PREPARED %L', x.gid) END,
+       bool_or(l.granted)
+  FROM pg_locks l
+  JOIN pg_class c ON c.oid = l.relation AND c.relkind IN ('r', 'p') AND c.relnamespace = 'skald'::regnamespace
+  LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+  LEFT JOIN pg_prepared_xacts x ON l.pid IS NULL AND l.virtualtransaction LIKE '%/' || x.transaction
+ WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+   AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+   AND l.pid IS DISTINCT FROM pg_backend_pid()
+ GROUP BY a.pid, a.usename, a.application_name, a.state, x.gid, a.xact_start, x.prepared
+HAVING coalesce(a.xact_start, x.prepared, '-infinity') < clock_timestamp() - interval '1 s'
+ ORDER BY 3
+
+-- What is wrong with Skald's tables that no migration did, and that stops Skald, loses something in a crash, or runs something twice: the
+-- table, what is wrong, and whether it is an addition, which a newer Skald may have made. Names and defaults are all that is compared of
+-- constraints and columns: their text differs between versions of PostgreSQL.
+-- name: doctor_tables
+WITH tables AS (
+    SELECT c.oid, c.relname::text, c.relrowsecurity, c.relforcerowsecurity, c.relpersistence
+      FROM pg_class c WHERE c.relnamespace = 'skald'::regnamespace AND c.relkind IN ('r', 'p')),
+expected_constraints AS (
+    SELECT split_part(t.line, ': ', 1) AS relname, w.name
+      FROM regexp_split_to_table($$audit: audit_id command_taken_once
+contention: contention_once
+control: control_once action_is_known
+ended: ended_once
+idempotency: idempotency_once fingerprint_is_sha256 attempts_and_snoozes_count_up
+migration: migration_once
+outbox: outbox_id idempotency_key_fits_a_message_id type_fits_the_wire destination_fits_a_routing_key content_type_fits_the_wire payload_is_at_most_1_mib headers_are_an_object_of_at_most_64_kib if_unrouted_is_known
+parked: parked_id parked_once fingerprint_is_sha256 reason_is_known
+progress: progress_once attempts_are_counted at_is_between_years_1_and_9999
+response: response_once only_answers_that_are_an_outcome_are_stored
+saga: saga_once finished_exactly_in_final_states only_what_has_ended_expires
+service: one_service_owns_a_database only_one_is_true
+unrouted: unrouted_id
+unrouted_destination: unrouted_destination_once$$, '\n') AS t(line),
+           regexp_split_to_table(split_part(t.line, ': ', 2), ' ') AS w(name)),
+constraints AS (
+    SELECT t.relname, c.conname::text AS name, c.convalidated AS is_valid, pg_get_constraintdef(c.oid) AS definition
+      FROM tables t JOIN pg_constraint c ON c.conrelid = t.oid WHERE c.contype IN ('p', 'u', 'c', 'f', 'x')),
+expected_defaults AS (
+    SELECT split_part(w.line, '.', 1) AS relname, split_part(split_part(w.line, ' ', 1), '.', 2) AS name,
+           substring(w.line FROM ' (.*)$') AS value
+      FROM regexp_split_to_table($$audit.at clock_timestamp()
+audit.scope ''::text
+audit.key ''::text
+audit.detail '{}'::jsonb
+contention.changed_at clock_timestamp()
+control.requested_at clock_timestamp()
+control.requested_by SESSION_USER
+ended.noted_at clock_timestamp()
+idempotency.status 'completed'::step_status
+idempotency.attempts 1
+idempotency.snoozes 0
+idempotency.created_at clock_timestamp()
+idempotency.updated_at clock_timestamp()
+migration.applied_at clock_timestamp()
+outbox.scope ''::text
+outbox.headers '{}'::jsonb
+outbox.content_type 'application/json'::text
+outbox.due_at clock_timestamp()
+outbox.attempts 0
+outbox.created_at clock_timestamp()
+parked.scope ''::text
+parked.key ''::text
+parked.step ''::text
+parked.error ''::text
+parked.message_id ''::text
+parked.type ''::text
+parked.content_type ''::text
+parked.headers '{}'::jsonb
+parked.attempts 0
+parked.parked_at clock_timestamp()
+response.content_type ''::text
+response.headers '{}'::jsonb
+response.body '\x'::bytea
+response.created_at clock_timestamp()
+saga.version 1
+saga.status 'running'::saga_status
+saga.created_at clock_timestamp()
+saga.updated_at clock_timestamp()
+service.only_one true
+service.id gen_random_uuid()
+service.place place()
+unrouted_destination.since clock_timestamp()
+unrouted_destination.returned_at clock_timestamp()
+unrouted_destination.dropped 0
+unrouted_destination.probe_at (clock_timestamp() + '00:00:15'::interval)$$, '\n') AS w(line)),
+defaults AS (
+    SELECT t.relname, a.attname::text AS name, replace(pg_get_expr(d.adbin, d.adrelid), 'skald.', '') AS value
+      FROM tables t JOIN pg_attrdef d ON d.adrelid = t.oid
+      JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum)
+SELECT t.relname, format('has the trigger %s, which is not Skald''s', g.tgname), true
+  FROM tables t JOIN pg_trigger g ON g.tgrelid = t.oid JOIN pg_proc f ON f.oid = g.tgfoid
+ WHERE NOT g.tgisinternal AND g.tgenabled <> 'D' AND f.pronamespace <> 'skald'::regnamespace
+ UNION ALL
+SELECT 'idempotency', 'lacks the trigger transaction_is_finished, or it is disabled', false
+ WHERE NOT EXISTS (SELECT FROM tables t JOIN pg_trigger g ON g.tgrelid = t.oid
+                    WHERE t.relname = 'idempotency' AND g.tgname = 'transaction_is_finished' AND g.tgenabled IN ('O', 'A'))
+ UNION ALL
+SELECT t.relname, format('has the rule %s, which is not Skald''s', r.rulename), true
+  FROM tables t JOIN pg_rewrite r ON r.ev_class = t.oid WHERE r.ev_enabled <> 'D'
+ UNION ALL
+SELECT t.relname, CASE WHEN NOT t.relforcerowsecurity THEN 'has row level security'
+                       WHEN t.relrowsecurity THEN 'has row level security, for its owner too'
+                       ELSE 'has FORCE ROW LEVEL SECURITY' END, false
+  FROM tables t WHERE t.relrowsecurity OR t.relforcerowsecurity
+ UNION ALL
+SELECT t.relname, 'is UNLOGGED: a crash of the server empties it', false FROM tables t WHERE t.relpersistence <> 'p'
+ UNION ALL
+SELECT t.relname, format('has the index %s, which is not valid', i.indexrelid::regclass), false
+  FROM tables t JOIN pg_index i ON i.indrelid = t.oid WHERE NOT i.indisvalid OR NOT i.indisready
+ UNION ALL
+SELECT e.relname, CASE WHEN t.oid IS NULL THEN 'is missing' ELSE format('lacks the constraint %s', e.name) END, false
+  FROM expected_constraints e LEFT JOIN tables t USING (relname)
+ WHERE NOT EXISTS (SELECT FROM constraints c WHERE (c.relname, c.name) = (e.relname, e.name))
+ UNION ALL
+SELECT c.relname, format('has the constraint %s, which is not Skald''s: %s', c.name, c.definition), true
+  FROM constraints c
+ WHERE NOT EXISTS (SELECT FROM expected_constraints e WHERE (e.relname, e.name) = (c.relname, c.name))
+ UNION ALL
+SELECT coalesce(e.relname, d.relname),
+       format('column %s has %s, and not %s', coalesce(e.name, d.name), coalesce('the default ' || d.value, 'no default'),
+              coalesce('the default ' || e.value, 'none')), e.name IS NULL
+  FROM expected_defaults e FULL JOIN defaults d ON (e.relname, e.name) = (d.relname, d.name)
+ WHERE e.value IS DISTINCT FROM d.value AND EXISTS (SELECT FROM tables t WHERE t.relname = coalesce(e.relname, d.relname))
+ ORDER BY 1, 2
+
+-- Each function of the schema: its name, its text, its settings in order, its signature, and whether it runs with its owner's rights.
+-- name: doctor_functions
+SELECT p.proname::text, p.prosrc, coalesce(array_to_string(ARRAY(SELECT unnest(p.proconfig) ORDER BY 1), E'\n'), ''),
+       p.oid::regprocedure::text, p.prosecdef
+  FROM pg_proc p WHERE p.pronamespace = 'skald'::regnamespace AND p.prokind IN ('f', 'p') ORDER BY 1, 4
+
+-- What this role may not do that a worker has to. What migrations have run only their owner changes.
+-- name: doctor_privileges
+SELECT c.relname, string_agg(p.name, ', ' ORDER BY p.name), current_user
+  FROM pg_class c CROSS JOIN unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS p(name)
+ WHERE c.relnamespace = 'skald'::regnamespace AND c.relkind IN ('r', 'p') AND NOT has_table_privilege(c.oid, p.name)
+   AND (c.relname <> 'migration' OR p.name = 'SELECT')
+ GROUP BY 1 ORDER BY 1
+
+-- Steps whose transactions were in each other's way within the last hour (docs/contention.md).
+-- name: doctor_contention
+SELECT step, lanes, batch, takes_turns, conflicts, last_conflict_at::timestamptz(0)::text
+  FROM skald.contention
+ WHERE last_conflict_at > clock_timestamp() - interval '1 hour' AND conflicts >= 10
+ ORDER BY conflicts DESC
+
+-- Steps that have waited for a lock for as long as they may, within the last hour, and nothing has been noted of them since.
+-- name: doctor_locked_out
+SELECT step, changed_at::timestamptz(0)::text
+  FROM skald.contention
+ WHERE changed_at > clock_timestamp() - interval '1 hour' AND reason LIKE 'another session holds a lock%'
+ ORDER BY 1

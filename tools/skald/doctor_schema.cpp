@@ -1,0 +1,104 @@
+#include "doctor_database.hpp"
+#include "postgres/migrate.hpp"
+#include "postgres/written_functions.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace skald::tools {
+namespace {
+
+// What differs in one function of the schema, given all that the migrations write under its name; empty if nothing.
+std::string difference(pqxx::row const& found, std::vector<postgres::written_function> const& written)
+{
+    std::string const name = found[0].c_str(), body = found[1].c_str(), settings = found[2].c_str();
+    bool is_known{}, has_body{};
+    for (auto const& one : written) {
+        if (one.name != name) continue;
+        is_known = true;
+        if (one.body != body) continue;
+        has_body = true;
+        if (one.settings == settings) return found[4].as<bool>() ? "runs with its owner's rights" : "";
+    }
+    if (!is_known) return "is not Skald's";
+    return has_body ? "has other settings" : "has another body";
+}
+
+std::string differences_in_functions(pqxx::connection& c)
+{
+    auto const written = postgres::written_functions();
+    auto const rows = run(c, q::doctor_functions);
+    std::string wrong;
+    auto const add_one = [&](std::string const& one) { wrong += (wrong.empty() ? "" : "; ") + one; };
+    for (auto const& row : rows)
+        if (auto const what = difference(row, written); !what.empty()) add_one(fmt::format("{} {}", row[3].c_str(), what));
+    for (auto const& one : written) {
+        bool const is_there =
+            std::ranges::any_of(rows, [&](auto const& row) { return one.name == row[0].c_str(); });
+        if (!is_there) add_one("skald." + one.name + " is missing");
+    }
+    return wrong;
+}
+
+// Each fault reaches a worker as an error or, worse, goes unnoticed. One line reports them for all tables, one for all
+// functions. What a newer Skald has added, or written otherwise, is not known here.
+void examine_shape(pqxx::connection& c, bool is_newer, findings& found)
+{
+    std::string wrong;
+    for (auto const& row : run(c, q::doctor_tables))
+        if (!is_newer || !row[2].as<bool>())
+            wrong += fmt::format("{}skald.{} {}", wrong.empty() ? "" : "; ", row[0].c_str(), row[1].c_str());
+    add(found, "schema", wrong.empty(), health::problem,
+        wrong.empty() ? "Skald's tables are as its migrations made them" : wrong,
+        "undo it as the owner of the schema: drop triggers, rules, policies and constraints of your own, SET LOGGED "
+        "what is UNLOGGED, REINDEX what is not valid, and restore what is gone or changed (sql/migrations/ has each)");
+
+    auto const functions = is_newer ? std::string{} : differences_in_functions(c);
+    add(found, "functions", functions.empty(), health::problem,
+        !functions.empty() ? functions
+        : is_newer         ? "not compared: a newer Skald has migrated this database"
+                           : "Skald's functions are as its migrations made them",
+        "as the owner of the schema, run their CREATE FUNCTION of sql/migrations/ again with OR REPLACE, and drop those "
+        "that are not Skald's");
+}
+
+}  // namespace
+
+bool examine_schema(pqxx::connection& c, findings& found)
+{
+    if (!run(c, q::doctor_schema)[0][0].as<bool>()) {
+        found.push_back({"migrations", health::problem, "there is no schema `skald`", "run `skald migrate`"});
+        return false;
+    }
+    bool is_current = true, is_newer = false;
+    examine_part(found, "migrations", [&] {
+        auto const state = postgres::compare_migrations(run(c, q::doctor_migrations));
+        add(found, "migrations", state.changed.empty() && state.missing.empty(), health::problem,
+            !state.changed.empty()   ? "applied with another text: " + state.changed
+            : !state.missing.empty() ? "not applied: " + state.missing
+            : state.newer.empty()    ? "up to date"
+                                     : "up to date, and a newer Skald has added " + state.newer,
+            state.changed.empty() ? "run `skald migrate`"
+                                  : "find out which build made this database: applied migrations never change");
+        is_current = state.missing.empty();
+        is_newer = !state.newer.empty();
+    });
+    if (is_current) examine_part(found, "schema", [&] { examine_shape(c, is_newer, found); });
+    return is_current;
+}
+
+// No problem where a role only looks.
+void examine_privileges(pqxx::connection& c, findings& found)
+{
+    std::string missing, role;
+    for (auto const& row : run(c, q::doctor_privileges)) {
+        missing += fmt::format("{}{} on skald.{}", missing.empty() ? "" : "; ", row[1].c_str(), row[0].c_str());
+        role = row[2].c_str();
+    }
+    add(found, "privileges", missing.empty(), health::warning,
+        missing.empty() ? "this role may do what a worker has to" : fmt::format("the role {} lacks {}", role, missing),
+        "if a worker connects as it, run `skald migrate --grant " + role + "` as the owner of the schema");
+}
+
+}  // namespace skald::tools
