@@ -2,11 +2,13 @@
 -- inline as skald.instant() does it: a call of an SQL function costs more than the rest of the row.
 
 -- `read_only`: this node's setting, which may differ from the session's (postgres_store.cpp). `standbys`: COMMIT waits for some.
+-- `service_table`: another one, if the schema was replaced under this session, by a restore.
 -- name: claim
 SELECT c.ord, c.result, c.attempts, c.held, c.cause, c.reason,
        pg_current_xact_id_if_assigned()::text AS transaction,
        to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at,
-       set_config('default_transaction_read_only', NULL, true) AS read_only, current_setting('synchronous_standby_names') <> '' AS standbys
+       set_config('default_transaction_read_only', NULL, true) AS read_only, current_setting('synchronous_standby_names') <> '' AS standbys,
+       'skald.service'::regclass::oid AS service_table
   FROM skald.claim(:scopes::text[], :keys::text[], :steps::text[], :fingerprints::bytea[], :fencing_tokens::integer[],
                    :past_pivot::boolean[], :key_wait::integer, :deadlines::text[]::timestamptz[],
                    array_replace(:homes::text[], '', NULL)) AS c
@@ -16,6 +18,7 @@ SELECT c.ord, c.result, c.attempts, c.held, c.cause, c.reason,
 SELECT c.result, c.attempts, c.held, NULL AS cause, NULL AS reason, pg_current_xact_id_if_assigned()::text AS transaction,
        to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at,
        set_config('default_transaction_read_only', NULL, true) AS read_only, current_setting('synchronous_standby_names') <> '' AS standbys,
+       'skald.service'::regclass::oid AS service_table,
        c.status_code, c.content_type, c.headers::text AS headers, encode(c.body, 'hex') AS body
   FROM skald.claim_request(:scope::text, :key::text, :fingerprint::bytea, :key_wait::integer) AS c
 
@@ -23,7 +26,8 @@ SELECT c.result, c.attempts, c.held, NULL AS cause, NULL AS reason, pg_current_x
 -- name: claim_nothing
 SELECT pg_current_xact_id()::text AS transaction,
        to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at,
-       set_config('default_transaction_read_only', NULL, true) AS read_only, current_setting('synchronous_standby_names') <> '' AS standbys
+       set_config('default_transaction_read_only', NULL, true) AS read_only, current_setting('synchronous_standby_names') <> '' AS standbys,
+       'skald.service'::regclass::oid AS service_table
 
 -- A commit that waits for the standbys, which then have all before it in the log too: one of those commits may have been made to stop
 -- waiting.

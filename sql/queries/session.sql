@@ -37,6 +37,11 @@ DISCARD TEMP;
 -- name: schema_is_there
 SELECT to_regprocedure('skald.refuse_open_transaction()') IS NOT NULL
 
+-- What distinguishes this database from every other, copies of it and what is restored from a dump of it included; and the table that every
+-- claim asks for (guard.sql), which is another one after a restore in place. NULL while no service owns the database.
+-- name: database_identity
+SELECT (SELECT concat(id, ' ', skald.place()) FROM skald.service) AS identity, 'skald.service'::regclass::oid AS service_table
+
 -- The id of the open transaction, if it has written.
 -- name: current_transaction
 SELECT pg_current_xact_id_if_assigned()::text

@@ -60,7 +60,7 @@ TEST_CASE("a step that loses its connection each time counts in the end, and who
 TEST_CASE("a step whose session the server ends is told so, and when, and where to look")
 {
     depot d;
-    std::string const said = "s after the claim: the server ends one that is idle for 30 s in a transaction";
+    std::string const said = "the server ends a session that is silent for 30 s in a transaction";
     bool asks_again = true;
     auto const wait_silently = [&](skald::step_context& ctx, parcel&) -> skald::outcome {
         ctx.sql("SET LOCAL idle_in_transaction_session_timeout = 50");
@@ -131,4 +131,35 @@ TEST_CASE("a step that is silent for longer than its session may be has used an 
     CHECK(runs == 1);
     CHECK(d.effects().empty());
     CHECK(d.record("pack") == "retrying|1|0");
+}
+
+TEST_CASE("what the server says when a COMMIT loses its session is in the error, and not what libpqxx makes of it")
+{
+    depot d;
+    d.at("depot").db.run(
+        "CREATE TABLE ending (n int);"
+        "CREATE FUNCTION end_session() RETURNS trigger LANGUAGE plpgsql AS "
+        "'BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END';"
+        "CREATE CONSTRAINT TRIGGER ending AFTER INSERT ON ending DEFERRABLE INITIALLY DEFERRED FOR EACH ROW "
+        "EXECUTE FUNCTION end_session()");
+    bool ends{};
+    d.pack = [&](skald::step_context& ctx, parcel&) -> skald::outcome {
+        if (ends) ctx.sql("INSERT INTO ending VALUES (1)");
+        else ctx.sql("SELECT pg_terminate_backend(pg_backend_pid())");
+        return skald::done();
+    };
+    SUBCASE("in the COMMIT")
+    {
+        ends = true;
+    }
+    SUBCASE("in the step") {}
+    std::string error;
+    try {
+        d.go();
+    }
+    catch (skald::ports::fault const& met) {
+        error = met.what();
+    }
+    CHECK_MESSAGE(error.find("terminating connection due to administrator command") != std::string::npos, error);
+    CHECK_MESSAGE(error.find("client encoding") == std::string::npos, error);
 }

@@ -58,6 +58,20 @@ public:
         server("ALTER DATABASE " + name_ + " RENAME TO " + to);
         name_ = to;
     }
+    /// `other` has this one's name from now on, and this one another; whoever works in either is disconnected.
+    void give_name_to(fresh_database& other)
+    {
+        auto const mine = name_;
+        for (auto* one : {this, &other}) {
+            one->connection_.reset();
+            server("ALTER DATABASE " + one->name_ + " WITH ALLOW_CONNECTIONS false");
+            server("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '" + one->name_ +
+                   "'");
+        }
+        rename(mine + "_away");
+        other.rename(mine);
+        for (auto* one : {this, &other}) server("ALTER DATABASE " + one->name_ + " WITH ALLOW_CONNECTIONS true");
+    }
     std::string url() const
     {
         auto const server = required("DATABASE_URL");

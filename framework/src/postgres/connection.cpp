@@ -2,6 +2,7 @@
 
 #include "core/failpoint.hpp"
 #include "postgres/conninfo.hpp"
+#include "postgres/last_words.hpp"
 #include "postgres/literal.hpp"
 #include "postgres/pooler.hpp"
 #include "skald_queries.hpp"
@@ -92,7 +93,21 @@ connection::connection(connection_options const& options)
     run(set_session(options));
     if (!run(std::string{session_queries::schema_is_there})[0][0].as<bool>())
         throw configuration_error{"the database has no schema `skald`, or an old one: run `skald migrate`"};
-    run(prepare_everything());
+    examine_database(options);
+}
+
+// A copy that was restored, or promoted, under the same address: what this process has seen committed may be missing in
+// it, and would be done a second time. In one round trip with the statements that every connection needs.
+void connection::examine_database(connection_options const& options)
+{
+    auto const seen = run(prepare_everything() + std::string{session_queries::database_identity});
+    service_table_ = seen[0]["service_table"].as<std::string>("");
+    if (!options.database->is(seen[0]["identity"].as<std::string>("")))
+        throw pqxx::broken_connection{
+            "this is another database than the one that this process has worked in: restored from a backup, or a copy. "
+            "Nothing is done in it. See docs/repair.md, \"A database from a backup\"; if it is to be used, adopt it "
+            "and "
+            "restart this process"};
 }
 
 // Once per process: before the first of its settings could land in another client's session.
@@ -115,11 +130,20 @@ pqxx::result connection::run(std::string const& text)
         watchdog_.done();
         return result;
     }
+    catch (pqxx::broken_connection const& error) {
+        if (!watchdog_.done()) throw unanswered();
+        throw pqxx::broken_connection{last_words(connection_, error.what())};
+    }
     catch (...) {
         if (watchdog_.done()) throw;
-        throw pqxx::broken_connection{
-            fmt::format("the database gave no answer within {} ms; the connection was cut", answer_within_.count())};
+        throw unanswered();
     }
+}
+
+pqxx::broken_connection connection::unanswered() const
+{
+    return pqxx::broken_connection{
+        fmt::format("the database gave no answer within {} ms; the connection was cut", answer_within_.count())};
 }
 
 std::string connection::transaction()

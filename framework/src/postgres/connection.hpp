@@ -6,6 +6,7 @@
 
 #include <pqxx/connection>
 #include <pqxx/errorhandler>
+#include <pqxx/except>
 #include <pqxx/nontransaction>
 #include <pqxx/result>
 
@@ -14,11 +15,30 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 
 namespace skald::postgres {
+
+/// The database that the first connection of a process found.
+/// Threads: any.
+class database_identity
+{
+public:
+    /// False if an earlier connection found another one. `seen` is empty while no service owns the database.
+    bool is(std::string const& seen)
+    {
+        std::lock_guard const lock{mutex_};
+        if (known_.empty()) known_ = seen;
+        return known_ == seen;
+    }
+
+private:
+    std::mutex mutex_;
+    std::string known_;
+};
 
 /// What the connections of one process have learned about their server, and share.
 ///
@@ -52,6 +72,8 @@ struct connection_options
     bool inspects_every_session{};
     // Copied with the options: what one connection of a process learns about its server, the others know.
     std::shared_ptr<server_state> server{std::make_shared<server_state>()};
+    // The same. Apart, for callers that work with several databases of one server.
+    std::shared_ptr<database_identity> database{std::make_shared<database_identity>()};
 };
 
 /// The settings that all of Skald's statements rely on, for a session that anyone may have changed. `writes`: outside
@@ -62,9 +84,13 @@ std::string settings_text(connection_options const& options, bool writes = true,
 class connection
 {
 public:
-    /// Throws what pqxx throws; configuration_error if the database has not been migrated, or is reached through a
-    /// pooler that hands out its sessions by transaction.
+    /// Throws what pqxx throws; pqxx::broken_connection also if it is another database than this process has worked in
+    /// before; configuration_error if the database has not been migrated, or is reached through a pooler that hands out
+    /// its sessions by transaction.
     explicit connection(connection_options const& options);
+
+    /// The table skald.service of the database that this connection found: another one, if that was replaced since.
+    std::string const& service_table() const { return service_table_; }
 
     /// Runs text of ours: one or several statements. The result is that of the last. After statement_timeout and
     /// commit_timeout, whatever the server does, the connection is cut and pqxx::broken_connection thrown.
@@ -95,6 +121,8 @@ public:
 
 private:
     void examine_pooler(connection_options const& options);
+    void examine_database(connection_options const& options);
+    pqxx::broken_connection unanswered() const;
 
     std::shared_ptr<server_state> server_;
     std::uint64_t node_;  // server_state::node, read before connecting
@@ -102,6 +130,7 @@ private:
     std::unordered_map<std::string, std::string> names_;  // by text
     std::chrono::milliseconds answer_within_;
     std::uint64_t round_trips_{};
+    std::string service_table_;
     std::shared_ptr<std::string> warning_{std::make_shared<std::string>()};
     std::unique_ptr<pqxx::errorhandler> listens_;
     sockets::socket_interrupter interrupter_;

@@ -119,9 +119,9 @@ fault lost_session(fault const& met, std::chrono::duration<double> since_claim, 
     fault found{
         met.kind,
         fmt::format(
-            "the session was lost {:.1f} s after the claim: the server ends one that is idle for {} s in a "
-            "transaction, or it was terminated, or the server can't be reached; the server's log says which ({})",
-            since_claim.count(), silence_max.count() / 1000, met.what()),
+            "the session was lost {:.1f} s after the claim: {}; the server ends a session that is silent for {} s "
+            "in a transaction, an operator may have ended it, or the server can't be reached: its log says which",
+            since_claim.count(), met.what(), silence_max.count() / 1000),
         met.connection_is_suspect};
     found.outlasted_silence = since_claim >= silence_max;
     return found;

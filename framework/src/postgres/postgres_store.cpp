@@ -3,6 +3,7 @@
 #include "core/assert.hpp"
 #include "core/failpoint.hpp"
 #include "postgres/faults.hpp"
+#include "postgres/last_words.hpp"
 #include "postgres/leftovers.hpp"
 #include "postgres/literal.hpp"
 #include "postgres/transaction_text.hpp"
@@ -50,7 +51,11 @@ try {
     role_ = role_of(first_);
     gate_.record_success();
 }
-catch (pqxx::failure const& error) {
+catch (ports::fault const&) {
+    throw;
+}
+// Also configuration_error: the schema was there at the start, and a restore may not have got to it yet.
+catch (std::exception const& error) {
     gate_.record_failure(reconnect_gate::clock::now());
     throw ports::fault{ports::fault_kind::connection_lost, error.what()};
 }
@@ -130,7 +135,8 @@ pqxx::result postgres_store::begin_and_claim(std::string const& claim, stage nex
     auto const first = rows[0];
     if (!first["transaction"].is_null()) transaction_id_ = first["transaction"].c_str();
     claimed_at_ = core::parse_instant(first["at"].c_str()).value();
-    refuse_read_only_node(first["read_only"].c_str() == std::string_view{"on"});
+    refuse_changed_node(first["read_only"].c_str() == std::string_view{"on"},
+                        first["service_table"].c_str() != connection_->service_table());
     has_standbys_ = first["standbys"].as<bool>();
     return rows;
 }
@@ -288,15 +294,16 @@ catch (pqxx::failure const&) {
     return false;  // it is aborted, and still open
 }
 
-// What the server's default_transaction_read_only forbids, the claim's READ WRITE permits: an operator who has fenced
-// off a node by that setting means existing connections too. All others of this process are dropped as well.
-void postgres_store::refuse_read_only_node(bool is_read_only)
+// What default_transaction_read_only forbids, the claim's READ WRITE permits: an operator who has fenced off a node by
+// it means existing connections too. After a restore, the next connection finds out which database it is now.
+void postgres_store::refuse_changed_node(bool is_read_only, bool is_replaced)
 {
-    if (!is_read_only) return;
+    if (!is_read_only && !is_replaced) return;
     ++options_.server->node;
     disconnect();
     throw ports::fault{ports::fault_kind::connection_lost,
-                       "the database has become read-only; its connections are dropped"};
+                       is_read_only ? "the database has become read-only; its connections are dropped"
+                                    : "the schema skald was replaced in the database; its connections are dropped"};
 }
 
 // A record may be visible here and missing on the standby that takes over next, if its COMMIT's wait was cut short;
@@ -378,7 +385,8 @@ ports::fault postgres_store::record_fault(ports::fault met)
 ports::fault postgres_store::with_reason(ports::fault const& met) const
 {
     if (!connection_ || connection_->is_open()) return met;
-    return lost_session(met, std::chrono::steady_clock::now() - began_, options_.idle_in_transaction_timeout);
+    ports::fault const said{met.kind, last_words(connection_->raw(), met.what()), met.connection_is_suspect};
+    return lost_session(said, std::chrono::steady_clock::now() - began_, options_.idle_in_transaction_timeout);
 }
 
 ports::fault postgres_store::classify_current()

@@ -78,7 +78,7 @@ private:
     bool was_committed();
     std::string end_of_use();
     void record_leftovers(pqxx::result const& seen);
-    void refuse_read_only_node(bool is_read_only);
+    void refuse_changed_node(bool is_read_only, bool is_replaced);
     bool wait_for_standbys_if_met(std::span<ports::claim_answer const> answers);
     ports::fault record_fault(ports::fault met);
     ports::fault with_reason(ports::fault const& met) const;

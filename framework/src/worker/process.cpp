@@ -72,6 +72,7 @@ postgres::connection_options process::database(std::string_view role) const
     options.statement_timeout = settings_.statement_timeout;
     options.commit_timeout = settings_.commit_timeout;
     options.server = server_;
+    options.database = identity_;
     return options;
 }
 

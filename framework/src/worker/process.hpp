@@ -88,6 +88,7 @@ private:
     std::random_device seed_;
     std::string database_id_;
     std::shared_ptr<postgres::server_state> server_{std::make_shared<postgres::server_state>()};
+    std::shared_ptr<postgres::database_identity> identity_{std::make_shared<postgres::database_identity>()};
     runtime::backlog backlog_;
     std::shared_ptr<postgres::low_water> mark_{std::make_shared<postgres::low_water>()};
     postgres::postgres_outbox relayed_, relayed_too_;  // the second one connects only when there is a backlog

@@ -77,6 +77,40 @@ TEST_CASE("a database that is restored from a dump, or copied, is not taken for 
     }
 }
 
+TEST_CASE("a process whose database is replaced while it runs does nothing in the other one, and says why")
+{
+    shop s;
+    s.open();
+    REQUIRE(s.order("before").status == 202);
+    REQUIRE(s.ends("before", "completed"));
+    CHECK(s.payments.terminate().code == 0);
+    fresh_database copy{"copy", s.payments_db};
+    s.payments.start();
+    s.wait_until_started(s.payments);
+    fresh_database* now = &copy;
+    SUBCASE("by a copy, under its name")
+    {
+        s.payments_db.give_name_to(copy);
+    }
+    SUBCASE("by a copy that was adopted")
+    {
+        tool(copy, {"migrate", "--service", "payments", "--adopt"}, 0);
+        s.payments_db.give_name_to(copy);
+    }
+    SUBCASE("by what was restored from a dump, while its sessions go on")
+    {
+        dump_and_restore(s.payments_db, s.payments_db, "--clean --if-exists");
+        now = &s.payments_db;
+    }
+    REQUIRE(s.order("after").status == 202);
+    CHECK_MESSAGE(
+        wait_until([&] { return s.payments.has_logged("this is another database than the one that this process"); }),
+        s.payments.log());
+    CHECK(s.payments.is_running());
+    CHECK(now->count("charge") == 1);
+    CHECK(s.status("after") == "running");
+}
+
 TEST_CASE("a database that was only renamed, or whose tables were rewritten, is the same")
 {
     fresh_database original{"original"};
