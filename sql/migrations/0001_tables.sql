@@ -6,6 +6,19 @@ CREATE SCHEMA IF NOT EXISTS skald;
 CREATE TYPE skald.step_status AS ENUM ('completed', 'started', 'retrying', 'rejected', 'parked', 'cancelled');
 CREATE TYPE skald.saga_status AS ENUM ('running', 'compensating', 'completed', 'compensated', 'stuck');
 
+-- Fails unless as many rows were written as were to be. A trigger that returns NULL, or a policy, swallows a row without an error: a message
+-- would be gone, or a step would run twice.
+CREATE FUNCTION skald.assert_written(into_table text, wanted bigint, written bigint) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF written <> wanted THEN
+        RAISE EXCEPTION '% took % of % rows: a trigger, a rule or a policy that is not Skald''s is on it', into_table, written, wanted
+              USING HINT = '`skald doctor` names it.';
+    END IF;
+END $$;
+
 -- The three parts of an identity, checked wherever they are stored. The regular expressions have no bounded repetition, which is what
 -- PostgreSQL's engine is slowest at: two such checks took 40 µs for each row, ten times what the insert itself takes.
 CREATE DOMAIN skald.scope AS text COLLATE "C"

@@ -178,12 +178,30 @@ BEGIN
             WHEN w.o = ANY (paused) THEN 'paused'
             WHEN i.status IN ('retrying', 'parked') AND n.no THEN 'cancelled'
             WHEN i.status IN ('retrying', 'parked') THEN 'retry'
-            -- `started`: an external call is under way. No row: it was purged after the insert met it (G5).
-            ELSE 'in_flight' END) AS t(result)
+            -- An external call is under way.
+            WHEN i.status = 'started' THEN 'in_flight'
+            ELSE skald.result_without_record(w.s, w.k, w.t) END) AS t(result)
      CROSS JOIN LATERAL (SELECT t.result, t.result = 'cancelled' AND i.status <> 'cancelled') AS v(result, stopped)
      CROSS JOIN LATERAL (SELECT CASE WHEN i.home <> w.h THEN 'home' WHEN NOT v.stopped THEN NULL
                                      WHEN w.o = ANY (ordered) THEN 'operator' ELSE 'deadline' END) AS c(cause)
      WHERE w.o <> ALL (fresh);
+END $$;
+
+-- The result for a key whose record was neither inserted nor found: it was purged after the insert had met it (traps G5). If it can't be
+-- inserted now either, the table swallows it, and nothing would ever run.
+CREATE FUNCTION skald.result_without_record(for_scope text, for_key text, for_step text) RETURNS text
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    INSERT INTO skald.idempotency (scope, key, step) VALUES (for_scope, for_key, for_step)
+    ON CONFLICT ON CONSTRAINT idempotency_once DO NOTHING;
+    IF FOUND THEN
+        DELETE FROM skald.idempotency WHERE scope = for_scope AND key = for_key AND step = for_step;
+    ELSIF NOT EXISTS (SELECT FROM skald.idempotency WHERE scope = for_scope AND key = for_key AND step = for_step) THEN
+        PERFORM skald.assert_written('skald.idempotency', 1, 0);
+    END IF;
+    RETURN 'in_flight';
 END $$;
 
 -- Whether a compensation has something to undo, decided once and for all: where the step never ran, a `cancelled` record is left in its

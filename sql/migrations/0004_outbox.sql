@@ -32,10 +32,7 @@ BEGIN
     VALUES (aggregatetype, coalesce(aggregateid, idempotency_key), type, payload, scope, idempotency_key, headers,
             content_type, destination, clock_timestamp() + delay, if_unrouted)
     RETURNING o.id INTO row_id;
-    IF row_id IS NULL THEN
-        RAISE EXCEPTION 'skald.outbox took no row of %: a trigger or a rule that is not Skald''s is on it', type
-              USING HINT = '`skald doctor` names it.';
-    END IF;
+    IF row_id IS NULL THEN PERFORM skald.assert_written('skald.outbox', 1, 0); END IF;
     RETURN row_id;
 END $$;
 
@@ -59,7 +56,8 @@ AS $$
                clock_timestamp(), attempts, error, created_at, if_unrouted
           FROM gone
         RETURNING 1)
-    SELECT count(*) FROM again
+    SELECT (SELECT count(*) FROM again)
+      FROM skald.assert_written('skald.outbox', (SELECT count(*) FROM gone), (SELECT count(*) FROM again))
 $$;
 
 -- Whether more than `rows_max` rows wait, without counting past that. No row is left before `due_from`: the count begins there, and does

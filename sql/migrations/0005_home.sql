@@ -101,6 +101,7 @@ BEGIN
         ends := clock_timestamp() + deadline;
         INSERT INTO skald.saga AS s (scope, key, definition, version, data, itinerary, deadline_at)
         VALUES (scope, key, definition, version, data, itinerary, ends);
+        IF NOT FOUND THEN PERFORM skald.assert_written('skald.saga', 1, 0); END IF;
         PERFORM skald.enqueue(destination, type, key || ':' || type, payload,
                               headers || jsonb_build_object('x-saga-home', home) ||
                                   CASE WHEN ends IS NULL THEN '{}' ELSE
@@ -120,11 +121,21 @@ BEGIN
     IF NOT EXISTS (SELECT FROM skald.saga s WHERE s.scope = for_scope AND s.key = for_key) THEN
         INSERT INTO skald.parked (scope, key, reason, error, message_id, type, body, fingerprint)
         VALUES (for_scope, for_key, 'unknown_saga',
-                'a step was run whose saga has this database as its home: it was not started here, or it was forgotten',
+                'a step was run whose saga has this database as its home: it was not started here, or has expired',
                 for_key, 'skald.saga', '', sha256(convert_to(for_scope || ':' || for_key, 'UTF8')))
         ON CONFLICT ON CONSTRAINT parked_once DO NOTHING;
     END IF;
 END $$;
+
+-- Whether a step that was reported has a record here, which counts: a delivery of a step of the home could not be read, and the right one
+-- has come since.
+CREATE FUNCTION skald.has_record(p skald.progress, ours text) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT EXISTS (SELECT FROM skald.idempotency i
+                    WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step) AND coalesce(i.home = ours, true))
+$$;
 
 -- Moves a saga's status according to what is known of its steps. Final states are never left. `stuck` ends when the parked step goes on: a
 -- saga is stuck exactly while one of its steps is parked.
@@ -159,7 +170,7 @@ BEGIN
     IF was IS NULL THEN PERFORM skald.record_unknown(for_scope, for_key); END IF;
     IF was IS NULL OR was IN ('completed', 'compensated') THEN RETURN; END IF;
     SELECT CASE WHEN bool_or(k.parked) THEN 'stuck' WHEN bool_or(k.back) THEN 'compensating' ELSE 'running' END INTO is_to
-      FROM (SELECT p.status = 'parked', p.status IN ('rejected', 'cancelled') OR p.step LIKE '%.compensate'
+      FROM (SELECT p.status = 'parked' AND NOT skald.has_record(p, ours), p.status IN ('rejected', 'cancelled') OR p.step LIKE '%.compensate'
               FROM skald.progress p WHERE p.scope = for_scope AND p.key = for_key
              UNION ALL
             SELECT i.status = 'parked', i.status IN ('rejected', 'cancelled') OR i.step LIKE '%.compensate'
@@ -217,7 +228,8 @@ BEGIN
          CROSS JOIN LATERAL (
                 SELECT (CASE WHEN bool_or(t.parked) THEN 'stuck' WHEN bool_or(t.back) THEN 'compensating' ELSE 'running' END
                        )::skald.saga_status
-                  FROM (SELECT p.status = 'parked', p.status IN ('rejected', 'cancelled') OR p.step LIKE '%.compensate'
+                  FROM (SELECT p.status = 'parked' AND NOT skald.has_record(p, ours),
+                               p.status IN ('rejected', 'cancelled') OR p.step LIKE '%.compensate'
                           FROM skald.progress p WHERE p.scope = w.s AND p.key = w.k
                          UNION ALL
                         SELECT i.status = 'parked', i.status IN ('rejected', 'cancelled') OR i.step LIKE '%.compensate'
@@ -255,19 +267,19 @@ DECLARE
     told record;
 BEGIN
     WITH m AS MATERIALIZED (
-        SELECT m.*, s.key IS NOT NULL AS is_known
+        SELECT m.*, s.key IS NOT NULL AS is_known, s.status = 'stuck' AS is_stuck
           FROM jsonb_to_recordset(members)
             AS m(scope text COLLATE "C", key text COLLATE "C", step text COLLATE "C", service text, status text,
                  attempts integer, error text, at timestamptz, saga text, reason text)
-          LEFT JOIN LATERAL (SELECT s.key FROM skald.saga s WHERE s.scope = m.scope AND s.key = m.key LIMIT 1) AS s ON true),
+          LEFT JOIN LATERAL (SELECT s.key, s.status FROM skald.saga s WHERE s.scope = m.scope AND s.key = m.key LIMIT 1) AS s ON true),
     stray AS (
         INSERT INTO skald.parked (scope, key, reason, error, message_id, type, content_type, body, headers, fingerprint)
-        SELECT m.scope, m.key, 'unknown_saga', 'no saga of this key was started in this database, or it was forgotten',
+        SELECT m.scope, m.key, 'unknown_saga', 'no saga of this key was started in this database, or it has expired',
                r.id, 'skald.progress', 'application/json', r.body,
                jsonb_build_object('x-idempotency-key', r.id, 'x-saga-scope', m.scope), sha256(r.body)
           FROM m CROSS JOIN LATERAL (
                SELECT m.key || ':' || m.step || '.progress' AS id,
-                      convert_to(jsonb_build_array(jsonb_strip_nulls(to_jsonb(m) - 'is_known'))::text, 'UTF8') AS body) AS r
+                      convert_to(jsonb_build_array(jsonb_strip_nulls(to_jsonb(m) - 'is_known' - 'is_stuck'))::text, 'UTF8') AS body) AS r
          WHERE NOT m.is_known
         ON CONFLICT ON CONSTRAINT parked_once DO NOTHING),
     noted AS (
@@ -280,9 +292,11 @@ BEGIN
            SET service = excluded.service, status = excluded.status, attempts = excluded.attempts,
                error = excluded.error, at = excluded.at
          WHERE excluded.at > p.at)
-    SELECT array_agg(m.scope) AS scopes, array_agg(m.key) AS keys, array_agg(m.saga) AS wanted, array_agg(m.reason) AS reasons
+    -- Of a saga that is stuck, any report may be of the step on which it is, whose message had arrived after all.
+    SELECT array_agg(m.scope) AS scopes, array_agg(m.key) AS keys, array_agg(coalesce(m.saga, 'running')) AS wanted,
+           array_agg(m.reason) AS reasons
       INTO told
-      FROM m WHERE m.saga IS NOT NULL AND m.is_known;
+      FROM m WHERE (m.saga IS NOT NULL OR m.is_stuck) AND m.is_known;
 
     IF told.keys IS NOT NULL THEN
         PERFORM skald.advance_many(told.scopes, told.keys, told.wanted, told.reasons);

@@ -48,7 +48,7 @@ BEGIN
         ELSIF s.status = 'compensating'
            OR EXISTS (SELECT FROM skald.known_steps(s.scope, s.key) k
                        WHERE k.step LIKE '%.compensate' OR k.status IN ('rejected', 'cancelled')) THEN
-            RETURN format('%s goes back already: %s', called, coalesce(s.reason, 'a step said no'));
+            RETURN format('%s is compensating already: %s', called, coalesce(s.reason, 'a step was rejected'));
         END IF;
     ELSIF action = 'retry' THEN
         IF NOT EXISTS (SELECT FROM skald.known_steps(s.scope, s.key) k WHERE k.status = 'parked') THEN
@@ -56,7 +56,7 @@ BEGIN
         END IF;
     ELSIF latest.action = 'cancel' AND pivot.step IS NULL THEN
         -- A pause would replace the cancel, and what the cancel has not reached yet would go on after it.
-        RETURN format('%s was cancelled at %s by %s: it is on its way back', called, skald.instant(latest.requested_at),
+        RETURN format('%s was cancelled at %s by %s: it compensates', called, skald.instant(latest.requested_at),
                       latest.requested_by);
     ELSIF action = 'resume' AND latest.action IS NULL THEN
         RETURN format('%s is not paused: it is %s', called, s.status);
@@ -134,7 +134,7 @@ BEGIN
     IF refused IS NOT NULL THEN RETURN jsonb_build_object('refused', refused); END IF;
 
     IF action = 'retry' THEN
-        SELECT k.step, ARRAY[k.service], CASE WHEN k.error LIKE 'its delivery was dropped by %' THEN
+        SELECT k.step, ARRAY[k.service], CASE WHEN k.error LIKE 'its delivery was dropped by %' OR k.error LIKE 'its message was dropped from %' THEN
                    format('nothing of %s is left to retry: %s. Pause the saga, and close it', k.step, k.error) END
           INTO named, told, refused
           FROM skald.known_steps(scope, key) k WHERE k.status = 'parked' ORDER BY k.at DESC LIMIT 1;
@@ -168,7 +168,7 @@ BEGIN
         RAISE EXCEPTION 'a saga is closed as completed or compensated, and not as %', as_status
               USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    IF coalesce(reason, '') = '' THEN RETURN jsonb_build_object('refused', 'say why, for those who look at it later'); END IF;
+    IF coalesce(reason, '') = '' THEN RETURN jsonb_build_object('refused', 'give a reason: it is kept with the saga'); END IF;
     -- As in skald.request_control(): records before the saga's row.
     PERFORM FROM skald.idempotency i
       WHERE (i.scope, i.key) = (scope, key) AND i.status IN ('retrying', 'parked') ORDER BY i.step FOR UPDATE;
@@ -180,8 +180,8 @@ BEGIN
     IF NOT EXISTS (SELECT FROM skald.control c
                     WHERE (c.scope, c.key) = (scope, key) AND c.action IN ('pause', 'cancel') AND skald.is_ours(c.home)) THEN
         RETURN jsonb_build_object('refused', format(
-            'a message of saga %s that is under way would still be taken: pause it, see that each service has that command, and look '
-            'then what has run (docs/repair.md, "A message that is lost")', key));
+            'a message of saga %s that is under way would still be processed: pause it, check that each service has that command, and '
+            'then check what has run (docs/repair.md, "A message that is lost")', key));
     END IF;
     told := ARRAY(SELECT DISTINCT p.service FROM skald.itinerary_steps(was.itinerary) p ORDER BY p.service);
     reason := format('closed by hand by %s: %s', skald.actor(by), reason);
@@ -192,6 +192,30 @@ BEGIN
     UPDATE skald.audit a SET detail = a.detail || jsonb_build_object('as', as_status, 'was', was.status)
      WHERE a.command_id = (command->>'id')::uuid;
     RETURN jsonb_build_object('id', command->'id', 'action', 'close', 'told', to_jsonb(told));
+END $$;
+
+-- Cancels the steps of a closed saga that were to be tried again here, and tells its home, which knows them as `retrying` or `parked`.
+CREATE FUNCTION skald.cancel_open(of_scope text, of_key text, of_home text, why text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    own     text := (SELECT s.name FROM skald.service s);
+    id      text := of_key || '.closed.' || gen_random_uuid();
+    members jsonb;
+BEGIN
+    WITH cancelled AS (
+        UPDATE skald.idempotency i SET status = 'cancelled', error = why, updated_at = clock_timestamp()
+         WHERE (i.scope, i.key) = (of_scope, of_key) AND i.status IN ('retrying', 'parked') AND coalesce(i.home = of_home, true)
+        RETURNING i.step, i.attempts, i.updated_at)
+    SELECT jsonb_agg(jsonb_build_object('scope', of_scope, 'key', of_key, 'step', c.step, 'service', own, 'status', 'cancelled',
+                                        'attempts', c.attempts, 'error', why, 'at', skald.instant(c.updated_at)))
+      INTO members FROM cancelled c;
+    IF members IS NOT NULL AND of_home <> own THEN
+        PERFORM skald.enqueue(of_home, 'skald.progress', id, convert_to(members::text, 'UTF8'),
+                              jsonb_build_object('x-idempotency-key', id, 'x-saga-scope', of_scope), of_scope,
+                              aggregateid => of_key);
+    END IF;
 END $$;
 
 -- Takes a command in this database: once, however often it arrives. Of two commands the one that was requested later counts. Waiting
@@ -228,10 +252,7 @@ BEGIN
     END IF;
 
     IF effect = 'taken' AND o.action IN ('resume', 'cancel', 'close') THEN PERFORM skald.wake(o.scope, o.key, o.home); END IF;
-    IF effect = 'taken' AND o.action = 'close' THEN
-        UPDATE skald.idempotency i SET status = 'cancelled', error = o.reason, updated_at = clock_timestamp()
-         WHERE (i.scope, i.key) = (o.scope, o.key) AND i.status IN ('retrying', 'parked') AND coalesce(i.home = o.home, true);
-    END IF;
+    IF effect = 'taken' AND o.action = 'close' THEN PERFORM skald.cancel_open(o.scope, o.key, o.home, o.reason); END IF;
     IF effect = 'taken' AND o.action IN ('cancel', 'retry') THEN
         effect := coalesce('left parked: ' || skald.put_back_open(o.scope, o.key, o.home, o.action, o.step), effect);
     END IF;

@@ -13,6 +13,23 @@ LANGUAGE sql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 AS $$ SELECT reason NOT IN ('mismatch', 'unsigned', 'forged') $$;
 
+-- Parks a delivery. False: it is parked already.
+CREATE FUNCTION skald.park(p skald.parked) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    INSERT INTO skald.parked (scope, key, step, reason, error, message_id, type, content_type, body, headers, attempts, fingerprint)
+    VALUES (p.scope, p.key, p.step, p.reason, p.error, p.message_id, p.type, p.content_type, p.body, p.headers, p.attempts,
+            p.fingerprint)
+    ON CONFLICT ON CONSTRAINT parked_once DO NOTHING;
+    IF FOUND THEN RETURN true; END IF;
+    IF NOT EXISTS (SELECT FROM skald.parked q WHERE (q.fingerprint, q.reason) = (p.fingerprint, p.reason)) THEN
+        PERFORM skald.assert_written('skald.parked', 1, 0);
+    END IF;
+    RETURN false;
+END $$;
+
 -- Why a parked delivery is not sent again; NULL where it may be. `was` is the status of its step's record.
 CREATE FUNCTION skald.refusal(p skald.parked, was skald.step_status, forced boolean) RETURNS text
 LANGUAGE sql STABLE
@@ -20,19 +37,19 @@ SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT format('parked delivery %s: ', p.id) || CASE
         WHEN NOT skald.is_replayable(p.parked_at)
-            THEN format('parked at %s, longer ago than records are kept: its step may have run meanwhile. Drop it',
+            THEN format('parked at %s, longer ago than records are kept: its step may have run since. Drop it',
                         skald.instant(p.parked_at))
         WHEN p.reason = 'forged' AND NOT forced
-            THEN format('its signature does not hold: drop it. Where a key was missing here, put that right; '
+            THEN format('its signature is not valid: drop it. If a key was missing here, add it; '
                         '`skald parked replay %s --yes` then sends it as it came, to be checked again', p.id)
         WHEN p.type IN ('skald.progress', 'skald.control') AND p.step = '' THEN NULL
-        WHEN p.step = '' THEN 'its headers name no step of a saga: mend the sender, and drop it'
+        WHEN p.step = '' THEN 'its headers name no step of a saga: fix the sender, and drop it'
         WHEN p.reason = 'mismatch' THEN 'its key was used before with another body, or by another home, and that one counts: drop it'
         WHEN was IN ('completed', 'rejected', 'cancelled')
-            THEN format('%s of saga %s is %s meanwhile: there is nothing to replay. Drop it', p.step, p.key, was)
+            THEN format('%s of saga %s is %s by now: there is nothing to replay. Drop it', p.step, p.key, was)
         WHEN was = 'started' THEN format('%s of saga %s is under way', p.step, p.key)
         WHEN p.reason = 'transaction_ended' AND NOT forced
-            THEN format('%s committed by itself, and what it wrote would be written again: look at its rows, and repair '
+            THEN format('%s committed by itself, and what it wrote would be written again: check its rows, and repair '
                         'them. `skald parked replay %s --yes` then sends it', p.step, p.id) END
 $$;
 
@@ -42,13 +59,24 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$ SELECT coalesce(home = p.headers->>'x-saga-home', true) $$;
 
--- Whether its saga waits for a parked delivery; `was` is the status of its step's record, which an `unsettled` delivery may lack.
-CREATE FUNCTION skald.is_waited_for(reason text, was skald.step_status) RETURNS boolean
+-- Whether its headers say which saga it is part of and where that was started, whatever else is wrong with them.
+CREATE FUNCTION skald.names_its_saga(p skald.parked) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-    SELECT skald.is_of_its_saga(reason)
-           AND coalesce(was = 'parked' OR (was = 'retrying' AND reason = 'unsettled'), reason = 'unsettled')
+    SELECT p.step <> '' AND octet_length(p.scope) <= 64 AND p.headers ? 'x-saga-scope'
+           AND coalesce(p.headers->>'x-saga-home' ~ '^[a-z][a-z0-9-]{0,47}$', false)
+$$;
+
+-- Whether its saga waits for a parked delivery; `was` is the status of its step's record. An `unsettled` delivery may lack one, and one
+-- whose headers could not be read always does.
+CREATE FUNCTION skald.is_waited_for(p skald.parked, was skald.step_status) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT skald.is_of_its_saga(p.reason)
+           AND CASE WHEN was IS NULL THEN p.reason = 'unsettled' OR (p.reason = 'malformed' AND skald.names_its_saga(p))
+                    ELSE was = 'parked' OR (was = 'retrying' AND p.reason = 'unsettled') END
 $$;
 
 -- Puts a parked delivery back into this service's outbox, with the step's next fencing token and its attempts counted from scratch; the
@@ -76,7 +104,7 @@ BEGIN
     refused := skald.refusal(p, was.status, forced);
     IF refused IS NOT NULL THEN RETURN refused; END IF;
     IF p.reason = 'unsigned' AND NOT vouched THEN
-        RETURN format('parked delivery %s: nobody signed it, and a replay would: find out who sent it, and look at its headers and '
+        RETURN format('parked delivery %s: it has no signature, and a replay would add one: find out who sent it, and check its headers and '
                       'its body. `skald parked replay %s --vouch` then signs and sends it', wanted, wanted);
     END IF;
 
@@ -89,7 +117,7 @@ BEGIN
         -- The fencing token keeps growing, or the claim would take the message for an old copy; the budget of attempts is new.
         sent := sent || jsonb_build_object('x-attempt', '1', 'x-snoozes', (was.attempts + was.snoozes)::text);
         UPDATE skald.idempotency i
-           SET status = 'retrying', snoozes = i.attempts + i.snoozes, attempts = 0, updated_at = clock_timestamp()
+           SET status = 'retrying', snoozes = i.attempts + i.snoozes, attempts = 0, error = 'put back', updated_at = clock_timestamp()
          WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step);
     END IF;
     PERFORM skald.enqueue((SELECT s.name FROM skald.service s), p.type,
@@ -97,36 +125,68 @@ BEGIN
                           aggregatetype => coalesce(p.headers->>'x-saga', 'message'), aggregateid => p.key,
                           content_type => p.content_type);
     DELETE FROM skald.parked WHERE id = wanted;
-    IF (was.status = 'parked' AND p.reason <> 'forged') OR skald.is_waited_for(p.reason, was.status) THEN
+    IF (was.status = 'parked' AND p.reason <> 'forged') OR skald.is_waited_for(p, was.status) THEN
         PERFORM skald.report_home(p, 'retrying', 'put back');
     END IF;
     RETURN NULL;
 END $$;
 
--- Reports to the saga's home what happened to a parked delivery's step, as a step's own commit would have done.
+-- Reports to a saga's home what happened to a step, as the step's own commit would have done; `headers` are those of the step's message.
+-- In the home itself the step's record says it, where there is one.
+CREATE FUNCTION skald.report_step(home text, scope text, key text, step text, service text, status text, error text, at timestamptz,
+                                  headers jsonb) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    own     text := (SELECT s.name FROM skald.service s);
+    members jsonb := jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
+        'scope', scope, 'key', key, 'step', step, 'service', service, 'status', status, 'attempts', 0, 'error', error,
+        'at', skald.instant(at), 'saga', CASE status WHEN 'parked' THEN 'stuck' ELSE 'running' END,
+        'reason', coalesce(CASE status WHEN 'parked' THEN error END, headers->>'x-saga-reason'))));
+    id      text := key || ':' || step || '.progress';
+BEGIN
+    IF home IS NULL THEN RETURN; END IF;
+    IF home IS DISTINCT FROM own THEN
+        PERFORM skald.enqueue(home, 'skald.progress', id, convert_to(members::text, 'UTF8'),
+                              jsonb_strip_nulls(jsonb_build_object('x-idempotency-key', id, 'x-saga-scope', scope,
+                                                                   'x-saga', headers->'x-saga', 'x-saga-version', headers->'x-saga-version')),
+                              scope, aggregatetype => coalesce(headers->>'x-saga', 'message'), aggregateid => key);
+    ELSIF EXISTS (SELECT FROM skald.progress r WHERE (r.scope, r.key, r.step) = (scope, key, step))
+       OR NOT EXISTS (SELECT FROM skald.idempotency i WHERE (i.scope, i.key, i.step) = (scope, key, step) AND skald.is_ours(i.home)) THEN
+        PERFORM skald.record_progress(members);
+    ELSE
+        PERFORM skald.advance(scope, key, 'running', coalesce(CASE status WHEN 'parked' THEN error END, headers->>'x-saga-reason'));
+    END IF;
+END $$;
+
+-- The same for the step of a parked delivery.
 CREATE FUNCTION skald.report_home(p skald.parked, status text, error text) RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT skald.report_step(p.headers->>'x-saga-home', p.scope, p.key, p.step, (SELECT s.name FROM skald.service s), status, error,
+                             clock_timestamp(), p.headers)
+$$;
+
+-- Parks a delivery whose headers can't be read: no step was run for it, and no guard's record says so. If they still name its saga, that is
+-- stuck from now on, and its home is told; not so if the step has its outcome already, from another copy.
+CREATE FUNCTION skald.park_unreadable(p skald.parked) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    home   text := p.headers->>'x-saga-home';
-    own    text := (SELECT s.name FROM skald.service s);
-    report jsonb := jsonb_strip_nulls(jsonb_build_object(
-        'scope', p.scope, 'key', p.key, 'step', p.step, 'service', own, 'status', status, 'attempts', 0, 'error', error,
-        'at', skald.instant(clock_timestamp()), 'saga', CASE status WHEN 'parked' THEN 'stuck' ELSE 'running' END,
-        'reason', p.headers->'x-saga-reason'));
-    id     text := p.key || ':' || p.step || '.progress';
+    was skald.step_status;
 BEGIN
-    IF home = own THEN
-        IF status = 'parked' THEN RETURN; END IF;
-        PERFORM skald.advance(p.scope, p.key, 'running', p.headers->>'x-saga-reason');
-    ELSIF home IS NOT NULL THEN
-        PERFORM skald.enqueue(home, 'skald.progress', id, convert_to(jsonb_build_array(report)::text, 'UTF8'),
-                              jsonb_strip_nulls(jsonb_build_object(
-                                  'x-idempotency-key', id, 'x-saga-scope', p.scope, 'x-saga', p.headers->'x-saga',
-                                  'x-saga-version', p.headers->'x-saga-version')),
-                              p.scope, aggregatetype => coalesce(p.headers->>'x-saga', 'message'), aggregateid => p.key);
+    IF NOT skald.park(p) OR NOT skald.is_of_its_saga(p.reason) OR NOT skald.names_its_saga(p) THEN RETURN; END IF;
+    SELECT i.status INTO was FROM skald.idempotency i
+     WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step) AND skald.is_for(i.home, p) FOR UPDATE;
+    IF was = 'retrying' THEN
+        UPDATE skald.idempotency i SET status = 'parked', error = p.error, updated_at = clock_timestamp()
+         WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step);
     END IF;
+    IF was IS NULL OR was = 'retrying' THEN PERFORM skald.report_home(p, 'parked', p.error); END IF;
 END $$;
 
 -- What a command does to a saga's parked steps here. A cancel puts back what is still open up to the pivot, so that its claim finds the
@@ -144,7 +204,7 @@ BEGIN
         SELECT DISTINCT ON (q.step) q.*
           FROM skald.parked q
           LEFT JOIN skald.idempotency i ON (i.scope, i.key, i.step) = (q.scope, q.key, q.step) AND skald.is_for(i.home, q)
-         WHERE (q.scope, q.key) = (of_scope, of_key) AND skald.is_waited_for(q.reason, i.status)
+         WHERE (q.scope, q.key) = (of_scope, of_key) AND skald.is_waited_for(q, i.status)
            AND skald.is_for(of_home, q)
            AND (   (action = 'retry' AND q.step = named)
                 OR (action = 'cancel'
@@ -191,19 +251,19 @@ DECLARE
     is_waited_for boolean;
     dropped       text := format('its delivery was dropped by %s: %s', skald.actor(by), why);
 BEGIN
-    IF coalesce(why, '') = '' THEN RETURN 'say why it is dropped'; END IF;
+    IF coalesce(why, '') = '' THEN RETURN 'a reason is required'; END IF;
     SELECT * INTO p FROM skald.parked WHERE id = wanted FOR UPDATE;
     IF NOT FOUND THEN
         RETURN format('there is no parked delivery %s: it was replayed or dropped already', wanted);
     END IF;
-    is_waited_for := skald.is_waited_for(p.reason, (SELECT i.status FROM skald.idempotency i
+    is_waited_for := skald.is_waited_for(p, (SELECT i.status FROM skald.idempotency i
                                                      WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step)
                                                        AND skald.is_for(i.home, p)))
                      AND NOT EXISTS (SELECT FROM skald.parked q
                                       WHERE (q.scope, q.key, q.step) = (p.scope, p.key, p.step)
                                         AND skald.is_of_its_saga(q.reason) AND q.id <> p.id);
     IF is_waited_for AND NOT forced THEN
-        RETURN format('parked delivery %s: saga %s is stuck on it, and could never go on without it. Replay it, or drop it '
+        RETURN format('parked delivery %s: saga %s is stuck on it, and can never continue without it. Replay it, or drop it '
                       'with --yes', wanted, p.key);
     END IF;
     DELETE FROM skald.parked WHERE id = wanted;
@@ -211,6 +271,8 @@ BEGIN
         UPDATE skald.idempotency i SET error = dropped, updated_at = clock_timestamp()
          WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step) AND i.status = 'parked' AND skald.is_for(i.home, p);
         PERFORM skald.report_home(p, 'parked', dropped);
+    ELSIF p.reason = 'closed' AND skald.names_its_saga(p) THEN
+        PERFORM skald.report_home(p, 'cancelled', dropped);
     END IF;
     INSERT INTO skald.audit (actor, verb, scope, key, detail)
     VALUES (skald.actor(by), 'parked drop', p.scope, p.key, skald.summary(p) || jsonb_build_object('why', why));

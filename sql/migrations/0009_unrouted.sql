@@ -91,7 +91,8 @@ BEGIN
                    attempts, error, created_at, if_unrouted
               FROM taken ORDER BY id
             RETURNING id)
-        SELECT max(id) INTO last FROM again;
+        SELECT max(a.id) INTO last FROM again a, skald.assert_written('skald.outbox', (SELECT count(*) FROM taken),
+                                                                     (SELECT count(*) FROM again));
         IF last IS NOT NULL THEN
             UPDATE skald.unrouted_destination
                SET probe = last, probed_at = clock_timestamp(),

@@ -28,6 +28,18 @@ SELECT s.scope, s.key, s.definition, s.status::text, s.reason, s.finished_at IS 
  ORDER BY s.finished_at IS NOT NULL, c.at, s.scope, s.key
  LIMIT $5::integer
 
+-- What waits for the broker, the oldest first. Ids of rows change with each try; message ids do not.
+-- name: list_messages
+SELECT o.idempotency_key, o.type, o.destination, o.scope, o.aggregateid, o.attempts, coalesce(o.error, ''),
+       extract(epoch FROM clock_timestamp() - skald.shown(o.created_at))::bigint
+  FROM skald.outbox o
+ WHERE ($1::text IS NULL OR o.destination = $1::text) AND ($2::text IS NULL OR o.aggregateid = $2::text)
+ ORDER BY o.created_at, o.id
+ LIMIT $3::integer
+
+-- name: drop_messages
+SELECT skald.drop_messages($1::text, $2::text, $3::text, $4::text, $5::boolean)::text
+
 -- name: list_parked
 SELECT p.id, p.scope, p.key, p.step, p.reason, p.error, p.type, p.attempts, skald.instant(p.parked_at) AS parked_at,
        octet_length(p.body) AS body_bytes

@@ -92,26 +92,40 @@ SELECT text, pg_advisory_unlock_all() FROM seen
 -- name: committed_here
 SELECT current_setting('skald.committed', true)
 
+-- This and the others that write check that as many rows were written as asked: a trigger of somebody else's may swallow some.
 -- name: record_step
-UPDATE skald.idempotency
-   SET status = :status::skald.step_status, attempts = :attempts::integer, snoozes = snoozes + :snoozes_added::integer,
-       error = :error::text, fingerprint = CASE WHEN NOT :drop_fingerprint::boolean THEN fingerprint END, updated_at = clock_timestamp()
- WHERE (scope, key, step) = (:scope::text, :key::text, :step::text)
+WITH written AS (
+    UPDATE skald.idempotency
+       SET status = :status::skald.step_status, attempts = :attempts::integer, snoozes = snoozes + :snoozes_added::integer,
+           error = :error::text, fingerprint = CASE WHEN NOT :drop_fingerprint::boolean THEN fingerprint END,
+           updated_at = clock_timestamp()
+     WHERE (scope, key, step) = (:scope::text, :key::text, :step::text)
+    RETURNING 1)
+SELECT CASE WHEN count(*) <> 1 THEN skald.assert_written('skald.idempotency', 1, count(*)) END FROM written
 
 -- name: insert_record
-INSERT INTO skald.idempotency (scope, key, step, fingerprint, home)
-VALUES (:scope::text, :key::text, :step::text, :fingerprint::bytea, (SELECT name FROM skald.service))
+WITH written AS (
+    INSERT INTO skald.idempotency (scope, key, step, fingerprint, home)
+    VALUES (:scope::text, :key::text, :step::text, :fingerprint::bytea, (SELECT name FROM skald.service))
+    RETURNING 1)
+SELECT CASE WHEN count(*) <> 1 THEN skald.assert_written('skald.idempotency', 1, count(*)) END FROM written
 
 -- name: store_response
-INSERT INTO skald.response (scope, key, status_code, content_type, headers, body)
-VALUES (:scope::text, :key::text, :status_code::smallint, :content_type::text, :headers::jsonb, :body::bytea)
+WITH written AS (
+    INSERT INTO skald.response (scope, key, status_code, content_type, headers, body)
+    VALUES (:scope::text, :key::text, :status_code::smallint, :content_type::text, :headers::jsonb, :body::bytea)
+    RETURNING 1)
+SELECT CASE WHEN count(*) <> 1 THEN skald.assert_written('skald.response', 1, count(*)) END FROM written
 
 -- name: park
-INSERT INTO skald.parked
-    (scope, key, step, reason, error, message_id, type, content_type, body, headers, attempts, fingerprint)
-VALUES (:scope::text, :key::text, :step::text, :reason::text, :error::text, :message_id::text, :type::text, :content_type::text,
-        :body::bytea, :headers::jsonb, :attempts::integer, :fingerprint::bytea)
-ON CONFLICT ON CONSTRAINT parked_once DO NOTHING
+SELECT skald.park(ROW(0, :scope::text, :key::text, :step::text, :reason::text, :error::text, :message_id::text, :type::text,
+                      :content_type::text, :body::bytea, :headers::jsonb, :attempts::integer, :fingerprint::bytea, NULL)::skald.parked)
+
+-- The same for one whose headers can't be read, and a report to its home, if they name that.
+-- name: park_unreadable
+SELECT skald.park_unreadable(ROW(0, :scope::text, :key::text, :step::text, :reason::text, :error::text, :message_id::text, :type::text,
+                                 :content_type::text, :body::bytea, :headers::jsonb, :attempts::integer, :fingerprint::bytea,
+                                 NULL)::skald.parked)
 
 -- How a step's transactions get in each other's way (0010_contention.sql): for operators, and not part of any guarantee.
 -- name: record_contention

@@ -1,6 +1,9 @@
 -- name: insert_saga
-INSERT INTO skald.saga (scope, key, definition, version, data, itinerary, deadline_at)
-VALUES (:scope::text, :key::text, :definition::text, :version::integer, :data::jsonb, :itinerary::text, :deadline::timestamptz)
+WITH written AS (
+    INSERT INTO skald.saga (scope, key, definition, version, data, itinerary, deadline_at)
+    VALUES (:scope::text, :key::text, :definition::text, :version::integer, :data::jsonb, :itinerary::text, :deadline::timestamptz)
+    RETURNING 1)
+SELECT CASE WHEN count(*) <> 1 THEN skald.assert_written('skald.saga', 1, count(*)) END FROM written
 
 -- name: advance
 SELECT skald.advance(:scope::text, :key::text, :status::text, :reason::text)

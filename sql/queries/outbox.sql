@@ -3,26 +3,33 @@
 SELECT nextval('skald.outbox_id_seq') FROM generate_series(1, :count::integer)
 
 -- name: enqueue
-INSERT INTO skald.outbox
-    (id, aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination, due_at,
-     if_unrouted)
-OVERRIDING SYSTEM VALUE
-VALUES (coalesce(:row::bigint, nextval('skald.outbox_id_seq')), :definition::text, :key::text, :type::text, :payload::bytea,
-        :scope::text, :message_id::text, :headers::jsonb, :content_type::text, :destination::text,
-        clock_timestamp() + :delay::bigint * interval '1 millisecond', :if_unrouted::text)
+WITH written AS (
+    INSERT INTO skald.outbox
+        (id, aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination, due_at,
+         if_unrouted)
+    OVERRIDING SYSTEM VALUE
+    VALUES (coalesce(:row::bigint, nextval('skald.outbox_id_seq')), :definition::text, :key::text, :type::text, :payload::bytea,
+            :scope::text, :message_id::text, :headers::jsonb, :content_type::text, :destination::text,
+            clock_timestamp() + :delay::bigint * interval '1 millisecond', :if_unrouted::text)
+    RETURNING 1)
+SELECT CASE WHEN count(*) <> 1 THEN skald.assert_written('skald.outbox', 1, count(*)) END FROM written
 
 -- The same for many. '' for a row that has no id of its own yet.
 -- name: enqueue_many
-INSERT INTO skald.outbox
-    (id, aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination, due_at,
-     if_unrouted)
-OVERRIDING SYSTEM VALUE
-SELECT coalesce(nullif(m.id, '')::bigint, nextval('skald.outbox_id_seq')), m.definition, m.key, m.type, m.payload, m.scope,
-       m.message_id, m.headers::jsonb, m.content_type, m.destination, clock_timestamp() + m.delay * interval '1 millisecond',
-       nullif(m.if_unrouted, '')
-  FROM unnest(:definitions::text[], :keys::text[], :types::text[], :payloads::bytea[], :scopes::text[], :message_ids::text[],
-              :headers::text[], :content_types::text[], :destinations::text[], :delays::bigint[], :rows::text[], :if_unrouted::text[])
-       AS m(definition, key, type, payload, scope, message_id, headers, content_type, destination, delay, id, if_unrouted)
+WITH written AS (
+    INSERT INTO skald.outbox
+        (id, aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination, due_at,
+         if_unrouted)
+    OVERRIDING SYSTEM VALUE
+    SELECT coalesce(nullif(m.id, '')::bigint, nextval('skald.outbox_id_seq')), m.definition, m.key, m.type, m.payload, m.scope,
+           m.message_id, m.headers::jsonb, m.content_type, m.destination, clock_timestamp() + m.delay * interval '1 millisecond',
+           nullif(m.if_unrouted, '')
+      FROM unnest(:definitions::text[], :keys::text[], :types::text[], :payloads::bytea[], :scopes::text[], :message_ids::text[],
+                  :headers::text[], :content_types::text[], :destinations::text[], :delays::bigint[], :rows::text[], :if_unrouted::text[])
+           AS m(definition, key, type, payload, scope, message_id, headers, content_type, destination, delay, id, if_unrouted)
+    RETURNING 1)
+SELECT CASE WHEN count(*) <> cardinality(:definitions::text[])
+            THEN skald.assert_written('skald.outbox', cardinality(:definitions::text[]), count(*)) END FROM written
 
 -- What is due, selected by existence and never by a cursor over ids: ids do not commit in order (traps R1). The fence keeps the limit from
 -- being planned away (R13). Another relay skips the rows that this one has. :bytes_max bounds what one batch holds in memory; one row
@@ -67,13 +74,16 @@ WITH deferred AS (
     SELECT * FROM unnest(:ids::bigint[], :errors::text[], :delays::integer[]) AS f(id, error, delay_ms)),
 gone AS (
     DELETE FROM skald.outbox o USING deferred f WHERE o.id = f.id
-    RETURNING o.*, f.error AS new_error, f.delay_ms)
-INSERT INTO skald.outbox
-    (aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination, due_at,
-     attempts, error, created_at, if_unrouted)
-SELECT aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination,
-       clock_timestamp() + delay_ms * interval '1 millisecond', least(attempts, 2000000000) + 1, new_error, created_at, if_unrouted
-  FROM gone
+    RETURNING o.*, f.error AS new_error, f.delay_ms),
+again AS (
+    INSERT INTO skald.outbox
+        (aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination, due_at,
+         attempts, error, created_at, if_unrouted)
+    SELECT aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, content_type, destination,
+           clock_timestamp() + delay_ms * interval '1 millisecond', least(attempts, 2000000000) + 1, new_error, created_at, if_unrouted
+      FROM gone
+    RETURNING 1)
+SELECT skald.assert_written('skald.outbox', (SELECT count(*) FROM gone), (SELECT count(*) FROM again))
 
 -- Users' own messages that no queue is bound for.
 -- name: move_to_unrouted

@@ -87,7 +87,7 @@ TEST_CASE("a saga whose message is lost is told as waiting, a cancel meets nobod
     s.run();
     CHECK(s.saga_status("1") == "running");
 
-    CHECK(s.close("compensated", "") == "say why, for those who look at it later");
+    CHECK(s.close("compensated", "") == "give a reason: it is kept with the saga");
     CHECK(s.close("compensated", "the queue was purged; order deleted by hand").empty());
     CHECK(s.saga_status("1") == "compensated");
     CHECK(s.explanation().find("closed by hand by eve as ") != std::string::npos);
@@ -144,7 +144,7 @@ TEST_CASE("what turns up of a saga that was closed is parked, in whatever servic
         }
     }
     auto const before = s.effects();
-    CHECK(s.close("completed", "done by hand").find("pause it, see that each service has that command") !=
+    CHECK(s.close("completed", "done by hand").find("pause it, check that each service has that command") !=
           std::string::npos);
     CHECK(s.saga_status("1") != "completed");
     s.pause();
@@ -209,7 +209,7 @@ TEST_CASE("a step that a service took before it had the order is told of a saga 
     CHECK(s.explanation().find("Since then") == std::string::npos);
     s.run();
     CHECK(s.saga_status("1") == "compensated");
-    CHECK_MESSAGE(s.explanation().find("Since then charge-payment ran at payments: look what it did.") !=
+    CHECK_MESSAGE(s.explanation().find("Since then charge-payment ran at payments: check what it did.") !=
                       std::string::npos,
                   s.explanation());
 }

@@ -275,7 +275,7 @@ TEST_CASE("orders that can't be given say why")
     CHECK(s.audit("orders").empty());
 }
 
-TEST_CASE("a saga that goes back already is not cancelled a second time")
+TEST_CASE("a saga that is compensating already is not cancelled a second time")
 {
     ordered_shop s;
     s.break_table("payments", "charge");
@@ -289,7 +289,7 @@ TEST_CASE("a saga that goes back already is not cancelled a second time")
     s.break_table("payments", "charge");
     s.run();
     CHECK(s.saga_status("1") == "stuck");
-    CHECK(s.give("cancel").find("goes back already: out of stock") != std::string::npos);
+    CHECK(s.give("cancel").find("is compensating already: out of stock") != std::string::npos);
 }
 
 TEST_CASE("a cancel frees a saga that is stuck before the pivot")
@@ -311,7 +311,7 @@ TEST_CASE("a cancel frees a saga that is stuck before the pivot")
     CHECK(s.parked().empty());
 }
 
-TEST_CASE("a retry puts the compensation that is parked elsewhere back, with its attempts counted anew")
+TEST_CASE("a retry puts the compensation that is parked elsewhere back, with attempts counted from scratch")
 {
     ordered_shop s;
     s.order("1", 6);
@@ -382,7 +382,7 @@ TEST_CASE("a cancel stands where a step that committed by itself has to be looke
     CHECK(s.give("cancel", "enough").empty());
     s.run();
     CHECK(s.saga_status("1") == "stuck");
-    CHECK(s.explanation().find("A cancel was asked for by eve") != std::string::npos);
+    CHECK(s.explanation().find("A cancel was requested by eve") != std::string::npos);
     CHECK(s.audit("shipping") == "saga cancel|taken");
     CHECK(home.one("SELECT skald.replay_parked(id, 'eve', true) FROM skald.parked").empty());
     s.run();

@@ -130,7 +130,7 @@ TEST_CASE("what became of the step meanwhile is told, and nothing is put back")
         s.at("payments")
             .db.run("UPDATE skald.idempotency SET status = '" + std::string{status} +
                     "' WHERE step = 'charge-payment'");
-        CHECK(s.contains(s.replay(s.id()), "charge-payment of saga 1 is " + std::string{status} + " meanwhile"));
+        CHECK(s.contains(s.replay(s.id()), "charge-payment of saga 1 is " + std::string{status} + " by now"));
     }
     CHECK(s.at("payments").db.one("SELECT count(*) FROM skald.outbox") == "0");
     CHECK(s.audit().empty());
@@ -213,7 +213,7 @@ TEST_CASE("what nobody signed, or somebody else, is neither what a saga waits fo
         auto const strange = s.id();
         CHECK(s.contains(s.drop(genuine), "is stuck on it"));
         CHECK(s.contains(s.replay(strange, reason == "unsigned"),
-                         reason == "unsigned" ? "nobody signed it" : "its signature does not hold"));
+                         reason == "unsigned" ? "it has no signature" : "its signature is not valid"));
         s.at("orders").db.run("SELECT skald.request_control('retry', '', '1')");
         s.run();
         CHECK(s.effects() == completed);
@@ -255,7 +255,7 @@ TEST_CASE("a dropped delivery is gone, and who dropped which one and why is kept
     parking_shop s;
     s.park_charge();
     CHECK(s.contains(s.drop(s.id()), "saga 1 is stuck on it"));
-    CHECK(s.drop(s.id(), true, "").starts_with("say why"));
+    CHECK(s.drop(s.id(), true, "").starts_with("a reason is required"));
     CHECK(s.parked() == "payments|delivery_limit|1");
     auto const id = s.id();
     CHECK(s.drop(id, true).empty());

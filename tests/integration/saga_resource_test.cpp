@@ -197,7 +197,7 @@ TEST_CASE("DELETE behind the pivot, of a saga that goes back by itself, or that 
         std::string step, status, saga, why;
     };
     for (auto const& r : {row{"arrange-shipping", "completed", "", "past the pivot"},
-                          row{"charge-payment", "rejected", "compensating", "goes back already"},
+                          row{"charge-payment", "rejected", "compensating", "is compensating already"},
                           row{"confirm-order", "completed", "completed", "has ended"},
                           row{"create-order.compensate", "completed", "compensated", "has ended"}}) {
         saga_web s;

@@ -51,7 +51,7 @@ TEST_CASE("of a running saga it says who has to take which step, and since when"
           "running: waiting for orders to take create-order since 2026-01-31 11:50:00Z (10 min ago).");
     CHECK(explain(with_steps_done(2)) ==
           "running: waiting for shipping to take arrange-shipping since 2026-01-31 11:52:00Z (8 min ago).");
-    CHECK(explain(with_steps_done(4)) == "running: every step has run, and its end is being noted.");
+    CHECK(explain(with_steps_done(4)) == "running: every step has run, and its end is being recorded.");
 }
 
 TEST_CASE("of a step that is tried again it says how often it failed, and with what")
@@ -64,7 +64,7 @@ TEST_CASE("of a step that is tried again it says how often it failed, and with w
     s.steps[2].record = was(step_status::retrying, 40s, 1, "no bridge");
     CHECK(explain(s).find("failed once at shipping") != std::string::npos);
     s.steps[2].record = was(step_status::retrying, 40s, 0, "snoozed");
-    CHECK(explain(s) == "running: arrange-shipping put itself off at shipping since 2026-01-31 11:59:20Z (40 s ago).");
+    CHECK(explain(s) == "running: arrange-shipping is snoozed at shipping since 2026-01-31 11:59:20Z (40 s ago).");
     s.steps[2].record = was(step_status::retrying, 40s, 0, "put back");
     CHECK(explain(s).find("was put back by an operator at 2026-01-31 11:59:20Z") != std::string::npos);
 }
@@ -92,11 +92,11 @@ TEST_CASE("of a stuck saga it says what was parked where, after how many attempt
     s.steps[1].compensation = was(step_status::parked, 3min, 5, "no wallet");
     CHECK(explain(s) ==
           "stuck: charge-payment.compensate was parked at payments after 5 attempts, 2026-01-31 11:57:00Z (3 min "
-          "ago): no wallet. Mend the cause, then `skald saga retry k`.");
+          "ago): no wallet. Fix the cause, then `skald saga retry k`.");
     s.steps[1].compensation.reset();
     s.steps[2].record = was(step_status::parked, 3min, 0, "too often");
     CHECK(explain(s) ==
-          "stuck: arrange-shipping was parked at shipping, 2026-01-31 11:57:00Z (3 min ago): too often. Mend the "
+          "stuck: arrange-shipping was parked at shipping, 2026-01-31 11:57:00Z (3 min ago): too often. Fix the "
           "cause, then `skald saga retry k`, or give it up with `skald saga cancel k`.");
     s = with_steps_done(3, saga_state::stuck);
     s.steps[3].record = was(step_status::parked, 3min, 1, "no row");
@@ -138,7 +138,7 @@ TEST_CASE("an order is told as long as it means something")
     CHECK(explain(s) == explain(with_steps_done(1)));
     s.command->action = "cancel";
     CHECK(explain(s).ends_with(
-        "A cancel was asked for by eve at 2026-01-31 11:59:00Z (60 s ago): looking; no step has met it yet."));
+        "A cancel was requested by eve at 2026-01-31 11:59:00Z (60 s ago): looking; no step has been claimed since."));
     s.status = saga_state::compensating;
     CHECK(explain(s).find("A cancel") == std::string::npos);
 }
@@ -148,7 +148,7 @@ TEST_CASE("a saga that is stuck while it goes back does not say that no step has
     auto s = with_steps_done(1, saga_state::stuck);
     s.command = command_facts{"cancel", "eve", "", noon - 4min};
     s.steps[1].record = was(step_status::parked);
-    CHECK(explain(s).find("no step has met it yet") != std::string::npos);
+    CHECK(explain(s).find("no step has been claimed since") != std::string::npos);
     s.steps[1].record = was(step_status::cancelled);
     s.steps[0].compensation = was(step_status::parked);
     CHECK_MESSAGE(explain(s).find("A cancel") == std::string::npos, explain(s));
@@ -166,7 +166,7 @@ TEST_CASE("of a step whose record was gone when it was to be undone it says that
     auto const end = std::string{"compensated at 2026-01-28 12:00:00Z (3 days ago). What else had run was undone."};
     CHECK(explain(s) == end +
                             " But charge-payment completed at payments, and its compensation found no record of it "
-                            "there, so its effect may remain: look, and fix it by hand (docs/repair.md, \"A step that "
+                            "there, so its effect may remain: check, and fix it by hand (docs/repair.md, \"A step that "
                             "was not undone\").");
     s.steps[1].record = was(step_status::cancelled, 3min, 0);  // what the home's own database has in its place
     CHECK(explain(s).find("But charge-payment completed at payments") != std::string::npos);
@@ -185,7 +185,7 @@ TEST_CASE("a cancel that came behind the pivot is told as too late, also when th
         auto s = with_steps_done(3, status);
         s.command = command_facts{"cancel", "eve", "", noon - 1min};
         CHECK(explain(s).ends_with(
-            "too late: arrange-shipping, the pivot, had completed, and behind it a saga can only go "
+            "too late: arrange-shipping, the pivot, had completed, and after that a saga can only go "
             "forward."));
     }
 }
@@ -197,7 +197,7 @@ TEST_CASE("where there is no pivot, the last step that can be undone is the turn
     s.command = command_facts{"cancel", "eve", "", noon - 1min};
     CHECK(explain(s).find("too late: charge-payment had completed") != std::string::npos);
     s.steps.erase(s.steps.begin(), s.steps.begin() + 2);
-    CHECK(explain(s).ends_with("in vain: no step of it can be undone."));
+    CHECK(explain(s).ends_with("without effect: no step of it can be undone."));
 }
 
 TEST_CASE("of a deadline it says when it comes, or who has not met it yet")
@@ -219,5 +219,5 @@ TEST_CASE("of a deadline it says when it comes, or who has not met it yet")
     s = with_steps_done(1, saga_state::stuck);
     s.steps[1].record = was(step_status::parked);
     s.deadline = noon - 3min;
-    CHECK(explain(s).ends_with("Its deadline passed 3 min ago: put back, it goes back."));
+    CHECK(explain(s).ends_with("Its deadline passed 3 min ago: once it is put back, it compensates."));
 }

@@ -35,12 +35,12 @@ int declare(std::string const& service, std::string database, output const& out)
 void add_declare_command(CLI::App& app, output& out, choice& chosen)
 {
     auto* const command = app.add_subcommand(
-        "declare", "make a service's exchanges and queues on the broker, for one with SKALD_DECLARE=off");
+        "declare", "declare a service's exchanges and queues on the broker, if it runs with SKALD_DECLARE=off");
     auto const service = std::make_shared<std::string>();
     command->add_option("--service", *service, "the service")->required();
     auto const database = std::make_shared<std::string>();
     command->add_option("--database", *database,
-                        "the `id` in skald.service of its database; without it DATABASE_URL is asked");
+                        "the `id` in skald.service of its database; without it, that of DATABASE_URL");
     out.add_flag(*command);
     command->callback(
         [=, &out, &chosen] { chosen = [service, database, &out] { return declare(*service, *database, out); }; });

@@ -97,13 +97,13 @@ void add_options(CLI::App& command, duplicate_options& options)
         ->transform(milliseconds_with_unit() & CLI::Range(std::int64_t{0}, std::int64_t{86'400'000}));
     command.add_option("--for", options.for_ms, "stop by itself after that time: 90s, 15m, 2h")
         ->transform(milliseconds_with_unit());
-    command.add_option("--seed", options.seed, "of the moments; the same seed draws the same ones [random]");
+    command.add_option("--seed", options.seed, "for the random times; the same seed gives the same ones [random]");
     command.add_flag("--staging", options.staging, "this is no production system: without it, nothing is done");
     command.footer(
         "Originals are neither held up nor changed, and no duplicate differs from its original or is duplicated "
         "itself.\n"
         "SIGTERM and SIGINT end it: what was held back is sent at once, and its queue is deleted; a second one ends it "
-        "there and then.\n"
+        "at once.\n"
         "Do not delete a service's queue meanwhile: what is sent to it would count as delivered.");
 }
 

@@ -1,9 +1,13 @@
-// `skald outbox status`: what waits for the broker, for how long, and why.
+// `skald outbox`: what waits for the broker, for how long, and why; and dropping what can never be sent.
 #include "commands.hpp"
 #include "database.hpp"
 
 #include "core/text.hpp"
+#include "postgres/literal.hpp"
 #include "skald_operator_queries.hpp"
+#include "table.hpp"
+
+#include <skald/errors.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -12,6 +16,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace skald::tools {
 namespace {
@@ -41,15 +47,18 @@ int outbox_status(outbox_limits const& limits, output const& out)
                           {"deferred", total[3].as<std::int64_t>()},
                           {"destinations", nlohmann::json::array()},
                           {"reasons", nlohmann::json::array()}};
-    auto sentence = rows == 0 ? std::string{"the outbox is empty"}
-                              : fmt::format("{} messages wait, the oldest for {} s; {} are due, {} were put off", rows,
-                                            oldest, total[2].c_str(), total[3].c_str());
+    auto sentence =
+        rows == 0
+            ? std::string{"the outbox is empty"}
+            : fmt::format(
+                  "{} messages wait, the oldest for {} s; {} are due, {} were refused and wait for their next try",
+                  rows, oldest, total[2].c_str(), total[3].c_str());
     for (auto const& row : c.run(query(operator_queries::outbox_by_destination))) {
         object["destinations"].push_back({{"destination", row[0].c_str()},
                                           {"rows", row[1].as<std::int64_t>()},
                                           {"oldest_seconds", row[2].as<std::int64_t>()},
                                           {"deferred", row[3].as<std::int64_t>()}});
-        sentence += fmt::format("\nto {}: {}, the oldest for {} s, {} put off", core::visible_text(row[0].c_str()),
+        sentence += fmt::format("\nto {}: {}, the oldest for {} s, {} refused", core::visible_text(row[0].c_str()),
                                 row[1].c_str(), row[2].c_str(), row[3].c_str());
     }
     for (auto const& row : c.run(query(operator_queries::outbox_by_reason))) {
@@ -57,7 +66,7 @@ int outbox_status(outbox_limits const& limits, output const& out)
                                      {"reason", row[1].c_str()},
                                      {"rows", row[2].as<std::int64_t>()},
                                      {"attempts_max", row[3].as<std::int64_t>()}});
-        sentence += fmt::format("\nput off, to {}: {} (up to {} attempts): {}", core::visible_text(row[0].c_str()),
+        sentence += fmt::format("\nrefused, to {}: {} (up to {} attempts): {}", core::visible_text(row[0].c_str()),
                                 row[2].c_str(), row[3].c_str(), core::visible_text(row[1].c_str()));
     }
     bool const over = (limits.rows && rows > *limits.rows) || (limits.age_seconds && oldest > *limits.age_seconds);
@@ -67,13 +76,104 @@ int outbox_status(outbox_limits const& limits, output const& out)
     return over ? 1 : 0;
 }
 
+struct listing
+{
+    std::optional<std::string> to;
+    std::optional<std::string> key;
+    int limit{50};
+};
+
+int list_messages(listing const& wanted, output const& out)
+{
+    auto c = connect("outbox");
+    std::vector<std::vector<std::string>> lines{
+        {"MESSAGE ID", "TYPE", "TO", "SCOPE", "KEY", "ATTEMPTS", "AGE (S)", "ERROR"}};
+    auto messages = nlohmann::json::array();
+    for (auto const& row : c.run(postgres::execute("list_messages", {postgres::literal_or_null(wanted.to),
+                                                                     postgres::literal_or_null(wanted.key),
+                                                                     postgres::literal(std::int64_t{wanted.limit})}))) {
+        messages.push_back({{"message_id", row[0].c_str()},
+                            {"type", row[1].c_str()},
+                            {"destination", row[2].c_str()},
+                            {"scope", row[3].c_str()},
+                            {"key", row[4].c_str()},
+                            {"attempts", row[5].as<int>()},
+                            {"error", row[6].c_str()},
+                            {"age_seconds", row[7].as<std::int64_t>()}});
+        lines.push_back({row[0].c_str(), row[1].c_str(), row[2].c_str(), row[3].c_str(), row[4].c_str(), row[5].c_str(),
+                         row[7].c_str(), row[6].c_str()});
+    }
+    out.tell(lines.size() > 1 ? table(lines) : "no such message waits", {{"messages", messages}});
+    return 0;
+}
+
+struct dropping
+{
+    std::optional<std::string> id;
+    std::optional<std::string> to;
+    std::string why;
+    std::string by;
+    bool yes{};
+};
+
+int drop_messages(dropping const& what, output const& out)
+{
+    if (!what.id && !what.to) throw configuration_error{"say which: a MESSAGE_ID, or --to DESTINATION, or both"};
+    if (!what.id && !what.yes)
+        throw configuration_error{"every message to " + *what.to + " would be dropped: say --yes too"};
+    auto c = connect("outbox");
+    auto const did = nlohmann::json::parse(c.run(postgres::execute(
+        "drop_messages", {postgres::literal_or_null(what.to), postgres::literal_or_null(what.id),
+                          postgres::literal(what.why), postgres::literal(what.by), what.yes ? "true" : "false"}))[0][0]
+                                               .c_str());
+    auto const &dropped = did["dropped"], &refused = did["refused"];
+    if (dropped.empty() && refused.empty())
+        return out.refuse("no such message waits here: it was sent or dropped already, or is being sent now");
+    auto text = fmt::format("{} dropped", dropped.size());
+    if (!refused.empty()) text += fmt::format(", {} refused", refused.size());
+    for (auto const& one : refused)
+        text += fmt::format("\n{}: {}; to drop it all the same, say --yes",
+                            core::visible_text(one["message_id"].get<std::string>()), one["why"].get<std::string>());
+    out.tell(text, did);
+    return refused.empty() ? 0 : 1;
+}
+
+void add_list_of_messages(CLI::App& outbox, output& out, choice& chosen)
+{
+    auto* const command = outbox.add_subcommand("list", "the messages themselves, the oldest first");
+    auto const wanted = std::make_shared<listing>();
+    command->add_option("--to", wanted->to, "only those to that destination");
+    command->add_option("--key", wanted->key, "only those of the saga with that key");
+    command->add_option("--limit", wanted->limit, "how many at most")
+        ->check(CLI::Range(1, 10'000))
+        ->capture_default_str();
+    out.add_flag(*command);
+    command->callback([=, &out, &chosen] { chosen = [wanted, &out] { return list_messages(*wanted, out); }; });
+}
+
+void add_drop_of_messages(CLI::App& outbox, output& out, choice& chosen)
+{
+    auto* const command = outbox.add_subcommand(
+        "drop", "remove messages that can never be sent; a saga that needs one is stuck from then on");
+    auto const what = std::make_shared<dropping>();
+    command->add_option("message_id", what->id, "as `skald outbox list` shows it");
+    command->add_option("--to", what->to, "all to that destination, or only the message's copy to it");
+    command->add_option("--reason", what->why, "why, for the audit")->required();
+    command->add_flag("--yes", what->yes,
+                      "also those that a saga needs, and those that the broker has not refused; needed for all to a "
+                      "destination");
+    command->add_option("--by", what->by, "who you are, for the audit; the database's user is recorded anyway");
+    out.add_flag(*command);
+    command->callback([=, &out, &chosen] { chosen = [what, &out] { return drop_messages(*what, out); }; });
+}
+
 }  // namespace
 
 void add_outbox_commands(CLI::App& app, output& out, choice& chosen)
 {
     auto* const outbox = app.add_subcommand("outbox", "the messages that wait for the broker");
     outbox->require_subcommand(1);
-    auto* const status = outbox->add_subcommand("status", "how many, for how long, for whom, and why");
+    auto* const status = outbox->add_subcommand("status", "how many, for how long, to which destinations, and why");
     auto const limits = std::make_shared<outbox_limits>();
     status->add_option("--warn-rows", limits->rows, "exit with 1 where more than that wait")
         ->check(CLI::NonNegativeNumber);
@@ -81,6 +181,8 @@ void add_outbox_commands(CLI::App& app, output& out, choice& chosen)
         ->check(CLI::NonNegativeNumber);
     out.add_flag(*status);
     status->callback([=, &out, &chosen] { chosen = [limits, &out] { return outbox_status(*limits, out); }; });
+    add_list_of_messages(*outbox, out, chosen);
+    add_drop_of_messages(*outbox, out, chosen);
 }
 
 }  // namespace skald::tools

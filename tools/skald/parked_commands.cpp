@@ -46,7 +46,7 @@ int list(admin::parked_filter const& filter, output const& out)
     std::vector<std::vector<std::string>> rows{{"ID", "PARKED AT", "REASON", "KEY", "SCOPE", "STEP", "ERROR"}};
     for (auto const& p : page["parked"])
         rows.push_back({p["id"].dump(), p["parked_at"], p["reason"], p["key"], p["scope"], p["step"], p["error"]});
-    auto text = rows.size() > 1 ? table(rows) : "nothing here is parked like that";
+    auto text = rows.size() > 1 ? table(rows) : "no parked delivery here matches";
     if (!page["next"].is_null()) text += "\nmore: --after " + page["next"].dump();
     out.tell(text, page);
     return 0;
@@ -106,7 +106,7 @@ int replay(choice_of_parked what, output const& out)
     if (int{what.all} + int{filtered} + int{!what.ids.empty()} != 1)
         throw configuration_error{"say which: one or more IDs, or --key and other filters, or --all"};
     if (what.vouch && what.ids.empty())
-        throw configuration_error{"--vouch is for deliveries that you have looked at: name them by their IDs"};
+        throw configuration_error{"--vouch is for deliveries that you have checked: name them by their IDs"};
     auto c = connect();
     tally counted{"replayed", out};
     for (auto const id : what.ids) counted.note(id, admin::replay_parked(c, id, what.by, what.yes, what.vouch));
@@ -142,7 +142,7 @@ void add_list_of_parked(CLI::App& parked, output& out, choice& chosen)
     auto* const command = parked.add_subcommand("list", "what is parked, the oldest first");
     auto const filter = std::make_shared<admin::parked_filter>();
     add_filters(*command, *filter);
-    command->add_option("--after", filter->after, "the page behind: what the last one called `next`");
+    command->add_option("--after", filter->after, "the next page: what the last one called `next`");
     command->add_option("--limit", filter->limit, "how many at most")
         ->check(CLI::Range(1, 10'000))
         ->capture_default_str();
@@ -162,18 +162,18 @@ void add_show(CLI::App& parked, output& out, choice& chosen)
 void add_replay(CLI::App& parked, output& out, choice& chosen)
 {
     auto* const command = parked.add_subcommand(
-        "replay", "put them back: the same key, the same guard, the next turn, with the attempts counted anew");
+        "replay",
+        "put them back: the same key, the same guard, the next fencing token, with attempts counted from scratch");
     auto const what = std::make_shared<choice_of_parked>();
     command->add_option("id", what->ids, "their numbers")->check(a_number());
     add_filters(*command, what->filter);
     command->add_flag("--all", what->all, "all that are parked here");
     command->add_flag(
         "--yes", what->yes,
-        "also those whose step committed by itself: you have looked at what it wrote; and those with a wrong "
+        "also those whose step committed by itself: you have checked what it wrote; and those with a wrong "
         "signature, as they came");
-    command->add_flag("--vouch", what->vouch,
-                      "also those that nobody signed: you have looked at each, and it is genuine");
-    command->add_option("--by", what->by, "who you are, for the audit; the database's user is noted anyway");
+    command->add_flag("--vouch", what->vouch, "also unsigned ones: you have checked each, and it is genuine");
+    command->add_option("--by", what->by, "who you are, for the audit; the database's user is recorded anyway");
     out.add_flag(*command);
     command->callback([=, &out, &chosen] { chosen = [what, &out] { return replay(*what, out); }; });
 }
@@ -185,7 +185,7 @@ void add_drop(CLI::App& parked, output& out, choice& chosen)
     command->add_option("id", what->ids, "their numbers")->required()->check(a_number());
     command->add_option("--reason", what->why, "why, for the audit")->required();
     command->add_flag("--yes", what->yes, "more than one, or one that a saga is stuck on");
-    command->add_option("--by", what->by, "who you are, for the audit; the database's user is noted anyway");
+    command->add_option("--by", what->by, "who you are, for the audit; the database's user is recorded anyway");
     out.add_flag(*command);
     command->callback([=, &out, &chosen] { chosen = [what, &out] { return drop(*what, out); }; });
 }
@@ -205,7 +205,7 @@ void add_filters(CLI::App& command, admin::parked_filter& filter)
 void add_parked_commands(CLI::App& app, output& out, choice& chosen)
 {
     auto* const parked = app.add_subcommand(
-        "parked", "deliveries that a service gave up on: DATABASE_URL is the database of that service");
+        "parked", "deliveries that a service has parked: DATABASE_URL is the database of that service");
     parked->require_subcommand(1);
     add_list_of_parked(*parked, out, chosen);
     add_show(*parked, out, chosen);

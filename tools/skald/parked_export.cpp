@@ -112,7 +112,7 @@ int export_parked(choice_of_recordings const& what, output const& out)
         of_key.step = key.guarded_step();
         prints.all_that_match(of_key, fmt::format("nothing is parked here of {}", one));
     }
-    if (what.which.empty()) prints.all_that_match(f, "nothing here is parked like that");
+    if (what.which.empty()) prints.all_that_match(f, "no parked delivery here matches");
     return prints.end();
 }
 

@@ -41,7 +41,7 @@ std::string in_words(admin::purged const& p, bool is_done)
         "{} {} sagas with all their records, {} answers without a saga, {} sagas of other homes; {} sagas {} "
         "the other services",
         is_done ? "purged" : "to purge now:", p.sagas, p.answers, p.expired, p.asked,
-        is_done ? "asked of" : "to ask of");
+        is_done ? "asked of" : "to be asked of");
 }
 
 /// Sagas that wait for other services to expire them, by service.
@@ -51,7 +51,7 @@ nlohmann::json waiting(postgres::connection& c, std::string& sentence)
     for (auto const& row : c.run(postgres::execute("expiring", {}))) {
         by_service.push_back(
             {{"service", row[0].c_str()}, {"sagas", row[1].as<std::int64_t>()}, {"since", row[2].c_str()}});
-        sentence += fmt::format("\nwaiting for {} to forget {} sagas, since {}", row[0].c_str(), row[1].c_str(),
+        sentence += fmt::format("\nwaiting for {} to expire {} sagas, since {}", row[0].c_str(), row[1].c_str(),
                                 row[2].c_str());
     }
     return by_service;
@@ -110,7 +110,7 @@ void add_purge_command(CLI::App& app, output& out, choice& chosen)
     auto* const command = app.add_subcommand("purge", "delete the records of sagas that ended long ago");
     auto const options = std::make_shared<purge_options>();
     command->add_option("--older-than", options->older_than, "days since their end [SKALD_RETENTION_DAYS, or 30]");
-    command->add_flag("--dry-run", options->dry_run, "only say what there is");
+    command->add_flag("--dry-run", options->dry_run, "only say what would be deleted");
     command->add_option("--batch", options->batch_max, "sagas in one transaction [500]")->check(CLI::Range(1, 1000));
     out.add_flag(*command);
     command->callback([=, &out, &chosen] { chosen = [options, &out] { return purge(*options, out); }; });

@@ -40,7 +40,7 @@ try {
         rows.push_back(
             {text_of(saga["key"]), text_of(saga["scope"]), text_of(saga["definition"]), text_of(saga["status"]),
              admin::in_words(std::chrono::seconds{saga["age_seconds"].get<std::int64_t>()}), text_of(saga["reason"])});
-    auto text = rows.size() > 1 ? table(rows) : "no saga here is like that";
+    auto text = rows.size() > 1 ? table(rows) : "no saga here matches";
     if (!page["next"].is_null()) text += "\nmore: --after " + text_of(page["next"]);
     out.tell(text, page);
     return 0;
@@ -85,7 +85,7 @@ int order(admin::command const& what, output const& out)
     if (done.contains("refused")) return out.refuse(done["refused"].get<std::string>());
     std::string told;
     for (auto const& service : done["told"]) told += (told.empty() ? "" : ", ") + shown(service);
-    out.tell(fmt::format("saga {}: {}{}; {} told{}", core::visible_text(what.saga.key), what.action,
+    out.tell(fmt::format("saga {}: {}{}; sent to {}{}", core::visible_text(what.saga.key), what.action,
                          done.contains("step") ? " of " + shown(done["step"]) : "", told,
                          done.contains("left") ? "; left parked: " + shown(done["left"]) : ""),
              done);
@@ -111,7 +111,7 @@ void add_list_of_sagas(CLI::App& saga, output& out, choice& chosen)
     command->add_option("--older-than", *age, "only those that were started longer ago: 90s, 15m, 2h, 7d")
         ->transform(CLI::AsNumberWithUnit(
             std::map<std::string, std::int64_t>{{"s", 1}, {"m", 60}, {"h", 3'600}, {"d", 86'400}}));
-    command->add_option("--after", filter->after, "the page behind: what the last one called `next`");
+    command->add_option("--after", filter->after, "the next page: what the last one called `next`");
     command->add_option("--limit", filter->limit, "how many at most")
         ->check(CLI::Range(1, 10'000))
         ->capture_default_str();
@@ -129,7 +129,7 @@ void add_order(CLI::App& saga, std::string const& action, std::string const& hel
     what->action = action;
     add_identity(*command, what->saga);
     command->add_option("--reason", what->reason, "why: it is kept and shown with the saga");
-    command->add_option("--by", what->by, "who you are, for the audit; the database's user is noted anyway");
+    command->add_option("--by", what->by, "who you are, for the audit; the database's user is recorded anyway");
     out.add_flag(*command);
     command->callback([=, &out, &chosen] { chosen = [what, &out] { return order(*what, out); }; });
 }
@@ -149,7 +149,7 @@ void add_close(CLI::App& saga, output& out, choice& chosen)
 {
     auto* const command = saga.add_subcommand(
         "close",
-        "end a saga by hand that can't end by itself: you have looked at every service and done what was missing");
+        "end a saga that can't end by itself: you have checked every service and done by hand what was missing");
     auto const what = std::make_shared<admin::command>();
     auto const as_status = std::make_shared<std::string>();
     auto const has_looked = std::make_shared<bool>();
@@ -158,11 +158,11 @@ void add_close(CLI::App& saga, output& out, choice& chosen)
         ->required()
         ->check(CLI::IsMember({"completed", "compensated"}));
     command->add_option("--reason", what->reason, "why: it is kept and shown with the saga")->required();
-    command->add_option("--by", what->by, "who you are, for the audit; the database's user is noted anyway");
-    command->add_flag("--yes", *has_looked, "you have looked at every service of it")->required();
+    command->add_option("--by", what->by, "who you are, for the audit; the database's user is recorded anyway");
+    command->add_flag("--yes", *has_looked, "you have checked every service of it")->required();
     out.add_flag(*command);
     command->callback([=, &out, &chosen] {
-        if (!*has_looked) throw configuration_error{"pause it and look at every service first, then say --yes too"};
+        if (!*has_looked) throw configuration_error{"pause it and check every service first, then say --yes too"};
         chosen = [as_status, what, &out] { return close(*as_status, *what, out); };
     });
 }
@@ -171,7 +171,8 @@ void add_close(CLI::App& saga, output& out, choice& chosen)
 
 void add_saga_commands(CLI::App& app, output& out, choice& chosen)
 {
-    auto* const saga = app.add_subcommand("saga", "sagas, at their home: DATABASE_URL is the one they were started in");
+    auto* const saga =
+        app.add_subcommand("saga", "sagas, at their home: DATABASE_URL is the database in which they were started");
     saga->require_subcommand(1);
     add_list_of_sagas(*saga, out, chosen);
 
@@ -182,9 +183,10 @@ void add_saga_commands(CLI::App& app, output& out, choice& chosen)
     show_command->callback([=, &out, &chosen] { chosen = [id, &out] { return show(*id, out); }; });
 
     add_order(*saga, "cancel", "stop a saga that is not past its pivot, and compensate what has run", out, chosen);
-    add_order(*saga, "pause", "let no further step of a saga begin, in any service", out, chosen);
-    add_order(*saga, "resume", "let a paused saga go on", out, chosen);
-    add_order(*saga, "retry", "put the parked step of a stuck saga back, with its attempts counted anew", out, chosen);
+    add_order(*saga, "pause", "begin no further step of a saga, in any service", out, chosen);
+    add_order(*saga, "resume", "continue a paused saga", out, chosen);
+    add_order(*saga, "retry", "put the parked step of a stuck saga back, with attempts counted from scratch", out,
+              chosen);
     add_close(*saga, out, chosen);
 }
 

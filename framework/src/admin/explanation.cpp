@@ -100,8 +100,8 @@ std::string where_to_look(saga_facts const& saga, std::string const& service)
 // What holds up a step that is retried: "failed 2 times ...".
 std::string retry_cause(step_record const& record, std::string const& service, core::instant now)
 {
-    if (record.error == "snoozed") return fmt::format("put itself off at {} since {}", service, when(record.at, now));
-    if (record.error == "put back")
+    if (record.error == "snoozed") return fmt::format("is snoozed at {} since {}", service, when(record.at, now));
+    if (record.error == "put back" || record.attempts == 0)
         return fmt::format("was put back by an operator at {}, and waits for {} to take it", when(record.at, now),
                            service);
     return fmt::format("failed {} at {}, last at {}{}; it is tried again by itself",
@@ -113,7 +113,7 @@ std::string running(saga_facts const& saga)
 {
     auto const next =
         std::ranges::find_if(saga.steps, [](auto const& s) { return !is(s.record, step_status::completed); });
-    if (next == saga.steps.end()) return "running: every step has run, and its end is being noted.";
+    if (next == saga.steps.end()) return "running: every step has run, and its end is being recorded.";
     if (is(next->record, step_status::retrying))
         return fmt::format("running: {} {}.", next->name, retry_cause(*next->record, next->service, saga.now));
     return fmt::format("running: waiting for {} to take {} since {}.{}", next->service, next->name,
@@ -150,22 +150,28 @@ std::string stuck(saga_facts const& saga)
                 "docs/repair.md, \"A message that is lost\".",
                 step.name, is_compensation ? core::compensate_suffix : "",
                 record.service.empty() ? step.service : record.service, record.error, command_line("pause", saga.id));
+        if (record.error.starts_with("its message was dropped from "))
+            return fmt::format(
+                "stuck: {}{} can't run at {}: {}. Nothing is left to retry: {}, and close it by hand; see "
+                "docs/repair.md, \"A message that is lost\".",
+                step.name, is_compensation ? core::compensate_suffix : "", step.service, record.error,
+                command_line("pause", saga.id));
         bool const can_cancel = !is_compensation && step.kind != step_kind::retriable;
-        return fmt::format("stuck: {}{} was parked at {}{}, {}{}. Mend the cause, then {}{}.", step.name,
+        return fmt::format("stuck: {}{} was parked at {}{}, {}{}. Fix the cause, then {}{}.", step.name,
                            is_compensation ? core::compensate_suffix : "",
                            record.service.empty() ? step.service : record.service, after, when(record.at, saga.now),
                            because(record.error), command_line("retry", saga.id),
                            can_cancel ? ", or give it up with " + command_line("cancel", saga.id) : "");
     }
     return "stuck" + because(saga.reason) +
-           ". The step that is parked was not reported here: look into the other databases with "
+           ". The step that is parked was not reported here: search the other databases with "
            "`skald parked list`.";
 }
 
 std::string after_the_end(std::string const& step, step_record const& record, std::string const& service)
 {
     if (record.status == step_status::completed)
-        return fmt::format(" Since then {} ran at {}: look what it did.", step, service);
+        return fmt::format(" Since then {} ran at {}: check what it did.", step, service);
     if (record.status == step_status::parked)
         return fmt::format(" Since then the message of {} turned up at {}, and is parked there.", step, service);
     return {};
@@ -220,17 +226,17 @@ std::string about_command(saga_facts const& saga)
     auto const& given = *saga.command;
     auto const asked = fmt::format("by {} at {}{}", given.by, when(given.at, saga.now), because(given.reason));
     if (given.action == "pause" && !has_ended(saga))
-        return fmt::format(" It is paused {}. Let it go on with {}.", asked, command_line("resume", saga.id));
+        return fmt::format(" It is paused {}. Resume it with {}.", asked, command_line("resume", saga.id));
     if (given.action != "cancel") return {};
     auto const* const pivot = passed_pivot(saga);
     if (pivot != nullptr && pivot->kind == step_kind::retriable)
-        return fmt::format(" A cancel was asked for {}; in vain: no step of it can be undone.", asked);
+        return fmt::format(" A cancel was requested {}; without effect: no step of it can be undone.", asked);
     if (pivot != nullptr)
-        return fmt::format(" A cancel was asked for {}; too late: {} had completed, and behind it a saga can only go "
+        return fmt::format(" A cancel was requested {}; too late: {} had completed, and after that a saga can only go "
                            "forward.",
                            asked, named(*pivot));
     if ((saga.status == saga_state::running || saga.status == saga_state::stuck) && !goes_back(saga))
-        return fmt::format(" A cancel was asked for {}; no step has met it yet.", asked);
+        return fmt::format(" A cancel was requested {}; no step has been claimed since.", asked);
     return {};
 }
 
@@ -241,7 +247,7 @@ std::string about_lost_records(saga_facts const& saga)
         if (lost_its_record(step))
             text += fmt::format(
                 " But {} completed at {}, and its compensation found no record of it there, so its effect may "
-                "remain: look, and fix it by hand (docs/repair.md, \"A step that was not undone\").",
+                "remain: check, and fix it by hand (docs/repair.md, \"A step that was not undone\").",
                 step.name, step.service);
     return text;
 }
@@ -258,7 +264,7 @@ std::string about_deadline(saga_facts const& saga)
         return fmt::format("{}, but {} had completed: it can only go forward.", passed, named(*pivot));
     auto const next =
         std::ranges::find_if(saga.steps, [](auto const& s) { return !is(s.record, step_status::completed); });
-    if (saga.status == saga_state::stuck) return passed + ": put back, it goes back.";
+    if (saga.status == saga_state::stuck) return passed + ": once it is put back, it compensates.";
     return next == saga.steps.end() ? passed + "." : fmt::format("{}; {} has not taken it yet.", passed, next->service);
 }
 

@@ -119,44 +119,42 @@ std::string advice(std::string const& reason, std::string const& record, bool re
     auto const replay = fmt::format("`skald parked replay {}`", id);
     auto const drop = fmt::format("`skald parked drop {} --reason TEXT`", id);
     if (record == "completed" || record == "rejected" || record == "cancelled")
-        return fmt::format("Its step is {} meanwhile: there is nothing to replay. {}.", record, drop);
-    if (!replayable)
-        return fmt::format("It is older than records are kept: its step may have run meanwhile. {}.", drop);
+        return fmt::format("Its step is {} by now: there is nothing to replay. {}.", record, drop);
+    if (!replayable) return fmt::format("It is older than records are kept: its step may have run since. {}.", drop);
     if (reason == "unsigned")
         return fmt::format(
-            "Nobody signed it, and whoever may publish can have made it: find out who. Where it is genuine, "
-            "{} --vouch` signs and sends it; else {}.",
+            "It has no signature, and anyone who may publish can have made it: find out who did. If it is genuine, "
+            "{} --vouch` signs and sends it; otherwise {}.",
             replay.substr(0, replay.size() - 1), drop);
     if (reason == "forged")
-        return fmt::format(
-            "Its signature does not hold. Where a key was missing here, put that right, and {} --yes` sends "
-            "it as it came, to be checked again; else find out who sent it. {}.",
-            replay.substr(0, replay.size() - 1), drop);
+        return fmt::format("Its signature is not valid. If a key was missing here, add it, and {} --yes` sends "
+                           "it as it came, to be checked again; otherwise find out who sent it. {}.",
+                           replay.substr(0, replay.size() - 1), drop);
     if (reason == "mismatch")
-        return fmt::format("Its key came before with another body, or from another home: mend the sender. {}.", drop);
+        return fmt::format("Its key was used before with another body, or by another home: fix the sender. {}.", drop);
     if (reason == "malformed" && record.empty())
         return fmt::format(
-            "If Skald sent it, something on its way changed it: put that right, then {}. Else fix its sender; {}.",
+            "If Skald sent it, something on its way changed it: correct that, then {}. Otherwise fix its sender; {}.",
             replay, drop);
     if (reason == "transaction_ended")
         return fmt::format(
-            "Its step ran COMMIT or ROLLBACK itself: look at what it wrote, repair that, and take it out of "
+            "Its step ran COMMIT or ROLLBACK itself: check what it wrote, repair that, and take it out of "
             "the step; then {} --yes`.",
             replay.substr(0, replay.size() - 1));
     if (reason == "delivery_limit")
-        return fmt::format("It came back too often: find out whether it kills its worker, and mend that; then {}.",
+        return fmt::format("It came back too often: find out whether it kills its worker, and fix that; then {}.",
                            replay);
     if (reason == "closed")
-        return fmt::format(
-            "Its saga was closed by hand, and it was not run: see that what it would have done is done or undone. {}.",
-            drop);
+        return fmt::format("Its saga was closed by hand, and it was not run: check that what it would have done is "
+                           "done or undone. {}.",
+                           drop);
     if (reason == "unknown_saga")
         return fmt::format(
-            "See that this is the database in which the saga was started. A report of it can be sent again "
-            "then ({}); what is of a saga that is over can be dropped ({}).",
+            "Check that this is the database in which the saga was started. A report of it can be sent again "
+            "then ({}); what belongs to a saga that is over can be dropped ({}).",
             replay, drop);
     if (reason == "unknown_step") return fmt::format("Deploy the service that hosts this step; then {}.", replay);
-    return fmt::format("Mend what the error says; then {}.", replay);
+    return fmt::format("Fix what the error says; then {}.", replay);
 }
 
 std::optional<std::string> replay_parked(postgres::connection& c, std::int64_t id, std::string const& by, bool forced,

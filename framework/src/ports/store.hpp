@@ -108,6 +108,7 @@ struct parked_delivery
     std::string error;
     core::message message;
     int attempts{};
+    bool is_unreadable{};  // no step was claimed for it: the store reports it to the home, if its headers name that
 };
 
 struct stored_response

@@ -153,25 +153,31 @@ std::string write_messages(std::vector<ports::enqueued> const& all)
     return all.empty() ? std::string{} : all.size() == 1 ? write(all.front()) : write_together(all);
 }
 
-std::string write(ports::parked_delivery const& p)
+template <class Statement>
+std::string write_parked(ports::parked_delivery const& p)
 {
     auto const& m = p.message;
     // The same delivery again is the same parked row: anything that would make it a different one is in here.
     auto identity = m.id + '\n' + m.type + '\n' + m.content_type;
     for (auto const& [name, value] : m.headers) identity += '\n' + name + ": " + value;
     auto const fingerprint = core::fingerprint_of_parts({identity, m.body});
-    return execute(queries::park{.scope = core::storable_text(p.saga.scope),
-                                 .key = core::storable_text(p.saga.key),
-                                 .step = core::storable_text(p.step),
-                                 .reason = p.reason,
-                                 .error = core::storable_text(p.error),
-                                 .message_id = core::storable_text(m.id),
-                                 .type = core::storable_text(m.type),
-                                 .content_type = core::storable_text(m.content_type),
-                                 .body = bytes{m.body},
-                                 .headers = write_headers(m.headers),
-                                 .attempts = p.attempts,
-                                 .fingerprint = bytes{fingerprint}});
+    return execute(Statement{.scope = core::storable_text(p.saga.scope),
+                             .key = core::storable_text(p.saga.key),
+                             .step = core::storable_text(p.step),
+                             .reason = p.reason,
+                             .error = core::storable_text(p.error),
+                             .message_id = core::storable_text(m.id),
+                             .type = core::storable_text(m.type),
+                             .content_type = core::storable_text(m.content_type),
+                             .body = bytes{m.body},
+                             .headers = write_headers(m.headers),
+                             .attempts = p.attempts,
+                             .fingerprint = bytes{fingerprint}});
+}
+
+std::string write(ports::parked_delivery const& p)
+{
+    return p.is_unreadable ? write_parked<queries::park_unreadable>(p) : write_parked<queries::park>(p);
 }
 
 std::string write(ports::stored_response const& r)

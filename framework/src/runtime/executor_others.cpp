@@ -106,6 +106,7 @@ void executor::park(task const& t, std::string_view reason, std::string const& w
     auto const& m = t.delivery.message;
     auto parked = to_park(t, reason, why);
     parked.attempts = 0;
+    parked.is_unreadable = reason == "malformed";
     ports::changes changes;
     changes.parked.push_back(std::move(parked));
     store_.write(changes);

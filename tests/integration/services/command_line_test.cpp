@@ -148,3 +148,43 @@ TEST_CASE("times that are infinite hide nothing from skald saga, outbox status a
         CHECK(level(run_skald(db, {"doctor", "--json"}, false).object(), "outbox") != "none");
     }
 }
+
+TEST_CASE(
+    "skald outbox list and drop: what can never be sent is shown and removed, with a reason, and its saga is stuck")
+{
+    shop s;
+    s.open();
+    CHECK(s.payments.terminate().code == 0);
+    amqp_hands{broker()}.delete_queue("skald.payments");
+    REQUIRE(s.order("k").status == 202);
+    auto const is_refused = [&] { return s.orders_db.count("skald.outbox WHERE error IS NOT NULL") == 1; };
+    REQUIRE(wait_until(is_refused));
+    auto const listed = run_skald(s.orders_db, {"outbox", "list", "--to", "payments", "--json"}).object()["messages"];
+    REQUIRE(listed.size() == 1);
+    CHECK(listed[0]["message_id"] == "k:charge-payment");
+    CHECK(listed[0]["error"].get<std::string>().find("NO_ROUTE") != std::string::npos);
+    CHECK(run_skald(s.orders_db, {"outbox", "list", "--key", "other"}).text.find("no such message waits") == 0);
+
+    CHECK(run_skald(s.orders_db, {"outbox", "drop", "k:charge-payment"}).code == 2);
+    CHECK(run_skald(s.orders_db, {"outbox", "drop", "--reason", "gone"}).code == 2);
+    CHECK(run_skald(s.orders_db, {"outbox", "drop", "--to", "payments", "--reason", "gone"}).code == 2);
+    CHECK(run_skald(s.orders_db, {"outbox", "drop", "k:nothing", "--reason", "gone"}).code == 1);
+    // A relay may have the row at the moment of asking.
+    told kept, dropped;
+    CHECK(wait_until([&] {
+        kept = run_skald(s.orders_db, {"outbox", "drop", "k:charge-payment", "--reason", "gone"});
+        return kept.text.find("saga k needs it") != std::string::npos;
+    }));
+    CHECK(kept.code == 1);
+    CHECK(wait_until([&] {
+        dropped =
+            run_skald(s.orders_db, {"outbox", "drop", "k:charge-payment", "--reason", "gone", "--by", "eve", "--yes"});
+        return dropped.code == 0;
+    }));
+    CHECK_MESSAGE(dropped.text.find("1 dropped") != std::string::npos, dropped.text);
+    CHECK(s.status("k") == "stuck");
+    auto const shown = run_skald(s.orders_db, {"saga", "show", "k"}).text;
+    CHECK_MESSAGE(shown.find("its message was dropped from the outbox of orders by eve as ") != std::string::npos,
+                  shown);
+    CHECK(s.orders_db.value("SELECT verb || ' ' || key FROM skald.audit") == "outbox drop k");
+}

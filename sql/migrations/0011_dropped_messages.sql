@@ -1,0 +1,78 @@
+-- Messages that can never be sent, to a service that does not exist any more, say: an operator drops them from the outbox.
+
+-- What becomes of the saga whose step a dropped message was for: its home shows the step as parked, and so the saga as stuck, until it is
+-- closed. The report has the time of the message: if that was delivered after all, what the step's own service reports is later, and counts.
+-- For a step of this service the record here decides: one that has its outcome needs no message.
+CREATE FUNCTION skald.report_dropped(m skald.outbox, why text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    own  text := (SELECT s.name FROM skald.service s);
+    home text := m.headers->>'x-saga-home';
+    step text := substring(m.idempotency_key FROM '[^:]*$');
+    at   timestamptz := m.created_at;
+    was  skald.step_status;
+BEGIN
+    IF m.destination = own THEN
+        at := clock_timestamp();
+        SELECT i.status INTO was FROM skald.idempotency i
+         WHERE (i.scope, i.key, i.step) = (m.scope, m.aggregateid, step) AND coalesce(i.home = home, true)
+           FOR UPDATE;
+        IF was NOT IN ('retrying', 'parked') THEN RETURN; END IF;
+        UPDATE skald.idempotency i SET status = 'parked', error = why, updated_at = at
+         WHERE (i.scope, i.key, i.step) = (m.scope, m.aggregateid, step);
+    END IF;
+    PERFORM skald.report_step(home, m.scope, m.aggregateid, step, m.destination, 'parked', why, at, m.headers);
+END $$;
+
+-- Drops messages from the outbox, each with a row in skald.audit: those to a destination, those with a message id, or both. `forced`: also
+-- those that a saga needs, and those that the broker has not refused. What a relay is sending at this moment is left alone.
+-- Returns {"dropped": [{"message_id", "destination", "type", "key"}], "refused": [{"message_id", "why"}]}.
+CREATE FUNCTION skald.drop_messages(to_destination text, with_id text, why text, by text DEFAULT NULL, forced boolean DEFAULT false)
+RETURNS jsonb
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    m       skald.outbox;
+    own     text := (SELECT s.name FROM skald.service s);
+    kept    text;
+    dropped jsonb := '[]';
+    refused jsonb := '[]';
+BEGIN
+    IF coalesce(why, '') = '' THEN
+        RAISE EXCEPTION 'say why they are dropped' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF to_destination IS NULL AND with_id IS NULL THEN
+        RAISE EXCEPTION 'say which: a destination, a message id, or both' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    FOR m IN
+        SELECT * FROM skald.outbox o
+         WHERE coalesce(o.destination = to_destination, true) AND coalesce(o.idempotency_key = with_id, true)
+         ORDER BY o.scope, o.aggregateid, o.id FOR UPDATE SKIP LOCKED
+    LOOP
+        kept := CASE WHEN forced THEN NULL
+                     WHEN m.error IS NULL THEN 'the broker has not refused it: it may be sent at any moment'
+                     WHEN m.if_unrouted IS NULL THEN format('%s needs it, and can never end by itself without it',
+                                                            CASE WHEN m.headers ? 'x-saga-itinerary' THEN 'saga ' || m.aggregateid
+                                                                 ELSE 'Skald' END) END;
+        IF kept IS NOT NULL THEN
+            refused := refused || jsonb_build_object('message_id', m.idempotency_key, 'why', kept);
+            CONTINUE;
+        END IF;
+        DELETE FROM skald.outbox o WHERE o.id = m.id;
+        IF m.headers ? 'x-saga-itinerary' THEN
+            PERFORM skald.report_dropped(m, format('its message was dropped from the outbox of %s by %s: %s', own, skald.actor(by), why));
+        END IF;
+        INSERT INTO skald.audit (actor, verb, scope, key, detail)
+        VALUES (skald.actor(by), 'outbox drop', m.scope, m.aggregateid,
+                jsonb_build_object('message_id', m.idempotency_key, 'destination', m.destination, 'type', m.type, 'error', m.error,
+                                   'attempts', m.attempts, 'created_at', skald.instant(m.created_at),
+                                   'body_sha256', encode(sha256(m.payload), 'hex'), 'why', why));
+        dropped := dropped || jsonb_build_object('message_id', m.idempotency_key, 'destination', m.destination, 'type', m.type,
+                                                 'key', m.aggregateid);
+    END LOOP;
+    RETURN jsonb_build_object('dropped', dropped, 'refused', refused);
+END $$;

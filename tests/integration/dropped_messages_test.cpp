@@ -1,0 +1,178 @@
+// Messages that can never be sent are dropped from the outbox by an operator: what becomes of their sagas.
+#include "admin/commands.hpp"
+#include "admin/saga_view.hpp"
+#include "support/stepped_shop.hpp"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+using nlohmann::json;
+using skald::test::stepped_shop;
+
+namespace {
+
+class dropping_shop : public stepped_shop
+{
+public:
+    json drop(std::string const& where, std::string const& arguments)
+    {
+        return json::parse(at(where).db.one("SELECT skald.drop_messages(" + arguments + ")"));
+    }
+
+    /// The messages of that type at a service have been refused by the broker.
+    void refuse(std::string const& where, std::string const& type)
+    {
+        at(where).db.run("UPDATE skald.outbox SET error = '312 NO_ROUTE', attempts = 9 WHERE type = '" + type + "'");
+    }
+
+    std::string explanation()
+    {
+        skald::postgres::connection c{{.url = at("orders").db.url()}};
+        return skald::admin::explain(skald::admin::find_saga(c, {"", "1"}).value());
+    }
+
+    std::string refusal(json const& done)
+    {
+        return done.contains("refused") ? done["refused"].get<std::string>() : "nothing was refused";
+    }
+
+    std::string retry()
+    {
+        skald::postgres::connection c{{.url = at("orders").db.url()}};
+        return refusal(skald::admin::issue(c, {"retry", {"", "1"}, "", "eve"}));
+    }
+
+    static bool has(std::string const& text, std::string const& part) { return text.find(part) != std::string::npos; }
+};
+
+}  // namespace
+
+TEST_CASE("a saga whose message was dropped is stuck, says so, can't be retried, and can be closed")
+{
+    dropping_shop s;
+    std::string where = "orders", step = "charge-payment", to = "payments";
+    s.order("1");
+    s.at("orders").relay_due();
+    s.at("orders").settle_one();
+    SUBCASE("at its home") {}
+    SUBCASE("in another service, of whose drop the home hears")
+    {
+        where = "payments";
+        step = "arrange-shipping";
+        to = "shipping";
+        s.at("orders").relay_due();
+        s.at("payments").settle_one();
+    }
+    s.refuse(where, step);
+    auto const refused = s.drop(where, "'" + to + "', NULL, 'no such service', 'eve'");
+    CHECK(refused["dropped"].empty());
+    CHECK_MESSAGE(s.has(refused["refused"].dump(), "saga 1 needs it"), refused.dump());
+
+    auto const dropped = s.drop(where, "'" + to + "', '1:" + step + "', 'no such service', 'eve', true");
+    CHECK(dropped["dropped"].at(0)["key"] == "1");
+    CHECK(s.at(where).db.rows("SELECT verb, key, detail->>'message_id', detail->>'why', detail->>'error' "
+                              "FROM skald.audit") ==
+          "outbox drop|1|1:" + step + "|no such service|312 NO_ROUTE");
+    s.run();
+    CHECK(s.saga_status("1") == "stuck");
+    CHECK_MESSAGE(s.has(s.explanation(), "stuck: " + step + " can't run at " + to +
+                                             ": its message was dropped from the outbox of " + where + " by eve as "),
+                  s.explanation());
+    CHECK_MESSAGE(s.has(s.explanation(), "Nothing is left to retry"), s.explanation());
+    CHECK_MESSAGE(s.has(s.retry(), "nothing of " + step + " is left to retry"), s.retry());
+
+    skald::postgres::connection c{{.url = s.at("orders").db.url()}};
+    CHECK_FALSE(skald::admin::issue(c, {"pause", {"", "1"}, "", "eve"}).contains("refused"));
+    CHECK_FALSE(skald::admin::close(c, "compensated", {"", {"", "1"}, "by hand", "eve"}).contains("refused"));
+    s.run();
+    CHECK(s.saga_status("1") == "compensated");
+}
+
+TEST_CASE("where the dropped message had arrived after all, what its service reports counts")
+{
+    dropping_shop s;
+    s.order("1");
+    s.at("orders").relay_due();
+    s.at("orders").settle_one();
+    // The broker has it, and its confirm was lost.
+    auto const copy = s.at("orders").db.one("SELECT to_jsonb(o) FROM skald.outbox o WHERE type = 'charge-payment'");
+    s.at("orders").relay_due();
+    s.at("orders").db.run("INSERT INTO skald.outbox OVERRIDING SYSTEM VALUE SELECT * FROM "
+                          "jsonb_populate_record(NULL::skald.outbox, '" +
+                          copy + "')");
+    bool is_first{};
+    SUBCASE("before") { is_first = true; }
+    SUBCASE("afterwards") {}
+    auto const settle_charge = [&] {
+        s.at("payments").settle_one();
+        s.at("payments").relay_due();
+        while (s.at("orders").settle_one()) continue;
+    };
+    if (is_first) settle_charge();
+    s.drop("orders", "'payments', NULL, 'thought lost', 'eve', true");
+    if (!is_first) {
+        CHECK(s.saga_status("1") == "stuck");
+        settle_charge();
+    }
+    CHECK(s.saga_status("1") == "running");
+    s.run();
+    CHECK(s.saga_status("1") == "completed");
+    CHECK(s.effects() == "o-1|confirmed / 900 o-1|charge|1 / 4 o-1|1");
+}
+
+TEST_CASE("the retry of a step of this service that is dropped parks its record; a decided step is left as it is")
+{
+    dropping_shop s;
+    s.order("1");
+    s.at("orders").relay_due();
+    s.at("orders").settle_one();
+    s.at("orders").relay_due();
+    auto& payments = s.at("payments");
+    payments.db.run("ALTER TABLE charge ADD CONSTRAINT never CHECK (false) NOT VALID");
+    payments.settle_one();
+    payments.db.run("ALTER TABLE charge DROP CONSTRAINT never");
+    std::string const record = "SELECT status FROM skald.idempotency WHERE step = 'charge-payment'";
+    REQUIRE(payments.db.one(record) == "retrying");
+    SUBCASE("to be tried again")
+    {
+        s.drop("payments", "'payments', NULL, 'a test', 'eve', true");
+        CHECK(payments.db.one(record) == "parked");
+        s.run();
+        CHECK(s.saga_status("1") == "stuck");
+        CHECK_MESSAGE(s.has(s.explanation(), "its message was dropped from the outbox of payments"), s.explanation());
+    }
+    SUBCASE("decided")
+    {
+        payments.db.run("UPDATE skald.idempotency SET status = 'completed' WHERE step = 'charge-payment'");
+        s.drop("payments", "'payments', NULL, 'a test', 'eve', true");
+        CHECK(payments.db.one(record) == "completed");
+        s.run();
+        CHECK(s.saga_status("1") == "running");
+    }
+}
+
+TEST_CASE("an event is dropped without more ado once the broker has refused it, and nothing else is touched")
+{
+    dropping_shop s;
+    s.at("orders").db.run("SELECT skald.enqueue('mail', 'x', 'a', ''), skald.enqueue('mail', 'x', 'b', ''), "
+                          "skald.enqueue('bill', 'x', 'a', '')");
+    CHECK(s.has(s.drop("orders", "'mail', NULL, 'gone'")["refused"].dump(), "the broker has not refused it"));
+    s.refuse("orders", "x");
+    CHECK(s.drop("orders", "'mail', 'a', 'gone'")["dropped"].size() == 1);
+    CHECK(s.at("orders").db.rows("SELECT destination, idempotency_key FROM skald.outbox ORDER BY 1") ==
+          "bill|a\nmail|b");
+    CHECK(s.drop("orders", "'mail', 'a', 'gone'") == json::parse(R"({"dropped": [], "refused": []})"));
+    CHECK_THROWS(s.drop("orders", "'mail', 'a', ''"));
+    CHECK_THROWS(s.drop("orders", "NULL, NULL, 'gone'"));
+}
+
+TEST_CASE("what a relay is sending at this moment is not dropped")
+{
+    dropping_shop s;
+    auto const& db = s.at("orders").db;
+    db.run("SELECT skald.enqueue('mail', 'x', 'a', '')");
+    skald::postgres::postgres_outbox relay{{.url = db.url()}};
+    REQUIRE(relay.take(10).size() == 1);
+    CHECK(s.drop("orders", "'mail', NULL, 'gone', NULL, true")["dropped"].empty());
+}
