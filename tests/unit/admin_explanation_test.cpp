@@ -132,7 +132,7 @@ TEST_CASE("an order is told as long as it means something")
     auto s = with_steps_done(1);
     s.command = command_facts{"pause", "eve", "looking", noon - 1min};
     CHECK(explain(s).ends_with(
-        " It is paused by eve at 2026-01-31 11:59:00Z (60 s ago): looking. Let it go on with `skald saga "
+        " It is paused by eve at 2026-01-31 11:59:00Z (60 s ago): looking. Resume it with `skald saga "
         "resume k`."));
     s.command->action = "resume";
     CHECK(explain(s) == explain(with_steps_done(1)));
