@@ -72,8 +72,7 @@ TEST_CASE("a saga whose message was dropped is stuck, says so, can't be retried,
     auto const dropped = s.drop(where, "'" + to + "', '1:" + step + "', 'no such service', 'eve', true");
     CHECK(dropped["dropped"].at(0)["key"] == "1");
     CHECK(s.at(where).db.rows("SELECT verb, key, detail->>'message_id', detail->>'why', detail->>'error' "
-                              "FROM skald.audit") ==
-          "outbox drop|1|1:" + step + "|no such service|312 NO_ROUTE");
+                              "FROM skald.audit") == "outbox drop|1|1:" + step + "|no such service|312 NO_ROUTE");
     s.run();
     CHECK(s.saga_status("1") == "stuck");
     CHECK_MESSAGE(s.has(s.explanation(), "stuck: " + step + " can't run at " + to +
@@ -102,7 +101,10 @@ TEST_CASE("where the dropped message had arrived after all, what its service rep
                           "jsonb_populate_record(NULL::skald.outbox, '" +
                           copy + "')");
     bool is_first{};
-    SUBCASE("before") { is_first = true; }
+    SUBCASE("before")
+    {
+        is_first = true;
+    }
     SUBCASE("afterwards") {}
     auto const settle_charge = [&] {
         s.at("payments").settle_one();

@@ -152,8 +152,14 @@ TEST_CASE("a delivery whose home or key can't be read is reported to no one")
 {
     reporting_shop s;
     std::string header;
-    SUBCASE("home") { header = "x-saga-home"; }
-    SUBCASE("key") { header = "x-idempotency-key"; }
+    SUBCASE("home")
+    {
+        header = "x-saga-home";
+    }
+    SUBCASE("key")
+    {
+        header = "x-idempotency-key";
+    }
     s.sent("charge-payment");
     auto wrong = s.last_sent("charge-payment");
     for (auto& [name, value] : wrong.headers)

@@ -136,6 +136,15 @@ TEST_CASE("what became of the step meanwhile is told, and nothing is put back")
     CHECK(s.audit().empty());
 }
 
+TEST_CASE("a delivery that can't be sent is refused by its number, and does not hold up the others")
+{
+    parking_shop s;
+    s.park_charge();
+    s.at("payments").db.run("UPDATE skald.parked SET scope = repeat('x', 65), type = 'skald.step'");
+    auto const said = s.replay(s.id());
+    CHECK_MESSAGE(s.contains(said, "parked delivery " + std::to_string(s.id()) + " can't be replayed"), said);
+}
+
 TEST_CASE("what is older than records are kept is not replayed")
 {
     parking_shop s;

@@ -158,9 +158,18 @@ TEST_CASE("a saga whose row is swallowed is not started, in SQL neither")
 {
     stepped_shop s;
     std::string table;
-    SUBCASE("its own") { table = "saga"; }
-    SUBCASE("its record") { table = "idempotency"; }
-    SUBCASE("its first message") { table = "outbox"; }
+    SUBCASE("its own")
+    {
+        table = "saga";
+    }
+    SUBCASE("its record")
+    {
+        table = "idempotency";
+    }
+    SUBCASE("its first message")
+    {
+        table = "outbox";
+    }
     {
         swallowing const some{s.at("orders").db, table};
         CHECK_THROWS_WITH(s.order("1"), doctest::Contains(("skald." + table + " took 0 of 1 rows").c_str()));

@@ -26,13 +26,13 @@ void examine_own_tables(pqxx::connection& c, findings& found)
     auto const rows = run(c, q::doctor_locked);
     if (rows.empty()) found.push_back({"locked tables", health::ok, "no table of Skald's is locked", ""});
     for (auto const& row : rows) {
-        auto const began = row[2].is_null()
-                               ? std::string{" at an unknown time"}
-                               : fmt::format(" at {} ({} s ago)", row[2].c_str(), row[3].c_str());
+        auto const began = row[2].is_null() ? std::string{" at an unknown time"}
+                                            : fmt::format(" at {} ({} s ago)", row[2].c_str(), row[3].c_str());
         std::string const end = row[4].c_str();
-        auto const what = row[5].as<bool>()
-                              ? "{} has locked {}; its transaction began{}"
-                              : "{} waits to lock {}, and whatever needs them queues behind it; its transaction began{}";
+        auto const what =
+            row[5].as<bool>()
+                ? "{} has locked {}; its transaction began{}"
+                : "{} waits to lock {}, and whatever needs them queues behind it; its transaction began{}";
         found.push_back({"locked tables", health::problem,
                          fmt::format(fmt::runtime(what), row[1].c_str(), row[0].c_str(), began),
                          "Skald's statements wait, and nothing is lost: wait until it ends, or end it" +

@@ -32,10 +32,10 @@ std::string differences_in_functions(pqxx::connection& c)
     std::string wrong;
     auto const add_one = [&](std::string const& one) { wrong += (wrong.empty() ? "" : "; ") + one; };
     for (auto const& row : rows)
-        if (auto const what = difference(row, written); !what.empty()) add_one(fmt::format("{} {}", row[3].c_str(), what));
+        if (auto const what = difference(row, written); !what.empty())
+            add_one(fmt::format("{} {}", row[3].c_str(), what));
     for (auto const& one : written) {
-        bool const is_there =
-            std::ranges::any_of(rows, [&](auto const& row) { return one.name == row[0].c_str(); });
+        bool const is_there = std::ranges::any_of(rows, [&](auto const& row) { return one.name == row[0].c_str(); });
         if (!is_there) add_one("skald." + one.name + " is missing");
     }
     return wrong;
@@ -59,7 +59,8 @@ void examine_shape(pqxx::connection& c, bool is_newer, findings& found)
         !functions.empty() ? functions
         : is_newer         ? "not compared: a newer Skald has migrated this database"
                            : "Skald's functions are as its migrations made them",
-        "as the owner of the schema, run their CREATE FUNCTION of sql/migrations/ again with OR REPLACE, and drop those "
+        "as the owner of the schema, run their CREATE FUNCTION of sql/migrations/ again with OR REPLACE, and drop "
+        "those "
         "that are not Skald's");
 }
 

@@ -3,7 +3,10 @@
 #include "database.hpp"
 
 #include "core/log.hpp"
+#include "postgres/migrate.hpp"
 #include "postgres/postgres_outbox.hpp"
+#include "rabbitmq/administration.hpp"
+#include "rabbitmq/connection.hpp"
 #include "rabbitmq/rabbitmq_transport.hpp"
 #include "runtime/publish_loop.hpp"
 #include "runtime/table_source.hpp"
@@ -12,6 +15,9 @@
 #include "worker/signing_keys.hpp"
 
 #include <skald/config.hpp>
+#include <skald/errors.hpp>
+
+#include <pqxx/except>
 
 #include <CLI/CLI.hpp>
 
@@ -26,6 +32,38 @@ namespace {
 std::int64_t unsent(config const& settings)
 {
     return connect(settings, "relay").run(std::string{operator_queries::outbox_unsent})[0][0].as<std::int64_t>();
+}
+
+// What a worker refuses at its start, a relay refuses too: from a copy of the database it would send once more what was
+// sent before, and another system's broker would take its messages, which are lost here then.
+void refuse_others(config const& settings)
+{
+    auto c = connect(settings, "relay");
+    auto const owner = postgres::owner_of(c.raw());
+    if (owner.service.empty()) return;                                                // no worker has ever run here
+    if (owner.is_copy) postgres::own_database(settings.database_url, owner.service);  // throws, with what to do
+    auto const seen = rabbitmq::inspect(settings.amqp_url, owner.service, owner.database, settings.declare);
+    if (!seen.mismatch.empty()) throw configuration_error{seen.mismatch};
+}
+
+// False if it was told to stop before the database and the broker could be asked.
+bool wait_and_refuse_others(config const& settings, worker_detail::signals const& signals, core::logger& log)
+{
+    for (bool is_news = true;; is_news = false) {
+        std::string reason;
+        try {
+            refuse_others(settings);
+            return true;
+        }
+        catch (pqxx::broken_connection const& error) {
+            reason = error.what();
+        }
+        catch (rabbitmq::connection_lost const& error) {
+            reason = error.what();
+        }
+        if (is_news) log.warning("relay.waiting", {{"source", "table"}, {"reason", reason}});
+        if (signals.wait(std::chrono::seconds{1})) return false;
+    }
 }
 
 int relay(bool until_empty, output const& out)
@@ -59,6 +97,7 @@ int relay(bool until_empty, output const& out)
 
     if (until_empty) {
         if (!publisher->available()) throw std::runtime_error{"the broker is away: " + publisher->last_error()};
+        refuse_others(settings);
         auto const moved = relay.drain();
         auto const left = unsent(settings);
         auto text = std::to_string(moved) + " messages moved";
@@ -66,6 +105,7 @@ int relay(bool until_empty, output const& out)
         out.tell(text, {{"moved", moved}, {"unsent", left}});
         return left > 0 ? 1 : 0;
     }
+    if (!wait_and_refuse_others(settings, signals, log)) return 0;
     std::jthread const moving{[&] { relay.run(); }};
     while (!signals.wait(std::chrono::minutes{1})) continue;
     stop.stop();

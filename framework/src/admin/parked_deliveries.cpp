@@ -159,9 +159,13 @@ std::string advice(std::string const& reason, std::string const& record, bool re
 
 std::optional<std::string> replay_parked(postgres::connection& c, std::int64_t id, std::string const& by, bool forced,
                                          bool vouched)
-{
+try {
     return refusal(c.run(
         execute("replay_parked", {literal(id), literal(by), forced ? "true" : "false", vouched ? "true" : "false"})));
+}
+catch (pqxx::sql_error const& error) {
+    // What it holds can't be sent: a scope that is too long, a body that is too large. Its neighbours still can.
+    return fmt::format("parked delivery {} can't be replayed: {}", id, error.what());
 }
 
 std::optional<std::string> drop_parked(postgres::connection& c, std::int64_t id, std::string const& why,

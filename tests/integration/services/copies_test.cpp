@@ -37,6 +37,7 @@ void is_a_copy(fresh_database& copy)
         CHECK_MESSAGE(service.has_logged("skald migrate --service payments --adopt"), service.log());
     }
     CHECK(tool(copy, {"doctor"}, 1).find("problem  copy") != std::string::npos);
+    CHECK(tool(copy, {"relay", "--until-empty"}, 2).find("--adopt") != std::string::npos);
     tool(copy, {"migrate", "--service", "payments"}, 2);
     tool(copy, {"migrate", "--adopt"}, 2);
     CHECK(tool(copy, {"migrate", "--service", "shipping", "--adopt"}, 2).find("shipping") != std::string::npos);
@@ -109,6 +110,17 @@ TEST_CASE("a process whose database is replaced while it runs does nothing in th
     CHECK(s.payments.is_running());
     CHECK(now->count("charge") == 1);
     CHECK(s.status("after") == "running");
+}
+
+TEST_CASE("a relay sends nothing to a broker on which the messages of its service belong to another database")
+{
+    fresh_database here{"here"}, elsewhere{"elsewhere"};
+    tool(here, {"migrate", "--service", "orders"}, 0);
+    tool(elsewhere, {"migrate", "--service", "orders"}, 0);
+    tool(elsewhere, {"declare", "--service", "orders"}, 0);
+    here.ask("SELECT skald.enqueue('orders', 'skald.x', 'k:x', '')");
+    CHECK(tool(here, {"relay", "--until-empty"}, 2).find("another database") != std::string::npos);
+    CHECK(here.value("SELECT count(*) FROM skald.outbox") == "1");
 }
 
 TEST_CASE("a database that was only renamed, or whose tables were rewritten, is the same")

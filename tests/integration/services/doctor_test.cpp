@@ -184,9 +184,18 @@ TEST_CASE("skald doctor comes back though a table of Skald's is locked, and says
     fresh_database db{"locked"};
     REQUIRE(run_skald(db, {"migrate", "--service", "orders"}).code == 0);
     std::string table, mode = "ACCESS EXCLUSIVE";
-    SUBCASE("what it asks first") { table = "migration"; }
-    SUBCASE("whose database it is") { table = "service"; }
-    SUBCASE("the sagas") { table = "saga"; }
+    SUBCASE("what it asks first")
+    {
+        table = "migration";
+    }
+    SUBCASE("whose database it is")
+    {
+        table = "service";
+    }
+    SUBCASE("the sagas")
+    {
+        table = "saga";
+    }
     SUBCASE("the outbox, which may still be read")
     {
         table = "outbox";
@@ -219,7 +228,8 @@ TEST_CASE("skald doctor says of steps that only waited for locks what it knows, 
     fresh_database db{"waited"};
     REQUIRE(run_skald(db, {"migrate", "--service", "orders"}).code == 0);
     auto const quiet = run_skald(db, {"doctor"}, false);
-    CHECK_MESSAGE(quiet.text.find("those that only waited for a lock are not counted: see `locks`") != std::string::npos,
+    CHECK_MESSAGE(quiet.text.find("those that only waited for a lock are not counted: see `locks`") !=
+                      std::string::npos,
                   quiet.text);
     db.ask("INSERT INTO skald.contention (step, lanes, batch, takes_turns, conflicts, reason, last_conflict_at) "
            "VALUES ('charge', 1, 1, true, 10, 'another transaction was in the way', now())");
