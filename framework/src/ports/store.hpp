@@ -260,8 +260,8 @@ public:
 
     virtual ~outbox() = default;
 
-    /// Takes what is due, at most `max`, into a transaction that stays open until resolve() or release(). No other relay
-    /// sees these rows until then; if this process dies they are free again.
+    /// Takes what is due, at most `max`, into a transaction that stays open until resolve() or release(). No other
+    /// relay sees these rows until then; if this process dies they are free again.
     virtual std::vector<row> take(std::size_t max) = 0;
 
     /// Deletes `confirmed`; `deferred` stay with a reason and come due later. All other taken rows are free at once; if

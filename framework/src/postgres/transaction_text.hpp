@@ -1,5 +1,5 @@
-// The text of a store's transaction: the claim with which it begins, how the claim's rows are read, and the changes with
-// which it ends. See sql/queries/guard.sql.
+// The text of a store's transaction: the claim with which it begins, how the claim's rows are read, and the changes
+// with which it ends. See sql/queries/guard.sql.
 #pragma once
 
 #include "ports/store.hpp"

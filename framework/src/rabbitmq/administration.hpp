@@ -1,5 +1,5 @@
-// What an operator does on a broker for a service: looks at what is there, and creates what the service needs where it may
-// not do so itself.
+// What an operator does on a broker for a service: looks at what is there, and creates what the service needs where it
+// may not do so itself.
 #pragma once
 
 #include <chrono>
@@ -27,9 +27,9 @@ struct inspection
         mismatch;  // what exists with other properties than Skald needs, and the remedy; empty if nothing is wrong
 };
 
-/// Only looks, and creates nothing. With an empty service, only the broker and the exchanges are inspected. With a `database`: whether the queues are
-/// that one's. `declares`: whether the services, and so this user, may declare what they need; otherwise it checks as
-/// they do. Throws: connection_lost, std::invalid_argument for a URL that is invalid.
+/// Only looks, and creates nothing. With an empty service, only the broker and the exchanges are inspected. With a
+/// `database`: whether the queues are that one's. `declares`: whether the services, and so this user, may declare what
+/// they need; otherwise it checks as they do. Throws: connection_lost, std::invalid_argument for a URL that is invalid.
 inspection inspect(std::string const& url, std::string const& service, std::string const& database = {},
                    bool declares = true);
 
