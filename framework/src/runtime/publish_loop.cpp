@@ -94,24 +94,18 @@ std::size_t publish_loop::send()
         auto rows = source_.poll(options_.batch_max);
         is_full = rows.size() == options_.batch_max;
         all += rows.size();
-        publish(std::move(rows));
+        std::vector<ports::outgoing> messages;
+        messages.reserve(rows.size());
+        for (auto& [id, attempts, message, is_users] : rows) {
+            unanswered_[id] = {attempts, message.id, message.destination, is_users};
+            // Here and nowhere earlier: rows are also written by other languages and by SQL, which have no key.
+            if (options_.sign_with != nullptr) options_.sign_with->sign(message);
+            messages.push_back({id, std::move(message)});
+        }
+        if (!messages.empty()) publisher_.send(messages, options_.deadline);
     }
     failures_in_a_row_ = 0;
     return all;
-}
-
-void publish_loop::publish(std::vector<ports::outbox::row>&& rows)
-{
-    if (rows.empty()) return;
-    std::vector<ports::outgoing> messages;
-    messages.reserve(rows.size());
-    for (auto& [id, attempts, message, is_users] : rows) {
-        unanswered_[id] = {attempts, message.id, message.destination, is_users};
-        // Here and nowhere earlier: rows are also written by other languages and by SQL, which have no key.
-        if (options_.sign_with != nullptr) options_.sign_with->sign(message);
-        messages.push_back({id, std::move(message)});
-    }
-    publisher_.send(messages, options_.deadline);
 }
 
 std::size_t publish_loop::take_answers(std::chrono::milliseconds max_wait)

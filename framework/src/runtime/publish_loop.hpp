@@ -82,7 +82,6 @@ private:
     void try_to_turn(std::chrono::milliseconds max_wait, bool polls);
     void await_answers();
     std::size_t send();
-    void publish(std::vector<ports::outbox::row>&& rows);
     std::size_t take_answers(std::chrono::milliseconds max_wait);
     void record(ports::receipt&& receipt, publish_source::answers& answers);
     void pause();
