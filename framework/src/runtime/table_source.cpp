@@ -41,10 +41,18 @@ std::size_t table_source::resolve(answers now)
     for (auto const row : now.unresolved) batch_of(row).answered.unresolved.push_back(row);
     for (auto& one : now.deferred) batch_of(one.id).answered.deferred.push_back(std::move(one));
     std::size_t gone = 0;
-    while (!under_way_.empty() && under_way_.front().unanswered.empty()) {
-        gone += finish(under_way_.front());
-        free_.insert(free_.begin(), *under_way_.front().from);
-        under_way_.pop_front();
+    for (; !under_way_.empty() && under_way_.front().unanswered.empty(); under_way_.pop_front()) {
+        auto const& [from, unanswered, answered] = under_way_.front();
+        bool const all_confirmed = answered.deferred.empty() && answered.unresolved.empty();
+        SKALD_FAILPOINT("relay.confirmed");
+        from->resolve(answered.confirmed, answered.deferred);
+        SKALD_FAILPOINT("relay.deleted");
+        SKALD_FAILPOINT_IF(!all_confirmed, "relay.deferred");
+        // There may be more; but what could not be sent is not retried at once.
+        next_poll_ = clock::now() + (all_confirmed ? 0ms : every_);
+        was_full_ = was_full_ && all_confirmed;
+        gone += answered.confirmed.size();
+        free_.insert(free_.begin(), *from);
     }
     return gone;
 }
@@ -54,20 +62,6 @@ table_source::batch& table_source::batch_of(std::int64_t answered)
     for (auto& one : under_way_)
         if (one.unanswered.erase(answered) > 0) return one;
     throw std::logic_error{"an answer for a row that was not given out"};
-}
-
-std::size_t table_source::finish(batch const& done)
-{
-    auto const& [confirmed, deferred, unresolved] = done.answered;
-    bool const all_confirmed = deferred.empty() && unresolved.empty();
-    SKALD_FAILPOINT("relay.confirmed");
-    done.from->resolve(confirmed, deferred);
-    SKALD_FAILPOINT("relay.deleted");
-    SKALD_FAILPOINT_IF(!all_confirmed, "relay.deferred");
-    // There may be more; but what could not be sent is not retried at once.
-    next_poll_ = clock::now() + (all_confirmed ? 0ms : every_);
-    was_full_ = was_full_ && all_confirmed;
-    return confirmed.size();
 }
 
 std::chrono::milliseconds table_source::max_wait() const

@@ -40,7 +40,6 @@ private:
 
     bool is_time();
     batch& batch_of(std::int64_t answered);
-    std::size_t finish(batch const& done);
 
     std::chrono::milliseconds const every_;
     std::vector<std::reference_wrapper<ports::outbox>> free_;  // without a batch in hand
