@@ -161,13 +161,21 @@ TEST_CASE("an empty window ignores every answer")
     CHECK(window.next_tag() == 1);
 }
 
-TEST_CASE("what was abandoned resolves nobody's message, and what is sent afterwards is answered for")
+TEST_CASE("what was abandoned is unresolved, once, and what is sent afterwards is answered for")
 {
     auto window = window_of(3);
     window.acked(2, false);
-    CHECK(window.abandon() == std::vector<std::int64_t>{0, 2});
-    CHECK(window.abandon().empty());
-    CHECK(statuses(window) == expected{{1, confirmed}});
+    window.abandon("the connection was lost");
+    window.abandon("again");
+    auto const resolved = window.take_resolved();
+    REQUIRE(resolved.size() == 3);
+    CHECK(resolved[0].row == 1);
+    CHECK(resolved[0].status == confirmed);
+    CHECK(resolved[1].row == 0);
+    CHECK(resolved[1].status == publish_status::unresolved);
+    CHECK(resolved[1].reason == "the connection was lost");
+    CHECK(resolved[2].row == 2);
+    CHECK(resolved[2].reason == "the connection was lost");
     CHECK(window.outstanding() == 2);
     window.sent(0);
     window.acked(3, true);

@@ -72,17 +72,15 @@ void confirm_window::drop_resolved()
     SKALD_ASSERT(outstanding_ <= entries_.size() && (outstanding_ == 0) == entries_.empty());
 }
 
-std::vector<std::int64_t> confirm_window::abandon()
+void confirm_window::abandon(std::string const& why)
 {
-    std::vector<std::int64_t> abandoned;
     for (auto& one : entries_) {
-        if (one.outstanding && one.wanted) abandoned.push_back(one.row);
+        if (one.outstanding && one.wanted) resolved_.push_back({one.row, ports::publish_status::unresolved, why});
         one.wanted = false;
     }
-    return abandoned;
 }
 
-std::vector<resolution> confirm_window::take_resolved()
+std::vector<ports::receipt> confirm_window::take_resolved()
 {
     return std::exchange(resolved_, {});
 }

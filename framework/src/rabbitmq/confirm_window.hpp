@@ -14,14 +14,6 @@
 
 namespace skald::rabbitmq {
 
-/// The outcome of a message: `row` is what was passed to sent().
-struct resolution
-{
-    std::int64_t row{};
-    ports::publish_status status{};
-    std::string reason;
-};
-
 class confirm_window
 {
 public:
@@ -31,7 +23,7 @@ public:
     /// Every message with a lower tag is resolved.
     std::uint64_t oldest_tag() const { return oldest_; }
 
-    /// The message is being sent under next_tag().
+    /// The message is being sent under next_tag(). Its receipt will be for `row`.
     void sent(std::int64_t row);
 
     /// Not final: its ack or nack follows. Tags that are not outstanding are ignored, here and below.
@@ -39,13 +31,13 @@ public:
     void acked(std::uint64_t tag, bool multiple);
     void nacked(std::uint64_t tag, bool multiple);
 
-    /// Drops the rows of all that is outstanding, and returns them: an answer that comes later is ignored.
-    std::vector<std::int64_t> abandon();
+    /// All that is outstanding is resolved as `unresolved`, for this reason: an answer that comes later is ignored.
+    void abandon(std::string const& why);
 
     std::size_t outstanding() const { return outstanding_; }
 
     /// What was resolved since the last call.
-    std::vector<resolution> take_resolved();
+    std::vector<ports::receipt> take_resolved();
 
 private:
     struct entry
@@ -64,7 +56,7 @@ private:
     std::deque<entry> entries_;  // by tag, from oldest_ on
     std::uint64_t oldest_{1};
     std::size_t outstanding_{};
-    std::vector<resolution> resolved_;
+    std::vector<ports::receipt> resolved_;
 };
 
 }  // namespace skald::rabbitmq

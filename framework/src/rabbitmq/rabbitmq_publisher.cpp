@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include <netinet/in.h>
@@ -114,8 +115,8 @@ void rabbitmq_publisher::try_to_connect(milliseconds timeout)
 void rabbitmq_publisher::lose(std::string const& why)
 {
     if (session_) {
-        harvest();  // answers received before still hold
-        fail_unconfirmed(session_->window().abandon(), why);
+        session_->window().abandon(why);  // answers received before still hold
+        harvest();
     }
     waiting_.clear();
     session_.reset();
@@ -261,8 +262,7 @@ bool rabbitmq_publisher::is_woken_within(milliseconds wait)
 
 void rabbitmq_publisher::harvest()
 {
-    for (auto& [row, status, reason] : session_->window().take_resolved())
-        receipts_.push_back({row, status, std::move(reason)});
+    std::ranges::move(session_->window().take_resolved(), std::back_inserter(receipts_));
     auto const oldest = session_->window().oldest_tag();
     while (!waiting_.empty() && waiting_.front().end <= oldest) waiting_.pop_front();
 }
@@ -274,13 +274,9 @@ void rabbitmq_publisher::fail_overdue()
     // answer in time is dropped.
     if (session_->blocked().empty())
         throw connection_lost{fmt::format("{} messages were not confirmed in time", session_->window().outstanding())};
-    fail_unconfirmed(session_->window().abandon(), last_error());
+    session_->window().abandon(last_error());
+    harvest();
     waiting_.clear();
-}
-
-void rabbitmq_publisher::fail_unconfirmed(std::vector<std::int64_t> const& rows, std::string const& why)
-{
-    for (auto const row : rows) receipts_.push_back({row, ports::publish_status::unresolved, why});
 }
 
 }  // namespace skald::rabbitmq

@@ -62,7 +62,6 @@ private:
     bool is_woken_within(std::chrono::milliseconds wait);
     void harvest();
     void fail_overdue();
-    void fail_unconfirmed(std::vector<std::int64_t> const& rows, std::string const& why);
 
     publisher_settings settings_;
     core::logger& log_;
