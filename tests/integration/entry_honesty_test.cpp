@@ -17,6 +17,7 @@ using namespace skald;
 using test::doubtful_store;
 using test::front_door;
 using test::post;
+using test::respond_by;
 using test::text_of;
 using test::value_of;
 
