@@ -19,6 +19,7 @@ namespace {
 class numbering_store final : public ports::store
 {
 public:
+    std::function<void(ports::changes const&)> on_commit = [](auto const&) {};
     bool has_none{};
     std::int64_t next{100};
 
@@ -37,7 +38,7 @@ public:
     detail::unit_of_work& unit() override { throw std::logic_error{"no transaction"}; }
     core::instant claimed_at() const override { return {}; }
     void finish_step() override {}
-    void commit(ports::changes const&) override {}
+    void commit(ports::changes const& what) override { on_commit(what); }
     void write(ports::changes const&) override {}
     ports::transaction_state state() noexcept override { return ports::transaction_state::open; }
     void rollback() noexcept override {}
@@ -89,15 +90,21 @@ struct memory_bench
         return made;
     }
 
-    /// A transaction that commits.
+    /// A transaction that commits. Returns what the store was given.
     ports::changes commit(std::vector<int> const& numbers, std::chrono::milliseconds delay = {})
     {
-        auto what = changes(numbers, delay);
-        auto pending = out().prepare(store, what);
-        for (auto const& one : what.messages)
-            if (one.row) rows.rows[*one.row] = {*one.row, 0, one.message};
-        auto const as_written = what;
-        pending.dispatch(what);
+        return commit(changes(numbers, delay));
+    }
+
+    ports::changes commit(ports::changes what)
+    {
+        ports::changes as_written;
+        store.on_commit = [&](auto const& written) {
+            for (auto const& one : written.messages)
+                if (one.row) rows.rows[*one.row] = {*one.row, 0, one.message};
+            as_written = written;
+        };
+        out().commit(store, what, [] {});
         return as_written;
     }
 
@@ -164,13 +171,41 @@ TEST_CASE("a commit that fails, or is in doubt, dispatches nothing and gives its
     b.options.messages_max = 2;
     auto loop = b.loop();
     loop.pass(0ms);
+    b.store.on_commit = [](auto const& written) {
+        CHECK(goes_from_memory(written));
+        throw ports::fault{ports::fault_kind::in_doubt, "no reply to COMMIT"};
+    };
     for (int i = 0; i < 5; ++i) {
         auto what = b.changes({1, 2});
-        auto const pending = b.out().prepare(b.store, what);
-        CHECK(goes_from_memory(what));
+        CHECK_THROWS_AS(b.out().commit(b.store, what, [] { FAIL("it has not committed"); }), ports::fault);
     }
     loop.pass(0ms);
     CHECK(b.publisher.sent.empty());
+}
+
+TEST_CASE("what follows a commit runs before anything is dispatched, and stops that by throwing")
+{
+    memory_bench b;
+    b.options.messages_max = 1;
+    auto loop = b.loop();
+    loop.pass(0ms);
+    bool has_committed = false;
+    b.store.on_commit = [&](auto const&) { has_committed = true; };
+    auto what = b.changes({1});
+    auto const fail = [&] {
+        CHECK(has_committed);
+        throw std::runtime_error{"it died here"};
+    };
+    CHECK_THROWS_AS(b.out().commit(b.store, what, fail), std::runtime_error);
+    loop.pass(0ms);
+    CHECK(b.publisher.sent.empty());
+
+    b.out().commit(b.store, what = b.changes({2}), [&] {
+        loop.pass(0ms);
+        CHECK(b.publisher.sent.empty());
+    });
+    loop.pass(0ms);
+    CHECK(b.publisher.sent == ids{2});
 }
 
 TEST_CASE("what there is no room for is left to the table, which is woken, until there is room again")
@@ -206,10 +241,9 @@ TEST_CASE("a message that waits for its time is left to the table, and its neigh
 
     auto both = b.changes({2});
     both.messages.push_back(b.changes({3}, 5s).messages[0]);
-    auto pending = b.out().prepare(b.store, both);
-    CHECK(both.messages[0].row);
-    CHECK_FALSE(both.messages[1].row);
-    pending.dispatch(both);
+    auto const written = b.commit(both);
+    CHECK(written.messages[0].row);
+    CHECK_FALSE(written.messages[1].row);
     loop.pass(0ms);
     CHECK(b.publisher.sent == ids{2});
 }
@@ -270,11 +304,12 @@ TEST_CASE("a message whose row may be due is not sent from memory any more")
     auto loop = b.loop();
     loop.pass(0ms);
     auto late = b.changes({1});
-    auto pending = b.out().prepare(b.store, late);
-    CHECK(late.messages[0].row);
-    auto const until = runtime::memory_source::clock::now() + 1ms;
-    while (runtime::memory_source::clock::now() < until) {}
-    pending.dispatch(late);  // the COMMIT took that long
+    b.store.on_commit = [](auto const& written) {
+        CHECK(written.messages[0].row);
+        auto const until = runtime::memory_source::clock::now() + 1ms;
+        while (runtime::memory_source::clock::now() < until) {}  // the COMMIT took that long
+    };
+    b.out().commit(b.store, late, [] {});
     loop.pass(0ms);
     CHECK(b.publisher.sent.empty());
     CHECK(b.is_left_to_the_table());

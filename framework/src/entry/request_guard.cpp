@@ -277,11 +277,10 @@ void request_guard::commit(call& c, http::request_context const& ctx, ports::cha
 {
     runtime::add_published(changes, c.id, "entry", c.id.key + ":entry", ctx.published());
     SKALD_FAILPOINT("entry.before_commit");
-    auto pending = out_.prepare(store_, changes);
-    store_.commit(changes);
-    c.committed = true;
-    SKALD_FAILPOINT("entry.committed");
-    pending.dispatch(changes);
+    out_.commit(store_, changes, [&c] {
+        c.committed = true;
+        SKALD_FAILPOINT("entry.committed");
+    });
     cache(c, changes.response);
 }
 

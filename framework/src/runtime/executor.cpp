@@ -321,17 +321,14 @@ void executor::commit_steps(attempt& a, std::span<ports::claim_answer const> cla
     SKALD_FAILPOINT_IF(is_idle, "step.duplicate");
     if (!is_idle && a.finishes_first) store_.finish_step();
     if (is_idle) store_.rollback();
-    else commit_and_dispatch(changes);
+    else commit(changes);
     for (std::size_t n = 0; n < a.tasks.size(); ++n) log_outcome(a.tasks[n], all[n]);
 }
 
-void executor::commit_and_dispatch(ports::changes& changes)
+void executor::commit(ports::changes& changes)
 {
     SKALD_FAILPOINT("step.before_commit");
-    auto pending = out_.prepare(store_, changes);
-    store_.commit(changes);
-    SKALD_FAILPOINT("step.committed");
-    pending.dispatch(changes);
+    out_.commit(store_, changes, [] { SKALD_FAILPOINT("step.committed"); });
 }
 
 void executor::log_outcome(task const& t, happened const& what)

@@ -95,7 +95,7 @@ private:
     void take_command(task const& t);
     void park(task const& t, std::string_view reason, std::string const& why);
     bool park_and_log(task const& t, std::string const& why);
-    void commit_and_dispatch(ports::changes& changes);
+    void commit(ports::changes& changes);
 
     bool often_fails(registered_step const& step) const;
     void record_result(registered_step const& step, bool fails);

@@ -92,7 +92,7 @@ try {
     store_.begin({});
     ports::changes changes;
     auto const kept = add_refused(changes, t, why, {service_, store_.claimed_at(), random_});
-    commit_and_dispatch(changes);
+    commit(changes);
     log_outcome(t, kept);
     return true;
 }

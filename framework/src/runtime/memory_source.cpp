@@ -26,78 +26,90 @@ bool goes_at_once(ports::enqueued const& e)
     return e.delay.count() == 0;
 }
 
+// No relay takes these rows before the grace period is over.
+void number(std::vector<ports::enqueued>& messages, std::vector<std::int64_t> const& rows,
+            std::chrono::milliseconds grace_period)
+{
+    auto row = rows.begin();
+    for (auto& one : messages) {
+        if (!goes_at_once(one)) continue;
+        one.row = *row++;
+        one.grace_period = grace_period;
+    }
+}
+
 }  // namespace
 
-memory_source::pending_dispatch::pending_dispatch(pending_dispatch&& other) noexcept
-    : from_{other.from_}, any_at_once_{other.any_at_once_}, messages_{std::exchange(other.messages_, 0)},
-      bytes_{std::exchange(other.bytes_, 0)}, good_until_{other.good_until_}
-{}
-
-memory_source::pending_dispatch::~pending_dispatch()
+// Room for the messages of one transaction, if there is any, from before its COMMIT until they are dispatched.
+class memory_source::reservation
 {
-    if (messages_ > 0) from_->cancel(messages_, bytes_);
-}
-
-void memory_source::pending_dispatch::dispatch(ports::changes& committed)
-{
-    if (messages_ == 0 || clock::now() >= good_until_) {
-        if (any_at_once_) from_->notify();
-        return;
+public:
+    reservation(memory_source& in, std::size_t messages, std::size_t bytes) : in_{in}
+    {
+        std::lock_guard const lock{in_.mutex_};
+        auto const& max = in_.options_;
+        bool const fits = in_.messages() + messages <= max.messages_max && in_.bytes_ + bytes <= max.bytes_max;
+        if (in_.publisher_ == nullptr || max.grace_period.count() == 0 || !fits) return;
+        in_.pending_ += messages_ = messages;
+        in_.bytes_ += bytes_ = bytes;
     }
-    std::deque<item> items;
-    for (auto& one : committed.messages) {
-        if (!one.row) continue;
-        auto const bytes = bytes_of(one.message);
-        items.push_back({{*one.row, 0, std::move(one.message), !one.if_unrouted.empty()}, bytes, good_until_});
-    }
-    SKALD_ASSERT(items.size() == messages_);
-    std::lock_guard const lock{from_->mutex_};
-    if (from_->publisher_ == nullptr) return;  // closed meanwhile: the rows come due
-    bool const is_first = from_->queue_.empty();
-    for (auto& one : items) from_->queue_.push_back(std::move(one));
-    from_->pending_ -= std::exchange(messages_, 0);
-    if (is_first) from_->publisher_->interrupt();
-}
 
-memory_source::pending_dispatch memory_source::prepare(ports::store& store, ports::changes& changes)
+    ~reservation()
+    {
+        if (messages_ == 0) return;
+        std::lock_guard const lock{in_.mutex_};
+        SKALD_ASSERT(in_.pending_ >= messages_ && in_.bytes_ >= bytes_);
+        in_.pending_ -= messages_;
+        in_.bytes_ -= bytes_;
+        in_.check_room();
+    }
+
+    reservation(reservation const&) = delete;
+    reservation& operator=(reservation const&) = delete;
+
+    std::size_t messages() const { return messages_; }
+
+    /// With the mutex held: the messages are in the queue, and count there.
+    void used() { in_.pending_ -= std::exchange(messages_, 0); }
+
+private:
+    memory_source& in_;
+    std::size_t messages_{};
+    std::size_t bytes_{};
+};
+
+void memory_source::commit(ports::store& store, ports::changes& changes, std::function<void()> const& after_commit)
 {
     std::size_t messages = 0, bytes = 0;
     for (auto const& one : changes.messages)
         if (goes_at_once(one)) ++messages, bytes += bytes_of(one.message);
-    pending_dispatch pending{*this, messages > 0};
-    if (messages == 0 || !reserve(messages, bytes)) return pending;
-    pending.messages_ = messages;
-    pending.bytes_ = bytes;
-    auto const rows = store.new_rows(messages);
-    if (rows.size() != messages) return pending;  // `good_until_` stays in the past: the table sends them
+    reservation room{*this, messages, bytes};
+    auto const rows = room.messages() > 0 ? store.new_rows(messages) : std::vector<std::int64_t>{};
+    bool const has_rows = messages > 0 && rows.size() == messages;
     // Half of the grace period is for the confirm, and for the row to be deleted.
-    pending.good_until_ = clock::now() + options_.grace_period / 2;
-    auto row = rows.begin();
-    for (auto& one : changes.messages) {
-        if (!goes_at_once(one)) continue;
-        one.row = *row++;
-        one.grace_period = options_.grace_period;
+    auto const good_until = clock::now() + options_.grace_period / 2;
+    if (has_rows) number(changes.messages, rows, options_.grace_period);
+    store.commit(changes);
+    after_commit();
+    if (has_rows && clock::now() < good_until) dispatch(changes, room, good_until);
+    else if (messages > 0) notify();
+}
+
+void memory_source::dispatch(ports::changes& committed, reservation& room, clock::time_point good_until)
+{
+    std::deque<item> items;
+    for (auto& one : committed.messages) {
+        if (!one.row) continue;
+        auto const bytes = bytes_of(one.message);
+        items.push_back({{*one.row, 0, std::move(one.message), !one.if_unrouted.empty()}, bytes, good_until});
     }
-    return pending;
-}
-
-bool memory_source::reserve(std::size_t more, std::size_t bytes)
-{
+    SKALD_ASSERT(items.size() == room.messages());
     std::lock_guard const lock{mutex_};
-    bool const fits = messages() + more <= options_.messages_max && bytes_ + bytes <= options_.bytes_max;
-    if (publisher_ == nullptr || options_.grace_period.count() == 0 || !fits) return false;
-    pending_ += more;
-    bytes_ += bytes;
-    return true;
-}
-
-void memory_source::cancel(std::size_t messages, std::size_t bytes)
-{
-    std::lock_guard const lock{mutex_};
-    SKALD_ASSERT(pending_ >= messages && bytes_ >= bytes);
-    pending_ -= messages;
-    bytes_ -= bytes;
-    check_room();
+    if (publisher_ == nullptr) return;  // closed meanwhile: the rows come due
+    bool const is_first = queue_.empty();
+    for (auto& one : items) queue_.push_back(std::move(one));
+    room.used();
+    if (is_first) publisher_->interrupt();
 }
 
 void memory_source::check_room() const

@@ -10,6 +10,7 @@
 #include "runtime/publish_source.hpp"
 
 #include <deque>
+#include <functional>
 #include <unordered_map>
 
 namespace skald::runtime {
@@ -25,7 +26,7 @@ struct memory_options
     std::chrono::milliseconds delete_after{25};
 };
 
-/// One for a process. Threads: any, for prepare(), dispatch() and notify().
+/// One for a process. Threads: any, for commit() and notify().
 class memory_source final : public publish_source
 {
 public:
@@ -35,33 +36,11 @@ public:
         : options_{options}, rows_{rows}, table_{table}
     {}
 
-    /// A transaction's messages between prepare() and the end of its COMMIT. Threads: one.
-    class pending_dispatch
-    {
-    public:
-        pending_dispatch(pending_dispatch&& other) noexcept;
-        pending_dispatch& operator=(pending_dispatch&&) = delete;
-
-        /// Without dispatch() nothing is sent: after a COMMIT in doubt the rows come due, or do not exist.
-        ~pending_dispatch();
-
-        /// To be called after COMMIT, and only then. Takes the messages out of `committed`.
-        void dispatch(ports::changes& committed);
-
-    private:
-        friend class memory_source;
-        pending_dispatch(memory_source& from, bool any) : from_{&from}, any_at_once_{any} {}
-
-        memory_source* from_;
-        bool any_at_once_;
-        std::size_t messages_{};  // for which room is reserved
-        std::size_t bytes_{};
-        clock::time_point good_until_{};
-    };
-
-    /// To be called right before COMMIT: decides which messages go from memory, all that go at once or none, and marks
-    /// them. Throws what `store` throws.
-    pending_dispatch prepare(ports::store& store, ports::changes& changes);
+    /// Commits what `store` has open, with these changes, and then dispatches their messages: all that are to be sent
+    /// at once, or none. `after_commit` is called in between. Throws what `store` and `after_commit` throw, and then
+    /// dispatches nothing: after a COMMIT in doubt the rows come due, or do not exist. Takes the dispatched messages
+    /// out of `changes`.
+    void commit(ports::store& store, ports::changes& changes, std::function<void()> const& after_commit);
 
     /// There may be something due in the table that was not dispatched.
     void notify()
@@ -89,8 +68,9 @@ private:
         clock::time_point good_until{};  // after that it must not be sent: its row may be due
     };
 
-    bool reserve(std::size_t messages, std::size_t bytes);
-    void cancel(std::size_t messages, std::size_t bytes);
+    class reservation;
+
+    void dispatch(ports::changes& committed, reservation& room, clock::time_point good_until);
     void leave_room(std::vector<std::int64_t> const& answered);
     std::size_t messages() const { return pending_ + queue_.size() + under_way_.size(); }
     void check_room() const;
