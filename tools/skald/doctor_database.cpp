@@ -189,7 +189,7 @@ void examine_owner(postgres::ownership const& owner, findings& found)
         "start its worker once, or run `skald migrate --service NAME`");
     add(found, "copy", !owner.is_copy, health::problem,
         owner.is_copy ? "a copy, or restored from a backup: what was done since that was made is missing"
-                      : "neither a copy nor restored from a dump",
+                      : "where it was made; rows that were restored into it are not seen",
         "see docs/repair.md, \"A database from a backup\"; its worker does not start before you have run `skald "
         "migrate "
         "--service " +
