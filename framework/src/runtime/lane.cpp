@@ -2,6 +2,7 @@
 
 #include "core/failpoint.hpp"
 
+#include <span>
 #include <utility>
 
 namespace skald::runtime {
@@ -14,6 +15,17 @@ constexpr auto take_wait = 500ms;
 // A delivery for which even the framework's own writes keep failing is parked instead of being tried indefinitely.
 constexpr int tries_max = 5;
 
+// Whether a failure is worth a line: contention among several is part of the day, and a lock that is not released is
+// met many times: it is logged the first time, the second, the fourth ...
+bool is_news(failure why, std::span<task const> tasks)
+{
+    bool const is_one = tasks.size() == 1;
+    if (why == failure::contended) return is_one;
+    auto const tries = static_cast<unsigned>(tasks.front().tries);
+    if (why == failure::lock_timeout) return is_one && (tries & (tries + 1)) == 0;
+    return true;
+}
+
 }  // namespace
 
 lane::lane(executor executor, dispatcher& work, ports::subscription& deliveries, stop_flag const& stop,
@@ -23,33 +35,28 @@ lane::lane(executor executor, dispatcher& work, ports::subscription& deliveries,
 
 void lane::run()
 {
-    while (!stop_.stopped())
-        if (auto next = work_.take(take_wait); !next.tasks.empty()) process(std::move(next));
-}
-
-void lane::process(dispatcher::group&& group)
-{
-    auto result = executor_.run(group.tasks, group.how);
-    if (result.processed()) {
-        for (auto const& t : group.tasks) deliveries_.ack(t.delivery.tag);  // after COMMIT, and only then
-        SKALD_FAILPOINT("step.acked");
+    while (!stop_.stopped()) {
+        auto group = work_.take(take_wait);
+        if (group.tasks.empty()) continue;
+        auto result = executor_.run(group.tasks, group.how);
+        if (result.processed()) {
+            for (auto const& t : group.tasks) deliveries_.ack(t.delivery.tag);  // after COMMIT, and only then
+            SKALD_FAILPOINT("step.acked");
+        }
+        else {
+            auto const& met = *result.not_processed;
+            auto const& first = group.tasks.front();
+            if (is_news(met.why, group.tasks))
+                log_.warning("delivery.not_processed", {{"id", first.delivery.message.id},
+                                                        {"deliveries", std::uint64_t{group.tasks.size()}},
+                                                        {"error", met.error}});
+            bool const never_works =
+                met.why == failure::refused && group.tasks.size() == 1 && first.tries + 1 >= tries_max;
+            if (never_works && park_refused(first, met.error)) result.not_processed.reset();
+        }
+        auto const changed = work_.finish(std::move(group), result);
+        if (!changed.empty()) executor_.record_contention(changed);
     }
-    else {
-        auto const& met = *result.not_processed;
-        bool const is_contention = met.why == failure::contended || met.why == failure::lock_timeout;
-        // A lock that is not released is met many times: the first time, the second, the fourth ...
-        auto const tries = static_cast<unsigned>(group.tasks.front().tries);
-        bool const is_news = met.why != failure::lock_timeout || (tries & (tries + 1)) == 0;
-        if (is_news && (!is_contention || group.tasks.size() == 1))
-            log_.warning("delivery.not_processed", {{"id", group.tasks.front().delivery.message.id},
-                                                    {"deliveries", std::uint64_t{group.tasks.size()}},
-                                                    {"error", met.error}});
-        if (met.why == failure::refused && group.tasks.size() == 1 && group.tasks.front().tries + 1 >= tries_max &&
-            park_refused(group.tasks.front(), met.error))
-            result.not_processed.reset();
-    }
-    auto const changed = work_.finish(std::move(group), result);
-    if (!changed.empty()) executor_.record_contention(changed);
 }
 
 bool lane::park_refused(task const& t, std::string const& why)

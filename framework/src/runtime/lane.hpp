@@ -21,7 +21,6 @@ public:
     void run();
 
 private:
-    void process(dispatcher::group&& group);
     bool park_refused(task const& t, std::string const& why);
 
     executor executor_;
