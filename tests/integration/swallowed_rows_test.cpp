@@ -189,7 +189,7 @@ TEST_CASE("a message that can't be sent and is to wait is not lost where its new
     REQUIRE(taken.size() == 1);
     {
         swallowing const some{db, "outbox"};
-        CHECK_THROWS(outbox.settle({}, {{taken[0].id, "no queue", std::chrono::milliseconds{0}}}));
+        CHECK_THROWS(outbox.resolve({}, {{taken[0].id, "no queue", std::chrono::milliseconds{0}}}));
     }
     CHECK(db.one("SELECT count(*) FROM skald.outbox") == "1");
 }
