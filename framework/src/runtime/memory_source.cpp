@@ -50,8 +50,10 @@ public:
         auto const& max = in_.options_;
         bool const fits = in_.messages() + messages <= max.messages_max && in_.bytes_ + bytes <= max.bytes_max;
         if (in_.publisher_ == nullptr || max.grace_period.count() == 0 || !fits) return;
-        in_.pending_ += messages_ = messages;
-        in_.bytes_ += bytes_ = bytes;
+        messages_ = messages;
+        bytes_ = bytes;
+        in_.pending_ += messages;
+        in_.bytes_ += bytes;
     }
 
     ~reservation()
