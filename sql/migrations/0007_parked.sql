@@ -64,7 +64,7 @@ CREATE FUNCTION skald.names_its_saga(p skald.parked) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-    SELECT p.step <> '' AND octet_length(p.scope) <= 64 AND p.headers ? 'x-saga-scope'
+    SELECT p.step <> '' AND octet_length(p.scope) <= 64 AND p.scope !~ U&'\FFFD' AND p.headers ? 'x-saga-scope'
            AND coalesce(p.headers->>'x-saga-home' ~ '^[a-z][a-z0-9-]{0,47}$', false)
 $$;
 

@@ -86,6 +86,7 @@ TEST_CASE("headers that are wrong are parked with their name in the reason")
         CAPTURE(name);
         CAPTURE(value);
         stepped_shop s;
+        s.note_started("1");
         auto m = good;
         set(m, name, value);
         s.transport().inject(m);
@@ -110,6 +111,7 @@ TEST_CASE("two deliveries that differ in a header alone are two that are parked"
 TEST_CASE("a delivery whose key, type and itinerary disagree is parked")
 {
     stepped_shop s;
+    s.note_started("1");
     auto m = good_charge();
     set(m, "x-idempotency-key", "1:arrange-shipping");
     s.transport().inject(m);
