@@ -59,12 +59,13 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$ SELECT coalesce(home = p.headers->>'x-saga-home', true) $$;
 
--- Whether its headers say which saga it is part of and where that was started, whatever else is wrong with them.
+-- Whether its headers say which saga it is part of and where that was started, whatever else is wrong with them. Bytes of a scope that are
+-- no text are stored as `\xff`.
 CREATE FUNCTION skald.names_its_saga(p skald.parked) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-    SELECT p.step <> '' AND octet_length(p.scope) <= 64 AND p.scope !~ U&'\FFFD' AND p.headers ? 'x-saga-scope'
+    SELECT p.step <> '' AND octet_length(p.scope) <= 64 AND strpos(p.scope, '\x') = 0 AND p.headers ? 'x-saga-scope'
            AND coalesce(p.headers->>'x-saga-home' ~ '^[a-z][a-z0-9-]{0,47}$', false)
 $$;
 

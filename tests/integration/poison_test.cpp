@@ -158,6 +158,7 @@ TEST_CASE("a saga whose message can't be served is stuck and says why, and does 
 TEST_CASE("what the transport can't read as a message is parked")
 {
     stepped_shop s;
+    s.note_started("1");
     s.transport().inject(good_charge(), "header x-custom is a nested table");
     s.run();
     CHECK(s.parked() == "payments|malformed|1");
