@@ -7,7 +7,6 @@
 
 #include <chrono>
 #include <string_view>
-#include <utility>
 
 namespace own_server {
 
@@ -20,13 +19,13 @@ inline void mount(httplib::Server& server, skald::entry& entry)
             out.status = 415;
             return;
         }
-        auto made = entry.respond_and_wait({.method = in.method,
-                                            .target = in.target,
-                                            .headers = {in.headers.begin(), in.headers.end()},
-                                            .body = in.body});
+        auto const made = entry.respond_and_wait({.method = in.method,
+                                                  .target = in.target,
+                                                  .headers = {in.headers.begin(), in.headers.end()},
+                                                  .body = in.body});
         out.status = made.status;
         for (auto const& [name, value] : made.headers) out.headers.emplace(name, value);
-        if (!made.content_type.empty()) out.set_content(std::move(made.body), made.content_type);
+        if (!made.content_type.empty()) out.set_content(made.body, made.content_type);
     };
     server.Get(".*", answer).Post(".*", answer).Put(".*", answer).Patch(".*", answer).Delete(".*", answer);
 }
