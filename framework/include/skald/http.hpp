@@ -46,10 +46,11 @@ struct response
 /// made again, until its reply has no `max_wait` or the time is up.
 struct reply
 {
+    /// Converts a response, which is not waited for.
     reply(response a, std::chrono::seconds w = {}) : answer{std::move(a)}, max_wait{w} {}
 
-    response answer;
-    std::chrono::seconds max_wait;
+    response answer;                // what there is now
+    std::chrono::seconds max_wait;  // 0: it is final
 };
 
 }  // namespace skald::http
