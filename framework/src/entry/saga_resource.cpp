@@ -45,7 +45,7 @@ std::string why_not_cancelled(admin::saga_facts const& saga)
 {
     auto const which = "saga " + saga.id.key;
     if (has_ended(saga)) return which + " has ended: it is " + std::string{core::name_of(saga.status)};
-    return which + (saga.past_pivot ? " is past the pivot: it can only go forward" : " is being compensated already");
+    return which + (saga.past_pivot ? " is past the pivot: it can only go forward" : " is compensating already");
 }
 
 }  // namespace

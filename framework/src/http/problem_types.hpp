@@ -50,7 +50,7 @@ inline constexpr std::array<problem_kind, 13> problem_kinds{{
     {"key-used-elsewhere", 409, "The Idempotency-Key was used outside of HTTP",
      "There is no answer to repeat. Look at /sagas/ and the key, or use another key."},
     {"not-cancellable", 409, "The saga can't be cancelled",
-     "It is past its pivot, is being compensated already, or has ended. Look at the saga."},
+     "It is past its pivot, is compensating already, or has ended. Look at the saga."},
     {"key-reused", 422, "The Idempotency-Key belongs to another request",
      "One key is one request: the same method, path, query and body. A new intent has a new key."},
     {"unavailable", 503, "The database is away", "Send the same request with the same key again after Retry-After."},

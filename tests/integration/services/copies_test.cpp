@@ -11,9 +11,11 @@ service_process payment(fresh_database const& database)
     return {shop::program("payment"), {}, shop::variables(database)};
 }
 
-std::string tool(fresh_database const& database, std::vector<std::string> words, int code)
+std::string tool(fresh_database const& database, std::vector<std::string> words, int code, bool with_broker = false)
 {
-    service_process command{SKALD_TOOL, std::move(words), {{"DATABASE_URL", database.url()}}};
+    environment variables{{"DATABASE_URL", database.url()}};
+    if (with_broker) variables.emplace("AMQP_URL", broker().url());
+    service_process command{SKALD_TOOL, std::move(words), std::move(variables)};
     auto const end = command.run();
     CHECK_MESSAGE(end.code == code, command.log());
     return command.log();
@@ -37,7 +39,7 @@ void is_a_copy(fresh_database& copy)
         CHECK_MESSAGE(service.has_logged("skald migrate --service payments --adopt"), service.log());
     }
     CHECK(tool(copy, {"doctor"}, 1).find("problem  copy") != std::string::npos);
-    CHECK(tool(copy, {"relay", "--until-empty"}, 2).find("--adopt") != std::string::npos);
+    CHECK(tool(copy, {"relay", "--until-empty"}, 2, true).find("--adopt") != std::string::npos);
     tool(copy, {"migrate", "--service", "payments"}, 2);
     tool(copy, {"migrate", "--adopt"}, 2);
     CHECK(tool(copy, {"migrate", "--service", "shipping", "--adopt"}, 2).find("shipping") != std::string::npos);
@@ -115,11 +117,11 @@ TEST_CASE("a process whose database is replaced while it runs does nothing in th
 TEST_CASE("a relay sends nothing to a broker on which the messages of its service belong to another database")
 {
     fresh_database here{"here"}, elsewhere{"elsewhere"};
-    tool(here, {"migrate", "--service", "orders"}, 0);
-    tool(elsewhere, {"migrate", "--service", "orders"}, 0);
-    tool(elsewhere, {"declare", "--service", "orders"}, 0);
-    here.ask("SELECT skald.enqueue('orders', 'skald.x', 'k:x', '')");
-    CHECK(tool(here, {"relay", "--until-empty"}, 2).find("another database") != std::string::npos);
+    tool(here, {"migrate", "--service", "relayed"}, 0);
+    tool(elsewhere, {"migrate", "--service", "relayed"}, 0);
+    tool(elsewhere, {"declare", "--service", "relayed"}, 0, true);
+    here.ask("SELECT skald.enqueue('relayed', 'skald.x', 'k:x', '')");
+    CHECK(tool(here, {"relay", "--until-empty"}, 2, true).find("another database") != std::string::npos);
     CHECK(here.value("SELECT count(*) FROM skald.outbox") == "1");
 }
 
