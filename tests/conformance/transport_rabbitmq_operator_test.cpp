@@ -171,7 +171,7 @@ TEST_CASE("what an operator deletes under a consumer is there again soon, and no
     rabbitmq_fixture fixture{vhost.where()};
     auto const service = fixture.service();
     auto options = fixture.options();
-    options.heartbeat_seconds = 1;
+    options.heartbeat_seconds = 10;  // a busy machine must not lose the connection by itself
     options.rebind_every = std::chrono::milliseconds{100};
     skald::rabbitmq::rabbitmq_transport transport{options, fixture.log()};
     auto const subscription = transport.subscribe({service, 1});
