@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <future>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -81,6 +82,7 @@ TEST_CASE_TEMPLATE_DEFINE("whose request it is decides first, and once for each 
     live_entry_on<Server> web{{{"POST", "/orders", http::idempotency::required, leaving("x")}},
                               [&](http::request const& r) -> std::string {
                                   ++asked;
+                                  if (r.header("X-Api-Key") == "broken") throw std::runtime_error{"secret"};
                                   if (r.header("X-Api-Key").empty()) throw http::unauthorized{"who is it?", "ApiKey"};
                                   return std::string{r.header("X-Api-Key")};
                               }};
@@ -89,6 +91,10 @@ TEST_CASE_TEMPLATE_DEFINE("whose request it is decides first, and once for each 
     CHECK(stranger.value_of("WWW-Authenticate") == "ApiKey");
     CHECK(problem_of(web.ask("POST", "/orders", "X-Api-Key: " + std::string(65, 'a') + "\r\nIdempotency-Key: k\r\n")) ==
           "scope");
+    auto const broken = web.ask("POST", "/orders", "X-Api-Key: broken\r\nIdempotency-Key: k\r\n");
+    CHECK(broken.status == 500);
+    CHECK(problem_of(broken) == "about:blank");
+    CHECK(broken.body.find("secret") == std::string::npos);
     CHECK(web.effects().empty());
     asked = 0;
     for (auto const* tenant : {"ann", "bob", "ann"})

@@ -2,12 +2,14 @@
 
 #include "core/assert.hpp"
 #include "entry/probes.hpp"
+#include "http/handler.hpp"
 #include "http/poll_schedule.hpp"
 #include "http/prefer.hpp"
 #include "http/problem.hpp"
 #include "http/target.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -77,8 +79,9 @@ std::optional<http::reply> entry::implementation::respond_in_memory(http::reques
     return entry_detail::find_known(known_, {message, to});
 }
 
+// Whatever a scope function throws is a response, too: not every server in front has one for it.
 http::reply entry::implementation::respond(http::request& message, std::any& notes)
-{
+try {
     if (auto made = respond_in_memory(message, notes, true)) return *std::move(made);
     auto const with = connections_.take(connection_wait);
     if (with) return respond_by(*with, message, std::any_cast<destination const&>(notes));
@@ -86,6 +89,9 @@ http::reply entry::implementation::respond(http::request& message, std::any& not
     if (!connections_.is_open()) return entry_detail::not_ready("the service is starting");
     return http::with_retry_after(
         http::problem(503, "too many requests are being served; nothing was done, send the request again"), 1s);
+}
+catch (std::exception const&) {
+    return http::internal_error(message, std::current_exception(), log_);
 }
 
 http::reply entry::implementation::respond_by(connection& with, http::request const& message, destination const& to)
