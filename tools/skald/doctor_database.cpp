@@ -160,7 +160,7 @@ void examine_events(pqxx::connection& c, findings& found)
 void examine_contention(pqxx::connection& c, findings& found)
 {
     auto const rows = run(c, q::doctor_contention), locked_out = run(c, q::doctor_locked_out);
-    for (auto const& row : rows)
+    for (auto const& row : rows) {
         found.push_back(
             {"contention", health::warning,
              fmt::format("step {} contends for rows: {} transactions were rolled back because of others, the last at "
@@ -169,6 +169,7 @@ void examine_contention(pqxx::connection& c, findings& found)
                          row[3].as<bool>() ? ", one at a time in this database" : ""),
              "nothing is lost; to make it faster declare step_options{.serial_by}, or lock in one order: see "
              "docs/contention.md"});
+    }
     for (auto const& row : locked_out)
         found.push_back({"contention", health::warning,
                          fmt::format("step {} waited for a lock of another session for longer than "
