@@ -38,7 +38,7 @@ TEST_CASE("a lock that only what a step has put off until COMMIT meets is the st
     hasty_lane lane{d.at("depot")};
     table_lock const held{d.db(), "audit"};
     t.tries = skald::runtime::lock_timeouts_max - many;  // in a row before
-    t.broken_off_by = failure::lock_timeout;
+    t.rolled_back_by = failure::lock_timeout;
     int tries = 0;
     while (auto const why = lane.try_once(t)) {
         CHECK(*why == failure::lock_timeout);

@@ -65,9 +65,42 @@ run_result executor::run(std::span<task> tasks, run_options const& how)
     SKALD_ASSERT(!tasks.empty());
     SKALD_ASSERT(tasks.size() == 1 || std::ranges::none_of(tasks, &task::alone));
     if (tasks.front().step() == nullptr) return run_others(tasks);
-    auto result = run_steps(tasks, how);
+    attempt now{tasks, how};
+    now.ends.resize(tasks.size());
+    if (auto const& refused = tasks.front().refused) now.ends.front() = *refused;
+    now.guards_each = !now.is_one() && often_fails(*now.hosted());
+    // Before a failed COMMIT counts as an attempt, it must be known whether the step caused it.
+    now.finishes_first = now.is_one() && tasks.front().tries > 0;
+    run_result result;
+    while (auto met = try_once(now)) {
+        result.not_processed = after_abort(now, *std::move(met));
+        if (result.not_processed) break;
+    }
+    result.ran = now.ran;
     log_left_behind(tasks.front());
     return result;
+}
+
+// What policy.hpp says of an aborted transaction: a setback if it is for the dispatcher to run the tasks again; nothing
+// if they are to be tried again now, for which `a` is prepared.
+std::optional<run_result::setback> executor::after_abort(attempt& a, aborted&& met)
+{
+    auto const& first = a.tasks.front();
+    bool const runs_nothing = a.is_recording || first.refused;
+    auto const then = react(met.why, {a.tasks.size(), first.tries, runs_nothing, first.lost, a.finishes_first});
+    if (then == reaction::again || then == reaction::each_alone)
+        return run_result::setback{met.why, then, std::move(met.error), met.member};
+    // Of what was rolled back, only how this member ended is known: the others run again.
+    a.ends.assign(a.tasks.size(), std::nullopt);
+    if (then == reaction::finish_first) {
+        a.finishes_first = true;
+        return {};
+    }
+    auto const member = a.is_one() ? std::optional<std::size_t>{0} : met.member;
+    if (member) a.ends[*member] = end_of(std::move(met));
+    a.guards_each = then == reaction::guard_each;
+    a.is_recording = then == reaction::record;
+    return {};
 }
 
 void executor::log_left_behind(task const& first)
@@ -78,41 +111,8 @@ void executor::log_left_behind(task const& first)
             {{"step", first.step()->key().guarded_step()}, {"key", first.step()->key().text()}, {"left", left}});
 }
 
-run_result executor::run_steps(std::span<task> tasks, run_options const& how)
-{
-    attempt now{tasks, how};
-    now.ends.resize(tasks.size());
-    if (auto const& refused = tasks.front().refused) now.ends.front() = *refused;
-    now.guards_each = !now.is_one() && often_fails(*now.hosted());
-    // Before a failed COMMIT counts as an attempt, it must be known whether the step caused it.
-    now.finishes_first = now.is_one() && tasks.front().tries > 0;
-    run_result result;
-    for (;;) {
-        auto met = try_once(now);
-        result.ran = now.ran;
-        if (!met) return result;
-        auto const& first = tasks.front();
-        bool const runs_nothing = now.is_recording || first.refused;
-        auto const then = react(met->why, {tasks.size(), first.tries, runs_nothing, first.lost, now.finishes_first});
-        if (then == reaction::again || then == reaction::each_alone) {
-            result.not_processed = {met->why, then, std::move(met->error), met->member};
-            return result;
-        }
-        // Of what was rolled back, only how this member ended is known: the others run again.
-        now.ends.assign(tasks.size(), std::nullopt);
-        if (then == reaction::finish_first) {
-            now.finishes_first = true;
-            continue;
-        }
-        auto const member = now.is_one() ? std::optional<std::size_t>{0} : met->member;
-        if (member) now.ends[*member] = end_of(*std::move(met));
-        now.guards_each = then == reaction::guard_each;
-        now.is_recording = then == reaction::record;
-    }
-}
-
 // How the member ended that made its transaction fail.
-step_result executor::end_of(broken_off&& met)
+step_result executor::end_of(aborted&& met)
 {
     if (met.how) return *std::move(met.how);
     if (met.why == failure::transaction_ended) return unrunnable{"transaction_ended", std::move(met.error)};
@@ -120,7 +120,7 @@ step_result executor::end_of(broken_off&& met)
 }
 
 // Returns nothing if it committed. Otherwise nothing of it remains; after a COMMIT in doubt that is unknown.
-std::optional<executor::broken_off> executor::try_once(attempt& a)
+std::optional<executor::aborted> executor::try_once(attempt& a)
 try {
     a.is_claimed = false;
     auto const claimed = claim(a);
@@ -130,7 +130,7 @@ try {
     if (none_claimed && !a.is_one()) {
         // One key that another session has is enough for none of them to be claimed.
         roll_back();
-        return broken_off{failure::refused, "another session has one of the keys, or their table", {}};
+        return aborted{failure::refused, "another session has one of the keys, or their table", {}};
     }
     auto const from = clock::now();
     auto broken = run_members(a, claimed);
@@ -141,11 +141,11 @@ try {
 }
 catch (ports::fault const& met) {
     store_.rollback();
-    return broken_off{failure_of(met, a.is_claimed), met.what(), {}};
+    return aborted{failure_of(met, a.is_claimed), met.what(), {}};
 }
 catch (std::exception const& error) {
     store_.rollback();
-    return broken_off{failure::refused, error.what(), {}};
+    return aborted{failure::refused, error.what(), {}};
 }
 
 std::vector<ports::claim_answer> executor::claim(attempt& a)
@@ -169,7 +169,7 @@ std::vector<ports::claim_answer> executor::claim(attempt& a)
 }
 
 // Runs what must run and has no end yet. Returns what made it fail, if anything did; then nothing of it remains.
-std::optional<executor::broken_off> executor::run_members(attempt& a, std::span<ports::claim_answer const> claimed)
+std::optional<executor::aborted> executor::run_members(attempt& a, std::span<ports::claim_answer const> claimed)
 {
     std::vector<std::size_t> fresh;
     for (std::size_t n = 0; n < a.tasks.size(); ++n)
@@ -195,7 +195,7 @@ std::optional<executor::broken_off> executor::run_members(attempt& a, std::span<
 }
 
 // Runs all of them in one call, the step's execute_batch().
-std::optional<executor::broken_off> executor::run_together(attempt& a, std::vector<std::size_t> const& members)
+std::optional<executor::aborted> executor::run_together(attempt& a, std::vector<std::size_t> const& members)
 {
     std::vector<std::unique_ptr<detail::step_run>> runs;
     std::deque<step_context> contexts;  // a deque, since `all` refers to its elements; the next one too
@@ -213,12 +213,12 @@ std::optional<executor::broken_off> executor::run_together(attempt& a, std::vect
         }
     }
     catch (data_error const& error) {
-        return take_back(a, at, unrunnable{"malformed", error.what()});
+        return undo_member(a, at, unrunnable{"malformed", error.what()});
     }
     try {
         if (a.hosted()->step->execute_batch(all) != batch_outcome::all_done) {
             roll_back();
-            return broken_off{failure::member_ended, "one by one", {}};
+            return aborted{failure::member_ended, "one by one", {}};
         }
         for (std::size_t n = 0; n < members.size(); ++n) {
             if (rejections[n]) a.ends[members[n]] = rejected{rejections[n]->reason};
@@ -230,13 +230,13 @@ std::optional<executor::broken_off> executor::run_together(attempt& a, std::vect
         auto const met = store_.classify_current();
         roll_back();
         // Which member caused it is unknown: they run one by one.
-        if (met.kind == ports::fault_kind::broken) return broken_off{failure::member_ended, met.what(), {}};
+        if (met.kind == ports::fault_kind::broken) return aborted{failure::member_ended, met.what(), {}};
         throw met;
     }
     return {};
 }
 
-std::optional<executor::broken_off> executor::run_member(attempt& a, std::size_t member, int number)
+std::optional<executor::aborted> executor::run_member(attempt& a, std::size_t member, int number)
 {
     std::optional<step_result> how;
     try {
@@ -249,8 +249,8 @@ std::optional<executor::broken_off> executor::run_member(attempt& a, std::size_t
             auto const state = store_.state();
             roll_back();
             if (state == ports::transaction_state::ended)
-                return broken_off{failure::transaction_ended, ended_by_step, member};
-            return broken_off{failure_of(met, true), met.what(), member};
+                return aborted{failure::transaction_ended, ended_by_step, member};
+            return aborted{failure_of(met, true), met.what(), member};
         }
         how = failed{met.what()};
     }
@@ -259,7 +259,7 @@ std::optional<executor::broken_off> executor::run_member(attempt& a, std::size_t
         a.ends[member] = std::move(how);
         return {};
     }
-    return take_back(a, member, *std::move(how));
+    return undo_member(a, member, *std::move(how));
 }
 
 // Throws what the step throws.
@@ -283,7 +283,7 @@ step_result executor::run_step(task& t, int number)
 }
 
 // A run that did not end in `done`: what it wrote is undone, on its own if each member has a savepoint.
-std::optional<executor::broken_off> executor::take_back(attempt& a, std::size_t member, step_result how)
+std::optional<executor::aborted> executor::undo_member(attempt& a, std::size_t member, step_result how)
 {
     auto const state = store_.state();
     bool const is_decision = std::holds_alternative<rejected>(how) || std::holds_alternative<snoozed>(how);
@@ -295,10 +295,10 @@ std::optional<executor::broken_off> executor::take_back(attempt& a, std::size_t 
         return {};
     }
     roll_back();
-    if (state == ports::transaction_state::ended) return broken_off{failure::transaction_ended, ended_by_step, member};
+    if (state == ports::transaction_state::ended) return aborted{failure::transaction_ended, ended_by_step, member};
     if (state == ports::transaction_state::lost && is_decision)
-        return broken_off{failure::connection_lost, "the step went on after its connection was lost", member};
-    return broken_off{failure::member_ended, "", member, std::move(how)};
+        return aborted{failure::connection_lost, "the step went on after its connection was lost", member};
+    return aborted{failure::member_ended, "", member, std::move(how)};
 }
 
 void executor::roll_back()

@@ -68,7 +68,7 @@ private:
     struct attempt;
 
     /// A transaction that did not commit, and the member that caused it, if known.
-    struct broken_off
+    struct aborted
     {
         failure why{};
         std::string error;
@@ -76,15 +76,15 @@ private:
         std::optional<step_result> how{};  // the member's
     };
 
-    static step_result end_of(broken_off&& met);
-    run_result run_steps(std::span<task> tasks, run_options const& how);
-    std::optional<broken_off> try_once(attempt& a);
+    static step_result end_of(aborted&& met);
+    std::optional<run_result::setback> after_abort(attempt& a, aborted&& met);
+    std::optional<aborted> try_once(attempt& a);
     std::vector<ports::claim_answer> claim(attempt& a);
-    std::optional<broken_off> run_members(attempt& a, std::span<ports::claim_answer const> claimed);
-    std::optional<broken_off> run_together(attempt& a, std::vector<std::size_t> const& members);
-    std::optional<broken_off> run_member(attempt& a, std::size_t member, int number);
+    std::optional<aborted> run_members(attempt& a, std::span<ports::claim_answer const> claimed);
+    std::optional<aborted> run_together(attempt& a, std::vector<std::size_t> const& members);
+    std::optional<aborted> run_member(attempt& a, std::size_t member, int number);
     step_result run_step(task& t, int number);
-    std::optional<broken_off> take_back(attempt& a, std::size_t member, step_result how);
+    std::optional<aborted> undo_member(attempt& a, std::size_t member, step_result how);
     void roll_back();
     void commit_steps(attempt& a, std::span<ports::claim_answer const> claimed);
     void log_outcome(task const& t, happened const& what);

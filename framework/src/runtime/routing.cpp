@@ -71,9 +71,9 @@ task route(ports::delivery d, std::string_view service, registry const& steps, c
 
 void task::put_back(failure why, reaction then, bool was_alone)
 {
-    tries = broken_off_by == why ? tries + 1 : 1;
+    tries = rolled_back_by == why ? tries + 1 : 1;
     if (why == failure::lock_timeout && !was_alone) tries = 0;  // maybe another member's lock
-    broken_off_by = why;
+    rolled_back_by = why;
     if (was_alone && (why == failure::connection_lost || why == failure::in_doubt)) ++lost;
     if (then == reaction::each_alone) alone = true;
 }

@@ -72,7 +72,7 @@ struct task
     // Its history in this process.
     std::uint64_t number{};  // by arrival
     int tries{};             // in a row that failed for the same reason
-    std::optional<failure> broken_off_by{};
+    std::optional<failure> rolled_back_by{};
     int lost{};                                // how often its connection was lost while it was alone
     bool alone{};                              // to be run in a transaction of its own
     bool locked_out{};                         // it met a lock that was not released while it waited
