@@ -1,4 +1,4 @@
-// A saga that can't come to its end by itself is ended by hand, and nothing of it runs any more.
+// A saga that can't end by itself is closed by an operator, and nothing of it runs any more.
 #include "admin/commands.hpp"
 #include "admin/saga_view.hpp"
 #include "support/stepped_shop.hpp"
@@ -70,7 +70,7 @@ public:
 
 }  // namespace
 
-TEST_CASE("a saga whose message is lost is told as waiting, a cancel meets nobody, and it can be closed by hand")
+TEST_CASE("a saga whose message is lost is shown as waiting, a cancel meets no step, and an operator can close it")
 {
     closing_shop s;
     s.lose_the_charge();
@@ -90,7 +90,7 @@ TEST_CASE("a saga whose message is lost is told as waiting, a cancel meets nobod
     CHECK(s.close("compensated", "") == "give a reason: it is kept with the saga");
     CHECK(s.close("compensated", "the queue was purged; order deleted by hand").empty());
     CHECK(s.saga_status("1") == "compensated");
-    CHECK(s.explanation().find("closed by hand by eve as ") != std::string::npos);
+    CHECK(s.explanation().find("closed by an operator (eve as ") != std::string::npos);
     CHECK(s.explanation().find(": the queue was purged; order deleted by hand.") != std::string::npos);
     CHECK(s.close("completed", "again") == "saga 1 has ended: it is compensated");
     CHECK(s.at("orders").db.rows("SELECT verb FROM skald.audit ORDER BY id") == "saga cancel\nsaga close");

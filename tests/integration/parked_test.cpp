@@ -198,7 +198,7 @@ TEST_CASE("a delivery that no record knows is put back as it came")
     auto const d = s.delivery_of(s.last_sent("charge-payment"));
     skald::postgres::postgres_store store{{.url = db.url()}};
     skald::ports::changes changes;
-    changes.parked.push_back({{"", "1"}, "charge-payment", "unsettled", "the disk was full", d.message, 0});
+    changes.parked.push_back({{"", "1"}, "charge-payment", "unprocessable", "the disk was full", d.message, 0});
     store.write(changes);
     CHECK(s.replay(s.id()).empty());
     CHECK(db.one("SELECT headers->>'x-attempt' FROM skald.outbox") == "1");
@@ -253,7 +253,7 @@ TEST_CASE("what is put back is for the relay to sign, but for what came with a w
             reason + "'))");
         return s.id();
     };
-    CHECK(s.replay(parks("unsettled")).empty());
+    CHECK(s.replay(parks("unprocessable")).empty());
     CHECK(sent() == "none|3");
     CHECK(s.replay(parks("forged"), true).empty());
     CHECK(sent() == "v1=a:b|3");
@@ -333,7 +333,7 @@ TEST_CASE("a step that Skald's own writes can't be made for is parked, its saga 
     s.at("orders").relay_due();
     {
         skald::test::service::running_lanes const some{s.at("payments"), 1};
-        CHECK(skald::testing::wait_until([&] { return s.parked() == "payments|unsettled|1"; }));
+        CHECK(skald::testing::wait_until([&] { return s.parked() == "payments|unprocessable|1"; }));
     }
     CHECK(s.contains(db.one("SELECT error FROM skald.parked"), "no such keys here"));
     db.run("DROP FUNCTION refuse() CASCADE");

@@ -127,7 +127,7 @@ TEST_CASE("a step that never succeeds is bounded: before the pivot, what was don
     CHECK(d.record("load") == "rejected|3|0");
     CHECK(d.effects() == "pack, weigh, undo weigh, undo pack");
     CHECK(d.saga_status("k") == "compensated");
-    CHECK(d.db().one("SELECT reason FROM skald.saga") == "gave up after its last attempt: no truck");
+    CHECK(d.db().one("SELECT reason FROM skald.saga") == "failed its last attempt: no truck");
 }
 
 TEST_CASE("behind the pivot there is no way back: a step that never succeeds is parked, and the saga is stuck")

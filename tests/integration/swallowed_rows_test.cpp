@@ -96,7 +96,7 @@ TEST_CASE("what the store commits fails where a row of it is swallowed, whicheve
     SUBCASE("a parked delivery")
     {
         table = "parked";
-        changes.parked.push_back({saga, "s", "unsettled", "no", message("1").message, 0});
+        changes.parked.push_back({saga, "s", "unprocessable", "no", message("1").message, 0});
     }
     SUBCASE("a parked delivery that could not be read")
     {
@@ -115,7 +115,7 @@ TEST_CASE("the same delivery is parked once, and the second time is no error")
 {
     test::database const db;
     ports::changes changes;
-    changes.parked.push_back({{"", "1"}, "s", "unsettled", "no", message("1").message, 0});
+    changes.parked.push_back({{"", "1"}, "s", "unprocessable", "no", message("1").message, 0});
     CHECK(commit_error(db, changes) == "committed");
     CHECK(commit_error(db, changes) == "committed");
     CHECK(db.one("SELECT count(*) FROM skald.parked") == "1");
@@ -143,7 +143,7 @@ TEST_CASE("a step whose record or message is swallowed does nothing, is parked, 
     {
         swallowing const some{payments.db, table};
         test::service::running_lanes const lanes{payments, 1};
-        CHECK(testing::wait_until([&] { return s.parked() == "payments|unsettled|1"; }, std::chrono::seconds{60}));
+        CHECK(testing::wait_until([&] { return s.parked() == "payments|unprocessable|1"; }, std::chrono::seconds{60}));
     }
     auto const error = payments.db.one("SELECT error FROM skald.parked");
     CHECK_MESSAGE(error.find("skald." + table + ' ' + took) != std::string::npos, error);

@@ -140,7 +140,7 @@ void examine_sagas(pqxx::connection& c, findings& found)
         fmt::format(
             "of {} sagas a step completed, but its compensation found no record of it, so its effect may remain",
             not_undone),
-        "docs/repair.md, \"A step that was not undone\", finds them; check them, and fix by hand what is left");
+        "docs/repair.md, \"A step that was not undone\", finds them; check them, and fix manually what is left");
     add(found, "expiring", count("expiring") == 0, health::warning,
         fmt::format("{} old sagas have waited over a day for services to expire them", count("expiring")),
         "`skald purge --dry-run` names the services");

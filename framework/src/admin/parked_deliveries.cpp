@@ -149,9 +149,10 @@ std::string advice(std::string const& reason, std::string const& record, bool re
         return fmt::format("It came back too often: find out whether it kills its worker, and fix that; then {}.",
                            replay);
     if (reason == "closed")
-        return fmt::format("Its saga was closed by hand, and it was not run: check that what it would have done is "
-                           "done or undone. {}.",
-                           drop);
+        return fmt::format(
+            "Its saga was closed by an operator, and it was not run: check that what it would have done is "
+            "done or undone. {}.",
+            drop);
     if (reason == "unknown_saga")
         return fmt::format(
             "Check that this is the database in which the saga was started. A report of it can be sent again "
