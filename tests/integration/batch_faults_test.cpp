@@ -128,7 +128,7 @@ TEST_CASE("a connection that dies in the middle of a batch costs no attempt")
     CHECK(d.sagas() == "completed 4");
 }
 
-TEST_CASE("F2, G10: a batch whose COMMIT is in doubt is settled one by one, and each is done once")
+TEST_CASE("F2, G10: a batch whose COMMIT is in doubt is processed one by one, and each is done once")
 {
     using loses = skald::test::doubtful_store::loses;
     for (auto const loss : {loses::the_answer, loses::the_commit})

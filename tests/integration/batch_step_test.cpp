@@ -76,7 +76,7 @@ bool is_light(parcel const& p)
 
 }  // namespace
 
-TEST_CASE("members that a batch rejects go back, in the transaction in which the others are done")
+TEST_CASE("sagas that a batch rejects compensate, in the transaction in which the others are done")
 {
     sorting_depot d;
     d.weigh_all = for_those("weigh", is_light);

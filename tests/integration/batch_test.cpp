@@ -51,7 +51,7 @@ TEST_CASE("no more of a step than it wants share a transaction, and none where i
     }
 }
 
-TEST_CASE("one that rejects goes back alone: its neighbours are done, and nothing of it remains")
+TEST_CASE("one that rejects compensates alone: its neighbours are done, and nothing of it remains")
 {
     busy_depot d;
     d.weigh = [](skald::step_context& ctx, parcel& p) -> skald::outcome {

@@ -300,7 +300,7 @@ TEST_CASE("a step's deadline travels with its retries from the first one on, and
     CHECK(!skald::core::find_header(e.last_sent("leave").headers, "x-step-deadline"));
 }
 
-TEST_CASE("a step whose deadline comes during its backoff is tried at the deadline, and goes back then")
+TEST_CASE("a step whose deadline comes during its backoff is tried at the deadline, and its saga compensates then")
 {
     errands e{{.attempts_max = 100, .first = 2h, .longest = 2h, .deadline = 50ms}, breaks};
     REQUIRE(e.saga_status("k") == "running");
@@ -323,7 +323,7 @@ TEST_CASE("a snooze is cut short by the deadline as well")
     }));
 }
 
-TEST_CASE("a step that breaks, and whose deadline has passed while it ran, goes back at once")
+TEST_CASE("a step that fails, and whose deadline has passed while it ran, compensates its saga at once")
 {
     std::function<void()> wait;
     errands e{{.attempts_max = 100, .first = 2h, .longest = 2h, .deadline = 24h}, [&] {

@@ -143,7 +143,7 @@ TEST_CASE("a cancel that lost the race with the pivot changes nothing, and the s
     CHECK(s.explanation().find("too late: arrange-shipping, the pivot, had completed") != std::string::npos);
 }
 
-TEST_CASE("a cancel and a running pivot: the saga completes or goes back, never both")
+TEST_CASE("a cancel and a running pivot: the saga completes or compensates, never both")
 {
     ordered_shop s;
     s.at("payments").db.run("UPDATE wallet SET cents = 100000");

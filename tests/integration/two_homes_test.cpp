@@ -45,7 +45,7 @@ std::string homes(std::string const& names)
 }  // namespace
 
 TEST_CASE_FIXTURE(shop_with_two_homes,
-                  "of two sagas with one key and one body the second goes back, and its home hears why")
+                  "of two sagas with one key and one body the second compensates, and its home hears why")
 {
     order_from("orders", "o-1");
     run();
