@@ -1,5 +1,5 @@
-// Deadlines of sagas and steps over real databases. Time passes by moving the clock of the test kit, or a deadline; a test
-// waits for one only where it passes while something runs.
+// Deadlines of sagas and steps over real databases. Time passes by moving the test kit's clock, or a deadline; a test
+// waits for one only where it is to pass while something runs.
 #include "postgres/postgres_store.hpp"
 #include "support/guarded.hpp"
 #include "support/kit_shop.hpp"

@@ -187,6 +187,41 @@ TEST_CASE("a saga that is compensating already is not cancelled a second time")
     CHECK(s.give("cancel").find("is compensating already: out of stock") != std::string::npos);
 }
 
+TEST_CASE("a retry puts the compensation that is parked elsewhere back, with attempts counted from scratch")
+{
+    ordered_shop s;
+    s.begin("charge-payment.compensate", 6);
+    s.break_table("payments", "charge");
+    s.kit().deliver_all();
+    REQUIRE(s.kit().saga_is("1", "stuck"));
+    CHECK(s.rows("payments", "SELECT reason FROM skald.parked") == "attempts_exhausted");
+    CHECK(s.explanation().find("stuck: charge-payment.compensate was parked at payments after 3 attempts, ") == 0);
+    CHECK(s.explanation().find("`skald saga retry 1`") != std::string::npos);
+
+    CHECK(s.give("retry").empty());
+    CHECK(s.kit().deliver("control@payments"));
+    auto const order = s.kit().sent().back();
+    REQUIRE(order.name == "control@payments");
+    CHECK(s.nothing_is_parked());
+    s.kit().deliver_all();
+    CHECK_MESSAGE(s.rows("payments", "SELECT status, attempts, snoozes FROM skald.idempotency WHERE step = "
+                                     "'charge-payment.compensate'") == "parked|3|3",
+                  "three attempts more, and parked again");
+    s.kit().replay(order);
+    s.kit().deliver_all();
+    CHECK_MESSAGE(s.kit().saga_is("1", "stuck"), "the same order again is not another retry");
+
+    s.mend_table("payments", "charge");
+    CHECK(s.give("retry").empty());
+    while (s.kit().saga_is("1", "stuck")) REQUIRE(s.kit().deliver_next());
+    CHECK(s.kit().saga_is("1", "compensating"));
+    s.kit().deliver_all();
+    CHECK(s.effects() == refunded);
+    CHECK(s.kit().saga_is("1", "compensated"));
+    CHECK(s.kit().saga("1").reason == "out of stock");
+    CHECK(s.give("retry").find("has ended") != std::string::npos);
+}
+
 TEST_CASE("a retry at the home goes on where the saga was stuck")
 {
     ordered_shop s;

@@ -13,8 +13,7 @@ TEST_CASE("a delivery that eight lanes get at once has one effect")
     auto const charge = s.order_up_to("charge-payment");
 
     std::vector<std::jthread> lanes;
-    for (int i = 0; i < 8; ++i)
-        lanes.emplace_back([&] { s.at("payments").process_apart(delivery_of(charge)); });
+    for (int i = 0; i < 8; ++i) lanes.emplace_back([&] { s.at("payments").process_apart(delivery_of(charge)); });
     lanes.clear();
     CHECK(s.at("payments").db.rows("SELECT kind, count(*) FROM charge GROUP BY 1") == "charge|1");
     CHECK(s.at("payments").db.one("SELECT count(*) FROM skald.outbox WHERE type = 'arrange-shipping'") == "1");

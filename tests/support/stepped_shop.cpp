@@ -8,13 +8,13 @@
 
 namespace skald::test {
 
-core::message stepped_shop::order_up_to(std::string const& step)
+core::message stepped_shop::order_up_to(std::string const& step, std::string const& key)
 {
-    order("1");
+    order(key);
     for (int round = 0; round < 9; ++round) {
         for (auto const* name : {"orders", "payments", "shipping"}) at(name).relay_due();
         auto const all = transport().captured();
-        auto const found = std::ranges::find(all, step, &core::message::type);
+        auto const found = std::ranges::find(all, key + ':' + step, &core::message::id);
         if (found != all.end()) return *found;
         for (auto const* name : {"orders", "payments", "shipping"}) at(name).process_one();
     }

@@ -28,8 +28,8 @@ public:
         start(order_saga::place_order, order_saga::order{"o-" + key, "ann", "pen", quantity, cents}, key);
     }
 
-    /// Starts order 1, and steps it until the message for that step waits in its service's queue.
-    core::message order_up_to(std::string const& step);
+    /// Starts an order, and steps it until the message for that step waits in its service's queue.
+    core::message order_up_to(std::string const& step, std::string const& key = "1");
 
     /// The home's row of a saga whose messages the test makes itself.
     void note_started(std::string const& key)
