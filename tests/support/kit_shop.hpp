@@ -33,7 +33,7 @@ public:
     /// Processes what comes before the delivery of that name.
     static void deliver_up_to(std::string const& name)
     {
-        while (kit().waiting().front().name != name) kit().deliver_next();
+        while (kit().waiting().at(0).name != name) kit().deliver_next();
     }
 
     static std::string rows(std::string const& service, std::string const& sql)

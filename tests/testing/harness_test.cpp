@@ -185,7 +185,7 @@ TEST_CASE_FIXTURE(new_day, "what a test commits in a service's database by itsel
     shop().deliver_all();
     CHECK(shop().ran("create-order", 0));
     command(skald::resume_saga);
-    CHECK(shop().waiting().front().name == "create-order");
+    REQUIRE(shop().waiting().size() == 3);  // the step again, and the command for the other services
     shop().deliver_all();
     CHECK(shop().saga_is(key, "completed"));
 
