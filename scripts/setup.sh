@@ -6,7 +6,7 @@ set -euo pipefail
 readonly base_packages=(
   g++ cmake ninja-build pkg-config git ca-certificates curl
   libpqxx-dev librabbitmq-dev libssl-dev libfmt-dev
-  nlohmann-json3-dev doctest-dev libcli11-dev libcpp-httplib-dev librapidcheck-dev
+  nlohmann-json3-dev prometheus-cpp-dev doctest-dev libcli11-dev libcpp-httplib-dev librapidcheck-dev
   patch procps python3 util-linux
 )
 readonly server_packages=(postgresql postgresql-client rabbitmq-server pgbouncer)
@@ -14,6 +14,7 @@ readonly image_packages=(
   podman podman-compose crun netavark aardvark-dns iptables iproute2
   debootstrap debian-archive-keyring ca-certificates curl openssl procps util-linux
 )
+readonly observability_packages=(prometheus)
 readonly policy_file=/usr/sbin/policy-rc.d
 readonly cluster_dir=/etc/postgresql-common/createcluster.d
 readonly cluster_file=$cluster_dir/skald-setup.conf
@@ -21,7 +22,7 @@ readonly mark='temporary, made by the set-up script of Skald'
 
 usage() {
   cat <<'USAGE'
-usage: scripts/setup.sh [--dev | --no-servers | --image]
+usage: scripts/setup.sh [--dev | --no-servers | --observability | --image]
 
 Installs what the build and the tests need (Debian 12, Debian 13, Ubuntu 24.04).
 Does nothing when all of it is installed. Needs root, or sudo, only when a
@@ -30,6 +31,7 @@ package is missing. No service is started.
   --dev          also clang, clang-format, clang-tidy, clang-tools, doxygen and
                  the run-time libraries of clang's sanitizers and of libFuzzer
   --no-servers   no PostgreSQL, RabbitMQ and pgbouncer: for a build alone
+  --observability   also Prometheus with promtool: for scripts/observability.sh
   --image        what scripts/image.sh needs instead: podman, podman-compose
                  and debootstrap
   --help         this text
@@ -59,6 +61,7 @@ choose_packages() {
   fi
   wanted=("${base_packages[@]}")
   [[ $what == no-servers ]] || wanted+=("${server_packages[@]}")
+  [[ $what != observability ]] || wanted+=("${observability_packages[@]}")
   local clang_major=
   case $codename in
     # Not libboost-dev (1.74) on Debian 12: it and libboost1.81-dev replace each other.
@@ -182,7 +185,7 @@ main() {
   self=$(readlink -f -- "${BASH_SOURCE[0]}")
   for arg in "$@"; do
     case $arg in
-      --dev | --no-servers | --image)
+      --dev | --no-servers | --observability | --image)
         [[ -z $what || --$what == "$arg" ]] || { usage >&2 && die "--$what and $arg do not go together"; }
         what=${arg#--}
         ;;

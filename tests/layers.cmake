@@ -6,6 +6,7 @@ cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/rule_trees.cmake)
 
 set(rank_core 0)
+set(rank_metrics 1)
 set(rank_ports 1)
 set(rank_sockets 1)
 foreach(folder postgres rabbitmq runtime memory)

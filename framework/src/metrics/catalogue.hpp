@@ -1,0 +1,164 @@
+// All metrics, with their names. Names and labels are a contract with dashboards and alerts: docs/observability.md.
+#pragma once
+
+#include "metrics/exposition.hpp"
+
+#include <array>
+
+namespace skald::metrics::of {
+
+inline constexpr description uptime{"skald_uptime_seconds", kind::gauge, "Since this process started."};
+
+// Steps: labels definition, step, direction.
+inline constexpr description deliveries{"skald_step_deliveries_total", kind::counter,
+                                        "Deliveries of a step that arrived, copies included."};
+inline constexpr description redelivered{"skald_step_redelivered_total", kind::counter,
+                                         "Of those, the ones that the broker says it delivered before."};
+inline constexpr description results{
+    "skald_step_results_total", kind::counter,
+    "How deliveries ended, after COMMIT: completed is applied, duplicate had no effect, failed is retried."};
+inline constexpr description rollbacks{"skald_step_rollbacks_total", kind::counter,
+                                       "Transactions of a step that did not commit, by reason."};
+inline constexpr description claim_seconds{"skald_step_claim_seconds", kind::histogram,
+                                           "BEGIN and the claim, for one transaction of a step."};
+inline constexpr description run_seconds{"skald_step_run_seconds", kind::histogram,
+                                         "The step's own code, for all deliveries of one transaction."};
+inline constexpr description commit_seconds{"skald_step_commit_seconds", kind::histogram,
+                                            "The last writes and COMMIT, for one transaction of a step."};
+inline constexpr description batch{"skald_step_batch_deliveries", kind::histogram,
+                                   "How many deliveries shared a transaction that committed."};
+
+// Limits of steps: label step.
+inline constexpr description limit_lanes{"skald_step_limit_lanes", kind::gauge,
+                                         "How many lanes of this process may run the step at a time now."};
+inline constexpr description limit_batch{"skald_step_limit_deliveries", kind::gauge,
+                                         "How many deliveries of the step may share a transaction now."};
+inline constexpr description limit_turns{"skald_step_takes_turns", kind::gauge,
+                                         "1 while the step's transactions take turns with other processes."};
+inline constexpr description conflicts{
+    "skald_step_conflicts_total", kind::counter,
+    "Rolled back because another transaction was in the way: a lock, a deadlock, a serialization failure."};
+inline constexpr description limit_changes{"skald_step_limit_changes_total", kind::counter,
+                                           "How often the step's limit has changed, by reason."};
+
+// What belongs to no step.
+inline constexpr description parked_total{"skald_parked_total", kind::counter,
+                                          "Deliveries that this process parked, by reason."};
+inline constexpr description reports{"skald_reports_total", kind::counter,
+                                     "Reports of other services about sagas of this home that were taken in."};
+inline constexpr description commands{"skald_commands_total", kind::counter,
+                                      "Commands of operators that were taken in."};
+inline constexpr description in_doubt{"skald_commits_in_doubt_total", kind::counter,
+                                      "COMMITs whose outcome was unknown, because the connection was lost."};
+inline constexpr description in_doubt_resolved{
+    "skald_commits_in_doubt_resolved_total", kind::counter,
+    "How deliveries and requests of such a COMMIT turned out when the guard was asked again."};
+
+// Publish loops: dispatch sends what was just committed, from memory; the relay sends what is due in the table.
+inline constexpr description dispatch_messages{"skald_dispatch_messages_total", kind::counter,
+                                               "Messages sent from memory, by the broker's answer."};
+inline constexpr description dispatch_wait{"skald_dispatch_wait_seconds", kind::histogram,
+                                           "From just before COMMIT until the message was sent from memory."};
+inline constexpr description dispatch_confirm{"skald_dispatch_confirm_seconds", kind::histogram,
+                                              "From sending from memory until the broker's answer."};
+inline constexpr description dispatch_failures{"skald_dispatch_failures_total", kind::counter,
+                                               "Passes of the dispatch that broke off."};
+inline constexpr description dispatch_available{"skald_dispatch_connected", kind::gauge,
+                                                "1 while the dispatch is connected to the broker and may send."};
+inline constexpr description relay_messages{"skald_relay_messages_total", kind::counter,
+                                            "Messages sent from the table, by the broker's answer."};
+inline constexpr description relay_wait{"skald_relay_wait_seconds", kind::histogram,
+                                        "From when a row was due until the relay sent it."};
+inline constexpr description relay_confirm{"skald_relay_confirm_seconds", kind::histogram,
+                                           "From sending from the table until the broker's answer."};
+inline constexpr description relay_failures{"skald_relay_failures_total", kind::counter,
+                                            "Passes of the relay that broke off."};
+inline constexpr description relay_available{"skald_relay_connected", kind::gauge,
+                                             "1 while the relay is connected to the broker and may send."};
+
+// Connections.
+inline constexpr description consumer_connected{"skald_consumer_connected", kind::gauge,
+                                                "1 while this process consumes its queue."};
+inline constexpr description database_connected{"skald_database_connected", kind::gauge,
+                                                "1 if the maintenance thread reached the database the last time."};
+
+// Requests: label route.
+inline constexpr description requests{"skald_http_requests_total", kind::counter, "Responses, by route and status."};
+inline constexpr description replayed{"skald_http_replayed_total", kind::counter,
+                                      "Responses that were stored, and sent again for a repeated key."};
+inline constexpr description request_seconds{"skald_http_request_seconds", kind::histogram,
+                                             "From the complete request to its response, waits included."};
+inline constexpr description connections{"skald_http_connections", kind::gauge,
+                                         "Connections of clients that are open."};
+inline constexpr description waits{"skald_http_waits", kind::gauge, "Clients that wait for a later response."};
+inline constexpr description lanes_busy{"skald_http_lanes_busy", kind::gauge, "HTTP lanes that run a handler."};
+inline constexpr description queued{"skald_http_queued", kind::gauge, "Requests that wait for an HTTP lane."};
+
+// Read from the database: the same in every process of a service.
+inline constexpr description sagas{"skald_sagas", kind::gauge, "Sagas of this home that have not ended, by state."};
+inline constexpr description oldest_saga{"skald_oldest_saga_seconds", kind::gauge, "The age of the oldest of those."};
+inline constexpr description saga_seconds{"skald_saga_seconds", kind::histogram,
+                                          "Sagas that ended since this process started, by their end."};
+inline constexpr description outbox_rows{
+    "skald_outbox_rows", kind::gauge,
+    "Messages in the outbox: due, refused by the broker and tried again, or for later."};
+inline constexpr description outbox_overdue{"skald_outbox_overdue_seconds", kind::gauge,
+                                            "How long the first message of the outbox has been due."};
+inline constexpr description parked_rows{"skald_parked_deliveries", kind::gauge,
+                                         "Deliveries in skald.parked, by reason."};
+inline constexpr description unrouted_rows{"skald_unrouted_messages", kind::gauge,
+                                           "Messages in skald.unrouted: no queue was bound for them."};
+inline constexpr description deadlocks{"skald_database_deadlocks_total", kind::counter,
+                                       "Deadlocks in the whole database, as PostgreSQL counts them."};
+inline constexpr description figures_age{"skald_database_figures_age_seconds", kind::gauge,
+                                         "How old the figures are that were read from the database."};
+
+inline constexpr std::array all{uptime,
+                                deliveries,
+                                redelivered,
+                                results,
+                                rollbacks,
+                                claim_seconds,
+                                run_seconds,
+                                commit_seconds,
+                                batch,
+                                limit_lanes,
+                                limit_batch,
+                                limit_turns,
+                                conflicts,
+                                limit_changes,
+                                parked_total,
+                                reports,
+                                commands,
+                                in_doubt,
+                                in_doubt_resolved,
+                                dispatch_messages,
+                                dispatch_wait,
+                                dispatch_confirm,
+                                dispatch_failures,
+                                dispatch_available,
+                                relay_messages,
+                                relay_wait,
+                                relay_confirm,
+                                relay_failures,
+                                relay_available,
+                                consumer_connected,
+                                database_connected,
+                                requests,
+                                replayed,
+                                request_seconds,
+                                connections,
+                                waits,
+                                lanes_busy,
+                                queued,
+                                sagas,
+                                oldest_saga,
+                                saga_seconds,
+                                outbox_rows,
+                                outbox_overdue,
+                                parked_rows,
+                                unrouted_rows,
+                                deadlocks,
+                                figures_age};
+
+}  // namespace skald::metrics::of

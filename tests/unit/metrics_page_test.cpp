@@ -1,0 +1,107 @@
+// The page of GET /metrics, as text.
+#include "metrics/catalogue.hpp"
+#include "metrics/write.hpp"
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+
+using namespace skald;
+using namespace std::chrono_literals;
+
+namespace {
+
+bool has_line(std::string const& text, std::string const& line)
+{
+    return ('\n' + text).find('\n' + line + '\n') != std::string::npos;
+}
+
+std::string page_of(metrics::database_figures::seen const& seen)
+{
+    metrics::exposition page{"payments", metrics::of::all};
+    metrics::write(page, seen);
+    return page.text();
+}
+
+}  // namespace
+
+TEST_CASE("every sample has the service, and a step's its definition, name and direction")
+{
+    auto const m = std::make_unique<metrics::step_metrics>();
+    m->forward.deliveries.add(3);
+    m->compensation.ends[metrics::step_end::duplicate].add(2);
+    metrics::exposition page{"payments", metrics::of::all};
+    metrics::write(page, "place-order", "charge", *m);
+    auto const text = page.text();
+    CHECK(has_line(text, R"(skald_step_deliveries_total{service="payments",definition="place-order",step="charge",)"
+                         R"(direction="forward"} 3)"));
+    CHECK(has_line(text, R"(skald_step_results_total{service="payments",definition="place-order",step="charge",)"
+                         R"(direction="compensation",result="duplicate"} 2)"));
+}
+
+TEST_CASE("a histogram is cumulative and ends with everything")
+{
+    metrics::publish_metrics m;
+    m.confirm.observe(700us);
+    m.confirm.observe(90s);
+    metrics::exposition page{"payments", metrics::of::all};
+    metrics::write_relay(page, m);
+    auto const text = page.text();
+    CHECK(has_line(text, R"(skald_relay_confirm_seconds_bucket{service="payments",le="0.0005"} 0)"));
+    CHECK(has_line(text, R"(skald_relay_confirm_seconds_bucket{service="payments",le="0.001"} 1)"));
+    CHECK(has_line(text, R"(skald_relay_confirm_seconds_bucket{service="payments",le="+Inf"} 2)"));
+    CHECK(has_line(text, R"(skald_relay_confirm_seconds_count{service="payments"} 2)"));
+}
+
+TEST_CASE("figures that the database has not given yet are absent, and not zero")
+{
+    auto const text = page_of({});
+    CHECK(text.find("\nskald_outbox_rows{") == std::string::npos);
+    CHECK(text.find("\nskald_database_figures_age_seconds{") == std::string::npos);
+    CHECK(has_line(text, "# TYPE skald_outbox_rows gauge"));
+    CHECK(has_line(text, R"(skald_database_connected{service="payments"} 0)"));
+}
+
+TEST_CASE("figures that are too old are absent, and their age is not")
+{
+    metrics::figures read;
+    read.outbox_rows.push_back({"due", "", 7});
+    CHECK(has_line(page_of({read, 5s, {}, true}), R"(skald_outbox_rows{service="payments",state="due"} 7)"));
+    auto const text = page_of({read, 61s, {}, false});
+    CHECK(text.find("\nskald_outbox_rows{") == std::string::npos);
+    CHECK(has_line(text, R"(skald_database_figures_age_seconds{service="payments"} 61)"));
+}
+
+TEST_CASE("a route shows the statuses that it had, under its pattern")
+{
+    metrics::route_metrics m{"POST /orders"};
+    m.responded(202);
+    m.responded(202);
+    m.responded(700);  // no status: counts nowhere
+    metrics::exposition page{"orders", metrics::of::all};
+    metrics::write(page, m);
+    auto const text = page.text();
+    CHECK(has_line(text, R"(skald_http_requests_total{service="orders",route="POST /orders",status="202"} 2)"));
+    CHECK(text.find("status=\"200\"") == std::string::npos);
+}
+
+TEST_CASE("sagas that ended show their definition and how they ended")
+{
+    metrics::database_figures figures;
+    figures.add_ended("place-order", "completed", 2, 10, 0.2);
+    figures.add_ended("place-order", "completed", 15, 1, 4'000);
+    auto const text = page_of(figures.now());
+    CHECK(has_line(text, R"(skald_saga_seconds_bucket{service="payments",definition="place-order",result="completed",)"
+                         R"(le="0.025"} 10)"));
+    CHECK(has_line(text,
+                   R"(skald_saga_seconds_count{service="payments",definition="place-order",result="completed"} 11)"));
+}
+
+TEST_CASE("a label's value is escaped")
+{
+    metrics::route_metrics m{"GET /a\"b\\c"};
+    metrics::exposition page{"orders", metrics::of::all};
+    metrics::write(page, m);
+    CHECK(has_line(page.text(), R"(skald_http_replayed_total{service="orders",route="GET /a\"b\\c"} 0)"));
+}
