@@ -248,6 +248,7 @@ public:
         int attempts{};
         core::message message;
         bool is_users{};  // a user's, for no service: if no queue is bound it is moved to skald.unrouted
+        std::chrono::steady_clock::duration waited{};  // since it could be sent
     };
 
     struct deferral

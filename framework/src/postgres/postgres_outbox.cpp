@@ -38,6 +38,7 @@ ports::outbox::row read_row(pqxx::row const& row)
     m.content_type = row["content_type"].c_str();
     m.destination = row["destination"].c_str();
     read.is_users = row["is_users"].as<bool>();
+    read.waited = std::chrono::milliseconds{row["overdue_ms"].as<std::int64_t>()};
     return read;
 }
 

@@ -140,6 +140,7 @@ std::vector<ports::outbox::row> memory_source::poll(std::size_t max)
                 continue;
             }
             under_way_[next.row.id] = next.bytes;
+            next.row.waited = now - (next.good_until - options_.grace_period / 2);
             rows.push_back(std::move(next.row));
         }
     }

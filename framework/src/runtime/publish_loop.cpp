@@ -62,6 +62,7 @@ try {
     pass(max_wait, polls);
 }
 catch (std::exception const& error) {
+    counts_.failures.add();
     pause();
     log_availability(error.what());
 }
@@ -81,6 +82,7 @@ catch (...) {
 std::size_t publish_loop::send()
 {
     bool const is_available = publisher_.available();
+    counts_.available.set(is_available ? 1 : 0);
     if (!is_available) log_availability(publisher_.last_error());
     is_open_ = is_available && clock::now() >= paused_until_;
     if (!is_open_) {
@@ -96,8 +98,10 @@ std::size_t publish_loop::send()
         all += rows.size();
         std::vector<ports::outgoing> messages;
         messages.reserve(rows.size());
-        for (auto& [id, attempts, message, is_users] : rows) {
-            unanswered_[id] = {attempts, message.id, message.destination, is_users};
+        auto const now = clock::now();
+        for (auto& [id, attempts, message, is_users, waited] : rows) {
+            counts_.waited.observe(waited);
+            unanswered_[id] = {attempts, message.id, message.destination, is_users, now};
             // Here and nowhere earlier: rows are also written by other languages and by SQL, which have no key.
             if (options_.sign_with != nullptr) options_.sign_with->sign(message);
             messages.push_back({id, std::move(message)});
@@ -113,7 +117,9 @@ std::size_t publish_loop::take_answers(std::chrono::milliseconds max_wait)
     // While nothing is polled, the source is overdue and says not to wait at all.
     std::chrono::milliseconds const wait = is_open_ ? source_.max_wait() : broker_poll;
     publish_source::answers answers;
-    for (auto& receipt : publisher_.collect(std::clamp(wait, 0ms, max_wait))) record(std::move(receipt), answers);
+    auto receipts = publisher_.collect(std::clamp(wait, 0ms, max_wait));
+    auto const now = clock::now();
+    for (auto& receipt : receipts) record(std::move(receipt), now, answers);
     bool const is_known = answers.unresolved.empty();
     if (!is_known) pause();
     auto const gone = source_.resolve(std::move(answers));
@@ -121,11 +127,13 @@ std::size_t publish_loop::take_answers(std::chrono::milliseconds max_wait)
     return gone;
 }
 
-void publish_loop::record(ports::receipt&& receipt, publish_source::answers& answers)
+void publish_loop::record(ports::receipt&& receipt, clock::time_point now, publish_source::answers& answers)
 {
     auto const found = unanswered_.extract(receipt.row);
     if (found.empty()) return;  // from a pass that failed
-    auto const& [attempts, key, destination, is_users] = found.mapped();
+    auto const& [attempts, key, destination, is_users, sent_at] = found.mapped();
+    counts_.messages.at(static_cast<std::size_t>(receipt.status)).add();
+    counts_.confirm.observe(now - sent_at);
     if (receipt.status == ports::publish_status::confirmed) {
         if (is_users) logged_unrouted_.erase(destination);
         return answers.confirmed.push_back(receipt.row);

@@ -9,6 +9,7 @@
 #include "core/backoff.hpp"
 #include "core/log.hpp"
 #include "core/signature.hpp"
+#include "metrics/publish_metrics.hpp"
 #include "ports/transport.hpp"
 #include "runtime/publish_source.hpp"
 #include "runtime/stop_flag.hpp"
@@ -32,6 +33,7 @@ struct publish_options
     std::chrono::milliseconds not_sent_silence{60'000};  // per destination, after a log line about it
     core::backoff pause{};                               // after a failure
     core::key_ring const* sign_with{};                   // null: messages are sent unsigned
+    metrics::publish_metrics* counts{};                  // where to count; null: only for itself
 };
 
 /// Threads: one.
@@ -70,6 +72,7 @@ private:
         std::string key;
         std::string destination;
         bool is_users{};
+        clock::time_point sent_at{};
     };
 
     /// How many could not be sent since the last line about it, and when the next one may be written.
@@ -83,13 +86,15 @@ private:
     void await_answers();
     std::size_t send();
     std::size_t take_answers(std::chrono::milliseconds max_wait);
-    void record(ports::receipt&& receipt, publish_source::answers& answers);
+    void record(ports::receipt&& receipt, clock::time_point now, publish_source::answers& answers);
     void pause();
     void log_availability(std::string const& reason);
     void log_not_sent(label const& what, int tries, std::string const& reason);
     void log_unrouted(std::string const& destination, std::string const& reason);
 
     publish_options options_;
+    metrics::publish_metrics own_counts_;
+    metrics::publish_metrics& counts_{options_.counts != nullptr ? *options_.counts : own_counts_};
     publish_source& source_;
     ports::publisher& publisher_;
     stop_flag const& stop_;
