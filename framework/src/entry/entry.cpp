@@ -29,6 +29,17 @@ constexpr std::chrono::milliseconds connection_wait{10'000};
 // sockets.
 constexpr std::size_t hashed_at_once_max = 64 * 1024;
 
+std::size_t route_in(std::any const& notes)
+{
+    auto const* const to = std::any_cast<destination>(&notes);
+    return to != nullptr ? to->number : 0;
+}
+
+bool is_replay(http::response const& made)
+{
+    return std::ranges::any_of(made.headers, [](auto const& h) { return h.first == "Idempotency-Replayed"; });
+}
+
 }  // namespace
 
 entry::implementation::implementation(std::string service, entry_detail::route_table const& routes,
@@ -106,30 +117,61 @@ http::reply entry::implementation::respond_by(connection& with, http::request co
     return http::problem(500, "");
 }
 
+void entry::implementation::count(std::any const& notes, http::response const& made,
+                                  std::chrono::steady_clock::duration took)
+{
+    responded(route_in(notes), made, took);
+}
+
+std::size_t entry::implementation::route_of(http::received const& asked) const
+{
+    return route_in(asked.notes);
+}
+
+void entry::implementation::responded(std::size_t route, http::response const& made,
+                                      std::optional<std::chrono::steady_clock::duration> took)
+{
+    auto& counts = routes_.counts(route);
+    counts.responded(made.status);
+    if (is_replay(made)) counts.replayed.add();
+    if (took) counts.seconds.observe(*took);
+}
+
 entry::entry(std::unique_ptr<implementation> made) : implementation_{std::move(made)} {}
 entry::~entry() = default;
 
 http::reply entry::respond(http::request message)
 {
-    if (auto const why = http::read_target(message); !why.empty()) return http::problem(400, why);
+    auto const began = std::chrono::steady_clock::now();
     std::any notes;
-    return implementation_->respond(message, notes);
+    auto const why = http::read_target(message);
+    auto made = why.empty() ? implementation_->respond(message, notes) : http::reply{http::problem(400, why)};
+    implementation_->count(notes, made.answer, std::chrono::steady_clock::now() - began);
+    return made;
 }
 
 http::response entry::respond_and_wait(http::request message)
 {
-    if (auto const why = http::read_target(message); !why.empty()) return http::problem(400, why);
+    auto const began = std::chrono::steady_clock::now();
     std::any notes;
-    auto made = implementation_->respond(message, notes);
-    auto const max_wait = std::min(made.max_wait, implementation_->wait_max());
+    auto const why = http::read_target(message);
+    auto made = why.empty() ? implementation_->wait_for_last(message, notes) : http::problem(400, why);
+    implementation_->count(notes, made, std::chrono::steady_clock::now() - began);
+    return made;
+}
+
+http::response entry::implementation::wait_for_last(http::request& message, std::any& notes)
+{
+    auto made = respond(message, notes);
+    auto const max_wait = std::min(made.max_wait, wait_max_);
     if (max_wait.count() == 0) return std::move(made.answer);
 
     http::poll_schedule polls{http::poll_schedule::clock::now(), max_wait};
-    while (made.max_wait.count() > 0 && !implementation_->is_closed()) {
-        auto const pause = polls.next(http::poll_schedule::clock::now());
-        if (!pause) break;
-        implementation_->pause(*pause);
-        made = implementation_->respond(message, notes);
+    while (made.max_wait.count() > 0 && !is_closed()) {
+        auto const next = polls.next(http::poll_schedule::clock::now());
+        if (!next) break;
+        pause(*next);
+        made = respond(message, notes);
     }
     http::report_wait(made.answer, message, max_wait);
     return std::move(made.answer);

@@ -8,6 +8,8 @@
 #include "entry/request_guard.hpp"
 #include "entry/routes.hpp"
 #include "entry/saga_resource.hpp"
+#include "http/observer.hpp"
+#include "metrics/lane_metrics.hpp"
 #include "ports/transport.hpp"
 #include "postgres/postgres_store.hpp"
 #include "runtime/backlog.hpp"
@@ -27,7 +29,7 @@
 namespace skald {
 
 /// Threads: any, for the respond functions; one for the rest.
-class entry::implementation
+class entry::implementation final : public http::observer
 {
 public:
     /// `routes` and `log` must outlive it. Connects to nothing yet.
@@ -63,11 +65,20 @@ public:
     /// Responds to everything.
     http::reply respond(http::request& message, std::any& notes);
 
-    /// The most that a client may wait for a later reply.
-    std::chrono::seconds wait_max() const { return wait_max_; }
+    /// Counts a response, whatever server sends it; what the request went to is in `notes`.
+    void count(std::any const& notes, http::response const& made, std::chrono::steady_clock::duration took);
 
-    /// Blocks for that long; less if close() is called.
-    void pause(std::chrono::milliseconds longest) { connections_.wait_for_close(longest); }
+    // --- The same for Skald's own server, on its I/O thread ---
+    std::size_t route_of(http::received const& asked) const override;
+    void responded(std::size_t route, http::response const& made,
+                   std::optional<std::chrono::steady_clock::duration> took) override;
+
+    /// What was counted of requests, by route. Threads: any.
+    entry_detail::route_table const& routes() const { return routes_; }
+    metrics::doubt_metrics const& doubts() const { return known_.doubts; }
+
+    /// The same, and waits for as long as a later response may be a better one.
+    http::response wait_for_last(http::request& message, std::any& notes);
 
 private:
     struct connection
@@ -79,6 +90,9 @@ private:
         entry_detail::saga_resource sagas;
         ports::subscription const& deliveries;
     };
+
+    /// Blocks for that long; less if close() is called.
+    void pause(std::chrono::milliseconds longest) { connections_.wait_for_close(longest); }
 
     std::optional<http::reply> respond_in_memory(http::request& message, std::any& notes, bool may_block);
     http::reply respond_by(connection& with, http::request const& message, entry_detail::destination const& to);

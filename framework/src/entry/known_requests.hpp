@@ -6,6 +6,7 @@
 #include "core/fingerprint.hpp"
 #include "core/identity.hpp"
 #include "entry/response_cache.hpp"
+#include "metrics/lane_metrics.hpp"
 
 #include <algorithm>
 #include <list>
@@ -87,6 +88,7 @@ struct known_requests
 {
     in_flight_requests in_flight{};
     response_cache responses{};
+    metrics::doubt_metrics doubts{};  // COMMITs of requests whose outcome was unknown
 };
 
 }  // namespace skald::entry_detail

@@ -133,6 +133,7 @@ try {
 }
 catch (ports::fault const& met) {
     c.in_doubt = c.in_doubt || met.kind == ports::fault_kind::in_doubt;
+    if (met.kind == ports::fault_kind::in_doubt) known_.doubts.in_doubt.add();
     c.was_lost = met.kind == ports::fault_kind::connection_lost;
     // The connection may be left over from before a restart of the server: try to get a new one.
     if (met.kind == ports::fault_kind::connection_lost) store_.connect();
@@ -153,6 +154,7 @@ std::optional<http::response> request_guard::claim_and_run(call& c)
         met = store_.begin_request(c.item(), in_flight_wait);
     }
     if (met.claimed.result != ports::claim_result::fresh) return explain_unclaimed(c, std::move(met));
+    if (c.in_doubt) known_.doubts.had_rolled_back.add();
     c.in_doubt = false;  // a committed earlier attempt would conflict with this claim: it was rolled back
     if (backlog_.is_over()) {
         store_.rollback();
@@ -166,6 +168,7 @@ std::optional<http::response> request_guard::claim_and_run(call& c)
 http::response request_guard::explain_unclaimed(call& c, ports::request_claim&& met)
 {
     store_.rollback();
+    if (c.in_doubt && met.claimed.result == ports::claim_result::duplicate) known_.doubts.had_committed.add();
     if (met.claimed.result == ports::claim_result::duplicate) return replay(c, std::move(met.answer));
     if (met.claimed.result == ports::claim_result::mismatch) return key_reused();
     // The blocking transaction may well be this request's own.

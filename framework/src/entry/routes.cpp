@@ -27,16 +27,27 @@ std::variant<destination, http::response> destination_of(http::request const& r,
 }
 
 route_table::route_table()
-    : saga_{router_.add("GET", "/sagas/{key}")}, cancellation_{router_.add("DELETE", "/sagas/{key}")},
-      readiness_{router_.add("GET", "/readyz")}
 {
-    for (auto const* answered_before : {"/livez", "/problems/{type}"}) router_.add("GET", answered_before);
+    // Also for probes and problems, which are responded to before a route is looked for.
+    counts_.push_back(std::make_unique<metrics::route_metrics>("other"));
+    saga_ = add_pattern("GET", "/sagas/{key}");
+    cancellation_ = add_pattern("DELETE", "/sagas/{key}");
+    readiness_ = add_pattern("GET", "/readyz");
+    for (auto const* answered_before : {"/livez", "/problems/{type}"}) add_pattern("GET", answered_before);
     first_handler_ = router_.size();
+}
+
+// A route's number is one more than the router's: 0 is none.
+std::size_t route_table::add_pattern(std::string const& method, std::string const& pattern)
+{
+    auto const number = router_.add(method, pattern);
+    counts_.push_back(std::make_unique<metrics::route_metrics>(method + ' ' + pattern));
+    return number;
 }
 
 void route_table::add(route added)
 {
-    router_.add(added.method, added.pattern);
+    add_pattern(added.method, added.pattern);
     routes_.push_back(std::move(added));
 }
 
@@ -51,12 +62,9 @@ try {
     if (auto* refusal = std::get_if<http::response>(&found)) return std::move(*refusal);
     auto& match = std::get<http::route_match>(found);
     r.parameters = std::move(match.parameters);
-    if (match.route == readiness_) return destination{destination::kind::readiness};
-    if (match.route == saga_) return destination{destination::kind::saga, {}, {scope_of(r), r.parameters.at("key")}};
-    if (match.route == cancellation_)
-        return destination{destination::kind::cancellation, {}, {scope_of(r), r.parameters.at("key")}};
-    if (match.route < first_handler_) return http::problem(404, "There is no such type of problem.");
-    return destination_of(r, routes_.at(match.route - first_handler_), scope_of(r));
+    auto made = to_match(r, match.route);
+    if (auto* to = std::get_if<destination>(&made)) to->number = match.route + 1;
+    return made;
 }
 catch (http::unauthorized const& error) {
     auto refusal = http::problem(http::problem_type::unauthorized, error.what());
@@ -65,6 +73,16 @@ catch (http::unauthorized const& error) {
 }
 catch (data_error const& error) {
     return http::problem(http::problem_type::scope, error.what());
+}
+
+std::variant<destination, http::response> route_table::to_match(http::request& r, std::size_t route) const
+{
+    if (route == readiness_) return destination{destination::kind::readiness};
+    if (route == saga_) return destination{destination::kind::saga, {}, {scope_of(r), r.parameters.at("key")}};
+    if (route == cancellation_)
+        return destination{destination::kind::cancellation, {}, {scope_of(r), r.parameters.at("key")}};
+    if (route < first_handler_) return http::problem(404, "There is no such type of problem.");
+    return destination_of(r, routes_.at(route - first_handler_), scope_of(r));
 }
 
 std::string route_table::scope_of(http::request const& r) const

@@ -3,9 +3,11 @@
 
 #include "core/identity.hpp"
 #include "http/router.hpp"
+#include "metrics/route_metrics.hpp"
 
 #include <skald/http_handler.hpp>
 
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -35,6 +37,7 @@ struct destination
     route const* by{};
     core::saga_id id{};         // the scope is the client's; the key is the header's, generated, or that of the path
     bool client_has_key{true};  // false: `id.key` was generated, and no client can ask with it again
+    std::size_t number{};       // of the route, for what is counted; 0 if it has none
 };
 
 /// The destination of a request that the handler `by` is for; or the 400 if it has no valid key and needs one.
@@ -55,6 +58,10 @@ public:
     /// Whether the service has routes of its own.
     bool has_handlers() const { return !routes_.empty(); }
 
+    /// What is counted of the requests to a route: `number` is that of a destination. Those of number 0 went to none.
+    metrics::route_metrics& counts(std::size_t number) const { return *counts_.at(number); }
+    std::vector<std::unique_ptr<metrics::route_metrics>> const& all_counts() const { return counts_; }
+
     /// Whether find() never blocks: the scope comes from a function of Skald's that asks nobody else.
     bool finds_at_once() const;
 
@@ -64,12 +71,15 @@ public:
     std::variant<destination, http::response> find(http::request& r) const;
 
 private:
+    std::size_t add_pattern(std::string const& method, std::string const& pattern);
+    std::variant<destination, http::response> to_match(http::request& r, std::size_t route) const;
     std::string scope_of(http::request const& r) const;
 
     http::router router_;
-    std::size_t saga_;
-    std::size_t cancellation_;
-    std::size_t readiness_;
+    std::vector<std::unique_ptr<metrics::route_metrics>> counts_;  // one more than routes
+    std::size_t saga_{};
+    std::size_t cancellation_{};
+    std::size_t readiness_{};
     std::size_t first_handler_{};  // the number of routes_[0] in the router
     std::vector<route> routes_;
     http::scope_function scope_of_;

@@ -75,7 +75,8 @@ tcp::acceptor listening(asio::io_context& io, server_options const& options)
 class server::implementation
 {
 public:
-    implementation(server_options options, handler on_request, core::logger& log, immediate_handler immediate);
+    implementation(server_options options, handler on_request, core::logger& log, immediate_handler immediate,
+                   http::observer* observer);
     ~implementation();
 
     tcp::endpoint endpoint() const { return endpoint_; }
@@ -116,7 +117,7 @@ private:
 };
 
 server::implementation::implementation(server_options options, handler on_request, core::logger& log,
-                                       immediate_handler immediate)
+                                       immediate_handler immediate, http::observer* observer)
     : options_{checked(std::move(options))}, immediate_{std::move(immediate)}, log_{log},
       tls_{options_.tls ? std::optional<tls>{std::in_place, *options_.tls, log} : std::nullopt},
       peers_{options_.limits.peer_connections_max}, bodies_{options_.limits.bodies_bytes_max},
@@ -126,7 +127,8 @@ server::implementation::implementation(server_options options, handler on_reques
                                                                                           .immediate = immediate_,
                                                                                           .lanes = lanes_,
                                                                                           .bodies = bodies_,
-                                                                                          .log = log}
+                                                                                          .log = log,
+                                                                                          .observer = observer}
 {}
 
 server::implementation::~implementation()
@@ -251,9 +253,10 @@ void server::implementation::cut_off()
     io_.stop();
 }
 
-server::server(server_options options, handler on_request, core::logger& log, immediate_handler immediate)
-    : implementation_{
-          std::make_unique<implementation>(std::move(options), std::move(on_request), log, std::move(immediate))}
+server::server(server_options options, handler on_request, core::logger& log, immediate_handler immediate,
+               http::observer* observer)
+    : implementation_{std::make_unique<implementation>(std::move(options), std::move(on_request), log,
+                                                       std::move(immediate), observer)}
 {}
 
 server::~server() = default;

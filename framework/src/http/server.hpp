@@ -17,6 +17,7 @@
 #include "core/log.hpp"
 #include "http/certificate.hpp"
 #include "http/handler.hpp"
+#include "http/observer.hpp"
 
 namespace skald::http {
 
@@ -53,8 +54,9 @@ class server
 public:
     /// Listens, so that errors of the address surface here; nothing is accepted before start(). Throws
     /// std::runtime_error that names the setting if the address is malformed, in use or not of this machine, or if the
-    /// TLS files can't be used.
-    server(server_options options, handler on_request, core::logger& log, immediate_handler immediate = {});
+    /// TLS files can't be used. `observer`: is told of every response, and must outlive the server; null: nobody is.
+    server(server_options options, handler on_request, core::logger& log, immediate_handler immediate = {},
+           http::observer* observer = nullptr);
 
     /// Like drain(0): waits for running handlers; their responses are lost.
     ~server();

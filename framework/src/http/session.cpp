@@ -197,11 +197,13 @@ void session::dispatch()
     clear_deadline();
     phase_ = phase::responding;
     owes_response_ = true;
+    complete_at_ = std::chrono::steady_clock::now();
     received asked{reader_.take()};
     closes_after_ = !reader_.keeps_alive() || ++request_count_ >= hub_.limits.connection_requests_max;
     is_head_request_ = asked.message.method == "HEAD";
 
     if (auto made = handle_now(asked)) return on_reply(std::move(asked), *std::move(made));
+    route_ = route_of(asked);
     if (!submit_to_lanes(asked)) respond(with_retry_after(problem(503, "The service is busy."), 1s));
 }
 
@@ -236,6 +238,7 @@ void session::respond(response made)
         hub_.log.error("http.response_refused", {{"status", made.status}, {"reason", flaw}});
         made = problem(500, "The request could not be handled.");
     }
+    report(made);
     closes_after_ = closes_after_ || hub_.draining;
     auto const now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
     response_head_ = response_head(made, {.keep_alive = !closes_after_, .date = now});
@@ -247,6 +250,21 @@ void session::respond(response made)
     SKALD_FAILPOINT_SOCKET(client, stream_->socket().native_handle());
     SKALD_FAILPOINT("http.answering");
     stream_->write({asio::buffer(response_head_), asio::buffer(response_body_)}, then<&session::on_written>());
+}
+
+std::size_t session::route_of(received const& asked) const
+{
+    return hub_.observer != nullptr ? hub_.observer->route_of(asked) : 0;
+}
+
+void session::report(response const& made)
+{
+    auto const complete_at = std::exchange(complete_at_, std::nullopt);
+    auto const route = std::exchange(route_, 0);
+    if (hub_.observer == nullptr) return;
+    std::optional<std::chrono::steady_clock::duration> took;
+    if (complete_at) took = std::chrono::steady_clock::now() - *complete_at;
+    hub_.observer->responded(route, made, took);
 }
 
 void session::on_written(error_code error, std::size_t)

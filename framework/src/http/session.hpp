@@ -19,6 +19,7 @@
 #include "core/log.hpp"
 #include "http/body_budget.hpp"
 #include "http/lane_pool.hpp"
+#include "http/observer.hpp"
 #include "http/peer_count.hpp"
 #include "http/poll_schedule.hpp"
 #include "http/request_reader.hpp"
@@ -38,6 +39,7 @@ struct session_hub
     lane_pool& lanes;
     body_budget& bodies;
     core::logger& log;
+    http::observer* observer{};                               // null: nobody counts
     std::unordered_set<std::shared_ptr<session>> sessions{};  // all that are open
     std::list<session*> idle{};               // of those, the ones without a request; the longest idle first
     std::size_t turned_away{0};               // those that are open only to send 503
@@ -89,6 +91,8 @@ private:
     std::optional<reply> handle_now(received& asked);
     bool submit_to_lanes(received& asked);
     void respond(response made);
+    void report(response const& made);
+    std::size_t route_of(received const& asked) const;
     void on_written(boost::system::error_code error, std::size_t);
 
     void on_reply(received asked, reply made);
@@ -127,6 +131,8 @@ private:
     bool is_head_request_{false};  // its response has no body
     bool closes_after_{false};
     std::size_t request_count_{0};
+    std::size_t route_{0};                                                // of the request, for the observer
+    std::optional<std::chrono::steady_clock::time_point> complete_at_{};  // when the request was
     peer_count::place place_;
     std::optional<std::list<session*>::iterator> idle_at_{};
     bool has_unread_{false};  // the client may be sending bytes that will not be read

@@ -31,6 +31,7 @@ bool has_closed_sending(int socket)
 void session::on_reply(received asked, reply made)
 {
     if (!is_open_) return;
+    route_ = route_of(asked);
     auto const max_wait = std::min(made.max_wait, hub_.wait_max);
     bool const may_wait = max_wait.count() > 0 && !hub_.draining;
     if (!waiting_ && may_wait && hub_.waits < hub_.limits.waits_max) begin_wait(asked.message, max_wait);

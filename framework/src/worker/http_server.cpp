@@ -19,7 +19,7 @@ std::unique_ptr<http::server> make_server(config const& settings, entry::impleme
     return std::make_unique<http::server>(
         server_options_of(settings),
         [&entry](http::received& r, std::size_t) { return entry.respond(r.message, r.notes); }, log,
-        [&entry](http::received& r) { return entry.respond_at_once(r.message, r.notes); });
+        [&entry](http::received& r) { return entry.respond_at_once(r.message, r.notes); }, &entry);
 }
 
 }  // namespace skald::worker_detail
