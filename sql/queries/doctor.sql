@@ -112,6 +112,7 @@ expected_constraints AS (
       FROM regexp_split_to_table($$audit: audit_id command_taken_once
 contention: contention_once
 control: control_once action_is_known
+deliveries_seen: deliveries_seen_once delivered_more_than_once
 ended: ended_once
 idempotency: idempotency_once fingerprint_is_sha256 attempts_and_snoozes_count_up
 migration: migration_once
@@ -137,6 +138,7 @@ audit.detail '{}'::jsonb
 contention.changed_at clock_timestamp()
 control.requested_at clock_timestamp()
 control.requested_by SESSION_USER
+deliveries_seen.last_at clock_timestamp()
 ended.noted_at clock_timestamp()
 idempotency.status 'completed'::step_status
 idempotency.attempts 1

@@ -24,16 +24,21 @@ test::raw_client connect_to(std::string const& address)
 struct live_health
 {
     explicit live_health(live_entry& web)
-        : served{web.settings, postgres::connection_options{.url = web.db.url()}, web.log}
+        : page{"orders", counts, steps, web.entry.parts()}, parts{*web.deliveries},
+          served{web.settings, postgres::connection_options{.url = web.db.url()}, page, web.log}
     {
         served.start();
-        served.begin_service(*web.deliveries);
+        served.begin_service(parts);
     }
     test::raw_answer ask(std::string const& target, std::string const& method = "GET")
     {
         return connect_to(served.address()).ask(live_entry::text(method, target));
     }
 
+    worker_detail::process_metrics counts;
+    runtime::registry steps;
+    worker_detail::metrics_page page;
+    worker_detail::served_parts parts;
     worker_detail::health served;
 };
 
@@ -67,9 +72,10 @@ TEST_CASE("what keeps a service from being ready is logged, once for each change
 {
     live_entry web{{{"POST", "/x", idempotency::required, leaving("x")}}};
     event_log log;
-    worker_detail::health served{web.settings, {.url = web.db.url() + "?user=nobody_has_this_name"}, log};
+    live_health const other{web};
+    worker_detail::health served{web.settings, {.url = web.db.url() + "?user=nobody_has_this_name"}, other.page, log};
     served.start();
-    served.begin_service(*web.deliveries);
+    served.begin_service(other.parts);
     for (int i = 0; i < 3; ++i) {
         auto const refused = connect_to(served.address()).ask(live_entry::text("GET", "/readyz"));
         CHECK(refused.status == 503);

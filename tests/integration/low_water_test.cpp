@@ -147,13 +147,16 @@ TEST_CASE("R11: the maintenance's count begins at the mark, and from the beginni
     marked_outbox o;
     o.db.run("ALTER TABLE skald.outbox SET (autovacuum_enabled = off)");
     skald::runtime::backlog backlog;
+    skald::metrics::database_figures figures;
+    skald::runtime::deliveries_seen seen;
     skald::runtime::stop_flag stop;
     skald::core::silent_logger log;
     skald::admin::maintenance_options options;
     options.purge = false;
     options.outbox_max = 3;
     options.measure_every = 1ms;
-    skald::admin::maintenance keeper{options, {.url = o.db.url()}, backlog, stop, log, std::mt19937_64{1}};
+    skald::admin::maintenance keeper{options, {.url = o.db.url()}, backlog, figures, seen, stop,
+                                     log,     std::mt19937_64{1}};
     std::jthread const thread{[&] { keeper.run(); }};
     auto const counts_rows_of = [&](std::string const& due) {
         o.db.run(
@@ -174,12 +177,15 @@ TEST_CASE("R11: the maintenance's purge counts from the mark, also where it meas
 {
     marked_outbox o;
     skald::runtime::backlog backlog;
+    skald::metrics::database_figures figures;
+    skald::runtime::deliveries_seen seen;
     skald::runtime::stop_flag stop;
     skald::core::silent_logger log;
     skald::admin::maintenance_options options;
     options.purge_every = 1ms;
     options.outbox_max = 0;
-    skald::admin::maintenance keeper{options, {.url = o.db.url()}, backlog, stop, log, std::mt19937_64{1}};
+    skald::admin::maintenance keeper{options, {.url = o.db.url()}, backlog, figures, seen, stop,
+                                     log,     std::mt19937_64{1}};
     std::jthread const thread{[&] { keeper.run(); }};
     auto const is_purged = [&] { return o.db.one("SELECT count(*) FROM skald.response") == "0"; };
     auto const is_purged_beside_rows_of = [&](std::string const& due) {

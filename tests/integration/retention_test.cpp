@@ -355,13 +355,16 @@ TEST_CASE("the maintenance purges what is old, batch after batch, and says what 
     old_shop s;
     s.run_orders(5, 31);
     runtime::backlog backlog;
+    metrics::database_figures figures;
+    runtime::deliveries_seen seen;
     runtime::stop_flag stop;
     core::silent_logger log;
     admin::maintenance_options options;
     options.batch_max = 2;
     options.purge_every = 10ms;
     options.outbox_max = 0;
-    admin::maintenance keeper{options, {.url = s.at("orders").db.url()}, backlog, stop, log, std::mt19937_64{1}};
+    admin::maintenance keeper{options,           {.url = s.at("orders").db.url()}, backlog, figures, seen, stop, log,
+                              std::mt19937_64{1}};
     std::jthread const thread{[&] { keeper.run(); }};
     CHECK(testing::wait_until(
         [&] { return s.at("orders").db.one("SELECT count(*) FROM skald.saga WHERE expiring IS NULL") == "0"; }));
@@ -372,13 +375,15 @@ TEST_CASE("the maintenance notes when the outbox holds more than it may, and whe
 {
     test::database const db;
     runtime::backlog backlog;
+    metrics::database_figures figures;
+    runtime::deliveries_seen seen;
     runtime::stop_flag stop;
     core::silent_logger log;
     admin::maintenance_options options;
     options.purge = false;
     options.outbox_max = 3;
     options.measure_every = 5ms;
-    admin::maintenance keeper{options, {.url = db.url()}, backlog, stop, log, std::mt19937_64{1}};
+    admin::maintenance keeper{options, {.url = db.url()}, backlog, figures, seen, stop, log, std::mt19937_64{1}};
     std::jthread const thread{[&] { keeper.run(); }};
     db.run("SELECT skald.enqueue('x', 'x', 'x', '', delay => '1 h') FROM generate_series(1, 4)");
     CHECK(testing::wait_until([&] { return backlog.is_over(); }));

@@ -1,5 +1,6 @@
 #include "admin/maintenance.hpp"
 
+#include "admin/delivery_recorder.hpp"
 #include "core/backoff.hpp"
 #include "core/failpoint.hpp"
 #include "postgres/faults.hpp"
@@ -19,6 +20,9 @@ using namespace std::chrono_literals;
 // fifth of one connection, however large the table and however slow the disk.
 constexpr int rest_factor = 4;
 constexpr std::chrono::milliseconds rest_least = 50ms;
+
+// The same for the figures: a fiftieth.
+constexpr int figures_rest_factor = 50;
 
 }  // namespace
 
@@ -56,8 +60,10 @@ purged purge_batch(postgres::connection& c, int retention_days, int batch_max, s
 }
 
 maintenance::maintenance(maintenance_options options, postgres::connection_options database, runtime::backlog& backlog,
+                         metrics::database_figures& figures, runtime::deliveries_seen& seen,
                          runtime::stop_flag const& stop, core::logger& log, std::mt19937_64 random)
-    : options_{options}, database_{std::move(database)}, backlog_{backlog}, stop_{stop}, log_{log}, random_{random}
+    : options_{options}, database_{std::move(database)}, backlog_{backlog}, figures_{figures}, seen_{seen}, stop_{stop},
+      log_{log}, random_{random}
 {
     // Not all processes of a service at once, and none while it is still starting.
     purge_at_ = clock::now() + core::backoff{options_.purge_every, options_.purge_every}.wait(1, random_);
@@ -75,6 +81,7 @@ void maintenance::run()
         auto next = retry_at_;
         if (options_.purge) next = std::min(next, purge_at_);
         if (options_.outbox_max > 0) next = std::min(next, measure_at_);
+        if (options_.reads_figures) next = std::min(next, figures_at_);
         pause = std::max(std::chrono::ceil<std::chrono::milliseconds>(next - clock::now()), 0ms);
     }
 }
@@ -85,20 +92,27 @@ try {
     bool const measures = options_.outbox_max > 0 && now >= measure_at_;
     bool const purges = options_.purge && now >= purge_at_;
     bool const retries = now >= retry_at_;
-    if (!measures && !purges && !retries) return true;
+    bool const reads = options_.reads_figures && now >= figures_at_;
+    if (!measures && !purges && !retries && !reads) return true;
     if (!connection_ || !connection_->is_usable()) {
         connection_.reset();
         connection_ = std::make_unique<postgres::connection>(database_);
     }
     if (measures) measure();
-    if (retries) retry_unrouted();
+    if (retries) {
+        retry_unrouted();
+        record_deliveries(*connection_, seen_);
+    }
+    if (reads) read_figures();
     if (purges) purge_one_batch();
+    figures_.connected(true);
     return true;
 }
 catch (std::exception const& error) {
     // Whatever it was, a new connection is never wrong: the database may have become read-only, or be another one.
     if (connection_ && connection_->is_open()) log_.warning("purge.failed", {{"error", error.what()}});
     connection_.reset();
+    figures_.connected(false);
     return false;
 }
 
@@ -119,6 +133,15 @@ void maintenance::retry_unrouted()
     for (auto const& row : connection_->run(postgres::execute("retry_unrouted")))
         log_.info("event.routed", {{"destination", row["destination"].c_str()}});
     retry_at_ = clock::now() + options_.retry_every;
+}
+
+void maintenance::read_figures()
+{
+    auto const began = clock::now();
+    mark_.raise(*connection_, began);
+    reader_.read(*connection_, mark_.mark());
+    auto const ended = clock::now();
+    figures_at_ = std::max(began + options_.figures_every, ended + figures_rest_factor * (ended - began));
 }
 
 // Logged once per change.

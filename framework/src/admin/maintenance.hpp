@@ -1,15 +1,18 @@
 // Maintenance: a worker's own slow thread, for periodic work that belongs to no other thread. It purges records of
-// sagas that ended long ago, measures the outbox for the HTTP entry, and sends users' messages again for which no queue
-// was bound.
+// sagas that ended long ago, measures the outbox for the HTTP entry, sends users' messages again for which no queue was
+// bound, reads the figures of /metrics, and writes how often steps were delivered.
 //
 // It has its own thread and connection, not the relay's: a purge of a large table would hold messages up, and a relay
 // that waits for the broker would hold the purge up.
 #pragma once
 
+#include "admin/figure_reader.hpp"
 #include "core/log.hpp"
+#include "metrics/database_figures.hpp"
 #include "postgres/connection.hpp"
 #include "postgres/low_water.hpp"
 #include "runtime/backlog.hpp"
+#include "runtime/deliveries_seen.hpp"
 #include "runtime/stop_flag.hpp"
 
 #include <chrono>
@@ -48,6 +51,8 @@ struct maintenance_options
     std::chrono::milliseconds purge_every{60'000};
     std::int64_t outbox_max{100'000};  // 0: it is not measured
     std::chrono::milliseconds measure_every{1'000};
+    bool reads_figures{};  // for /metrics
+    std::chrono::milliseconds figures_every{2'000};
     std::chrono::milliseconds retry_every{1'000};  // a check for users' messages whose queue may exist now
 };
 
@@ -56,7 +61,8 @@ class maintenance
 {
 public:
     maintenance(maintenance_options options, postgres::connection_options database, runtime::backlog& backlog,
-                runtime::stop_flag const& stop, core::logger& log, std::mt19937_64 random);
+                metrics::database_figures& figures, runtime::deliveries_seen& seen, runtime::stop_flag const& stop,
+                core::logger& log, std::mt19937_64 random);
 
     /// Runs until `stop`. An unavailable database is retried with backoff and not logged: the lanes do that.
     void run();
@@ -67,6 +73,7 @@ private:
     bool try_to_work();
     void measure();
     void retry_unrouted();
+    void read_figures();
     void purge_one_batch();
     void end_purge();
     void log_backlog(bool over);
@@ -74,6 +81,9 @@ private:
     maintenance_options options_;
     postgres::connection_options database_;
     runtime::backlog& backlog_;
+    metrics::database_figures& figures_;
+    figure_reader reader_{figures_};
+    runtime::deliveries_seen& seen_;
     runtime::stop_flag const& stop_;
     core::logger& log_;
     std::mt19937_64 random_;
@@ -81,6 +91,7 @@ private:
     clock::time_point purge_at_;
     clock::time_point measure_at_{};
     clock::time_point retry_at_{};
+    clock::time_point figures_at_{};
     postgres::low_water mark_;
     purged purged_;
     int failures_in_a_row_{};

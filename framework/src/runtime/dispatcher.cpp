@@ -39,6 +39,15 @@ bool has_repeatedly_come_back(task const& t)
     return t.delivery.returns > 1;
 }
 
+void count(task const& arrived)
+{
+    auto const* const m = arrived.step();
+    if (m == nullptr || m->hosted == nullptr) return;
+    auto& counts = m->hosted->counts->of(m->is_forward());
+    counts.deliveries.add();
+    if (arrived.delivery.returns > 0) counts.redelivered.add();
+}
+
 // The value by which the step is serialized. Data that can't be read has none: the run finds that out.
 void read_serial(task& t)
 try {
@@ -108,6 +117,7 @@ std::vector<task> dispatcher::read(std::vector<ports::delivery>&& arrived)
         if (!options_.must_be_signed) log_distrust(one.message);
         auto& t = tasks.emplace_back(
             route(std::move(one), service_, steps_, options_.must_be_signed ? options_.keys : nullptr));
+        count(t);
         if (auto const* const m = t.step(); m != nullptr && !t.refused) read_serial(t);
     }
     return tasks;
@@ -190,7 +200,7 @@ dispatcher::step& dispatcher::step_of(task const& t)
     auto const least = steps_.bounds_of(name);
     limit_bounds const bounds{std::min(least.lanes, options_.lanes), std::min(least.batch, options_.batch_max),
                               options_.batch_first};
-    return limits_.try_emplace(name, name, bounds).first->second;
+    return limits_.try_emplace(name, name, bounds, steps_.limit_of(name)).first->second;
 }
 
 void dispatcher::put_back_due(clock::time_point now)
@@ -315,7 +325,11 @@ std::vector<ports::contention> dispatcher::finish(group&& ran, run_result const&
             if (!t.serial.empty()) of->serial.erase(of->serial.find(t.serial));
         end_locked_out(ran, result, now);
         auto const change = change_limit(*of, result, members, now);
-        if (change) log_change(*of, change->why);
+        of->show();
+        if (change) {
+            of->shown.changes[change->reason].add();
+            log_change(*of, change->why);
+        }
         // Contention that goes on without a change of the limit is reported from time to time.
         bool const is_news = of->limit.conflicts() > of->conflicts_reported && now - of->reported_at > log_every;
         if (change && !change->is_growth) changed.push_back(report(*of, change->why, now));
@@ -356,34 +370,6 @@ void dispatcher::end_locked_out(group& ran, run_result const& result, clock::tim
     else if (now < of.blocked_until) {
         for (auto& t : ran.tasks) t.alone = true;
     }
-}
-
-std::optional<limit_change> dispatcher::change_limit(step& of, run_result const& result, std::size_t members,
-                                                     clock::time_point now)
-{
-    if (result.processed()) return of.limit.committed(members, result.ran, now);
-    auto const why = result.not_processed->why;
-    // A lock that a single delivery waits for in vain is no reason to run fewer of those that do not need it.
-    bool const is_ours = why == failure::lock_timeout && members > 1 && now >= of.blocked_until;
-    if (why == failure::contended || is_ours) return of.limit.conflicted(now);
-    return {};
-}
-
-void dispatcher::log_change(step const& of, std::string_view why)
-{
-    log_.debug("step.limit_changed", {{"step", of.name},
-                                      {"lanes", std::uint64_t{of.limit.lanes()}},
-                                      {"batch", std::uint64_t{of.limit.batch()}},
-                                      {"takes_turns", of.limit.takes_turns() ? "yes" : "no"},
-                                      {"reason", why}});
-}
-
-ports::contention dispatcher::report(step& of, std::string_view why, clock::time_point now)
-{
-    of.reported_at = now;
-    auto const& limit = of.limit;
-    auto const before = std::exchange(of.conflicts_reported, limit.conflicts());
-    return {of.name, std::string{why}, limit.lanes(), limit.batch(), limit.takes_turns(), limit.conflicts() - before};
 }
 
 void dispatcher::defer(task&& t, run_result::setback const& met, clock::time_point now, bool was_one)

@@ -83,10 +83,22 @@ private:
     /// A step, forward and compensation: both write the same rows.
     struct step
     {
-        step(std::string n, limit_bounds bounds) : name{std::move(n)}, limit{bounds} {}
+        step(std::string n, limit_bounds bounds, metrics::limit_metrics& counts)
+            : name{std::move(n)}, limit{bounds}, shown{counts}
+        {
+            show();
+        }
+
+        void show()
+        {
+            shown.lanes.set(static_cast<double>(limit.lanes()));
+            shown.batch.set(static_cast<double>(limit.batch()));
+            shown.takes_turns.set(limit.takes_turns() ? 1 : 0);
+        }
 
         std::string name;
         step_limit limit;
+        metrics::limit_metrics& shown;
         std::size_t running{};
         std::multiset<std::string, std::less<>> serial;  // the values of the tasks that run now
         std::int64_t conflicts_reported{};

@@ -11,6 +11,8 @@ void registry::add(std::string_view definition, std::string_view step, registere
     std::pair const name{std::string{definition}, std::string{step}};
     if (!steps_.emplace(name, std::move(hosted)).second)
         throw configuration_error{"step " + name.second + " of " + name.first + " is hosted twice"};
+    auto& limit = limits_[name.second];
+    if (!limit) limit = std::make_unique<metrics::limit_metrics>();
 }
 
 registered_step const* registry::find(std::string_view definition, std::string_view step) const

@@ -1,6 +1,8 @@
 // The steps that a worker hosts. Built in main, read-only from then on.
 #pragma once
 
+#include "metrics/step_metrics.hpp"
+
 #include <skald/definition.hpp>
 #include <skald/detail/hosted_step.hpp>
 #include <skald/step_options.hpp>
@@ -20,6 +22,7 @@ struct registered_step
     step_options options;
     step_kind kind{};
     int version{1};  // of the definition, as this service was built with it
+    std::shared_ptr<metrics::step_metrics> counts{std::make_shared<metrics::step_metrics>()};
 };
 
 /// The upper bounds of a step's limit.
@@ -42,11 +45,23 @@ public:
     /// A name shared by several definitions is one step here, with the lowest of their bounds.
     step_bounds bounds_of(std::string_view step) const;
 
+    /// Where the limit of a step of that name is shown. Throws std::out_of_range if there is none.
+    metrics::limit_metrics& limit_of(std::string_view step) const { return *limits_.at(std::string{step}); }
+    std::map<std::string, std::unique_ptr<metrics::limit_metrics>> const& limits() const { return limits_; }
+
+    /// Calls `what` with the definition, the name and the registered_step of each.
+    template <class What>
+    void for_each(What what) const
+    {
+        for (auto const& [name, hosted] : steps_) what(name.first, name.second, hosted);
+    }
+
     /// The sum of what its steps request. A broker hands out a service's deliveries as they come and knows no steps.
     std::size_t prefetch() const;
 
 private:
     std::map<std::pair<std::string, std::string>, registered_step> steps_;
+    std::map<std::string, std::unique_ptr<metrics::limit_metrics>> limits_;  // by step
 };
 
 }  // namespace skald::runtime

@@ -48,7 +48,7 @@ std::optional<limit_change> step_limit::committed(std::size_t members, clock::du
 {
     SKALD_ASSERT(members > 0);
     bool const was_full = members >= batch();
-    if (record_time(members, ran)) return limit_change{"its runs take long"};
+    if (record_time(members, ran)) return limit_change{"its runs take long", metrics::limit_reason::slow};
     auto const grew = was_full ? grow_batch(members) : std::nullopt;
     if (auto const loosened = loosen(now)) return loosened;
     return grew;
@@ -62,7 +62,7 @@ std::optional<limit_change> step_limit::grow_batch(std::size_t members)
     if (members < batch_) return {};
     batch_ = std::min(grown, bounds_.batch_max);
     bool const is_over = shrunk_ && batch_ == bounds_.batch_max;
-    return limit_change{"its transactions commit", !is_over};
+    return limit_change{"its transactions commit", metrics::limit_reason::commits, !is_over};
 }
 
 // Lifts one restriction at a time, the last one first, when there has been no conflict for long enough.
@@ -77,7 +77,7 @@ std::optional<limit_change> step_limit::loosen(clock::time_point now)
     else ++lanes_;
     loosened_ = now;
     loosen_at_ = now + loosen_after_;
-    return limit_change{"no conflict for a while"};
+    return limit_change{"no conflict for a while", metrics::limit_reason::no_conflict};
 }
 
 std::optional<limit_change> step_limit::conflicted(clock::time_point now)
@@ -93,7 +93,7 @@ std::optional<limit_change> step_limit::conflicted(clock::time_point now)
     else if (!takes_turns_ && !is_slow) takes_turns_ = true;
     else if (batch_ > 1) batch_ = doubles_below_ = batch_ / 2;
     else return {};
-    return limit_change{"it conflicted with another transaction"};
+    return limit_change{"it conflicted with another transaction", metrics::limit_reason::conflict};
 }
 
 }  // namespace skald::runtime

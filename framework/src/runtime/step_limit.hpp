@@ -8,6 +8,8 @@
 // what it locks is locked until the last delivery of its batch has run. See docs/contention.md.
 #pragma once
 
+#include "metrics/step_metrics.hpp"
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -26,6 +28,7 @@ struct limit_bounds
 struct limit_change
 {
     std::string_view why;
+    metrics::limit_reason reason{};
     /// One more delivery at a time: only a line in the log. Operators look for what shrank, and for the end of that.
     bool is_growth{};
 };

@@ -15,6 +15,8 @@ using namespace std::chrono_literals;
 // A probe does not wait longer than this, and the next one must find the lane free.
 constexpr std::chrono::milliseconds timeout{3'000};
 
+constexpr char const* metrics_type = "text/plain; version=0.0.4; charset=utf-8";
+
 bool is_get(http::request const& r, std::string_view path)
 {
     return (r.method == "GET" || r.method == "HEAD") && r.path == path;
@@ -46,8 +48,9 @@ bool has_health_address(config const& settings)
     return !settings.health_listen.empty() && settings.health_listen != "off";
 }
 
-health::health(config const& settings, postgres::connection_options const& database, core::logger& log)
-    : readiness_{log}, store_{impatient(database)},
+health::health(config const& settings, postgres::connection_options const& database, metrics_page const& metrics,
+               core::logger& log)
+    : metrics_{metrics}, readiness_{log}, store_{impatient(database)},
       server_{options_of(settings), [this](http::received const& asked, std::size_t) { return answer(asked.message); },
               log, [this](http::received const& asked) { return answer_at_once(asked.message); }}
 {}
@@ -55,14 +58,16 @@ health::health(config const& settings, postgres::connection_options const& datab
 std::optional<http::response> health::why_not_ready() const
 {
     if (is_draining_) return entry_detail::not_ready("the service is stopping");
-    if (deliveries_ == nullptr) return entry_detail::not_ready("the service is starting");
+    if (parts_ == nullptr) return entry_detail::not_ready("the service is starting");
     return std::nullopt;
 }
 
 std::optional<http::reply> health::answer_at_once(http::request const& r) const
 {
     if (auto alive = entry_detail::liveness(r)) return *std::move(alive);
-    if (!is_get(r, "/readyz")) return http::problem(404, "Here is /livez, and /readyz.");
+    // Also here, and not on the lane, which may be waiting for the database.
+    if (is_get(r, "/metrics")) return http::response{200, metrics_type, {}, metrics_.text(parts_)};
+    if (!is_get(r, "/readyz")) return http::problem(404, "Here is /livez, /readyz, and /metrics.");
     if (auto why = why_not_ready()) return *std::move(why);
     return {};
 }
@@ -71,7 +76,7 @@ http::response health::answer(http::request const&)
 {
     // Check again: what readiness() uses is destroyed once the process has drained.
     if (auto why = why_not_ready()) return *std::move(why);
-    return readiness_.respond(store_, *deliveries_.load());
+    return readiness_.respond(store_, parts_.load()->deliveries);
 }
 
 }  // namespace skald::worker_detail

@@ -1,4 +1,4 @@
-// A process's health: whether it is alive, and whether it can accept a request.
+// A process's health: whether it is alive, whether it can accept a request, and its metrics.
 //
 // It has an address of its own, so that probes get a response whatever clients do to the HTTP entry; if the entry is
 // enabled, it responds to them too.
@@ -9,6 +9,7 @@
 #include "http/server.hpp"
 #include "ports/transport.hpp"
 #include "postgres/postgres_store.hpp"
+#include "worker/metrics_page.hpp"
 
 #include <skald/config.hpp>
 
@@ -29,13 +30,14 @@ class health
 {
 public:
     /// Listens. Throws std::runtime_error if it can't listen on the address.
-    health(config const& settings, postgres::connection_options const& database, core::logger& log);
+    health(config const& settings, postgres::connection_options const& database, metrics_page const& metrics,
+           core::logger& log);
 
     /// From now on responds to probes: alive, but not ready.
     void start() { server_.start(); }
 
-    /// From now on ready whenever the database is. `deliveries` must outlive this. Threads: any.
-    void begin_service(ports::subscription const& deliveries) { deliveries_ = &deliveries; }
+    /// From now on ready whenever the database is. `parts` must outlive this. Threads: any.
+    void begin_service(served_parts const& parts) { parts_ = &parts; }
 
     std::string address() const { return server_.address(); }
 
@@ -48,7 +50,8 @@ private:
 
     std::optional<http::response> why_not_ready() const;
 
-    std::atomic<ports::subscription const*> deliveries_{};  // null until begin_service()
+    metrics_page const& metrics_;
+    std::atomic<served_parts const*> parts_{};  // null until begin_service()
     std::atomic<bool> is_draining_{false};
     entry_detail::readiness_probe readiness_;
     postgres::postgres_store store_;  // connects at the first probe of readiness

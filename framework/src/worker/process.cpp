@@ -51,6 +51,7 @@ process::process(std::string service, config const& settings, runtime::registry 
 process::~process()
 {
     stop_.stop();
+    health_.reset();  // it shows what is destroyed next
     http_.reset();
     entry_.close(std::chrono::steady_clock::now() + settings_.drain);
     memory_loop_.end();
@@ -79,7 +80,7 @@ postgres::connection_options process::database(std::string_view role) const
 void process::open_health()
 {
     if (!has_health_address(settings_)) return;
-    health_ = std::make_unique<health>(settings_, database("health"), log_);
+    health_ = std::make_unique<health>(settings_, database("health"), page_, log_);
     health_->start();
     log_.info("worker.starting", {{"health", health_->address()}});
 }
@@ -139,7 +140,8 @@ void process::start()
         });
     }
     if (http_) http_->start();
-    if (health_) health_->begin_service(*deliveries_);
+    parts_.emplace(served_parts{*deliveries_, http_.get()});
+    if (health_) health_->begin_service(*parts_);
     if (keys_) log_signing(settings_, *keys_, log_);
     std::string const off{"off"};
     log_.info("worker.started", {{"lanes", settings_.lanes},
@@ -158,6 +160,7 @@ void process::run_lane()
 void process::start_publishing(publishing& loop, runtime::publish_options options)
 {
     loop.publisher = transport_.open_publisher();
+    options.counts = &loop.counts;
     ++loop.running;
     threads_.emplace_back([this, &loop, options] {
         runtime::publish_loop{options,   loop.source, *loop.publisher,
@@ -180,7 +183,15 @@ void process::run_maintenance()
     options.retention_days = settings_.retention_days;
     options.purge_every = settings_.purge_every;
     options.outbox_max = entry_.has_handlers() ? settings_.outbox_max : 0;
-    admin::maintenance{options, database("maintenance"), backlog_, stop_, log_, std::mt19937_64{std::random_device{}()}}
+    options.reads_figures = health_ != nullptr;
+    admin::maintenance{options,
+                       database("maintenance"),
+                       backlog_,
+                       counts_.figures,
+                       counts_.lanes->seen,
+                       stop_,
+                       log_,
+                       std::mt19937_64{std::random_device{}()}}
         .run();
 }
 

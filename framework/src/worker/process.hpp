@@ -19,6 +19,7 @@
 #include "runtime/stop_flag.hpp"
 #include "runtime/table_source.hpp"
 #include "worker/health.hpp"
+#include "worker/metrics_page.hpp"
 #include "worker/signals.hpp"
 
 #include <skald/config.hpp>
@@ -65,6 +66,7 @@ private:
         runtime::publish_source& source;
         std::unique_ptr<ports::publisher> publisher;
         runtime::stop_flag stop;  // set after the lanes have ended
+        metrics::publish_metrics& counts;
         std::atomic<int> running{};
 
         void end();
@@ -96,12 +98,15 @@ private:
     runtime::table_source table_;
     runtime::memory_source out_;
     rabbitmq::rabbitmq_transport transport_;
+    process_metrics counts_;
+    metrics_page page_{service_, counts_, steps_, entry_};
     std::unique_ptr<ports::subscription> deliveries_;
     std::unique_ptr<runtime::dispatcher> work_;
-    publishing memory_loop_{out_, {}, {}, {}};
-    publishing table_loop_{table_, {}, {}, {}};
+    publishing memory_loop_{out_, {}, {}, counts_.dispatch, {}};
+    publishing table_loop_{table_, {}, {}, counts_.relay, {}};
     std::unique_ptr<http::server> http_;
-    std::unique_ptr<health> health_;
+    std::optional<served_parts> parts_;
+    std::unique_ptr<health> health_;    // after all that it shows
     std::atomic<int> lanes_running_{};  // includes the maintenance thread, which stops with them
     std::vector<std::jthread> threads_;
 };

@@ -1,0 +1,40 @@
+#include "worker/metrics_page.hpp"
+
+#include "metrics/catalogue.hpp"
+#include "metrics/write.hpp"
+
+namespace skald::worker_detail {
+namespace {
+
+void write(metrics::exposition& to, served_parts const& parts)
+{
+    to.add(metrics::of::consumer_connected, {}, parts.deliveries.available() ? 1 : 0);
+    if (parts.server == nullptr) return;
+    auto const load = parts.server->load();
+    to.add(metrics::of::connections, {}, static_cast<double>(load.connections));
+    to.add(metrics::of::waits, {}, static_cast<double>(load.waits));
+    to.add(metrics::of::lanes_busy, {}, static_cast<double>(load.lanes_busy));
+    to.add(metrics::of::queued, {}, static_cast<double>(load.queued));
+}
+
+}  // namespace
+
+std::string metrics_page::text(served_parts const* parts) const
+{
+    metrics::exposition page{service_, metrics::of::all};
+    auto const up = std::chrono::steady_clock::now() - since_;
+    page.add(metrics::of::uptime, {}, std::chrono::duration<double>(up).count());
+    steps_.for_each([&](auto const& definition, auto const& step, auto const& hosted) {
+        metrics::write(page, definition, step, *hosted.counts);
+    });
+    for (auto const& [step, limit] : steps_.limits()) metrics::write(page, step, *limit);
+    metrics::write(page, counts_.lanes->metrics, entry_.doubts());
+    metrics::write_dispatch(page, counts_.dispatch);
+    metrics::write_relay(page, counts_.relay);
+    for (auto const& route : entry_.routes().all_counts()) metrics::write(page, *route);
+    metrics::write(page, counts_.figures.now());
+    if (parts != nullptr) write(page, *parts);
+    return page.text();
+}
+
+}  // namespace skald::worker_detail

@@ -1,0 +1,54 @@
+// What GET /metrics shows of a process.
+#pragma once
+
+#include "entry/entry.hpp"
+#include "http/server.hpp"
+#include "metrics/database_figures.hpp"
+#include "metrics/publish_metrics.hpp"
+#include "ports/transport.hpp"
+#include "runtime/lane_counts.hpp"
+#include "runtime/registry.hpp"
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+namespace skald::worker_detail {
+
+/// Where the parts of a process count, apart from steps (runtime/registry.hpp) and routes (entry/routes.hpp).
+struct process_metrics
+{
+    std::shared_ptr<runtime::lane_counts> lanes{std::make_shared<runtime::lane_counts>()};
+    metrics::publish_metrics dispatch, relay;
+    metrics::database_figures figures;
+};
+
+/// The parts that a process has once it serves.
+struct served_parts
+{
+    ports::subscription const& deliveries;
+    http::server const* server{};  // null: it has no HTTP entry of its own
+};
+
+class metrics_page
+{
+public:
+    /// All of them must outlive it.
+    metrics_page(std::string service, process_metrics const& counts, runtime::registry const& steps,
+                 entry::implementation const& entry)
+        : service_{std::move(service)}, counts_{counts}, steps_{steps}, entry_{entry}
+    {}
+
+    /// Asks no database and takes no lock that a lane holds for long. `parts`: null until the process serves.
+    /// Threads: any.
+    std::string text(served_parts const* parts) const;
+
+private:
+    std::string const service_;
+    process_metrics const& counts_;
+    runtime::registry const& steps_;
+    entry::implementation const& entry_;
+    std::chrono::steady_clock::time_point const since_{std::chrono::steady_clock::now()};
+};
+
+}  // namespace skald::worker_detail
