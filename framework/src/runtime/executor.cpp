@@ -40,6 +40,7 @@ struct executor::attempt
 {
     std::span<task> tasks{};
     run_options how{};
+    metrics::direction_metrics& counts;
     bool guards_each{};  // a savepoint for each, so that one can be undone alone
     bool is_recording{};
     bool finishes_first{};                           // the steps' deferred constraints run apart from what Skald writes
@@ -56,8 +57,8 @@ struct executor::attempt
 };
 
 executor::executor(std::string service, ports::store& store, memory_source& out, core::logger& log,
-                   std::mt19937_64 random)
-    : service_{std::move(service)}, store_{store}, out_{out}, log_{log}, random_{random}
+                   std::mt19937_64 random, std::shared_ptr<lane_counts> counts)
+    : service_{std::move(service)}, store_{store}, out_{out}, log_{log}, random_{random}, counts_{std::move(counts)}
 {}
 
 run_result executor::run(std::span<task> tasks, run_options const& how)
@@ -65,7 +66,7 @@ run_result executor::run(std::span<task> tasks, run_options const& how)
     SKALD_ASSERT(!tasks.empty());
     SKALD_ASSERT(tasks.size() == 1 || std::ranges::none_of(tasks, &task::alone));
     if (tasks.front().step() == nullptr) return run_others(tasks);
-    attempt now{tasks, how};
+    attempt now{tasks, how, counts_of(tasks.front())};
     now.ends.resize(tasks.size());
     if (auto const& refused = tasks.front().refused) now.ends.front() = *refused;
     now.guards_each = !now.is_one() && often_fails(*now.hosted());
@@ -73,6 +74,7 @@ run_result executor::run(std::span<task> tasks, run_options const& how)
     now.finishes_first = now.is_one() && tasks.front().tries > 0;
     run_result result;
     while (auto met = try_once(now)) {
+        count_abort(now.counts, met->why);
         result.not_processed = after_abort(now, *std::move(met));
         if (result.not_processed) break;
     }
@@ -123,6 +125,7 @@ step_result executor::end_of(aborted&& met)
 std::optional<executor::aborted> executor::try_once(attempt& a)
 try {
     a.is_claimed = false;
+    auto const began = clock::now();
     auto const claimed = claim(a);
     a.is_claimed = true;
     bool const none_claimed =
@@ -133,8 +136,10 @@ try {
         return aborted{failure::refused, "another session has one of the keys, or their table", {}};
     }
     auto const from = clock::now();
+    a.counts.claim.observe(from - began);
     auto broken = run_members(a, claimed);
     a.ran = clock::now() - from;
+    if (!a.is_recording && std::ranges::any_of(claimed, must_run)) a.counts.run.observe(a.ran);
     if (broken) return broken;
     commit_steps(a, claimed);
     return {};
@@ -321,8 +326,16 @@ void executor::commit_steps(attempt& a, std::span<ports::claim_answer const> cla
     SKALD_FAILPOINT_IF(is_idle, "step.duplicate");
     if (!is_idle && a.finishes_first) store_.finish_step();
     if (is_idle) store_.rollback();
-    else commit(changes);
-    for (std::size_t n = 0; n < a.tasks.size(); ++n) log_outcome(a.tasks[n], all[n]);
+    else {
+        auto const from = clock::now();
+        commit(changes);
+        a.counts.commit.observe(clock::now() - from);
+        a.counts.batch.observe(static_cast<double>(a.tasks.size()));
+    }
+    for (std::size_t n = 0; n < a.tasks.size(); ++n) {
+        count_outcome(a.counts, a.tasks[n], claimed[n], all[n]);
+        log_outcome(a.tasks[n], all[n]);
+    }
 }
 
 void executor::commit(ports::changes& changes)

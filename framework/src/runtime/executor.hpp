@@ -5,7 +5,9 @@
 #pragma once
 
 #include "core/log.hpp"
+#include "metrics/step_metrics.hpp"
 #include "ports/store.hpp"
+#include "runtime/lane_counts.hpp"
 #include "runtime/memory_source.hpp"
 #include "runtime/policy.hpp"
 #include "runtime/running_groups.hpp"
@@ -14,6 +16,7 @@
 
 #include <chrono>
 #include <map>
+#include <memory>
 #include <optional>
 #include <random>
 #include <span>
@@ -52,7 +55,9 @@ struct run_result
 class executor
 {
 public:
-    executor(std::string service, ports::store& store, memory_source& out, core::logger& log, std::mt19937_64 random);
+    /// `counts` is one for all lanes of a process.
+    executor(std::string service, ports::store& store, memory_source& out, core::logger& log, std::mt19937_64 random,
+             std::shared_ptr<lane_counts> counts = std::make_shared<lane_counts>());
 
     /// One task of any kind; or several of one step in one direction, none of them marked `alone`; or several reports
     /// of one kind. Never throws what the database or a step throws.
@@ -90,6 +95,11 @@ private:
     void log_outcome(task const& t, happened const& what);
     void log_left_behind(task const& first);
 
+    metrics::direction_metrics& counts_of(task const& first);
+    void count_abort(metrics::direction_metrics& counts, failure why);
+    void count_outcome(metrics::direction_metrics& counts, task const& t, ports::claim_answer const& claimed,
+                       happened const& what);
+
     run_result run_others(std::span<task> tasks);
     void take_in(std::span<task> reports);
     void take_command(task const& t);
@@ -105,6 +115,7 @@ private:
     memory_source& out_;
     core::logger& log_;
     std::mt19937_64 random_;
+    std::shared_ptr<lane_counts> counts_;
     std::map<registered_step const*, double> failure_rate_;  // the recent share of runs that did not end in `done`
 };
 

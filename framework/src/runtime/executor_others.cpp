@@ -62,6 +62,7 @@ void executor::take_in(std::span<task> reports)
         if (!is_one || met.kind != ports::fault_kind::broken) throw;
         return park(reports.front(), "malformed", met.what());
     }
+    counts_->metrics.reports.add(reports.size());
     [[maybe_unused]] auto const& type = reports.front().delivery.message.type;
     SKALD_FAILPOINT_IF(type == core::progress_type, "progress.noted");
     SKALD_FAILPOINT_IF(type == core::expire_type, "expire.recorded");
@@ -78,6 +79,7 @@ void executor::take_command(task const& t)
     store_.write(changes);
     SKALD_FAILPOINT("command.taken");
     out_.notify();
+    counts_->metrics.commands.add();
     log_.info("saga.command_taken", {{"id", t.delivery.message.id}});
 }
 
@@ -93,6 +95,7 @@ try {
     ports::changes changes;
     auto const kept = add_refused(changes, t, why, {service_, store_.claimed_at(), random_});
     commit(changes);
+    counts_->metrics.was_parked(kept.reason);
     log_outcome(t, kept);
     return true;
 }
@@ -110,6 +113,7 @@ void executor::park(task const& t, std::string_view reason, std::string const& w
     ports::changes changes;
     changes.parked.push_back(std::move(parked));
     store_.write(changes);
+    counts_->metrics.was_parked(reason);
     SKALD_FAILPOINT("delivery.parked");
     auto const key = core::find_header(m.headers, core::header::idempotency_key).value_or(std::string_view{});
     log_.error("delivery.parked", {{"key", key}, {"type", m.type}, {"reason", reason}, {"error", why}});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "metrics/lane_metrics.hpp"
+#include "metrics/step_metrics.hpp"
 #include "runtime/deliveries_seen.hpp"
 
 namespace skald::runtime {
@@ -10,6 +11,7 @@ namespace skald::runtime {
 struct lane_counts
 {
     metrics::lane_metrics metrics;
+    metrics::direction_metrics unhosted;  // steps that this service does not have; shown nowhere
     deliveries_seen seen;
 };
 

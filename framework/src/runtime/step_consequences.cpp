@@ -17,6 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using core::severity;
+using metrics::step_end;
 using ports::claim_result;
 
 // For a key that another transaction held for as long as the claim waited, and for a saga that is paused.
@@ -85,7 +86,7 @@ happened writer::write(std::optional<step_result>&& how)
         if (wrong != nullptr) return park_delivery(wrong->reason, wrong->why);
         if (claimed_.result == claim_result::mismatch)
             return park_delivery("mismatch", "the key was used before with another body");
-        return {severity::debug, "step.duplicate"};
+        return {severity::debug, "step.duplicate", step_end::duplicate};
     case claim_result::fresh:
     case claim_result::retry: break;
     }
@@ -104,7 +105,7 @@ happened writer::write(std::optional<step_result>&& how)
 happened writer::put_back(std::chrono::milliseconds wait)
 {
     changes_.messages.push_back(to_enqueue(step_.envelope, received(), wait));
-    return {severity::debug, "step.put_back"};
+    return {severity::debug, "step.put_back", step_end::put_back};
 }
 
 happened writer::park_delivery(std::string_view reason, std::string const& why)
@@ -112,7 +113,7 @@ happened writer::park_delivery(std::string_view reason, std::string const& why)
     auto parked = to_park(task_, reason, why);
     parked.attempts = 0;
     changes_.parked.push_back(std::move(parked));
-    return {severity::error, "delivery.parked", 0, std::string{reason}, why};
+    return {severity::error, "delivery.parked", step_end::parked, 0, std::string{reason}, why};
 }
 
 // The record belongs to another home's saga, which goes on as if nothing had come. This one compensates, without a
@@ -122,7 +123,7 @@ happened writer::yield_to_other_home()
     auto why = "here the key " + step_.envelope.saga.key + " is that of a saga of " + claimed_.reason;
     if (step_.is_forward() && step_.envelope.itinerary.past_pivot()) return park_and_report("mismatch", why);
     add_transition(step_.is_forward() ? core::event::rejected : core::event::cancelled, why, received());
-    return {severity::warning, "step.rejected", 0, std::move(why)};
+    return {severity::warning, "step.rejected", step_end::rejected, 0, std::move(why)};
 }
 
 // Nothing of it runs any more. An operator looks at what it would have done, and drops it; the home reports it.
@@ -144,20 +145,20 @@ happened writer::park_and_report(std::string_view reason, std::string const& why
 happened writer::cancel()
 {
     add_transition(core::event::cancelled, claimed_.reason, received());
-    return {severity::info, "step.cancelled", 0, claimed_.reason};
+    return {severity::info, "step.cancelled", step_end::cancelled, 0, claimed_.reason};
 }
 
 happened writer::end(done&& how)
 {
     add_published(changes_, step_.envelope.saga, step_.envelope.definition, step_.key().text(), how.published);
     add_transition(core::event::completed, "", std::move(how.data));
-    return {severity::debug, "step.completed", claimed_.attempts};
+    return {severity::debug, "step.completed", step_end::completed, claimed_.attempts};
 }
 
 happened writer::end(rejected&& how)
 {
     add_transition(core::event::rejected, how.reason, received());
-    return {severity::info, "step.rejected", 0, std::move(how.reason)};
+    return {severity::info, "step.rejected", step_end::rejected, 0, std::move(how.reason)};
 }
 
 happened writer::end(snoozed&& how)
@@ -165,7 +166,7 @@ happened writer::end(snoozed&& how)
     if (is_last_try()) return end_attempts("it was snoozed or retried as often as can be counted");
     try_again(claimed_.attempts - 1, 1, "snoozed",
               std::clamp<std::chrono::milliseconds>(how.wait, 1ms, detail::deadline_max));
-    return {severity::debug, "step.snoozed", claimed_.attempts};
+    return {severity::debug, "step.snoozed", step_end::snoozed, claimed_.attempts};
 }
 
 // One more try, if one is left.
@@ -175,7 +176,7 @@ happened writer::end(failed&& how)
     if (claimed_.attempts < policy.attempts_max && !is_last_try()) {
         core::backoff const backoff{policy.first, policy.longest};
         try_again(claimed_.attempts, 0, how.why, backoff.wait(claimed_.attempts, around_.random));
-        return {severity::warning, "step.failed", claimed_.attempts, {}, std::move(how.why)};
+        return {severity::warning, "step.failed", step_end::failed, claimed_.attempts, {}, std::move(how.why)};
     }
     return end_attempts(std::move(how.why));
 }
@@ -188,16 +189,17 @@ happened writer::end_attempts(std::string why)
     bool const compensates = recorded == core::step_status::rejected;
     add_transition(core::event::attempts_exhausted, compensates ? core::failed_last_attempt(why) : why, received());
     if (changes_.records.back().status != core::step_status::parked)
-        return {severity::warning, "step.attempts_exhausted", claimed_.attempts, {}, std::move(why)};
+        return {severity::warning, "step.attempts_exhausted", step_end::exhausted, claimed_.attempts, {},
+                std::move(why)};
     changes_.parked.push_back(to_park(task_, "attempts_exhausted", why));
-    return {severity::error, "step.parked", claimed_.attempts, "attempts_exhausted", std::move(why)};
+    return {severity::error, "step.parked", step_end::parked, claimed_.attempts, "attempts_exhausted", std::move(why)};
 }
 
 // Parked with its record, so that the saga shows as stuck and not as running.
 happened writer::end(unrunnable&& how)
 {
     park_step(how);
-    return {severity::error, "step.parked", 0, std::string{how.reason}, std::move(how.why)};
+    return {severity::error, "step.parked", step_end::parked, 0, std::string{how.reason}, std::move(how.why)};
 }
 
 void writer::park_step(unrunnable const& how)

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "core/log.hpp"
+#include "metrics/step_metrics.hpp"
 #include "runtime/step_result.hpp"
 #include "runtime/task.hpp"
 
@@ -26,6 +27,7 @@ struct happened
 {
     core::severity level{};
     std::string_view event;
+    metrics::step_end end{};
     int attempt{};
     std::string reason{};
     std::string error{};

@@ -153,7 +153,7 @@ void process::start()
 void process::run_lane()
 {
     postgres::postgres_store store{database("lane")};
-    runtime::executor executor{service_, store, out_, log_, std::mt19937_64{std::random_device{}()}};
+    runtime::executor executor{service_, store, out_, log_, std::mt19937_64{std::random_device{}()}, counts_.lanes};
     runtime::lane{std::move(executor), *work_, *deliveries_, stop_, log_}.run();
 }
 

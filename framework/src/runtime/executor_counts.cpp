@@ -1,0 +1,39 @@
+// What the executor counts, for /metrics and for skald.deliveries_seen.
+#include "runtime/executor.hpp"
+
+namespace skald::runtime {
+
+// Deliveries of a step that this service does not have are parked, and counted as that.
+metrics::direction_metrics& executor::counts_of(task const& first)
+{
+    auto const& step = *first.step();
+    return step.hosted != nullptr ? step.hosted->counts->of(step.is_forward()) : counts_->unhosted;
+}
+
+void executor::count_abort(metrics::direction_metrics& counts, failure why)
+{
+    counts.rolled_back.at(static_cast<std::size_t>(why)).add();
+    if (why == failure::in_doubt) counts_->metrics.doubts.in_doubt.add();
+}
+
+void executor::count_outcome(metrics::direction_metrics& counts, task const& t, ports::claim_answer const& claimed,
+                             happened const& what)
+{
+    using metrics::step_end;
+    bool const was_in_doubt = t.rolled_back_by == failure::in_doubt;
+    bool const met_own_commit = was_in_doubt && what.end == step_end::duplicate;
+    if (met_own_commit) counts_->metrics.doubts.had_committed.add();
+    else if (was_in_doubt && must_run(claimed)) counts_->metrics.doubts.had_rolled_back.add();
+    counts.ends[met_own_commit ? step_end::completed : what.end].add();
+    if (what.end == step_end::parked) counts_->metrics.was_parked(what.reason);
+
+    bool const is_duplicate = what.end == step_end::duplicate && !met_own_commit;
+    bool const is_redelivered = t.delivery.returns > 0 && must_run(claimed);
+    if (!is_duplicate && !is_redelivered) return;
+    auto const& step = *t.step();
+    counts_->seen.met_again(
+        {step.envelope.saga.scope, step.envelope.saga.key, step.key().guarded_step(), step.envelope.home},
+        is_duplicate);
+}
+
+}  // namespace skald::runtime
