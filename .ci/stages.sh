@@ -2,7 +2,7 @@
 # What CI does: the stages in their order, a sentence about each, and the command of each.
 # shellcheck disable=SC2034 # read by .ci/run
 
-stages=(setup format layers reference integration install tidy asan tsan crash storm fuzz image)
+stages=(setup format layers reference integration install tidy asan tsan crash storm fuzz metrics image)
 # Run only where they are named: before a release, and after a change to what they look at.
 more_stages=(races long cluster demo)
 
@@ -23,6 +23,7 @@ declare -A about=(
   [cluster]='a minute of orders while the nodes of a broker cluster are killed in turn'
   [demo]='three hundred orders through the demonstration'
   [image]='the image is built, and the order example runs in its containers'
+  [metrics]='a real Prometheus scrapes the example, and its counters equal what SQL says'
   [fuzz]='a quarter of a minute of made-up bytes for each reader of the bytes of strangers'
 )
 
@@ -42,6 +43,7 @@ stage_long() { scripts/test.sh long; }
 stage_storm() { scripts/chaos.sh --minutes 1 --seed 1; }
 stage_cluster() { scripts/chaos.sh --cluster --minutes 1 --seed 2 --only broker_killed; }
 stage_demo() { scripts/demo.sh --orders 300 --seed 1; }
+stage_metrics() { configure && scripts/observability.sh; }
 stage_image() { scripts/image.sh; }
 stage_fuzz() { scripts/fuzz.sh --minutes 0.25; }
 

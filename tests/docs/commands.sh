@@ -21,7 +21,7 @@ run_here=(
   'docs/operations.md sql 1' 'docs/duplicates.md sh 1'
   'docs/protocol.md sql 1' 'docs/protocol.md sql 2'
   'docs/repair.md sh 1'
-  'docs/retention.md sh 1' 'docs/retention.md sql 1'
+  'docs/retention.md sh 1' 'docs/retention.md sql 1' 'docs/observability.md sql 1'
 )
 # The same, and where they are run or why they are not.
 run_elsewhere=(
@@ -181,6 +181,7 @@ operate() {
   ask "$DATABASE_URL_ORDERS" docs/retention.md 1
   says 'UPDATE 0'
   ask "$DATABASE_URL_ORDERS" docs/operations.md 1
+  ask "$DATABASE_URL_ORDERS" docs/observability.md 1
   ask "$DATABASE_URL_PAYMENTS" docs/protocol.md 1
   # The page shows what claim answers, as comments.
   says "$(block docs/protocol.md sql 1 | sed -n 's/^-- *\( 1 | fresh .*\)/\1/p' | sed 's/^ *//')"

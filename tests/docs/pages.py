@@ -135,6 +135,22 @@ def check_log_events(pages):
     pages.expect_same("the log event", pages.expect_some("log events", logged, 40), "docs/operations.md", listed)
 
 
+def check_metrics(pages):
+    source, page = pages.read("framework/src/metrics/catalogue.hpp"), pages.read("docs/observability.md")
+    declared = re.findall(r'\{\s*"(skald_[a-z_]+)",\s*kind::([a-z]+),', source)
+    if len(declared) != len(re.findall(r"constexpr description ", source)):
+        pages.complain("tests/docs/pages.py", f"{len(declared)} metrics could be read out of catalogue.hpp, and there are more")
+    listed = re.findall(r"^\| `(skald_[a-z_]+)` \| ([a-z]+) \|", page, re.M)
+    pages.expect_same("the metric", map(" ".join, declared), "docs/observability.md", map(" ".join, listed))
+    rules = re.findall(r"- alert: (\w+)", pages.read("docker/observability/alerts.yml"))
+    named = re.findall(r"`(Skald[A-Za-z]+)`", page)
+    pages.expect_same("the alert", pages.expect_some("alerts", rules, 10), "docs/observability.md", named)
+    known = {name + suffix for name, _ in declared for suffix in ("", "_bucket", "_sum", "_count")}
+    for file in ("alerts.yml", "alerts_test.yml", "dashboard.json"):
+        for name in sorted(set(re.findall(r"\bskald_[a-z_]+", pages.read(f"docker/observability/{file}"))) - known):
+            pages.complain(f"docker/observability/{file}", f"there is no metric {name}")
+
+
 def check_protocol(pages):
     page = pages.read("docs/protocol.md")
     tables = pages.read("sql/migrations/0001_tables.sql")
@@ -225,7 +241,7 @@ def main(words):
     elif words[0] == "blocks":
         print("".join(text for kind, _, text in pages.blocks(words[2]) if kind == words[3]), end="")
     else:
-        for check in (check_blocks, check_links, check_references, check_settings, check_log_events, check_protocol,
+        for check in (check_blocks, check_links, check_references, check_settings, check_log_events, check_metrics, check_protocol,
                       check_problems, check_traps, check_guarantees):
             check(pages)
     if pages.offences:
