@@ -99,3 +99,28 @@ TEST_CASE("the health address has health and nothing else, and a service that st
     CHECK(stopping.status == 503);
     CHECK(problem_of(stopping) == "not-ready");
 }
+
+TEST_CASE("/metrics is at the health address and nowhere else, and shows what was asked, by route and never by path")
+{
+    live_entry web{{{"POST", "/x/{id}", idempotency::required, leaving("x")}}};
+    live_health health{web};
+    CHECK(web.ask("POST", "/x/1", "Idempotency-Key: a\r\n").status == 201);
+    CHECK(web.ask("POST", "/x/1", "Idempotency-Key: a\r\n").status == 201);
+    CHECK(web.ask("POST", "/x/2", "Idempotency-Key: a\r\n").status == 422);
+    CHECK(web.ask("GET", "/no/such/path").status == 404);
+    CHECK(web.ask("GET", "/metrics").status == 404);
+
+    auto const page = health.ask("/metrics");
+    CHECK(page.status == 200);
+    CHECK(page.has("Content-Type: text/plain; version=0.0.4; charset=utf-8"));
+    auto const has = [&](std::string const& line) { return page.body.find('\n' + line + '\n') != std::string::npos; };
+    std::string const route{R"({service="orders",route="POST /x/{id}")"};
+    CHECK(has("skald_http_requests_total" + route + R"(,status="201"} 2)"));
+    CHECK(has("skald_http_requests_total" + route + R"(,status="422"} 1)"));
+    CHECK(has("skald_http_replayed_total" + route + "} 1"));
+    CHECK(has("skald_http_request_seconds_count" + route + "} 3"));
+    CHECK(has(R"(skald_http_requests_total{service="orders",route="other",status="404"} 2)"));
+    CHECK(has(R"(skald_consumer_connected{service="orders"} 1)"));
+    CHECK(page.body.find("such") == std::string::npos);
+    CHECK(health.ask("/metrics", "POST").status == 404);
+}

@@ -151,3 +151,39 @@ TEST_CASE("one that was set aside and comes back again is not told again, and on
     b.relay().drain();
     CHECK(b.log.count("event.unrouted") == 2);
 }
+
+TEST_CASE("messages are counted by what the broker answered, and how long they had waited")
+{
+    bench b;
+    auto& counts = *b.options.counts;
+    for (std::int64_t row = 1; row <= 5; ++row) b.outbox.add(row);
+    b.outbox.rows[1].waited = 2s;
+    b.publisher.says = {{2, publish_status::returned}, {3, publish_status::nacked}, {4, publish_status::unresolved}};
+    b.run(3);
+    auto const of = [&](publish_status status) { return counts.messages.at(static_cast<std::size_t>(status)).value(); };
+    CHECK(of(publish_status::confirmed) == 2);
+    CHECK(of(publish_status::returned) >= 1);
+    CHECK(of(publish_status::nacked) >= 1);
+    CHECK(of(publish_status::unresolved) >= 1);
+    CHECK(of(publish_status::refused) == 0);
+    CHECK(counts.waited.now().counts.at(11) == 1);  // up to 2.5 s
+    CHECK(counts.waited.now().sum == doctest::Approx(2));
+    CHECK(counts.available.value() == 1);
+}
+
+TEST_CASE("a publisher that is away shows as not connected, and a database that fails as a failure")
+{
+    bench b;
+    auto& counts = *b.options.counts;
+    counts.available.set(1);
+    b.publisher.why_not = "connection refused";
+    b.run(2);
+    CHECK(counts.available.value() == 0);
+    CHECK(counts.failures.value() == 0);
+
+    bench other;
+    other.outbox.add(1);
+    other.outbox.on_take = [] { throw std::runtime_error{"the database is away"}; };
+    other.run(2);
+    CHECK(other.options.counts->failures.value() >= 1);
+}

@@ -62,7 +62,7 @@ try {
     pass(max_wait, polls);
 }
 catch (std::exception const& error) {
-    counts_.failures.add();
+    options_.counts->failures.add();
     pause();
     log_availability(error.what());
 }
@@ -82,7 +82,7 @@ catch (...) {
 std::size_t publish_loop::send()
 {
     bool const is_available = publisher_.available();
-    counts_.available.set(is_available ? 1 : 0);
+    options_.counts->available.set(is_available ? 1 : 0);
     if (!is_available) log_availability(publisher_.last_error());
     is_open_ = is_available && clock::now() >= paused_until_;
     if (!is_open_) {
@@ -100,7 +100,7 @@ std::size_t publish_loop::send()
         messages.reserve(rows.size());
         auto const now = clock::now();
         for (auto& [id, attempts, message, is_users, waited] : rows) {
-            counts_.waited.observe(waited);
+            options_.counts->waited.observe(waited);
             unanswered_[id] = {attempts, message.id, message.destination, is_users, now};
             // Here and nowhere earlier: rows are also written by other languages and by SQL, which have no key.
             if (options_.sign_with != nullptr) options_.sign_with->sign(message);
@@ -132,8 +132,8 @@ void publish_loop::record(ports::receipt&& receipt, clock::time_point now, publi
     auto const found = unanswered_.extract(receipt.row);
     if (found.empty()) return;  // from a pass that failed
     auto const& [attempts, key, destination, is_users, sent_at] = found.mapped();
-    counts_.messages.at(static_cast<std::size_t>(receipt.status)).add();
-    counts_.confirm.observe(now - sent_at);
+    options_.counts->messages.at(static_cast<std::size_t>(receipt.status)).add();
+    options_.counts->confirm.observe(now - sent_at);
     if (receipt.status == ports::publish_status::confirmed) {
         if (is_users) logged_unrouted_.erase(destination);
         return answers.confirmed.push_back(receipt.row);

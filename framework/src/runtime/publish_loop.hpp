@@ -17,6 +17,7 @@
 #include <chrono>
 #include <functional>
 #include <map>
+#include <memory>
 #include <random>
 #include <set>
 #include <string>
@@ -33,7 +34,7 @@ struct publish_options
     std::chrono::milliseconds not_sent_silence{60'000};  // per destination, after a log line about it
     core::backoff pause{};                               // after a failure
     core::key_ring const* sign_with{};                   // null: messages are sent unsigned
-    metrics::publish_metrics* counts{};                  // where to count; null: only for itself
+    std::shared_ptr<metrics::publish_metrics> counts{std::make_shared<metrics::publish_metrics>()};
 };
 
 /// Threads: one.
@@ -93,8 +94,6 @@ private:
     void log_unrouted(std::string const& destination, std::string const& reason);
 
     publish_options options_;
-    metrics::publish_metrics own_counts_;
-    metrics::publish_metrics& counts_{options_.counts != nullptr ? *options_.counts : own_counts_};
     publish_source& source_;
     ports::publisher& publisher_;
     stop_flag const& stop_;

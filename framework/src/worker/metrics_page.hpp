@@ -19,7 +19,8 @@ namespace skald::worker_detail {
 struct process_metrics
 {
     std::shared_ptr<runtime::lane_counts> lanes{std::make_shared<runtime::lane_counts>()};
-    metrics::publish_metrics dispatch, relay;
+    std::shared_ptr<metrics::publish_metrics> dispatch{std::make_shared<metrics::publish_metrics>()};
+    std::shared_ptr<metrics::publish_metrics> relay{std::make_shared<metrics::publish_metrics>()};
     metrics::database_figures figures;
 };
 

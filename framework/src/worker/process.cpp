@@ -160,7 +160,7 @@ void process::run_lane()
 void process::start_publishing(publishing& loop, runtime::publish_options options)
 {
     loop.publisher = transport_.open_publisher();
-    options.counts = &loop.counts;
+    options.counts = loop.counts;
     ++loop.running;
     threads_.emplace_back([this, &loop, options] {
         runtime::publish_loop{options,   loop.source, *loop.publisher,

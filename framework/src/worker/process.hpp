@@ -66,7 +66,7 @@ private:
         runtime::publish_source& source;
         std::unique_ptr<ports::publisher> publisher;
         runtime::stop_flag stop;  // set after the lanes have ended
-        metrics::publish_metrics& counts;
+        std::shared_ptr<metrics::publish_metrics> counts;
         std::atomic<int> running{};
 
         void end();
