@@ -1,13 +1,13 @@
 // What the database says for /metrics, and how often steps were delivered.
 #include "admin/delivery_recorder.hpp"
 #include "admin/figure_reader.hpp"
-#include "support/stepped_shop.hpp"
+#include "support/database.hpp"
+
+#include <skald/testing/wait_until.hpp>
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <chrono>
-#include <map>
 #include <numeric>
 #include <string>
 
