@@ -145,6 +145,10 @@ def check_metrics(pages):
     rules = re.findall(r"- alert: (\w+)", pages.read("docker/observability/alerts.yml"))
     named = re.findall(r"`(Skald[A-Za-z]+)`", page)
     pages.expect_same("the alert", pages.expect_some("alerts", rules, 10), "docs/observability.md", named)
+    reasons = re.search(r"parked_reasons\{([^}]*)\}", pages.read("framework/src/metrics/lane_metrics.hpp")).group(1)
+    allowed = re.search(r"reason_is_known[^)]*\)", pages.read("sql/migrations/0001_tables.sql")).group()
+    if re.findall(r'"([a-z_]+)"', reasons) != re.findall(r"'([a-z_]+)'", allowed):
+        pages.complain("framework/src/metrics/lane_metrics.hpp", "parked_reasons are not those of the constraint reason_is_known")
     known = {name + suffix for name, _ in declared for suffix in ("", "_bucket", "_sum", "_count")}
     for file in ("alerts.yml", "alerts_test.yml", "dashboard.json"):
         for name in sorted(set(re.findall(r"\bskald_[a-z_]+", pages.read(f"docker/observability/{file}"))) - known):

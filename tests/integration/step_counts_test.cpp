@@ -18,10 +18,6 @@ struct counted_lane
 {
     counted_lane()
     {
-        shop.order("1");
-        shop.at("orders").relay_due();
-        shop.at("orders").settle_one();
-        shop.at("orders").relay_due();
         steps.add("place-order", "charge-payment",
                   {std::make_unique<detail::typed_step<order_saga::order, order_saga::charge_payment>>(
                        order_saga::charge_payment{}),
@@ -32,7 +28,7 @@ struct counted_lane
 
     runtime::task charge(int returns = 0)
     {
-        auto d = test::simulation::delivery_of(shop.last_sent("charge-payment"));
+        auto d = test::delivery_of(sent);
         d.returns = returns;
         return runtime::route(d, "payments", steps);
     }
@@ -50,6 +46,7 @@ struct counted_lane
     std::uint64_t ended(step_end how) { return forward().ends[how].value(); }
 
     test::stepped_shop shop;
+    core::message const sent{shop.order_up_to("charge-payment")};
     runtime::registry steps;
     runtime::memory_source out;
     core::silent_logger log;

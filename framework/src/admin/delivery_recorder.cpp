@@ -14,8 +14,8 @@ namespace skald::admin {
 namespace {
 
 // What a crash of the server loses here, a kill of the process loses too.
-constexpr std::string_view begin{"BEGIN; SET LOCAL statement_timeout = 1000; SET LOCAL lock_timeout = 50; "
-                                 "SET LOCAL synchronous_commit = off;"};
+constexpr std::string_view begin_recording{"BEGIN; SET LOCAL statement_timeout = 1000; SET LOCAL lock_timeout = 50; "
+                                           "SET LOCAL synchronous_commit = off;"};
 
 std::string text_of(std::map<runtime::deliveries_seen::step, runtime::deliveries_seen::count> const& counts)
 {
@@ -40,7 +40,7 @@ void record_deliveries(postgres::connection& c, runtime::deliveries_seen& seen)
     auto const counts = seen.take();
     if (counts.empty()) return;
     try {
-        c.run(std::string{begin} + text_of(counts) + "; COMMIT");
+        c.run(std::string{begin_recording} + text_of(counts) + "; COMMIT");
     }
     catch (pqxx::sql_error const&) {
         seen.put_back(counts);

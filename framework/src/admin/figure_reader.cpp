@@ -14,8 +14,9 @@ namespace {
 constexpr std::int64_t rows_max = 100'000;
 
 // A table that is locked, or very large, must hold up neither this thread nor anyone who waits behind it.
-constexpr std::string_view begin{"BEGIN READ ONLY; SET LOCAL statement_timeout = 1000; SET LOCAL lock_timeout = 50; "
-                                 "SET LOCAL jit = off; SET LOCAL enable_seqscan = off;"};
+constexpr std::string_view begin_reading{
+    "BEGIN READ ONLY; SET LOCAL statement_timeout = 1000; SET LOCAL lock_timeout = 50; "
+    "SET LOCAL jit = off; SET LOCAL enable_seqscan = off;"};
 
 std::string bounds_text()
 {
@@ -28,7 +29,7 @@ std::string bounds_text()
 
 void figure_reader::read(postgres::connection& c, std::string const& outbox_from)
 try {
-    c.run(std::string{begin});
+    c.run(std::string{begin_reading});
     read_figures(c, outbox_from);
     read_ended(c);
     c.run("COMMIT");

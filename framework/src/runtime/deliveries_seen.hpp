@@ -25,7 +25,11 @@ public:
     struct step
     {
         std::string scope, key, name, home;
-        auto operator<=>(step const&) const = default;
+        bool operator==(step const&) const = default;
+        bool operator<(step const& other) const
+        {
+            return std::tie(scope, key, name, home) < std::tie(other.scope, other.key, other.name, other.home);
+        }
     };
     struct count
     {

@@ -23,7 +23,7 @@ constexpr int attempts_max = 2'000'000'000;
 
 publish_loop::publish_loop(publish_options options, publish_source& source, ports::publisher& publisher,
                            stop_flag const& stop, core::logger& log, std::mt19937_64 random)
-    : options_{options}, source_{source}, publisher_{publisher}, stop_{stop}, log_{log}, random_{random}
+    : options_{std::move(options)}, source_{source}, publisher_{publisher}, stop_{stop}, log_{log}, random_{random}
 {}
 
 void publish_loop::run()
