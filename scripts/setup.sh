@@ -31,7 +31,8 @@ package is missing. No service is started.
   --dev          also clang, clang-format, clang-tidy, clang-tools, doxygen and
                  the run-time libraries of clang's sanitizers and of libFuzzer
   --no-servers   no PostgreSQL, RabbitMQ and pgbouncer: for a build alone
-  --observability   also Prometheus with promtool: for scripts/observability.sh
+  --observability
+                 also Prometheus with promtool, for scripts/observability.sh
   --image        what scripts/image.sh needs instead: podman, podman-compose
                  and debootstrap
   --help         this text
