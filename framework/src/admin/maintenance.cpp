@@ -21,8 +21,8 @@ using namespace std::chrono_literals;
 constexpr int rest_factor = 4;
 constexpr std::chrono::milliseconds rest_least = 50ms;
 
-// The same for the figures: a fiftieth.
-constexpr int figures_rest_factor = 50;
+// The same for the figures: a hundredth.
+constexpr int figures_rest_factor = 100;
 
 }  // namespace
 

@@ -52,7 +52,7 @@ struct maintenance_options
     std::int64_t outbox_max{100'000};  // 0: it is not measured
     std::chrono::milliseconds measure_every{1'000};
     bool reads_figures{};  // for /metrics
-    std::chrono::milliseconds figures_every{2'000};
+    std::chrono::milliseconds figures_every{5'000};
     std::chrono::milliseconds retry_every{1'000};  // a check for users' messages whose queue may exist now
 };
 
