@@ -226,7 +226,7 @@ def check_dashboard(prometheus):
 def check_locked(ports):
     """A table that somebody has locked holds up neither a scrape nor a probe."""
     lock = subprocess.Popen(["psql", "-X", "-q", url_of("orders"), "-c",
-                             "BEGIN; LOCK skald.saga, skald.outbox, skald.parked; SELECT pg_sleep(8)"])
+                             "BEGIN; LOCK skald.saga, skald.outbox, skald.parked; SELECT pg_sleep(8)"], stdout=subprocess.DEVNULL)
     wait_for("the tables are locked", lambda: sql(
         "orders", "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted AND relation = 'skald.parked'::regclass")
         != "0")

@@ -194,3 +194,34 @@ TEST_CASE("many lanes at once are handed each delivery once, and none is left be
     CHECK(seen.size() == 2 * each);
     CHECK(std::set<std::string>(seen.begin(), seen.end()).size() == 2 * each);
 }
+
+TEST_CASE("what arrives is counted by step and direction, and what the broker had delivered before as that, too")
+{
+    depot d;
+    d.arrive("pack", "1");
+    d.arrive("pack", "2", "a", core::direction::back);
+    d.returns = 1;
+    d.arrive("pack", "3");
+    while (!d.take().tasks.empty()) {}
+    auto const& counts = *d.steps.find("move-house", "pack")->counts;
+    CHECK(counts.forward.deliveries.value() == 2);
+    CHECK(counts.forward.redelivered.value() == 1);
+    CHECK(counts.compensation.deliveries.value() == 1);
+    CHECK(d.steps.find("move-house", "weigh")->counts->forward.deliveries.value() == 0);
+}
+
+TEST_CASE("a step's limit is shown as it is now, with what changed it")
+{
+    depot d{{4, 8, 8}};
+    for (int n = 0; n < 8; ++n) d.arrive("pack", std::to_string(n));
+    auto running = d.take();
+    auto const& shown = d.steps.limit_of("pack");
+    CHECK(shown.lanes.value() == 4);
+    CHECK(shown.batch.value() == 8);
+    CHECK(shown.conflicts.value() == 0);
+    d.broken(std::move(running), failure::contended, reaction::again);
+    CHECK(shown.lanes.value() == 2);
+    CHECK(shown.conflicts.value() == 1);
+    CHECK(shown.changes[metrics::limit_reason::conflict].value() == 1);
+    CHECK(shown.takes_turns.value() == 0);
+}
