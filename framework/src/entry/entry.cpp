@@ -32,10 +32,11 @@ constexpr std::size_t hashed_at_once_max = 64 * 1024;
 }  // namespace
 
 entry::implementation::implementation(std::string service, entry_detail::route_table const& routes,
-                                      config const& settings, core::logger& log)
+                                      config const& settings, core::logger& log, tracing::tracer* traces)
     : service_{std::move(service)}, routes_{routes},
-      connections_max_{settings.http_lanes}, wait_max_{settings.http_wait_max}, log_{log}, readiness_{log},
-      known_{.responses = entry_detail::response_cache{{settings.http.kept_bytes_max, settings.http.kept_time}}}
+      connections_max_{settings.http_lanes}, wait_max_{settings.http_wait_max}, log_{log}, traces_{traces},
+      readiness_{log}, known_{.responses =
+                                  entry_detail::response_cache{{settings.http.kept_bytes_max, settings.http.kept_time}}}
 {}
 
 entry::implementation::connection::connection(implementation& of, process const& with)
@@ -94,10 +95,25 @@ catch (std::exception const&) {
     return http::internal_error(message, std::current_exception(), log_);
 }
 
+http::reply entry::implementation::run_handler(connection& with, http::request const& message, destination const& to)
+{
+    entry_detail::request_trace trace{entry_detail::trace_of(message)};
+    trace.span = tracing::begin_span(traces_, trace.passed_on, message.method + ' ' + to.by->pattern,
+                                     tracing::span_kind::server);
+    trace.span.set("http.request.method", message.method)
+        .set("http.route", to.by->pattern)
+        .set("skald.scope", to.id.scope)
+        .set("skald.key", to.id.key);
+    auto made = with.guard.respond({message, to}, trace);
+    trace.span.set("http.response.status_code", made.answer.status);
+    if (made.answer.status >= 500) trace.span.fail({});
+    return made;
+}
+
 http::reply entry::implementation::respond_by(connection& with, http::request const& message, destination const& to)
 {
     switch (to.what) {
-    case destination::kind::handler: return with.guard.respond({message, to});
+    case destination::kind::handler: return run_handler(with, message, to);
     case destination::kind::saga: return with.sagas.show(message, to.id);
     case destination::kind::cancellation: return with.sagas.cancel(to.id);
     case destination::kind::readiness: return readiness_.respond(with.store, with.deliveries);

@@ -6,11 +6,13 @@
 
 #include "core/log.hpp"
 #include "ports/store.hpp"
+#include "runtime/group_trace.hpp"
 #include "runtime/memory_source.hpp"
 #include "runtime/policy.hpp"
 #include "runtime/running_groups.hpp"
 #include "runtime/step_consequences.hpp"
 #include "runtime/task.hpp"
+#include "tracing/tracer.hpp"
 
 #include <chrono>
 #include <map>
@@ -52,7 +54,9 @@ struct run_result
 class executor
 {
 public:
-    executor(std::string service, ports::store& store, memory_source& out, core::logger& log, std::mt19937_64 random);
+    /// `traces`: for spans of what runs; null: none.
+    executor(std::string service, ports::store& store, memory_source& out, core::logger& log, std::mt19937_64 random,
+             tracing::tracer* traces = nullptr);
 
     /// One task of any kind; or several of one step in one direction, none of them marked `alone`; or several reports
     /// of one kind. Never throws what the database or a step throws.
@@ -83,7 +87,7 @@ private:
     std::optional<aborted> run_members(attempt& a, std::span<ports::claim_answer const> claimed);
     std::optional<aborted> run_together(attempt& a, std::vector<std::size_t> const& members);
     std::optional<aborted> run_member(attempt& a, std::size_t member, int number);
-    step_result run_step(task& t, int number);
+    step_result run_step(attempt& a, std::size_t member, int number);
     std::optional<aborted> undo_member(attempt& a, std::size_t member, step_result how);
     void roll_back();
     void commit_steps(attempt& a, std::span<ports::claim_answer const> claimed);
@@ -105,6 +109,7 @@ private:
     memory_source& out_;
     core::logger& log_;
     std::mt19937_64 random_;
+    tracing::tracer* traces_;
     std::map<registered_step const*, double> failure_rate_;  // the recent share of runs that did not end in `done`
 };
 

@@ -12,6 +12,7 @@
 #include "ports/transport.hpp"
 #include "runtime/publish_source.hpp"
 #include "runtime/stop_flag.hpp"
+#include "tracing/tracer.hpp"
 
 #include <chrono>
 #include <functional>
@@ -32,6 +33,7 @@ struct publish_options
     std::chrono::milliseconds not_sent_silence{60'000};  // per destination, after a log line about it
     core::backoff pause{};                               // after a failure
     core::key_ring const* sign_with{};                   // null: messages are sent unsigned
+    tracing::tracer* traces{};                           // for spans of what is sent; null: none
 };
 
 /// Threads: one.
@@ -70,6 +72,7 @@ private:
         std::string key;
         std::string destination;
         bool is_users{};
+        tracing::open_span sending{};
     };
 
     /// How many could not be sent since the last line about it, and when the next one may be written.
@@ -82,6 +85,7 @@ private:
     void try_to_turn(std::chrono::milliseconds max_wait, bool polls);
     void await_answers();
     std::size_t send();
+    tracing::open_span begin_send(core::message const& m) const;
     std::size_t take_answers(std::chrono::milliseconds max_wait);
     void record(ports::receipt&& receipt, publish_source::answers& answers);
     void pause();
