@@ -228,6 +228,6 @@ CREATE TABLE skald.parked (
     CONSTRAINT fingerprint_is_sha256 CHECK (octet_length(fingerprint) = 32),
     CONSTRAINT reason_is_known CHECK (reason IN
         ('malformed', 'unknown_step', 'mismatch', 'attempts_exhausted', 'delivery_limit', 'transaction_ended',
-         'unsettled', 'unknown_saga', 'closed', 'unsigned', 'forged'))
+         'unprocessable', 'unknown_saga', 'closed', 'unsigned', 'forged'))
 );
 CREATE INDEX parked_of_a_saga ON skald.parked (scope, key);

@@ -1,7 +1,7 @@
 -- What a saga's home does: it starts the saga, and learns from the other services how it goes.
 
 -- A time within the years 1 to 9999, which can be formatted and subtracted; NULL stays NULL. Skald writes no other, but a row that was
--- changed by hand must not hide all the others.
+-- changed manually must not hide all the others.
 CREATE FUNCTION skald.shown(at timestamptz) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE
 SET search_path = pg_catalog, pg_temp

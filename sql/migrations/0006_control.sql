@@ -151,7 +151,7 @@ BEGIN
 END $$;
 
 -- Ends a saga that can't end by itself, because one of its messages is lost or a delivery was dropped. The operator has stopped it before,
--- has seen that every service has that command, has checked each service and has done by hand what was missing. From this command on,
+-- has seen that every service has that command, has checked each service and has done manually what was missing. From this command on,
 -- nothing of the saga runs in a service that has it: what still arrives there is parked as `closed`.
 -- Returns {"id", "action", "told"}, or {"refused": why}; then nothing was done.
 CREATE FUNCTION skald.close_saga(as_status text, scope text, key text, reason text, by text DEFAULT NULL) RETURNS jsonb
@@ -184,7 +184,7 @@ BEGIN
             'then check what has run (docs/repair.md, "A message that is lost")', key));
     END IF;
     told := ARRAY(SELECT DISTINCT p.service FROM skald.itinerary_steps(was.itinerary) p ORDER BY p.service);
-    reason := format('closed by hand by %s: %s', skald.actor(by), reason);
+    reason := format('closed by an operator (%s): %s', skald.actor(by), reason);
     command := skald.send_command(was, 'close', reason, NULL, told, by);
     UPDATE skald.saga s
        SET status = as_status::skald.saga_status, reason = reason, updated_at = clock_timestamp(), finished_at = clock_timestamp()

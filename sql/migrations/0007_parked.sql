@@ -69,15 +69,15 @@ AS $$
            AND coalesce(p.headers->>'x-saga-home' ~ '^[a-z][a-z0-9-]{0,47}$', false)
 $$;
 
--- Whether its saga waits for a parked delivery; `was` is the status of its step's record. An `unsettled` delivery may lack one, and one
+-- Whether its saga waits for a parked delivery; `was` is the status of its step's record. An `unprocessable` delivery may lack one, and one
 -- whose headers could not be read always does.
 CREATE FUNCTION skald.is_waited_for(p skald.parked, was skald.step_status) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT skald.is_of_its_saga(p.reason)
-           AND CASE WHEN was IS NULL THEN p.reason = 'unsettled' OR (p.reason = 'malformed' AND skald.names_its_saga(p))
-                    ELSE was = 'parked' OR (was = 'retrying' AND p.reason = 'unsettled') END
+           AND CASE WHEN was IS NULL THEN p.reason = 'unprocessable' OR (p.reason = 'malformed' AND skald.names_its_saga(p))
+                    ELSE was = 'parked' OR (was = 'retrying' AND p.reason = 'unprocessable') END
 $$;
 
 -- Puts a parked delivery back into this service's outbox, with the step's next fencing token and its attempts counted from scratch; the

@@ -4,41 +4,41 @@
 SELECT skald.take_control(:command::jsonb)
 
 -- name: request_control
-SELECT skald.request_control(:action::text, :scope::text, :key::text, :reason::text, :requested_by::text)::text
+SELECT skald.request_control(:action::text, :scope::text, :key::text, :reason::text, :requested_by::text)::text AS answer
 
 -- name: close_saga
-SELECT skald.close_saga(:status::text, :scope::text, :key::text, :reason::text, :requested_by::text)::text
+SELECT skald.close_saga(:status::text, :scope::text, :key::text, :reason::text, :requested_by::text)::text AS answer
 
--- Sagas that have not ended come first, each part by age. $6..$9: after this one (ended, created_at, scope, key); NULL: from the start.
+-- Sagas that have not ended come first, each part by age. Where :after_... are NULL, from the start.
 -- name: list_sagas
-SELECT s.scope, s.key, s.definition, s.status::text, s.reason, s.finished_at IS NOT NULL AS ended,
+SELECT s.scope, s.key, s.definition, s.status::text AS status, s.reason,
        skald.instant(s.created_at) AS created_at, skald.instant(s.updated_at) AS updated_at,
        skald.instant(s.finished_at) AS finished_at, skald.instant(s.deadline_at) AS deadline_at,
        extract(epoch FROM clock_timestamp() - c.at)::bigint AS age_seconds
   FROM skald.saga s
  -- A page's `next` has the time as it is shown: so the sort must use the same.
  CROSS JOIN LATERAL (SELECT skald.shown(s.created_at)) AS c(at)
- WHERE ($1::text IS NULL OR s.status = $1::text::skald.saga_status)
-   AND ($2::text IS NULL OR s.definition = $2::text)
-   AND ($3::text IS NULL OR s.scope = $3::text)
-   AND ($4::bigint IS NULL OR s.created_at <= clock_timestamp() - $4::bigint * interval '1 second')
-   AND ($6::boolean IS NULL
+ WHERE (:status::text IS NULL OR s.status = :status::text::skald.saga_status)
+   AND (:definition::text IS NULL OR s.definition = :definition::text)
+   AND (:scope::text IS NULL OR s.scope = :scope::text)
+   AND (:seconds_min::bigint IS NULL OR s.created_at <= clock_timestamp() - :seconds_min::bigint * interval '1 second')
+   AND (:after_ended::boolean IS NULL
         OR (s.finished_at IS NOT NULL, c.at, s.scope::text COLLATE "C", s.key::text COLLATE "C")
-           > ($6::boolean, $7::timestamptz, $8::text COLLATE "C", $9::text COLLATE "C"))
+           > (:after_ended::boolean, :after_created_at::timestamptz, :after_scope::text COLLATE "C", :after_key::text COLLATE "C"))
  ORDER BY s.finished_at IS NOT NULL, c.at, s.scope, s.key
- LIMIT $5::integer
+ LIMIT :rows_max::integer
 
 -- What waits for the broker, the oldest first. Ids of rows change with each try; message ids do not.
 -- name: list_messages
-SELECT o.idempotency_key, o.type, o.destination, o.scope, o.aggregateid, o.attempts, coalesce(o.error, ''),
-       extract(epoch FROM clock_timestamp() - skald.shown(o.created_at))::bigint
+SELECT o.idempotency_key AS message_id, o.type, o.destination, o.scope, o.aggregateid AS key, o.attempts,
+       coalesce(o.error, '') AS error, extract(epoch FROM clock_timestamp() - skald.shown(o.created_at))::bigint AS age_seconds
   FROM skald.outbox o
- WHERE ($1::text IS NULL OR o.destination = $1::text) AND ($2::text IS NULL OR o.aggregateid = $2::text)
+ WHERE (:destination::text IS NULL OR o.destination = :destination::text) AND (:key::text IS NULL OR o.aggregateid = :key::text)
  ORDER BY o.created_at, o.id
- LIMIT $3::integer
+ LIMIT :rows_max::integer
 
 -- name: drop_messages
-SELECT skald.drop_messages($1::text, $2::text, $3::text, $4::text, $5::boolean)::text
+SELECT skald.drop_messages(:destination::text, :message_id::text, :reason::text, :by::text, :forced::boolean)::text AS answer
 
 -- name: list_parked
 SELECT p.id, p.scope, p.key, p.step, p.reason, p.error, p.type, p.attempts, skald.instant(p.parked_at) AS parked_at,
@@ -53,7 +53,7 @@ SELECT p.id, p.scope, p.key, p.step, p.reason, p.error, p.type, p.attempts, skal
  LIMIT :rows_max::integer
 
 -- name: newest_parked
-SELECT max(id) FROM skald.parked
+SELECT max(id) AS id FROM skald.parked
 
 -- name: show_parked
 SELECT p.id, p.scope, p.key, p.step, p.reason, p.error, p.message_id, p.type, p.content_type, p.attempts,
@@ -72,7 +72,7 @@ SELECT (SELECT s.name FROM skald.service s) AS destination, p.id, p.scope, p.key
  WHERE p.id = :id::bigint
 
 -- name: replay_parked
-SELECT skald.replay_parked(:id::bigint, :by::text, :forced::boolean, :vouched::boolean)
+SELECT skald.replay_parked(:id::bigint, :by::text, :forced::boolean, :vouched::boolean) AS refusal
 
 -- name: drop_parked
-SELECT skald.drop_parked(:id::bigint, :reason::text, :by::text, :forced::boolean)
+SELECT skald.drop_parked(:id::bigint, :reason::text, :by::text, :forced::boolean) AS refusal

@@ -5,33 +5,36 @@
 SET lock_timeout = '2s'; SET bytea_output = 'hex'; SET intervalstyle = 'postgres'
 
 -- name: doctor_unrouted
-SELECT d.destination, extract(epoch FROM clock_timestamp() - skald.shown(d.since))::bigint, d.dropped,
-       (SELECT count(*) FROM skald.unrouted u WHERE u.destination = d.destination)
-  FROM skald.unrouted_destination d ORDER BY 1 LIMIT 50
+SELECT d.destination, extract(epoch FROM clock_timestamp() - skald.shown(d.since))::bigint AS seconds, d.dropped,
+       (SELECT count(*) FROM skald.unrouted u WHERE u.destination = d.destination) AS kept
+  FROM skald.unrouted_destination d ORDER BY d.destination LIMIT 50
 
 -- name: doctor_server
-SELECT current_setting('server_version'), pg_is_in_recovery(), current_setting('default_transaction_read_only'),
-       current_setting('synchronous_commit'), current_setting('fsync'), current_setting('full_page_writes'),
-       current_setting('default_transaction_isolation'),
-       (SELECT setting::bigint FROM pg_settings WHERE name = 'idle_in_transaction_session_timeout'),
-       current_setting('max_connections')::int, current_setting('superuser_reserved_connections')::int,
-       (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),
-       current_setting('synchronous_standby_names'),
-       (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum'))
+SELECT current_setting('server_version') AS version, pg_is_in_recovery() AS is_standby,
+       current_setting('default_transaction_read_only') AS default_transaction_read_only,
+       current_setting('synchronous_commit') AS synchronous_commit, current_setting('fsync') AS fsync,
+       current_setting('full_page_writes') AS full_page_writes,
+       current_setting('default_transaction_isolation') AS default_transaction_isolation,
+       (SELECT setting::bigint FROM pg_settings WHERE name = 'idle_in_transaction_session_timeout') AS idle_timeout_ms,
+       current_setting('max_connections')::int AS connections_max,
+       current_setting('superuser_reserved_connections')::int AS connections_reserved,
+       (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend') AS connections,
+       current_setting('synchronous_standby_names') AS standbys,
+       (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')) AS standbys_connected
 
 -- name: doctor_clock
-SELECT extract(epoch FROM clock_timestamp())::float8
+SELECT extract(epoch FROM clock_timestamp())::float8 AS seconds
 
 -- name: doctor_migrations
-SELECT name, encode(checksum, 'hex') FROM skald.migration WHERE owner = 'skald' ORDER BY name
+SELECT name, encode(checksum, 'hex') AS checksum FROM skald.migration WHERE owner = 'skald' ORDER BY name
 
 -- name: doctor_schema
-SELECT to_regclass('skald.migration') IS NOT NULL AND to_regclass('skald.service') IS NOT NULL
+SELECT to_regclass('skald.migration') IS NOT NULL AND to_regclass('skald.service') IS NOT NULL AS is_there
 
 -- Whoever keeps VACUUM from removing what is dead, which is most of an outbox.
 -- name: doctor_xmin
 SELECT 'pid ' || pid || ' (' || coalesce(nullif(application_name, ''), usename, backend_type) || ', ' ||
-       coalesce(state, 'no state') || ')', extract(epoch FROM clock_timestamp() - xact_start)::bigint
+       coalesce(state, 'no state') || ')' AS holder, extract(epoch FROM clock_timestamp() - xact_start)::bigint AS seconds
   FROM pg_stat_activity
  WHERE (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL) AND xact_start < clock_timestamp() - interval '5 minutes'
    AND backend_type <> 'autovacuum worker'
@@ -40,18 +43,18 @@ SELECT 'prepared transaction ' || gid, extract(epoch FROM clock_timestamp() - pr
  UNION ALL
 SELECT 'replication slot ' || slot_name || CASE WHEN active THEN '' ELSE ' (nobody reads it)' END, NULL
   FROM pg_replication_slots WHERE NOT active OR age(coalesce(xmin, catalog_xmin)) > 1000000
- ORDER BY 2 DESC NULLS LAST
+ ORDER BY seconds DESC NULLS LAST
 
 -- name: doctor_saga
-SELECT (SELECT count(*) FROM skald.parked), (SELECT count(*) FROM skald.saga WHERE status = 'stuck'),
+SELECT (SELECT count(*) FROM skald.parked) AS parked, (SELECT count(*) FROM skald.saga WHERE status = 'stuck') AS stuck,
        (SELECT count(*) FROM skald.saga
-         WHERE status IN ('running', 'compensating') AND created_at < clock_timestamp() - interval '1 hour'),
-       (SELECT count(*) FROM skald.saga WHERE expiring <> '{}' AND asked_at < clock_timestamp() - interval '1 day')
+         WHERE status IN ('running', 'compensating') AND created_at < clock_timestamp() - interval '1 hour') AS old,
+       (SELECT count(*) FROM skald.saga WHERE expiring <> '{}' AND asked_at < clock_timestamp() - interval '1 day') AS expiring
 
 -- Of how many sagas a step completed whose compensation found no record of it: what it did may still be in effect. Of a step
 -- of this very database the compensation has put a record that counts no attempt in the place of the one that is gone.
 -- name: doctor_not_undone
-SELECT count(DISTINCT (s.scope, s.key))
+SELECT count(DISTINCT (s.scope, s.key)) AS sagas
   FROM (SELECT scope, key, step FROM skald.progress
          WHERE status = 'cancelled' AND error = 'nothing to undo' AND step LIKE '%.compensate'
          UNION ALL
@@ -63,28 +66,29 @@ SELECT count(DISTINCT (s.scope, s.key))
 
 -- Sessions other than Skald's whose transactions have held locks on users' tables for a while: steps may be waiting for these.
 -- name: doctor_locks
-SELECT a.pid, coalesce(a.usename, '?'), coalesce(nullif(a.application_name, ''), '?'), a.state,
-       extract(epoch FROM clock_timestamp() - a.xact_start)::bigint, string_agg(DISTINCT l.relation::regclass::text, ', ')
+SELECT a.pid, coalesce(a.usename, '?') AS username, coalesce(nullif(a.application_name, ''), '?') AS application, a.state,
+       extract(epoch FROM clock_timestamp() - a.xact_start)::bigint AS seconds,
+       string_agg(DISTINCT l.relation::regclass::text, ', ') AS tables
   FROM pg_stat_activity a
   JOIN pg_locks l ON l.pid = a.pid AND l.locktype = 'relation' AND l.granted AND l.mode <> 'AccessShareLock'
                  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
   JOIN pg_class c ON c.oid = l.relation AND c.relkind IN ('r', 'p') AND c.relnamespace <> 'skald'::regnamespace
  WHERE a.pid <> pg_backend_pid() AND a.application_name NOT LIKE 'skald/%'
    AND a.xact_start < clock_timestamp() - interval '5 s'
- GROUP BY 1, 2, 3, 4, 5 ORDER BY 5 DESC LIMIT 10
+ GROUP BY a.pid, a.usename, a.application_name, a.state, a.xact_start ORDER BY seconds DESC LIMIT 10
 
 -- Which of Skald's tables another session keeps from being written, or even read: who, since when, the statement that ends it, and whether
 -- it has the lock: while it waits for one, everyone else queues up behind it. A prepared transaction belongs to no session.
 -- name: doctor_locked
-SELECT string_agg(DISTINCT 'skald.' || c.relname, ', '),
+SELECT string_agg(DISTINCT 'skald.' || c.relname, ', ') AS tables,
        CASE WHEN a.pid IS NOT NULL THEN format('session %s (user %s, application %s, %s)', a.pid, coalesce(a.usename, '?'),
                                                 coalesce(nullif(a.application_name, ''), '?'), coalesce(a.state, '?'))
-            ELSE 'the prepared transaction ' || coalesce(x.gid, '?') END,
-       to_char(coalesce(a.xact_start, x.prepared) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
-       extract(epoch FROM clock_timestamp() - coalesce(a.xact_start, x.prepared))::bigint,
+            ELSE 'the prepared transaction ' || coalesce(x.gid, '?') END AS holder,
+       to_char(coalesce(a.xact_start, x.prepared) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS began_at,
+       extract(epoch FROM clock_timestamp() - coalesce(a.xact_start, x.prepared))::bigint AS seconds,
        CASE WHEN a.pid IS NOT NULL THEN format('SELECT pg_terminate_backend(%s)', a.pid)
-            WHEN x.gid IS NOT NULL THEN format('ROLLBACK PREPARED %L', x.gid) END,
-       bool_or(l.granted)
+            WHEN x.gid IS NOT NULL THEN format('ROLLBACK PREPARED %L', x.gid) END AS ended_by,
+       bool_or(l.granted) AS has_lock
   FROM pg_locks l
   JOIN pg_class c ON c.oid = l.relation AND c.relkind IN ('r', 'p') AND c.relnamespace = 'skald'::regnamespace
   LEFT JOIN pg_stat_activity a ON a.pid = l.pid
@@ -94,7 +98,7 @@ SELECT string_agg(DISTINCT 'skald.' || c.relname, ', '),
    AND l.pid IS DISTINCT FROM pg_backend_pid()
  GROUP BY a.pid, a.usename, a.application_name, a.state, x.gid, a.xact_start, x.prepared
 HAVING coalesce(a.xact_start, x.prepared, '-infinity') < clock_timestamp() - interval '1 s'
- ORDER BY 3
+ ORDER BY began_at
 
 -- What is wrong with Skald's tables that no migration did, and that stops Skald, loses something in a crash, or runs something twice: the
 -- table, what is wrong, and whether it is an addition, which a newer Skald may have made. Names and defaults are all that is compared of
@@ -175,7 +179,7 @@ defaults AS (
     SELECT t.relname, a.attname::text AS name, replace(pg_get_expr(d.adbin, d.adrelid), 'skald.', '') AS value
       FROM tables t JOIN pg_attrdef d ON d.adrelid = t.oid
       JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum)
-SELECT t.relname, format('has the trigger %s, which is not Skald''s', g.tgname), true
+SELECT t.relname, format('has the trigger %s, which is not Skald''s', g.tgname) AS what, true AS is_addition
   FROM tables t JOIN pg_trigger g ON g.tgrelid = t.oid JOIN pg_proc f ON f.oid = g.tgfoid
  WHERE NOT g.tgisinternal AND g.tgenabled <> 'D' AND f.pronamespace <> 'skald'::regnamespace
  UNION ALL
@@ -209,32 +213,33 @@ SELECT coalesce(e.relname, d.relname),
               coalesce('the default ' || e.value, 'none')), e.name IS NULL
   FROM expected_defaults e FULL JOIN defaults d ON (e.relname, e.name) = (d.relname, d.name)
  WHERE e.value IS DISTINCT FROM d.value AND EXISTS (SELECT FROM tables t WHERE t.relname = coalesce(e.relname, d.relname))
- ORDER BY 1, 2
+ ORDER BY relname, what
 
 -- Each function of the schema: its name, its text, its settings in order, its signature, and whether it runs with its owner's rights.
 -- name: doctor_functions
-SELECT p.proname::text, p.prosrc, coalesce(array_to_string(ARRAY(SELECT unnest(p.proconfig) ORDER BY 1), E'\n'), ''),
-       p.oid::regprocedure::text, p.prosecdef
-  FROM pg_proc p WHERE p.pronamespace = 'skald'::regnamespace AND p.prokind IN ('f', 'p') ORDER BY 1, 4
+SELECT p.proname::text AS name, p.prosrc AS body,
+       coalesce(array_to_string(ARRAY(SELECT unnest(p.proconfig) ORDER BY 1), E'\n'), '') AS settings,
+       p.oid::regprocedure::text AS signature, p.prosecdef AS is_security_definer
+  FROM pg_proc p WHERE p.pronamespace = 'skald'::regnamespace AND p.prokind IN ('f', 'p') ORDER BY name, signature
 
 -- What this role may not do that a worker has to. What migrations have run only their owner changes.
 -- name: doctor_privileges
-SELECT c.relname, string_agg(p.name, ', ' ORDER BY p.name), current_user
+SELECT c.relname, string_agg(p.name, ', ' ORDER BY p.name) AS privileges, current_user AS role
   FROM pg_class c CROSS JOIN unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS p(name)
  WHERE c.relnamespace = 'skald'::regnamespace AND c.relkind IN ('r', 'p') AND NOT has_table_privilege(c.oid, p.name)
    AND (c.relname <> 'migration' OR p.name = 'SELECT')
- GROUP BY 1 ORDER BY 1
+ GROUP BY c.relname ORDER BY c.relname
 
 -- Steps whose transactions were in each other's way within the last hour (docs/contention.md).
 -- name: doctor_contention
-SELECT step, lanes, batch, takes_turns, conflicts, last_conflict_at::timestamptz(0)::text
+SELECT step, lanes, batch, takes_turns, conflicts, last_conflict_at::timestamptz(0)::text AS last_conflict_at
   FROM skald.contention
  WHERE last_conflict_at > clock_timestamp() - interval '1 hour' AND conflicts >= 10
  ORDER BY conflicts DESC
 
 -- Steps that have waited for a lock for as long as they may, within the last hour, and nothing has been noted of them since.
 -- name: doctor_locked_out
-SELECT step, changed_at::timestamptz(0)::text
+SELECT step, changed_at::timestamptz(0)::text AS changed_at
   FROM skald.contention
  WHERE changed_at > clock_timestamp() - interval '1 hour' AND reason LIKE 'another session holds a lock%'
- ORDER BY 1
+ ORDER BY step

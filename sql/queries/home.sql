@@ -33,7 +33,7 @@ SELECT s.definition, s.version, s.status::text, s.reason, s.data::text, skald.in
   FROM skald.saga s WHERE (s.scope, s.key) = (:scope::text, :key::text)
 
 -- name: show_saga
-SELECT s.definition, s.status::text, s.reason, s.itinerary, skald.instant(s.created_at) AS created_at,
+SELECT s.definition, s.status::text AS status, s.reason, s.itinerary, skald.instant(s.created_at) AS created_at,
        skald.instant(s.finished_at) AS finished_at, skald.instant(s.deadline_at) AS deadline_at,
        skald.instant(clock_timestamp()) AS now, c.action, c.requested_by AS command_by, c.reason AS command_reason,
        skald.instant(c.requested_at) AS command_at, skald.refusal('cancel', s) IS NULL AS can_be_cancelled,

@@ -23,17 +23,17 @@ SELECT name, encode(checksum, 'hex') AS checksum FROM skald.migration WHERE owne
 INSERT INTO skald.migration (owner, name, checksum) VALUES (:owner::text, :migration::text, decode(:checksum::text, 'hex'))
 
 -- name: is_migrated
-SELECT to_regclass('skald.service') IS NOT NULL
+SELECT to_regclass('skald.service') IS NOT NULL AS is_migrated
 
 -- What a role that owns nothing needs, for workers and for operators' commands. Each row is a statement. A role that could change the list
 -- of applied migrations could make the next one run again.
 -- name: grants
-SELECT format(statement, :role::text)
+SELECT format(g.statement, :role::text) AS statement
   FROM unnest(ARRAY['GRANT USAGE ON SCHEMA skald TO %I',
                     'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA skald TO %I',
                     'GRANT USAGE ON ALL SEQUENCES IN SCHEMA skald TO %I',
                     'GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA skald TO %I',
-                    'REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON skald.migration FROM %I']) AS statement
+                    'REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON skald.migration FROM %I']) AS g(statement)
 
 -- name: own_database
 INSERT INTO skald.service (name) VALUES (:service::text) ON CONFLICT DO NOTHING

@@ -8,14 +8,14 @@ SELECT asked, sagas, answers, expired FROM skald.purgeable(:retention_days::inte
 
 -- Sagas that wait for services to expire them, by service.
 -- name: expiring
-SELECT w.service, count(*), to_char(min(s.asked_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+SELECT w.service, count(*) AS sagas, to_char(min(s.asked_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS since
   FROM skald.saga s, unnest(s.expiring) AS w(service)
  WHERE s.expiring <> '{}'
- GROUP BY 1 ORDER BY 2 DESC
+ GROUP BY w.service ORDER BY sagas DESC
 
 -- Whether more rows wait than may. There are none before :outbox_from.
 -- name: outbox_is_over
-SELECT skald.outbox_is_over(:rows_max::bigint, :outbox_from::timestamptz)
+SELECT skald.outbox_is_over(:rows_max::bigint, :outbox_from::timestamptz) AS is_over
 
 -- The destinations that have a queue again.
 -- name: retry_unrouted

@@ -1,4 +1,4 @@
-// What is ordered in the shop: how many orders go back, and who shares a row with whom.
+// What is ordered in the shop: how many orders compensate, and who shares a row with whom.
 #include "shop.hpp"
 
 #include <doctest/doctest.h>

@@ -96,7 +96,7 @@ void check_rows(json const& phase)
     CHECK(inserted(phase, "skald.progress") == 2 * sagas);
     for (auto const* table : {"public.customer_order", "public.charge", "public.shipment"})
         CHECK(inserted(phase, table) == sagas);
-    // Three messages to steps; progress is told of as many steps at once as were settled together.
+    // Three messages to steps; progress is reported of as many steps at once as were processed together.
     auto const& outbox = phase.at("server").at("rows").at("skald.outbox");
     CHECK(outbox.at("inserted") > 3 * sagas);
     CHECK(outbox.at("inserted") <= 5 * sagas);

@@ -72,11 +72,11 @@ void count_deliveries(settings const& chosen, storm_summary& run)
         std::ifstream log{log_of(chosen, std::string{service_names[n % service_count]}, n / service_count + 1)};
         for (std::string line; std::getline(log, line);) {
             bool const duplicate = line.find(" step.duplicate ") != std::string::npos;
-            bool const settled = line.find(" step.completed ") != std::string::npos ||
-                                 line.find(" step.rejected ") != std::string::npos ||
-                                 line.find(" step.cancelled ") != std::string::npos;
+            bool const processed = line.find(" step.completed ") != std::string::npos ||
+                                   line.find(" step.rejected ") != std::string::npos ||
+                                   line.find(" step.cancelled ") != std::string::npos;
             run.duplicates += duplicate;
-            run.deliveries += duplicate || settled;
+            run.deliveries += duplicate || processed;
         }
     }
 }

@@ -47,7 +47,7 @@ void print_report(storm_summary const& run)
     print_row("requests sent twice", grouped(run.sent_twice));
     print_row("requests repeated after a fault", grouped(run.asked_again));
     print_row("answers 'in flight' (409)", grouped(run.answered_in_flight));
-    print_row("deliveries settled", grouped(run.deliveries));
+    print_row("deliveries processed", grouped(run.deliveries));
     print_row("duplicates absorbed", grouped(run.duplicates));
     print_row("time to recover", fmt::format("{:.1f} s", seconds(run.recovered)), "from the end of the last fault");
     fmt::print("\n");
@@ -84,7 +84,7 @@ void write_json(storm_summary const& run, std::filesystem::path const& file)
                                       {"requests_sent_twice", run.sent_twice},
                                       {"requests_repeated_after_a_fault", run.asked_again},
                                       {"answers_in_flight", run.answered_in_flight},
-                                      {"deliveries_settled", run.deliveries},
+                                      {"deliveries_processed", run.deliveries},
                                       {"duplicates_absorbed", run.duplicates},
                                       {"figures", figures},
                                       {"findings", findings}};

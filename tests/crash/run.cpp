@@ -37,10 +37,10 @@ result run::execute()
     // With many, the first is a companion: come_together() makes the others follow.
     if (!is_made_up(goes_.besides)) place(placed_.back());
 
-    bool ended = wait_for(&run::is_settled, patience_);
+    bool ended = wait_for(&run::is_over, patience_);
     if (ended && !result_.what.point.empty() && wait_for(&run::has_sprung, late_hit))
-        ended = wait_for(&run::is_settled, patience_);
-    if (ended && goes_.besides == disturbance::twice) wait_for(&run::are_copies_settled, late_copy);
+        ended = wait_for(&run::is_over, patience_);
+    if (ended && goes_.besides == disturbance::twice) wait_for(&run::are_copies_done, late_copy);
     result_.sprang = has_sprung();
     for (std::size_t i = 0; i < places.size(); ++i) {
         result_.hits[i] = shop_.arms(i).hits();
@@ -94,9 +94,9 @@ bool run::wait_for(bool (run::*condition)(), std::chrono::milliseconds longest)
     return false;
 }
 
-bool run::are_copies_settled()
+bool run::are_copies_done()
 {
-    return are_copies_acked() && is_settled();
+    return are_copies_acked() && is_over();
 }
 
 bool run::are_copies_acked()
@@ -122,7 +122,7 @@ bool run::is_about_to_show()
     return shop_.what_happened().find(action == "kill" ? "ended" : "stopped") == std::string::npos;
 }
 
-bool run::is_settled()
+bool run::is_over()
 {
     return shop_.look_after() && !is_about_to_show() && is_ended() && is_quiet();
 }

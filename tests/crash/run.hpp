@@ -97,8 +97,8 @@ private:
     bool wait_for(bool (run::*condition)(), std::chrono::milliseconds longest);
     bool is_ended();
     bool is_about_to_show();
-    bool is_settled();
-    bool are_copies_settled();
+    bool is_over();
+    bool are_copies_done();
     bool are_copies_acked();
     bool has_sprung();
     bool is_quiet();

@@ -119,7 +119,7 @@ TEST_CASE("a connection that dies in the middle of a batch costs no attempt")
     d.start_all(4);
     d.step();
     d.at("depot").relay_due();
-    CHECK(d.at("depot").settle_many() == 4);
+    CHECK(d.at("depot").process_all() == 4);
     CHECK(died);
     d.run_all();
     CHECK(d.counts() == "load 4, pack 4, sign 4, weigh 4");
@@ -128,7 +128,7 @@ TEST_CASE("a connection that dies in the middle of a batch costs no attempt")
     CHECK(d.sagas() == "completed 4");
 }
 
-TEST_CASE("F2, G10: a batch whose COMMIT is in doubt is settled one by one, and each is done once")
+TEST_CASE("F2, G10: a batch whose COMMIT is in doubt is processed one by one, and each is done once")
 {
     using loses = skald::test::doubtful_store::loses;
     for (auto const loss : {loses::the_answer, loses::the_commit})
@@ -148,12 +148,12 @@ TEST_CASE("F2, G10: a batch whose COMMIT is in doubt is settled one by one, and 
             auto const all = d.at("depot").take_all();
             REQUIRE(all.size() == 4);
             store.next = loss;
-            auto together = d.at("depot").read(all);
+            auto together = d.at("depot").route(all);
             auto const met = apart.run(together);
             REQUIRE_FALSE(met.processed());
             CHECK(met.not_processed->why == skald::runtime::failure::in_doubt);
             CHECK(met.not_processed->then == skald::runtime::reaction::each_alone);
-            for (auto const& one : all) d.at("depot").settle_on(apart, one);
+            for (auto const& one : all) d.at("depot").process_on(apart, one);
             CHECK(d.counts() == (in_turn ? "pack 3" : "pack 4"));
             d.run_all();
             CHECK(d.once_each());
@@ -248,7 +248,7 @@ TEST_CASE(
     d.start_all(64);
     auto const before = d.db().one("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()");
     {
-        skald::test::service::running_lanes const lanes{d.at("depot"), 4, 8};
+        skald::test::running_lanes const lanes{d.at("depot"), 4, 8};
         d.at("depot").relay_due();
         CHECK(skald::testing::wait_until([&] { return d.counts() == "pack 64"; }));
     }

@@ -64,7 +64,7 @@ public:
         at("depot").make_due();
         at("depot").relay_due();
         auto const before = at("depot").round_trips();
-        CHECK(at("depot").settle_many(size) == size);
+        CHECK(at("depot").process_all(size) == size);
         return at("depot").round_trips() - before;
     }
 };
@@ -76,7 +76,7 @@ bool is_light(parcel const& p)
 
 }  // namespace
 
-TEST_CASE("members that a batch rejects go back, in the transaction in which the others are done")
+TEST_CASE("sagas that a batch rejects compensate, in the transaction in which the others are done")
 {
     sorting_depot d;
     d.weigh_all = for_those("weigh", is_light);
@@ -111,7 +111,7 @@ TEST_CASE("a step that rejects members of its batches goes on doing batches")
     d.open(40);
     d.step();
     d.at("depot").relay_due();
-    for (int i = 0; i < 4; ++i) CHECK(d.at("depot").settle_many(10) == 10);
+    for (int i = 0; i < 4; ++i) CHECK(d.at("depot").process_all(10) == 10);
     CHECK(batches == 4);
     CHECK(alone == 0);
 }
@@ -128,8 +128,8 @@ TEST_CASE("a rejected member publishes nothing, and a duplicate of it does nothi
     d.at("depot").relay_due();
     auto const all = d.at("depot").take_all();
     REQUIRE(all.size() == 4);
-    d.at("depot").settle_with(all);
-    d.at("depot").settle_with(all);
+    d.at("depot").process_all_with(all);
+    d.at("depot").process_all_with(all);
     CHECK(d.counts() == "pack 4, weigh 3");
     CHECK(d.db().one("SELECT count(*) FROM skald.outbox WHERE destination = 'elsewhere'") == "3");
     CHECK(d.db().one("SELECT count(*) FROM skald.idempotency WHERE step = 'weigh' AND status = 'rejected'") == "1");

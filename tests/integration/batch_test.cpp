@@ -33,7 +33,7 @@ TEST_CASE("a batch costs the framework two round trips, whatever its size")
     d.start_all(20);
     d.at("depot").relay_due();
     auto const before = d.at("depot").round_trips();
-    CHECK(d.at("depot").settle_many(20) == 20);
+    CHECK(d.at("depot").process_all(20) == 20);
     CHECK(d.at("depot").round_trips() - before == 2);
 }
 
@@ -51,7 +51,7 @@ TEST_CASE("no more of a step than it wants share a transaction, and none where i
     }
 }
 
-TEST_CASE("one that rejects goes back alone: its neighbours are done, and nothing of it remains")
+TEST_CASE("one that rejects compensates alone: its neighbours are done, and nothing of it remains")
 {
     busy_depot d;
     d.weigh = [](skald::step_context& ctx, parcel& p) -> skald::outcome {
@@ -116,7 +116,7 @@ TEST_CASE("a message that can't be read by its step is parked, and the others ar
     d.start_all(5);
     d.at("depot").relay_due();
     auto broken = d.last_sent("pack");
-    d.at("depot").settle_many();
+    d.at("depot").process_all();
     auto const key = skald::core::find_header(broken.headers, "x-idempotency-key").value();
     CHECK(d.counts() == "pack 5");
     broken.type = "weigh";
@@ -127,8 +127,8 @@ TEST_CASE("a message that can't be read by its step is parked, and the others ar
     }
     broken.id = broken.headers.front().second;
     d.at("depot").relay_due();
-    std::vector<skald::ports::delivery> all{skald::test::simulation::delivery_of(broken)};
-    CHECK(d.at("depot").settle_with(std::move(all)) == 6);
+    std::vector<skald::ports::delivery> all{skald::test::delivery_of(broken)};
+    CHECK(d.at("depot").process_all_with(std::move(all)) == 6);
     CHECK(d.counts() == "pack 5, weigh 5");
     CHECK(d.once_each());
     CHECK(d.db().one("SELECT count(*) FROM skald.parked") == "1");
@@ -139,10 +139,10 @@ TEST_CASE("duplicates in a batch and of an earlier one do nothing")
     busy_depot d;
     d.start_all(3);
     d.at("depot").relay_due();
-    auto const again = skald::test::simulation::delivery_of(d.last_sent("pack"));
-    CHECK(d.at("depot").settle_with({again, again}) == 5);
+    auto const again = skald::test::delivery_of(d.last_sent("pack"));
+    CHECK(d.at("depot").process_all_with({again, again}) == 5);
     CHECK(d.counts() == "pack 3");
-    CHECK(d.at("depot").settle_with({again, again}) == 2);
+    CHECK(d.at("depot").process_all_with({again, again}) == 2);
     d.run_all();
     CHECK(d.counts() == "load 3, pack 3, sign 3, weigh 3");
     CHECK(d.once_each());
@@ -171,10 +171,10 @@ TEST_CASE("another body under a key that was used is parked, and its neighbours 
     d.start_all(4);
     d.at("depot").relay_due();
     auto other = d.last_sent("pack");
-    d.at("depot").settle_many();
+    d.at("depot").process_all();
     other.body = R"({"id":"else","weight":1})";
     d.at("depot").relay_due();
-    CHECK(d.at("depot").settle_with({skald::test::simulation::delivery_of(other)}) == 5);
+    CHECK(d.at("depot").process_all_with({skald::test::delivery_of(other)}) == 5);
     CHECK(d.counts() == "pack 4, weigh 4");
     CHECK(d.parked() == "depot|mismatch|1");
 }
@@ -187,7 +187,7 @@ TEST_CASE("a key that another session has is put back, and its neighbours do not
     pqxx::connection c{d.db().url()};
     pqxx::work holding{c};
     holding.exec("SELECT skald.claim(ARRAY[''], ARRAY['p2'], ARRAY['pack'], ARRAY[sha256('x')])");
-    CHECK(d.at("depot").settle_many() == 4);
+    CHECK(d.at("depot").process_all() == 4);
     CHECK(d.counts() == "pack 3");
     holding.abort();
     d.run_all();
@@ -218,10 +218,10 @@ TEST_CASE("a step that often says no is not run twice for it")
     };
     d.start_all(60);
     d.at("depot").relay_due();
-    CHECK(d.at("depot").settle_many(10) == 10);
+    CHECK(d.at("depot").process_all(10) == 10);
     CHECK(runs > 10);
     runs = 0;
-    CHECK(d.at("depot").settle_many(50) == 50);
+    CHECK(d.at("depot").process_all(50) == 50);
     CHECK(runs == 50);
     CHECK(d.counts() == "pack 30");
 }

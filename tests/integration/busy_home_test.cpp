@@ -8,11 +8,8 @@ TEST_CASE("what services report of a saga waits for as long as a table of the ho
 {
     for (std::string const table : {"skald.progress", "skald.saga"}) {
         stepped_shop s;
-        s.order("1");
-        s.at("orders").relay_due();
-        s.at("orders").settle_one();
-        s.at("orders").relay_due();
-        s.at("payments").settle_one();
+        s.order_up_to("charge-payment");
+        s.at("payments").process_one();
         s.at("payments").relay_due();
         auto t = only_task(s.at("orders"));
         REQUIRE(t.delivery.message.type == skald::core::progress_type);
@@ -36,7 +33,7 @@ TEST_CASE("what is to be forgotten, and what has been, waits for as long as its 
         m.type = type;
         m.body = R"([{"scope":"","key":"1","home":"orders","service":"payments","ended_at":"2026-01-01T00:00:00Z",)"
                  R"("started_at":"2026-01-01T00:00:00Z","steps":["charge-payment"]}])";
-        auto tasks = s.at("payments").read({skald::test::simulation::delivery_of(m)});
+        auto tasks = s.at("payments").route({skald::test::delivery_of(m)});
         check_waits_out(s.at("payments"), tasks.front(), table);
     }
 }
@@ -48,6 +45,6 @@ TEST_CASE("a command for a saga waits for as long as its table is locked")
     s.at("orders").db.run("SELECT skald.request_control('cancel', '', '1', 'changed my mind', 'ann')");
     s.at("orders").relay_due();
     auto const m = s.last_sent("skald.control");
-    auto tasks = s.at(m.destination).read({skald::test::simulation::delivery_of(m)});
+    auto tasks = s.at(m.destination).route({skald::test::delivery_of(m)});
     check_waits_out(s.at(m.destination), tasks.front(), "skald.control");
 }

@@ -1,6 +1,7 @@
-// A saga that can't come to its end by itself is ended by hand, and nothing of it runs any more.
+// A saga that can't end by itself is closed by an operator, and nothing of it runs any more.
 #include "admin/commands.hpp"
 #include "admin/saga_view.hpp"
+#include "support/orders.hpp"
 #include "support/stepped_shop.hpp"
 
 #include <doctest/doctest.h>
@@ -20,17 +21,10 @@ public:
         return done.contains("refused") ? done["refused"].get<std::string>() : "";
     }
 
-    void pause()
-    {
-        skald::postgres::connection c{{.url = at("orders").db.url()}};
-        CHECK_FALSE(skald::admin::issue(c, {"pause", {"", "1"}, "", "eve"}).contains("refused"));
-    }
+    void pause() { CHECK(give("pause").empty()); }
+    std::string give(std::string const& action) { return skald::test::give_order(at("orders").db.url(), action); }
 
-    std::string explanation()
-    {
-        skald::postgres::connection c{{.url = at("orders").db.url()}};
-        return skald::admin::explain(skald::admin::find_saga(c, {"", "1"}).value());
-    }
+    std::string explanation() { return skald::test::explanation_of(at("orders").db.url()); }
 
     void pass_a_month()
     {
@@ -63,14 +57,14 @@ public:
     {
         order("1");
         at("orders").relay_due();
-        at("orders").settle_one();
+        at("orders").process_one();
         at("orders").db.run("DELETE FROM skald.outbox WHERE type = 'charge-payment'");
     }
 };
 
 }  // namespace
 
-TEST_CASE("a saga whose message is lost is told as waiting, a cancel meets nobody, and it can be closed by hand")
+TEST_CASE("a saga whose message is lost is shown as waiting, a cancel meets no step, and an operator can close it")
 {
     closing_shop s;
     s.lose_the_charge();
@@ -80,17 +74,14 @@ TEST_CASE("a saga whose message is lost is told as waiting, a cancel meets nobod
     s.at("orders").db.run("UPDATE skald.idempotency SET updated_at = updated_at - interval '11 min'");
     CHECK(s.explanation().find("waiting for payments to take charge-payment since ") != std::string::npos);
     CHECK(s.explanation().find("(11 min ago). If a process of payments logs step.hanging") != std::string::npos);
-    {
-        skald::postgres::connection c{{.url = s.at("orders").db.url()}};
-        CHECK_FALSE(skald::admin::issue(c, {"cancel", {"", "1"}, "", "eve"}).contains("refused"));
-    }
+    CHECK(s.give("cancel").empty());
     s.run();
     CHECK(s.saga_status("1") == "running");
 
     CHECK(s.close("compensated", "") == "give a reason: it is kept with the saga");
     CHECK(s.close("compensated", "the queue was purged; order deleted by hand").empty());
     CHECK(s.saga_status("1") == "compensated");
-    CHECK(s.explanation().find("closed by hand by eve as ") != std::string::npos);
+    CHECK(s.explanation().find("closed by an operator (eve as ") != std::string::npos);
     CHECK(s.explanation().find(": the queue was purged; order deleted by hand.") != std::string::npos);
     CHECK(s.close("completed", "again") == "saga 1 has ended: it is compensated");
     CHECK(s.at("orders").db.rows("SELECT verb FROM skald.audit ORDER BY id") == "saga cancel\nsaga close");
@@ -139,7 +130,7 @@ TEST_CASE("what turns up of a saga that was closed is parked, in whatever servic
         where = "payments";
         s.at("shipping").db.run("UPDATE stock SET free = 0");
         for (auto const* service : {"orders", "payments", "shipping"}) {
-            s.at(service).settle_one();
+            s.at(service).process_one();
             s.at(service).relay_due();
         }
     }
@@ -154,7 +145,7 @@ TEST_CASE("what turns up of a saga that was closed is parked, in whatever servic
     for (auto const* service : {"payments", "shipping"})
         for (auto const& sent : s.transport().captured())
             if (sent.type == "skald.control" && sent.destination == service)
-                s.at(service).settle(skald::test::simulation::delivery_of(sent));
+                s.at(service).process(skald::test::delivery_of(sent));
     s.run();
     CHECK(s.effects() == before);
     CHECK(s.saga_status("1") == "completed");
@@ -173,12 +164,9 @@ TEST_CASE(
     "a step that was to be tried again is cancelled where its saga is closed, and its record is forgotten in time")
 {
     closing_shop s;
-    s.order("1");
-    s.at("orders").relay_due();
-    s.at("orders").settle_one();
-    s.at("orders").relay_due();
+    s.order_up_to("charge-payment");
     s.at("payments").db.run("ALTER TABLE charge ADD CONSTRAINT never CHECK (false) NOT VALID");
-    s.at("payments").settle_one();
+    s.at("payments").process_one();
     REQUIRE(s.at("payments").db.one("SELECT status FROM skald.idempotency WHERE step = 'charge-payment'") ==
             "retrying");
     s.at("payments").db.run("ALTER TABLE charge DROP CONSTRAINT never");
@@ -187,7 +175,7 @@ TEST_CASE(
     s.at("orders").relay_due();
     for (auto const& sent : s.transport().captured())
         if (sent.type == "skald.control" && sent.destination == "payments")
-            s.at("payments").settle(skald::test::simulation::delivery_of(sent));
+            s.at("payments").process(skald::test::delivery_of(sent));
     CHECK(s.at("payments").db.one("SELECT status FROM skald.idempotency WHERE step = 'charge-payment'") == "cancelled");
     s.run();
     CHECK(s.at("payments").db.one("SELECT count(*) FROM charge") == "0");
@@ -200,10 +188,7 @@ TEST_CASE(
 TEST_CASE("a step that a service took before it had the order is told of a saga that was closed")
 {
     closing_shop s;
-    s.order("1");
-    s.at("orders").relay_due();
-    s.at("orders").settle_one();
-    s.at("orders").relay_due();
+    s.order_up_to("charge-payment");
     s.pause();
     CHECK(s.close("compensated", "thought lost").empty());
     CHECK(s.explanation().find("Since then") == std::string::npos);

@@ -15,7 +15,7 @@ using skald::test::busy_depot;
 using skald::test::note;
 using skald::test::parcel;
 using skald::testing::wait_until;
-using lanes = skald::test::service::running_lanes;
+using lanes = skald::test::running_lanes;
 
 namespace {
 
@@ -201,7 +201,7 @@ TEST_CASE("a statement that can never succeed, though it says deadlock, counts a
     d.host();
     d.start(skald::test::send, parcel{"p1", 1}, "p1");
     d.at("depot").relay_due();
-    auto tasks = d.at("depot").read(d.at("depot").take_all());
+    auto tasks = d.at("depot").route(d.at("depot").take_all());
     REQUIRE(tasks.size() == 1);
     skald::postgres::postgres_store store{{.url = d.db().url()}};
     auto lane = d.at("depot").executor_on(store);

@@ -1,7 +1,8 @@
-// Deadlines of sagas and steps over real databases. Time passes by moving a deadline, and never by waiting for it, but
-// for one that is milliseconds away.
+// Deadlines of sagas and steps over real databases. Time passes by moving the test kit's clock, or a deadline; a test
+// waits for one only where it is to pass while something runs.
 #include "postgres/postgres_store.hpp"
 #include "support/guarded.hpp"
+#include "support/kit_shop.hpp"
 #include "support/stepped_shop.hpp"
 
 #include <skald/testing/wait_until.hpp>
@@ -13,40 +14,18 @@
 #include <set>
 #include <thread>
 
-using skald::test::database;
-using skald::test::stepped_shop;
+using namespace skald::test;
 using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto long_ago = "2020-01-01T00:00:00.000000Z";
-constexpr auto refunded = "o-1|cancelled / 1000 o-1|charge|1\no-1|refund|1 / 5 ";
-
 class timed_shop : public stepped_shop
 {
 public:
-    void begin(std::chrono::milliseconds deadline, int quantity = 1)
+    void begin(std::chrono::milliseconds deadline)
     {
-        pqxx::connection c{at("orders").db.url()};
-        pqxx::work tx{c};
-        skald::start(tx, order_saga::place_order, order_saga::order{"o-1", "ann", "pen", quantity, 100},
-                     {.key = "1", .scope = "", .deadline = deadline});
-        tx.commit();
-    }
-
-    /// The saga until `step` is in the outbox of `service`, with a deadline that has passed.
-    void pass_deadline_before(std::string const& service, std::string const& step)
-    {
-        auto const waiting = "type = '" + step + "'";
-        for (int i = 0; i < 20 && at(service).db.one("SELECT count(*) FROM skald.outbox WHERE " + waiting) == "0"; ++i)
-            for (auto const* name : {"orders", "payments", "shipping"}) {
-                if (at(service).db.one("SELECT count(*) FROM skald.outbox WHERE " + waiting) != "0") break;
-                at(name).relay_due();
-                at(name).settle_one();
-            }
-        REQUIRE(at(service).db.one("SELECT count(*) FROM skald.outbox WHERE " + waiting) == "1");
-        at(service).db.run("UPDATE skald.outbox SET headers = headers || jsonb_build_object('x-saga-deadline', '" +
-                           std::string{long_ago} + "') WHERE " + waiting);
+        start(order_saga::place_order, order_saga::order{"o-1", "ann", "pen", 1, 100},
+              {.key = "1", .scope = "", .deadline = deadline});
     }
 };
 
@@ -122,43 +101,43 @@ TEST_CASE("a version that no message could carry is refused where a saga is star
 
 TEST_CASE("a deadline that passes before a step up to the pivot sends the saga back with that reason")
 {
-    timed_shop s;
-    s.begin(10min);
-    s.pass_deadline_before("payments", "arrange-shipping");
-    s.run();
+    kit_shop s;
+    s.order("1", 1, 100, 10min);
+    s.deliver_up_to("arrange-shipping");
+    s.kit().advance(11min);
+    s.kit().deliver_all();
     CHECK(s.effects() == refunded);
-    CHECK(s.saga_status("1") == "compensated");
-    CHECK(s.at("orders").db.one("SELECT reason FROM skald.saga") == "deadline passed");
-    CHECK(s.parked().empty());
+    CHECK(s.kit().saga_is("1", "compensated"));
+    CHECK(s.kit().saga("1").reason == "deadline passed");
+    CHECK(s.nothing_is_parked());
 }
 
 TEST_CASE("a deadline that passes before the first step ends the saga with nothing done")
 {
-    timed_shop s;
-    s.begin(10min);
-    s.pass_deadline_before("orders", "create-order");
-    s.run();
+    kit_shop s;
+    s.order("1", 1, 100, 10min);
+    s.kit().advance(11min);
+    s.kit().deliver_all();
     CHECK(s.effects() == " / 1000  / 5 ");
-    CHECK(s.saga_status("1") == "compensated");
+    CHECK(s.kit().saga_is("1", "compensated"));
 }
 
 TEST_CASE("a deadline that passes behind the pivot, or on the way back, changes nothing")
 {
-    timed_shop ahead;
-    ahead.begin(10min);
-    ahead.pass_deadline_before("shipping", "confirm-order");
-    ahead.run();
-    CHECK(ahead.saga_status("1") == "completed");
+    kit_shop s;
+    s.order("1", 1, 100, 10min);
+    s.deliver_up_to("confirm-order");
+    s.kit().advance(11min);
+    s.kit().deliver_all();
+    CHECK(s.kit().saga_is("1", "completed"));
 
-    timed_shop back;
-    back.begin(10min, 6);
-    back.run();
-    auto undo = back.last_sent("charge-payment");
-    REQUIRE(undo.id == "1:charge-payment.compensate");
-    CHECK(back.saga_status("1") == "compensated");
-    auto read = skald::core::read_envelope(undo);
-    REQUIRE(std::holds_alternative<skald::core::envelope>(read));
-    CHECK(!std::get<skald::core::envelope>(read).deadline());
+    s.kit().rewind();
+    s.order("1", 6, 100, 10min);
+    s.deliver_up_to("charge-payment.compensate");
+    s.kit().advance(11min);
+    s.kit().deliver_all();
+    CHECK(s.effects() == refunded);
+    CHECK(s.kit().saga("1").reason == "out of stock");
 }
 
 TEST_CASE("S01: what has its result before its deadline keeps it, however often it comes after")
@@ -255,21 +234,36 @@ struct arriving final : skald::pivot_step<errand>
     std::function<skald::outcome()> what;
 };
 
-/// A saga whose pivot does not get done, under a policy that would wait for hours.
-class errands : public skald::test::simulation
+/// A saga whose pivot does not get done, under a policy that waits for hours.
+class errands
 {
 public:
-    errands(skald::retry policy, std::function<skald::outcome()> what) : simulation{{"orders"}}
+    errands(skald::retry policy, std::function<skald::outcome()> what)
     {
-        at("orders").host(run_errand, leave, leaving{});
-        at("orders").host_with(run_errand, arrive, arriving{std::move(what)}, policy);
-        start(run_errand, errand{"e"}, "k");
-        run();
+        skald::service orders{"orders"};
+        orders.host(run_errand, leave, leaving{})
+            .host(run_errand, arrive, arriving{std::move(what)}, {.retry = policy});
+        kit.add(std::move(orders));
+        kit.start(run_errand, errand{"e"}, {.key = "k"});
     }
-    std::string waiting(std::string const& what)
+
+    std::string one(std::string const& sql) { return kit.ask("orders", sql).at(0); }
+    std::string waiting(std::string const& what) { return one("SELECT " + what + " FROM skald.outbox"); }
+
+    /// It goes back when the clock has come to its deadline.
+    void check_goes_back_at_deadline()
     {
-        return at("orders").db.one("SELECT " + what + " FROM skald.outbox");
+        kit.deliver_all();
+        REQUIRE(kit.saga_is("k", "running"));
+        CHECK(waiting("due_at BETWEEN (headers->>'x-step-deadline')::timestamptz AND "
+                      "(headers->>'x-step-deadline')::timestamptz + interval '10 s'") == "t");
+        kit.run_to_the_end();
+        CHECK(kit.saga_is("k", "compensated"));
+        CHECK(kit.saga("k").reason == "deadline passed");
+        CHECK(one("SELECT status FROM skald.idempotency WHERE step = 'arrive'") == "cancelled");
     }
+
+    skald::testing::harness kit;
 };
 
 skald::outcome breaks()
@@ -277,70 +271,55 @@ skald::outcome breaks()
     throw std::runtime_error{"no bridge"};
 }
 
-constexpr auto due_at_deadline = "due_at BETWEEN (headers->>'x-step-deadline')::timestamptz AND "
-                                 "(headers->>'x-step-deadline')::timestamptz + interval '10 s'";
-
 }  // namespace
 
 TEST_CASE("a step's deadline travels with its retries from the first one on, and stays what it was")
 {
     errands e{{.attempts_max = 100, .first = 0ms, .longest = 0ms, .deadline = 1h}, breaks};
-    // Attempts without a wait run one after the other: the hundred are used up long before the hour.
-    CHECK(e.saga_status("k") == "compensated");
+    CHECK(e.waiting("headers->>'x-step-deadline'") == "<null>");
     std::set<std::string> deadlines;
     int retries = 0;
-    for (auto const& m : e.transport().captured()) {
-        if (m.id != "k:arrive" || skald::core::find_header(m.headers, "x-attempt") == "1") continue;
-        ++retries;
-        deadlines.emplace(skald::core::find_header(m.headers, "x-step-deadline").value_or("none"));
-    }
+    // Attempts without a wait run one after the other: the hundred are used up long before the hour.
+    while (e.kit.deliver_next())
+        for (auto const& retry : e.kit.ask("orders", "SELECT headers->>'x-step-deadline' FROM skald.outbox "
+                                                     "WHERE type = 'arrive' AND headers->>'x-attempt' <> '1'")) {
+            ++retries;
+            deadlines.insert(retry);
+        }
+    CHECK(e.kit.saga_is("k", "compensated"));
     CHECK(retries == 99);
     CHECK(deadlines.size() == 1);
     CHECK(deadlines.begin()->size() == 27);
-    CHECK(!skald::core::find_header(e.last_sent("leave").headers, "x-step-deadline"));
 }
 
-TEST_CASE("a step whose deadline comes during its backoff is tried at the deadline, and goes back then")
+TEST_CASE("a step whose deadline comes during its backoff is tried at the deadline, and its saga compensates then")
 {
-    errands e{{.attempts_max = 100, .first = 2h, .longest = 2h, .deadline = 50ms}, breaks};
-    REQUIRE(e.saga_status("k") == "running");
-    CHECK(e.waiting(due_at_deadline) == "t");
-    REQUIRE(skald::testing::wait_until([&] {
-        e.run();
-        return e.saga_status("k") == "compensated";
-    }));
-    CHECK(e.at("orders").db.one("SELECT reason FROM skald.saga") == "deadline passed");
-    CHECK(e.at("orders").db.one("SELECT status FROM skald.idempotency WHERE step = 'arrive'") == "cancelled");
+    errands{{.attempts_max = 100, .first = 2h, .longest = 2h, .deadline = 1min}, breaks}.check_goes_back_at_deadline();
 }
 
 TEST_CASE("a snooze is cut short by the deadline as well")
 {
-    errands e{{.deadline = 50ms}, [] { return skald::snooze(2h); }};
-    CHECK(e.waiting(due_at_deadline) == "t");
-    REQUIRE(skald::testing::wait_until([&] {
-        e.run();
-        return e.saga_status("k") == "compensated";
-    }));
+    errands{{.deadline = 1min}, [] { return skald::snooze(2h); }}.check_goes_back_at_deadline();
 }
 
-TEST_CASE("a step that breaks, and whose deadline has passed while it ran, goes back at once")
+TEST_CASE("a step that fails, and whose deadline has passed while it ran, compensates its saga at once")
 {
     std::function<void()> wait;
     errands e{{.attempts_max = 100, .first = 2h, .longest = 2h, .deadline = 24h}, [&] {
                   if (wait) wait();
                   return breaks();
               }};
-    auto const& db = e.at("orders").db;
-    db.run("UPDATE skald.outbox SET due_at = now(), headers = headers || "
-           "jsonb_build_object('x-step-deadline', skald.instant(clock_timestamp() + interval '2 s'))");
+    e.kit.deliver_all();
+    e.kit.ask("orders", "UPDATE skald.outbox SET due_at = now(), headers = headers || "
+                        "jsonb_build_object('x-step-deadline', skald.instant(clock_timestamp() + interval '2 s'))");
     auto const deadline = e.waiting("headers->>'x-step-deadline'");
     wait = [&] {
         REQUIRE(
-            skald::testing::wait_until([&] { return db.one("SELECT clock_timestamp() > '" + deadline + "'") == "t"; }));
+            skald::testing::wait_until([&] { return e.one("SELECT clock_timestamp() > '" + deadline + "'") == "t"; }));
     };
-    e.run();
-    CHECK(e.saga_status("k") == "compensated");
-    CHECK(db.one("SELECT status FROM skald.idempotency WHERE step = 'arrive'") == "cancelled");
+    e.kit.deliver_all();
+    CHECK(e.kit.saga_is("k", "compensated"));
+    CHECK(e.one("SELECT status FROM skald.idempotency WHERE step = 'arrive'") == "cancelled");
 }
 
 TEST_CASE("a saga that a request starts has its deadline from the server's clock")

@@ -1,6 +1,7 @@
 // Messages that can never be sent are dropped from the outbox by an operator: what becomes of their sagas.
 #include "admin/commands.hpp"
 #include "admin/saga_view.hpp"
+#include "support/orders.hpp"
 #include "support/stepped_shop.hpp"
 
 #include <doctest/doctest.h>
@@ -8,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 using nlohmann::json;
+using skald::test::completed;
 using skald::test::stepped_shop;
 
 namespace {
@@ -26,22 +28,9 @@ public:
         at(where).db.run("UPDATE skald.outbox SET error = '312 NO_ROUTE', attempts = 9 WHERE type = '" + type + "'");
     }
 
-    std::string explanation()
-    {
-        skald::postgres::connection c{{.url = at("orders").db.url()}};
-        return skald::admin::explain(skald::admin::find_saga(c, {"", "1"}).value());
-    }
+    std::string explanation() { return skald::test::explanation_of(at("orders").db.url()); }
 
-    std::string refusal(json const& done)
-    {
-        return done.contains("refused") ? done["refused"].get<std::string>() : "nothing was refused";
-    }
-
-    std::string retry()
-    {
-        skald::postgres::connection c{{.url = at("orders").db.url()}};
-        return refusal(skald::admin::issue(c, {"retry", {"", "1"}, "", "eve"}));
-    }
+    std::string give(std::string const& action) { return skald::test::give_order(at("orders").db.url(), action); }
 
     static bool has(std::string const& text, std::string const& part) { return text.find(part) != std::string::npos; }
 };
@@ -54,7 +43,7 @@ TEST_CASE("a saga whose message was dropped is stuck, says so, can't be retried,
     std::string where = "orders", step = "charge-payment", to = "payments";
     s.order("1");
     s.at("orders").relay_due();
-    s.at("orders").settle_one();
+    s.at("orders").process_one();
     SUBCASE("at its home") {}
     SUBCASE("in another service, of whose drop the home hears")
     {
@@ -62,7 +51,7 @@ TEST_CASE("a saga whose message was dropped is stuck, says so, can't be retried,
         step = "arrange-shipping";
         to = "shipping";
         s.at("orders").relay_due();
-        s.at("payments").settle_one();
+        s.at("payments").process_one();
     }
     s.refuse(where, step);
     auto const refused = s.drop(where, "'" + to + "', NULL, 'no such service', 'eve'");
@@ -79,10 +68,10 @@ TEST_CASE("a saga whose message was dropped is stuck, says so, can't be retried,
                                              ": its message was dropped from the outbox of " + where + " by eve as "),
                   s.explanation());
     CHECK_MESSAGE(s.has(s.explanation(), "Nothing is left to retry"), s.explanation());
-    CHECK_MESSAGE(s.has(s.retry(), "nothing of " + step + " is left to retry"), s.retry());
+    CHECK_MESSAGE(s.has(s.give("retry"), "nothing of " + step + " is left to retry"), s.give("retry"));
 
     skald::postgres::connection c{{.url = s.at("orders").db.url()}};
-    CHECK_FALSE(skald::admin::issue(c, {"pause", {"", "1"}, "", "eve"}).contains("refused"));
+    CHECK(s.give("pause").empty());
     CHECK_FALSE(skald::admin::close(c, "compensated", {"", {"", "1"}, "by hand", "eve"}).contains("refused"));
     s.run();
     CHECK(s.saga_status("1") == "compensated");
@@ -93,7 +82,7 @@ TEST_CASE("where the dropped message had arrived after all, what its service rep
     dropping_shop s;
     s.order("1");
     s.at("orders").relay_due();
-    s.at("orders").settle_one();
+    s.at("orders").process_one();
     // The broker has it, and its confirm was lost.
     auto const copy = s.at("orders").db.one("SELECT to_jsonb(o) FROM skald.outbox o WHERE type = 'charge-payment'");
     s.at("orders").relay_due();
@@ -106,33 +95,30 @@ TEST_CASE("where the dropped message had arrived after all, what its service rep
         is_first = true;
     }
     SUBCASE("afterwards") {}
-    auto const settle_charge = [&] {
-        s.at("payments").settle_one();
+    auto const process_charge = [&] {
+        s.at("payments").process_one();
         s.at("payments").relay_due();
-        while (s.at("orders").settle_one()) continue;
+        while (s.at("orders").process_one()) continue;
     };
-    if (is_first) settle_charge();
+    if (is_first) process_charge();
     s.drop("orders", "'payments', NULL, 'thought lost', 'eve', true");
     if (!is_first) {
         CHECK(s.saga_status("1") == "stuck");
-        settle_charge();
+        process_charge();
     }
     CHECK(s.saga_status("1") == "running");
     s.run();
     CHECK(s.saga_status("1") == "completed");
-    CHECK(s.effects() == "o-1|confirmed / 900 o-1|charge|1 / 4 o-1|1");
+    CHECK(s.effects() == completed);
 }
 
 TEST_CASE("the retry of a step of this service that is dropped parks its record; a decided step is left as it is")
 {
     dropping_shop s;
-    s.order("1");
-    s.at("orders").relay_due();
-    s.at("orders").settle_one();
-    s.at("orders").relay_due();
+    s.order_up_to("charge-payment");
     auto& payments = s.at("payments");
     payments.db.run("ALTER TABLE charge ADD CONSTRAINT never CHECK (false) NOT VALID");
-    payments.settle_one();
+    payments.process_one();
     payments.db.run("ALTER TABLE charge DROP CONSTRAINT never");
     std::string const record = "SELECT status FROM skald.idempotency WHERE step = 'charge-payment'";
     REQUIRE(payments.db.one(record) == "retrying");

@@ -272,7 +272,8 @@ TEST_CASE(
     CHECK(door.effects() == "1");
 }
 
-TEST_CASE("a COMMIT in doubt of a request without a key is settled by the key that Skald gave it, or told as unknown")
+TEST_CASE(
+    "a COMMIT in doubt of a request without a key is resolved by the key that Skald gave it, or reported as unknown")
 {
     for (auto const loss : {test::doubtful_store::loses::the_answer, test::doubtful_store::loses::the_commit}) {
         front_door door;

@@ -126,23 +126,23 @@ TEST_CASE("G22: two steps that deadlock on the user's own rows both run in the e
     d.host();
     for (auto const* key : {"a", "b"}) d.start(test::send, test::parcel{"p", 7}, key);
     d.at("depot").relay_due();
-    for (int i = 0; i < 2; ++i) d.at("depot").settle_one();  // both are packed
+    for (int i = 0; i < 2; ++i) d.at("depot").process_one();  // both are packed
     d.at("depot").relay_due();
     std::vector<ports::delivery> deliveries;
     for (auto const& sent : d.transport().captured())
-        if (sent.type == "weigh") deliveries.push_back(test::simulation::delivery_of(sent));
+        if (sent.type == "weigh") deliveries.push_back(test::delivery_of(sent));
     REQUIRE(deliveries.size() == 2);
     {
         std::vector<std::jthread> lanes;
         for (auto const& delivery : deliveries)
             lanes.emplace_back([&] {
-                for (bool settled = false; !settled;) {
+                for (bool processed = false; !processed;) {
                     try {
-                        d.at("depot").settle_apart(delivery);
-                        settled = true;
+                        d.at("depot").process_apart(delivery);
+                        processed = true;
                     }
-                    catch (ports::fault const& met) {
-                        CHECK(met.kind == ports::fault_kind::contended);
+                    catch (test::not_processed const& met) {
+                        CHECK(met.why == runtime::failure::contended);
                     }
                 }
             });

@@ -105,7 +105,7 @@ TEST_CASE("G3: when the first rolls back, the one that waited has the key")
     CHECK(waiting.get() == "fresh 1 true");
 }
 
-TEST_CASE("G10: an attempt in doubt is settled by claiming again, which waits for it")
+TEST_CASE("G10: an attempt in doubt is resolved by claiming again, which waits for it")
 {
     database const db;
     session zombie{db};

@@ -4,7 +4,6 @@
 #include "runtime/memory_source.hpp"
 #include "runtime/publish_loop.hpp"
 #include "support/doubtful_store.hpp"
-#include "support/settle.hpp"
 #include "support/stepped_shop.hpp"
 
 #include <doctest/doctest.h>
@@ -36,17 +35,7 @@ struct sending_payments
 {
     sending_payments()
     {
-        steps.add("place-order", "charge-payment",
-                  {std::make_unique<detail::typed_step<order_saga::order, order_saga::charge_payment>>(
-                       order_saga::charge_payment{}),
-                   {},
-                   step_kind::compensatable,
-                   1});
-        shop.order("1");
-        shop.at("orders").relay_due();
-        shop.at("orders").settle_one();
-        shop.at("orders").relay_due();
-        charge = test::simulation::delivery_of(shop.last_sent("charge-payment"));
+        charge = test::delivery_of(shop.order_up_to("charge-payment"));
         loop.pass(0ms);
     }
 
@@ -54,14 +43,14 @@ struct sending_payments
     std::string rows() { return db().one("SELECT count(*) FROM skald.outbox"); }
     std::size_t at_broker() { return shop.transport().waiting("shipping"); }
 
-    /// Sends what was committed, and has its rows settled.
+    /// Sends what was committed, and has its rows deleted.
     void send()
     {
         do loop.pass(0ms);
         while (!out.is_idle());
     }
 
-    void settle() { test::settle(executor, "payments", steps, charge); }
+    void process() { shop.at("payments").process_on(executor, charge); }
 
     /// Grace periods are over, and whatever came of it is done; each effect is there once.
     void end_well()
@@ -76,10 +65,9 @@ struct sending_payments
 
     test::stepped_shop shop;
     core::silent_logger log;
-    runtime::registry steps;
     test::doubtful_store store{db().url()};
-    mortal_outbox settled{{.url = db().url()}};
-    runtime::memory_source out{{.grace_period = 1h, .delete_after = 0ms}, &settled};
+    mortal_outbox insurance{{.url = db().url()}};
+    runtime::memory_source out{{.grace_period = 1h, .delete_after = 0ms}, &insurance};
     runtime::executor executor{"payments", store, out, log, std::mt19937_64{1}};
     std::unique_ptr<ports::publisher> publisher{shop.transport().open_publisher()};
     runtime::stop_flag stop;
@@ -92,7 +80,7 @@ struct sending_payments
 TEST_CASE("what a step commits is sent from memory, no relay takes its row meanwhile, and the confirmed row is deleted")
 {
     sending_payments p;
-    p.settle();
+    p.process();
     CHECK(p.rows() == "2");  // the next step's message, and word to the home
     CHECK(p.db().one("SELECT count(*) FROM skald.outbox WHERE due_at > clock_timestamp() + interval '59 minutes'") ==
           "2");
@@ -108,7 +96,7 @@ TEST_CASE("what a step commits is sent from memory, no relay takes its row meanw
 TEST_CASE("a process that dies before it has sent what it committed leaves it to the relay")
 {
     sending_payments p;
-    p.settle();
+    p.process();
     p.out.close();
     p.send();
     CHECK(p.at_broker() == 0);
@@ -118,8 +106,8 @@ TEST_CASE("a process that dies before it has sent what it committed leaves it to
 TEST_CASE("a process that dies between the confirm and the delete has it sent twice, which the guard absorbs")
 {
     sending_payments p;
-    p.settle();
-    p.settled.dies = true;
+    p.process();
+    p.insurance.dies = true;
     CHECK_THROWS_AS(p.send(), ports::fault);
     CHECK(p.at_broker() == 1);
     CHECK(p.rows() == "2");
@@ -134,10 +122,10 @@ TEST_CASE("nothing is handed over of a COMMIT in doubt, whether it came to pass 
     for (auto const loss : {test::doubtful_store::loses::the_answer, test::doubtful_store::loses::the_commit}) {
         sending_payments p;
         p.store.next = loss;
-        CHECK_THROWS_AS(p.settle(), ports::fault);
+        CHECK_THROWS_AS(p.process(), test::not_processed);
         p.send();
         CHECK(p.at_broker() == 0);
-        p.settle();  // as the lane does: through the guard again
+        p.process();  // as the lane does: through the guard again
         p.send();
         CHECK(p.at_broker() == (loss == test::doubtful_store::loses::the_commit ? 1 : 0));
         p.end_well();
@@ -147,7 +135,7 @@ TEST_CASE("nothing is handed over of a COMMIT in doubt, whether it came to pass 
 TEST_CASE("a message that the broker refuses from memory stays with its reason, and comes later")
 {
     sending_payments p;
-    p.settle();
+    p.process();
     p.shop.transport().nack_next(1);
     p.send();
     CHECK(p.db().rows("SELECT type, attempts, error FROM skald.outbox") ==
@@ -162,7 +150,7 @@ TEST_CASE("what is committed is sent and deleted while a relay has a batch of a 
     p.db().run("SELECT skald.enqueue('nobody', 'a-step', 'k' || i, '') FROM generate_series(1, 1000) AS i");
     postgres::postgres_outbox relay{{.url = p.db().url()}};
     CHECK(relay.take(500).size() == 500);
-    p.settle();
+    p.process();
     CHECK(p.rows() == "1002");
     p.send();
     CHECK(p.at_broker() == 1);

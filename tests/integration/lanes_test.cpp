@@ -45,7 +45,7 @@ TEST_CASE("deliveries of one step run on several lanes at a time")
     d.pack = pack.script();
     d.start_all(1);
     d.at("depot").relay_due();
-    skald::test::service::running_lanes const lanes{d.at("depot"), 2};
+    skald::test::running_lanes const lanes{d.at("depot"), 2};
     REQUIRE(wait_until([&] { return pack.inside == 1; }));
     d.start(skald::test::send, parcel{"p2", 2}, "p2");
     d.at("depot").relay_due();
@@ -65,9 +65,9 @@ TEST_CASE("a step that may have one lane runs on one, and the other lane goes on
     };
     d.start_all(5);
     depot.relay_due();
-    REQUIRE(depot.settle_one());  // p1 is packed, and can be weighed
+    REQUIRE(depot.process_one());  // p1 is packed, and can be weighed
 
-    skald::test::service::running_lanes const lanes{depot, 2, 2};
+    skald::test::running_lanes const lanes{depot, 2, 2};
     REQUIRE(wait_until([&] { return d.transport().waiting("depot") == 0; }));  // each has taken two to pack
     depot.relay_due();
     CHECK(wait_until([&] { return d.counts() == "pack 1, weigh 1"; }));
@@ -93,7 +93,7 @@ TEST_CASE("a step that does not return keeps its own delivery, and those of its 
     d.start_all(8);
     d.at("depot").relay_due();
     {
-        skald::test::service::running_lanes const lanes{d.at("depot"), 2, 8, 300ms};
+        skald::test::running_lanes const lanes{d.at("depot"), 2, 8, 300ms};
         CHECK(wait_until([&] {
             d.at("depot").relay_due();
             return d.sagas() == "completed 7, running 1";

@@ -22,11 +22,11 @@ TEST_CASE("a connection that dies under a step costs no attempt, and the step ru
     try {
         d.go();
     }
-    catch (skald::ports::fault const& met) {
-        CHECK(met.kind == skald::ports::fault_kind::connection_lost);
+    catch (skald::test::not_processed const& met) {
+        CHECK(met.why == skald::runtime::failure::connection_lost);
     }
-    CHECK_MESSAGE(d.record("weigh").empty(), "the delivery is not settled, so nobody may ack it");
-    d.at("depot").settle(skald::test::simulation::delivery_of(d.last_sent("weigh")));
+    CHECK_MESSAGE(d.record("weigh").empty(), "the delivery is not processed, so nobody may ack it");
+    d.at("depot").process(skald::test::delivery_of(d.last_sent("weigh")));
     d.run();
     CHECK(runs == 2);
     CHECK(d.record("weigh") == "completed|1|0");
@@ -44,7 +44,7 @@ TEST_CASE("a step that loses its connection each time counts in the end, and who
     };
     d.start_all(good + bad);
     {
-        skald::test::service::running_lanes const some{d.at("depot"), 4};
+        skald::test::running_lanes const some{d.at("depot"), 4};
         CHECK(skald::testing::wait_until([&] {
             d.at("depot").relay_due();
             return d.sagas() == "compensated 6, completed 30";
@@ -92,7 +92,7 @@ TEST_CASE("a step whose session the server ends is told so, and when, and where 
     d.start(skald::test::send, parcel{"p", 7}, "k");
     d.at("depot").relay_due();
     {
-        skald::test::service::running_lanes const some{d.at("depot"), 1};
+        skald::test::running_lanes const some{d.at("depot"), 1};
         CHECK(skald::testing::wait_until([&] { return !d.record("pack").empty(); }));
     }
     auto const recorded = d.db().one("SELECT error FROM skald.idempotency WHERE step = 'pack'");
@@ -124,7 +124,7 @@ TEST_CASE("a step that is silent for longer than its session may be has used an 
     d.host();
     d.start(skald::test::send, parcel{"p", 7}, "k");
     d.at("depot").relay_due();
-    auto tasks = d.at("depot").read(d.at("depot").take_all());
+    auto tasks = d.at("depot").route(d.at("depot").take_all());
     REQUIRE(tasks.size() == 1);
     skald::postgres::postgres_store store{{.url = d.db().url(), .idle_in_transaction_timeout = 200ms}};
     CHECK(d.at("depot").executor_on(store).run(tasks).processed());
@@ -157,7 +157,7 @@ TEST_CASE("what the server says when a COMMIT loses its session is in the error,
     try {
         d.go();
     }
-    catch (skald::ports::fault const& met) {
+    catch (skald::test::not_processed const& met) {
         error = met.what();
     }
     CHECK_MESSAGE(error.find("terminating connection due to administrator command") != std::string::npos, error);

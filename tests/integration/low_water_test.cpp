@@ -4,8 +4,8 @@
 #include "postgres/literal.hpp"
 #include "postgres/postgres_outbox.hpp"
 #include "skald_queries.hpp"
+#include "support/confirm_rows.hpp"
 #include "support/database.hpp"
-#include "support/settle_rows.hpp"
 
 #include <skald/testing/wait_until.hpp>
 
@@ -20,8 +20,8 @@ using namespace std::chrono_literals;
 namespace queries = skald::queries;
 using skald::postgres::execute;
 using skald::postgres::low_water;
+using skald::test::confirm_all;
 using skald::test::database;
-using skald::test::settle_all;
 
 namespace {
 
@@ -44,7 +44,7 @@ struct marked_outbox
         std::string keys;
         auto const taken = rows.take(10);
         for (auto const& row : taken) keys += row.message.id + ' ';
-        settle_all(rows, taken);
+        confirm_all(rows, taken);
         return keys;
     }
 
@@ -88,7 +88,7 @@ struct marked_outbox
     {
         db.run("SELECT skald.enqueue('shipping', 's', 'k' || i, '{}') FROM generate_series(1, " +
                std::to_string(count) + ") AS i");
-        for (auto taken = rows.take(1'000); !taken.empty(); taken = rows.take(1'000)) settle_all(rows, taken);
+        for (auto taken = rows.take(1'000); !taken.empty(); taken = rows.take(1'000)) confirm_all(rows, taken);
     }
 
     database const db;
@@ -271,6 +271,6 @@ TEST_CASE("a row that is due before the mark is found by a search from the begin
         return !rows.empty();
     }));
     CHECK(o.mark->mark() == beginning);
-    settle_all(o.rows, rows);
+    confirm_all(o.rows, rows);
     CHECK(o.take() == "b ");
 }

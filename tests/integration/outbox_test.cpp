@@ -1,6 +1,6 @@
 // The outbox and its relay on a real PostgreSQL: nothing is lost, whoever dies, and nothing leaves too early.
-#include "support/settle_rows.hpp"
-#include "support/simulation.hpp"
+#include "support/confirm_rows.hpp"
+#include "support/stepped_services.hpp"
 
 #include "runtime/publish_loop.hpp"
 #include "runtime/table_source.hpp"
@@ -12,8 +12,8 @@
 
 using namespace std::chrono_literals;
 using skald::ports::outbox;
+using skald::test::confirm_all;
 using skald::test::database;
-using skald::test::settle_all;
 
 namespace {
 
@@ -49,7 +49,7 @@ TEST_CASE("R1: a row that commits after one with a higher id is taken all the sa
     skald::postgres::postgres_outbox relay{options(db)};
     auto const high = relay.take(10);
     CHECK(keys(high) == "high ");
-    settle_all(relay, high);
+    confirm_all(relay, high);
     tx.commit();
     CHECK(keys(relay.take(10)) == "low ");
 }
@@ -100,7 +100,7 @@ TEST_CASE("R14: no message is too old or has been tried too often to be sent")
 
 TEST_CASE("R17: a message leaves though the delivery that made it never comes again, through any relay of the database")
 {
-    skald::test::simulation w{{"orders", "shipping"}};
+    skald::test::stepped_services w{{"orders", "shipping"}};
     auto& orders = w.at("orders");
     orders.db.run(enqueue("k"));  // committed by a process that is no more
     CHECK(orders.relay_due() == 1);
@@ -116,7 +116,7 @@ TEST_CASE("R19: a message that commits while a batch is in hand is not deleted w
     CHECK(keys(in_hand) == "a ");
     db.run("INSERT INTO skald.outbox (id, aggregatetype, aggregateid, type, payload, idempotency_key, destination) "
            "OVERRIDING SYSTEM VALUE VALUES (-1, 't', 'i', 's', '', 'older-id', 'shipping')");
-    settle_all(relay, in_hand);
+    confirm_all(relay, in_hand);
     CHECK(keys(relay.take(10)) == "older-id ");
 }
 
@@ -174,7 +174,7 @@ TEST_CASE("a relay that dies with rows in its hands leaves them for the next")
         CHECK(keys(in_hand) == "k ");
         db.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'skald' "
                "AND datname = current_database()");
-        CHECK_THROWS_AS(settle_all(dying, in_hand), skald::ports::fault);
+        CHECK_THROWS_AS(confirm_all(dying, in_hand), skald::ports::fault);
     }
     skald::postgres::postgres_outbox next{options(db)};
     CHECK(keys(next.take(10)) == "k ");
@@ -201,9 +201,9 @@ TEST_CASE("what was confirmed is deleted though another relay has one of the row
     first.release();
     auto const in_hand = other.take(1);
     CHECK(keys(in_hand) == "a ");
-    settle_all(memory, rows);
+    confirm_all(memory, rows);
     CHECK(db.rows("SELECT idempotency_key FROM skald.outbox") == "a");
-    settle_all(other, in_hand);
+    confirm_all(other, in_hand);
     CHECK(db.one("SELECT count(*) FROM skald.outbox") == "0");
 }
 
@@ -220,7 +220,7 @@ TEST_CASE("R12: rows of the outbox are inserted and deleted, never updated")
     skald::postgres::postgres_outbox relay{options(db)};
     auto const rows = relay.take(10);
     relay.resolve({rows[0].id}, {{rows[1].id, "nacked", 0ms}});
-    settle_all(relay, relay.take(10));
+    confirm_all(relay, relay.take(10));
     CHECK(updates() == before);
 }
 
@@ -250,7 +250,7 @@ TEST_CASE("F18: what does not fit the wire is refused when it is enqueued, in wo
 
 TEST_CASE("R7: an unroutable message stays in the outbox with its reason, and its neighbours go")
 {
-    skald::test::simulation w{{"orders", "shipping"}};
+    skald::test::stepped_services w{{"orders", "shipping"}};
     auto& orders = w.at("orders");
     orders.db.run("SELECT skald.enqueue('nowhere', 'a-step', 'lost', '{}', '{\"x-saga-itinerary\": \"forward\"}')");
     orders.db.run(enqueue("found"));
@@ -267,7 +267,7 @@ TEST_CASE("R7: an unroutable message stays in the outbox with its reason, and it
 
 TEST_CASE("R8: while the broker is away or blocked the relay holds no transaction, and delivers when it is back")
 {
-    skald::test::simulation w{{"orders", "shipping"}};
+    skald::test::stepped_services w{{"orders", "shipping"}};
     auto& orders = w.at("orders");
     orders.db.run(enqueue("k"));
     skald::postgres::postgres_outbox rows{options(orders.db)};
@@ -296,7 +296,7 @@ TEST_CASE("R8: while the broker is away or blocked the relay holds no transactio
 
 TEST_CASE("a nacked message is sent again, later, and counted")
 {
-    skald::test::simulation w{{"orders", "shipping"}};
+    skald::test::stepped_services w{{"orders", "shipping"}};
     auto& orders = w.at("orders");
     orders.db.run(enqueue("k"));
     w.transport().nack_next(1);

@@ -2,6 +2,7 @@
 #include "admin/commands.hpp"
 #include "admin/parked_deliveries.hpp"
 #include "admin/saga_view.hpp"
+#include "support/orders.hpp"
 #include "support/stepped_shop.hpp"
 
 #include <doctest/doctest.h>
@@ -21,34 +22,19 @@ public:
         auto spoiled = sent(step);
         for (auto& [name, value] : spoiled.headers)
             if (name == header) value = "nonsense";
-        at(spoiled.destination).settle(delivery_of(spoiled));
+        at(spoiled.destination).process(skald::test::delivery_of(spoiled));
         run();
     }
 
     /// The message of saga 1 for that step, which is not delivered.
     skald::core::message sent(std::string const& step)
     {
-        order("1");
-        for (int round = 0; round < 9; ++round) {
-            for (auto const* name : {"orders", "payments", "shipping"}) at(name).relay_due();
-            auto const all = transport().captured();
-            auto const found = std::ranges::find(all, step, &skald::core::message::type);
-            if (found == all.end()) {
-                for (auto const* name : {"orders", "payments", "shipping"}) at(name).settle_one();
-                continue;
-            }
-            at(found->destination).take_all();
-            return *found;
-        }
-        FAIL("no message of " << step);
-        return {};
+        auto m = order_up_to(step);
+        at(m.destination).take_all();
+        return m;
     }
 
-    std::string explanation()
-    {
-        skald::postgres::connection c{{.url = at("orders").db.url()}};
-        return skald::admin::explain(skald::admin::find_saga(c, {"", "1"}).value());
-    }
+    std::string explanation() { return skald::test::explanation_of(at("orders").db.url()); }
 
     std::string drop(std::string const& where, bool forced = true)
     {
@@ -61,12 +47,7 @@ public:
         return first(where, "SELECT skald.replay_parked(id, 'eve') FROM skald.parked");
     }
 
-    void command(std::string const& action)
-    {
-        skald::postgres::connection c{{.url = at("orders").db.url()}};
-        auto const done = skald::admin::issue(c, {action, {"", "1"}, "", "eve"});
-        CHECK_MESSAGE(!done.contains("refused"), done.dump());
-    }
+    void command(std::string const& action) { CHECK(skald::test::give_order(at("orders").db.url(), action) == ""); }
 
     void close()
     {
@@ -125,10 +106,10 @@ TEST_CASE("the right message runs after one that could not be read, and its saga
     auto const right = s.sent("charge-payment");
     auto wrong = right;
     std::erase_if(wrong.headers, [](auto const& header) { return header.first == "x-saga-itinerary"; });
-    s.at("payments").settle(s.delivery_of(wrong));
+    s.at("payments").process(skald::test::delivery_of(wrong));
     s.run();
     REQUIRE(s.saga_status("1") == "stuck");
-    s.at("payments").settle(s.delivery_of(right));
+    s.at("payments").process(skald::test::delivery_of(right));
     s.run();
     CHECK(s.saga_status("1") == "completed");
 }
@@ -137,11 +118,11 @@ TEST_CASE("a copy that can't be read of a message that has run changes nothing a
 {
     reporting_shop s;
     auto wrong = s.sent("charge-payment");
-    s.at("payments").settle(s.delivery_of(wrong));
+    s.at("payments").process(skald::test::delivery_of(wrong));
     std::erase_if(wrong.headers, [](auto const& header) { return header.first == "x-saga-itinerary"; });
-    s.at("payments").settle(s.delivery_of(wrong));
+    s.at("payments").process(skald::test::delivery_of(wrong));
     s.at("payments").relay_due();
-    while (s.at("orders").settle_one()) continue;
+    while (s.at("orders").process_one()) continue;
     CHECK(s.saga_status("1") == "running");
     CHECK(s.known("charge-payment") == "completed|");
     CHECK(s.drop("payments", false).empty());
@@ -164,7 +145,7 @@ TEST_CASE("a delivery whose home or key can't be read is reported to no one")
     auto wrong = s.last_sent("charge-payment");
     for (auto& [name, value] : wrong.headers)
         if (name == header) value = "No Such Name";
-    s.at("payments").settle(s.delivery_of(wrong));
+    s.at("payments").process(skald::test::delivery_of(wrong));
     s.run();
     CHECK(s.parked() == "payments|malformed|1");
     CHECK(s.saga_status("1") == "running");
@@ -176,7 +157,7 @@ TEST_CASE("a step that was put back at its home is said to be that, and not to h
     reporting_shop s;
     s.order("1");
     s.at("orders").relay_due();
-    s.at("orders").settle_one();
+    s.at("orders").process_one();
     s.at("orders").db.run("UPDATE skald.idempotency SET status = 'parked', attempts = 3, error = 'no stock' "
                           "WHERE step = 'create-order';"
                           "INSERT INTO skald.parked (key, step, reason, message_id, type, headers, body, fingerprint) "
@@ -192,9 +173,9 @@ TEST_CASE("a step that was put back and whose saga was then closed is `cancelled
 {
     reporting_shop s;
     s.sent("charge-payment");
-    auto given_up = s.delivery_of(s.last_sent("charge-payment"));
+    auto given_up = skald::test::delivery_of(s.last_sent("charge-payment"));
     given_up.given_up = true;
-    s.at("payments").settle(given_up);
+    s.at("payments").process(given_up);
     s.run();
     REQUIRE(s.saga_status("1") == "stuck");
     s.command("pause");
@@ -203,7 +184,8 @@ TEST_CASE("a step that was put back and whose saga was then closed is `cancelled
     REQUIRE(s.known("charge-payment") == "retrying|put back");
     s.close();
     s.run();
-    CHECK_MESSAGE(s.has(s.known("charge-payment"), "cancelled|closed by hand by eve"), s.known("charge-payment"));
+    CHECK_MESSAGE(s.has(s.known("charge-payment"), "cancelled|closed by an operator (eve as "),
+                  s.known("charge-payment"));
     CHECK(s.saga_status("1") == "completed");
 }
 
@@ -214,7 +196,7 @@ TEST_CASE("when what turned up of a closed saga is dropped, its home no longer s
     s.command("pause");
     s.close();
     s.run();
-    s.at("payments").settle(s.delivery_of(late));
+    s.at("payments").process(skald::test::delivery_of(late));
     s.run();
     REQUIRE(s.parked() == "payments|closed|1");
     REQUIRE_MESSAGE(s.has(s.explanation(), "turned up at payments"), s.explanation());

@@ -12,11 +12,10 @@
 #include <latch>
 #include <thread>
 
+using skald::test::completed;
 using skald::test::stepped_shop;
 
 namespace {
-
-constexpr auto completed = "o-1|confirmed / 900 o-1|charge|1 / 4 o-1|1";
 
 class parking_shop : public stepped_shop
 {
@@ -24,13 +23,9 @@ public:
     /// A saga whose charge the broker gave up on: parked at payments, and stuck.
     void park_charge()
     {
-        order("1");
-        at("orders").relay_due();
-        at("orders").settle_one();
-        at("orders").relay_due();
-        auto given_up = delivery_of(last_sent("charge-payment"));
+        auto given_up = skald::test::delivery_of(order_up_to("charge-payment"));
         given_up.given_up = true;
-        at("payments").settle(given_up);
+        at("payments").process(given_up);
         run();
         REQUIRE(saga_status("1") == "stuck");
         REQUIRE(parked() == "payments|delivery_limit|1");
@@ -116,7 +111,7 @@ TEST_CASE("a replay keeps the derived key, moves the turn on and counts the atte
                        "headers->>'x-idempotency-key' FROM skald.outbox WHERE type = 'charge-payment'") ==
           "1:charge-payment|payments|1|7|1:charge-payment");
     s.at("payments").relay_due();
-    while (s.at("orders").settle_one()) continue;
+    while (s.at("orders").process_one()) continue;
     CHECK(s.saga_status("1") == "running");
     s.run();
     CHECK(s.record() == "completed|1|7");
@@ -190,15 +185,12 @@ TEST_CASE("another body under a used key, and headers that name no step, are not
 TEST_CASE("a delivery that no record knows is put back as it came")
 {
     parking_shop s;
-    s.order("1");
-    s.at("orders").relay_due();
-    s.at("orders").settle_one();
-    s.at("orders").relay_due();
+    s.order_up_to("charge-payment");
     auto const& db = s.at("payments").db;
-    auto const d = s.delivery_of(s.last_sent("charge-payment"));
+    auto const d = skald::test::delivery_of(s.last_sent("charge-payment"));
     skald::postgres::postgres_store store{{.url = db.url()}};
     skald::ports::changes changes;
-    changes.parked.push_back({{"", "1"}, "charge-payment", "unsettled", "the disk was full", d.message, 0});
+    changes.parked.push_back({{"", "1"}, "charge-payment", "unprocessable", "the disk was full", d.message, 0});
     store.write(changes);
     CHECK(s.replay(s.id()).empty());
     CHECK(db.one("SELECT headers->>'x-attempt' FROM skald.outbox") == "1");
@@ -253,7 +245,7 @@ TEST_CASE("what is put back is for the relay to sign, but for what came with a w
             reason + "'))");
         return s.id();
     };
-    CHECK(s.replay(parks("unsettled")).empty());
+    CHECK(s.replay(parks("unprocessable")).empty());
     CHECK(sent() == "none|3");
     CHECK(s.replay(parks("forged"), true).empty());
     CHECK(sent() == "v1=a:b|3");
@@ -327,13 +319,10 @@ TEST_CASE("a step that Skald's own writes can't be made for is parked, its saga 
     {
         db.run("CREATE TRIGGER refuse BEFORE INSERT ON skald.outbox FOR EACH ROW EXECUTE FUNCTION refuse()");
     }
-    s.order("1");
-    s.at("orders").relay_due();
-    s.at("orders").settle_one();
-    s.at("orders").relay_due();
+    s.order_up_to("charge-payment");
     {
-        skald::test::service::running_lanes const some{s.at("payments"), 1};
-        CHECK(skald::testing::wait_until([&] { return s.parked() == "payments|unsettled|1"; }));
+        skald::test::running_lanes const some{s.at("payments"), 1};
+        CHECK(skald::testing::wait_until([&] { return s.parked() == "payments|unprocessable|1"; }));
     }
     CHECK(s.contains(db.one("SELECT error FROM skald.parked"), "no such keys here"));
     db.run("DROP FUNCTION refuse() CASCADE");

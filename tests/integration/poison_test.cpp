@@ -138,16 +138,12 @@ TEST_CASE("a saga whose message can't be served is stuck and says why, and does 
     for (bool const malformed : {true, false}) {
         CAPTURE(malformed);
         stepped_shop s;
-        s.order("1");
-        s.at("orders").relay_due();
-        s.at("orders").settle_one();
-        s.at("orders").relay_due();
-        auto m = s.last_sent("charge-payment");
+        auto m = s.order_up_to("charge-payment");
         if (malformed) m.body = "{}";
         else m.headers[2] = {"x-saga", "renamed-saga"};
-        s.at("payments").settle(skald::test::simulation::delivery_of(m));
+        s.at("payments").process(skald::test::delivery_of(m));
         s.at("payments").relay_due();
-        while (s.at("orders").settle_one()) continue;
+        while (s.at("orders").process_one()) continue;
         CHECK(s.saga_status("1") == "stuck");
         CHECK(
             s.at("orders").db.one("SELECT reason FROM skald.saga").find(malformed ? "does not fit" : "renamed-saga") !=

@@ -93,7 +93,7 @@ TEST_CASE("a report that could not be shown, or is no report, is parked with a r
         m.type = "skald.progress";
         m.id = "1:charge-payment.progress";
         m.body = body.dump();
-        s.at("orders").settle(skald::test::simulation::delivery_of(m));
+        s.at("orders").process(skald::test::delivery_of(m));
     }
     CHECK(
         s.at("orders").db.one("SELECT count(*) FROM skald.parked WHERE reason = 'malformed' AND (error LIKE "
@@ -222,9 +222,9 @@ TEST_CASE("every saga of which a report waits is busy, also where one message re
     skald::test::stepped_shop s;
     for (auto const* key : {"1", "2", "3"}) s.order(key, 1, 1'000'000'000);
     s.at("orders").relay_due();
-    s.at("orders").settle_many();
+    s.at("orders").process_all();
     s.at("orders").relay_due();
-    s.at("payments").settle_many();
+    s.at("payments").process_all();
     auto const& db = s.at("payments").db;
     db.run("DELETE FROM skald.outbox WHERE type <> 'skald.progress'");
     REQUIRE(db.one("SELECT count(*) FROM skald.outbox") == "1");

@@ -7,11 +7,10 @@
 
 #include <skald/errors.hpp>
 
+using skald::test::completed;
 using skald::test::stepped_shop;
 
 namespace {
-
-constexpr auto completed = "o-1|confirmed / 900 o-1|charge|1 / 4 o-1|1";
 
 class recording_shop : public stepped_shop
 {
@@ -29,19 +28,16 @@ public:
     /// Order 1, up to the message to the payments, which is lost on its way.
     skald::core::message order_whose_charge_is_lost()
     {
-        order("1");
-        at("orders").relay_due();
-        at("orders").settle_one();
-        at("orders").relay_due();
+        auto m = order_up_to("charge-payment");
         at("payments").take_all();
-        return last_sent("charge-payment");
+        return m;
     }
 
     void park_as_given_up(skald::core::message m)
     {
-        auto d = delivery_of(std::move(m));
+        auto d = skald::test::delivery_of(std::move(m));
         d.given_up = true;
-        at("payments").settle(d);
+        at("payments").process(d);
     }
 
     std::string parked_in_full()
@@ -113,7 +109,7 @@ TEST_CASE("a delivery of bytes that are no text is parked elsewhere as it was he
 
     recording_shop elsewhere;
     for (auto const& m : skald::core::read_recorded(lines)) elsewhere.transport().inject(m);
-    while (elsewhere.at("payments").settle_one()) continue;
+    while (elsewhere.at("payments").process_one()) continue;
     CHECK(elsewhere.parked() == "payments|malformed|2");
     CHECK(elsewhere.parked_in_full() == production.parked_in_full());
 }

@@ -244,7 +244,7 @@ TEST_CASE("an order to forget that comes again, late, leaves the records of a ne
     s.run();
     auto const answer = s.last_sent("skald.expired");
 
-    s.at(to).settle(test::simulation::delivery_of(forget));
+    s.at(to).process(test::delivery_of(forget));
     CHECK(s.purge(to) == "0|0|0|1");
     CHECK(s.at(to).db.one("SELECT count(*) FROM skald.idempotency") == "1");
     // Its answer, and a late one from the first time, are not about the saga that is there now.
@@ -252,7 +252,7 @@ TEST_CASE("an order to forget that comes again, late, leaves the records of a ne
     age(s.at("orders").db, 31);
     s.purge("orders");
     auto const waits = s.at("orders").db.one("SELECT expiring FROM skald.saga");
-    s.at("orders").settle(test::simulation::delivery_of(answer));
+    s.at("orders").process(test::delivery_of(answer));
     CHECK(waits == "{payments,shipping}");
     CHECK(s.at("orders").db.one("SELECT expiring FROM skald.saga") == waits);
     CHECK(s.parked().empty());
@@ -345,7 +345,7 @@ TEST_CASE("an order to forget, or its answer, that lacks something is parked")
             m.type = type;
             m.id = type;
             m.body = body;
-            s.at("payments").settle(test::simulation::delivery_of(m));
+            s.at("payments").process(test::delivery_of(m));
         }
     CHECK(s.parked() == "payments|malformed|8");
 }

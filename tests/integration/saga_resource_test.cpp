@@ -87,13 +87,14 @@ TEST_CASE(
     {
         std::string step, service, status, saga, error, reason;
     };
-    for (auto const& r : {row{"charge-payment", "payments", "rejected", "compensating", "no money", "no money"},
-                          row{"charge-payment", "payments", "rejected", "compensating", core::gave_up(sql), ""},
-                          row{"charge-payment", "payments", "retrying", "", sql, ""},
-                          row{"charge-payment", "payments", "parked", "stuck", sql, ""},
-                          row{"charge-payment", "payments", "cancelled", "compensating", "eve: " + sql, ""},
-                          row{"confirm-order", "orders", "parked", "stuck", sql, ""},
-                          row{"create-order.compensate", "orders", "parked", "stuck", sql, ""}}) {
+    for (auto const& r :
+         {row{"charge-payment", "payments", "rejected", "compensating", "no money", "no money"},
+          row{"charge-payment", "payments", "rejected", "compensating", core::failed_last_attempt(sql), ""},
+          row{"charge-payment", "payments", "retrying", "", sql, ""},
+          row{"charge-payment", "payments", "parked", "stuck", sql, ""},
+          row{"charge-payment", "payments", "cancelled", "compensating", "eve: " + sql, ""},
+          row{"confirm-order", "orders", "parked", "stuck", sql, ""},
+          row{"create-order.compensate", "orders", "parked", "stuck", sql, ""}}) {
         CAPTURE(r.status);
         saga_web s;
         s.told(r.step, r.service, r.status, r.saga, r.error);
@@ -190,7 +191,7 @@ TEST_CASE("DELETE cancels a saga, and again changes nothing, until the end and a
     CHECK(s.commands_issued() == "1");
 }
 
-TEST_CASE("DELETE behind the pivot, of a saga that goes back by itself, or that ended, is 409 with the reason")
+TEST_CASE("DELETE after the pivot, of a saga that compensates already, or that ended, is 409 with the reason")
 {
     struct row
     {

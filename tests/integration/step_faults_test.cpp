@@ -1,5 +1,6 @@
 // A step that does what it must not, or whose database fails under it: nothing of it remains, or nothing is lost.
 #include "support/busy_depot.hpp"
+#include "support/kit_depot.hpp"
 
 #include <skald/testing/wait_until.hpp>
 
@@ -7,12 +8,13 @@
 
 using namespace std::chrono_literals;
 using skald::test::depot;
+using skald::test::kit_depot;
 using skald::test::note;
 using skald::test::parcel;
 
 TEST_CASE("F1, G9: a step that swallows an SQL error can't commit by accident")
 {
-    depot d;
+    kit_depot d;
     d.weigh = [](skald::step_context& ctx, parcel&) -> skald::outcome {
         note(ctx, "weigh");
         try {
@@ -25,8 +27,7 @@ TEST_CASE("F1, G9: a step that swallows an SQL error can't commit by accident")
     d.go();
     CHECK(d.effects() == "pack, undo pack");
     CHECK(d.record("weigh") == "rejected|3|0");
-    CHECK(d.db().one("SELECT error FROM skald.idempotency WHERE step = 'weigh'").find("SAVEPOINT") !=
-          std::string::npos);
+    CHECK(d.one("SELECT error FROM skald.idempotency WHERE step = 'weigh'").find("SAVEPOINT") != std::string::npos);
 }
 
 TEST_CASE("a step that swallows an SQL error is not believed when it then rejects or asks for time")
@@ -74,8 +75,8 @@ TEST_CASE("a step that swallows the loss of its connection is not believed when 
     d.host();
     d.start(skald::test::send, parcel{"p", 7}, "k");
     d.at("depot").relay_due();
-    CHECK_THROWS_AS(d.at("depot").settle_one(), skald::ports::fault);
-    d.at("depot").settle(skald::test::simulation::delivery_of(d.last_sent("pack")));
+    CHECK_THROWS_AS(d.at("depot").process_one(), skald::test::not_processed);
+    d.at("depot").process(skald::test::delivery_of(d.last_sent("pack")));
     d.run();
     CHECK(d.record("pack") == "completed|1|0");
     CHECK(d.effects() == "pack, weigh, load, sign");
@@ -91,7 +92,7 @@ TEST_CASE("a step that forgets all that its session has prepared harms nobody af
     };
     d.start_all(10);
     {
-        skald::test::service::running_lanes const some{d.at("depot"), 1};
+        skald::test::running_lanes const some{d.at("depot"), 1};
         CHECK(skald::testing::wait_until([&] {
             d.at("depot").relay_due();
             return d.sagas() == "compensated 1, completed 9";
@@ -102,7 +103,7 @@ TEST_CASE("a step that forgets all that its session has prepared harms nobody af
 
 TEST_CASE("a step may go on after an SQL error that a savepoint of its own has contained")
 {
-    depot d;
+    kit_depot d;
     d.weigh = [](skald::step_context& ctx, parcel&) -> skald::outcome {
         ctx.tx().exec("SAVEPOINT own");
         try {
@@ -120,9 +121,9 @@ TEST_CASE("a step may go on after an SQL error that a savepoint of its own has c
 
 TEST_CASE("G9: a constraint that fails at COMMIT is a failed attempt, and nothing is published")
 {
-    depot d;
-    d.db().run("CREATE TABLE parent (id int PRIMARY KEY); CREATE TABLE child (id int REFERENCES parent DEFERRABLE "
-               "INITIALLY DEFERRED)");
+    kit_depot d;
+    d.one("CREATE TABLE parent (id int PRIMARY KEY); CREATE TABLE child (id int REFERENCES parent DEFERRABLE "
+          "INITIALLY DEFERRED)");
     d.weigh = [](skald::step_context& ctx, parcel&) -> skald::outcome {
         ctx.sql("INSERT INTO child VALUES (1)");
         ctx.publish("elsewhere", "weighed", {});
@@ -130,12 +131,12 @@ TEST_CASE("G9: a constraint that fails at COMMIT is a failed attempt, and nothin
     };
     d.go();
     CHECK(d.record("weigh") == "rejected|3|0");
-    CHECK(d.db().one("SELECT count(*) FROM skald.outbox") == "0");
+    CHECK(d.one("SELECT count(*) FROM skald.outbox") == "0");
 }
 
 TEST_CASE("commit() on the step's transaction object commits nothing")
 {
-    depot d;
+    kit_depot d;
     d.weigh = [](skald::step_context& ctx, parcel&) -> skald::outcome {
         note(ctx, "weigh");
         ctx.tx().commit();
@@ -149,7 +150,7 @@ TEST_CASE("a step that runs COMMIT itself is found out: parked, the saga stuck, 
 {
     for (bool const then_throws : {false, true}) {
         CAPTURE(then_throws);
-        depot d;
+        kit_depot d;
         d.weigh = [&](skald::step_context& ctx, parcel&) -> skald::outcome {
             note(ctx, "weigh");
             ctx.tx().exec("COMMIT");
@@ -159,8 +160,8 @@ TEST_CASE("a step that runs COMMIT itself is found out: parked, the saga stuck, 
         d.go();
         CHECK(d.effects() == "pack");
         CHECK(d.record("weigh").starts_with("parked"));
-        CHECK(d.saga_status("k") == "stuck");
-        CHECK(d.parked() == "depot|transaction_ended|1");
+        CHECK(d.kit().saga_is("k", "stuck"));
+        CHECK(d.parked() == "transaction_ended");
     }
 }
 
@@ -198,9 +199,9 @@ TEST_CASE(
                 };
                 for (int tries = 0; tries < 20; ++tries) try {
                         tries == 0 ? d.go() : d.run();
-                        d.at("depot").settle(skald::test::simulation::delivery_of(d.last_sent("weigh")));
+                        d.at("depot").process(skald::test::delivery_of(d.last_sent("weigh")));
                     }
-                    catch (skald::ports::fault const&) {
+                    catch (skald::test::not_processed const&) {
                     }
                 d.run();
                 CHECK(d.db().one("SELECT count(*) FROM effect WHERE what = 'weigh'") == "0");
@@ -232,52 +233,44 @@ TEST_CASE("a step may look whether its deferred constraints hold")
 
 TEST_CASE("a serialization failure runs the step again and costs no attempt, within a bound")
 {
-    depot d;
-    d.db().run("CREATE FUNCTION conflict() RETURNS void LANGUAGE plpgsql AS $$ BEGIN RAISE SQLSTATE '40001'; END $$");
+    kit_depot d;
+    d.one("CREATE OR REPLACE FUNCTION conflict() RETURNS void LANGUAGE plpgsql AS $$ BEGIN RAISE SQLSTATE '40001'; END "
+          "$$");
     int runs = 0;
     d.weigh = [&](skald::step_context& ctx, parcel&) -> skald::outcome {
         note(ctx, "weigh");
         if (++runs <= 2) ctx.sql("SELECT conflict()");
         return skald::done();
     };
-    for (int tries = 0; tries < 3; ++tries) {
-        try {
-            if (tries == 0) d.go();
-            else d.at("depot").settle(skald::test::simulation::delivery_of(d.last_sent("weigh")));
-        }
-        catch (skald::ports::fault const& met) {
-            CHECK(met.kind == skald::ports::fault_kind::contended);
-        }
-    }
-    d.run();
+    d.go();
+    CHECK(runs == 3);
     CHECK(d.record("weigh") == "completed|1|0");
     CHECK(d.effects() == "pack, weigh, load, sign");
 }
 
 TEST_CASE("G13: a key that another transaction has comes back later and is not taken for done")
 {
-    depot d;
+    kit_depot d;
     d.weigh = skald::test::done("weigh");
-    pqxx::connection other{d.db().url()};
+    pqxx::connection other{d.kit().database_url("depot")};
     pqxx::work holding{other};
     holding.exec("SELECT skald.claim(ARRAY[''], ARRAY['k'], ARRAY['weigh'], ARRAY[sha256('x')])");
     d.go();
     CHECK(d.effects() == "pack");
-    CHECK(d.db().one("SELECT count(*) FROM skald.outbox WHERE due_at > now()") == "1");
+    CHECK(d.one("SELECT count(*) FROM skald.outbox WHERE due_at > now()") == "1");
     holding.abort();
-    d.at("depot").make_due();
-    d.run();
+    d.kit().run_to_the_end();
     CHECK(d.effects() == "pack, weigh, load, sign");
 }
 
 TEST_CASE("F18: a message that the wire could not carry fails the step, by the name of its constraint")
 {
-    depot d;
+    kit_depot d;
     d.weigh = [](skald::step_context& ctx, parcel&) -> skald::outcome {
         ctx.publish("depot", "big", std::string(1'100'000, 'x'));
         return skald::done();
     };
     d.go();
-    CHECK(d.db().one("SELECT error FROM skald.idempotency WHERE step = 'weigh'").find("payload_is_at_most_1_mib") !=
+    CHECK(d.one("SELECT error FROM skald.idempotency WHERE step = 'weigh'").find("payload_is_at_most_1_mib") !=
           std::string::npos);
 }

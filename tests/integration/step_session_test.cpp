@@ -37,7 +37,7 @@ public:
         auto const id = "p" + std::to_string(++parcels_);
         start(skald::test::send, parcel{id, 1}, id);
         at("depot").relay_due();
-        while (at("depot").settle_many(1) > 0) {}
+        while (at("depot").process_all(1) > 0) {}
     }
 
     std::string packed(std::string const& id)
@@ -133,7 +133,7 @@ TEST_CASE("an advisory lock that a step took for its session is free once the st
         d.host();
         d.start(skald::test::send, parcel{"p", 7}, "k");
         d.at("depot").relay_due();
-        REQUIRE(d.at("depot").settle_one());
+        REQUIRE(d.at("depot").process_one());
         CHECK(d.record("pack") == (rejects ? "rejected|1|0" : "completed|1|0"));
         CHECK(d.db().one("SELECT pg_try_advisory_lock(42)") == "t");
     }
@@ -157,7 +157,7 @@ TEST_CASE("an advisory lock of a step's session is held until what the step wrot
     d.host();
     d.start(skald::test::send, parcel{"p", 7}, "k");
     d.at("depot").relay_due();
-    REQUIRE(d.at("depot").settle_one());
+    REQUIRE(d.at("depot").process_one());
     CHECK(d.db().one("SELECT bool_and(by_step) FROM held") == "t");
     CHECK(d.db().one("SELECT pg_try_advisory_lock(42)") == "t");
 }
@@ -173,7 +173,7 @@ TEST_CASE("a step that prepares a statement of the same name each time is done e
     d.host();
     for (auto const* const key : {"p1", "p2", "p3"}) d.start(skald::test::send, parcel{key, 7}, key);
     {
-        skald::test::service::running_lanes const one{d.at("depot"), 1, 1};
+        skald::test::running_lanes const one{d.at("depot"), 1, 1};
         CHECK(skald::testing::wait_until([&] {
             d.at("depot").relay_due();
             return d.db().one("SELECT count(*) FROM skald.saga WHERE status <> 'running'") == "3";
@@ -190,7 +190,7 @@ TEST_CASE("to leave nothing to the next step costs no round trip")
         s.start(skald::test::send, parcel{"q" + std::to_string(n), 1}, "q" + std::to_string(n));
         s.at("depot").relay_due();
         auto const before = s.at("depot").round_trips();
-        REQUIRE(s.at("depot").settle_one());
+        REQUIRE(s.at("depot").process_one());
         CHECK(s.at("depot").round_trips() - before == 2);
     }
 }
@@ -301,7 +301,7 @@ TEST_CASE(
         };
         d.start_all(4);
         {
-            skald::test::service::running_lanes const some{d.at("depot"), 2};
+            skald::test::running_lanes const some{d.at("depot"), 2};
             CHECK(skald::testing::wait_until([&] {
                 d.at("depot").relay_due();
                 return d.sagas() == "compensated 1, completed 3";

@@ -1,18 +1,17 @@
 // One key, two homes: each started a saga under it, and both come to the same services. The first one there has the
 // key, the second is refused, so that both homes know; and no order or purge of one home touches what is the other's.
-#include "admin/commands.hpp"
+#include "support/orders.hpp"
 #include "support/session.hpp"
 #include "support/stepped_shop.hpp"
 
 #include <doctest/doctest.h>
 
 using skald::test::claim_sql;
+using skald::test::completed;
 using skald::test::database;
 using skald::test::stepped_shop;
 
 namespace {
-
-constexpr auto completed = "o-1|confirmed / 900 o-1|charge|1 / 4 o-1|1";
 
 class shop_with_two_homes : public stepped_shop
 {
@@ -31,9 +30,7 @@ public:
 
     std::string give(std::string const& home, std::string const& action)
     {
-        skald::postgres::connection c{{.url = at(home).db.url()}};
-        auto const done = skald::admin::issue(c, {action, {"", "1"}, "", "eve"});
-        return done.contains("refused") ? done["refused"].get<std::string>() : "";
+        return skald::test::give_order(at(home).db.url(), action);
     }
 };
 
@@ -45,7 +42,7 @@ std::string homes(std::string const& names)
 }  // namespace
 
 TEST_CASE_FIXTURE(shop_with_two_homes,
-                  "of two sagas with one key and one body the second goes back, and its home hears why")
+                  "of two sagas with one key and one body the second compensates, and its home hears why")
 {
     order_from("orders", "o-1");
     run();
@@ -62,7 +59,7 @@ TEST_CASE_FIXTURE(shop_with_two_homes, "the same with other bodies, whichever is
 {
     order_from("shipping", "o-2");
     at("shipping").relay_due();
-    REQUIRE(at("orders").settle_one());  // the step create-order belongs to the saga of shipping now
+    REQUIRE(at("orders").process_one());  // the step create-order belongs to the saga of shipping now
     order_from("orders", "o-1");
     run();
     CHECK(effects() == "o-2|confirmed / 900 o-2|charge|1 / 4 o-2|1");
@@ -76,7 +73,7 @@ TEST_CASE_FIXTURE(shop_with_two_homes, "a cancel meets the saga of the home that
 {
     order_from("orders", "o-1");
     at("orders").relay_due();
-    REQUIRE(at("orders").settle_one());  // the key is that of the saga of orders
+    REQUIRE(at("orders").process_one());  // the key is that of the saga of orders
     order_from("shipping", "o-2");
     CHECK(give("shipping", "cancel").empty());
     run();

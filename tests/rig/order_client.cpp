@@ -57,7 +57,7 @@ order_client::order_client(std::uint16_t port, std::uint64_t seed, load_counters
 
 void order_client::place(planned_order const& order, order_record& record)
 {
-    settle(first_, order, record, std::nullopt);
+    repeat_until_final(first_, order, record, std::nullopt);
 }
 
 void order_client::place_twice_at_once(planned_order const& order, order_record& record)
@@ -66,14 +66,14 @@ void order_client::place_twice_at_once(planned_order const& order, order_record&
     auto other = std::async(std::launch::async, [&] { return post(second_, order); });
     auto answer_to_one = answer_of(post(first_, order), record);
     auto answer_to_two = answer_of(other.get(), record);
-    settle(first_, order, record, std::move(answer_to_one));
-    settle(second_, order, record, std::move(answer_to_two));
+    repeat_until_final(first_, order, record, std::move(answer_to_one));
+    repeat_until_final(second_, order, record, std::move(answer_to_two));
 }
 
 void order_client::place_again(planned_order const& order, order_record& record)
 {
     counters_.sent_twice++;
-    settle(second_, order, record, std::nullopt);
+    repeat_until_final(second_, order, record, std::nullopt);
 }
 
 void order_client::look_up(planned_order const& order, order_record& record)
@@ -92,8 +92,8 @@ void order_client::look_up(planned_order const& order, order_record& record)
 }
 
 /// Continues from a response that has already come, or sends the request; then repeats it until the response is final.
-void order_client::settle(http_client& connection, planned_order const& order, order_record& record,
-                          std::optional<httplib::Response> response)
+void order_client::repeat_until_final(http_client& connection, planned_order const& order, order_record& record,
+                                      std::optional<httplib::Response> response)
 {
     auto const until = std::chrono::steady_clock::now() + ask_again_for;
     // A request that was sent when the order had already been accepted must be answered as a replay.

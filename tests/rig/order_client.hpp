@@ -63,8 +63,8 @@ public:
     bool stopped() const { return stop_.stop_requested(); }
 
 private:
-    void settle(http_client& connection, planned_order const& order, order_record& record,
-                std::optional<httplib::Response> response);
+    void repeat_until_final(http_client& connection, planned_order const& order, order_record& record,
+                            std::optional<httplib::Response> response);
     bool judge(httplib::Response const& response, planned_order const& order, order_record& record, bool known_before);
     void judge_accepted(httplib::Response const& response, planned_order const& order, order_record& record,
                         bool known_before);

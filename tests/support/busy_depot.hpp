@@ -43,7 +43,7 @@ public:
     std::size_t step(std::size_t max = 64)
     {
         at("depot").relay_due();
-        return at("depot").settle_many(max);
+        return at("depot").process_all(max);
     }
 
     void run_all()

@@ -1,7 +1,7 @@
 // Tables of Skald's that another session has locked, and a lane that meets them.
 #pragma once
 
-#include "support/simulation.hpp"
+#include "support/stepped_services.hpp"
 
 #include <skald/testing/wait_until.hpp>
 
@@ -23,7 +23,7 @@ inline constexpr int many = runtime::contended_max + 5;
 class hasty_lane
 {
 public:
-    explicit hasty_lane(service& of)
+    explicit hasty_lane(stepped_service& of)
         : store_{{.url = of.db.url(), .lock_timeout = 2ms}}, executor_{of.executor_on(store_)}
     {}
 
@@ -68,14 +68,14 @@ private:
 };
 
 /// The only delivery that waits at a service.
-inline task only_task(service& at)
+inline task only_task(stepped_service& at)
 {
-    auto tasks = at.read(at.take_all());
+    auto tasks = at.route(at.take_all());
     REQUIRE(tasks.size() == 1);
     return std::move(tasks.front());
 }
 
-inline void check_waits_out(service& at, task& t, std::string const& table)
+inline void check_waits_out(stepped_service& at, task& t, std::string const& table)
 {
     CAPTURE(table);
     hasty_lane lane{at};

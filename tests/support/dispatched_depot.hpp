@@ -106,7 +106,7 @@ struct dispatched_depot
 
     dispatcher::group take() { return work->take(0ms); }
 
-    void settled(dispatcher::group&& g) { work->finish(std::move(g), {}); }
+    void finished(dispatcher::group&& g) { work->finish(std::move(g), {}); }
 
     std::vector<ports::contention> broken(dispatcher::group&& g, failure why, reaction then)
     {

@@ -1,7 +1,8 @@
-// The order saga's services and tables in a simulation that the test steps.
+// The order saga's services and tables in services that the test steps.
 #pragma once
 
-#include "support/simulation.hpp"
+#include "support/shop_effects.hpp"
+#include "support/stepped_services.hpp"
 
 #include "examples/order_saga/order_steps.hpp"
 #include "examples/order_saga/payment_steps.hpp"
@@ -9,10 +10,10 @@
 
 namespace skald::test {
 
-class stepped_shop : public simulation
+class stepped_shop : public stepped_services
 {
 public:
-    stepped_shop() : simulation{{"orders", "payments", "shipping"}}
+    stepped_shop() : stepped_services{{"orders", "payments", "shipping"}}
     {
         using namespace order_saga;
         create_tables();
@@ -27,6 +28,9 @@ public:
         start(order_saga::place_order, order_saga::order{"o-" + key, "ann", "pen", quantity, cents}, key);
     }
 
+    /// Starts an order, and steps it until the message for that step waits in its service's queue.
+    core::message order_up_to(std::string const& step, std::string const& key = "1");
+
     /// The home's row of a saga whose messages the test makes itself.
     void note_started(std::string const& key)
     {
@@ -35,14 +39,9 @@ public:
                             key + "', 'place-order', '{}', '')");
     }
 
-    /// Everything that steps have done, as text to compare.
     std::string effects()
     {
-        return at("orders").db.rows("SELECT id, status FROM customer_order ORDER BY 1") + " / " +
-               at("payments").db.rows("SELECT cents FROM wallet") + ' ' +
-               at("payments").db.rows("SELECT order_id, kind, count(*) FROM charge GROUP BY 1, 2 ORDER BY 1, 2") +
-               " / " + at("shipping").db.rows("SELECT free FROM stock") + ' ' +
-               at("shipping").db.rows("SELECT order_id, count(*) FROM shipment GROUP BY 1 ORDER BY 1");
+        return shop_effects([this](auto const& name, auto const& sql) { return at(name).db.rows(sql); });
     }
 
 private:

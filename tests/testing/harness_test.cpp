@@ -159,6 +159,42 @@ TEST_CASE_FIXTURE(new_day, "a saga is cancelled while it can be, and refused whe
     CHECK_THROWS_AS(shop().cancel("nobody"), std::runtime_error);
 }
 
+TEST_CASE_FIXTURE(new_day, "a delivery overtakes those that have waited longer")
+{
+    auto const key = start();
+    shop().deliver_next();
+    shop().cancel(key);
+    CHECK(shop().waiting().front().name == "charge-payment");
+    CHECK(shop().deliver("control@payments"));
+    CHECK_FALSE(shop().deliver("control@payments"));
+    shop().deliver_all();
+    CHECK(shop().ran("charge-payment", 0));
+    CHECK(shop().saga_is(key, "compensated"));
+}
+
+TEST_CASE_FIXTURE(new_day, "what a test commits in a service's database by itself is sent like what a step commits")
+{
+    auto const key = start();
+    auto const command = [&key](auto const& give) {
+        pqxx::connection c{shop().database_url("orders")};
+        pqxx::work tx{c};
+        give(tx, key, skald::command_options{});
+        tx.commit();
+    };
+    command(skald::pause_saga);
+    shop().deliver_all();
+    CHECK(shop().ran("create-order", 0));
+    command(skald::resume_saga);
+    REQUIRE(shop().waiting().size() == 3);  // the step again, and the command for the other services
+    shop().deliver_all();
+    CHECK(shop().saga_is(key, "completed"));
+
+    shop().ask("orders", "SELECT skald.enqueue('payments', 'charge-payment', 'late', '{}')");
+    CHECK(shop().deliver_next());
+    shop().ask("orders", "SELECT skald.enqueue('payments', 'charge-payment', 'later', '{}')");
+    CHECK(shop().run_to_the_end() == 1);
+}
+
 TEST_CASE_FIXTURE(new_day, "what was expected and is not says what there is instead")
 {
     auto const key = start();

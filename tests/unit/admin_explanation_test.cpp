@@ -69,7 +69,7 @@ TEST_CASE("of a step that is tried again it says how often it failed, and with w
     CHECK(explain(s).find("was put back by an operator at 2026-01-31 11:59:20Z") != std::string::npos);
 }
 
-TEST_CASE("of a saga that goes back it says why, and whose compensation is next")
+TEST_CASE("of a saga that compensates it says why, and whose compensation is next")
 {
     auto s = with_steps_done(2, saga_state::compensating);
     s.reason = "out of stock";
@@ -143,7 +143,7 @@ TEST_CASE("an order is told as long as it means something")
     CHECK(explain(s).find("A cancel") == std::string::npos);
 }
 
-TEST_CASE("a saga that is stuck while it goes back does not say that no step has met its cancel")
+TEST_CASE("a saga that is stuck while it compensates does not say that no step has met its cancel")
 {
     auto s = with_steps_done(1, saga_state::stuck);
     s.command = command_facts{"cancel", "eve", "", noon - 4min};
@@ -164,10 +164,10 @@ TEST_CASE("of a step whose record was gone when it was to be undone it says that
     s.steps[0].compensation = was(step_status::completed);
     s.steps[1].compensation = was(step_status::cancelled, 3min, 1, "nothing to undo");
     auto const end = std::string{"compensated at 2026-01-28 12:00:00Z (3 days ago). What else had run was undone."};
-    CHECK(explain(s) == end +
-                            " But charge-payment completed at payments, and its compensation found no record of it "
-                            "there, so its effect may remain: check, and fix it by hand (docs/repair.md, \"A step that "
-                            "was not undone\").");
+    CHECK(explain(s) ==
+          end + " But charge-payment completed at payments, and its compensation found no record of it "
+                "there, so its effect may remain: check, and fix it manually (docs/repair.md, \"A step that "
+                "was not undone\").");
     s.steps[1].record = was(step_status::cancelled, 3min, 0);  // what the home's own database has in its place
     CHECK(explain(s).find("But charge-payment completed at payments") != std::string::npos);
     s.steps[1].record = was(step_status::cancelled, 3min, 1);

@@ -167,7 +167,7 @@ TEST_CASE("an itinerary whose kinds are out of order is refused")
     }
 }
 
-TEST_CASE("nothing goes back to a step that can't be undone")
+TEST_CASE("no compensation is sent to a step that can't be undone")
 {
     CHECK(parse_itinerary("back 1/3 a@x=compensatable b@x=pivot c@x=retriable").has_value());
     CHECK_FALSE(parse_itinerary("back 2/3 a@x=compensatable b@x=pivot c@x=retriable").has_value());

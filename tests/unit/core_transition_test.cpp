@@ -179,7 +179,7 @@ TEST_CASE(
     });
 }
 
-TEST_CASE("behind the pivot a saga never goes back")
+TEST_CASE("after the pivot a saga never compensates")
 {
     for_each_transition([](itinerary const& at, event, transition const& then) {
         if (at.position.direction == direction::back || at.current().kind != step_kind::retriable) return;
@@ -189,7 +189,7 @@ TEST_CASE("behind the pivot a saga never goes back")
     });
 }
 
-TEST_CASE("a saga that goes back goes on going back, one step at a time, to its beginning")
+TEST_CASE("a saga that compensates goes on compensating, one step at a time, to its beginning")
 {
     for_each_transition([](itinerary const& at, event what, transition const& then) {
         if (at.position.direction == direction::forward || what == event::attempts_exhausted) return;

@@ -20,6 +20,11 @@ namespace queries = skald::queries;
 
 namespace {
 
+std::string literal(parameter const& value)
+{
+    return value.literal();
+}
+
 /// What a server with standard_conforming_strings = on reads: the text between the quotes, each '' being one quote.
 /// Nothing where the literal ends early or not at all.
 std::string read_back(std::string const& sql)
@@ -147,7 +152,13 @@ TEST_CASE("a value's type decides how it is written")
 TEST_CASE("a prepared statement is executed with its literals in order")
 {
     CHECK(execute("take_turn") == "EXECUTE take_turn;");
-    CHECK(execute("claim", {literal("it's"), literal(std::int64_t{1}), "NULL"}) == "EXECUTE claim('it''s',1,NULL);");
+    CHECK(execute(queries::list_parked{.reason = std::nullopt,
+                                       .scope = std::nullopt,
+                                       .key = "it's",
+                                       .step = std::nullopt,
+                                       .after = 0,
+                                       .rows_max = std::int64_t{1}}) ==
+          "EXECUTE list_parked(NULL,NULL,'it''s',NULL,0,1);");
 }
 
 TEST_CASE("a statement's values go where it names them, whatever is in them")
@@ -166,7 +177,7 @@ TEST_CASE("a statement's values go where it names them, whatever is in them")
 
 TEST_CASE("no text is NULL, and an empty text is not")
 {
-    CHECK(literal_or_null({}) == "NULL");
-    CHECK(literal_or_null("") == "''");
-    CHECK(literal_or_null("it's") == "'it''s'");
+    CHECK(literal(std::optional<std::string>{}) == "NULL");
+    CHECK(literal(std::optional{""s}) == "''");
+    CHECK(literal(std::optional{"it's"s}) == "'it''s'");
 }

@@ -52,7 +52,7 @@ TEST_CASE("an ack behind a delivery that is still out does not ack that one")
     CHECK(ledger.outstanding() == 0);
 }
 
-TEST_CASE("an unknown tag, or one that was settled already, is never sent")
+TEST_CASE("an unknown tag, or one that was acked or returned already, is never sent")
 {
     auto ledger = ledger_of(2);
     ledger.ack(99);
@@ -79,7 +79,7 @@ TEST_CASE("what goes back is not acked any more, and what was acked does not go 
     CHECK(ledger.outstanding() == 0);
 }
 
-TEST_CASE("a broker that follows the frames settles exactly what was acked")
+TEST_CASE("a broker that follows the frames removes exactly what was acked")
 {
     for (unsigned seed = 0; seed < 1'000; ++seed) {
         CAPTURE(seed);

@@ -17,7 +17,7 @@ TEST_CASE("those that came back go last, alone, and who came back less often goe
     for (auto const* expected : {"c:pack e:pack", "b:pack", "a:pack", "d:pack"}) {
         auto next = d.take();
         CHECK(keys(next) == expected);
-        d.settled(std::move(next));
+        d.finished(std::move(next));
     }
 }
 
@@ -37,7 +37,7 @@ TEST_CASE("of those that came back more than once, one runs at a time")
     d.broken(std::move(second), failure::contended, reaction::again);
     auto third = d.take();
     CHECK(third.tasks.size() == 1);
-    d.settled(std::move(third));
+    d.finished(std::move(third));
     CHECK(d.work->take(10s).tasks.size() == 1);
 }
 
@@ -53,7 +53,7 @@ TEST_CASE("a delivery that came back waits for no more than a number of others")
         for (int n = 0; n < 2; ++n) d.arrive("pack", std::to_string(before) + '.' + std::to_string(n));
         auto next = d.take();
         met = keys(next);
-        d.settled(std::move(next));
+        d.finished(std::move(next));
     }
     CHECK(before > 100);
 }
@@ -82,7 +82,7 @@ TEST_CASE("what kills its process each time is given up alone: whoever stands be
             if (!lives_on) continue;
             for (auto const& t : next.tasks)
                 std::erase_if(queue, [&](auto const& one) { return one.key == t.step()->envelope.saga.key; });
-            d.settled(std::move(next));
+            d.finished(std::move(next));
         }
         for (auto& one : queue) ++one.returns;
     }

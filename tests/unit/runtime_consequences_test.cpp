@@ -161,7 +161,7 @@ TEST_CASE("a progress message says what became of which step, where, when, and o
                                      {"saga", "completed"}});
 }
 
-TEST_CASE("a progress message names a compensation as such, with the reason for going back")
+TEST_CASE("a progress message names a compensation as such, with the reason for compensating")
 {
     auto e = charge_payment().at({direction::back, 0});
     e.home = "elsewhere";

@@ -57,10 +57,10 @@ TEST_CASE("a step that may have one lane waits for it, forward and back, while o
     d.arrive("weigh", "4");
     CHECK(keys(d.take()) == "4:weigh");
     CHECK(d.take().tasks.empty());
-    d.settled(std::move(running));
+    d.finished(std::move(running));
     auto next = d.take();
     CHECK(keys(next) == "2:pack");
-    d.settled(std::move(next));
+    d.finished(std::move(next));
     CHECK(keys(d.take()) == "3:pack.compensate");
 }
 
@@ -73,13 +73,13 @@ TEST_CASE("two limited steps that wait are both taken up, though the first alone
     for (auto const* key : {"3", "4", "5"}) d.arrive("pack", key);
     for (auto const* key : {"6", "7", "8"}) d.arrive("weigh", key);
     CHECK(d.take().tasks.empty());
-    d.settled(std::move(packing));
-    d.settled(std::move(weighing));
+    d.finished(std::move(packing));
+    d.finished(std::move(weighing));
     // Nothing else arrives: what waits must come of itself.
     std::set<std::string> seen;
     for (auto next = d.take(); !next.tasks.empty(); next = d.take()) {
         for (auto const& t : next.tasks) seen.insert(t.step()->key().text());
-        d.settled(std::move(next));
+        d.finished(std::move(next));
     }
     CHECK(seen == std::set<std::string>{"3:pack", "4:pack", "5:pack", "6:weigh", "7:weigh", "8:weigh"});
 }
@@ -93,7 +93,7 @@ TEST_CASE("what waited when the connection was lost is dropped once the new one 
     CHECK(d.take().tasks.empty());
     d.arrive("pack", "new", "a", core::direction::forward, 2);
     CHECK(d.take().tasks.empty());
-    d.settled(std::move(running));
+    d.finished(std::move(running));
     CHECK(keys(d.take()) == "new:pack");
 }
 
@@ -108,7 +108,7 @@ TEST_CASE("equal values of serial_by never run at the same time, and a transacti
     CHECK(keys(first) == "2:pack 1:pack");
     CHECK(keys(d.take()) == "4:pack");
     CHECK(d.take().tasks.empty());
-    d.settled(std::move(first));
+    d.finished(std::move(first));
     CHECK(keys(d.take()) == "3:pack");
 }
 
@@ -130,7 +130,7 @@ TEST_CASE("those that broke a transaction together come again, each alone")
     for (auto const* key : {"1:pack", "2:pack", "3:pack"}) {
         auto one = d.take();
         CHECK(keys(one) == key);
-        d.settled(std::move(one));
+        d.finished(std::move(one));
     }
 }
 
@@ -146,7 +146,7 @@ TEST_CASE("those that were in another's way come again at once, in their order, 
     CHECK(keys(d.take()) == "1:pack 2:pack 3:pack");
 }
 
-TEST_CASE("one alone that could not be settled comes again a while later, and counts its tries")
+TEST_CASE("one alone that could not be processed comes again a while later, and counts its tries")
 {
     depot d;
     d.arrive("pack", "1");
@@ -178,7 +178,7 @@ TEST_CASE("many lanes at once are handed each delivery once, and none is left be
                     std::lock_guard const lock{mutex};
                     for (auto const& t : g.tasks) seen.insert(t.step()->key().text());
                 }
-                d.settled(std::move(g));
+                d.finished(std::move(g));
             }
         });
     for (int n = 0; n < each; ++n) {

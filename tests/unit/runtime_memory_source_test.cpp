@@ -51,7 +51,7 @@ public:
     ports::fault classify_current() override { return {ports::fault_kind::broken, ""}; }
 };
 
-/// The loop of memory, beside the table that it settles in. What it leaves to others wakes the table's source.
+/// The loop of memory, beside the table that it writes to. What it leaves to others wakes the table's source.
 struct memory_bench
 {
     runtime::memory_options options{.grace_period = 1h, .delete_after = 0ms};

@@ -1,4 +1,4 @@
-// A step that does not return: it is told of, and what waits beside it goes back to the broker, once.
+// A step that does not return: it is logged, and what waits beside it goes back to the broker, once.
 #include "runtime/running_groups.hpp"
 
 #include "support/dispatched_depot.hpp"
@@ -30,7 +30,7 @@ TEST_CASE("what waits beside a step that does not return is sent back, and the s
     CHECK(d.arrived.sent_back == numbers{1, 3});
     d.work->check_for_hanging();
     CHECK(d.arrived.sent_back == numbers{1, 3});  // once
-    d.settled(std::move(hanging));
+    d.finished(std::move(hanging));
     d.work->check_for_hanging();
     CHECK(d.arrived.sent_back.size() == 2);
 }
@@ -43,7 +43,7 @@ TEST_CASE("of a call that runs all of a group nobody knows who hangs: all but th
     hanging.how.running->is(running_member::all);
     d.work->check_for_hanging();
     CHECK(d.arrived.sent_back == numbers{2, 3});
-    d.settled(std::move(hanging));
+    d.finished(std::move(hanging));
 }
 
 TEST_CASE("a step that hangs is told of again when twice as long has passed")

@@ -109,7 +109,7 @@ TEST_CASE("one that is done at a later attempt says so in its record")
     CHECK(d.changes.records[0].attempts == 2);
 }
 
-TEST_CASE("a rejection goes back with the data as it came, and the home hears the reason")
+TEST_CASE("a rejection compensates with the data as it came, and the home hears the reason")
 {
     delivered d{1};
     CHECK(d.ends(claim_result::fresh, runtime::rejected{"no room"}).event == "step.rejected");
@@ -120,7 +120,7 @@ TEST_CASE("a rejection goes back with the data as it came, and the home hears th
     CHECK(d.report().find("no room") != std::string::npos);
 }
 
-TEST_CASE("a failure is tried again with what was received, until the attempts are used up; then the saga goes back")
+TEST_CASE("a failure is tried again with what was received, until the attempts are used up; then the saga compensates")
 {
     delivered again{1};
     CHECK(again.ends(claim_result::retry, runtime::failed{"broke"}, 2).event == "step.failed");
@@ -132,7 +132,7 @@ TEST_CASE("a failure is tried again with what was received, until the attempts a
     delivered last{1};
     CHECK(last.ends(claim_result::retry, runtime::failed{"broke"}, 3).event == "step.attempts_exhausted");
     CHECK(last.changes.records.at(0).status == step_status::rejected);
-    CHECK(last.changes.records.at(0).error == "gave up after its last attempt: broke");
+    CHECK(last.changes.records.at(0).error == "failed its last attempt: broke");
     CHECK(last.sent() == "depot pack.compensate, home skald.progress");
     CHECK(last.changes.parked.empty());
 }
@@ -200,7 +200,7 @@ TEST_CASE("what turns up of a saga that was closed is parked without a record, a
     }
 }
 
-TEST_CASE("where the key is another home's, the saga goes back without a record, or is stuck behind its pivot")
+TEST_CASE("where the key is another home's, the saga compensates without a record, or is stuck after its pivot")
 {
     ports::claim_answer const met{claim_result::mismatch, 1, false, cancel_cause::other_home, "returns"};
     delivered d{1};
@@ -245,7 +245,7 @@ TEST_CASE("a step that ended its own transaction is parked though its record say
     CHECK_FALSE(d.changes.records.at(0).drop_fingerprint);
 }
 
-TEST_CASE("a step that an operator or its deadline stops goes back, whether it could be run or not")
+TEST_CASE("a step that an operator or its deadline stops compensates its saga, whether it could be run or not")
 {
     for (auto const cause : {cancel_cause::command, cancel_cause::deadline})
         for (bool const wrong : {false, true}) {
@@ -260,7 +260,7 @@ TEST_CASE("a step that an operator or its deadline stops goes back, whether it c
         }
 }
 
-TEST_CASE("of a cancellation that was settled before nothing follows")
+TEST_CASE("of a cancellation that was processed before nothing follows")
 {
     delivered d{1};
     CHECK(d.ends({claim_result::cancelled, 1, false, {}, {}}, {}).event == "step.duplicate");

@@ -63,7 +63,7 @@ void copier::send(captured_ptr message)
                   "publishing a duplicate");
 }
 
-std::size_t copier::settle()
+std::size_t copier::take_replies()
 {
     confirmed_ = 0;
     while (auto const frame = broker_.read(std::chrono::milliseconds{0})) {

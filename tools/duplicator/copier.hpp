@@ -39,7 +39,7 @@ public:
 
     /// Handles the broker's replies, and serves heartbeats; returns how many messages were confirmed. Throws
     /// queue_missing if a message had no queue to go to.
-    std::size_t settle();
+    std::size_t take_replies();
 
     /// Throws queue_missing.
     void check_queue(std::string const& service);
@@ -64,7 +64,7 @@ private:
     rabbitmq::content_reader reader_;
     std::map<std::uint64_t, captured_ptr> in_flight_;  // by delivery tag
     std::uint64_t sent_{};
-    std::size_t confirmed_{};  // since settle() was called
+    std::size_t confirmed_{};  // since take_replies() was called
     std::vector<captured_ptr> refused_;
     bool is_blocked_{};
 };

@@ -109,7 +109,7 @@ private:
     void obey();
     bool take_in();
     void send_due();
-    void settle();
+    void take_replies();
     void poll_queues();
     void wait();
     bool is_done() const
@@ -207,7 +207,7 @@ void duplicator::work::serve()
             poll_queues();
             has_more_ = take_in();
             send_due();
-            settle();
+            take_replies();
         }
         if (!is_done()) wait();
     }
@@ -244,9 +244,9 @@ void duplicator::work::send_due()
     }
 }
 
-void duplicator::work::settle()
+void duplicator::work::take_replies()
 {
-    duplicates_ += copier_->settle();
+    duplicates_ += copier_->take_replies();
     for (auto& message : copier_->take_refused()) agenda_.put_back(message, clock::now() + after_refusal);
 }
 

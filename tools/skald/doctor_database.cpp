@@ -18,20 +18,20 @@ namespace {
 // If a crash loses a record, a step runs twice: everything else depends on these settings.
 void examine_settings(pqxx::row const& server, findings& found)
 {
-    std::string const sync = server[3].c_str();
+    std::string const sync = server["synchronous_commit"].c_str();
     add(found, "synchronous_commit", sync == "on" || sync == "remote_apply", health::warning,
         "synchronous_commit is " + sync,
         "Skald's own sessions raise it to on; set it for everything else that writes here, or a crash loses commits");
-    std::string const fsync = server[4].c_str(), pages = server[5].c_str();
+    std::string const fsync = server["fsync"].c_str(), pages = server["full_page_writes"].c_str();
     add(found, "fsync", fsync == "on", health::problem, "fsync is " + fsync,
         "turn it on: a crash may corrupt everything");
     add(found, "full_page_writes", pages == "on", health::warning, "full_page_writes is " + pages,
         "turn it on, unless the disks write 8 KiB whole or not at all");
-    std::string const isolation = server[6].c_str();
+    std::string const isolation = server["default_transaction_isolation"].c_str();
     add(found, "isolation", isolation == "read committed", health::warning,
         "default_transaction_isolation is " + isolation,
         "Skald's own sessions use read committed; a program that calls skald.claim() must too");
-    auto const idle_ms = server[7].as<std::int64_t>();
+    auto const idle_ms = server["idle_timeout_ms"].as<std::int64_t>();
     add(found, "idle transactions", idle_ms > 0 && idle_ms <= 300'000, health::warning,
         idle_ms == 0
             ? std::string{"idle_in_transaction_session_timeout is off: Skald's own sessions set 30 s, others may hold "
@@ -42,21 +42,24 @@ void examine_settings(pqxx::row const& server, findings& found)
 
 void examine_node(pqxx::row const& server, findings& found)
 {
-    bool const standby = server[1].as<bool>(), read_only = server[2].c_str() == std::string{"on"};
+    bool const standby = server["is_standby"].as<bool>(),
+               read_only = server["default_transaction_read_only"].c_str() == std::string{"on"};
     add(found, "server", !standby && !read_only, health::problem,
-        fmt::format("PostgreSQL {}{}", server[0].c_str(),
+        fmt::format("PostgreSQL {}{}", server["version"].c_str(),
                     standby     ? ", a standby"
                     : read_only ? ", read-only"
                                 : ", takes writes"),
         "name the primary in DATABASE_URL, or all nodes: host=a,b target_session_attrs=read-write");
-    auto const used = server[10].as<int>(), free = server[8].as<int>() - server[9].as<int>() - used;
+    auto const used = server["connections"].as<int>(),
+               free = server["connections_max"].as<int>() - server["connections_reserved"].as<int>() - used;
     add(found, "connections", free >= 20, free <= 3 ? health::problem : health::warning,
-        fmt::format("{} of {} connections are taken", used, server[8].c_str()),
+        fmt::format("{} of {} connections are taken", used, server["connections_max"].c_str()),
         "raise max_connections, or lower SKALD_LANES and SKALD_HTTP_LANES; each process takes lanes + HTTP lanes + 5");
-    std::string const standbys = server[11].c_str();
+    std::string const standbys = server["standbys"].c_str();
     if (!standbys.empty())
-        add(found, "synchronous standbys", server[12].as<int>() > 0, health::problem,
-            fmt::format("synchronous_standby_names is '{}', and {} are connected", standbys, server[12].c_str()),
+        add(found, "synchronous standbys", server["standbys_connected"].as<int>() > 0, health::problem,
+            fmt::format("synchronous_standby_names is '{}', and {} are connected", standbys,
+                        server["standbys_connected"].c_str()),
             "every COMMIT waits for one: start it, or take it off the list");
 }
 
@@ -67,7 +70,7 @@ void examine_clock(pqxx::connection& c, findings& found)
         return std::chrono::duration<double>(t.time_since_epoch()).count();
     };
     auto const before = seconds(system_clock::now());
-    auto const theirs = run(c, q::doctor_clock)[0][0].as<double>();
+    auto const theirs = run(c, q::doctor_clock)[0]["seconds"].as<double>();
     auto const apart = std::abs(theirs - (before + seconds(system_clock::now())) / 2);
     add(found, "clock", apart < 2, health::warning,
         fmt::format("this machine's clock and the server's are {:.3f} s apart", apart),
@@ -104,42 +107,42 @@ void examine_xmin(pqxx::connection& c, findings& found)
     if (rows.empty()) found.push_back({"vacuum", health::ok, "nothing keeps VACUUM from removing dead rows", ""});
     for (auto const& row : rows)
         found.push_back({"vacuum", health::warning,
-                         fmt::format("{} keeps dead rows from being removed{}", row[0].c_str(),
-                                     row[1].is_null() ? "" : fmt::format(" for {} s", row[1].c_str())),
+                         fmt::format("{} keeps dead rows from being removed{}", row["holder"].c_str(),
+                                     row["seconds"].is_null() ? "" : fmt::format(" for {} s", row["seconds"].c_str())),
                          "end it, or the outbox gets slower and slower: every poll reads the dead rows too"});
 }
 
 void examine_outbox(pqxx::connection& c, findings& found)
 {
     auto const outbox = run(c, q::outbox_totals)[0];
-    auto const age = outbox[1].as<std::int64_t>();
+    auto const age = outbox["oldest_seconds"].as<std::int64_t>();
     auto const reasons = run(c, q::outbox_by_reason);
     add(found, "outbox", age < 60, health::warning,
-        fmt::format("{} messages wait, the oldest for {} s", outbox[0].c_str(), age) +
-            (reasons.empty()
-                 ? std::string{}
-                 : fmt::format("; {} to {}: {}", reasons[0][2].c_str(), reasons[0][0].c_str(), reasons[0][1].c_str())),
+        fmt::format("{} messages wait, the oldest for {} s", outbox["messages"].c_str(), age) +
+            (reasons.empty() ? std::string{}
+                             : fmt::format("; {} to {}: {}", reasons[0]["messages"].c_str(),
+                                           reasons[0]["destination"].c_str(), reasons[0]["error"].c_str())),
         "`skald outbox status` says for which destinations, and why");
 }
 
 void examine_sagas(pqxx::connection& c, findings& found)
 {
     auto const row = run(c, q::doctor_saga)[0];
-    auto const count = [&](int column) { return row[column].as<std::int64_t>(); };
-    add(found, "parked", count(0) == 0, health::warning, fmt::format("{} parked deliveries", count(0)),
+    auto const count = [&](char const* column) { return row[column].as<std::int64_t>(); };
+    add(found, "parked", count("parked") == 0, health::warning, fmt::format("{} parked deliveries", count("parked")),
         "`skald parked list` shows them");
-    add(found, "stuck sagas", count(1) == 0, health::warning, fmt::format("{} stuck sagas", count(1)),
+    add(found, "stuck sagas", count("stuck") == 0, health::warning, fmt::format("{} stuck sagas", count("stuck")),
         "`skald saga list` shows them");
-    add(found, "old sagas", count(2) == 0, health::warning,
-        fmt::format("{} sagas have not ended within an hour", count(2)), "`skald saga show KEY` says where one is");
-    auto const not_undone = run(c, q::doctor_not_undone)[0][0].as<std::int64_t>();
+    add(found, "old sagas", count("old") == 0, health::warning,
+        fmt::format("{} sagas have not ended within an hour", count("old")), "`skald saga show KEY` says where one is");
+    auto const not_undone = run(c, q::doctor_not_undone)[0]["sagas"].as<std::int64_t>();
     add(found, "not undone", not_undone == 0, health::problem,
         fmt::format(
             "of {} sagas a step completed, but its compensation found no record of it, so its effect may remain",
             not_undone),
-        "docs/repair.md, \"A step that was not undone\", finds them; check them, and fix by hand what is left");
-    add(found, "expiring", count(3) == 0, health::warning,
-        fmt::format("{} old sagas have waited over a day for services to expire them", count(3)),
+        "docs/repair.md, \"A step that was not undone\", finds them; check them, and fix manually what is left");
+    add(found, "expiring", count("expiring") == 0, health::warning,
+        fmt::format("{} old sagas have waited over a day for services to expire them", count("expiring")),
         "`skald purge --dry-run` names the services");
 }
 
@@ -150,7 +153,7 @@ void examine_events(pqxx::connection& c, findings& found)
     for (auto const& row : rows) {
         auto what = fmt::format(
             "NO_ROUTE: no queue is bound for `{}` since {} s; {} messages of yours are kept, {} were dropped",
-            row[0].c_str(), row[1].c_str(), row[3].c_str(), row[2].c_str());
+            row["destination"].c_str(), row["seconds"].c_str(), row["kept"].c_str(), row["dropped"].c_str());
         found.push_back({"events", health::warning, std::move(what),
                          "bind a queue to the exchange `skald` with that key, or publish with skald::unrouted::drop, "
                          "or stop publishing: see docs/events.md"});
@@ -165,8 +168,9 @@ void examine_contention(pqxx::connection& c, findings& found)
             {"contention", health::warning,
              fmt::format("step {} contends for rows: {} transactions were rolled back because of others, the last at "
                          "{}; it runs on {} lanes of a process with {} deliveries in a transaction{}",
-                         row[0].c_str(), row[4].c_str(), row[5].c_str(), row[1].c_str(), row[2].c_str(),
-                         row[3].as<bool>() ? ", one at a time in this database" : ""),
+                         row["step"].c_str(), row["conflicts"].c_str(), row["last_conflict_at"].c_str(),
+                         row["lanes"].c_str(), row["batch"].c_str(),
+                         row["takes_turns"].as<bool>() ? ", one at a time in this database" : ""),
              "nothing is lost; to make it faster declare step_options{.serial_by}, or lock in one order: see "
              "docs/contention.md"});
     }
@@ -174,7 +178,7 @@ void examine_contention(pqxx::connection& c, findings& found)
         found.push_back({"contention", health::warning,
                          fmt::format("step {} waited for a lock of another session for longer than "
                                      "SKALD_LOCK_TIMEOUT_MS, at {}",
-                                     row[0].c_str(), row[1].c_str()),
+                                     row["step"].c_str(), row["changed_at"].c_str()),
                          "nothing is lost; `locks` names sessions that still hold locks: see docs/contention.md"});
     if (rows.empty() && locked_out.empty())
         found.push_back({"contention", health::ok,

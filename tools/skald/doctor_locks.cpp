@@ -11,13 +11,13 @@ void examine_users_locks(pqxx::connection& c, findings& found)
     if (rows.empty())
         found.push_back({"locks", health::ok, "no other session has held locks on tables of yours for over 5 s", ""});
     for (auto const& row : rows) {
-        found.push_back(
-            {"locks", health::warning,
-             fmt::format("session {} (user {}, application {}, {}) has held locks on {} for {} s", row[0].c_str(),
-                         row[1].c_str(), row[2].c_str(), row[3].c_str(), row[5].c_str(), row[4].c_str()),
-             fmt::format("steps that need these rows wait: wait until it ends, or end it with `SELECT "
-                         "pg_terminate_backend({})`",
-                         row[0].c_str())});
+        found.push_back({"locks", health::warning,
+                         fmt::format("session {} (user {}, application {}, {}) has held locks on {} for {} s",
+                                     row["pid"].c_str(), row["username"].c_str(), row["application"].c_str(),
+                                     row["state"].c_str(), row["tables"].c_str(), row["seconds"].c_str()),
+                         fmt::format("steps that need these rows wait: wait until it ends, or end it with `SELECT "
+                                     "pg_terminate_backend({})`",
+                                     row["pid"].c_str())});
     }
 }
 
@@ -26,15 +26,16 @@ void examine_own_tables(pqxx::connection& c, findings& found)
     auto const rows = run(c, q::doctor_locked);
     if (rows.empty()) found.push_back({"locked tables", health::ok, "no table of Skald's is locked", ""});
     for (auto const& row : rows) {
-        auto const began = row[2].is_null() ? std::string{" at an unknown time"}
-                                            : fmt::format(" at {} ({} s ago)", row[2].c_str(), row[3].c_str());
-        std::string const end = row[4].c_str();
+        auto const began = row["began_at"].is_null()
+                               ? std::string{" at an unknown time"}
+                               : fmt::format(" at {} ({} s ago)", row["began_at"].c_str(), row["seconds"].c_str());
+        std::string const end = row["ended_by"].c_str();
         auto const what =
-            row[5].as<bool>()
+            row["has_lock"].as<bool>()
                 ? "{} has locked {}; its transaction began{}"
                 : "{} waits to lock {}, and whatever needs them queues behind it; its transaction began{}";
         found.push_back({"locked tables", health::problem,
-                         fmt::format(fmt::runtime(what), row[1].c_str(), row[0].c_str(), began),
+                         fmt::format(fmt::runtime(what), row["holder"].c_str(), row["tables"].c_str(), began),
                          "Skald's statements wait, and nothing is lost: wait until it ends, or end it" +
                              (end.empty() ? end : " with `" + end + "`")});
     }

@@ -12,14 +12,15 @@ namespace {
 // What differs in one function of the schema, given all that the migrations write under its name; empty if nothing.
 std::string difference(pqxx::row const& found, std::vector<postgres::written_function> const& written)
 {
-    std::string const name = found[0].c_str(), body = found[1].c_str(), settings = found[2].c_str();
+    std::string const name = found["name"].c_str(), body = found["body"].c_str(), settings = found["settings"].c_str();
     bool is_known{}, has_body{};
     for (auto const& one : written) {
         if (one.name != name) continue;
         is_known = true;
         if (one.body != body) continue;
         has_body = true;
-        if (one.settings == settings) return found[4].as<bool>() ? "runs with its owner's rights" : "";
+        if (one.settings == settings)
+            return found["is_security_definer"].as<bool>() ? "runs with its owner's rights" : "";
     }
     if (!is_known) return "is not Skald's";
     return has_body ? "has other settings" : "has another body";
@@ -33,9 +34,10 @@ std::string differences_in_functions(pqxx::connection& c)
     auto const add_one = [&](std::string const& one) { wrong += (wrong.empty() ? "" : "; ") + one; };
     for (auto const& row : rows)
         if (auto const what = difference(row, written); !what.empty())
-            add_one(fmt::format("{} {}", row[3].c_str(), what));
+            add_one(fmt::format("{} {}", row["signature"].c_str(), what));
     for (auto const& one : written) {
-        bool const is_there = std::ranges::any_of(rows, [&](auto const& row) { return one.name == row[0].c_str(); });
+        bool const is_there =
+            std::ranges::any_of(rows, [&](auto const& row) { return one.name == row["name"].c_str(); });
         if (!is_there) add_one("skald." + one.name + " is missing");
     }
     return wrong;
@@ -47,8 +49,9 @@ void examine_shape(pqxx::connection& c, bool is_newer, findings& found)
 {
     std::string wrong;
     for (auto const& row : run(c, q::doctor_tables))
-        if (!is_newer || !row[2].as<bool>())
-            wrong += fmt::format("{}skald.{} {}", wrong.empty() ? "" : "; ", row[0].c_str(), row[1].c_str());
+        if (!is_newer || !row["is_addition"].as<bool>())
+            wrong +=
+                fmt::format("{}skald.{} {}", wrong.empty() ? "" : "; ", row["relname"].c_str(), row["what"].c_str());
     add(found, "schema", wrong.empty(), health::problem,
         wrong.empty() ? "Skald's tables are as its migrations made them" : wrong,
         "undo it as the owner of the schema: drop triggers, rules, policies and constraints of your own, SET LOGGED "
@@ -68,7 +71,7 @@ void examine_shape(pqxx::connection& c, bool is_newer, findings& found)
 
 bool examine_schema(pqxx::connection& c, findings& found)
 {
-    if (!run(c, q::doctor_schema)[0][0].as<bool>()) {
+    if (!run(c, q::doctor_schema)[0]["is_there"].as<bool>()) {
         found.push_back({"migrations", health::problem, "there is no schema `skald`", "run `skald migrate`"});
         return false;
     }
@@ -94,8 +97,9 @@ void examine_privileges(pqxx::connection& c, findings& found)
 {
     std::string missing, role;
     for (auto const& row : run(c, q::doctor_privileges)) {
-        missing += fmt::format("{}{} on skald.{}", missing.empty() ? "" : "; ", row[1].c_str(), row[0].c_str());
-        role = row[2].c_str();
+        missing += fmt::format("{}{} on skald.{}", missing.empty() ? "" : "; ", row["privileges"].c_str(),
+                               row["relname"].c_str());
+        role = row["role"].c_str();
     }
     add(found, "privileges", missing.empty(), health::warning,
         missing.empty() ? "this role may do what a worker has to" : fmt::format("the role {} lacks {}", role, missing),

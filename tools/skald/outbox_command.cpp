@@ -5,6 +5,7 @@
 #include "core/text.hpp"
 #include "postgres/literal.hpp"
 #include "skald_operator_queries.hpp"
+#include "skald_queries.hpp"
 #include "table.hpp"
 
 #include <skald/errors.hpp>
@@ -39,12 +40,12 @@ int outbox_status(outbox_limits const& limits, output const& out)
     auto c = connect("outbox");
 
     auto const total = c.run(query(operator_queries::outbox_totals))[0];
-    auto const rows = total[0].as<std::int64_t>();
-    auto const oldest = total[1].as<std::int64_t>();
+    auto const rows = total["messages"].as<std::int64_t>();
+    auto const oldest = total["oldest_seconds"].as<std::int64_t>();
     nlohmann::json object{{"rows", rows},
                           {"oldest_seconds", oldest},
-                          {"due", total[2].as<std::int64_t>()},
-                          {"deferred", total[3].as<std::int64_t>()},
+                          {"due", total["due"].as<std::int64_t>()},
+                          {"deferred", total["deferred"].as<std::int64_t>()},
                           {"destinations", nlohmann::json::array()},
                           {"reasons", nlohmann::json::array()}};
     auto sentence =
@@ -52,22 +53,24 @@ int outbox_status(outbox_limits const& limits, output const& out)
             ? std::string{"the outbox is empty"}
             : fmt::format(
                   "{} messages wait, the oldest for {} s; {} are due, {} were refused and wait for their next try",
-                  rows, oldest, total[2].c_str(), total[3].c_str());
+                  rows, oldest, total["due"].c_str(), total["deferred"].c_str());
     for (auto const& row : c.run(query(operator_queries::outbox_by_destination))) {
-        object["destinations"].push_back({{"destination", row[0].c_str()},
-                                          {"rows", row[1].as<std::int64_t>()},
-                                          {"oldest_seconds", row[2].as<std::int64_t>()},
-                                          {"deferred", row[3].as<std::int64_t>()}});
-        sentence += fmt::format("\nto {}: {}, the oldest for {} s, {} refused", core::visible_text(row[0].c_str()),
-                                row[1].c_str(), row[2].c_str(), row[3].c_str());
+        object["destinations"].push_back({{"destination", row["destination"].c_str()},
+                                          {"rows", row["messages"].as<std::int64_t>()},
+                                          {"oldest_seconds", row["oldest_seconds"].as<std::int64_t>()},
+                                          {"deferred", row["deferred"].as<std::int64_t>()}});
+        sentence +=
+            fmt::format("\nto {}: {}, the oldest for {} s, {} refused", core::visible_text(row["destination"].c_str()),
+                        row["messages"].c_str(), row["oldest_seconds"].c_str(), row["deferred"].c_str());
     }
     for (auto const& row : c.run(query(operator_queries::outbox_by_reason))) {
-        object["reasons"].push_back({{"destination", row[0].c_str()},
-                                     {"reason", row[1].c_str()},
-                                     {"rows", row[2].as<std::int64_t>()},
-                                     {"attempts_max", row[3].as<std::int64_t>()}});
-        sentence += fmt::format("\nrefused, to {}: {} (up to {} attempts): {}", core::visible_text(row[0].c_str()),
-                                row[2].c_str(), row[3].c_str(), core::visible_text(row[1].c_str()));
+        object["reasons"].push_back({{"destination", row["destination"].c_str()},
+                                     {"reason", row["error"].c_str()},
+                                     {"rows", row["messages"].as<std::int64_t>()},
+                                     {"attempts_max", row["attempts_max"].as<std::int64_t>()}});
+        sentence +=
+            fmt::format("\nrefused, to {}: {} (up to {} attempts): {}", core::visible_text(row["destination"].c_str()),
+                        row["messages"].c_str(), row["attempts_max"].c_str(), core::visible_text(row["error"].c_str()));
     }
     bool const over = (limits.rows && rows > *limits.rows) || (limits.age_seconds && oldest > *limits.age_seconds);
     object["over"] = over;
@@ -89,19 +92,21 @@ int list_messages(listing const& wanted, output const& out)
     std::vector<std::vector<std::string>> lines{
         {"MESSAGE ID", "TYPE", "TO", "SCOPE", "KEY", "ATTEMPTS", "AGE (S)", "ERROR"}};
     auto messages = nlohmann::json::array();
-    for (auto const& row : c.run(postgres::execute("list_messages", {postgres::literal_or_null(wanted.to),
-                                                                     postgres::literal_or_null(wanted.key),
-                                                                     postgres::literal(std::int64_t{wanted.limit})}))) {
-        messages.push_back({{"message_id", row[0].c_str()},
-                            {"type", row[1].c_str()},
-                            {"destination", row[2].c_str()},
-                            {"scope", row[3].c_str()},
-                            {"key", row[4].c_str()},
-                            {"attempts", row[5].as<int>()},
-                            {"error", row[6].c_str()},
-                            {"age_seconds", row[7].as<std::int64_t>()}});
-        lines.push_back({row[0].c_str(), row[1].c_str(), row[2].c_str(), row[3].c_str(), row[4].c_str(), row[5].c_str(),
-                         row[7].c_str(), row[6].c_str()});
+    auto const found = c.run(postgres::execute(
+        queries::list_messages{.destination = wanted.to, .key = wanted.key, .rows_max = wanted.limit}));
+    for (auto const& row : found) {
+        messages.push_back({{"message_id", row["message_id"].c_str()},
+                            {"type", row["type"].c_str()},
+                            {"destination", row["destination"].c_str()},
+                            {"scope", row["scope"].c_str()},
+                            {"key", row["key"].c_str()},
+                            {"attempts", row["attempts"].as<int>()},
+                            {"error", row["error"].c_str()},
+                            {"age_seconds", row["age_seconds"].as<std::int64_t>()}});
+        auto& line = lines.emplace_back();
+        for (auto const* column :
+             {"message_id", "type", "destination", "scope", "key", "attempts", "age_seconds", "error"})
+            line.emplace_back(row[column].c_str());
     }
     out.tell(lines.size() > 1 ? table(lines) : "no such message waits", {{"messages", messages}});
     return 0;
@@ -122,10 +127,9 @@ int drop_messages(dropping const& what, output const& out)
     if (!what.id && !what.yes)
         throw configuration_error{"every message to " + *what.to + " would be dropped: say --yes too"};
     auto c = connect("outbox");
-    auto const did = nlohmann::json::parse(c.run(postgres::execute(
-        "drop_messages", {postgres::literal_or_null(what.to), postgres::literal_or_null(what.id),
-                          postgres::literal(what.why), postgres::literal(what.by), what.yes ? "true" : "false"}))[0][0]
-                                               .c_str());
+    auto const rows = c.run(postgres::execute(queries::drop_messages{
+        .destination = what.to, .message_id = what.id, .reason = what.why, .by = what.by, .forced = what.yes}));
+    auto const did = nlohmann::json::parse(rows[0]["answer"].c_str());
     auto const &dropped = did["dropped"], &refused = did["refused"];
     if (dropped.empty() && refused.empty())
         return out.refuse("no such message waits here: it was sent or dropped already, or is being sent now");

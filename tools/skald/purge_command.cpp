@@ -4,6 +4,7 @@
 
 #include "admin/maintenance.hpp"
 #include "postgres/literal.hpp"
+#include "skald_queries.hpp"
 
 #include <skald/config.hpp>
 #include <skald/errors.hpp>
@@ -48,23 +49,24 @@ std::string in_words(admin::purged const& p, bool is_done)
 nlohmann::json waiting(postgres::connection& c, std::string& sentence)
 {
     auto by_service = nlohmann::json::array();
-    for (auto const& row : c.run(postgres::execute("expiring", {}))) {
-        by_service.push_back(
-            {{"service", row[0].c_str()}, {"sagas", row[1].as<std::int64_t>()}, {"since", row[2].c_str()}});
-        sentence += fmt::format("\nwaiting for {} to expire {} sagas, since {}", row[0].c_str(), row[1].c_str(),
-                                row[2].c_str());
+    for (auto const& row : c.run(postgres::execute("expiring"))) {
+        by_service.push_back({{"service", row["service"].c_str()},
+                              {"sagas", row["sagas"].as<std::int64_t>()},
+                              {"since", row["since"].c_str()}});
+        sentence += fmt::format("\nwaiting for {} to expire {} sagas, since {}", row["service"].c_str(),
+                                row["sagas"].c_str(), row["since"].c_str());
     }
     return by_service;
 }
 
 int preview(postgres::connection& c, int days, output const& out)
 {
-    auto const row = c.run(postgres::execute("purgeable", {postgres::literal(std::int64_t{days})}))[0];
+    auto const row = c.run(postgres::execute(queries::purgeable{.retention_days = days}))[0];
     admin::purged found;
-    found.asked = row[0].as<std::int64_t>();
-    found.sagas = row[1].as<std::int64_t>();
-    found.answers = row[2].as<std::int64_t>();
-    found.expired = row[3].as<std::int64_t>();
+    found.asked = row["asked"].as<std::int64_t>();
+    found.sagas = row["sagas"].as<std::int64_t>();
+    found.answers = row["answers"].as<std::int64_t>();
+    found.expired = row["expired"].as<std::int64_t>();
     auto sentence = in_words(found, false);
     auto object = as_json(found);
     object["dry_run"] = true;

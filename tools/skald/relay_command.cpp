@@ -31,7 +31,9 @@ namespace {
 
 std::int64_t unsent(config const& settings)
 {
-    return connect(settings, "relay").run(std::string{operator_queries::outbox_unsent})[0][0].as<std::int64_t>();
+    return connect(settings, "relay")
+        .run(std::string{operator_queries::outbox_unsent})[0]["messages"]
+        .as<std::int64_t>();
 }
 
 // What a worker refuses at its start, a relay refuses too: from a copy of the database it would send once more what was

@@ -149,7 +149,7 @@ void add_close(CLI::App& saga, output& out, choice& chosen)
 {
     auto* const command = saga.add_subcommand(
         "close",
-        "end a saga that can't end by itself: you have checked every service and done by hand what was missing");
+        "end a saga that can't end by itself: you have checked every service and done manually what was missing");
     auto const what = std::make_shared<admin::command>();
     auto const as_status = std::make_shared<std::string>();
     auto const has_looked = std::make_shared<bool>();

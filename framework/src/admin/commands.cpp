@@ -2,32 +2,42 @@
 
 #include "core/failpoint.hpp"
 #include "postgres/literal.hpp"
+#include "skald_queries.hpp"
 
 #include <pqxx/pqxx>
 
 namespace skald::admin {
+namespace {
+
+// One transaction, since one text is. A lane's connection writes only where that is stated.
+template <class Statement>
+nlohmann::json answer_to(postgres::connection& c, Statement const& statement)
+{
+    auto const rows = c.run("SET TRANSACTION READ WRITE;" + postgres::execute(statement));
+    return nlohmann::json::parse(rows[0]["answer"].c_str());
+}
+
+}  // namespace
 
 nlohmann::json issue(postgres::connection& c, command const& what)
 {
-    using postgres::literal;
     SKALD_FAILPOINT("command.requesting");
-    // One transaction, since one text is. A lane's connection writes only where that is stated.
-    auto const rows =
-        c.run("SET TRANSACTION READ WRITE;" +
-              postgres::execute("request_control", {literal(what.action), literal(what.saga.scope),
-                                                    literal(what.saga.key), literal(what.reason), literal(what.by)}));
+    auto answer = answer_to(c, queries::request_control{.action = what.action,
+                                                        .scope = what.saga.scope,
+                                                        .key = what.saga.key,
+                                                        .reason = what.reason,
+                                                        .requested_by = what.by});
     SKALD_FAILPOINT("command.requested");
-    return nlohmann::json::parse(rows[0][0].c_str());
+    return answer;
 }
 
 nlohmann::json close(postgres::connection& c, std::string const& as_status, command const& what)
 {
-    using postgres::literal;
-    auto const rows =
-        c.run("SET TRANSACTION READ WRITE;" +
-              postgres::execute("close_saga", {literal(as_status), literal(what.saga.scope), literal(what.saga.key),
-                                               literal(what.reason), literal(what.by)}));
-    return nlohmann::json::parse(rows[0][0].c_str());
+    return answer_to(c, queries::close_saga{.status = as_status,
+                                            .scope = what.saga.scope,
+                                            .key = what.saga.key,
+                                            .reason = what.reason,
+                                            .requested_by = what.by});
 }
 
 }  // namespace skald::admin

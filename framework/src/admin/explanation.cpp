@@ -45,7 +45,7 @@ bool is(std::optional<step_record> const& record, step_status status)
 }
 
 // Also for a saga that is stuck by now: a step was rejected or cancelled, or a compensation has begun.
-bool goes_back(saga_facts const& saga)
+bool compensates(saga_facts const& saga)
 {
     return std::ranges::any_of(saga.steps, [](auto const& s) {
         return s.compensation || is(s.record, step_status::rejected) || is(s.record, step_status::cancelled);
@@ -145,17 +145,16 @@ std::string stuck(saga_facts const& saga)
                            : record.attempts == 1 ? " after 1 attempt"
                                                   : fmt::format(" after {} attempts", record.attempts);
         if (record.error.starts_with("its delivery was dropped by "))
-            return fmt::format(
-                "stuck: {}{} was parked at {}, and {}. Nothing is left to retry: {}, and close it by hand; see "
-                "docs/repair.md, \"A message that is lost\".",
-                step.name, is_compensation ? core::compensate_suffix : "",
-                record.service.empty() ? step.service : record.service, record.error, command_line("pause", saga.id));
+            return fmt::format("stuck: {}{} was parked at {}, and {}. Nothing is left to retry: {}, and close it; see "
+                               "docs/repair.md, \"A message that is lost\".",
+                               step.name, is_compensation ? core::compensate_suffix : "",
+                               record.service.empty() ? step.service : record.service, record.error,
+                               command_line("pause", saga.id));
         if (record.error.starts_with("its message was dropped from "))
-            return fmt::format(
-                "stuck: {}{} can't run at {}: {}. Nothing is left to retry: {}, and close it by hand; see "
-                "docs/repair.md, \"A message that is lost\".",
-                step.name, is_compensation ? core::compensate_suffix : "", step.service, record.error,
-                command_line("pause", saga.id));
+            return fmt::format("stuck: {}{} can't run at {}: {}. Nothing is left to retry: {}, and close it; see "
+                               "docs/repair.md, \"A message that is lost\".",
+                               step.name, is_compensation ? core::compensate_suffix : "", step.service, record.error,
+                               command_line("pause", saga.id));
         bool const can_cancel = !is_compensation && step.kind != step_kind::retriable;
         return fmt::format("stuck: {}{} was parked at {}{}, {}{}. Fix the cause, then {}{}.", step.name,
                            is_compensation ? core::compensate_suffix : "",
@@ -195,7 +194,7 @@ std::string after_the_end(saga_facts const& saga)
 std::string ended(saga_facts const& saga)
 {
     auto const at = saga.finished_at ? " at " + when(*saga.finished_at, saga.now) : std::string{};
-    if (saga.reason.starts_with("closed by hand"))
+    if (saga.reason.starts_with("closed by an operator "))
         return fmt::format("{}{}, {}.{}", saga.status == saga_state::completed ? "completed" : "compensated", at,
                            saga.reason, after_the_end(saga));
     if (saga.status == saga_state::completed) return fmt::format("completed{}: every step has run.", at);
@@ -235,7 +234,7 @@ std::string about_command(saga_facts const& saga)
         return fmt::format(" A cancel was requested {}; too late: {} had completed, and after that a saga can only go "
                            "forward.",
                            asked, named(*pivot));
-    if ((saga.status == saga_state::running || saga.status == saga_state::stuck) && !goes_back(saga))
+    if ((saga.status == saga_state::running || saga.status == saga_state::stuck) && !compensates(saga))
         return fmt::format(" A cancel was requested {}; no step has been claimed since.", asked);
     return {};
 }
@@ -247,7 +246,7 @@ std::string about_lost_records(saga_facts const& saga)
         if (lost_its_record(step))
             text += fmt::format(
                 " But {} completed at {}, and its compensation found no record of it there, so its effect may "
-                "remain: check, and fix it by hand (docs/repair.md, \"A step that was not undone\").",
+                "remain: check, and fix it manually (docs/repair.md, \"A step that was not undone\").",
                 step.name, step.service);
     return text;
 }

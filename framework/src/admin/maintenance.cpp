@@ -4,6 +4,7 @@
 #include "core/failpoint.hpp"
 #include "postgres/faults.hpp"
 #include "postgres/literal.hpp"
+#include "skald_queries.hpp"
 
 #include <pqxx/pqxx>
 
@@ -34,12 +35,17 @@ purged& purged::operator+=(purged const& more)
 
 purged purge_batch(postgres::connection& c, int retention_days, int batch_max, std::string const& outbox_from)
 {
-    auto const rows = c.run("BEGIN;" + postgres::execute("purge", {postgres::literal(std::int64_t{retention_days}),
-                                                                   postgres::literal(std::int64_t{batch_max}),
-                                                                   postgres::literal(outbox_from)}));
+    auto const rows =
+        c.run("BEGIN;" + postgres::execute(queries::purge{
+                             .retention_days = retention_days, .sagas_max = batch_max, .outbox_from = outbox_from}));
     auto const& row = rows[0];
-    purged const done{row[0].as<std::int64_t>(), row[1].as<std::int64_t>(), row[2].as<std::int64_t>(),
-                      row[3].as<std::int64_t>(), row[4].as<std::int64_t>(), row[5].as<bool>()};
+    auto const count = [&](char const* what) { return row[what].as<std::int64_t>(); };
+    purged const done{.asked = count("asked"),
+                      .sagas = count("sagas"),
+                      .answers = count("answers"),
+                      .expired = count("expired"),
+                      .records = count("records"),
+                      .postponed = row["postponed"].as<bool>()};
     SKALD_FAILPOINT_IF(done.asked > 0, "purge.asked");
     SKALD_FAILPOINT_IF(done.expired > 0, "purge.expired");
     SKALD_FAILPOINT_IF(done.sagas > 0, "purge.collected");
@@ -101,17 +107,17 @@ void maintenance::measure()
     auto const began = clock::now();
     mark_.raise(*connection_, began);
     auto const rows = connection_->run(postgres::execute(
-        "outbox_is_over", {postgres::literal(options_.outbox_max), postgres::literal(mark_.search_from(began))}));
+        queries::outbox_is_over{.rows_max = options_.outbox_max, .outbox_from = mark_.search_from(began)}));
     auto const ended = clock::now();
     mark_.searched(began, ended, false);
-    log_backlog(rows[0][0].as<bool>());
+    log_backlog(rows[0]["is_over"].as<bool>());
     measure_at_ = ended + options_.measure_every;
 }
 
 void maintenance::retry_unrouted()
 {
-    for (auto const& row : connection_->run("EXECUTE retry_unrouted"))
-        log_.info("event.routed", {{"destination", row[0].c_str()}});
+    for (auto const& row : connection_->run(postgres::execute("retry_unrouted")))
+        log_.info("event.routed", {{"destination", row["destination"].c_str()}});
     retry_at_ = clock::now() + options_.retry_every;
 }
 

@@ -4,6 +4,7 @@
 #include "core/text.hpp"
 #include "postgres/header_json.hpp"
 #include "postgres/literal.hpp"
+#include "skald_queries.hpp"
 
 #include <skald/errors.hpp>
 
@@ -16,8 +17,6 @@ namespace {
 
 using nlohmann::json;
 using postgres::execute;
-using postgres::literal;
-using postgres::literal_or_null;
 
 json common(pqxx::row const& row)
 {
@@ -57,16 +56,20 @@ core::recorded_parking parking_of(pqxx::row const& row)
 
 std::optional<std::string> refusal(pqxx::result const& rows)
 {
-    return rows[0][0].is_null() ? std::nullopt : std::optional<std::string>{rows[0][0].c_str()};
+    auto const why = rows[0]["refusal"];
+    return why.is_null() ? std::nullopt : std::optional<std::string>{why.c_str()};
 }
 
 }  // namespace
 
 json list_parked(postgres::connection& c, parked_filter const& filter)
 {
-    auto const rows = c.run(execute("list_parked", {literal_or_null(filter.reason), literal_or_null(filter.scope),
-                                                    literal_or_null(filter.key), literal_or_null(filter.step),
-                                                    literal(filter.after), literal(std::int64_t{filter.limit} + 1)}));
+    auto const rows = c.run(execute(queries::list_parked{.reason = filter.reason,
+                                                         .scope = filter.scope,
+                                                         .key = filter.key,
+                                                         .step = filter.step,
+                                                         .after = filter.after,
+                                                         .rows_max = std::int64_t{filter.limit} + 1}));
     json page{{"parked", json::array()}, {"next", nullptr}};
     for (auto const& row : rows) {
         if (page["parked"].size() == static_cast<std::size_t>(filter.limit)) {
@@ -81,13 +84,14 @@ json list_parked(postgres::connection& c, parked_filter const& filter)
 
 std::optional<std::int64_t> newest_parked(postgres::connection& c)
 {
-    auto const rows = c.run("EXECUTE newest_parked");
-    return rows[0][0].is_null() ? std::nullopt : std::optional{rows[0][0].as<std::int64_t>()};
+    auto const rows = c.run(execute("newest_parked"));
+    auto const id = rows[0]["id"];
+    return id.is_null() ? std::nullopt : std::optional{id.as<std::int64_t>()};
 }
 
 std::optional<json> show_parked(postgres::connection& c, std::int64_t id)
 {
-    auto const rows = c.run(execute("show_parked", {literal(id)}));
+    auto const rows = c.run(execute(queries::show_parked{.id = id}));
     if (rows.empty()) return std::nullopt;
     auto const& row = rows[0];
     auto parked = common(row);
@@ -104,7 +108,7 @@ std::optional<json> show_parked(postgres::connection& c, std::int64_t id)
 
 std::optional<std::string> record_parked(postgres::connection& c, std::int64_t id)
 {
-    auto const rows = c.run(execute("recorded_parked", {literal(id)}));
+    auto const rows = c.run(execute(queries::recorded_parked{.id = id}));
     if (rows.empty()) return std::nullopt;
     auto const& row = rows[0];
     if (row["destination"].is_null())
@@ -145,9 +149,10 @@ std::string advice(std::string const& reason, std::string const& record, bool re
         return fmt::format("It came back too often: find out whether it kills its worker, and fix that; then {}.",
                            replay);
     if (reason == "closed")
-        return fmt::format("Its saga was closed by hand, and it was not run: check that what it would have done is "
-                           "done or undone. {}.",
-                           drop);
+        return fmt::format(
+            "Its saga was closed by an operator, and it was not run: check that what it would have done is "
+            "done or undone. {}.",
+            drop);
     if (reason == "unknown_saga")
         return fmt::format(
             "Check that this is the database in which the saga was started. A report of it can be sent again "
@@ -160,8 +165,7 @@ std::string advice(std::string const& reason, std::string const& record, bool re
 std::optional<std::string> replay_parked(postgres::connection& c, std::int64_t id, std::string const& by, bool forced,
                                          bool vouched)
 try {
-    return refusal(c.run(
-        execute("replay_parked", {literal(id), literal(by), forced ? "true" : "false", vouched ? "true" : "false"})));
+    return refusal(c.run(execute(queries::replay_parked{.id = id, .by = by, .forced = forced, .vouched = vouched})));
 }
 catch (pqxx::sql_error const& error) {
     // What it holds can't be sent: a scope that is too long, a body that is too large. Its neighbours still can.
@@ -171,7 +175,7 @@ catch (pqxx::sql_error const& error) {
 std::optional<std::string> drop_parked(postgres::connection& c, std::int64_t id, std::string const& why,
                                        std::string const& by, bool forced)
 {
-    return refusal(c.run(execute("drop_parked", {literal(id), literal(why), literal(by), forced ? "true" : "false"})));
+    return refusal(c.run(execute(queries::drop_parked{.id = id, .reason = why, .by = by, .forced = forced})));
 }
 
 }  // namespace skald::admin

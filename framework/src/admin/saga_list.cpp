@@ -3,10 +3,10 @@
 #include "core/instant.hpp"
 #include "core/text.hpp"
 #include "postgres/literal.hpp"
+#include "skald_queries.hpp"
 
 #include <pqxx/pqxx>
 
-#include <array>
 #include <stdexcept>
 #include <vector>
 
@@ -14,7 +14,6 @@ namespace skald::admin {
 namespace {
 
 using nlohmann::json;
-using postgres::literal_or_null;
 
 // The position of a row in the list's order, as opaque text that needs no quoting in a shell.
 std::string place_of(json const& saga)
@@ -23,14 +22,25 @@ std::string place_of(json const& saga)
         json::array({!saga["finished_at"].is_null(), saga["created_at"], saga["scope"], saga["key"]}).dump());
 }
 
-std::array<std::string, 4> read_place(std::optional<std::string> const& after)
+// NULL, each of them, for the list's beginning.
+struct place
+{
+    postgres::parameter ended = std::nullopt;
+    postgres::parameter created_at = std::nullopt;
+    postgres::parameter scope = std::nullopt;
+    postgres::parameter key = std::nullopt;
+};
+
+place read_place(std::optional<std::string> const& after)
 try {
-    if (!after) return {"NULL", "NULL", "NULL", "NULL"};
-    auto const place = json::parse(core::from_hex(*after));
-    auto const created_at = place.at(1).get<std::string>();
+    if (!after) return {};
+    auto const from = json::parse(core::from_hex(*after));
+    auto const created_at = from.at(1).get<std::string>();
     if (!core::parse_instant(created_at)) throw std::invalid_argument{"no time"};
-    return {place.at(0).get<bool>() ? "true" : "false", postgres::literal(created_at),
-            postgres::literal(place.at(2).get<std::string>()), postgres::literal(place.at(3).get<std::string>())};
+    return {.ended = from.at(0).get<bool>(),
+            .created_at = created_at,
+            .scope = from.at(2).get<std::string>(),
+            .key = from.at(3).get<std::string>()};
 }
 catch (std::exception const&) {
     throw std::invalid_argument{"--after takes what the page before called `next`"};
@@ -50,12 +60,17 @@ json to_json(pqxx::row const& row)
 
 json list_sagas(postgres::connection& c, saga_filter const& filter)
 {
-    auto const place = read_place(filter.after);
-    auto const rows = c.run(postgres::execute(
-        "list_sagas",
-        {literal_or_null(filter.status), literal_or_null(filter.definition), literal_or_null(filter.scope),
-         filter.older_than ? postgres::literal(std::int64_t{filter.older_than->count()}) : "NULL",
-         postgres::literal(std::int64_t{filter.limit} + 1), place[0], place[1], place[2], place[3]}));
+    auto const after = read_place(filter.after);
+    auto const older_than = filter.older_than ? postgres::parameter{filter.older_than->count()} : std::nullopt;
+    auto const rows = c.run(postgres::execute(queries::list_sagas{.status = filter.status,
+                                                                  .definition = filter.definition,
+                                                                  .scope = filter.scope,
+                                                                  .seconds_min = older_than,
+                                                                  .after_ended = after.ended,
+                                                                  .after_created_at = after.created_at,
+                                                                  .after_scope = after.scope,
+                                                                  .after_key = after.key,
+                                                                  .rows_max = std::int64_t{filter.limit} + 1}));
 
     json page{{"sagas", json::array()}, {"next", nullptr}};
     for (auto const& row : rows) {

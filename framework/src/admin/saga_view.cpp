@@ -3,6 +3,7 @@
 #include "core/itinerary.hpp"
 #include "core/reasons.hpp"
 #include "postgres/literal.hpp"
+#include "skald_queries.hpp"
 
 #include <pqxx/pqxx>
 
@@ -99,8 +100,7 @@ std::vector<step_facts> steps_of(std::string_view itinerary, pqxx::result const&
 
 std::optional<saga_facts> find_saga(postgres::connection& c, core::saga_id const& id)
 {
-    auto const identity = {postgres::literal(id.scope), postgres::literal(id.key)};
-    auto const rows = c.run(postgres::execute("show_saga", identity));
+    auto const rows = c.run(postgres::execute(queries::show_saga{.scope = id.scope, .key = id.key}));
     if (rows.empty()) return std::nullopt;
     auto const& row = rows[0];
 
@@ -118,7 +118,8 @@ std::optional<saga_facts> find_saga(postgres::connection& c, core::saga_id const
     if (!row["action"].is_null())
         saga.command = command_facts{row["action"].c_str(), row["command_by"].c_str(), row["command_reason"].c_str(),
                                      instant_of(row["command_at"])};
-    saga.steps = steps_of(row["itinerary"].c_str(), c.run(postgres::execute("show_steps", identity)));
+    auto const steps = c.run(postgres::execute(queries::show_steps{.scope = id.scope, .key = id.key}));
+    saga.steps = steps_of(row["itinerary"].c_str(), steps);
     return saga;
 }
 

@@ -7,19 +7,19 @@
 
 namespace skald::core {
 
-inline constexpr std::string_view gave_up_mark = "gave up after its last attempt: ";
+inline constexpr std::string_view last_attempt_mark = "failed its last attempt: ";
 
 /// What is recorded when a step's attempts are used up.
-inline std::string gave_up(std::string_view why)
+inline std::string failed_last_attempt(std::string_view why)
 {
-    return std::string{gave_up_mark}.append(why);
+    return std::string{last_attempt_mark}.append(why);
 }
 
 /// What a customer may read of a rejected step's text: all of it, or nothing. A service's own reason that begins with
 /// the mark is hidden too, which does no harm.
 inline std::string_view reason_for_customers(std::string_view text)
 {
-    return text.starts_with(gave_up_mark) ? std::string_view{} : text;
+    return text.starts_with(last_attempt_mark) ? std::string_view{} : text;
 }
 
 /// The recorded reason of a compensation that found no completed step (skald.claim()).

@@ -13,9 +13,9 @@
 namespace skald::core {
 
 enum class event {
-    completed,           // the step's transaction committed; going back: the compensation's did
+    completed,           // the step's transaction committed; while compensating: the compensation's did
     rejected,            // a business rejection
-    cancelled,           // by an operator or a deadline; going back: there was nothing to undo
+    cancelled,           // by an operator or a deadline; while compensating: there was nothing to undo
     attempts_exhausted,  // it failed as often as its policy allows
 };
 

@@ -25,7 +25,7 @@ constexpr auto in_flight_wait = 10ms;
 constexpr int tries_max = 3;
 
 // How long a client waits for that. It retries with the same key; the guard then knows the outcome, or still does not.
-constexpr auto settle_longest = 10s;
+constexpr auto resolve_longest = 10s;
 
 // Unauthorized, or not now: a retry may get a different response, so this one must not be stored.
 bool may_change(http::response const& answer)
@@ -135,7 +135,7 @@ catch (std::exception const& error) {
 
 http::response request_guard::try_until_known(call& c)
 {
-    auto const until = std::chrono::steady_clock::now() + settle_longest;
+    auto const until = std::chrono::steady_clock::now() + resolve_longest;
     for (int tries = 0; tries < tries_max && (tries == 0 || std::chrono::steady_clock::now() < until); ++tries) {
         if (auto done = try_once(c)) return *std::move(done);
         if (c.in_doubt && !c.is_guarded()) break;  // another attempt could execute it twice

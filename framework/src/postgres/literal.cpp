@@ -34,20 +34,6 @@ std::string array_of_texts(std::vector<std::string> const& texts)
     });
 }
 
-template <class Parameters, class Append>
-std::string execute_with(std::string_view name, Parameters const& all, Append append)
-{
-    std::string out{"EXECUTE "};
-    out.append(name);
-    char before = '(';
-    for (auto const& one : all) {
-        out += before;
-        append(out, one);
-        before = ',';
-    }
-    return out.append(before == '(' ? ";" : ");");
-}
-
 }  // namespace
 
 std::string parameter::checked(std::string_view text)
@@ -106,29 +92,17 @@ parameter null_if_empty(std::string_view text)
     return text.empty() ? parameter{std::nullopt} : parameter{text};
 }
 
-std::string literal(std::string_view text)
-{
-    return parameter{text}.literal();
-}
-
-std::string literal(std::int64_t number)
-{
-    return parameter{number}.literal();
-}
-
-std::string literal_or_null(std::optional<std::string> const& text)
-{
-    return parameter{text}.literal();
-}
-
-std::string execute(std::string_view name, std::initializer_list<std::string> literals)
-{
-    return execute_with(name, literals, [](std::string& out, std::string const& one) { out += one; });
-}
-
 std::string execute(std::string_view name, std::span<parameter const* const> parameters)
 {
-    return execute_with(name, parameters, [](std::string& out, parameter const* one) { one->append_literal_to(out); });
+    std::string out{"EXECUTE "};
+    out.append(name);
+    char before = '(';
+    for (auto const* one : parameters) {
+        out += before;
+        one->append_literal_to(out);
+        before = ',';
+    }
+    return out.append(parameters.empty() ? ";" : ");");
 }
 
 std::string filled_in(std::string_view text, std::span<parameter const* const> parameters)

@@ -18,7 +18,6 @@
 #include <chrono>
 #include <concepts>
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -79,13 +78,8 @@ private:
 /// NULL for an empty text.
 parameter null_if_empty(std::string_view text);
 
-std::string literal(std::string_view text);
-std::string literal(std::int64_t number);
-std::string literal_or_null(std::optional<std::string> const& text);
-
 /// `EXECUTE name(a, b);`, or `EXECUTE name;`
-std::string execute(std::string_view name, std::initializer_list<std::string> literals = {});
-std::string execute(std::string_view name, std::span<parameter const* const> parameters);
+std::string execute(std::string_view name, std::span<parameter const* const> parameters = {});
 
 /// The same for a statement of sql/queries that has parameters.
 template <class Statement>

@@ -115,7 +115,7 @@ try {
     pqxx::connection c{with_defaults(url, "skald/migrate")};
     pqxx::work tx{c};
     auto const statements = run_in(tx, migrate_queries::grants{.role = role});
-    for (auto const& row : statements) tx.exec(row[0].c_str());
+    for (auto const& row : statements) tx.exec(row["statement"].c_str());
     tx.commit();
 }
 catch (pqxx::sql_error const& error) {
@@ -126,7 +126,7 @@ catch (pqxx::sql_error const& error) {
 migration_state compare_migrations(pqxx::result const& applied)
 {
     std::map<std::string, std::string> before;
-    for (auto const& row : applied) before.emplace(row[0].c_str(), row[1].c_str());
+    for (auto const& row : applied) before.emplace(row["name"].c_str(), row["checksum"].c_str());
     migration_state state;
     auto const add = [](std::string& names, std::string const& name) { names += (names.empty() ? "" : ", ") + name; };
     for (auto const& m : own_migrations()) {
@@ -161,7 +161,7 @@ std::string own_database(std::string const& url, std::string const& service)
     auto const conninfo = with_defaults(url, "skald/migrate");
     pqxx::connection c{conninfo};
     refuse_transaction_pooler(c, conninfo);
-    if (!pqxx::nontransaction{c}.exec(std::string{migrate_queries::is_migrated})[0][0].as<bool>())
+    if (!pqxx::nontransaction{c}.exec(std::string{migrate_queries::is_migrated})[0]["is_migrated"].as<bool>())
         throw configuration_error{"the database has no schema `skald`, or an old one: run `skald migrate`"};
     return own(c, service);
 }

@@ -27,7 +27,7 @@ void command(pqxx::transaction_base& tx, std::string_view action, std::string_vi
                                                                     .key = key,
                                                                     .reason = options.reason,
                                                                     .requested_by = options.by});
-    auto const answer = nlohmann::json::parse(rows[0][0].c_str());
+    auto const answer = nlohmann::json::parse(rows[0]["answer"].c_str());
     if (auto const refused = answer.find("refused"); refused != answer.end())
         throw command_refused{"the saga " + std::string{key} + ": " + refused->get<std::string>()};
 }

@@ -84,7 +84,7 @@ void executor::take_command(task const& t)
 void executor::park_refused(task const& t, std::string const& why)
 {
     // The report may be what can't be written: better to park the delivery unreported than not at all.
-    if (t.step() == nullptr || !park_and_log(t, why)) park(t, "unsettled", why);
+    if (t.step() == nullptr || !park_and_log(t, why)) park(t, "unprocessable", why);
 }
 
 bool executor::park_and_log(task const& t, std::string const& why)

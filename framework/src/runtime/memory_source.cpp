@@ -144,7 +144,7 @@ std::vector<ports::outbox::row> memory_source::poll(std::size_t max)
         }
     }
     if (rows.empty()) return rows;
-    SKALD_FAILPOINT("handed.taken");
+    SKALD_FAILPOINT("memory.taken");
     return rows;
 }
 
@@ -160,10 +160,10 @@ std::size_t memory_source::resolve(answers now)
         confirmed_.size() >= options_.delete_at_once || clock::now() >= answered_since_ + options_.delete_after;
     if (now.deferred.empty() && (confirmed_.empty() || !is_time)) return 0;
     auto const confirmed = std::exchange(confirmed_, {});  // if it fails they come due, and are sent twice
-    SKALD_FAILPOINT("handed.confirmed");
-    SKALD_FAILPOINT("handed.deleting");
+    SKALD_FAILPOINT("memory.confirmed");
+    SKALD_FAILPOINT("memory.deleting");
     rows_->resolve(confirmed, now.deferred);
-    SKALD_FAILPOINT("handed.deleted");
+    SKALD_FAILPOINT("memory.deleted");
     SKALD_FAILPOINT_IF(!now.deferred.empty(), "relay.deferred");
     return confirmed.size();
 }

@@ -187,7 +187,7 @@ happened writer::end_attempts(std::string why)
     // If it compensates, this is recorded like a rejection, whose reason the saga's customer may read.
     auto const recorded = core::next(step_.envelope.itinerary, core::event::attempts_exhausted).recorded;
     bool const compensates = recorded == core::step_status::rejected;
-    add_transition(core::event::attempts_exhausted, compensates ? core::gave_up(why) : why, received());
+    add_transition(core::event::attempts_exhausted, compensates ? core::failed_last_attempt(why) : why, received());
     if (changes_.records.back().status != core::step_status::parked)
         return {severity::warning, "step.attempts_exhausted", claimed_.attempts, {}, std::move(why)};
     changes_.parked.push_back(to_park(task_, "attempts_exhausted", why));
@@ -266,7 +266,7 @@ bool must_run(ports::claim_answer const& claimed)
 happened add_refused(ports::changes& changes, task const& t, std::string const& why, circumstances const& around)
 {
     SKALD_ASSERT(t.step() != nullptr);
-    return writer{changes, t, {}, around}.park_and_report("unsettled", why);
+    return writer{changes, t, {}, around}.park_and_report("unprocessable", why);
 }
 
 happened add_consequences(ports::changes& changes, task const& t, ports::claim_answer const& claimed,

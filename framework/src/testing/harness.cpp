@@ -108,15 +108,30 @@ std::string harness::start(scenario const& what, start_options const& options)
 bool harness::deliver_next()
 {
     auto& all = implementation_->begun();
+    all.wake();
     if (!all.pull()) return false;
     all.process(0);
     return true;
 }
 
+bool harness::deliver(std::string_view name)
+{
+    auto& all = implementation_->begun();
+    all.wake();
+    all.pull();
+    auto const& hand = all.hand();
+    auto const found = std::ranges::find(hand, name, &inner::held::name);
+    if (found == hand.end()) return false;
+    all.process(static_cast<std::size_t>(found - hand.begin()));
+    return true;
+}
+
 std::size_t harness::deliver_all()
 {
+    auto& all = implementation_->begun();
+    all.wake();
     std::size_t count = 0;
-    while (deliver_next()) ++count;
+    for (; all.pull(); ++count) all.process(0);
     return count;
 }
 
@@ -198,7 +213,8 @@ std::vector<message_view> harness::sent() const
 
 std::vector<message_view> harness::waiting()
 {
-    implementation_->begun().pull();
+    implementation_->begun().wake();
+    implementation_->all.pull();
     std::vector<message_view> all;
     for (auto const& one : implementation_->all.hand()) all.push_back(implementation_->view(one.delivery.message));
     return all;

@@ -29,7 +29,7 @@ void node::host(hosted what)
 
 void node::host_all()
 {
-    executor_.reset();
+    process_.reset();
     steps_ = {};
     for (auto const& one : hosted_) {
         auto observed = one.as;
@@ -76,19 +76,12 @@ void node::advance(std::chrono::milliseconds time)
 
 void node::start(memory::memory_transport& transport)
 {
-    relay_.reset();
-    executor_.reset();
-    deliveries_.reset();
-    publisher_ = std::make_unique<watched_publisher>(transport, fault_plan_);
-    deliveries_ = transport.subscribe({name_, take_max});
-    out_ = std::make_unique<runtime::memory_source>();
-    stop_ = std::make_unique<runtime::stop_flag>();
-    executor_ = std::make_unique<runtime::executor>(name_, *store_, *out_, log_, std::mt19937_64{1});
-    table_ =
-        std::make_unique<runtime::table_source>(200ms, std::vector<std::reference_wrapper<ports::outbox>>{*outbox_});
-    runtime::publish_options options;
-    options.batch_max = 1;
-    relay_ = std::make_unique<runtime::publish_loop>(options, *table_, *publisher_, *stop_, log_, std::mt19937_64{1});
+    runtime::publish_options one_by_one;
+    one_by_one.batch_max = 1;
+    process_.reset();  // the one before loses its unacked deliveries first
+    process_ = std::make_unique<stepped_process>(name_, steps_, *store_, *outbox_,
+                                                 std::make_unique<watched_publisher>(transport, fault_plan_),
+                                                 transport.subscribe({name_, take_max}), log_, one_by_one);
     woken_ = true;
 }
 
@@ -103,24 +96,24 @@ void node::die(memory::memory_transport& transport)
 bool node::relay()
 {
     if (!std::exchange(woken_, false)) return false;
-    return relay_->drain() > 0;
+    return process_->relay() > 0;
 }
 
 void node::process(ports::delivery const& d)
 {
     auto const name = naming_(d.message);
-    auto one = runtime::route(d, name_, steps_);
+    auto one = process_->route(d);
     for (int tries = 0;;) {
         fault_plan_.enter(name);
         rules_.pending.clear();
-        auto const result = executor_->run({&one, 1});
+        auto const result = process_->executor().run({&one, 1});
         if (result.processed()) break;
         one.put_back(result.not_processed->why, result.not_processed->then, true);
         if (++tries == tries_max)
             throw std::runtime_error{"the delivery " + name + " could not be processed in " +
                                      std::to_string(tries_max) + " tries: " + result.not_processed->error};
     }
-    deliveries_->ack(d.tag);
+    process_->deliveries().ack(d.tag);
 }
 
 void node::process_apart(ports::delivery const& d)
@@ -130,8 +123,8 @@ void node::process_apart(ports::delivery const& d)
         options.lock_timeout = 10ms;  // any conflicting lock is held by this very thread
         apart_ = std::make_unique<postgres::postgres_store>(options);
     }
-    auto one = runtime::route(d, name_, steps_);
-    auto const result = runtime::executor{name_, *apart_, *out_, log_, std::mt19937_64{2}}.run({&one, 1});
+    auto one = process_->route(d);
+    auto const result = process_->executor_on(*apart_).run({&one, 1});
     if (!result.processed())
         throw std::runtime_error{"a copy on another connection could not be processed: " + result.not_processed->error};
     wake();

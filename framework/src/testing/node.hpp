@@ -3,15 +3,11 @@
 
 #include "core/log.hpp"
 #include "memory/memory_transport.hpp"
-#include "runtime/executor.hpp"
-#include "runtime/memory_source.hpp"
-#include "runtime/publish_loop.hpp"
 #include "runtime/registry.hpp"
-#include "runtime/stop_flag.hpp"
-#include "runtime/table_source.hpp"
 #include "testing/fault_plan.hpp"
 #include "testing/observed_step.hpp"
 #include "testing/service_database.hpp"
+#include "testing/stepped_process.hpp"
 #include "testing/watched_relay.hpp"
 #include "testing/watched_store.hpp"
 
@@ -70,7 +66,7 @@ public:
     /// Sends what is due, one message after the other. Returns whether there was any.
     bool relay();
 
-    std::vector<ports::delivery> take() { return deliveries_->take(take_max, {}); }
+    std::vector<ports::delivery> take() { return process_->deliveries().take(take_max, {}); }
 
     /// Processes the delivery as a lane does, with another attempt if the database was at fault, and acks it.
     void process(ports::delivery const& d);
@@ -109,13 +105,7 @@ private:
     std::unique_ptr<watched_store> store_;
     std::unique_ptr<watched_outbox> outbox_;
     std::unique_ptr<postgres::postgres_store> apart_;
-    std::unique_ptr<watched_publisher> publisher_;
-    std::unique_ptr<ports::subscription> deliveries_;
-    std::unique_ptr<runtime::memory_source> out_;
-    std::unique_ptr<runtime::stop_flag> stop_;
-    std::unique_ptr<runtime::executor> executor_;
-    std::unique_ptr<runtime::table_source> table_;
-    std::unique_ptr<runtime::publish_loop> relay_;
+    std::unique_ptr<stepped_process> process_;
     std::chrono::milliseconds ahead_{};  // of the server's clock
     bool woken_{};
 };

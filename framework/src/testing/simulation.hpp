@@ -81,6 +81,12 @@ public:
 
     std::string start(scenario const& what, start_options const& options);
 
+    /// Somebody may have written to a database from outside.
+    void wake()
+    {
+        for (auto* one : in_order_) one->wake();
+    }
+
     /// Sends what is due and takes what has arrived, in the order of arrival. Returns whether anything waits now.
     bool pull();
 

@@ -36,7 +36,7 @@ void be_impatient(service_process& service, std::vector<std::string> arguments =
 
 }  // namespace
 
-TEST_CASE("a COMMIT that waits for a standby for ever is cut off, and what it was about is settled when it may end")
+TEST_CASE("a COMMIT that waits for a standby for ever is cut off, and its delivery is processed when it may end")
 {
     shop s;
     be_impatient(s.orders, {"--listen", "127.0.0.1:0"});

@@ -38,7 +38,7 @@ struct three_sagas
         REQUIRE(s.order("poor", {.customer = "poor"}).status == 202);
         REQUIRE(s.order("rare", {.sku = "rare"}).status == 202);
     }
-    void settle()
+    void end_all()
     {
         REQUIRE(s.ends("good", "completed"));
         REQUIRE(s.ends("poor", "compensated"));
@@ -66,7 +66,7 @@ TEST_CASE("every delivery twice in a row, when the saga has ended, changes nothi
 {
     three_sagas t;
     t.place();
-    t.settle();
+    t.end_all();
     t.take();
     std::set<std::string> keys;
     for (auto const& one : t.deliveries) keys.insert(one.header("x-idempotency-key"));
@@ -82,7 +82,7 @@ TEST_CASE("every delivery eight times at once changes nothing")
 {
     three_sagas t;
     t.place();
-    t.settle();
+    t.end_all();
     t.take();
     auto const before = everything(t.s);
     for (auto const& one : t.deliveries) {
@@ -96,7 +96,7 @@ TEST_CASE("B7: every delivery in reverse order, last first, changes nothing")
 {
     three_sagas t;
     t.place();
-    t.settle();
+    t.end_all();
     t.take();
     auto const before = everything(t.s);
     for (auto one = t.deliveries.rbegin(); one != t.deliveries.rend(); ++one) t.hands.send(*one);
@@ -131,7 +131,7 @@ TEST_CASE("another body under a delivery's key is parked once as a mismatch, and
 {
     three_sagas t;
     t.place();
-    t.settle();
+    t.end_all();
     t.take();
     auto const before = everything(t.s);
     int changed = 0;

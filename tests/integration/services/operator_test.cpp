@@ -99,7 +99,7 @@ TEST_CASE("skald saga cancel: before the pivot everything is refunded, in three 
     s.close_in_order();
 }
 
-TEST_CASE("skald saga cancel against running pivots: each saga completes or goes back, never both")
+TEST_CASE("skald saga cancel against running pivots: each saga completes or compensates, never both")
 {
     operated_shop s;
     s.open();

@@ -60,6 +60,9 @@ public:
     void rewind();
 
     // --- Actions ---
+    //
+    // What a test itself commits in a service's database, through ask() or a connection of its own (skald::start(),
+    // skald::pause_saga()), is sent like what a step commits.
 
     /// Starts a saga in the database of its first step's service, in a transaction of its own. Returns its key.
     template <class Data, step_kind... Kinds>
@@ -70,6 +73,10 @@ public:
 
     /// The relays send what is due, and the delivery that has waited longest is processed. False: there was none.
     bool deliver_next();
+
+    /// The same, except that the delivery of that name (message_view::name) overtakes those that have waited longer:
+    /// messages arrive in any order. False: none of that name waits.
+    bool deliver(std::string_view name);
 
     /// Repeats that until nothing is due and nothing waits. What is due later needs advance().
     /// Returns how many deliveries there were.

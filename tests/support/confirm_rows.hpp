@@ -9,7 +9,7 @@
 namespace skald::test {
 
 /// All of them were confirmed.
-inline void settle_all(ports::outbox& of, std::vector<ports::outbox::row> const& rows)
+inline void confirm_all(ports::outbox& of, std::vector<ports::outbox::row> const& rows)
 {
     std::vector<std::int64_t> ids;
     for (auto const& row : rows) ids.push_back(row.id);
