@@ -4,7 +4,7 @@
 
 stages=(setup format layers reference integration install tidy asan tsan crash storm fuzz metrics image)
 # Run only where they are named: before a release, and after a change to what they look at.
-more_stages=(races long cluster demo)
+more_stages=(races long cluster demo traces)
 
 declare -A about=(
   [setup]='the packages, once for all that follows'
@@ -21,6 +21,7 @@ declare -A about=(
   [long]='failover, COMMITs that hang, a step that kills its worker, no code of failpoints'
   [storm]='a minute of orders while everything breaks, one over the other'
   [cluster]='a minute of orders while the nodes of a broker cluster are killed in turn'
+  [traces]='what a collector gets is what OpenTelemetry defines'
   [demo]='three hundred orders through the demonstration'
   [image]='the image is built, and the order example runs in its containers'
   [metrics]='a real Prometheus scrapes the example, and its counters equal what SQL says'
@@ -44,6 +45,7 @@ stage_storm() { scripts/chaos.sh --minutes 1 --seed 1; }
 stage_cluster() { scripts/chaos.sh --cluster --minutes 1 --seed 2 --only broker_killed; }
 stage_demo() { scripts/demo.sh --orders 300 --seed 1; }
 stage_metrics() { configure && scripts/observability.sh; }
+stage_traces() { scripts/traces.sh; }
 stage_image() { scripts/image.sh; }
 stage_fuzz() { scripts/fuzz.sh --minutes 0.25; }
 

@@ -8,6 +8,7 @@ include(${CMAKE_CURRENT_LIST_DIR}/rule_trees.cmake)
 set(rank_core 0)
 set(rank_metrics 1)
 set(rank_ports 1)
+set(rank_tracing 1)
 set(rank_sockets 1)
 foreach(folder postgres rabbitmq runtime memory)
     set(rank_${folder} 2)
@@ -21,9 +22,9 @@ set(rank_testing 7)  # nothing that is for use includes it
 # Folders that may include less than their rank allows. The wire knows neither sagas nor databases (docs/adr/0012).
 set(only_http http core)
 
-# The only files that ask the process's clock: for a log line, a key's first digits, the Date of an HTTP answer. No decision
+# The only files that ask the process's clock: for a log line, a span, a key's first digits, the Date of an HTTP answer. No decision
 # may: two machines' clocks differ (trap G24).
-set(asks_the_clock core/log.cpp core/uuid.cpp http/session.cpp http/response_head.cpp http/response_head.hpp)
+set(asks_the_clock core/log.cpp core/uuid.cpp tracing/tracer.cpp http/session.cpp http/response_head.cpp http/response_head.hpp)
 
 # The lines of `file` that match, as "<number>: <line>", without the characters that mean something in a CMake list.
 function(lines_with regex file out)

@@ -26,8 +26,7 @@ envelope charge_payment()
     e.home = "orders";
     e.attempt = 2;
     e.snoozes = 4;
-    e.traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-    e.tracestate = "vendor=value";
+    e.trace = {"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "vendor=value"};
     return e;
 }
 
@@ -81,7 +80,7 @@ bool same(envelope const& a, envelope const& b)
 {
     return a.saga == b.saga && a.definition == b.definition && a.version == b.version && a.itinerary == b.itinerary &&
            a.home == b.home && a.reason == b.reason && a.attempt == b.attempt && a.snoozes == b.snoozes &&
-           a.traceparent == b.traceparent && a.tracestate == b.tracestate;
+           a.trace.traceparent == b.trace.traceparent && a.trace.tracestate == b.trace.tracestate;
 }
 
 }  // namespace
@@ -102,7 +101,7 @@ TEST_CASE("what is empty is not written as a header")
 {
     auto e = charge_payment();
     e.snoozes = 0;
-    e.traceparent = e.tracestate = "";
+    e.trace = {};
     auto const m = write_message(e, "");
     for (auto const name : {header::reason, header::snoozes, header::traceparent, header::tracestate}) {
         CAPTURE(name);
@@ -224,14 +223,15 @@ TEST_CASE("a type of another step than the key's is refused")
 
 TEST_CASE("an odd trace context is dropped, and never a reason to refuse")
 {
+    auto const valid = charge_payment().trace.traceparent;
     for (auto const& odd : {"a\nb"s, "a\0b"s, "\xc3\xa4"s, "\x7f"s, std::string(513, 'x')}) {
         CAPTURE(odd);
-        CHECK(accepted(with(header::traceparent, odd)).traceparent == "");
-        CHECK(accepted(with(header::tracestate, odd)).tracestate == "");
+        CHECK(accepted(with(header::traceparent, odd)).trace.traceparent == "");
+        CHECK(accepted(with(header::traceparent, odd)).trace.tracestate == "");
+        CHECK(accepted(with(header::tracestate, odd)).trace.tracestate == "");
+        CHECK(accepted(with(header::tracestate, odd)).trace.traceparent == valid);
     }
-    CHECK(accepted(with(header::traceparent, std::string(128, 'x'))).traceparent.size() == 128);
-    CHECK(accepted(with(header::traceparent, std::string(129, 'x'))).traceparent == "");
-    CHECK(accepted(with(header::tracestate, std::string(512, 'x'))).tracestate.size() == 512);
+    CHECK(accepted(with(header::tracestate, std::string(512, 'x'))).trace.tracestate.size() == 512);
 }
 
 TEST_CASE("a reason that can't be stored is made storable, and a long one is cut")
@@ -260,7 +260,7 @@ TEST_CASE("of a header that is not ours the first counts")
 {
     auto m = written();
     m.headers.emplace_back(header::traceparent, "another");
-    CHECK(accepted(m).traceparent == charge_payment().traceparent);
+    CHECK(accepted(m).trace.traceparent == charge_payment().trace.traceparent);
 }
 
 TEST_CASE("the envelope of another step begins at its first attempt")
@@ -271,7 +271,7 @@ TEST_CASE("the envelope of another step begins at its first attempt")
     CHECK(next.snoozes == 0);
     CHECK(next.fencing_token() == 1);
     CHECK(next.home == "orders");
-    CHECK(next.traceparent == charge_payment().traceparent);
+    CHECK(next.trace.traceparent == charge_payment().trace.traceparent);
 }
 
 TEST_CASE("a failed attempt and a snooze each move the fencing_token on")

@@ -162,8 +162,8 @@ TEST_CASE("a header that every message of ours may have is signed, but for trace
     e.reason = "r";
     e.snoozes = 1;
     e.saga_deadline = e.step_deadline = parse_instant("2026-01-31T12:00:00.000000Z");
-    e.traceparent = "t";
-    e.tracestate = "s";
+    e.trace.traceparent = "t";
+    e.trace.tracestate = "s";
     auto const written = write_message(e, "{}");
     auto const before = signed_text(written);
     std::set<std::string> not_signed;

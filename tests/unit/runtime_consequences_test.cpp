@@ -54,7 +54,7 @@ json member_of(ports::changes const& changes)
 std::vector<message> published(std::vector<detail::published_message> const& messages)
 {
     ports::changes changes;
-    runtime::add_published(changes, {"tenant-1", "order-1"}, "place-order", "order-1:charge-payment", messages);
+    runtime::add_published(changes, {"tenant-1", "order-1"}, "place-order", "order-1:charge-payment", {}, messages);
     std::vector<message> out;
     for (auto const& e : changes.messages) {
         CHECK(e.scope == "tenant-1");

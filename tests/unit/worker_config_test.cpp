@@ -27,6 +27,11 @@ std::string complaint(config const& c)
     return test::complaint_about([&] { c.check(); });
 }
 
+std::string complaint_with(std::string const& variable, std::string const& value)
+{
+    return test::complaint_about([&] { worker_detail::from({{variable, value}}, {}); });
+}
+
 }  // namespace
 
 TEST_CASE("the defaults are a configuration")
@@ -114,4 +119,27 @@ TEST_CASE("--help-all names every variable and every flag, and the files for sec
     CHECK(contains(text, "DATABASE_URL_FILE"));
     CHECK(contains(text, "AMQP_URL_FILE"));
     CHECK(contains(text, "[4]"));
+}
+
+TEST_CASE("a collector's address, a share and a log's form are checked at start")
+{
+    CHECK(contains(complaint_with("OTEL_EXPORTER_OTLP_ENDPOINT", "https://collector"), "http://127.0.0.1:4318"));
+    for (std::string const bad : {"1.1", "-0.1", "nan", "half", "0.5x"})
+        CHECK(contains(complaint_with("OTEL_TRACES_SAMPLER_ARG", bad), "a number from 0 to 1"));
+    CHECK(worker_detail::from({{"OTEL_TRACES_SAMPLER_ARG", "0"}}, {}).trace_ratio == 0);
+    CHECK(contains(complaint_with("SKALD_LOG_FORMAT", "JSON"), "text or json"));
+    CHECK(worker_detail::from({{"OTEL_SERVICE_NAME", "others have it"}}, {}).otlp_endpoint.empty());
+    CHECK(worker_detail::from({{"OTEL_EXPORTER_OTLP_ENDPOINT", ""}}, {})
+              .otlp_endpoint.empty());  // OpenTelemetry: as if it were not there
+}
+
+TEST_CASE("a flag is named after its variable")
+{
+    for (auto const& s : worker_detail::settings()) {
+        if (s.flag.empty() || s.flag == "--listen") continue;  // short for SKALD_HTTP_LISTEN, as config.hpp says
+        std::string expected;
+        for (char const c : s.flag.substr(2)) expected += c == '-' ? '_' : static_cast<char>(c - 'a' + 'A');
+        // OpenTelemetry's settings have its names, which are the same for every service of a system.
+        CHECK(s.variable == (expected.starts_with("OTEL_") ? expected : "SKALD_" + expected));
+    }
 }

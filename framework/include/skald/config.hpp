@@ -79,7 +79,12 @@ struct config
     int retention_days{30};                // how long ago: at least a day
     std::chrono::seconds purge_every{60};  // how often it checks for some
 
-    std::string log_level{"info"};  // debug, info, warning, error
+    std::string log_level{"info"};          // debug, info, warning, error
+    std::string log_format{"text"};         // text; json: an object for each line
+    std::string access_log_level{"debug"};  // of the line for each request; one that got 401, 422 or 429 is info
+
+    std::string otlp_endpoint;  // of a collector that gets spans: "http://127.0.0.1:4318"; empty: none are made
+    double trace_ratio{1.0};    // the share of traces that begin here which is sampled; of others, the parent decides
 
     /// From DATABASE_URL, AMQP_URL and the SKALD_* variables; docs/operations.md lists them, and so does --help-all.
     /// Throws: configuration_error that names the variable, also for an unknown SKALD_* variable.

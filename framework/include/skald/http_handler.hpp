@@ -74,8 +74,9 @@ class request_context final : public transaction_context
 {
 public:
     /// Created by Skald.
-    request_context(skald::detail::unit_of_work& unit, http::request const& request, std::string scope, std::string key)
-        : transaction_context{unit, std::move(scope)}, request_{request}, key_{std::move(key)}
+    request_context(skald::detail::unit_of_work& unit, http::request const& request, std::string scope, std::string key,
+                    trace_context trace = {})
+        : transaction_context{unit, std::move(scope), std::move(trace)}, request_{request}, key_{std::move(key)}
     {}
 
     http::request const& request() const { return request_; }  // lives as long as this
@@ -109,7 +110,7 @@ public:
                   std::chrono::milliseconds deadline = {})
     {
         auto entry = begin(saga, skald::detail::write_data(data), deadline);
-        step_context ctx{unit(), scope(), key_, key_ + ':' + std::string{saga.steps[0].name}, 1};
+        step_context ctx{unit(), scope(), key_, key_ + ':' + std::string{saga.steps[0].name}, 1, trace()};
         outcome const ended = base_of<Data, definition<Data, Kinds...>::kinds[0]>(first_step).execute(ctx, data);
         if (ended.is_done()) {
             entry.first_ran = saga.steps[0].name;

@@ -61,4 +61,9 @@ public:
 std::string log_line(severity level, std::string_view service, std::string_view event,
                      std::span<log_field const> fields);
 
+/// The same as a JSON object, for SKALD_LOG_FORMAT=json: `time`, `level`, `service` and `event`, then the fields,
+/// numbers as numbers. Text is truncated to 1,000 bytes, and made UTF-8 where it is not.
+std::string log_json(severity level, std::string_view service, std::string_view event,
+                     std::span<log_field const> fields);
+
 }  // namespace skald

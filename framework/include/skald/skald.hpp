@@ -16,4 +16,5 @@
 #include <skald/step_context.hpp>
 #include <skald/step_hooks.hpp>
 #include <skald/step_options.hpp>
+#include <skald/trace.hpp>
 #include <skald/worker.hpp>

@@ -3,6 +3,7 @@
 
 #include <skald/definition.hpp>
 #include <skald/detail/data.hpp>
+#include <skald/trace.hpp>
 
 #include <chrono>
 #include <optional>
@@ -28,6 +29,9 @@ struct start_options
     /// How long from now, by this database's clock, steps up to the pivot may begin; after that the saga compensates.
     /// 0: no limit. A saga that is past its pivot by then completes.
     std::chrono::milliseconds deadline{};
+
+    /// Of what starts it, so that its steps appear in that trace. Dropped if it is malformed.
+    trace_context trace{};
 };
 
 /// What start() returns.

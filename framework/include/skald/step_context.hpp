@@ -13,8 +13,8 @@ class step_context final : public transaction_context
 public:
     /// Created by Skald.
     step_context(detail::unit_of_work& unit, std::string scope, std::string saga_key, std::string derived_key,
-                 int attempt)
-        : transaction_context{unit, std::move(scope)}, saga_key_{std::move(saga_key)},
+                 int attempt, trace_context trace = {})
+        : transaction_context{unit, std::move(scope), std::move(trace)}, saga_key_{std::move(saga_key)},
           derived_key_{std::move(derived_key)}, attempt_{attempt}
     {}
 

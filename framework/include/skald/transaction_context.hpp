@@ -3,6 +3,8 @@
 // This is the one public header that includes libpqxx.
 #pragma once
 
+#include <skald/trace.hpp>
+
 #include <pqxx/result>
 #include <pqxx/transaction_base>
 
@@ -99,12 +101,17 @@ public:
     /// The tenant, user or organisation that the key belongs to; '' if unused.
     std::string const& scope() const { return scope_; }
 
+    /// Where this work belongs in a distributed trace: what it calls passes that on. Empty if there is no trace.
+    trace_context const& trace() const { return trace_; }
+
     /// The messages passed to publish(), for Skald.
     std::vector<detail::published_message> const& published() const { return published_; }
 
 protected:
     /// Only the two derived classes are created, by Skald.
-    transaction_context(detail::unit_of_work& unit, std::string scope) : unit_{unit}, scope_{std::move(scope)} {}
+    transaction_context(detail::unit_of_work& unit, std::string scope, trace_context trace)
+        : unit_{unit}, scope_{std::move(scope)}, trace_{std::move(trace)}
+    {}
     ~transaction_context() = default;
 
     /// For another context in the same transaction.
@@ -113,6 +120,7 @@ protected:
 private:
     detail::unit_of_work& unit_;
     std::string scope_;
+    trace_context trace_;
     std::vector<detail::published_message> published_;
 };
 

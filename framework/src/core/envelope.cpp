@@ -1,5 +1,6 @@
 #include "core/envelope.hpp"
 
+#include "core/span_context.hpp"
 #include "core/text.hpp"
 
 #include <algorithm>
@@ -49,14 +50,6 @@ std::string_view header_given_twice(message const& m)
     return {};
 }
 
-bool is_trace_context(std::string_view text, std::size_t bytes_max)
-{
-    if (text.size() > bytes_max) return false;
-    for (char const c : text)
-        if (c < 0x20 || c > 0x7e) return false;
-    return true;
-}
-
 }  // namespace
 
 bool is_skalds_header(std::string_view name)
@@ -83,6 +76,24 @@ std::optional<instant> envelope::deadline() const
     if (itinerary.position.direction == direction::back || itinerary.past_pivot()) return std::nullopt;
     if (!saga_deadline || !step_deadline) return saga_deadline ? saga_deadline : step_deadline;
     return std::min(saga_deadline, step_deadline);
+}
+
+trace_context valid_trace(std::string_view traceparent, std::string_view tracestate)
+{
+    if (!parse_traceparent(traceparent)) return {};
+    return {std::string{traceparent}, std::string{is_tracestate(tracestate) ? tracestate : std::string_view{}}};
+}
+
+void add_trace(header_list& headers, trace_context const& trace)
+{
+    if (!trace.traceparent.empty()) headers.emplace_back(header::traceparent, trace.traceparent);
+    if (!trace.tracestate.empty()) headers.emplace_back(header::tracestate, trace.tracestate);
+}
+
+void remove_trace(header_list& headers)
+{
+    std::erase_if(headers,
+                  [](auto const& one) { return one.first == header::traceparent || one.first == header::tracestate; });
 }
 
 std::variant<envelope, refusal> read_envelope(message const& received)
@@ -126,9 +137,7 @@ std::variant<envelope, refusal> read_envelope(message const& received)
         return refusal{"the key, the type and the itinerary do not refer to the same step"};
 
     e.reason = storable_text(text_of(received, header::reason));
-    // Trace context is for observers: a malformed one is dropped, never a reason to refuse.
-    if (auto const t = text_of(received, header::traceparent); is_trace_context(t, 128)) e.traceparent = t;
-    if (auto const t = text_of(received, header::tracestate); is_trace_context(t, 512)) e.tracestate = t;
+    e.trace = valid_trace(text_of(received, header::traceparent), text_of(received, header::tracestate));
     return e;
 }
 
@@ -154,8 +163,7 @@ message write_message(envelope const& e, std::string body)
     add(header::snoozes, e.snoozes > 0 ? std::to_string(e.snoozes) : "");
     add(header::saga_deadline, e.saga_deadline ? write_instant(*e.saga_deadline) : "");
     add(header::step_deadline, e.step_deadline ? write_instant(*e.step_deadline) : "");
-    add(header::traceparent, e.traceparent);
-    add(header::tracestate, e.tracestate);
+    add_trace(m.headers, e.trace);
     m.body = std::move(body);
     return m;
 }

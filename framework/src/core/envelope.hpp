@@ -7,6 +7,8 @@
 #include "core/itinerary.hpp"
 #include "core/message.hpp"
 
+#include <skald/trace.hpp>
+
 #include <optional>
 #include <string>
 #include <variant>
@@ -55,8 +57,7 @@ struct envelope
     int snoozes{0};
     std::optional<instant> saga_deadline;
     std::optional<instant> step_deadline;  // set by the first attempt or snooze that did not end the step
-    std::string traceparent;
-    std::string tracestate;
+    trace_context trace;
 
     derived_key key() const { return {saga.key, itinerary.current().name, itinerary.position.direction}; }
 
@@ -80,6 +81,14 @@ struct refusal
 
 /// Checks everything: names, sizes, numbers, and that the key, the type and the itinerary refer to the same step.
 std::variant<envelope, refusal> read_envelope(message const& received);
+
+/// Trace context is for observers: one that is malformed is dropped, and never a reason to refuse a message or a
+/// request.
+trace_context valid_trace(std::string_view traceparent, std::string_view tracestate);
+
+/// Adds its headers, if there is a trace.
+void add_trace(header_list& headers, trace_context const& trace);
+void remove_trace(header_list& headers);
 
 /// The message to the service of the envelope's step.
 message write_message(envelope const& e, std::string body);

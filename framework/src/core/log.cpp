@@ -8,6 +8,8 @@
 
 #include <unistd.h>
 
+#include <nlohmann/json.hpp>
+
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
@@ -81,7 +83,8 @@ std::string log_line(std::string_view time, severity level, std::string_view ser
 
 void stderr_logger::write(severity level, std::string_view event, std::span<log_field const> fields) noexcept
 try {
-    auto const line = skald::log_line(level, service_, event, fields);
+    auto const line = format_ == log_format::json ? log_json(level, service_, event, fields)
+                                                  : skald::log_line(level, service_, event, fields);
     // One write per line, so that lines of several threads and processes do not mix. A log that can't be written
     // has nowhere to be reported.
     [[maybe_unused]] auto const written = ::write(STDERR_FILENO, line.data(), line.size());
@@ -96,4 +99,17 @@ std::string skald::log_line(severity level, std::string_view service, std::strin
                             std::span<log_field const> fields)
 {
     return core::log_line(core::utc_now(), level, service, event, fields);
+}
+
+std::string skald::log_json(severity level, std::string_view service, std::string_view event,
+                            std::span<log_field const> fields)
+{
+    nlohmann::ordered_json line{
+        {"time", core::utc_now()}, {"level", core::name_of(level)}, {"service", service}, {"event", event}};
+    for (auto const& field : fields) {
+        auto& value = line[std::string{field.name}];
+        if (auto const* number = std::get_if<std::int64_t>(&field.value)) value = *number;
+        else value = std::get<std::string_view>(field.value).substr(0, core::value_bytes_max);
+    }
+    return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
 }

@@ -28,16 +28,22 @@ std::string log_value(std::string_view raw);
 std::string log_line(std::string_view time, severity level, std::string_view service, std::string_view event,
                      std::span<log_field const> fields);
 
+/// How a line is written: as skald::log_line() or as skald::log_json() does.
+enum class log_format { text, json };
+
 /// Writes each line to standard error with one write(2).
 class stderr_logger final : public logger
 {
 public:
-    explicit stderr_logger(std::string service) : service_{std::move(service)} {}
+    explicit stderr_logger(std::string service, log_format format = log_format::text)
+        : service_{std::move(service)}, format_{format}
+    {}
     using logger::write;
     void write(severity level, std::string_view event, std::span<log_field const> fields) noexcept override;
 
 private:
     std::string service_;
+    log_format format_;
 };
 
 /// Passes on what is at least `least`.

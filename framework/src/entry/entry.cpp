@@ -43,9 +43,10 @@ bool is_replay(http::response const& made)
 }  // namespace
 
 entry::implementation::implementation(std::string service, entry_detail::route_table const& routes,
-                                      config const& settings, core::logger& log)
+                                      config const& settings, core::logger& log, tracing::tracer* traces)
     : service_{std::move(service)}, routes_{routes},
-      connections_max_{settings.http_lanes}, wait_max_{settings.http_wait_max}, log_{log}, readiness_{log},
+      connections_max_{settings.http_lanes}, wait_max_{settings.http_wait_max}, log_{log},
+      access_level_{core::parse_severity(settings.access_log_level)}, traces_{traces}, readiness_{log},
       known_{.responses = entry_detail::response_cache{{settings.http.kept_bytes_max, settings.http.kept_time}}}
 {}
 
@@ -105,10 +106,25 @@ catch (std::exception const&) {
     return http::internal_error(message, std::current_exception(), log_);
 }
 
+http::reply entry::implementation::run_handler(connection& with, http::request const& message, destination const& to)
+{
+    entry_detail::request_trace trace{entry_detail::trace_of(message)};
+    trace.span = tracing::begin_span(traces_, trace.passed_on, message.method + ' ' + to.by->pattern,
+                                     tracing::span_kind::server);
+    trace.span.set("http.request.method", message.method)
+        .set("http.route", to.by->pattern)
+        .set("skald.scope", to.id.scope)
+        .set("skald.key", to.id.key);
+    auto made = with.guard.respond({message, to}, trace);
+    trace.span.set("http.response.status_code", made.answer.status);
+    if (made.answer.status >= 500) trace.span.fail({});
+    return made;
+}
+
 http::reply entry::implementation::respond_by(connection& with, http::request const& message, destination const& to)
 {
     switch (to.what) {
-    case destination::kind::handler: return with.guard.respond({message, to});
+    case destination::kind::handler: return run_handler(with, message, to);
     case destination::kind::saga: return with.sagas.show(message, to.id);
     case destination::kind::cancellation: return with.sagas.cancel(to.id);
     case destination::kind::readiness: return readiness_.respond(with.store, with.deliveries);
@@ -135,6 +151,17 @@ void entry::implementation::responded(std::size_t route, http::response const& m
     counts.responded(made.status);
     if (is_replay(made)) counts.replayed.add();
     if (took) counts.seconds.observe(*took);
+    log_access(counts.name, made.status, took);
+}
+
+// A client that is refused for what it says of itself or of its key is looked for in the log, whatever its level.
+void entry::implementation::log_access(std::string_view route, int status,
+                                       std::optional<std::chrono::steady_clock::duration> took)
+{
+    bool const is_sought = status == 401 || status == 422 || status == 429;
+    auto const level = is_sought ? std::max(core::severity::info, access_level_) : access_level_;
+    auto const us = std::chrono::duration_cast<std::chrono::microseconds>(took.value_or(0s)).count();
+    log_.write(level, "http.request", {{"route", route}, {"status", status}, {"duration_us", std::int64_t{us}}});
 }
 
 entry::entry(std::unique_ptr<implementation> made) : implementation_{std::move(made)} {}

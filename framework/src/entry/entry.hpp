@@ -32,9 +32,9 @@ namespace skald {
 class entry::implementation final : public http::observer
 {
 public:
-    /// `routes` and `log` must outlive it. Connects to nothing yet.
+    /// `routes`, `log` and `traces`, which may be null, must outlive it. Connects to nothing yet.
     implementation(std::string service, entry_detail::route_table const& routes, config const& settings,
-                   core::logger& log);
+                   core::logger& log, tracing::tracer* traces = nullptr);
 
     /// What it works with, from open() until close().
     struct process
@@ -95,13 +95,18 @@ private:
     void pause(std::chrono::milliseconds longest) { connections_.wait_for_close(longest); }
 
     std::optional<http::reply> respond_in_memory(http::request& message, std::any& notes, bool may_block);
+    http::reply run_handler(connection& with, http::request const& message, entry_detail::destination const& to);
     http::reply respond_by(connection& with, http::request const& message, entry_detail::destination const& to);
+
+    void log_access(std::string_view route, int status, std::optional<std::chrono::steady_clock::duration> took);
 
     std::string const service_;
     entry_detail::route_table const& routes_;
     std::size_t const connections_max_;
     std::chrono::seconds const wait_max_;
     core::logger& log_;
+    core::severity const access_level_;
+    tracing::tracer* const traces_;
     entry_detail::readiness_probe readiness_;
     entry_detail::known_requests known_;
     std::atomic<bool> is_closed_{};

@@ -2,6 +2,7 @@
 
 #include "core/failpoint.hpp"
 #include "entry/guard_responses.hpp"
+#include "http/chars.hpp"
 #include "http/prefer.hpp"
 #include "http/problem.hpp"
 #include "http/response_head.hpp"
@@ -48,6 +49,7 @@ struct request_guard::call
     core::saga_id const& id;
     bool client_has_key;
     core::fingerprint fingerprint;
+    request_trace const& trace;
     std::optional<in_flight_requests::mark> mark{};
     bool in_flight{};  // the first request with this key is still in flight
     bool in_doubt{};   // an earlier attempt may have committed
@@ -62,6 +64,21 @@ struct request_guard::call
 core::fingerprint fingerprint_of(http::request const& r)
 {
     return core::fingerprint_of_parts({r.method, r.target.substr(0, r.target.find('?')), r.query, r.body});
+}
+
+trace_context trace_of(http::request const& r)
+{
+    std::string traceparent, tracestate;
+    int count = 0;
+    for (auto const& [name, value] : r.headers) {
+        if (http::equal_ignoring_case(name, core::header::traceparent)) {
+            traceparent = value;
+            ++count;
+        }
+        if (http::equal_ignoring_case(name, core::header::tracestate))
+            tracestate.append(tracestate.empty() ? "" : ",").append(value);
+    }
+    return count == 1 ? core::valid_trace(traceparent, tracestate) : trace_context{};
 }
 
 std::optional<http::reply> find_known(known_requests const& known, guarded_request const& r)
@@ -81,11 +98,12 @@ request_guard::request_guard(std::string service, ports::store& store, known_req
     : service_{std::move(service)}, store_{store}, known_{known}, backlog_{backlog}, out_{out}, log_{log}
 {}
 
-http::reply request_guard::respond(guarded_request const& r)
+http::reply request_guard::respond(guarded_request const& r, request_trace const& trace)
 {
     auto const& [message, to] = r;
     bool const is_guarded = to.by->key != http::idempotency::off;
-    call c{message, *to.by, to.id, to.client_has_key, is_guarded ? fingerprint_of(message) : core::fingerprint{}};
+    auto const fingerprint = is_guarded ? fingerprint_of(message) : core::fingerprint{};
+    call c{message, *to.by, to.id, to.client_has_key, fingerprint, trace};
     auto made = respond_whatever_breaks(c);
     return {std::move(made), c.in_flight ? http::wait_preference(message).value_or(0s) : 0s};
 }
@@ -147,12 +165,14 @@ catch (ports::fault const& met) {
 
 std::optional<http::response> request_guard::claim_and_run(call& c)
 {
+    auto timed = c.trace.span.child("claim");
     auto met = store_.begin_request(c.item(), in_flight_wait);
     if (met.claimed.result == ports::claim_result::in_flight) {
         // The wait may have been for something else, such as extending the table file. A key in flight still is.
         store_.rollback();
         met = store_.begin_request(c.item(), in_flight_wait);
     }
+    timed.end();
     if (met.claimed.result != ports::claim_result::fresh) return explain_unclaimed(c, std::move(met));
     if (c.in_doubt) known_.doubts.had_rolled_back.add();
     c.in_doubt = false;  // a committed earlier attempt would conflict with this claim: it was rolled back
@@ -181,7 +201,7 @@ http::response request_guard::explain_unclaimed(call& c, ports::request_claim&& 
 http::response request_guard::run(call& c)
 {
     SKALD_FAILPOINT("entry.claimed");
-    http::request_context ctx{store_.unit(), c.received, c.id.scope, c.id.key};
+    http::request_context ctx{store_.unit(), c.received, c.id.scope, c.id.key, c.trace.passed_on};
     auto answer = call_handler(c, ctx);
     if (leaves_nothing(c, answer)) return answer;
     if (ctx.refused()) return store_refusal(c, std::move(answer));
@@ -197,7 +217,7 @@ http::response request_guard::run(call& c)
 http::response request_guard::run_unguarded(call& c)
 {
     store_.begin({});
-    http::request_context ctx{store_.unit(), c.received, c.id.scope, {}};
+    http::request_context ctx{store_.unit(), c.received, c.id.scope, {}, c.trace.passed_on};
     auto answer = call_handler(c, ctx);
     if (answer.status < 500) commit(c, ctx, {});
     return answer;
@@ -214,6 +234,7 @@ http::response request_guard::call_handler(call const& c, http::request_context&
 {
     http::response answer;
     try {
+        auto const timed = c.trace.span.child("handle");
         answer = c.by.handler(ctx);
         SKALD_FAILPOINT("entry.handler_ran");
     }
@@ -259,7 +280,7 @@ void request_guard::add_sagas(ports::changes& changes, call const& c, http::requ
         first.version = saga.version;
         first.itinerary = core::make_itinerary(saga.plan);
         first.home = service_;
-        first.traceparent = c.received.header("traceparent").substr(0, 128);
+        first.trace = ctx.trace();
         if (saga.deadline.count() > 0) first.saga_deadline = store_.claimed_at() + saga.deadline;
         changes.sagas.push_back(
             {c.id, saga.definition, saga.version, saga.data, first.itinerary.text(), first.saga_deadline});
@@ -269,7 +290,7 @@ void request_guard::add_sagas(ports::changes& changes, call const& c, http::requ
             continue;
         }
         changes.new_records.push_back({c.id, saga.first_ran, core::fingerprint_of(saga.data)});
-        runtime::add_published(changes, c.id, saga.definition, first.key().text(), saga.published);
+        runtime::add_published(changes, c.id, saga.definition, first.key().text(), ctx.trace(), saga.published);
         auto const then = core::next(first.itinerary, core::event::completed);
         if (then.next) changes.messages.push_back(runtime::to_enqueue(first.at(*then.next), saga.data_after));
         else changes.saga_changes.push_back({c.id, then.saga, {}});
@@ -278,8 +299,9 @@ void request_guard::add_sagas(ports::changes& changes, call const& c, http::requ
 
 void request_guard::commit(call& c, http::request_context const& ctx, ports::changes changes)
 {
-    runtime::add_published(changes, c.id, "entry", c.id.key + ":entry", ctx.published());
+    runtime::add_published(changes, c.id, "entry", c.id.key + ":entry", ctx.trace(), ctx.published());
     SKALD_FAILPOINT("entry.before_commit");
+    auto const timed = c.trace.span.child("commit");
     out_.commit(store_, changes, [&c] {
         c.committed = true;
         SKALD_FAILPOINT("entry.committed");

@@ -8,6 +8,7 @@
 #include "ports/store.hpp"
 #include "runtime/backlog.hpp"
 #include "runtime/memory_source.hpp"
+#include "tracing/tracer.hpp"
 
 #include <optional>
 #include <string>
@@ -21,10 +22,22 @@ struct guarded_request
     destination const& to;
 };
 
+/// Where a request belongs in a trace: what its handler passes on, and its own span, which is nothing if that is not
+/// sampled.
+struct request_trace
+{
+    trace_context passed_on{};
+    tracing::open_span span{};
+};
+
 /// Distinguishes the request from another one under the same key: its method, target and body. The path counts as
 /// sent: decoded, "/a%2Fb/c" and "/a/b%2Fc" would look alike. The route does not: it is the program's affair, and a
 /// retry may reach the next version of it.
 core::fingerprint fingerprint_of(http::request const& r);
+
+/// The trace that a request belongs to: its headers, if they are valid and there is one `traceparent`. Several
+/// `tracestate` are one list (W3C Trace Context 3.3).
+trace_context trace_of(http::request const& r);
 
 /// The response to a duplicate of a request that is in flight in this process or ended here a moment ago, without
 /// asking the database; or nothing.
@@ -41,7 +54,7 @@ public:
     /// Claims the key, runs the handler and commits; or finds out what became of the first request with the key. Never
     /// throws: failures become 500 or 503 and leave nothing behind. If the first request with the key is still in
     /// flight, a client that prefers to wait may do so.
-    http::reply respond(guarded_request const& r);
+    http::reply respond(guarded_request const& r, request_trace const& trace);
 
 private:
     struct call;

@@ -27,6 +27,7 @@ started start_saga(pqxx::transaction_base& tx, std::string_view definition, int 
     first.definition = definition;
     first.version = version;
     first.itinerary = core::make_itinerary(plan);
+    first.trace = core::valid_trace(options.trace.traceparent, options.trace.tracestate);
 
     auto const message = core::write_message(first, data);
     auto headers = nlohmann::json::object();

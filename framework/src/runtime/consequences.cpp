@@ -34,7 +34,8 @@ ports::enqueued to_enqueue(core::envelope const& e, std::string body, std::chron
 }
 
 void add_published(ports::changes& changes, core::saga_id const& saga, std::string_view definition,
-                   std::string const& key, std::vector<detail::published_message> const& published)
+                   std::string const& key, trace_context const& trace,
+                   std::vector<detail::published_message> const& published)
 {
     // Numbered, so that no two share a key, whatever their types, and none gets the key of a step.
     int number = 0;
@@ -47,6 +48,7 @@ void add_published(ports::changes& changes, core::saga_id const& saga, std::stri
         m.headers = {{std::string{core::header::idempotency_key}, m.id},
                      {std::string{core::header::scope}, saga.scope},
                      {std::string{core::header::definition}, std::string{definition}}};
+        core::add_trace(m.headers, trace);
         changes.messages.push_back({std::move(m), saga.scope, std::string{definition}, saga.key, {}});
         changes.messages.back().if_unrouted = p.if_unrouted == unrouted::drop ? "drop" : "keep";
     }
@@ -70,6 +72,7 @@ void add_report(ports::changes& changes, core::envelope const& e, std::string_vi
                  {std::string{core::header::scope}, e.saga.scope},
                  {std::string{core::header::definition}, e.definition},
                  {std::string{core::header::version}, std::to_string(e.version)}};
+    core::add_trace(m.headers, e.trace);
     m.body = progress_body(e, service, report);
     changes.messages.push_back({std::move(m), e.saga.scope, e.definition, e.saga.key, {}});
 }
@@ -88,8 +91,12 @@ void merge_reports(ports::changes& changes)
         }
         messages.push_back(std::move(one));
     }
-    for (auto& one : messages)
-        if (one.message.type == core::progress_type) one.message.body = join_arrays(by_home[one.message.destination]);
+    for (auto& one : messages) {
+        if (one.message.type != core::progress_type) continue;
+        auto const& reports = by_home[one.message.destination];
+        one.message.body = join_arrays(reports);
+        if (reports.size() > 1) core::remove_trace(one.message.headers);  // it belongs to several
+    }
     changes.messages = std::move(messages);
 }
 

@@ -20,7 +20,8 @@ ports::enqueued to_enqueue(core::envelope const& e, std::string body, std::chron
 
 /// The user's own messages, under keys derived from `key`.
 void add_published(ports::changes& changes, core::saga_id const& saga, std::string_view definition,
-                   std::string const& key, std::vector<detail::published_message> const& published);
+                   std::string const& key, trace_context const& trace,
+                   std::vector<detail::published_message> const& published);
 
 /// The outcome of a step, for the saga's home.
 struct step_report

@@ -41,6 +41,7 @@ struct executor::attempt
     std::span<task> tasks{};
     run_options how{};
     metrics::direction_metrics& counts;
+    group_trace& trace;
     bool guards_each{};  // a savepoint for each, so that one can be undone alone
     bool is_recording{};
     bool finishes_first{};                           // the steps' deferred constraints run apart from what Skald writes
@@ -57,8 +58,9 @@ struct executor::attempt
 };
 
 executor::executor(std::string service, ports::store& store, memory_source& out, core::logger& log,
-                   std::mt19937_64 random, std::shared_ptr<lane_counts> counts)
-    : service_{std::move(service)}, store_{store}, out_{out}, log_{log}, random_{random}, counts_{std::move(counts)}
+                   std::mt19937_64 random, std::shared_ptr<lane_counts> counts, tracing::tracer* traces)
+    : service_{std::move(service)}, store_{store}, out_{out}, log_{log}, random_{random}, counts_{std::move(counts)},
+      traces_{traces}
 {}
 
 run_result executor::run(std::span<task> tasks, run_options const& how)
@@ -66,7 +68,8 @@ run_result executor::run(std::span<task> tasks, run_options const& how)
     SKALD_ASSERT(!tasks.empty());
     SKALD_ASSERT(tasks.size() == 1 || std::ranges::none_of(tasks, &task::alone));
     if (tasks.front().step() == nullptr) return run_others(tasks);
-    attempt now{tasks, how, counts_of(tasks.front())};
+    group_trace trace{traces_, service_, tasks};
+    attempt now{tasks, how, counts_of(tasks.front()), trace};
     now.ends.resize(tasks.size());
     if (auto const& refused = tasks.front().refused) now.ends.front() = *refused;
     now.guards_each = !now.is_one() && often_fails(*now.hosted());
@@ -75,6 +78,7 @@ run_result executor::run(std::span<task> tasks, run_options const& how)
     run_result result;
     while (auto met = try_once(now)) {
         count_abort(now.counts, met->why);
+        trace.aborted(met->error);
         result.not_processed = after_abort(now, *std::move(met));
         if (result.not_processed) break;
     }
@@ -156,6 +160,7 @@ catch (std::exception const& error) {
 std::vector<ports::claim_answer> executor::claim(attempt& a)
 {
     SKALD_FAILPOINT_IF(!a.is_recording, "consumer.parsed");
+    auto const timed = a.trace.part("claim");
     std::vector<ports::claim_item> items;
     items.reserve(a.tasks.size());
     for (auto const& one : a.tasks) items.push_back(one.step()->item());
@@ -213,7 +218,8 @@ std::optional<executor::aborted> executor::run_together(attempt& a, std::vector<
             auto& t = a.tasks[n];
             auto const& saga = t.step()->envelope.saga;
             runs.push_back(t.read ? std::move(t.read) : t.step()->hosted->step->read(t.delivery.message.body));
-            contexts.emplace_back(store_.unit(), saga.scope, saga.key, t.step()->key().text(), 1);
+            contexts.emplace_back(store_.unit(), saga.scope, saga.key, t.step()->key().text(), 1,
+                                  t.step()->envelope.trace);
             all.push_back({contexts.back(), *runs.back(), rejections[all.size()]});
         }
     }
@@ -221,6 +227,7 @@ std::optional<executor::aborted> executor::run_together(attempt& a, std::vector<
         return undo_member(a, at, unrunnable{"malformed", error.what()});
     }
     try {
+        auto const timed = a.trace.part("execute_batch");
         if (a.hosted()->step->execute_batch(all) != batch_outcome::all_done) {
             roll_back();
             return aborted{failure::member_ended, "one by one", {}};
@@ -245,7 +252,7 @@ std::optional<executor::aborted> executor::run_member(attempt& a, std::size_t me
 {
     std::optional<step_result> how;
     try {
-        how = run_step(a.tasks[member], number);
+        how = run_step(a, member, number);
         SKALD_FAILPOINT("step.ran");
     }
     catch (...) {
@@ -268,8 +275,9 @@ std::optional<executor::aborted> executor::run_member(attempt& a, std::size_t me
 }
 
 // Throws what the step throws.
-step_result executor::run_step(task& t, int number)
+step_result executor::run_step(attempt& a, std::size_t member, int number)
 {
+    auto& t = a.tasks[member];
     auto const& step = *t.step();
     std::unique_ptr<detail::step_run> run;
     try {
@@ -278,7 +286,9 @@ step_result executor::run_step(task& t, int number)
     catch (data_error const& error) {
         return unrunnable{"malformed", error.what()};
     }
-    step_context ctx{store_.unit(), step.envelope.saga.scope, step.envelope.saga.key, step.key().text(), number};
+    auto const timed = a.trace.run(member);
+    step_context ctx{store_.unit(), step.envelope.saga.scope, step.envelope.saga.key, step.key().text(),
+                     number,        step.envelope.trace};
     std::optional<outcome> ended;
     if (step.is_forward()) ended = run->execute(ctx);
     else run->compensate(ctx);
@@ -324,18 +334,25 @@ void executor::commit_steps(attempt& a, std::span<ports::claim_answer const> cla
     bool const is_idle = std::ranges::none_of(claimed, &ports::claim_answer::held) && changes.messages.empty() &&
                          changes.parked.empty() && changes.records.empty() && changes.progress.empty();
     SKALD_FAILPOINT_IF(is_idle, "step.duplicate");
-    if (!is_idle && a.finishes_first) store_.finish_step();
-    if (is_idle) store_.rollback();
-    else {
-        auto const from = clock::now();
-        commit(changes);
-        a.counts.commit.observe(clock::now() - from);
-        a.counts.batch.observe(static_cast<double>(a.tasks.size()));
+    {
+        auto const timed = a.trace.part(is_idle ? "rollback" : "commit");
+        if (!is_idle && a.finishes_first) store_.finish_step();
+        if (is_idle) store_.rollback();
+        else commit_and_count(a, changes);
     }
     for (std::size_t n = 0; n < a.tasks.size(); ++n) {
         count_outcome(a.counts, a.tasks[n], claimed[n], all[n]);
+        a.trace.ended(n, all[n]);
         log_outcome(a.tasks[n], all[n]);
     }
+}
+
+void executor::commit_and_count(attempt& a, ports::changes& changes)
+{
+    auto const from = clock::now();
+    commit(changes);
+    a.counts.commit.observe(clock::now() - from);
+    a.counts.batch.observe(static_cast<double>(a.tasks.size()));
 }
 
 void executor::commit(ports::changes& changes)
@@ -346,19 +363,17 @@ void executor::commit(ports::changes& changes)
 
 void executor::log_outcome(task const& t, happened const& what)
 {
-    auto const& saga = t.step()->envelope.saga;
+    auto const& e = t.step()->envelope;
     auto const key = t.step()->key().text();
-    if (!what.error.empty() && !what.reason.empty())
-        log_.write(what.level, what.event,
-                   {{"key", key}, {"scope", saga.scope}, {"reason", what.reason}, {"error", what.error}});
-    else if (!what.error.empty())
-        log_.write(what.level, what.event,
-                   {{"key", key}, {"scope", saga.scope}, {"attempt", what.attempt}, {"error", what.error}});
-    else if (!what.reason.empty())
-        log_.write(what.level, what.event, {{"key", key}, {"scope", saga.scope}, {"reason", what.reason}});
-    else if (what.attempt > 0)
-        log_.write(what.level, what.event, {{"key", key}, {"scope", saga.scope}, {"attempt", what.attempt}});
-    else log_.write(what.level, what.event, {{"key", key}, {"scope", saga.scope}});
+    auto const trace = core::parse_traceparent(e.trace.traceparent);
+    auto const trace_id = trace ? trace->trace_id_text() : "", span_id = trace ? trace->span_id_text() : "";
+    std::vector<core::log_field> fields{{"key", key}, {"scope", e.saga.scope}};
+    if (!what.reason.empty()) fields.emplace_back("reason", what.reason);
+    if (!what.error.empty()) fields.emplace_back("error", what.error);
+    if (what.attempt > 0) fields.emplace_back("attempt", what.attempt);
+    fields.emplace_back("step", e.itinerary.current().name);
+    if (trace) fields.insert(fields.end(), {{"trace_id", trace_id}, {"span_id", span_id}});
+    log_.write(what.level, what.event, fields);
 }
 
 bool executor::often_fails(registered_step const& step) const

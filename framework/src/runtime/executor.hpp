@@ -7,12 +7,14 @@
 #include "core/log.hpp"
 #include "metrics/step_metrics.hpp"
 #include "ports/store.hpp"
+#include "runtime/group_trace.hpp"
 #include "runtime/lane_counts.hpp"
 #include "runtime/memory_source.hpp"
 #include "runtime/policy.hpp"
 #include "runtime/running_groups.hpp"
 #include "runtime/step_consequences.hpp"
 #include "runtime/task.hpp"
+#include "tracing/tracer.hpp"
 
 #include <chrono>
 #include <map>
@@ -55,9 +57,9 @@ struct run_result
 class executor
 {
 public:
-    /// `counts` is one for all lanes of a process.
+    /// `counts` is one for all lanes of a process. `traces`: for spans of what runs; null: none.
     executor(std::string service, ports::store& store, memory_source& out, core::logger& log, std::mt19937_64 random,
-             std::shared_ptr<lane_counts> counts = std::make_shared<lane_counts>());
+             std::shared_ptr<lane_counts> counts = std::make_shared<lane_counts>(), tracing::tracer* traces = nullptr);
 
     /// One task of any kind; or several of one step in one direction, none of them marked `alone`; or several reports
     /// of one kind. Never throws what the database or a step throws.
@@ -88,7 +90,7 @@ private:
     std::optional<aborted> run_members(attempt& a, std::span<ports::claim_answer const> claimed);
     std::optional<aborted> run_together(attempt& a, std::vector<std::size_t> const& members);
     std::optional<aborted> run_member(attempt& a, std::size_t member, int number);
-    step_result run_step(task& t, int number);
+    step_result run_step(attempt& a, std::size_t member, int number);
     std::optional<aborted> undo_member(attempt& a, std::size_t member, step_result how);
     void roll_back();
     void commit_steps(attempt& a, std::span<ports::claim_answer const> claimed);
@@ -105,6 +107,7 @@ private:
     void take_command(task const& t);
     void park(task const& t, std::string_view reason, std::string const& why);
     bool park_and_log(task const& t, std::string const& why);
+    void commit_and_count(attempt& a, ports::changes& changes);
     void commit(ports::changes& changes);
 
     bool often_fails(registered_step const& step) const;
@@ -116,6 +119,7 @@ private:
     core::logger& log_;
     std::mt19937_64 random_;
     std::shared_ptr<lane_counts> counts_;
+    tracing::tracer* traces_;
     std::map<registered_step const*, double> failure_rate_;  // the recent share of runs that did not end in `done`
 };
 

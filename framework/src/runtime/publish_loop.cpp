@@ -1,5 +1,7 @@
 #include "runtime/publish_loop.hpp"
 
+#include "core/envelope.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -101,7 +103,7 @@ std::size_t publish_loop::send()
         auto const now = clock::now();
         for (auto& [id, attempts, message, is_users, waited] : rows) {
             options_.counts->waited.observe(waited);
-            unanswered_[id] = {attempts, message.id, message.destination, is_users, now};
+            unanswered_[id] = {attempts, message.id, message.destination, is_users, now, begin_send(message)};
             // Here and nowhere earlier: rows are also written by other languages and by SQL, which have no key.
             if (options_.sign_with != nullptr) options_.sign_with->sign(message);
             messages.push_back({id, std::move(message)});
@@ -110,6 +112,25 @@ std::size_t publish_loop::send()
     }
     failures_in_a_row_ = 0;
     return all;
+}
+
+// From before it is sent to its confirm. The message keeps the trace with which it was committed, which is this span's
+// parent: a relay of another process sends the same bytes.
+tracing::open_span publish_loop::begin_send(core::message const& m) const
+{
+    if (options_.traces == nullptr) return {};
+    auto const created = core::parse_traceparent(core::find_header(m.headers, core::header::traceparent).value_or(""));
+    if (!created || !created->sampled) return {};
+    tracing::open_span made{*options_.traces, tracing::tracer::child_of(*created), "send " + m.destination,
+                            tracing::span_kind::producer};
+    made.set_parent(*created, core::find_header(m.headers, core::header::tracestate).value_or(""));
+    made.set("messaging.system", "rabbitmq")
+        .set("messaging.operation.name", "send")
+        .set("messaging.operation.type", "send")
+        .set("messaging.destination.name", "skald")
+        .set("messaging.rabbitmq.destination.routing_key", m.destination)
+        .set("messaging.message.id", m.id);
+    return made;
 }
 
 std::size_t publish_loop::take_answers(std::chrono::milliseconds max_wait)
@@ -131,9 +152,11 @@ void publish_loop::record(ports::receipt&& receipt, clock::time_point now, publi
 {
     auto const found = unanswered_.extract(receipt.row);
     if (found.empty()) return;  // from a pass that failed
-    auto const& [attempts, key, destination, is_users, sent_at] = found.mapped();
+    auto& [attempts, key, destination, is_users, sent_at, sending] = found.mapped();
     options_.counts->messages.at(static_cast<std::size_t>(receipt.status)).add();
     options_.counts->confirm.observe(now - sent_at);
+    if (receipt.status != ports::publish_status::confirmed) sending.fail(receipt.reason);
+    sending.end();
     if (receipt.status == ports::publish_status::confirmed) {
         if (is_users) logged_unrouted_.erase(destination);
         return answers.confirmed.push_back(receipt.row);

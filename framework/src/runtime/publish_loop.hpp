@@ -13,6 +13,7 @@
 #include "ports/transport.hpp"
 #include "runtime/publish_source.hpp"
 #include "runtime/stop_flag.hpp"
+#include "tracing/tracer.hpp"
 
 #include <chrono>
 #include <functional>
@@ -35,6 +36,7 @@ struct publish_options
     core::backoff pause{};                               // after a failure
     core::key_ring const* sign_with{};                   // null: messages are sent unsigned
     std::shared_ptr<metrics::publish_metrics> counts{std::make_shared<metrics::publish_metrics>()};
+    tracing::tracer* traces{};  // for spans of what is sent; null: none
 };
 
 /// Threads: one.
@@ -74,6 +76,7 @@ private:
         std::string destination;
         bool is_users{};
         clock::time_point sent_at{};
+        tracing::open_span sending{};
     };
 
     /// How many could not be sent since the last line about it, and when the next one may be written.
@@ -86,6 +89,7 @@ private:
     void try_to_turn(std::chrono::milliseconds max_wait, bool polls);
     void await_answers();
     std::size_t send();
+    tracing::open_span begin_send(core::message const& m) const;
     std::size_t take_answers(std::chrono::milliseconds max_wait);
     void record(ports::receipt&& receipt, clock::time_point now, publish_source::answers& answers);
     void pause();

@@ -150,7 +150,8 @@ happened writer::cancel()
 
 happened writer::end(done&& how)
 {
-    add_published(changes_, step_.envelope.saga, step_.envelope.definition, step_.key().text(), how.published);
+    add_published(changes_, step_.envelope.saga, step_.envelope.definition, step_.key().text(), step_.envelope.trace,
+                  how.published);
     add_transition(core::event::completed, "", std::move(how.data));
     return {severity::debug, "step.completed", step_end::completed, claimed_.attempts};
 }

@@ -35,11 +35,11 @@ rabbitmq::options broker_of(std::string const& service, config const& settings)
 }  // namespace
 
 process::process(std::string service, config const& settings, runtime::registry const& steps,
-                 entry::implementation& entry, runtime::stop_flag& stop, core::logger& log)
+                 entry::implementation& entry, runtime::stop_flag& stop, core::logger& log, tracing::tracer* traces)
     : service_{std::move(service)}, settings_{settings}, steps_{steps}, entry_{entry}, stop_{stop}, log_{log},
-      keys_{settings.migrate_only ? std::nullopt : read_signing_keys(settings)}, relayed_{database("relay"), mark_},
-      relayed_too_{database("relay"), mark_}, dispatched_{database("dispatch")}, table_{settings.relay_poll,
-                                                                                        {relayed_, relayed_too_}},
+      traces_{traces}, keys_{settings.migrate_only ? std::nullopt : read_signing_keys(settings)},
+      relayed_{database("relay"), mark_}, relayed_too_{database("relay"), mark_},
+      dispatched_{database("dispatch")}, table_{settings.relay_poll, {relayed_, relayed_too_}},
       out_{{.grace_period = settings.dispatch_grace}, &dispatched_, &table_}, transport_{broker_of(service_, settings),
                                                                                          log}
 {
@@ -123,10 +123,15 @@ void process::start()
                                     .must_be_signed = settings_.signatures == "require"},
         service_, steps_, *deliveries_, log_, std::mt19937_64{seed_()});
     if (!settings_.http_listen.empty()) http_ = make_server(settings_, entry_, log_);
+    if (traces_ != nullptr)
+        exporter_ = std::make_unique<tracing::exporter>(
+            tracing::exporter_options{.endpoint = settings_.otlp_endpoint, .service = service_}, *traces_, log_);
     entry_.open({database("http"), *deliveries_, backlog_, out_});
     // Without its own relay this process sends nothing from memory either: everything is left to a relay elsewhere.
-    if (settings_.relay) start_publishing(table_loop_, {.batch_max = settings_.relay_batch_max, .sign_with = keys()});
-    if (settings_.relay && settings_.dispatch_grace.count() > 0) start_publishing(memory_loop_, {.sign_with = keys()});
+    if (settings_.relay)
+        start_publishing(table_loop_, {.batch_max = settings_.relay_batch_max, .sign_with = keys(), .traces = traces_});
+    if (settings_.relay && settings_.dispatch_grace.count() > 0)
+        start_publishing(memory_loop_, {.sign_with = keys(), .traces = traces_});
     ++lanes_running_;
     threads_.emplace_back([this] {
         run_maintenance();
@@ -153,7 +158,8 @@ void process::start()
 void process::run_lane()
 {
     postgres::postgres_store store{database("lane")};
-    runtime::executor executor{service_, store, out_, log_, std::mt19937_64{std::random_device{}()}, counts_.lanes};
+    runtime::executor executor{service_,      store,  out_, log_, std::mt19937_64{std::random_device{}()},
+                               counts_.lanes, traces_};
     runtime::lane{std::move(executor), *work_, *deliveries_, stop_, log_}.run();
 }
 
@@ -207,6 +213,7 @@ bool process::drain(signals const& signals)
     clean = wait_for_threads(signals, deadline) && clean;
     if (clean) health_.reset();      // it reads the state of deliveries_
     if (clean) deliveries_.reset();  // sends the last acks
+    if (clean) exporter_.reset();    // sends the last spans
     log_.info("worker.stopped", {{"clean", clean ? "yes" : "no"}});
     // A thread that is stuck in a step can't be stopped; what it did not commit never happened.
     if (!clean) std::_Exit(75);

@@ -18,6 +18,7 @@
 #include "runtime/registry.hpp"
 #include "runtime/stop_flag.hpp"
 #include "runtime/table_source.hpp"
+#include "tracing/exporter.hpp"
 #include "worker/health.hpp"
 #include "worker/metrics_page.hpp"
 #include "worker/signals.hpp"
@@ -39,7 +40,7 @@ class process
 {
 public:
     process(std::string service, config const& settings, runtime::registry const& steps, entry::implementation& entry,
-            runtime::stop_flag& stop, core::logger& log);
+            runtime::stop_flag& stop, core::logger& log, tracing::tracer* traces);
     ~process();
 
     /// From now on responds at the health address, if the settings have one: start() may come much later. Throws
@@ -86,6 +87,7 @@ private:
     entry::implementation& entry_;  // open from start() to the end of drain()
     runtime::stop_flag& stop_;
     core::logger& log_;
+    tracing::tracer* const traces_;             // null: none are made
     std::optional<core::key_ring> const keys_;  // if messages are signed
     std::random_device seed_;
     std::string database_id_;
@@ -106,7 +108,8 @@ private:
     publishing table_loop_{table_, {}, {}, counts_.relay, {}};
     std::unique_ptr<http::server> http_;
     std::optional<served_parts> parts_;
-    std::unique_ptr<health> health_;    // after all that it shows
+    std::unique_ptr<health> health_;  // after all that it shows
+    std::unique_ptr<tracing::exporter> exporter_;
     std::atomic<int> lanes_running_{};  // includes the maintenance thread, which stops with them
     std::vector<std::jthread> threads_;
 };

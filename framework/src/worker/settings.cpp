@@ -1,22 +1,16 @@
 #include "worker/settings.hpp"
 
-#include "core/failpoint.hpp"
 #include "core/log.hpp"
 #include "http/listen_address.hpp"
-
-#include <skald/errors.hpp>
+#include "tracing/exporter.hpp"
 
 #include <array>
 #include <charconv>
 #include <chrono>
 #include <concepts>
 #include <cstdint>
-#include <fstream>
-#include <sstream>
 #include <stdexcept>
 #include <type_traits>
-
-#include <unistd.h>
 
 #include <fmt/format.h>
 
@@ -115,6 +109,27 @@ void set_signatures(config& c, std::string_view value)
 {
     if (value != "off" && value != "sign" && value != "require") throw std::invalid_argument{"off, sign or require"};
     c.signatures = value;
+}
+
+void set_log_format(config& c, std::string_view value)
+{
+    if (value != "text" && value != "json") throw std::invalid_argument{"text or json"};
+    c.log_format = value;
+}
+
+void set_otlp_endpoint(config& c, std::string_view value)
+{
+    if (!value.empty()) tracing::parse_endpoint(value);
+    c.otlp_endpoint = value;
+}
+
+void set_trace_ratio(config& c, std::string_view value)
+{
+    double ratio{};
+    auto const [end, error] = std::from_chars(value.data(), value.data() + value.size(), ratio);
+    if (error != std::errc{} || end != value.data() + value.size() || !(ratio >= 0 && ratio <= 1))
+        throw std::invalid_argument{"a number from 0 to 1"};
+    c.trace_ratio = ratio;
 }
 
 void set_migrate(config& c, std::string_view value)
@@ -217,6 +232,18 @@ constexpr std::array table{
                            "on: delete records of sagas that ended long ago, a few at a time"),
     number<&config::purge_every, 1, 86'400>(other, {"SKALD_PURGE_SECONDS", "--purge-seconds"},
                                             "how often the purge checks for some"),
+    setting{other, "SKALD_LOG_FORMAT", "--log-format", "text; json: an object for each line", set_log_format,
+            show<&config::log_format>},
+    setting{other, "SKALD_ACCESS_LOG_LEVEL", "--access-log-level",
+            "of the line for each request; one that got 401, 422 or 429 is info",
+            [](config& c, std::string_view v) { core::parse_severity(v), c.access_log_level = v; },
+            show<&config::access_log_level>},
+    setting{other, "OTEL_EXPORTER_OTLP_ENDPOINT", "--otel-exporter-otlp-endpoint",
+            "http://HOST:PORT of a collector that gets spans by OTLP/HTTP", set_otlp_endpoint,
+            show<&config::otlp_endpoint>},
+    setting{other, "OTEL_TRACES_SAMPLER_ARG", "--otel-traces-sampler-arg",
+            "0 to 1: the share of traces beginning here that is sampled; of others, the parent decides",
+            set_trace_ratio, [](config const& c) { return fmt::format("{}", c.trace_ratio); }},
     number<&config::drain, 1, 3600>(other, {"SKALD_DRAIN_SECONDS", "--drain-seconds"}, "from SIGTERM to exit, at most"),
 
     number<&config::http_wait_max, 0, 600>(http_limit, {"SKALD_HTTP_WAIT_SECONDS", "--http-wait-seconds"},
@@ -263,120 +290,11 @@ constexpr std::array table{
                                           "how long one stays there"),
 };
 
-void set(config& c, setting const& s, std::string_view value, std::string_view named)
-try {
-    s.set(c, value);
-}
-catch (std::invalid_argument const& right) {
-    throw configuration_error{fmt::format("{}: '{}' is not {}", named, value, right.what())};
-}
-
-// An empty value is more likely an unset variable of a script than an intention; for a certificate it would silently
-// mean plain HTTP.
-void set_unless_empty(config& c, setting const& s, std::string_view value, std::string_view named)
-{
-    set(c, s, value, named);
-    if (!value.empty()) return;
-    auto const usual = s.show(config{});
-    throw configuration_error{fmt::format("{}: empty; leave it out to have the default ({})", named,
-                                          usual.empty() ? "none" : std::string_view{usual})};
-}
-
-std::string read_secret(std::string const& variable, std::string const& path)
-{
-    std::ifstream file{path};
-    file.peek();  // opening a directory succeeds; reading it fails
-    if (!file.is_open() || file.bad()) throw configuration_error{variable + ": can't read " + path};
-    std::ostringstream read;
-    read << file.rdbuf();
-    std::string text = read.str();
-    while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
-    if (text.empty()) throw configuration_error{fmt::format("{}: the file {} is empty", variable, path)};
-    return text;
-}
-
-setting const* find_variable(std::string_view name)
-{
-    for (auto const& s : table)
-        if (s.variable == name) return &s;
-    return nullptr;
-}
-
-setting const* find_flag(std::string_view name)
-{
-    for (auto const& s : table)
-        if (!s.flag.empty() && s.flag == name) return &s;
-    return nullptr;
-}
-
-constexpr std::string_view file_suffix = "_FILE";
-
-// The failpoints read these settings themselves, in builds that have failpoints.
-void check_failpoint_setting(std::string const& name, std::string const& value)
-{
-    if (auto const why = core::refuse_failpoint_setting(name, value); !why.empty())
-        throw configuration_error{name + ": " + why};
-}
-
-// DATABASE_URL, or DATABASE_URL_FILE naming a file that contains it, so that a secret need not be in the environment.
-void apply_variable(config& c, std::string const& name, std::string const& value)
-{
-    if (auto const* s = find_variable(name)) return set_unless_empty(c, *s, value, name);
-    if (name.ends_with(file_suffix))
-        if (auto const* s = find_variable(std::string_view{name}.substr(0, name.size() - file_suffix.size())))
-            return set(c, *s, read_secret(name, value), name);
-    if (core::is_failpoint_setting(name)) return check_failpoint_setting(name, value);
-    if (name.starts_with("SKALD_"))
-        throw configuration_error{name + " is no setting of Skald's; --help-all lists them all"};
-}
-
-void apply_arguments(config& c, std::vector<std::string> const& arguments)
-{
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-        auto const& argument = arguments[i];
-        auto const equals = argument.find('=');
-        auto const name = argument.substr(0, equals);
-        auto const* s = find_flag(name);
-        if (s == nullptr) throw configuration_error{"unknown argument " + argument + "; --help-all lists them all"};
-        if (equals != std::string::npos) set_unless_empty(c, *s, argument.substr(equals + 1), name);
-        else if (i + 1 < arguments.size()) set_unless_empty(c, *s, arguments[++i], name);
-        else throw configuration_error{name + " needs a value"};
-    }
-}
-
 }  // namespace
 
 std::span<setting const> settings()
 {
     return table;
-}
-
-environment read_environment()
-{
-    environment variables;
-    for (char** entry = ::environ; entry != nullptr && *entry != nullptr; ++entry) {
-        std::string_view const text{*entry};
-        auto const equals = text.find('=');
-        if (equals != std::string_view::npos) variables.emplace(text.substr(0, equals), text.substr(equals + 1));
-    }
-    return variables;
-}
-
-void check(config const& c)
-{
-    config copy;
-    for (auto const& s : table)
-        if (auto const value = s.show(c); !s.flag.empty() && !(value.empty() && s.flag == "--listen"))
-            set(copy, s, value, s.variable);
-}
-
-config from(environment const& variables, std::vector<std::string> const& arguments)
-{
-    config c;
-    for (auto const& [name, value] : variables) apply_variable(c, name, value);
-    apply_arguments(c, arguments);
-    c.check();
-    return c;
 }
 
 }  // namespace skald::worker_detail

@@ -3,6 +3,7 @@
 #include "core/log.hpp"
 #include "entry/entry.hpp"
 #include "runtime/registry.hpp"
+#include "tracing/tracer.hpp"
 #include "worker/descriptors.hpp"
 #include "worker/process.hpp"
 #include "worker/service_parts.hpp"
@@ -18,9 +19,16 @@
 namespace skald {
 namespace {
 
-std::shared_ptr<logger> or_stderr(std::shared_ptr<logger> log, std::string const& service)
+std::shared_ptr<logger> or_stderr(std::shared_ptr<logger> log, std::string const& service, config const& settings)
 {
-    return log ? std::move(log) : std::make_shared<core::stderr_logger>(service);
+    auto const format = settings.log_format == "json" ? core::log_format::json : core::log_format::text;
+    return log ? std::move(log) : std::make_shared<core::stderr_logger>(service, format);
+}
+
+std::unique_ptr<tracing::tracer> tracer_for(config const& settings)
+{
+    if (settings.otlp_endpoint.empty()) return nullptr;
+    return std::make_unique<tracing::tracer>(tracing::tracer_options{.ratio = settings.trace_ratio});
 }
 
 }  // namespace
@@ -29,18 +37,20 @@ class worker::implementation
 {
 public:
     implementation(service what, config s, std::shared_ptr<logger> to)
-        : hosted{std::move(what)}, settings{std::move(s)}, log{or_stderr(std::move(to), hosted.name()),
-                                                               core::parse_severity(settings.log_level)}
+        : hosted{std::move(what)}, settings{std::move(s)}, log{or_stderr(std::move(to), hosted.name(), settings),
+                                                               core::parse_severity(settings.log_level)},
+          traces{tracer_for(settings)}
     {
         hosted.parts().check_complete();
         for (auto const& one : hosted.parts().steps) steps.add(one.definition, one.name, one.hosted);
-        requests = std::make_unique<skald::entry>(
-            std::make_unique<skald::entry::implementation>(hosted.name(), hosted.parts().routes, settings, log));
+        requests = std::make_unique<skald::entry>(std::make_unique<skald::entry::implementation>(
+            hosted.name(), hosted.parts().routes, settings, log, traces.get()));
     }
 
     service hosted;
     config settings;
     core::filtering_logger log;
+    std::unique_ptr<tracing::tracer> traces;  // null: none are made
     runtime::registry steps;
     runtime::stop_flag stop;
     std::unique_ptr<skald::entry> requests;
@@ -60,7 +70,8 @@ int worker::run(std::function<void()> const& on_start)
     auto& hosted = own.hosted.parts();
     worker_detail::need_descriptors(own.settings);
     worker_detail::signals const signals;  // before the first thread, so that every thread inherits the mask
-    worker_detail::process process{hosted.name, own.settings, own.steps, own.requests->parts(), own.stop, own.log};
+    worker_detail::process process{hosted.name, own.settings, own.steps,       own.requests->parts(),
+                                   own.stop,    own.log,      own.traces.get()};
     process.open_health();
     if (!process.prepare_database(hosted.migrations, signals)) return own.settings.migrate_only ? 75 : 0;
     if (own.settings.migrate_only) return 0;

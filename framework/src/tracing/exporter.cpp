@@ -1,0 +1,118 @@
+#include "tracing/exporter.hpp"
+
+#include "core/backoff.hpp"
+#include "tracing/http_post.hpp"
+#include "tracing/otlp_json.hpp"
+
+#include <algorithm>
+#include <random>
+#include <stdexcept>
+
+namespace skald::tracing {
+namespace {
+
+using namespace std::chrono_literals;
+using clock = std::chrono::steady_clock;
+
+constexpr std::string_view scheme = "http://";
+constexpr auto last_time = 2s;
+constexpr auto dropped_silence = 60s;
+
+// What the specification says may be sent again; any other refusal would only be repeated.
+bool is_worth_a_retry(int status)
+{
+    return status == 0 || status == 429 || status == 502 || status == 503 || status == 504;
+}
+
+}  // namespace
+
+collector_address parse_endpoint(std::string_view endpoint)
+{
+    constexpr auto right = "a collector's OTLP/HTTP endpoint: http://host:port, such as http://127.0.0.1:4318";
+    if (!endpoint.starts_with(scheme)) throw std::invalid_argument{right};
+    auto rest = endpoint.substr(scheme.size());
+    auto const slash = std::min(rest.find('/'), rest.size());
+    auto path = std::string{rest.substr(slash)};
+    rest = rest.substr(0, slash);
+    while (path.ends_with('/')) path.pop_back();
+    std::string port{"4318"};
+    if (auto const colon = rest.rfind(':'); colon != std::string_view::npos && !rest.ends_with(']')) {
+        port = rest.substr(colon + 1);
+        rest = rest.substr(0, colon);
+    }
+    bool const is_number =
+        !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == std::string::npos;
+    if (rest.starts_with('[') && rest.ends_with(']')) rest = rest.substr(1, rest.size() - 2);
+    if (rest.empty() || !is_number || std::stoi(port) > 65'535) throw std::invalid_argument{right};
+    return {std::string{rest}, port, path + "/v1/traces"};
+}
+
+exporter::exporter(exporter_options options, tracer& spans, core::logger& log)
+    : options_{std::move(options)}, to_{parse_endpoint(options_.endpoint)}, spans_{spans}, log_{log}, thread_{[this] {
+          run();
+      }}
+{}
+
+exporter::~exporter()
+{
+    is_stopping_ = true;
+    spans_.wake();
+}
+
+void exporter::run()
+{
+    core::backoff const backoff{1s, 30s};
+    std::mt19937_64 random{std::random_device{}()};
+    std::string waiting;  // a request that the collector could not take
+    for (int failures = 0; !is_stopping_;) {
+        if (waiting.empty()) {
+            auto const taken = spans_.take(options_.batch_max, options_.every);
+            if (taken.empty()) continue;
+            waiting = export_request(options_.service, taken);
+        }
+        if (send(waiting, options_.timeout)) {
+            waiting.clear();
+            failures = 0;
+        }
+        else spans_.pause(backoff.wait(++failures, random));
+        log_dropped();
+    }
+    auto const until = clock::now() + last_time;
+    while (clock::now() < until) {
+        if (!waiting.empty() && !send(waiting, 1s)) return;
+        auto const taken = spans_.take(options_.batch_max, 0ms);
+        if (taken.empty()) return;
+        waiting = export_request(options_.service, taken);
+    }
+}
+
+// False if it is to be sent again.
+bool exporter::send(std::string const& body, std::chrono::milliseconds timeout)
+{
+    auto const answer = post_json(to_, body, timeout);
+    if (answer.status >= 200 && answer.status < 300) {
+        log_state({});
+        return true;
+    }
+    log_state(answer.status == 0 ? answer.error : "the collector answers " + std::to_string(answer.status));
+    return !is_worth_a_retry(answer.status);
+}
+
+void exporter::log_dropped()
+{
+    dropped_ += spans_.take_dropped();
+    if (dropped_ == 0 || clock::now() < silent_until_) return;
+    silent_until_ = clock::now() + dropped_silence;
+    log_.warning("traces.dropped", {{"spans", std::exchange(dropped_, 0)}});
+}
+
+// Once per change, not once per request.
+void exporter::log_state(std::string const& error)
+{
+    if (error == last_error_) return;
+    last_error_ = error;
+    if (error.empty()) log_.info("traces.available", {});
+    else log_.warning("traces.not_sent", {{"endpoint", options_.endpoint}, {"error", error}});
+}
+
+}  // namespace skald::tracing

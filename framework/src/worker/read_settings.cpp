@@ -1,0 +1,131 @@
+// Settings from the environment and the command line, by the table in worker/settings.cpp.
+#include "worker/settings.hpp"
+
+#include "core/failpoint.hpp"
+
+#include <skald/errors.hpp>
+
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+namespace skald::worker_detail {
+namespace {
+
+void set(config& c, setting const& s, std::string_view value, std::string_view named)
+try {
+    s.set(c, value);
+}
+catch (std::invalid_argument const& right) {
+    throw configuration_error{fmt::format("{}: '{}' is not {}", named, value, right.what())};
+}
+
+// An empty value is more likely an unset variable of a script than an intention; for a certificate it would silently
+// mean plain HTTP.
+void set_unless_empty(config& c, setting const& s, std::string_view value, std::string_view named)
+{
+    set(c, s, value, named);
+    if (!value.empty()) return;
+    auto const usual = s.show(config{});
+    throw configuration_error{fmt::format("{}: empty; leave it out to have the default ({})", named,
+                                          usual.empty() ? "none" : std::string_view{usual})};
+}
+
+std::string read_secret(std::string const& variable, std::string const& path)
+{
+    std::ifstream file{path};
+    file.peek();  // opening a directory succeeds; reading it fails
+    if (!file.is_open() || file.bad()) throw configuration_error{variable + ": can't read " + path};
+    std::ostringstream read;
+    read << file.rdbuf();
+    std::string text = read.str();
+    while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+    if (text.empty()) throw configuration_error{fmt::format("{}: the file {} is empty", variable, path)};
+    return text;
+}
+
+setting const* find_variable(std::string_view name)
+{
+    for (auto const& s : settings())
+        if (s.variable == name) return &s;
+    return nullptr;
+}
+
+setting const* find_flag(std::string_view name)
+{
+    for (auto const& s : settings())
+        if (!s.flag.empty() && s.flag == name) return &s;
+    return nullptr;
+}
+
+constexpr std::string_view file_suffix = "_FILE";
+
+// The failpoints read these settings themselves, in builds that have failpoints.
+void check_failpoint_setting(std::string const& name, std::string const& value)
+{
+    if (auto const why = core::refuse_failpoint_setting(name, value); !why.empty())
+        throw configuration_error{name + ": " + why};
+}
+
+// DATABASE_URL, or DATABASE_URL_FILE naming a file that contains it, so that a secret need not be in the environment.
+void apply_variable(config& c, std::string const& name, std::string const& value)
+{
+    if (value.empty() && name.starts_with("OTEL_")) return;  // OpenTelemetry: as if it were not there
+    if (auto const* s = find_variable(name)) return set_unless_empty(c, *s, value, name);
+    if (name.ends_with(file_suffix))
+        if (auto const* s = find_variable(std::string_view{name}.substr(0, name.size() - file_suffix.size())))
+            return set(c, *s, read_secret(name, value), name);
+    if (core::is_failpoint_setting(name)) return check_failpoint_setting(name, value);
+    if (name.starts_with("SKALD_"))
+        throw configuration_error{name + " is no setting of Skald's; --help-all lists them all"};
+}
+
+void apply_arguments(config& c, std::vector<std::string> const& arguments)
+{
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+        auto const& argument = arguments[i];
+        auto const equals = argument.find('=');
+        auto const name = argument.substr(0, equals);
+        auto const* s = find_flag(name);
+        if (s == nullptr) throw configuration_error{"unknown argument " + argument + "; --help-all lists them all"};
+        if (equals != std::string::npos) set_unless_empty(c, *s, argument.substr(equals + 1), name);
+        else if (i + 1 < arguments.size()) set_unless_empty(c, *s, arguments[++i], name);
+        else throw configuration_error{name + " needs a value"};
+    }
+}
+
+}  // namespace
+
+environment read_environment()
+{
+    environment variables;
+    for (char** entry = ::environ; entry != nullptr && *entry != nullptr; ++entry) {
+        std::string_view const text{*entry};
+        auto const equals = text.find('=');
+        if (equals != std::string_view::npos) variables.emplace(text.substr(0, equals), text.substr(equals + 1));
+    }
+    return variables;
+}
+
+void check(config const& c)
+{
+    config copy;
+    for (auto const& s : settings())
+        if (auto const value = s.show(c); !s.flag.empty() && !(value.empty() && s.flag == "--listen"))
+            set(copy, s, value, s.variable);
+}
+
+config from(environment const& variables, std::vector<std::string> const& arguments)
+{
+    config c;
+    for (auto const& [name, value] : variables) apply_variable(c, name, value);
+    apply_arguments(c, arguments);
+    c.check();
+    return c;
+}
+
+}  // namespace skald::worker_detail
