@@ -19,7 +19,7 @@ inline http::response respond_by(entry_detail::request_guard& guard, entry_detai
     if (auto const* refusal = std::get_if<http::response>(&found)) return *refusal;
     entry_detail::guarded_request const guarded{r, std::get<entry_detail::destination>(found)};
     if (auto made = entry_detail::find_known(known, guarded)) return std::move(made->answer);
-    return guard.respond(guarded).answer;
+    return guard.respond(guarded, {}).answer;
 }
 
 }  // namespace skald::test
