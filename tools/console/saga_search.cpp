@@ -1,0 +1,273 @@
+#include "saga_search.hpp"
+
+#include "core/text.hpp"
+#include "postgres/literal.hpp"
+#include "skald_console_queries.hpp"
+
+#include <pqxx/pqxx>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <stdexcept>
+
+namespace skald::console {
+namespace {
+
+using nlohmann::json;
+using postgres::filled_in;
+using postgres::null_if_empty;
+
+constexpr std::int64_t examined_max = 50'000;  // rows of one database for one page
+constexpr std::int64_t counted_max = 10'000;
+
+// The parts of the list, in its order.
+enum class part { stuck, open, ended, by_key };
+
+// The row after which a page begins.
+struct cursor
+{
+    part in{};
+    std::string place, home, scope, key;
+    bool is_first{true};  // of its part: there is nothing to be after
+};
+
+std::string write(cursor const& c)
+{
+    return core::to_hex(json::array({static_cast<int>(c.in), c.place, c.home, c.scope, c.key, c.is_first}).dump());
+}
+
+cursor read_cursor(saga_filter const& wanted)
+try {
+    auto const first = wanted.key.empty() ? part::stuck : part::by_key;
+    if (wanted.after.empty()) return {first, {}, {}, {}, {}, true};
+    auto const read = json::parse(core::from_hex(wanted.after));
+    cursor c{static_cast<part>(read.at(0).get<int>()), read.at(1), read.at(2), read.at(3), read.at(4), read.at(5)};
+    if (c.in < first || c.in > part::by_key) throw std::invalid_argument{"no part"};
+    return c;
+}
+catch (std::exception const&) {
+    throw std::invalid_argument{"this is no page of this list: begin at its start"};
+}
+
+bool is_status(std::string const& text)
+{
+    constexpr std::array<std::string_view, 5> known{"running", "compensating", "completed", "compensated", "stuck"};
+    return std::ranges::find(known, text) != known.end();
+}
+
+bool has_ended(std::string const& status)
+{
+    return status == "completed" || status == "compensated";
+}
+
+// Whether sagas of that status are in that part.
+bool is_in(part p, std::string const& status)
+{
+    switch (p) {
+    case part::stuck: return status.empty() || status == "stuck";
+    case part::open: return status.empty() || (status != "stuck" && !has_ended(status));
+    case part::ended: return status.empty() || has_ended(status);
+    case part::by_key: return true;
+    }
+    return false;
+}
+
+// A reason belongs to sagas that compensate: of those that ended, only they need to be looked at.
+postgres::parameter status_in(part p, saga_filter const& wanted)
+{
+    if (p == part::stuck) return "stuck";
+    if (p == part::ended && wanted.status.empty() && !wanted.reason.empty()) return "compensated";
+    return null_if_empty(wanted.status);
+}
+
+// The first text behind all that begin with it. Keys are printable ASCII, so the last byte can be one more.
+std::string behind(std::string text)
+{
+    ++text.back();
+    return text;
+}
+
+std::string query_of(std::string const& home, saga_filter const& w, cursor const& c, int rows_max)
+{
+    auto const older =
+        w.older_than ? postgres::parameter{w.older_than->count()} : postgres::parameter{std::nullopt};
+    auto const definition = null_if_empty(w.definition), scope = null_if_empty(w.scope),
+               reason = null_if_empty(w.reason), status = status_in(c.in, w);
+    auto const place = c.is_first ? postgres::parameter{std::nullopt} : postgres::parameter{c.place};
+    if (c.in == part::by_key)
+        return filled_in(queries::sagas_by_key{.key_from = w.key,
+                                          .key_until = behind(w.key),
+                                          .after_key = place,
+                                          .home = home,
+                                          .after_home = c.home,
+                                          .after_scope = c.scope,
+                                          .examined_max = examined_max,
+                                          .status = status,
+                                          .definition = definition,
+                                          .scope = scope,
+                                          .reason = reason,
+                                          .older = older,
+                                          .rows_max = rows_max});
+    if (c.in == part::ended)
+        return filled_in(queries::ended_sagas{.status = status,
+                                         .after_time = place,
+                                         .home = home,
+                                         .after_home = c.home,
+                                         .after_scope = c.scope,
+                                         .after_key = c.key,
+                                         .examined_max = examined_max,
+                                         .definition = definition,
+                                         .scope = scope,
+                                         .reason = reason,
+                                         .older = older,
+                                         .rows_max = rows_max});
+    return filled_in(queries::open_sagas{.status = status,
+                                    .after_time = place,
+                                    .home = home,
+                                    .after_home = c.home,
+                                    .after_scope = c.scope,
+                                    .after_key = c.key,
+                                    .examined_max = examined_max,
+                                    .definition = definition,
+                                    .scope = scope,
+                                    .reason = reason,
+                                    .older = older,
+                                    .rows_max = rows_max});
+}
+
+saga_row row_of(std::string const& home, pqxx::row const& row)
+{
+    auto const text = [&](char const* name) { return std::string{row[name].c_str()}; };
+    return {home,           text("scope"), text("key"),   text("definition"),
+            text("status"), text("reason"), text("started"), text("ended"),
+            text("place"),  row["age_seconds"].as<std::int64_t>(), row["took_ms"].as<std::int64_t>()};
+}
+
+// Where a search of one database ended because it had looked at as many rows as it may; empty if it did not.
+std::string end_of_search(postgres::connection& c, saga_filter const& wanted, cursor const& at)
+{
+    auto const place = at.is_first ? postgres::parameter{std::nullopt} : postgres::parameter{at.place};
+    auto const status = status_in(at.in, wanted);
+    auto const rows =
+        at.in == part::ended
+            ? c.run(filled_in(queries::ended_sagas_end{
+                  .status = status, .after_time = place, .examined_max = examined_max}))
+            : c.run(filled_in(queries::open_sagas_end{
+                  .status = status, .after_time = place, .examined_max = examined_max}));
+    return rows[0]["examined"].as<std::int64_t>() < examined_max ? std::string{} : rows[0]["place"].c_str();
+}
+
+bool narrows(saga_filter const& w)
+{
+    return !w.definition.empty() || !w.scope.empty() || !w.reason.empty() || w.older_than.has_value();
+}
+
+bool comes_before(part p, saga_row const& one, saga_row const& other)
+{
+    auto const order = [](saga_row const& r) { return std::tie(r.place, r.home, r.scope, r.key); };
+    return p == part::ended ? order(other) < order(one) : order(one) < order(other);
+}
+
+// One part of the list, merged from all databases. `ends` gets where a search stopped early, the first of them.
+std::vector<saga_row> find_in_part(databases const& all, saga_filter const& wanted, cursor const& at, int rows_max,
+                                   found_sagas& page, std::string& ends)
+{
+    std::vector<saga_row> found;
+    for (auto const& db : all.all()) {
+        if (!wanted.home.empty() && db->service() != wanted.home) continue;
+        try {
+            db->ask([&](postgres::connection& c) {
+                auto const rows = c.run(query_of(db->service(), wanted, at, rows_max));
+                for (auto const& row : rows) found.push_back(row_of(db->service(), row));
+                if (static_cast<int>(rows.size()) == rows_max || !narrows(wanted) || at.in == part::by_key) return 0;
+                auto const end = end_of_search(c, wanted, at);
+                bool const is_nearer = ends.empty() || (at.in == part::ended ? end > ends : end < ends);
+                if (!end.empty() && is_nearer) ends = end;
+                return 0;
+            });
+        }
+        catch (away const& why) {
+            bool const is_known = std::ranges::any_of(page.missing, [&](auto& m) { return m.service == why.service; });
+            if (!is_known) page.missing.push_back(why);
+        }
+    }
+    // What one database found beyond the place where another's search stopped comes on the next page.
+    if (!ends.empty())
+        std::erase_if(found, [&](auto const& r) { return at.in == part::ended ? r.place < ends : r.place > ends; });
+    std::ranges::sort(found, [&](auto const& a, auto const& b) { return comes_before(at.in, a, b); });
+    return found;
+}
+
+}  // namespace
+
+found_sagas find_sagas(databases const& all, saga_filter const& wanted, int rows_max)
+{
+    if (!wanted.status.empty() && !is_status(wanted.status))
+        throw std::invalid_argument{"a saga is running, compensating, stuck, completed or compensated"};
+    if (!std::ranges::all_of(wanted.key, [](char c) { return c >= ' ' && c <= '~'; }))
+        throw std::invalid_argument{"a key is printable ASCII"};
+    found_sagas page;
+    auto at = read_cursor(wanted);
+    auto const last = at.in == part::by_key ? part::by_key : part::ended;
+    for (;; at = {static_cast<part>(static_cast<int>(at.in) + 1), {}, {}, {}, {}, true}) {
+        if (is_in(at.in, wanted.status)) {
+            auto const room = rows_max - static_cast<int>(page.rows.size());
+            std::string ends;
+            auto found = find_in_part(all, wanted, at, room + 1, page, ends);
+            bool const is_more = static_cast<int>(found.size()) > room;
+            if (is_more) found.resize(static_cast<std::size_t>(room));
+            page.rows.insert(page.rows.end(), found.begin(), found.end());
+            if (is_more && !page.rows.empty()) {
+                auto const& r = page.rows.back();
+                page.next = found.empty() ? write(at) : write({at.in, r.place, r.home, r.scope, r.key, false});
+                return page;
+            }
+            if (!ends.empty()) {
+                page.searched_back_to = ends;
+                page.next = write({at.in, ends, {}, {}, {}, false});
+                return page;
+            }
+        }
+        if (at.in == last) return page;
+    }
+}
+
+saga_counts count_sagas(databases const& all)
+{
+    saga_counts sum;
+    for (auto const& db : all.all()) {
+        try {
+            db->ask([&](postgres::connection& c) {
+                auto const row = c.run(filled_in(queries::saga_counts{.count_max = counted_max}))[0];
+                sum.stuck += row["stuck"].as<std::int64_t>();
+                sum.running += row["running"].as<std::int64_t>();
+                sum.compensating += row["compensating"].as<std::int64_t>();
+                sum.about += row["about"].as<std::int64_t>();
+                sum.is_more |= row["looked_at"].as<std::int64_t>() >= counted_max;
+                return 0;
+            });
+        }
+        catch (away const&) {  // the list beside it says so
+        }
+    }
+    return sum;
+}
+
+std::vector<std::string> definitions(databases const& all)
+{
+    std::set<std::string> names;
+    for (auto const& db : all.all()) {
+        try {
+            db->ask([&](postgres::connection& c) {
+                for (auto const& row : c.run(std::string{queries::definitions})) names.insert(row[0].c_str());
+                return 0;
+            });
+        }
+        catch (away const&) {  // the list beside it says so
+        }
+    }
+    return {names.begin(), names.end()};
+}
+
+}  // namespace skald::console
