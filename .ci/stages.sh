@@ -4,7 +4,7 @@
 
 stages=(setup format layers reference integration install tidy asan tsan crash storm fuzz image)
 # Run only where they are named: before a release, and after a change to what they look at.
-more_stages=(races long cluster demo)
+more_stages=(races long cluster demo browser)
 
 declare -A about=(
   [setup]='the packages, once for all that follows'
@@ -22,6 +22,7 @@ declare -A about=(
   [storm]='a minute of orders while everything breaks, one over the other'
   [cluster]='a minute of orders while the nodes of a broker cluster are killed in turn'
   [demo]='three hundred orders through the demonstration'
+  [browser]='the console in a real browser: every page and act, by keyboard, without a script, narrow and dark'
   [image]='the image is built, and the order example runs in its containers'
   [fuzz]='a quarter of a minute of made-up bytes for each reader of the bytes of strangers'
 )
@@ -42,6 +43,7 @@ stage_long() { scripts/test.sh long; }
 stage_storm() { scripts/chaos.sh --minutes 1 --seed 1; }
 stage_cluster() { scripts/chaos.sh --cluster --minutes 1 --seed 2 --only broker_killed; }
 stage_demo() { scripts/demo.sh --orders 300 --seed 1; }
+stage_browser() { scripts/setup.sh --browser && configure && cmake --build --preset default --target order_service shipping_service faulty_payment_service skald_cli && tests/console/browser/browser.sh docs/pictures; }
 stage_image() { scripts/image.sh; }
 stage_fuzz() { scripts/fuzz.sh --minutes 0.25; }
 

@@ -112,6 +112,14 @@ SELECT i.step, i.status::text AS status, i.attempts, i.snoozes, coalesce(i.error
   FROM skald.idempotency i
  WHERE (i.scope, i.key) = (:scope::text, :key::text) AND i.step <> '' AND coalesce(i.home = :home::text, true)
 
+-- Whether anyone counts deliveries.
+-- name: counts_deliveries
+SELECT to_regclass('skald.deliveries_seen') IS NOT NULL
+
+-- How often steps of one saga were delivered, of those that were delivered more than once.
+-- name: deliveries_of_saga
+SELECT d.step, d.delivered FROM skald.deliveries_seen d WHERE (d.scope, d.key, d.home) = (:scope::text, :key::text, :home::text)
+
 -- Messages of one saga that have not left a service. The outbox has no index by key, which every step would pay for: it is searched from
 -- its oldest row on, and no further than :examined_max.
 -- name: messages_of_saga

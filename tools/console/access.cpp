@@ -142,7 +142,8 @@ bool access::is_for_us(request const& asked) const
 {
     if (!is_on_loopback_) return true;
     auto const host = host_of(asked.header("Host"));
-    return host == "localhost" || host == "[::1]" || host.starts_with("127.");
+    bool const is_number = host.find_first_not_of("0123456789.") == std::string::npos;
+    return host == "localhost" || host == "[::1]" || (is_number && host.starts_with("127."));
 }
 
 std::optional<std::string> access::sign_in(request const& asked, std::string const& text) const

@@ -12,6 +12,9 @@ namespace skald::console {
 /// What was done in that database to one saga.
 std::vector<audit_row> audit_of(postgres::connection& c, std::string const& service, core::saga_id const& id);
 
+/// Why it was done; empty if no one said. (`reason` of a parked delivery is why that was parked.)
+std::string reason_of(audit_row const& row);
+
 struct audit_page
 {
     std::vector<audit_row> rows;  // the latest first

@@ -12,7 +12,7 @@ constexpr int rows_max = 50;
 markup row_of(audit_row const& row)
 {
     auto const& d = row.detail;
-    auto const why = d.is_object() ? d.value("reason", d.value("why", std::string{})) : std::string{};
+    auto const why = reason_of(row);
     auto const home = d.is_object() ? d.value("home", std::string{}) : std::string{};
     markup what = element("code", row.key);
     if (!row.key.empty()) what = element("a", {{"href", saga_link(home, row.scope, row.key)}}, what);

@@ -1,5 +1,4 @@
-// How often the message of a step was delivered. The engine does not count it yet, so nothing is known: a page then
-// shows the attempts that are recorded. The one place that has to change when there is a table of it.
+// How often the messages of a saga's steps were delivered, where the engine counts that.
 #pragma once
 
 #include "core/identity.hpp"
@@ -7,15 +6,13 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 namespace skald::console {
 
-/// By step, of those of which something was counted.
-inline std::map<std::string, std::int64_t> deliveries_seen(postgres::connection& /*c*/, core::saga_id const& /*id*/,
-                                                           std::string const& /*home*/)
-{
-    return {};
-}
+/// By step, of those that were delivered more than once; nothing if no one counts in that database.
+std::optional<std::map<std::string, std::int64_t>> deliveries_seen(postgres::connection& c, core::saga_id const& id,
+                                                                   std::string const& home);
 
 }  // namespace skald::console

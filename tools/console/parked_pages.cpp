@@ -55,7 +55,7 @@ try {
     markup rows;
     for (auto const& one : found["parked"]) rows += row_of(with, db.service(), one);
     bool const can_act = may_act(with, db.service());
-    markup list = element("ol", {{"class", can_act ? "rows chosen-from" : "rows"}}, rows);
+    markup list = element("ol", {{"class", can_act ? "rows parked chosen-from" : "rows parked"}}, rows);
     if (can_act) {
         list = element("form", {{"method", "get"}, {"action", "/act"}},
                        list + styled("div", "acts",

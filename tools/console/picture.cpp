@@ -12,23 +12,23 @@ namespace {
 using state = run::state;
 
 // In the picture's own units, which are pixels where there is room.
-constexpr int margin = 22, card_width = 190, card_height = 72, gap = 62, back_width = 158, back_height = 44;
-constexpr int lane_gap = 8, lane_label = 30, above_lanes = 28, column = card_width + gap;
+constexpr int margin = 22, card_width = 216, card_height = 72, gap_min = 54, gap_max = 96;
+constexpr int back_width = 196, back_height = 44;
+constexpr int lane_gap = 8, lane_label = 30, above_lanes = 28, width_min = 1096;
 
 struct layout
 {
-    saga_story const* story;
-    bool has_back{};
-    int lane_height{};
+    saga_story const* story{};
+    int gap{gap_min};
+    std::vector<int> lanes_y{}, lanes_height{};
     int width{}, height{};
 
-    int x(std::size_t station) const { return margin + static_cast<int>(station) * column; }
-    int lane_y(std::size_t lane) const { return above_lanes + static_cast<int>(lane) * (lane_height + lane_gap); }
+    int x(std::size_t station) const { return margin + static_cast<int>(station) * (card_width + gap); }
     int y(std::size_t station) const
     {
         auto const& service = story->stations[station].service;
         auto const it = std::ranges::find_if(story->lanes, [&](auto const& l) { return l.service == service; });
-        return lane_y(static_cast<std::size_t>(it - story->lanes.begin())) + lane_label;
+        return lanes_y.at(static_cast<std::size_t>(it - story->lanes.begin())) + lane_label;
     }
     int middle(std::size_t station) const { return y(station) + card_height / 2; }
     int back_x(std::size_t station) const { return x(station) + (card_width - back_width) / 2; }
@@ -39,10 +39,17 @@ struct layout
 layout measure(saga_story const& story)
 {
     layout l{.story = &story};
-    l.has_back = std::ranges::any_of(story.stations, [](auto const& s) { return s.back.has_value(); });
-    l.lane_height = lane_label + card_height + (l.has_back ? 12 + back_height : 0) + 16;
-    l.width = std::max(2 * margin + static_cast<int>(story.stations.size()) * column - gap, 700);
-    l.height = above_lanes + static_cast<int>(story.lanes.size()) * (l.lane_height + lane_gap) + 4;
+    int const stations = std::max(static_cast<int>(story.stations.size()), 1), gaps = std::max(stations - 1, 1);
+    l.gap = std::clamp((width_min - 2 * margin - stations * card_width) / gaps, gap_min, gap_max);
+    l.width = std::max(2 * margin + stations * card_width + (stations - 1) * l.gap, width_min);
+    l.height = above_lanes;
+    for (auto const& lane : story.lanes) {
+        bool const goes_back = std::ranges::any_of(
+            story.stations, [&](auto const& s) { return s.service == lane.service && s.back.has_value(); });
+        l.lanes_y.push_back(l.height);
+        l.lanes_height.push_back(lane_label + card_height + (goes_back ? 12 + back_height : 0) + 16);
+        l.height += l.lanes_height.back() + lane_gap;
+    }
     return l;
 }
 
@@ -95,13 +102,13 @@ markup sign_at(run const& of, bool is_compensation, int x, int y)
 markup draw_lane(layout const& l, std::size_t index)
 {
     auto const& lane = l.story->lanes[index];
-    int const y = l.lane_y(index);
+    int const y = l.lanes_y[index];
     bool const is_away = !lane.is_given || !lane.why_away.empty();
     auto drawn = element("rect", {{"class", is_away ? "lane away" : "lane"},
                                   {"x", 0},
                                   {"y", y},
                                   {"width", l.width},
-                                  {"height", l.lane_height},
+                                  {"height", l.lanes_height[index]},
                                   {"rx", 10}});
     auto label = element("tspan", {{"class", "svc"}}, lane.service);
     if (lane.service == l.story->home) label += element("tspan", {{"class", "soft"}, {"dx", 8}}, "home");
@@ -124,8 +131,8 @@ markup draw_station(layout const& l, std::size_t index)
                                   {"height", card_height},
                                   {"rx", s.kind == step_kind::pivot ? 20 : 10}}) +
                  sign_at(of, false, x + 20, y + 22) + text_within("name", x + 38, y + 26, s.step, 21) +
-                 text_within("soft", x + 14, y + 46, in_short(of, l.story->facts.created_at, false), 32) +
-                 text_within("count", x + 14, y + 62, deliveries(of, false), 34);
+                 text_within("soft", x + 14, y + 46, in_short(of, l.story->facts.created_at, false), 34) +
+                 text_within("count", x + 14, y + 62, deliveries(of, false), 38);
     return element("g", {{"class", "station " + tone(of, false)}}, drawn);
 }
 
@@ -140,8 +147,8 @@ markup draw_back(layout const& l, std::size_t index)
                                   {"height", back_height},
                                   {"rx", 22}}) +
                  sign_at(of, true, x + 20, y + 22) +
-                 text_within("soft", x + 38, y + 19, in_short(of, l.story->facts.created_at, true), 24) +
-                 text_within("count", x + 38, y + 34, deliveries(of, true), 26);
+                 text_within("soft", x + 38, y + 19, in_short(of, l.story->facts.created_at, true), 28) +
+                 text_within("count", x + 38, y + 34, deliveries(of, true), 32);
     return element("g", {{"class", "station back " + tone(of, true)}}, drawn);
 }
 
@@ -191,7 +198,7 @@ markup draw_point_of_no_return(layout const& l)
         if (stations[i].kind != step_kind::retriable) after = i;
     bool const is_last = after + 1 >= stations.size();
     if (after == stations.size() || (is_last && stations[after].kind != step_kind::pivot)) return {};
-    int const x = is_last ? l.x(after) + card_width + 12 : l.x(after) + card_width + gap / 2;
+    int const x = is_last ? l.x(after) + card_width + 12 : l.x(after) + card_width + l.gap / 2;
     bool const is_passed = stations[after].forward.is == state::done;
     return element("line", {{"class", is_passed ? "turn passed" : "turn"},
                             {"x1", x},

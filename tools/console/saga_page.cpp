@@ -1,3 +1,4 @@
+#include "audit_log.hpp"
 #include "core/reasons.hpp"
 #include "pages.hpp"
 #include "picture.hpp"
@@ -22,14 +23,8 @@ bool is_paused(saga_story const& story)
     return story.facts.command && story.facts.command->action == "pause" && !story.facts.finished_at;
 }
 
-// The sentence of `skald saga show` begins with the status, which stands above it already.
-std::string without_status(saga_story const& story)
+std::string capitalized(std::string said)
 {
-    auto said = story.sentence;
-    auto const status = status_of(story);
-    if (!said.starts_with(status)) return said;
-    said.erase(0, status.size());
-    said.erase(0, said.find_first_not_of(" :;,"));
     if (!said.empty() && said[0] >= 'a' && said[0] <= 'z') said[0] = static_cast<char>(said[0] - 'a' + 'A');
     return said;
 }
@@ -45,7 +40,7 @@ markup heading(saga_story const& story)
                                : " · " + duration(facts.now - facts.created_at) + " old";
     if (!facts.id.scope.empty()) about += " · scope " + facts.id.scope;
     return element("h1", element("code", facts.id.key) + pills) +
-           styled("p", "sentence", sentence(without_status(story))) + styled("p", "facts", about);
+           styled("p", "sentence", sentence(capitalized(story.sentence))) + styled("p", "facts", about);
 }
 
 markup row_of(saga_story const& story, station const& at, run const& of, bool is_compensation)
@@ -77,9 +72,12 @@ markup row_of(saga_story const& story, station const& at, run const& of, bool is
 markup steps(saga_story const& story)
 {
     markup rows;
-    for (auto const& one : story.stations) rows += row_of(story, one, one.forward, false);
+    markup never;
+    for (auto const& one : story.stations)
+        (one.forward.is == state::never ? never : rows) += row_of(story, one, one.forward, false);
     for (auto one = story.stations.rbegin(); one != story.stations.rend(); ++one)
         if (one->back) rows += row_of(story, *one, *one->back, true);
+    rows += never;
     return element("ol", {{"class", "steps"}, {"aria-label", "Steps"}}, rows);
 }
 
@@ -125,7 +123,7 @@ markup history(saga_story const& story)
     if (story.audit.empty()) return {};
     markup rows;
     for (auto const& row : story.audit) {
-        auto const why = row.detail.is_object() ? row.detail.value("reason", row.detail.value("why", "")) : std::string{};
+        auto const why = reason_of(row);
         rows += element("li", styled("span", "when", shown_time(row.at)) + element("b", row.verb) + markup{" by " + row.actor + " at " + row.service} +
                                   (why.empty() ? markup{} : styled("q", "", why)));
     }

@@ -74,6 +74,7 @@ run* find_run(std::vector<station>& stations, std::string const& service, std::s
 void read_records(saga_story& story, std::string const& service, postgres::connection& c)
 {
     auto const& id = story.facts.id;
+    auto const counted = deliveries_seen(c, id, story.home);
     for (auto const& row : c.run(
              filled_in(queries::records_of_saga{.scope = id.scope, .key = id.key, .home = story.home}))) {
         auto* const found = find_run(story.stations, service, row["step"].c_str());
@@ -85,9 +86,11 @@ void read_records(saga_story& story, std::string const& service, postgres::conne
         found->first_at = core::parse_instant(row["first_at"].c_str());
         found->at = core::parse_instant(row["at"].c_str());
         found->is_first_hand = true;
+        if (!counted) continue;
+        // Only what came more than once is counted: of all else the record itself says how often it came.
+        auto const it = counted->find(row["step"].c_str());
+        found->delivered = it == counted->end() ? found->attempts + found->snoozes : it->second;
     }
-    for (auto const& [step, count] : deliveries_seen(c, id, story.home))
-        if (auto* const found = find_run(story.stations, service, step)) found->delivered = count;
 }
 
 std::optional<json> data_in(pqxx::field const& body)

@@ -20,8 +20,8 @@ struct message_place
 {
     enum class kind { outbox, parked };
     kind where{};
-    std::string service;
-    std::string error;
+    std::string service{};
+    std::string error{};
     std::string reason{};  // why it is parked
     core::instant since{};
     std::int64_t parked_id{};

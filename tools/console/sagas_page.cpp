@@ -1,3 +1,4 @@
+#include "admin/explanation.hpp"
 #include "pages.hpp"
 #include "saga_search.hpp"
 #include "words.hpp"
@@ -45,7 +46,7 @@ std::string list_link(request const& asked, std::string const& name, std::string
 markup tile(context const& with, std::string const& status, std::string const& count, std::string_view words)
 {
     attributes attributes_of_it{{"href", list_link(with.asked, "status", with.asked.asked("status") == status ? "" : status)},
-                                {"class", "tile " + tone_of_status(status)}};
+                                {"class", "tile " + (count == "0" ? "wait" : tone_of_status(status)) + (count.empty() ? " plain" : "")}};
     if (with.asked.asked("status") == status) attributes_of_it.emplace_back("aria-current", "true");
     return element("a", attributes_of_it, styled("span", "figure", count) + styled("span", "label", words));
 }
@@ -105,7 +106,7 @@ markup filters(context const& with)
 
 std::string when(saga_row const& row)
 {
-    auto const age = duration(std::chrono::seconds{row.age_seconds});
+    auto const age = admin::in_words(std::chrono::seconds{row.age_seconds});
     return row.ended.empty() ? age + " old" : age + " ago";
 }
 
@@ -116,7 +117,7 @@ markup row_of(context const& with, saga_row const& row, bool is_chosen_from)
     if (!row.scope.empty()) facts += styled("span", "scope", "in " + row.scope);
     auto line = styled("span", "state " + tone, row.status) + styled("span", "what", facts) +
                 styled("span", "why", row.reason) +
-                styled("span", "when", markup{when(row)} + (row.ended.empty() ? markup{} : styled("span", "soft", " took " + duration(std::chrono::milliseconds{row.took_ms}))));
+                styled("span", "when", markup{when(row)} + (row.ended.empty() ? markup{} : styled("span", "soft", "in " + duration(std::chrono::milliseconds{row.took_ms}))));
     auto item = element("a", {{"href", saga_link(row.home, row.scope, row.key)}, {"class", "row"}}, line);
     if (is_chosen_from && may_act(with, row.home) && row.ended.empty())
         item = lone("input", {{"type", "checkbox"},
@@ -140,7 +141,7 @@ markup list(context const& with, found_sagas const& page)
     bool const is_chosen_from = may_act_on_any(with, page);
     markup rows;
     for (auto const& row : page.rows) rows += row_of(with, row, is_chosen_from);
-    auto const all = element("ol", {{"class", is_chosen_from ? "rows chosen-from" : "rows"}, {"id", "live"}}, rows);
+    auto const all = element("ol", {{"class", is_chosen_from ? "rows chosen-from" : "rows"}}, rows);
     if (!is_chosen_from) return all;
     markup verbs;
     for (auto const* verb : {"cancel", "pause", "resume", "retry"})
@@ -170,7 +171,7 @@ try {
     return page(with, "Sagas", "Sagas",
                 styled("h1", "quiet", "Sagas") + tiles(with) + filters(with) +
                     missing_note(found.missing, "Sagas that were started there are missing from this list.") +
-                    list(with, found) + pages(with, found));
+                    element("div", {{"id", "live"}}, list(with, found)) + pages(with, found));
 }
 catch (std::invalid_argument const& error) {
     return page(with, "Sagas", "Sagas",

@@ -48,7 +48,8 @@ std::string counted(std::int64_t count, std::string const& one, std::string cons
 
 std::string in_short(run const& of, core::instant start, bool is_compensation)
 {
-    auto const after = of.at ? " +" + duration(*of.at - start) : std::string{};
+    bool const is_later = of.at && *of.at - start >= std::chrono::milliseconds{1};
+    auto const after = is_later ? " +" + duration(*of.at - start) : std::string{};
     switch (of.is) {
     case state::never: return "never ran";
     case state::pending:
@@ -75,10 +76,10 @@ std::string deliveries(run const& of, bool is_compensation)
     auto const seen = of.delivered ? fmt::format("delivered {}×", *of.delivered)
                                    : counted(of.attempts + of.snoozes, "attempt", "attempts");
     switch (of.is) {
-    case state::done: return seen + (is_compensation ? " · undone once" : " · applied once");
+    case state::done: return seen + (is_compensation ? " · once" : " · applied once");
     case state::rejected:
     case state::cancelled: return seen + " · decided once";
-    default: return seen + " · no effect yet";
+    default: return seen + " · no effect";
     }
 }
 
