@@ -194,15 +194,15 @@ SELECT k.step, k.service, k.status, count(*) AS sagas, max(k.attempts) AS attemp
  WHERE k.status IN ('retrying', 'parked')
  GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1 LIMIT 100
 
--- How the steps of the latest sagas that ended went.
+-- How the steps of the latest sagas that ended went, in the order in which they usually come.
 -- name: latest_steps
 SELECT e.definition, k.step, k.service, count(*) AS runs, count(*) FILTER (WHERE k.status = 'completed') AS completed,
        count(*) FILTER (WHERE k.status = 'rejected') AS rejected, count(*) FILTER (WHERE k.attempts > 1) AS retried,
        max(k.attempts) AS attempts
-  FROM (SELECT s.scope, s.key, s.definition FROM skald.saga s WHERE s.finished_at IS NOT NULL AND s.expiring IS NULL
+  FROM (SELECT s.scope, s.key, s.definition, s.created_at FROM skald.saga s WHERE s.finished_at IS NOT NULL AND s.expiring IS NULL
          ORDER BY s.finished_at DESC LIMIT :examined_max::integer) AS e
  CROSS JOIN LATERAL skald.known_steps(e.scope, e.key) AS k
- GROUP BY 1, 2, 3 ORDER BY 1, 4 DESC, 2 LIMIT 200
+ GROUP BY 1, 2, 3 ORDER BY 1, avg(extract(epoch FROM k.at - e.created_at)), 2 LIMIT 200
 
 -- How many of the latest :examined_max sagas ended each way, and within what time.
 -- name: latest_rate

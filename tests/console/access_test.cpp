@@ -112,7 +112,8 @@ TEST_CASE("a cookie counts only as it was made, in the process that made it")
     auto forged = cookie;
     forged[forged.find('=') + 1] = '0';  // ada's
     CHECK_FALSE(a.who(asking({{"Cookie", forged}})));
-    for (auto const* text : {"skald_console=", "skald_console=0", "skald_console=0.9.", "skald_console=..", "skald_console=-1.1.x"})
+    for (auto const* text :
+         {"skald_console=", "skald_console=0", "skald_console=0.9.", "skald_console=..", "skald_console=-1.1.x"})
         CHECK_FALSE(a.who(asking({{"Cookie", text}})));
     CHECK_FALSE(a.sign_in(asking({}), "nonsense"));
     auto const set = a.sign_in(asking({}), ada).value();
@@ -154,6 +155,7 @@ TEST_CASE("on loopback only loopback's names lead to the console")
     skald::console::access const a{base()};
     for (auto const* host : {"localhost:8090", "127.0.0.1:8090", "127.0.0.1", "[::1]:8090"})
         CHECK(a.is_for_us(asking({{"Host", host}})));
-    for (auto const* host : {"evil.example", "evil.example:8090", "", "localhost.evil.example", "127.0.0.1.evil.example"})
+    for (auto const* host :
+         {"evil.example", "evil.example:8090", "", "localhost.evil.example", "127.0.0.1.evil.example"})
         CHECK_FALSE(a.is_for_us(asking({{"Host", host}})));
 }

@@ -1,6 +1,8 @@
 // The pages say what the databases say, whatever is in them.
 #include "console_shop.hpp"
 
+#include "skald_console_queries.hpp"
+
 #include "admin/explanation.hpp"
 #include "admin/saga_view.hpp"
 
@@ -121,10 +123,13 @@ TEST_CASE("a station says how often its message was delivered, where that is cou
     console_shop s;
     s.order("1");
     s.run();
-    s.at("payments").db.run(
-        "CREATE TABLE IF NOT EXISTS skald.deliveries_seen (scope skald.scope, key skald.key, step skald.step, home text, "
-        "delivered bigint, duplicates bigint, last_at timestamptz)");
-    s.at("payments").db.run("INSERT INTO skald.deliveries_seen VALUES ('', '1', 'charge-payment', 'orders', 4, 3, clock_timestamp())");
+    s.at("payments")
+        .db.run("CREATE TABLE IF NOT EXISTS skald.deliveries_seen (scope skald.scope, key skald.key, step skald.step, "
+                "home text, "
+                "delivered bigint, duplicates bigint, last_at timestamptz)");
+    s.at("payments")
+        .db.run(
+            "INSERT INTO skald.deliveries_seen VALUES ('', '1', 'charge-payment', 'orders', 4, 3, clock_timestamp())");
     application const console{s.given()};
     CHECK(says(visitor{console, s.bob}.get("/saga", {{"key", "1"}}), "delivered 4× · applied once"));
 }
@@ -189,13 +194,28 @@ TEST_CASE("a page is right while a service's database is away, and says that it 
     CHECK(visitor{application{at_home}, s.bob}.get("/saga", {{"home", "payments"}, {"key", "1"}}).status == 503);
 }
 
+TEST_CASE("every statement of the console prepares against the migrated schema")
+{
+    console_shop s;
+    auto& db = s.at("payments").db;
+    db.run("CREATE TABLE IF NOT EXISTS skald.deliveries_seen (scope text, key text, step text, home text, delivered "
+           "bigint)");
+    skald::postgres::connection c{{.url = db.url()}};
+    for (auto const& [name, text] : skald::console::queries::all) {
+        CAPTURE(name);
+        if (text.starts_with("SET ")) continue;
+        CHECK_NOTHROW(c.run("PREPARE console_" + std::string{name} + " AS " + std::string{text}));
+    }
+}
+
 TEST_CASE("an address that leads to another service's database is away, and not taken for it")
 {
     console_shop s;
     auto given = s.given();
     std::swap(given.services[0].url, given.services[1].url);
     application const console{given};
-    CHECK(says(visitor{console, s.bob}.get("/services"), "the address given for orders leads to a database of payments"));
+    CHECK(
+        says(visitor{console, s.bob}.get("/services"), "the address given for orders leads to a database of payments"));
 }
 
 TEST_CASE("every answer forbids scripts and frames of others, and tells no one its address")
@@ -205,7 +225,8 @@ TEST_CASE("every answer forbids scripts and frames of others, and tells no one i
     visitor const bob{console, s.bob}, nobody{console, ""};
     for (auto const& page : {bob.get("/"), bob.get("/nope"), bob.get("/style.css"), nobody.get("/")}) {
         std::map<std::string, std::string> const headers{page.headers.begin(), page.headers.end()};
-        CHECK(headers.at("Content-Security-Policy").find("default-src 'none'; script-src 'self'; style-src 'self'") == 0);
+        CHECK(headers.at("Content-Security-Policy").find("default-src 'none'; script-src 'self'; style-src 'self'") ==
+              0);
         CHECK(headers.at("Content-Security-Policy").find("unsafe") == std::string::npos);
         CHECK(headers.at("Content-Security-Policy").find("frame-ancestors 'none'") != std::string::npos);
         CHECK(headers.at("Referrer-Policy") == "no-referrer");

@@ -120,7 +120,8 @@ TEST_CASE("the message that a saga waits for is drawn where it is")
     story.stations[2].forward = not_yet();
     story.stations[2].forward.is_next = true;
     CHECK(has(draw(story), "its message has left every outbox: it is in the queue of shipping, or on its way"));
-    story.stations[2].forward.message = message_place{.where = message_place::kind::outbox, .service = "payments", .since = start};
+    story.stations[2].forward.message =
+        message_place{.where = message_place::kind::outbox, .service = "payments", .since = start};
     CHECK(has(draw(story), "its message is in the outbox of payments since 60.0 s"));
     story.stations[2].forward.message->where = message_place::kind::parked;
     CHECK(has(draw(story), "class=\"message no\""));
@@ -157,7 +158,8 @@ TEST_CASE("times are said in the unit that fits")
 
 TEST_CASE("what a message changed is told member by member")
 {
-    auto const found = changes({{"a", 1}, {"b", {{"c", "x"}}}, {"gone", true}}, {{"a", 2}, {"b", {{"c", "x"}, {"d", nullptr}}}});
+    auto const found =
+        changes({{"a", 1}, {"b", {{"c", "x"}}}, {"gone", true}}, {{"a", 2}, {"b", {{"c", "x"}, {"d", nullptr}}}});
     REQUIRE(found.size() == 3);
     CHECK(found[0].first == "/a");
     CHECK(found[0].second == std::pair<std::string, std::string>{"1", "2"});

@@ -38,7 +38,8 @@ bool is_same(std::string_view one, std::string_view other)
 // Steady: what it says is only compared with itself.
 std::int64_t seconds_now()
 {
-    return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
 }
 
 bool is_name(std::string_view text)

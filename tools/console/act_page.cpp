@@ -39,7 +39,8 @@ std::optional<wish> read_wish(std::multimap<std::string, std::string> const& val
 std::string of_what(wish const& w)
 {
     auto const count = static_cast<std::int64_t>(w.targets.size());
-    return is_of_parked(w.what) ? counted(count, "parked delivery", "parked deliveries") : counted(count, "saga", "sagas");
+    return is_of_parked(w.what) ? counted(count, "parked delivery", "parked deliveries")
+                                : counted(count, "saga", "sagas");
 }
 
 // What has to be typed: the thing itself or, of many, how many they are.
@@ -53,10 +54,15 @@ std::string_view effect_of(verb what)
 {
     switch (what) {
     case verb::cancel: return "Each is stopped before its next step and compensates: what its steps did is undone.";
-    case verb::pause: return "Each begins no further step, in any service, until it is resumed. A step that runs now ends first.";
+    case verb::pause:
+        return "Each begins no further step, in any service, until it is resumed. A step that runs now ends first.";
     case verb::resume: return "Each goes on from where it is.";
-    case verb::retry: return "The parked step of each is put back, with attempts counted from scratch. The guard still lets it take effect once.";
-    case verb::replay: return "Each goes back into its service's outbox under the same key, with attempts counted from scratch. The guard still lets it take effect once: if its step has run, nothing happens.";
+    case verb::retry:
+        return "The parked step of each is put back, with attempts counted from scratch. The guard still lets it take "
+               "effect once.";
+    case verb::replay:
+        return "Each goes back into its service's outbox under the same key, with attempts counted from scratch. The "
+               "guard still lets it take effect once: if its step has run, nothing happens.";
     case verb::drop: return "Each is deleted for good. Its fingerprint stays in the audit, its body does not.";
     }
     return {};
@@ -86,15 +92,17 @@ markup form_of(context const& with, wish const& w, std::vector<prospect> const& 
         inside += hidden(is_of_parked(w.what) ? "parked" : "saga", write_target(w.what, one));
     if (!complaint.empty()) inside += element("p", {{"class", "note no"}, {"role", "alert"}}, complaint);
     inside += field("Why? It is kept in the audit.", {{"name", "reason"},
-                                                     {"maxlength", static_cast<int>(reason_bytes_max)},
-                                                     {"autocomplete", "off"},
-                                                     {"value", with.asked.filled_in("reason")},
-                                                     attribute::flag("required")});
-    inside += element("label", styled("span", "label",
-                                      markup{w.targets.size() == 1 ? "Type " : "Type how many: "} + element("code", proof_of(w)) +
-                                          " to confirm.") +
-                                   lone("input", {{"name", "confirm"}, {"autocomplete", "off"}, attribute::flag("required")}));
-    bool const is_needed = w.what == verb::drop && std::ranges::any_of(ahead, [](auto const& p) { return p.is_waited_for; });
+                                                      {"maxlength", static_cast<int>(reason_bytes_max)},
+                                                      {"autocomplete", "off"},
+                                                      {"value", with.asked.filled_in("reason")},
+                                                      attribute::flag("required")});
+    inside += element("label",
+                      styled("span", "label",
+                             markup{w.targets.size() == 1 ? "Type " : "Type how many: "} +
+                                 element("code", proof_of(w)) + " to confirm.") +
+                          lone("input", {{"name", "confirm"}, {"autocomplete", "off"}, attribute::flag("required")}));
+    bool const is_needed =
+        w.what == verb::drop && std::ranges::any_of(ahead, [](auto const& p) { return p.is_waited_for; });
     if (is_needed)
         inside += element("label", {{"class", "check"}},
                           lone("input", {{"type", "checkbox"}, {"name", "forced"}, {"value", "yes"}}) +
@@ -130,7 +138,10 @@ response preview(context const& with, wish const& w, std::string const& complain
 
 response refused(context const& with, std::string const& title, std::string const& why, int status)
 {
-    return page(with, title, "", styled("div", "narrow", element("h1", title) + element("p", {{"class", "note no"}, {"role", "alert"}}, why)), status);
+    return page(
+        with, title, "",
+        styled("div", "narrow", element("h1", title) + element("p", {{"class", "note no"}, {"role", "alert"}}, why)),
+        status);
 }
 
 }  // namespace
@@ -139,7 +150,8 @@ response act_page(context const& with)
 {
     auto const wanted = read_wish(with.asked.query);
     if (!wanted) return refused(with, "No such act", "The link names no act, or what it names can't be read.", 400);
-    if (wanted->targets.empty()) return refused(with, "Nothing chosen", "Choose at least one, then what to do with it.", 400);
+    if (wanted->targets.empty())
+        return refused(with, "Nothing chosen", "Choose at least one, then what to do with it.", 400);
     if (auto const why = may_not(with, *wanted); !why.empty()) return refused(with, "Not allowed", why, 403);
     return preview(with, *wanted, {}, 200);
 }
@@ -160,14 +172,16 @@ response act(context const& with)
     markup rows;
     for (auto const& one : results) {
         auto name = element("code", name_of(wanted->what, one.of));
-        if (!is_of_parked(wanted->what)) name = element("a", {{"href", saga_link(one.of.service, one.of.scope, one.of.key)}}, name);
+        if (!is_of_parked(wanted->what))
+            name = element("a", {{"href", saga_link(one.of.service, one.of.scope, one.of.key)}}, name);
         rows += element("li", name + styled("span", one.is_done ? "ok" : "no", sentence(one.said)));
     }
     auto const done = std::ranges::count_if(results, [](auto const& r) { return r.is_done; });
     auto const title = fmt::format("{}: {} of {} done", console::name_of(wanted->what), done, results.size());
     return page(with, title, is_of_parked(wanted->what) ? "Parked" : "Sagas",
-                styled("div", "narrow", element("h1", title) + element("ul", {{"class", "targets"}}, rows) +
-                                            element("p", element("a", {{"href", "/audit"}}, "It stands in the audit."))));
+                styled("div", "narrow",
+                       element("h1", title) + element("ul", {{"class", "targets"}}, rows) +
+                           element("p", element("a", {{"href", "/audit"}}, "It stands in the audit."))));
 }
 
 markup saga_acts(context const& with, saga_story const& story)
@@ -179,7 +193,8 @@ markup saga_acts(context const& with, saga_story const& story)
     auto const target_text = write_target(verb::cancel, {story.home, facts.id.scope, facts.id.key, 0});
     auto const button = [&](std::string const& name, bool is_possible, std::string const& why_not) {
         if (is_possible)
-            return element("a", {{"class", "button"}, {"href", link("/act", {{"verb", name}, {"saga", target_text}})}}, name + "…");
+            return element("a", {{"class", "button"}, {"href", link("/act", {{"verb", name}, {"saga", target_text}})}},
+                           name + "…");
         return element("span", {{"class", "button off"}, {"title", why_not}}, name);
     };
     bool const is_stuck = facts.status == core::saga_state::stuck;

@@ -32,12 +32,12 @@ std::vector<prospect> look_at_sagas(postgres::connection& c, verb what, std::vec
         scopes.push_back(one.scope);
         keys.push_back(one.key);
     }
-    auto const rows = c.run(
-        postgres::filled_in(queries::saga_preview{.action = name_of(what), .scopes = scopes, .keys = keys}));
+    auto const rows =
+        c.run(postgres::filled_in(queries::saga_preview{.action = name_of(what), .scopes = scopes, .keys = keys}));
     std::vector<prospect> found;
     for (auto const& row : rows)
-        found.push_back({targets[found.size()], row["definition"].c_str(), row["status"].c_str(),
-                         row["refused"].c_str(), false});
+        found.push_back(
+            {targets[found.size()], row["definition"].c_str(), row["status"].c_str(), row["refused"].c_str(), false});
     return found;
 }
 
@@ -79,9 +79,8 @@ result command_saga(postgres::connection& c, order const& what, target const& of
 
 result handle_parked(postgres::connection& c, order const& what, target const& of)
 {
-    auto const refused = what.what == verb::replay
-                             ? admin::replay_parked(c, of.id, what.by, false, false, what.reason)
-                             : admin::drop_parked(c, of.id, what.reason, what.by, what.forced);
+    auto const refused = what.what == verb::replay ? admin::replay_parked(c, of.id, what.by, false, false, what.reason)
+                                                   : admin::drop_parked(c, of.id, what.reason, what.by, what.forced);
     if (refused) return {of, false, *refused};
     return {of, true, what.what == verb::replay ? "put back into the outbox" : "dropped"};
 }

@@ -36,9 +36,9 @@ std::string write_target(verb what, target const& of);
 struct prospect
 {
     target of;
-    std::string about;    // its definition, or its step
-    std::string state;    // its status, or the reason for which it is parked
-    std::string refused;  // why it can't be done; empty: it can
+    std::string about;     // its definition, or its step
+    std::string state;     // its status, or the reason for which it is parked
+    std::string refused;   // why it can't be done; empty: it can
     bool is_waited_for{};  // a saga is stuck on it
 };
 

@@ -14,9 +14,10 @@ namespace {
 // key, is told to anyone.
 void add_headers(response& to)
 {
-    to.headers.emplace_back("Content-Security-Policy",
-                            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-                            "form-action 'self'; base-uri 'none'; frame-ancestors 'none'");
+    to.headers.emplace_back(
+        "Content-Security-Policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'");
     to.headers.emplace_back("Referrer-Policy", "no-referrer");
     to.headers.emplace_back("X-Content-Type-Options", "nosniff");
     to.headers.emplace_back("X-Frame-Options", "DENY");
@@ -60,7 +61,8 @@ response application::answer(request const& asked) const
         made = route(asked);
     }
     catch (std::exception const& error) {
-        made = bare_page("Something went wrong", element("h1", "Something went wrong") + element("p", error.what()), 500);
+        made =
+            bare_page("Something went wrong", element("h1", "Something went wrong") + element("p", error.what()), 500);
     }
     add_headers(made);
     return made;
@@ -69,7 +71,9 @@ response application::answer(request const& asked) const
 response application::route(request const& asked) const
 {
     if (!access_.is_for_us(asked))
-        return bare_page("Not here", element("h1", "Not here") + element("p", "This console answers to localhost and 127.0.0.1 only."), 421);
+        return bare_page(
+            "Not here",
+            element("h1", "Not here") + element("p", "This console answers to localhost and 127.0.0.1 only."), 421);
     if (asked.path == "/style.css") return asset(assets::style, "text/css; charset=utf-8");
     if (asked.path == "/script.js") return asset(assets::script, "text/javascript; charset=utf-8");
     if (asked.path == "/icon.svg") return asset(assets::icon, "image/svg+xml");
@@ -77,7 +81,10 @@ response application::route(request const& asked) const
     auto const by = access_.who(asked);
     if (by) return for_person(asked, *by);
     if (access_.has_tokens()) return ask_for_token({}, 401);
-    return bare_page("Who are you?", element("h1", "Who are you?") + element("p", "The proxy before this console has to say who is there, and did not."), 401);
+    return bare_page("Who are you?",
+                     element("h1", "Who are you?") +
+                         element("p", "The proxy before this console has to say who is there, and did not."),
+                     401);
 }
 
 response application::sign_in(request const& asked) const
@@ -98,7 +105,10 @@ response application::ask_for_token(std::string const& complaint, int status) co
     return bare_page("Sign in",
                      element("h1", "Skald") + note +
                          element("form", {{"method", "post"}, {"action", "/sign-in"}, {"class", "act"}},
-                                 field("Your token", {{"name", "token"}, {"type", "password"}, {"autocomplete", "current-password"}, attribute::flag("required")}) +
+                                 field("Your token", {{"name", "token"},
+                                                      {"type", "password"},
+                                                      {"autocomplete", "current-password"},
+                                                      attribute::flag("required")}) +
                                      element("button", {{"class", "strong"}}, "Sign in")),
                      status);
 }
@@ -106,7 +116,9 @@ response application::ask_for_token(std::string const& complaint, int status) co
 response application::for_person(request const& asked, person const& by) const
 {
     context const with{asked, by, databases_};
-    auto const is = [&](std::string_view method, std::string_view path) { return asked.method == method && asked.path == path; };
+    auto const is = [&](std::string_view method, std::string_view path) {
+        return asked.method == method && asked.path == path;
+    };
     response made;
     if (is("GET", "/")) made = sagas_page(with);
     else if (is("GET", "/saga")) made = saga_page(with);
@@ -118,14 +130,19 @@ response application::for_person(request const& asked, person const& by) const
     else if (is("GET", "/audit")) made = audit_page_of(with);
     else if (is("GET", "/act")) made = act_page(with);
     else if (asked.method == "POST" && !access_.is_ours(asked, by))
-        made = page(with, "Not ours", "", element("h1", "Nothing was done") + element("p", "That form was not filled in on a page of this console, or it is older than this console's process. Go back, load the page again, and send it once more."), 403);
+        made = page(with, "Not ours", "",
+                    element("h1", "Nothing was done") +
+                        element("p", "That form was not filled in on a page of this console, or it is older than this "
+                                     "console's process. Go back, load the page again, and send it once more."),
+                    403);
     else if (is("POST", "/act")) made = act(with);
     else if (is("POST", "/sign-out")) {
         made = redirect("/");
         made.headers.emplace_back("Set-Cookie", access::sign_out());
     }
     else
-        made = page(with, "No such page", "", element("h1", "No such page") + element("p", element("a", {{"href", "/"}}, "To the sagas")), 404);
+        made = page(with, "No such page", "",
+                    element("h1", "No such page") + element("p", element("a", {{"href", "/"}}, "To the sagas")), 404);
     made.headers.emplace_back("Cache-Control", "no-store");
     answer_unchanged(asked, made);
     return made;

@@ -50,9 +50,8 @@ audit_page audit_before(databases const& all, std::string const& before, std::st
     for (auto const& db : all.all()) {
         try {
             db->ask([&](postgres::connection& c) {
-                for (auto const& row : c.run(filled_in(queries::audit_before{.before = null_if_empty(before),
-                                                                             .actor = null_if_empty(actor),
-                                                                             .rows_max = rows_max + 1})))
+                for (auto const& row : c.run(filled_in(queries::audit_before{
+                         .before = null_if_empty(before), .actor = null_if_empty(actor), .rows_max = rows_max + 1})))
                     page.rows.push_back(row_of(db->service(), row));
                 return 0;
             });

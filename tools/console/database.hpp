@@ -18,8 +18,7 @@ namespace skald::console {
 class away : public std::runtime_error
 {
 public:
-    away(std::string service_of_it, std::string const& why)
-        : std::runtime_error{why}, service{std::move(service_of_it)}
+    away(std::string service_of_it, std::string const& why) : std::runtime_error{why}, service{std::move(service_of_it)}
     {}
     std::string service;
 };

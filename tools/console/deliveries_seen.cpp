@@ -12,8 +12,8 @@ std::optional<std::map<std::string, std::int64_t>> deliveries_seen(postgres::con
 {
     if (!c.run(std::string{queries::counts_deliveries})[0][0].as<bool>()) return std::nullopt;
     std::map<std::string, std::int64_t> counted;
-    for (auto const& row : c.run(postgres::filled_in(
-             queries::deliveries_of_saga{.scope = id.scope, .key = id.key, .home = home})))
+    for (auto const& row :
+         c.run(postgres::filled_in(queries::deliveries_of_saga{.scope = id.scope, .key = id.key, .home = home})))
         counted[row["step"].c_str()] = row["delivered"].as<std::int64_t>();
     return counted;
 }

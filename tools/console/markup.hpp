@@ -50,8 +50,8 @@ struct attribute
     bool has_value{true};
 
     attribute(std::string_view name_of_it, std::string_view its_value) : name{name_of_it}, value{its_value} {}
-    attribute(std::string_view name_of_it, std::integral auto number)
-        : name{name_of_it}, value{std::to_string(number)} {}
+    attribute(std::string_view name_of_it, std::integral auto number) : name{name_of_it}, value{std::to_string(number)}
+    {}
     /// `name` alone, if it applies.
     static attribute flag(std::string_view name, bool applies = true);
 

@@ -42,13 +42,14 @@ markup head(std::string const& title)
 {
     static auto const style = link("/style.css", {{"v", version_of(assets::style)}});
     static auto const script = link("/script.js", {{"v", version_of(assets::script)}});
-    return element("head", lone("meta", {{"charset", "utf-8"}}) +
-                               lone("meta", {{"name", "viewport"}, {"content", "width=device-width, initial-scale=1"}}) +
-                               lone("meta", {{"name", "color-scheme"}, {"content", "light dark"}}) +
-                               element("title", title + " · Skald") +
-                               lone("link", {{"rel", "icon"}, {"href", "/icon.svg"}, {"type", "image/svg+xml"}}) +
-                               lone("link", {{"rel", "stylesheet"}, {"href", style}}) +
-                               element("script", {{"src", script}, attribute::flag("defer")}));
+    return element("head",
+                   lone("meta", {{"charset", "utf-8"}}) +
+                       lone("meta", {{"name", "viewport"}, {"content", "width=device-width, initial-scale=1"}}) +
+                       lone("meta", {{"name", "color-scheme"}, {"content", "light dark"}}) +
+                       element("title", title + " · Skald") +
+                       lone("link", {{"rel", "icon"}, {"href", "/icon.svg"}, {"type", "image/svg+xml"}}) +
+                       lone("link", {{"rel", "stylesheet"}, {"href", style}}) +
+                       element("script", {{"src", script}, attribute::flag("defer")}));
 }
 
 response document(std::string const& title, markup const& body, int status)
@@ -82,8 +83,9 @@ markup navigation(context const& with, std::string const& tab)
         if (tab == one.name) with_it.emplace_back("aria-current", "page");
         links += element("a", with_it, words);
     }
-    auto who = element("span", {{"class", "who"}},
-                       with.by.name + (with.by.role == role::operator_ ? markup{} : styled("span", "soft", " · viewer")));
+    auto who =
+        element("span", {{"class", "who"}},
+                with.by.name + (with.by.role == role::operator_ ? markup{} : styled("span", "soft", " · viewer")));
     return element("header", styled("nav", "tabs", styled("span", "brand", "Skald") + links) + who);
 }
 

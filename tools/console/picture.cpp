@@ -13,7 +13,7 @@ using state = run::state;
 
 // In the picture's own units, which are pixels where there is room.
 constexpr int margin = 22, card_width = 216, card_height = 72, gap_min = 54, gap_max = 96;
-constexpr int back_width = 196, back_height = 44;
+constexpr int back_width = 204, back_height = 44;
 constexpr int lane_gap = 8, lane_label = 30, above_lanes = 28, width_min = 1096;
 
 struct layout
@@ -83,7 +83,9 @@ std::string curve(int x1, int y1, int x2, int y2)
 std::string_view sign(run const& of, bool is_compensation)
 {
     switch (of.is) {
-    case state::done: return is_compensation ? "M4 -3 L-1 -3 A3.5 3.5 0 1 0 -1 4 L3 4 M1.5 -6 L4 -3 L1.5 0" : "M-4.5 0 L-1.5 3.5 L4.5 -3.5";
+    case state::done:
+        return is_compensation ? "M4 -3 L-1 -3 A3.5 3.5 0 1 0 -1 4 L3 4 M1.5 -6 L4 -3 L1.5 0"
+                               : "M-4.5 0 L-1.5 3.5 L4.5 -3.5";
     case state::rejected:
     case state::cancelled: return "M-3.5 -3.5 L3.5 3.5 M3.5 -3.5 L-3.5 3.5";
     case state::parked: return "M-2.5 -4 L-2.5 4 M2.5 -4 L2.5 4";
@@ -113,7 +115,8 @@ markup draw_lane(layout const& l, std::size_t index)
     auto label = element("tspan", {{"class", "svc"}}, lane.service);
     if (lane.service == l.story->home) label += element("tspan", {{"class", "soft"}, {"dx", 8}}, "home");
     if (!lane.is_given)
-        label += element("tspan", {{"class", "warn"}, {"dx", 8}}, "not given to this console: shown as its home knows it");
+        label +=
+            element("tspan", {{"class", "warn"}, {"dx", 8}}, "not given to this console: shown as its home knows it");
     else if (is_away)
         label += element("tspan", {{"class", "warn"}, {"dx", 8}}, "its database is away: shown as its home knows it");
     return drawn + element("text", {{"x", 14}, {"y", y + 20}}, label);
@@ -140,15 +143,12 @@ markup draw_back(layout const& l, std::size_t index)
 {
     auto const& of = *l.story->stations[index].back;
     int const x = l.back_x(index), y = l.back_y(index);
-    auto drawn = element("rect", {{"class", "card"},
-                                  {"x", x},
-                                  {"y", y},
-                                  {"width", back_width},
-                                  {"height", back_height},
-                                  {"rx", 22}}) +
-                 sign_at(of, true, x + 20, y + 22) +
-                 text_within("soft", x + 38, y + 19, in_short(of, l.story->facts.created_at, true), 28) +
-                 text_within("count", x + 38, y + 34, deliveries(of, true), 32);
+    auto drawn =
+        element("rect",
+                {{"class", "card"}, {"x", x}, {"y", y}, {"width", back_width}, {"height", back_height}, {"rx", 22}}) +
+        sign_at(of, true, x + 20, y + 22) +
+        text_within("soft", x + 38, y + 19, in_short(of, l.story->facts.created_at, true), 28) +
+        text_within("count", x + 38, y + 34, deliveries(of, true), 32);
     return element("g", {{"class", "station back " + tone(of, true)}}, drawn);
 }
 
@@ -178,11 +178,13 @@ markup draw_way_back(layout const& l)
     bool starts_at_card = from < stations.size();
     for (std::size_t i = stations.size(); i-- > 0;) {
         if (!stations[i].back) continue;
-        auto const css = stations[i].back->is == state::pending && !stations[i].back->is_next ? "way back never" : "way back";
+        auto const css =
+            stations[i].back->is == state::pending && !stations[i].back->is_next ? "way back never" : "way back";
         if (from < stations.size() && i < from)
-            drawn += path(css, starts_at_card
-                                   ? curve(l.x(from), l.middle(from) + 18, l.back_x(i) + back_width, l.back_middle(i))
-                                   : curve(l.back_x(from), l.back_middle(from), l.back_x(i) + back_width, l.back_middle(i)));
+            drawn +=
+                path(css, starts_at_card
+                              ? curve(l.x(from), l.middle(from) + 18, l.back_x(i) + back_width, l.back_middle(i))
+                              : curve(l.back_x(from), l.back_middle(from), l.back_x(i) + back_width, l.back_middle(i)));
         from = i;
         starts_at_card = false;
     }
@@ -221,10 +223,12 @@ markup draw_message(layout const& l)
         int const x1 = l.x(i - 1) + card_width, x2 = l.x(i), y1 = l.middle(i - 1), y2 = l.middle(i);
         int const x = is_in_outbox ? x1 + 8 : is_parked ? x2 - 8 : (x1 + x2) / 2;
         int const y = is_in_outbox ? y1 : is_parked ? y2 : (y1 + y2) / 2;
-        return element("g", {{"class", is_parked ? "message no" : "message"}, {"transform", fmt::format("translate({} {})", x, y)}},
-                       element("title", whereabouts(of, l.story->stations[i].service, l.story->facts.now)) +
-                           element("rect", {{"x", -9}, {"y", -6}, {"width", 18}, {"height", 12}, {"rx", 2}}) +
-                           element("path", {{"d", "M-9 -5 L0 2 L9 -5"}}));
+        return element(
+            "g",
+            {{"class", is_parked ? "message no" : "message"}, {"transform", fmt::format("translate({} {})", x, y)}},
+            element("title", whereabouts(of, l.story->stations[i].service, l.story->facts.now)) +
+                element("rect", {{"x", -9}, {"y", -6}, {"width", 18}, {"height", 12}, {"rx", 2}}) +
+                element("path", {{"d", "M-9 -5 L0 2 L9 -5"}}));
     }
     return {};
 }
@@ -254,12 +258,13 @@ markup draw(saga_story const& story)
     }
     inside += draw_message(l);
     // Its own size at least: a plan of many steps is scrolled, not shrunk.
-    return element("svg", {{"class", "path"},
-                           {"viewBox", fmt::format("0 0 {} {}", l.width, l.height)},
-                           {"width", l.width},
-                           {"height", l.height},
-                           {"role", "img"},
-                           {"aria-label", describe(story)}},
+    return element("svg",
+                   {{"class", "path"},
+                    {"viewBox", fmt::format("0 0 {} {}", l.width, l.height)},
+                    {"width", l.width},
+                    {"height", l.height},
+                    {"role", "img"},
+                    {"aria-label", describe(story)}},
                    inside);
 }
 

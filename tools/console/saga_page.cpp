@@ -34,8 +34,8 @@ markup heading(saga_story const& story)
     auto const& facts = story.facts;
     markup pills = pill(status_of(story), tone_of_status(status_of(story)));
     if (is_paused(story)) pills += pill("paused", "undo");
-    auto about = fmt::format("{} v{} · started {} at {}", facts.definition, story.version,
-                             shown_time(facts.created_at), story.home);
+    auto about = fmt::format("{} v{} · started {} at {}", facts.definition, story.version, shown_time(facts.created_at),
+                             story.home);
     about += facts.finished_at ? " · ended after " + duration(*facts.finished_at - facts.created_at)
                                : " · " + duration(facts.now - facts.created_at) + " old";
     if (!facts.id.scope.empty()) about += " · scope " + facts.id.scope;
@@ -52,20 +52,24 @@ markup row_of(saga_story const& story, station const& at, run const& of, bool is
     if (auto const where = whereabouts(of, at.service, story.facts.now); !where.empty()) {
         what += styled("span", "where", where);
         if (of.message && of.message->where == message_place::kind::parked)
-            what += element("a", {{"href", link("/parked/one", {{"service", of.message->service},
-                                                                {"id", std::to_string(of.message->parked_id)}})}},
+            what += element("a",
+                            {{"href", link("/parked/one", {{"service", of.message->service},
+                                                           {"id", std::to_string(of.message->parked_id)}})}},
                             "Look at it");
     }
     bool const is_told = of.at && !of.is_first_hand;
     if (is_told) what += styled("span", "soft", "as " + story.home + " was told");
     auto const tried = of.first_at && of.at ? *of.at - *of.first_at : std::chrono::microseconds{0};
     bool const took_tries = tried > std::chrono::milliseconds{2} && of.attempts + of.snoozes > 1;
-    return element("li", {{"class", tone(of, is_compensation) + (is_compensation ? " back" : "")}},
-                   styled("span", "step", element("b", at.step) + styled("span", "soft", (is_compensation ? "compensation at " : "at ") + at.service)) +
-                       styled("span", "what", what) + styled("span", "count", deliveries(of, is_compensation)) +
-                       styled("span", "when",
-                              markup{of.at ? shown_time(*of.at) : ""} +
-                                  (took_tries ? styled("span", "soft", "after " + duration(tried) + " of tries") : markup{})));
+    return element(
+        "li", {{"class", tone(of, is_compensation) + (is_compensation ? " back" : "")}},
+        styled("span", "step",
+               element("b", at.step) +
+                   styled("span", "soft", (is_compensation ? "compensation at " : "at ") + at.service)) +
+            styled("span", "what", what) + styled("span", "count", deliveries(of, is_compensation)) +
+            styled("span", "when",
+                   markup{of.at ? shown_time(*of.at) : ""} +
+                       (took_tries ? styled("span", "soft", "after " + duration(tried) + " of tries") : markup{})));
 }
 
 // The picture in words: on a narrow screen, it is the picture.
@@ -91,7 +95,9 @@ markup away_notes(saga_story const& story)
 
 markup json_text(nlohmann::json const& value)
 {
-    return element("pre", {{"tabindex", "0"}}, value.is_discarded() ? "no JSON" : value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    return element("pre", {{"tabindex", "0"}},
+                   value.is_discarded() ? "no JSON"
+                                        : value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 markup changes_of(saga_story const& story, station const& at, run const& of)
@@ -99,7 +105,8 @@ markup changes_of(saga_story const& story, station const& at, run const& of)
     if (!of.message || !of.message->data || story.data.is_discarded()) return {};
     markup rows;
     for (auto const& [path, values] : changes(story.data, *of.message->data))
-        rows += element("li", element("code", path) + styled("del", "", values.first) + raw(" ") + styled("ins", "", values.second));
+        rows += element("li", element("code", path) + styled("del", "", values.first) + raw(" ") +
+                                  styled("ins", "", values.second));
     return element("p", "The message for " + at.step + " carries it with these changes:") +
            (rows.empty() ? styled("p", "soft", "none") : element("ul", {{"class", "changes"}}, rows));
 }
@@ -112,10 +119,14 @@ markup data(saga_story const& story)
         if (one.back) changed += changes_of(story, one, *one.back);
     }
     if (changed.empty())
-        changed = styled("p", "soft", "What steps change travels in their messages. None of them is in an outbox or parked now, so it can't be shown.");
-    return element("details", {{"class", "card"}}, element("summary", "Data") +
-                                  styled("div", "data", element("section", element("h2", "As it started") + json_text(story.data)) +
-                                                            element("section", element("h2", "What steps changed") + changed)));
+        changed = styled("p", "soft",
+                         "What steps change travels in their messages. None of them is in an outbox or parked now, so "
+                         "it can't be shown.");
+    return element("details", {{"class", "card"}},
+                   element("summary", "Data") +
+                       styled("div", "data",
+                              element("section", element("h2", "As it started") + json_text(story.data)) +
+                                  element("section", element("h2", "What steps changed") + changed)));
 }
 
 markup history(saga_story const& story)
@@ -124,10 +135,12 @@ markup history(saga_story const& story)
     markup rows;
     for (auto const& row : story.audit) {
         auto const why = reason_of(row);
-        rows += element("li", styled("span", "when", shown_time(row.at)) + element("b", row.verb) + markup{" by " + row.actor + " at " + row.service} +
+        rows += element("li", styled("span", "when", shown_time(row.at)) + element("b", row.verb) +
+                                  markup{" by " + row.actor + " at " + row.service} +
                                   (why.empty() ? markup{} : styled("q", "", why)));
     }
-    return element("details", {{"class", "card"}, attribute::flag("open")}, element("summary", "What operators did") + element("ul", {{"class", "history"}}, rows));
+    return element("details", {{"class", "card"}, attribute::flag("open")},
+                   element("summary", "What operators did") + element("ul", {{"class", "history"}}, rows));
 }
 
 response choose_home(context const& with, core::saga_id const& id, std::vector<std::string> const& homes)
@@ -142,13 +155,14 @@ response choose_home(context const& with, core::saga_id const& id, std::vector<s
 
 response not_found(context const& with, core::saga_id const& id)
 {
-    return page(with, id.key, "Sagas",
-                element("h1", element("code", id.key)) +
-                    element("p", "No such saga was started at the services that this console was given" +
-                                     std::string{id.scope.empty() ? "" : " in scope " + id.scope} +
-                                     ", or it is past its retention.") +
-                    element("p", element("a", {{"href", link("/", {{"key", id.key}})}}, "Search for keys that begin so")),
-                404);
+    return page(
+        with, id.key, "Sagas",
+        element("h1", element("code", id.key)) +
+            element("p", "No such saga was started at the services that this console was given" +
+                             std::string{id.scope.empty() ? "" : " in scope " + id.scope} +
+                             ", or it is past its retention.") +
+            element("p", element("a", {{"href", link("/", {{"key", id.key}})}}, "Search for keys that begin so")),
+        404);
 }
 
 }  // namespace
@@ -169,7 +183,12 @@ response saga_page(context const& with)
         return page(with, id.key + " · " + status_of(*story), "Sagas",
                     element("div", {{"id", "live"}},
                             heading(*story) + away_notes(*story) +
-                                element("div", {{"class", "picture"}, {"tabindex", "0"}, {"role", "region"}, {"aria-label", "The saga as a picture"}}, draw(*story)) +
+                                element("div",
+                                        {{"class", "picture"},
+                                         {"tabindex", "0"},
+                                         {"role", "region"},
+                                         {"aria-label", "The saga as a picture"}},
+                                        draw(*story)) +
                                 steps(*story)) +
                         saga_acts(with, *story) + data(*story) + history(*story));
     }

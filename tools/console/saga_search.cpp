@@ -18,7 +18,7 @@ using nlohmann::json;
 using postgres::filled_in;
 using postgres::null_if_empty;
 
-constexpr std::int64_t examined_max = 50'000;  // rows of one database for one page
+constexpr std::int64_t examined_max = 20'000;  // rows of one database for one page
 constexpr std::int64_t counted_max = 10'000;
 
 // The parts of the list, in its order.
@@ -90,27 +90,38 @@ std::string behind(std::string text)
 
 std::string query_of(std::string const& home, saga_filter const& w, cursor const& c, int rows_max)
 {
-    auto const older =
-        w.older_than ? postgres::parameter{w.older_than->count()} : postgres::parameter{std::nullopt};
+    auto const older = w.older_than ? postgres::parameter{w.older_than->count()} : postgres::parameter{std::nullopt};
     auto const definition = null_if_empty(w.definition), scope = null_if_empty(w.scope),
                reason = null_if_empty(w.reason), status = status_in(c.in, w);
     auto const place = c.is_first ? postgres::parameter{std::nullopt} : postgres::parameter{c.place};
     if (c.in == part::by_key)
         return filled_in(queries::sagas_by_key{.key_from = w.key,
-                                          .key_until = behind(w.key),
-                                          .after_key = place,
-                                          .home = home,
-                                          .after_home = c.home,
-                                          .after_scope = c.scope,
-                                          .examined_max = examined_max,
-                                          .status = status,
-                                          .definition = definition,
-                                          .scope = scope,
-                                          .reason = reason,
-                                          .older = older,
-                                          .rows_max = rows_max});
+                                               .key_until = behind(w.key),
+                                               .after_key = place,
+                                               .home = home,
+                                               .after_home = c.home,
+                                               .after_scope = c.scope,
+                                               .examined_max = examined_max,
+                                               .status = status,
+                                               .definition = definition,
+                                               .scope = scope,
+                                               .reason = reason,
+                                               .older = older,
+                                               .rows_max = rows_max});
     if (c.in == part::ended)
         return filled_in(queries::ended_sagas{.status = status,
+                                              .after_time = place,
+                                              .home = home,
+                                              .after_home = c.home,
+                                              .after_scope = c.scope,
+                                              .after_key = c.key,
+                                              .examined_max = examined_max,
+                                              .definition = definition,
+                                              .scope = scope,
+                                              .reason = reason,
+                                              .older = older,
+                                              .rows_max = rows_max});
+    return filled_in(queries::open_sagas{.status = status,
                                          .after_time = place,
                                          .home = home,
                                          .after_home = c.home,
@@ -122,26 +133,22 @@ std::string query_of(std::string const& home, saga_filter const& w, cursor const
                                          .reason = reason,
                                          .older = older,
                                          .rows_max = rows_max});
-    return filled_in(queries::open_sagas{.status = status,
-                                    .after_time = place,
-                                    .home = home,
-                                    .after_home = c.home,
-                                    .after_scope = c.scope,
-                                    .after_key = c.key,
-                                    .examined_max = examined_max,
-                                    .definition = definition,
-                                    .scope = scope,
-                                    .reason = reason,
-                                    .older = older,
-                                    .rows_max = rows_max});
 }
 
 saga_row row_of(std::string const& home, pqxx::row const& row)
 {
     auto const text = [&](char const* name) { return std::string{row[name].c_str()}; };
-    return {home,           text("scope"), text("key"),   text("definition"),
-            text("status"), text("reason"), text("started"), text("ended"),
-            text("place"),  row["age_seconds"].as<std::int64_t>(), row["took_ms"].as<std::int64_t>()};
+    return {home,
+            text("scope"),
+            text("key"),
+            text("definition"),
+            text("status"),
+            text("reason"),
+            text("started"),
+            text("ended"),
+            text("place"),
+            row["age_seconds"].as<std::int64_t>(),
+            row["took_ms"].as<std::int64_t>()};
 }
 
 // Where a search of one database ended because it had looked at as many rows as it may; empty if it did not.
@@ -149,12 +156,10 @@ std::string end_of_search(postgres::connection& c, saga_filter const& wanted, cu
 {
     auto const place = at.is_first ? postgres::parameter{std::nullopt} : postgres::parameter{at.place};
     auto const status = status_in(at.in, wanted);
-    auto const rows =
-        at.in == part::ended
-            ? c.run(filled_in(queries::ended_sagas_end{
-                  .status = status, .after_time = place, .examined_max = examined_max}))
-            : c.run(filled_in(queries::open_sagas_end{
-                  .status = status, .after_time = place, .examined_max = examined_max}));
+    auto const rows = at.in == part::ended ? c.run(filled_in(queries::ended_sagas_end{
+                                                 .status = status, .after_time = place, .examined_max = examined_max}))
+                                           : c.run(filled_in(queries::open_sagas_end{
+                                                 .status = status, .after_time = place, .examined_max = examined_max}));
     return rows[0]["examined"].as<std::int64_t>() < examined_max ? std::string{} : rows[0]["place"].c_str();
 }
 

@@ -38,9 +38,9 @@ struct saga_row
 struct found_sagas
 {
     std::vector<saga_row> rows;
-    std::string next;                 // empty: there are no more
-    std::string searched_back_to;     // a time, if the search stopped there without having found a whole page
-    std::vector<away> missing;        // whose sagas are not among these
+    std::string next;              // empty: there are no more
+    std::string searched_back_to;  // a time, if the search stopped there without having found a whole page
+    std::vector<away> missing;     // whose sagas are not among these
 };
 
 struct saga_counts

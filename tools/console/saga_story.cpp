@@ -75,8 +75,8 @@ void read_records(saga_story& story, std::string const& service, postgres::conne
 {
     auto const& id = story.facts.id;
     auto const counted = deliveries_seen(c, id, story.home);
-    for (auto const& row : c.run(
-             filled_in(queries::records_of_saga{.scope = id.scope, .key = id.key, .home = story.home}))) {
+    for (auto const& row :
+         c.run(filled_in(queries::records_of_saga{.scope = id.scope, .key = id.key, .home = story.home}))) {
         auto* const found = find_run(story.stations, service, row["step"].c_str());
         if (found == nullptr) continue;
         found->is = state_of(row["status"].c_str());
@@ -118,8 +118,8 @@ void read_messages(saga_story& story, std::string const& service, postgres::conn
 void read_parked(saga_story& story, std::string const& service, postgres::connection& c)
 {
     auto const& id = story.facts.id;
-    for (auto const& row : c.run(
-             filled_in(queries::parked_of_saga{.scope = id.scope, .key = id.key, .home = story.home}))) {
+    for (auto const& row :
+         c.run(filled_in(queries::parked_of_saga{.scope = id.scope, .key = id.key, .home = story.home}))) {
         auto* const found = find_run(story.stations, service, row["step"].c_str());
         if (found == nullptr) continue;
         found->message = message_place{.where = message_place::kind::parked,
@@ -135,8 +135,7 @@ void read_parked(saga_story& story, std::string const& service, postgres::connec
 void read_command(saga_story const& story, lane& of, postgres::connection& c)
 {
     auto const& id = story.facts.id;
-    auto const rows =
-        c.run(filled_in(queries::command_of_saga{.scope = id.scope, .key = id.key, .home = story.home}));
+    auto const rows = c.run(filled_in(queries::command_of_saga{.scope = id.scope, .key = id.key, .home = story.home}));
     if (rows.empty()) return;
     of.command = admin::command_facts{rows[0]["action"].c_str(), rows[0]["by"].c_str(), rows[0]["reason"].c_str(),
                                       core::parse_instant(rows[0]["at"].c_str()).value()};
@@ -186,8 +185,8 @@ void mark_future(saga_story& story)
             one.forward.is = run::state::never;
     if (has_ended(story.facts)) return;
     if (!goes_back) {
-        auto const next = std::ranges::find_if(
-            story.stations, [](auto const& s) { return s.forward.is != run::state::done; });
+        auto const next =
+            std::ranges::find_if(story.stations, [](auto const& s) { return s.forward.is != run::state::done; });
         if (next != story.stations.end()) next->forward.is_next = true;
         return;
     }

@@ -57,8 +57,8 @@ struct station
 struct lane
 {
     std::string service;
-    bool is_given{};       // the console has its address
-    std::string why_away;  // empty: it answered
+    bool is_given{};                              // the console has its address
+    std::string why_away;                         // empty: it answered
     std::optional<admin::command_facts> command;  // that has arrived there
 };
 
@@ -90,6 +90,6 @@ std::vector<std::string> homes_of(databases const& all, core::saga_id const& id)
 
 /// What is different from the start: {"/path": [before, after]}; null for what is not there.
 std::vector<std::pair<std::string, std::pair<std::string, std::string>>> changes(nlohmann::json const& start,
-                                                                                  nlohmann::json const& now);
+                                                                                 nlohmann::json const& now);
 
 }  // namespace skald::console

@@ -29,8 +29,8 @@ std::optional<std::chrono::seconds> read_age(std::string const& text)
 
 saga_filter filter_of(request const& asked)
 {
-    return {asked.asked("home"),  asked.asked("status"), asked.asked("definition"),         asked.asked("scope"),
-            asked.asked("key"),   asked.asked("reason"), read_age(asked.asked("older")), asked.asked("after")};
+    return {asked.asked("home"), asked.asked("status"), asked.asked("definition"),      asked.asked("scope"),
+            asked.asked("key"),  asked.asked("reason"), read_age(asked.asked("older")), asked.asked("after")};
 }
 
 // The same list with something changed: its first page, unless `after` is given.
@@ -45,8 +45,9 @@ std::string list_link(request const& asked, std::string const& name, std::string
 
 markup tile(context const& with, std::string const& status, std::string const& count, std::string_view words)
 {
-    attributes attributes_of_it{{"href", list_link(with.asked, "status", with.asked.asked("status") == status ? "" : status)},
-                                {"class", "tile " + (count == "0" ? "wait" : tone_of_status(status)) + (count.empty() ? " plain" : "")}};
+    attributes attributes_of_it{
+        {"href", list_link(with.asked, "status", with.asked.asked("status") == status ? "" : status)},
+        {"class", "tile " + (count == "0" ? "wait" : tone_of_status(status)) + (count.empty() ? " plain" : "")}};
     if (with.asked.asked("status") == status) attributes_of_it.emplace_back("aria-current", "true");
     return element("a", attributes_of_it, styled("span", "figure", count) + styled("span", "label", words));
 }
@@ -55,22 +56,23 @@ markup tiles(context const& with)
 {
     auto const counts = count_sagas(with.all);
     auto const shown = [&](std::int64_t count) { return number(count) + (counts.is_more ? "+" : ""); };
-    return styled("div", "tiles",
-                  tile(with, "stuck", number(counts.stuck), "stuck") +
-                      tile(with, "compensating", shown(counts.compensating), "compensating") +
-                      tile(with, "running", shown(counts.running), "running") +
-                      tile(with, "compensated", "", "compensated") + tile(with, "completed", "", "completed") +
-                      styled("p", "soft about", counts.about > 0 ? "about " + number(counts.about) + " on record" : ""));
+    return styled(
+        "div", "tiles",
+        tile(with, "stuck", number(counts.stuck), "stuck") +
+            tile(with, "compensating", shown(counts.compensating), "compensating") +
+            tile(with, "running", shown(counts.running), "running") + tile(with, "compensated", "", "compensated") +
+            tile(with, "completed", "", "completed") +
+            styled("p", "soft about", counts.about > 0 ? "about " + number(counts.about) + " on record" : ""));
 }
 
 markup select_of_home(context const& with)
 {
     markup options = element("option", {{"value", ""}}, "every service");
     for (auto const& db : with.all.all())
-        options += element("option",
-                           {{"value", db->service()},
-                            attribute::flag("selected", with.asked.asked("home") == db->service())},
-                           db->service());
+        options +=
+            element("option",
+                    {{"value", db->service()}, attribute::flag("selected", with.asked.asked("home") == db->service())},
+                    db->service());
     return element("label", styled("span", "label", "started at") + element("select", {{"name", "home"}}, options));
 }
 
@@ -91,17 +93,17 @@ markup filters(context const& with)
                    field("reason contains", {{"name", "reason"}, given("reason")}) +
                    field("started longer ago than", {{"name", "older"}, {"placeholder", "15m"}, given("older")}) +
                    element("datalist", {{"id", "definitions"}}, known));
-    return element("form", {{"class", "filters"}, {"method", "get"}, {"action", "/"}, {"role", "search"}},
-                   styled("div", "search",
-                          field("key begins with", {{"name", "key"},
-                                                    {"type", "search"},
-                                                    {"placeholder", "order-"},
-                                                    {"autocomplete", "off"},
-                                                    given("key")}) +
-                              element("button", "Search")) +
-                       (asked.asked("status").empty() ? markup{} : hidden("status", asked.asked("status"))) +
-                       element("details", {attribute::flag("open", is_narrowed)},
-                               element("summary", "More filters") + more));
+    return element(
+        "form", {{"class", "filters"}, {"method", "get"}, {"action", "/"}, {"role", "search"}},
+        styled("div", "search",
+               field("key begins with", {{"name", "key"},
+                                         {"type", "search"},
+                                         {"placeholder", "order-"},
+                                         {"autocomplete", "off"},
+                                         given("key")}) +
+                   element("button", "Search")) +
+            (asked.asked("status").empty() ? markup{} : hidden("status", asked.asked("status"))) +
+            element("details", {attribute::flag("open", is_narrowed)}, element("summary", "More filters") + more));
 }
 
 std::string when(saga_row const& row)
@@ -117,7 +119,11 @@ markup row_of(context const& with, saga_row const& row, bool is_chosen_from)
     if (!row.scope.empty()) facts += styled("span", "scope", "in " + row.scope);
     auto line = styled("span", "state " + tone, row.status) + styled("span", "what", facts) +
                 styled("span", "why", row.reason) +
-                styled("span", "when", markup{when(row)} + (row.ended.empty() ? markup{} : styled("span", "soft", "in " + duration(std::chrono::milliseconds{row.took_ms}))));
+                styled("span", "when",
+                       markup{when(row)} +
+                           (row.ended.empty()
+                                ? markup{}
+                                : styled("span", "soft", "in " + duration(std::chrono::milliseconds{row.took_ms}))));
     auto item = element("a", {{"href", saga_link(row.home, row.scope, row.key)}, {"class", "row"}}, line);
     if (is_chosen_from && may_act(with, row.home) && row.ended.empty())
         item = lone("input", {{"type", "checkbox"},
@@ -158,8 +164,9 @@ markup pages(context const& with, found_sagas const& page)
     if (!page.searched_back_to.empty())
         links += styled("p", "soft", "Searched as far as " + shown_time(page.searched_back_to) + ".");
     if (!page.next.empty())
-        links += element("a", {{"href", list_link(with.asked, "after", page.next)}, {"class", "button"}, {"rel", "next"}},
-                         page.searched_back_to.empty() ? "More" : "Search further");
+        links +=
+            element("a", {{"href", list_link(with.asked, "after", page.next)}, {"class", "button"}, {"rel", "next"}},
+                    page.searched_back_to.empty() ? "More" : "Search further");
     return links.empty() ? markup{} : styled("div", "pages", links);
 }
 

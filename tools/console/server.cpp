@@ -99,7 +99,9 @@ void serve(settings const& given, std::function<void(std::string const& address)
     stopping const until;
     httplib::Server server;
     set_limits(server, given);
-    auto const answer = [&](httplib::Request const& from, httplib::Response& to) { write(console.answer(read(from)), to); };
+    auto const answer = [&](httplib::Request const& from, httplib::Response& to) {
+        write(console.answer(read(from)), to);
+    };
     server.Get(".*", answer);
     server.Post(".*", answer);
     if (address.port == 0) {

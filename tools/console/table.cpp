@@ -2,7 +2,8 @@
 
 namespace skald::console {
 
-markup table(std::string const& caption, std::vector<column> const& columns, std::vector<std::vector<markup>> const& rows)
+markup table(std::string const& caption, std::vector<column> const& columns,
+             std::vector<std::vector<markup>> const& rows)
 {
     markup names, lines;
     for (auto const& one : columns)
@@ -10,10 +11,12 @@ markup table(std::string const& caption, std::vector<column> const& columns, std
     for (auto const& row : rows) {
         markup cells;
         for (std::size_t i = 0; i < row.size() && i < columns.size(); ++i)
-            cells += element("td", {{"class", columns[i].is_number ? "n" : "t"}, {"data-name", columns[i].name}}, row[i]);
+            cells +=
+                element("td", {{"class", columns[i].is_number ? "n" : "t"}, {"data-name", columns[i].name}}, row[i]);
         lines += element("tr", cells);
     }
-    return element("table", element("caption", caption) + element("thead", element("tr", names)) + element("tbody", lines));
+    return element("table",
+                   element("caption", caption) + element("thead", element("tr", names)) + element("tbody", lines));
 }
 
 }  // namespace skald::console

@@ -15,6 +15,7 @@ struct column
 };
 
 /// `rows`: a cell for each column.
-markup table(std::string const& caption, std::vector<column> const& columns, std::vector<std::vector<markup>> const& rows);
+markup table(std::string const& caption, std::vector<column> const& columns,
+             std::vector<std::vector<markup>> const& rows);
 
 }  // namespace skald::console

@@ -1,7 +1,7 @@
 // The console in a real browser, on the databases of the order example: node console.mjs ADDRESS PICTURES
 // What has to be there is made by browser.sh: sagas that completed, that were compensated, one that is stuck, one that waits
 // because its service does not run.
-import AxeBuilderSource from 'axe-core';
+import axe from 'axe-core';
 import { chromium } from 'playwright-core';
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
@@ -47,8 +47,9 @@ for (const [width, colorScheme] of [[1440, 'light'], [1440, 'dark'], [360, 'ligh
       const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
       assert.equal(overflow, 0, `${path} is wider than the screen`);
       // Through the debugger's own world, where the page's policy does not count.
-      await page.evaluate(AxeBuilderSource.source);
+      await page.evaluate(axe.source);
       const found = await page.evaluate(() => globalThis.axe.run(document));
+      assert.ok(found.passes.length > 10, 'axe has looked');
       assert.deepEqual(found.violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.html).join(' ')}`), [], path);
       await leave(page);
     }
