@@ -8,6 +8,8 @@
 
 #include <doctest/doctest.h>
 
+#include <unistd.h>
+
 using skald::console::application;
 using skald::test::console_shop;
 using skald::test::says;
@@ -206,6 +208,46 @@ TEST_CASE("every statement of the console prepares against the migrated schema")
         if (text.starts_with("SET ")) continue;
         CHECK_NOTHROW(c.run("PREPARE console_" + std::string{name} + " AS " + std::string{text}));
     }
+}
+
+TEST_CASE("a role that only reads is enough for every page")
+{
+    console_shop s;
+    s.park_charge("1");
+    auto const role = "looks_" + std::to_string(::getpid());
+    s.at("orders").db.run("CREATE ROLE " + role + " LOGIN");
+    auto given = s.given();
+    for (auto& one : given.services) {
+        auto& db = s.at(one.service).db;
+        db.run("GRANT USAGE ON SCHEMA skald TO " + role);
+        db.run("GRANT SELECT ON ALL TABLES IN SCHEMA skald TO " + role);
+        auto const user = one.url.find("://") + 3;
+        one.url.replace(user, one.url.find_first_of(":@", user) - user, role);
+    }
+    {
+        application const console{given};
+        visitor const ada{console, s.ada};
+        auto const id = s.parked_id();
+        for (auto const& [path, query] : std::vector<std::pair<std::string, skald::test::fields>>{
+                 {"/", {}},
+                 {"/saga", {{"key", "1"}}},
+                 {"/parked", {}},
+                 {"/parked/one", {{"service", "payments"}, {"id", id}}},
+                 {"/outbox", {}},
+                 {"/steps", {}},
+                 {"/services", {}},
+                 {"/audit", {}},
+                 {"/act", {{"verb", "replay"}, {"parked", "payments\n" + id}}},
+                 {"/act", {{"verb", "cancel"}, {"saga", "orders\n\n1"}}}}) {
+            CAPTURE(path);
+            auto const page = ada.get(path, query);
+            CHECK(page.status == 200);
+            CHECK_FALSE(says(page, "permission denied"));
+            CHECK_FALSE(says(page, "does not answer"));
+        }
+    }
+    for (auto const& one : given.services) s.at(one.service).db.run("DROP OWNED BY " + role);
+    s.at("orders").db.run("DROP ROLE " + role);
 }
 
 TEST_CASE("an address that leads to another service's database is away, and not taken for it")

@@ -113,6 +113,15 @@ TEST_CASE("a lane whose database is away says so, and so does one that was not g
     CHECK(has(draw(story), "not given to this console"));
 }
 
+TEST_CASE("a lane says which command has arrived there, while the saga has not ended")
+{
+    auto story = turned_back();
+    story.lanes[1].command = skald::admin::command_facts{"pause", "ada", "", start};
+    CHECK(has(draw(story), ">the pause has arrived<"));
+    story.lanes[1].command->action = "resume";
+    CHECK_FALSE(has(draw(story), "has arrived"));
+}
+
 TEST_CASE("the message that a saga waits for is drawn where it is")
 {
     auto story = turned_back();

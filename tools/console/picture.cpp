@@ -119,6 +119,8 @@ markup draw_lane(layout const& l, std::size_t index)
             element("tspan", {{"class", "warn"}, {"dx", 8}}, "not given to this console: shown as its home knows it");
     else if (is_away)
         label += element("tspan", {{"class", "warn"}, {"dx", 8}}, "its database is away: shown as its home knows it");
+    if (auto const& given = lane.command; given && given->action != "resume" && !l.story->facts.finished_at)
+        label += element("tspan", {{"class", "soft"}, {"dx", 8}}, "the " + given->action + " has arrived");
     return drawn + element("text", {{"x", 14}, {"y", y + 20}}, label);
 }
 

@@ -88,51 +88,60 @@ std::string behind(std::string text)
     return text;
 }
 
-std::string query_of(std::string const& home, saga_filter const& w, cursor const& c, int rows_max)
+// What all queries of the list share.
+struct search
 {
-    auto const older = w.older_than ? postgres::parameter{w.older_than->count()} : postgres::parameter{std::nullopt};
-    auto const definition = null_if_empty(w.definition), scope = null_if_empty(w.scope),
-               reason = null_if_empty(w.reason), status = status_in(c.in, w);
-    auto const place = c.is_first ? postgres::parameter{std::nullopt} : postgres::parameter{c.place};
-    if (c.in == part::by_key)
-        return filled_in(queries::sagas_by_key{.key_from = w.key,
-                                               .key_until = behind(w.key),
-                                               .after_key = place,
-                                               .home = home,
-                                               .after_home = c.home,
-                                               .after_scope = c.scope,
-                                               .examined_max = examined_max,
-                                               .status = status,
-                                               .definition = definition,
-                                               .scope = scope,
-                                               .reason = reason,
-                                               .older = older,
-                                               .rows_max = rows_max});
-    if (c.in == part::ended)
-        return filled_in(queries::ended_sagas{.status = status,
-                                              .after_time = place,
-                                              .home = home,
-                                              .after_home = c.home,
-                                              .after_scope = c.scope,
-                                              .after_key = c.key,
-                                              .examined_max = examined_max,
-                                              .definition = definition,
-                                              .scope = scope,
-                                              .reason = reason,
-                                              .older = older,
-                                              .rows_max = rows_max});
-    return filled_in(queries::open_sagas{.status = status,
-                                         .after_time = place,
-                                         .home = home,
-                                         .after_home = c.home,
-                                         .after_scope = c.scope,
-                                         .after_key = c.key,
-                                         .examined_max = examined_max,
-                                         .definition = definition,
-                                         .scope = scope,
-                                         .reason = reason,
-                                         .older = older,
-                                         .rows_max = rows_max});
+    std::string const& home;
+    saga_filter const& wanted;
+    cursor const& at;
+    int rows_max;
+
+    postgres::parameter place() const { return at.is_first ? postgres::parameter{std::nullopt} : at.place; }
+    postgres::parameter older() const
+    {
+        return wanted.older_than ? postgres::parameter{wanted.older_than->count()} : postgres::parameter{std::nullopt};
+    }
+};
+
+// Of those that have not ended and those that have, which differ in their time alone.
+template <class Statement>
+std::string by_time(search const& s)
+{
+    return filled_in(Statement{.status = status_in(s.at.in, s.wanted),
+                               .after_time = s.place(),
+                               .home = s.home,
+                               .after_home = s.at.home,
+                               .after_scope = s.at.scope,
+                               .after_key = s.at.key,
+                               .examined_max = examined_max,
+                               .definition = null_if_empty(s.wanted.definition),
+                               .scope = null_if_empty(s.wanted.scope),
+                               .reason = null_if_empty(s.wanted.reason),
+                               .older = s.older(),
+                               .rows_max = s.rows_max});
+}
+
+std::string by_key(search const& s)
+{
+    return filled_in(queries::sagas_by_key{.key_from = s.wanted.key,
+                                           .key_until = behind(s.wanted.key),
+                                           .after_key = s.place(),
+                                           .home = s.home,
+                                           .after_home = s.at.home,
+                                           .after_scope = s.at.scope,
+                                           .examined_max = examined_max,
+                                           .status = null_if_empty(s.wanted.status),
+                                           .definition = null_if_empty(s.wanted.definition),
+                                           .scope = null_if_empty(s.wanted.scope),
+                                           .reason = null_if_empty(s.wanted.reason),
+                                           .older = s.older(),
+                                           .rows_max = s.rows_max});
+}
+
+std::string query_of(search const& s)
+{
+    if (s.at.in == part::by_key) return by_key(s);
+    return s.at.in == part::ended ? by_time<queries::ended_sagas>(s) : by_time<queries::open_sagas>(s);
 }
 
 saga_row row_of(std::string const& home, pqxx::row const& row)
@@ -183,7 +192,7 @@ std::vector<saga_row> find_in_part(databases const& all, saga_filter const& want
         if (!wanted.home.empty() && db->service() != wanted.home) continue;
         try {
             db->ask([&](postgres::connection& c) {
-                auto const rows = c.run(query_of(db->service(), wanted, at, rows_max));
+                auto const rows = c.run(query_of({db->service(), wanted, at, rows_max}));
                 for (auto const& row : rows) found.push_back(row_of(db->service(), row));
                 if (static_cast<int>(rows.size()) == rows_max || !narrows(wanted) || at.in == part::by_key) return 0;
                 auto const end = end_of_search(c, wanted, at);

@@ -9,6 +9,7 @@
 #include <httplib.h>
 
 #include <csignal>
+#include <semaphore>
 #include <thread>
 
 namespace skald::console {
@@ -18,7 +19,7 @@ constexpr std::size_t body_bytes_max = 64 * 1024;
 constexpr std::chrono::seconds patience{5};  // for a client that sends or reads slowly
 constexpr int waiting_max = 64;              // connections for which there is no thread yet
 
-// A pool that turns connections away instead of keeping any number of them waiting.
+// A pool that accepts no further connection while many wait: those stay with the system, which bounds them too.
 class bounded_pool final : public httplib::ThreadPool
 {
 public:
@@ -26,16 +27,15 @@ public:
 
     void enqueue(std::function<void()> job) override
     {
-        if (waiting_ >= waiting_max) return;
-        ++waiting_;
+        room_.acquire();
         ThreadPool::enqueue([this, job = std::move(job)] {
-            --waiting_;
+            room_.release();
             job();
         });
     }
 
 private:
-    std::atomic<int> waiting_{};
+    std::counting_semaphore<waiting_max> room_{waiting_max};
 };
 
 request read(httplib::Request const& from)

@@ -37,6 +37,18 @@ stop_service "$folder" payments # so that one waits
 place_order order-8 ada tea
 start_console "$folder" --listen 127.0.0.1:0
 
+# expect WANTED GOT WHAT
+expect() { [[ $1 == "$2" ]] || { printf 'FAILED %s: %s, and not %s\n' "$3" "$2" "$1" >&2 && exit 1; }; }
+status_of() { curl -s -o /dev/null -w '%{http_code}' "$@"; }
+
+code=0
+"$root/build/tools/skald" console --service "orders=$folder/orders.url" --listen 0.0.0.0:0 >"$folder/logs/refused.log" 2>&1 || code=$?
+expect 2 "$code" 'off loopback without a token'
+expect 421 "$(status_of -H 'Host: evil.example' "$console_address/")" 'another name for this machine'
+form_key=$(curl -s "$console_address/act?verb=pause&saga=orders%0A%0Aorder-8" | sed -n 's/.*name="form_key" value="\([0-9a-f]*\)".*/\1/p')
+expect 403 "$(status_of -X POST "$console_address/act?form_key=$form_key&verb=pause&saga=orders%0A%0Aorder-8&reason=x&confirm=order-8")" 'a form in a link'
+expect 413 "$(head -c 100000 /dev/zero | status_of --data-binary @- "$console_address/act")" 'a body that is too large'
+
 modules=$root/build/browser
 mkdir -p "$modules"
 cp "$here/package.json" "$here/package-lock.json" "$here/console.mjs" "$modules/"
