@@ -91,6 +91,7 @@ start_console() {
   for name in orders payments shipping; do
     options+=(--service "$name=$folder/$name.url" --operate "$name=$folder/$name.url")
   done
+  : >"$folder/logs/console.log"
   "$root/build/tools/skald" console "${options[@]}" "$@" >"$folder/logs/console.log" 2>&1 &
   printf '%s\n' $! >"$folder/console.pid"
   until grep -q 'http://' "$folder/logs/console.log"; do

@@ -15,7 +15,7 @@ namespace {
 using postgres::filled_in;
 using postgres::null_if_empty;
 
-audit_row row_of(std::string const& service, pqxx::row const& row)
+audit_row audit_row_of(std::string const& service, pqxx::row const& row)
 {
     return {service,
             row["id"].as<std::int64_t>(),
@@ -33,7 +33,7 @@ std::vector<audit_row> audit_of(postgres::connection& c, std::string const& serv
 {
     std::vector<audit_row> rows;
     for (auto const& row : c.run(filled_in(queries::audit_of_saga{.scope = id.scope, .key = id.key})))
-        rows.push_back(row_of(service, row));
+        rows.push_back(audit_row_of(service, row));
     return rows;
 }
 
@@ -52,7 +52,7 @@ audit_page audit_before(databases const& all, std::string const& before, std::st
             db->ask([&](postgres::connection& c) {
                 for (auto const& row : c.run(filled_in(queries::audit_before{
                          .before = null_if_empty(before), .actor = null_if_empty(actor), .rows_max = rows_max + 1})))
-                    page.rows.push_back(row_of(db->service(), row));
+                    page.rows.push_back(audit_row_of(db->service(), row));
                 return 0;
             });
         }

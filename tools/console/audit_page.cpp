@@ -7,8 +7,6 @@
 namespace skald::console {
 namespace {
 
-constexpr int rows_max = 50;
-
 markup row_of(audit_row const& row)
 {
     auto const& d = row.detail;
@@ -30,7 +28,7 @@ markup row_of(audit_row const& row)
 response audit_page_of(context const& with)
 try {
     auto const actor = with.asked.asked("actor");
-    auto const found = audit_before(with.all, with.asked.asked("before"), actor, rows_max);
+    auto const found = audit_before(with.all, with.asked.asked("before"), actor, rows_of_a_page);
     markup rows;
     for (auto const& row : found.rows) rows += row_of(row);
     markup list = found.rows.empty() ? styled("p", "empty", "Nothing was done by hand.")

@@ -13,7 +13,7 @@
 namespace skald::console {
 namespace {
 
-constexpr std::int64_t counted_max = 1'000;
+constexpr std::int64_t parked_counted_max = 1'000;
 
 // So that a browser takes the new one after an upgrade.
 std::string version_of(std::string_view text)
@@ -28,14 +28,14 @@ std::string parked_badge(databases const& all)
     for (auto const& db : all.all()) {
         try {
             sum += db->ask([](postgres::connection& c) {
-                return c.run(postgres::filled_in(queries::parked_count{.count_max = counted_max}))[0][0]
+                return c.run(postgres::filled_in(queries::parked_count{.count_max = parked_counted_max}))[0][0]
                     .as<std::int64_t>();
             });
         }
         catch (away const&) {
         }
     }
-    return sum == 0 ? std::string{} : sum >= counted_max ? "1,000+" : std::to_string(sum);
+    return sum == 0 ? std::string{} : sum >= parked_counted_max ? "1,000+" : std::to_string(sum);
 }
 
 markup head(std::string const& title)

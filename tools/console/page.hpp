@@ -11,6 +11,8 @@
 
 namespace skald::console {
 
+inline constexpr int rows_of_a_page = 40;
+
 /// Everything that a page is made from.
 struct context
 {

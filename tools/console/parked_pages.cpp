@@ -12,8 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int rows_max = 40;
-
 std::int64_t read_id(std::string const& text)
 {
     std::int64_t id{};
@@ -56,7 +54,7 @@ try {
     auto const& asked = with.asked;
     admin::parked_filter filter{given(asked, "reason"), given(asked, "scope"), given(asked, "key"),
                                 given(asked, "step")};
-    filter.limit = rows_max;
+    filter.limit = rows_of_a_page;
     if (asked.asked("service") == db.service()) filter.after = read_id(asked.asked("after"));
     auto const found = db.ask([&](postgres::connection& c) { return admin::list_parked(c, filter); });
     if (found["parked"].empty()) return {};

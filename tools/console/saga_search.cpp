@@ -19,7 +19,7 @@ using postgres::filled_in;
 using postgres::null_if_empty;
 
 constexpr std::int64_t examined_max = 20'000;  // rows of one database for one page
-constexpr std::int64_t counted_max = 10'000;
+constexpr std::int64_t sagas_counted_max = 10'000;
 
 // The parts of the list, in its order.
 enum class part { stuck, open, ended, by_key };
@@ -144,7 +144,7 @@ std::string query_of(search const& s)
     return s.at.in == part::ended ? by_time<queries::ended_sagas>(s) : by_time<queries::open_sagas>(s);
 }
 
-saga_row row_of(std::string const& home, pqxx::row const& row)
+saga_row saga_row_of(std::string const& home, pqxx::row const& row)
 {
     auto const text = [&](char const* name) { return std::string{row[name].c_str()}; };
     return {home,
@@ -193,7 +193,7 @@ std::vector<saga_row> find_in_part(databases const& all, saga_filter const& want
         try {
             db->ask([&](postgres::connection& c) {
                 auto const rows = c.run(query_of({db->service(), wanted, at, rows_max}));
-                for (auto const& row : rows) found.push_back(row_of(db->service(), row));
+                for (auto const& row : rows) found.push_back(saga_row_of(db->service(), row));
                 if (static_cast<int>(rows.size()) == rows_max || !narrows(wanted) || at.in == part::by_key) return 0;
                 auto const end = end_of_search(c, wanted, at);
                 bool const is_nearer = ends.empty() || (at.in == part::ended ? end > ends : end < ends);
@@ -253,12 +253,12 @@ saga_counts count_sagas(databases const& all)
     for (auto const& db : all.all()) {
         try {
             db->ask([&](postgres::connection& c) {
-                auto const row = c.run(filled_in(queries::saga_counts{.count_max = counted_max}))[0];
+                auto const row = c.run(filled_in(queries::saga_counts{.count_max = sagas_counted_max}))[0];
                 sum.stuck += row["stuck"].as<std::int64_t>();
                 sum.running += row["running"].as<std::int64_t>();
                 sum.compensating += row["compensating"].as<std::int64_t>();
                 sum.about += row["about"].as<std::int64_t>();
-                sum.is_more |= row["looked_at"].as<std::int64_t>() >= counted_max;
+                sum.is_more |= row["looked_at"].as<std::int64_t>() >= sagas_counted_max;
                 return 0;
             });
         }

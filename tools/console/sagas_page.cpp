@@ -12,8 +12,6 @@
 namespace skald::console {
 namespace {
 
-constexpr int rows_max = 40;
-
 // "90s", "15m", "2h", "7d", as `skald saga list --older-than` takes it.
 std::optional<std::chrono::seconds> read_age(std::string const& text)
 {
@@ -174,7 +172,7 @@ markup pages(context const& with, found_sagas const& page)
 
 response sagas_page(context const& with)
 try {
-    auto const found = find_sagas(with.all, filter_of(with.asked), rows_max);
+    auto const found = find_sagas(with.all, filter_of(with.asked), rows_of_a_page);
     return page(with, "Sagas", "Sagas",
                 styled("h1", "quiet", "Sagas") + tiles(with) + filters(with) +
                     missing_note(found.missing, "Sagas that were started there are missing from this list.") +

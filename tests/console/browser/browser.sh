@@ -31,7 +31,11 @@ place_order order-2 ada cup
 place_order order-3 stubborn-eve cup
 place_order order-4 broken-mia tea
 place_order order-5 '<script>alert(1)</script>' cup
-wait_for_status order-3 stuck
+wait_for_status order-3 stuck # the parked delivery 1
+for number in 6 7; do
+  place_order "order-$number" stubborn-eve cup
+  wait_for_status "order-$number" stuck # 2 and 3
+done
 for key in order-1 order-4; do wait_for_status "$key" 'completed|compensated'; done
 stop_service "$folder" payments # so that one waits
 place_order order-8 ada tea
@@ -46,7 +50,7 @@ code=0
 expect 2 "$code" 'off loopback without a token'
 expect 421 "$(status_of -H 'Host: evil.example' "$console_address/")" 'another name for this machine'
 form_key=$(curl -s "$console_address/act?verb=pause&saga=orders%0A%0Aorder-8" | sed -n 's/.*name="form_key" value="\([0-9a-f]*\)".*/\1/p')
-expect 403 "$(status_of -X POST "$console_address/act?form_key=$form_key&verb=pause&saga=orders%0A%0Aorder-8&reason=x&confirm=order-8")" 'a form in a link'
+expect 403 "$(status_of -d "" "$console_address/act?form_key=$form_key&verb=pause&saga=orders%0A%0Aorder-8&reason=x&confirm=order-8")" 'a form in a link'
 expect 413 "$(head -c 100000 /dev/zero | status_of --data-binary @- "$console_address/act")" 'a body that is too large'
 
 modules=$root/build/browser

@@ -121,20 +121,48 @@ test('a page shows what has happened since, by itself', async () => {
   await leave(watched);
 });
 
-test('the stuck saga is retried, and its delivery replayed, with what the audit then says', async () => {
-  const page = await visit(`/act?verb=replay&parked=${encodeURIComponent('payments\n1')}`);
+test('a parked delivery is replayed, and the audit says why', async () => {
+  const page = await visit('/parked/one?service=payments&id=1');
+  await page.getByRole('link', { name: 'replay…' }).click();
   await page.getByLabel('Why?').fill('the till was mended');
   await page.getByLabel('to confirm').fill('1');
   await page.getByRole('button', { name: 'Replay 1 parked delivery' }).click();
   await page.getByText('replay: 1 of 1 done').waitFor();
   await page.goto(`${address}/audit`);
-  await page.getByText('the till was mended').first().waitFor();
+  await page.locator('q').getByText('the till was mended').waitFor();
+  await leave(page);
+});
+
+test('a stuck saga is retried, after a confirmation that was wrong', async () => {
+  const page = await visit('/saga?key=order-6');
+  await page.getByRole('link', { name: 'retry…' }).click();
+  await page.getByLabel('Why?').fill('a test');
+  await page.getByLabel('to confirm').fill('order-7');
+  await page.getByRole('button', { name: 'Retry 1 saga' }).click();
+  await page.getByRole('alert').getByText('Type exactly “order-6” to confirm.').waitFor();
+  await page.getByLabel('to confirm').fill('order-6');
+  await page.getByRole('button', { name: 'Retry 1 saga' }).click();
+  await page.getByText('retry: 1 of 1 done').waitFor();
+  page.complaints = page.complaints.filter((said) => !said.includes('422'));
+  await leave(page);
+});
+
+test('what a saga is stuck on is dropped only by someone who says so', async () => {
+  const page = await visit('/parked');
+  await page.getByLabel('choose delivery 3').check();
+  await page.getByRole('button', { name: 'drop…' }).click();
+  await page.getByText('can never go on without it').waitFor();
+  await page.getByLabel('Why?').fill('a test');
+  await page.getByLabel('to confirm').fill('3');
+  await page.getByLabel('I will close these by hand').check();
+  await page.getByRole('button', { name: 'Drop 1 parked delivery' }).click();
+  await page.getByText('drop: 1 of 1 done').waitFor();
   await leave(page);
 });
 
 test('three pictures for the documentation', async () => {
   mkdirSync(pictures, { recursive: true });
-  for (const [name, path] of [['console_sagas', '/?key=order-'], ['console_saga', '/saga?key=order-2'], ['console_parked', '/saga?key=order-3']]) {
+  for (const [name, path] of [['console_sagas', '/?key=order-'], ['console_saga', '/saga?key=order-2'], ['console_stuck', '/saga?key=order-3']]) {
     const page = await visit(path, { viewport: { width: 1180, height: 760 }, deviceScaleFactor: 1 });
     await page.screenshot({ path: `${pictures}/${name}.png` });
     await leave(page);
