@@ -27,15 +27,17 @@ SELECT e.scope, e.key, e.definition, e.status::text AS status, coalesce(e.reason
    AND (:older::bigint IS NULL OR e.created_at <= clock_timestamp() - :older::bigint * interval '1 second')
  ORDER BY e.created_at, e.scope, e.key LIMIT :rows_max::integer
 
--- Where that search ended, if it looked at as many as it may.
+-- The last saga that such a search looks at, if it ends there although there are more.
 -- name: open_sagas_end
-SELECT skald.instant(max(e.created_at) - interval '1 microsecond') AS place, count(*) AS examined
-  FROM (SELECT s.created_at FROM skald.saga s
-         WHERE s.status IN ('running', 'compensating', 'stuck')
-           AND (:status::skald.saga_status IS NULL OR s.status = :status::skald.saga_status)
-           AND (:status::skald.saga_status IS NOT NULL OR s.status <> 'stuck')
-           AND (:after_time::timestamptz IS NULL OR s.created_at >= :after_time::timestamptz)
-         ORDER BY s.created_at LIMIT :examined_max::integer) AS e
+SELECT skald.instant(s.created_at) AS place, s.scope, s.key
+  FROM skald.saga s
+ WHERE s.status IN ('running', 'compensating', 'stuck')
+   AND (:status::skald.saga_status IS NULL OR s.status = :status::skald.saga_status)
+   AND (:status::skald.saga_status IS NOT NULL OR s.status <> 'stuck')
+   AND (:after_time::timestamptz IS NULL OR (s.created_at >= :after_time::timestamptz
+        AND (s.created_at, :home::text, s.scope::text, s.key::text)
+            > (:after_time::timestamptz, :after_home::text, :after_scope::text, :after_key::text)))
+ ORDER BY s.created_at, s.scope, s.key LIMIT 1 OFFSET :examined_max::integer - 1
 
 -- Sagas that have ended, the latest first. Not those that are past their retention and about to go: a key finds these.
 -- name: ended_sagas
@@ -57,12 +59,14 @@ SELECT e.scope, e.key, e.definition, e.status::text AS status, coalesce(e.reason
  ORDER BY e.finished_at DESC, e.scope DESC, e.key DESC LIMIT :rows_max::integer
 
 -- name: ended_sagas_end
-SELECT skald.instant(min(e.finished_at) + interval '1 microsecond') AS place, count(*) AS examined
-  FROM (SELECT s.finished_at FROM skald.saga s
-         WHERE s.finished_at IS NOT NULL AND s.expiring IS NULL
-           AND (:status::skald.saga_status IS NULL OR s.status = :status::skald.saga_status)
-           AND (:after_time::timestamptz IS NULL OR s.finished_at <= :after_time::timestamptz)
-         ORDER BY s.finished_at DESC LIMIT :examined_max::integer) AS e
+SELECT skald.instant(s.finished_at) AS place, s.scope, s.key
+  FROM skald.saga s
+ WHERE s.finished_at IS NOT NULL AND s.expiring IS NULL
+   AND (:status::skald.saga_status IS NULL OR s.status = :status::skald.saga_status)
+   AND (:after_time::timestamptz IS NULL OR (s.finished_at <= :after_time::timestamptz
+        AND (s.finished_at, :home::text, s.scope::text, s.key::text)
+            < (:after_time::timestamptz, :after_home::text, :after_scope::text, :after_key::text)))
+ ORDER BY s.finished_at DESC, s.scope DESC, s.key DESC LIMIT 1 OFFSET :examined_max::integer - 1
 
 -- Sagas by the beginning of their key, in order of keys, whatever their status. The bounds are those of the index: :key_until is the first
 -- text behind all that begin with :key_from.
@@ -82,6 +86,14 @@ SELECT e.scope, e.key, e.definition, e.status::text AS status, coalesce(e.reason
    AND (:reason::text IS NULL OR strpos(lower(e.reason), lower(:reason::text)) > 0)
    AND (:older::bigint IS NULL OR e.created_at <= clock_timestamp() - :older::bigint * interval '1 second')
  ORDER BY e.key, e.scope LIMIT :rows_max::integer
+
+-- name: sagas_by_key_end
+SELECT s.key AS place, s.scope, s.key
+  FROM skald.saga s
+ WHERE s.key >= :key_from::text COLLATE "C" AND s.key < :key_until::text COLLATE "C"
+   AND (:after_key::text IS NULL OR (s.key >= :after_key::text COLLATE "C"
+        AND (s.key::text COLLATE "C", :home::text, s.scope::text COLLATE "C") > (:after_key::text, :after_home::text, :after_scope::text)))
+ ORDER BY s.key, s.scope LIMIT 1 OFFSET :examined_max::integer - 1
 
 -- How many sagas have not ended, up to :count_max, and about how many there are on record: counting ten million takes seconds.
 -- name: saga_counts

@@ -18,7 +18,6 @@ using nlohmann::json;
 using postgres::filled_in;
 using postgres::null_if_empty;
 
-constexpr std::int64_t examined_max = 20'000;  // rows of one database for one page
 constexpr std::int64_t sagas_counted_max = 10'000;
 
 // The parts of the list, in its order.
@@ -113,12 +112,24 @@ std::string by_time(search const& s)
                                .after_home = s.at.home,
                                .after_scope = s.at.scope,
                                .after_key = s.at.key,
-                               .examined_max = examined_max,
+                               .examined_max = s.wanted.examined_max,
                                .definition = null_if_empty(s.wanted.definition),
                                .scope = null_if_empty(s.wanted.scope),
                                .reason = null_if_empty(s.wanted.reason),
                                .older = s.older(),
                                .rows_max = s.rows_max});
+}
+
+template <class Statement>
+std::string end_by_time(search const& s)
+{
+    return filled_in(Statement{.status = status_in(s.at.in, s.wanted),
+                               .after_time = s.place(),
+                               .home = s.home,
+                               .after_home = s.at.home,
+                               .after_scope = s.at.scope,
+                               .after_key = s.at.key,
+                               .examined_max = s.wanted.examined_max});
 }
 
 std::string by_key(search const& s)
@@ -129,7 +140,7 @@ std::string by_key(search const& s)
                                            .home = s.home,
                                            .after_home = s.at.home,
                                            .after_scope = s.at.scope,
-                                           .examined_max = examined_max,
+                                           .examined_max = s.wanted.examined_max,
                                            .status = null_if_empty(s.wanted.status),
                                            .definition = null_if_empty(s.wanted.definition),
                                            .scope = null_if_empty(s.wanted.scope),
@@ -138,10 +149,27 @@ std::string by_key(search const& s)
                                            .rows_max = s.rows_max});
 }
 
+std::string end_by_key(search const& s)
+{
+    return filled_in(queries::sagas_by_key_end{.key_from = s.wanted.key,
+                                               .key_until = behind(s.wanted.key),
+                                               .after_key = s.place(),
+                                               .home = s.home,
+                                               .after_home = s.at.home,
+                                               .after_scope = s.at.scope,
+                                               .examined_max = s.wanted.examined_max});
+}
+
 std::string query_of(search const& s)
 {
     if (s.at.in == part::by_key) return by_key(s);
     return s.at.in == part::ended ? by_time<queries::ended_sagas>(s) : by_time<queries::open_sagas>(s);
+}
+
+std::string end_query_of(search const& s)
+{
+    if (s.at.in == part::by_key) return end_by_key(s);
+    return s.at.in == part::ended ? end_by_time<queries::ended_sagas_end>(s) : end_by_time<queries::open_sagas_end>(s);
 }
 
 saga_row saga_row_of(std::string const& home, pqxx::row const& row)
@@ -160,21 +188,12 @@ saga_row saga_row_of(std::string const& home, pqxx::row const& row)
             row["took_ms"].as<std::int64_t>()};
 }
 
-// Where a search of one database ended because it had looked at as many rows as it may; empty if it did not.
-std::string end_of_search(postgres::connection& c, saga_filter const& wanted, cursor const& at)
+// Whether fewer may be found than are looked at.
+bool narrows(search const& s)
 {
-    auto const place = at.is_first ? postgres::parameter{std::nullopt} : postgres::parameter{at.place};
-    auto const status = status_in(at.in, wanted);
-    auto const rows = at.in == part::ended ? c.run(filled_in(queries::ended_sagas_end{
-                                                 .status = status, .after_time = place, .examined_max = examined_max}))
-                                           : c.run(filled_in(queries::open_sagas_end{
-                                                 .status = status, .after_time = place, .examined_max = examined_max}));
-    return rows[0]["examined"].as<std::int64_t>() < examined_max ? std::string{} : rows[0]["place"].c_str();
-}
-
-bool narrows(saga_filter const& w)
-{
-    return !w.definition.empty() || !w.scope.empty() || !w.reason.empty() || w.older_than.has_value();
+    auto const& w = s.wanted;
+    return !w.definition.empty() || !w.scope.empty() || !w.reason.empty() || w.older_than.has_value() ||
+           (s.at.in == part::by_key && !w.status.empty());
 }
 
 bool comes_before(part p, saga_row const& one, saga_row const& other)
@@ -183,21 +202,42 @@ bool comes_before(part p, saga_row const& one, saga_row const& other)
     return p == part::ended ? order(other) < order(one) : order(one) < order(other);
 }
 
-// One part of the list, merged from all databases. `ends` gets where a search stopped early, the first of them.
-std::vector<saga_row> find_in_part(databases const& all, saga_filter const& wanted, cursor const& at, int rows_max,
-                                   found_sagas& page, std::string& ends)
+// What a part of the list has: sorted and, if a search looked at as many as it may before it had found enough, up to
+// the saga at which it stopped.
+struct found_in_part
 {
-    std::vector<saga_row> found;
+    std::vector<saga_row> rows;
+    std::optional<saga_row> end;
+};
+
+void search_one(postgres::connection& c, search const& s, found_in_part& found)
+{
+    auto const rows = c.run(query_of(s));
+    for (auto const& row : rows) found.rows.push_back(saga_row_of(s.home, row));
+    if (static_cast<int>(rows.size()) == s.rows_max || !narrows(s)) return;
+    auto const last = c.run(end_query_of(s));
+    if (last.empty()) return;
+    saga_row end;
+    end.home = s.home;
+    end.scope = last[0]["scope"].c_str();
+    end.key = last[0]["key"].c_str();
+    end.place = last[0]["place"].c_str();
+    if (!found.end || comes_before(s.at.in, end, *found.end)) found.end = end;
+}
+
+found_in_part find_in_part(databases const& all, saga_filter const& wanted, cursor const& at, int rows_max,
+                           found_sagas& page)
+{
+    found_in_part found;
     for (auto const& db : all.all()) {
         if (!wanted.home.empty() && db->service() != wanted.home) continue;
         try {
             db->ask([&](postgres::connection& c) {
-                auto const rows = c.run(query_of({db->service(), wanted, at, rows_max}));
-                for (auto const& row : rows) found.push_back(saga_row_of(db->service(), row));
-                if (static_cast<int>(rows.size()) == rows_max || !narrows(wanted) || at.in == part::by_key) return 0;
-                auto const end = end_of_search(c, wanted, at);
-                bool const is_nearer = ends.empty() || (at.in == part::ended ? end > ends : end < ends);
-                if (!end.empty() && is_nearer) ends = end;
+                found_in_part here;  // so that what is asked a second time is not there twice
+                here.end = found.end;
+                search_one(c, {db->service(), wanted, at, rows_max}, here);
+                found.rows.insert(found.rows.end(), here.rows.begin(), here.rows.end());
+                found.end = here.end;
                 return 0;
             });
         }
@@ -206,11 +246,16 @@ std::vector<saga_row> find_in_part(databases const& all, saga_filter const& want
             if (!is_known) page.missing.push_back(why);
         }
     }
-    // What one database found beyond the place where another's search stopped comes on the next page.
-    if (!ends.empty())
-        std::erase_if(found, [&](auto const& r) { return at.in == part::ended ? r.place < ends : r.place > ends; });
-    std::ranges::sort(found, [&](auto const& a, auto const& b) { return comes_before(at.in, a, b); });
+    // What one database has beyond the place where the search of another stopped comes on the next page.
+    if (found.end) std::erase_if(found.rows, [&](auto const& r) { return comes_before(at.in, *found.end, r); });
+    std::ranges::sort(found.rows, [&](auto const& a, auto const& b) { return comes_before(at.in, a, b); });
     return found;
+}
+
+// The page after that saga.
+std::string after(part in, saga_row const& r)
+{
+    return write({in, r.place, r.home, r.scope, r.key, false});
 }
 
 }  // namespace
@@ -227,19 +272,17 @@ found_sagas find_sagas(databases const& all, saga_filter const& wanted, int rows
     for (;; at = {static_cast<part>(static_cast<int>(at.in) + 1), {}, {}, {}, {}, true}) {
         if (is_in(at.in, wanted.status)) {
             auto const room = rows_max - static_cast<int>(page.rows.size());
-            std::string ends;
-            auto found = find_in_part(all, wanted, at, room + 1, page, ends);
+            auto [found, end] = find_in_part(all, wanted, at, room + 1, page);
             bool const is_more = static_cast<int>(found.size()) > room;
             if (is_more) found.resize(static_cast<std::size_t>(room));
             page.rows.insert(page.rows.end(), found.begin(), found.end());
-            if (is_more && !page.rows.empty()) {
-                auto const& r = page.rows.back();
-                page.next = found.empty() ? write(at) : write({at.in, r.place, r.home, r.scope, r.key, false});
+            if (is_more) {
+                page.next = found.empty() ? write(at) : after(at.in, found.back());
                 return page;
             }
-            if (!ends.empty()) {
-                page.searched_back_to = ends;
-                page.next = write({at.in, ends, {}, {}, {}, false});
+            if (end) {
+                page.searched_to = end->place;
+                page.next = after(at.in, *end);
                 return page;
             }
         }

@@ -22,7 +22,8 @@ struct saga_filter
     std::string key{};     // its beginning
     std::string reason{};  // what it contains, in any case
     std::optional<std::chrono::seconds> older_than{};
-    std::string after{};  // `next` of the page before
+    std::string after{};                // `next` of the page before
+    std::int64_t examined_max{20'000};  // sagas of one database that one page may look at
 
     bool operator==(saga_filter const&) const = default;
 };
@@ -38,9 +39,9 @@ struct saga_row
 struct found_sagas
 {
     std::vector<saga_row> rows;
-    std::string next;              // empty: there are no more
-    std::string searched_back_to;  // a time, if the search stopped there without having found a whole page
-    std::vector<away> missing;     // whose sagas are not among these
+    std::string next;           // empty: there are no more
+    std::string searched_to;    // a time or a key, if the search stopped there before it had found a whole page
+    std::vector<away> missing;  // whose sagas are not among these
 };
 
 struct saga_counts

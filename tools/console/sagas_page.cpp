@@ -159,12 +159,12 @@ markup pages(context const& with, found_sagas const& page)
     markup links;
     if (!with.asked.asked("after").empty())
         links += element("a", {{"href", list_link(with.asked, "", "")}, {"class", "button"}}, "To the start");
-    if (!page.searched_back_to.empty())
-        links += styled("p", "soft", "Searched as far as " + shown_time(page.searched_back_to) + ".");
+    if (!page.searched_to.empty())
+        links += styled("p", "soft", "Searched as far as " + shown_time(page.searched_to) + ".");
     if (!page.next.empty())
         links +=
             element("a", {{"href", list_link(with.asked, "after", page.next)}, {"class", "button"}, {"rel", "next"}},
-                    page.searched_back_to.empty() ? "More" : "Search further");
+                    page.searched_to.empty() ? "More" : "Search further");
     return links.empty() ? markup{} : styled("div", "pages", links);
 }
 
