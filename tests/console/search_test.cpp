@@ -15,10 +15,13 @@ namespace {
 // Twenty sagas, all started and ended at the same two times; three are of another definition.
 void many(console_shop& s, std::string const& service, bool have_ended)
 {
-    s.at(service).db.run(std::string{"INSERT INTO skald.saga (scope, key, definition, status, data, itinerary, created_at, finished_at) "
-                                     "SELECT 'shop-' || n % 2, 'k-' || n / 2, CASE WHEN n IN (1, 7, 18) THEN 'rare' ELSE 'usual' END, "} +
-                         (have_ended ? "'completed', '{}', '', '2026-01-01', '2026-01-02' " : "'running', '{}', '', '2026-01-01', NULL ") +
-                         "FROM generate_series(1, 20) AS n");
+    s.at(service).db.run(
+        std::string{
+            "INSERT INTO skald.saga (scope, key, definition, status, data, itinerary, created_at, finished_at) "
+            "SELECT 'shop-' || n % 2, 'k-' || n / 2, CASE WHEN n IN (1, 7, 18) THEN 'rare' ELSE 'usual' END, "} +
+        (have_ended ? "'completed', '{}', '', '2026-01-01', '2026-01-02' "
+                    : "'running', '{}', '', '2026-01-01', NULL ") +
+        "FROM generate_series(1, 20) AS n");
 }
 
 struct outcome

@@ -97,7 +97,7 @@ access::token const* access::find(std::string const& text) const
 
 person access::known(std::string const& name, console::role role) const
 {
-    return {name, role, key_.mac_of("form\n" + name)};
+    return {name, role, key_.mac_of("form\n" + name), false};
 }
 
 std::optional<person> access::who(request const& asked) const
@@ -127,7 +127,9 @@ try {
     auto const& one = tokens_.at(std::stoul(value));
     auto const until = std::stoll(value.substr(value.find('.') + 1));
     if (until < seconds_now()) return std::nullopt;
-    return known(one.name, one.role);
+    auto found = known(one.name, one.role);
+    found.is_signed_in = true;
+    return found;
 }
 catch (std::exception const&) {
     return std::nullopt;

@@ -19,6 +19,7 @@ struct person
     std::string name;
     console::role role{};
     std::string form_key;  // what each form of theirs carries: no other site can know it
+    bool is_signed_in{};   // by a cookie, which they can give up
 };
 
 /// Threads: any.

@@ -144,7 +144,9 @@ std::vector<prospect> look_ahead(databases const& all, verb what, std::vector<ta
     std::map<std::string, std::vector<target>> by_service;
     for (auto const& one : targets) by_service[one.service].push_back(one);
     std::vector<prospect> found;
-    for (auto const& [service, those] : by_service) {
+    for (auto const& one_service : by_service) {
+        auto const& service = one_service.first;
+        auto const& those = one_service.second;
         std::vector<prospect> here;
         auto* const db = all.find(service);
         try {

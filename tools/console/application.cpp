@@ -6,6 +6,8 @@
 #include "skald_console_assets.hpp"
 
 #include <exception>
+#include <map>
+#include <string_view>
 
 namespace skald::console {
 namespace {
@@ -48,6 +50,28 @@ void answer_unchanged(request const& asked, response& to)
     if (asked.header("If-None-Match") != tag) return;
     to.status = 304;
     to.body.clear();
+}
+
+response no_such_page(context const& with)
+{
+    return page(with, "No such page", "",
+                element("h1", "No such page") + element("p", element("a", {{"href", "/"}}, "To the sagas")), 404);
+}
+
+response get(context const& with)
+{
+    using maker = response (*)(context const&);
+    static std::map<std::string_view, maker> const pages{{"/", sagas_page},
+                                                         {"/saga", saga_page},
+                                                         {"/parked", parked_page},
+                                                         {"/parked/one", parked_one_page},
+                                                         {"/outbox", outbox_page},
+                                                         {"/steps", steps_page},
+                                                         {"/services", services_page},
+                                                         {"/audit", audit_page_of},
+                                                         {"/act", act_page}};
+    auto const it = pages.find(with.asked.path);
+    return it == pages.end() ? no_such_page(with) : it->second(with);
 }
 
 }  // namespace
@@ -116,35 +140,25 @@ response application::ask_for_token(std::string const& complaint, int status) co
 response application::for_person(request const& asked, person const& by) const
 {
     context const with{asked, by, databases_};
-    auto const is = [&](std::string_view method, std::string_view path) {
-        return asked.method == method && asked.path == path;
-    };
-    response made;
-    if (is("GET", "/")) made = sagas_page(with);
-    else if (is("GET", "/saga")) made = saga_page(with);
-    else if (is("GET", "/parked")) made = parked_page(with);
-    else if (is("GET", "/parked/one")) made = parked_one_page(with);
-    else if (is("GET", "/outbox")) made = outbox_page(with);
-    else if (is("GET", "/steps")) made = steps_page(with);
-    else if (is("GET", "/services")) made = services_page(with);
-    else if (is("GET", "/audit")) made = audit_page_of(with);
-    else if (is("GET", "/act")) made = act_page(with);
-    else if (asked.method == "POST" && !access_.is_ours(asked, by))
-        made = page(with, "Not ours", "",
+    auto made = asked.method == "POST" ? post(with) : get(with);
+    made.headers.emplace_back("Cache-Control", "no-store");
+    answer_unchanged(asked, made);
+    return made;
+}
+
+response application::post(context const& with) const
+{
+    if (!access_.is_ours(with.asked, with.by)) {
+        return page(with, "Not ours", "",
                     element("h1", "Nothing was done") +
                         element("p", "That form was not filled in on a page of this console, or it is older than this "
                                      "console's process. Go back, load the page again, and send it once more."),
                     403);
-    else if (is("POST", "/act")) made = act(with);
-    else if (is("POST", "/sign-out")) {
-        made = redirect("/");
-        made.headers.emplace_back("Set-Cookie", access::sign_out());
     }
-    else
-        made = page(with, "No such page", "",
-                    element("h1", "No such page") + element("p", element("a", {{"href", "/"}}, "To the sagas")), 404);
-    made.headers.emplace_back("Cache-Control", "no-store");
-    answer_unchanged(asked, made);
+    if (with.asked.path == "/act") return act(with);
+    if (with.asked.path != "/sign-out") return no_such_page(with);
+    auto made = redirect("/");
+    made.headers.emplace_back("Set-Cookie", access::sign_out());
     return made;
 }
 

@@ -3,6 +3,7 @@
 
 #include "access.hpp"
 #include "databases.hpp"
+#include "page.hpp"
 #include "request.hpp"
 #include "settings.hpp"
 
@@ -21,6 +22,7 @@ public:
 private:
     response route(request const& asked) const;
     response for_person(request const& asked, person const& by) const;
+    response post(context const& with) const;
     response sign_in(request const& asked) const;
     response ask_for_token(std::string const& complaint, int status) const;
 

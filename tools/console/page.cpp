@@ -139,7 +139,7 @@ markup hidden(std::string_view name, std::string_view value)
     return lone("input", {{"type", "hidden"}, {"name", name}, {"value", value}});
 }
 
-markup field(std::string_view words, attributes input)
+markup field(std::string_view words, attributes const& input)
 {
     return element("label", styled("span", "label", words) + lone("input", input));
 }

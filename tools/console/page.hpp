@@ -46,6 +46,6 @@ std::string why_not_act(context const& with, std::string const& service);
 markup hidden(std::string_view name, std::string_view value);
 
 /// <label>words <input></label>
-markup field(std::string_view words, attributes input);
+markup field(std::string_view words, attributes const& input);
 
 }  // namespace skald::console

@@ -69,7 +69,7 @@ try {
                                          element("button", {{"name", "verb"}, {"value", "replay"}}, "replay…") +
                                          element("button", {{"name", "verb"}, {"value", "drop"}}, "drop…")));
     }
-    if (!found["next"].is_null())
+    if (!found["next"].is_null()) {
         list += styled("div", "pages",
                        element("a",
                                {{"class", "button"},
@@ -80,6 +80,7 @@ try {
                                                           {"step", asked.asked("step")},
                                                           {"after", found["next"].dump()}})}},
                                "More of " + db.service()));
+    }
     return element("section", element("h2", db.service()) + list);
 }
 catch (away const& why) {

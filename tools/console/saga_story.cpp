@@ -190,7 +190,8 @@ void mark_future(saga_story& story)
         if (next != story.stations.end()) next->forward.is_next = true;
         return;
     }
-    for (auto one = story.stations.rbegin(); one != story.stations.rend(); ++one) {
+    for (auto i = story.stations.size(); i-- > 0;) {
+        auto* const one = &story.stations[i];
         bool const was_done = one->forward.is == run::state::done;
         if (!was_done && !one->back) continue;
         if (!one->back) one->back.emplace();

@@ -47,15 +47,15 @@ request read(httplib::Request const& from)
     bool const has_query = from.target.find('?') != std::string::npos;
     if (from.method != "POST") asked.query = from.params;
     else if (!has_query) asked.form = from.params;
-    asked.header = [&from](std::string const& name) { return from.get_header_value(name.c_str()); };
+    asked.header = [&from](std::string const& name) { return from.get_header_value(name); };
     return asked;
 }
 
 void write(response const& made, httplib::Response& to)
 {
     to.status = made.status;
-    for (auto const& [name, value] : made.headers) to.set_header(name.c_str(), value);
-    if (made.status != 304) to.set_content(made.body, made.content_type.c_str());
+    for (auto const& [name, value] : made.headers) to.set_header(name, value);
+    if (made.status != 304) to.set_content(made.body, made.content_type);
 }
 
 void set_limits(httplib::Server& server, settings const& given)
