@@ -66,6 +66,15 @@ TEST_CASE("a token is exchanged for a cookie that opens the pages")
     CHECK(page.status == 200);
     CHECK(page.body.find(">ada<") != std::string::npos);
     CHECK(header_of(page, "Cache-Control") == "no-store");
+    CHECK(page.body.find("action=\"/sign-out\"") != std::string::npos);
+
+    auto signing_out = with("POST", "/sign-out", {{"Cookie", cookie.substr(0, cookie.find(';'))}});
+    CHECK(console.answer(signing_out).status == 403);
+    auto const key = page.body.find("name=\"form_key\" value=\"") + 23;
+    signing_out.form.emplace("form_key", page.body.substr(key, 64));
+    auto const signed_out = console.answer(signing_out);
+    CHECK(signed_out.status == 303);
+    CHECK(header_of(signed_out, "Set-Cookie").find("Max-Age=0") != std::string::npos);
 }
 
 TEST_CASE("a wrong token, and a form of another site, open nothing")

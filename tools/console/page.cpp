@@ -83,10 +83,14 @@ markup navigation(context const& with, std::string const& tab)
         if (tab == one.name) with_it.emplace_back("aria-current", "page");
         links += element("a", with_it, words);
     }
-    auto who =
-        element("span", {{"class", "who"}},
-                with.by.name + (with.by.role == role::operator_ ? markup{} : styled("span", "soft", " · viewer")));
-    return element("header", styled("nav", "tabs", styled("span", "brand", "Skald") + links) + who);
+    markup who = with.by.name;
+    if (with.by.role != role::operator_) who += styled("span", "soft", " · viewer");
+    if (with.by.is_signed_in) {
+        who += element("form", {{"method", "post"}, {"action", "/sign-out"}},
+                       hidden("form_key", with.by.form_key) + element("button", "Sign out"));
+    }
+    return element("header",
+                   styled("nav", "tabs", styled("span", "brand", "Skald") + links) + styled("div", "who", who));
 }
 
 }  // namespace
