@@ -4,7 +4,7 @@
 
 stages=(setup format layers reference integration install tidy asan tsan crash storm fuzz metrics image)
 # Run only where they are named: before a release, and after a change to what they look at.
-more_stages=(races long cluster demo traces)
+more_stages=(races long cluster demo traces browser)
 
 declare -A about=(
   [setup]='the packages, once for all that follows'
@@ -23,6 +23,7 @@ declare -A about=(
   [cluster]='a minute of orders while the nodes of a broker cluster are killed in turn'
   [traces]='what a collector gets is what OpenTelemetry defines'
   [demo]='three hundred orders through the demonstration'
+  [browser]='the console in a real browser: every page and act, by keyboard, without a script, narrow and dark'
   [image]='the image is built, and the order example runs in its containers'
   [metrics]='a real Prometheus scrapes the example, and its counters equal what SQL says'
   [fuzz]='a quarter of a minute of made-up bytes for each reader of the bytes of strangers'
@@ -46,6 +47,7 @@ stage_cluster() { scripts/chaos.sh --cluster --minutes 1 --seed 2 --only broker_
 stage_demo() { scripts/demo.sh --orders 300 --seed 1; }
 stage_metrics() { configure && scripts/observability.sh; }
 stage_traces() { scripts/traces.sh; }
+stage_browser() { scripts/setup.sh --browser && configure && cmake --build --preset default --target order_service shipping_service faulty_payment_service skald_cli && tests/console/browser/browser.sh docs/pictures; }
 stage_image() { scripts/image.sh; }
 stage_fuzz() { scripts/fuzz.sh --minutes 0.25; }
 

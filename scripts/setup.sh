@@ -15,6 +15,8 @@ readonly image_packages=(
   debootstrap debian-archive-keyring ca-certificates curl openssl procps util-linux
 )
 readonly observability_packages=(prometheus)
+# Debian's browser, and what drives it in the console's test.
+readonly browser_packages=(chromium fonts-dejavu-core nodejs npm curl postgresql-client python3)
 readonly policy_file=/usr/sbin/policy-rc.d
 readonly cluster_dir=/etc/postgresql-common/createcluster.d
 readonly cluster_file=$cluster_dir/skald-setup.conf
@@ -22,7 +24,7 @@ readonly mark='temporary, made by the set-up script of Skald'
 
 usage() {
   cat <<'USAGE'
-usage: scripts/setup.sh [--dev | --no-servers | --observability | --image]
+usage: scripts/setup.sh [--dev | --no-servers | --observability | --image | --browser]
 
 Installs what the build and the tests need (Debian 12, Debian 13, Ubuntu 24.04).
 Does nothing when all of it is installed. Needs root, or sudo, only when a
@@ -35,6 +37,7 @@ package is missing. No service is started.
                  also Prometheus with promtool, for scripts/observability.sh
   --image        what scripts/image.sh needs instead: podman, podman-compose
                  and debootstrap
+  --browser      what tests/console/browser needs instead: chromium, nodejs and npm
   --help         this text
 USAGE
 }
@@ -58,6 +61,10 @@ choose_packages() {
 
   if [[ $what == image ]]; then
     wanted=("${image_packages[@]}")
+    return
+  fi
+  if [[ $what == browser ]]; then
+    wanted=("${browser_packages[@]}")
     return
   fi
   wanted=("${base_packages[@]}")
@@ -186,7 +193,7 @@ main() {
   self=$(readlink -f -- "${BASH_SOURCE[0]}")
   for arg in "$@"; do
     case $arg in
-      --dev | --no-servers | --observability | --image)
+      --dev | --no-servers | --observability | --image | --browser)
         [[ -z $what || --$what == "$arg" ]] || { usage >&2 && die "--$what and $arg do not go together"; }
         what=${arg#--}
         ;;

@@ -222,7 +222,7 @@ END $$;
 -- Sends a parked delivery again, in one transaction with its row in skald.audit. `forced`: also one whose step committed by itself, or
 -- whose signature is invalid; `vouched`: also an unsigned one. Returns NULL, or the reason why nothing was done.
 CREATE FUNCTION skald.replay_parked(wanted bigint, by text DEFAULT NULL, forced boolean DEFAULT false,
-                                    vouched boolean DEFAULT false) RETURNS text
+                                    vouched boolean DEFAULT false, why text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -235,7 +235,8 @@ BEGIN
     IF refused IS NULL THEN
         INSERT INTO skald.audit (actor, verb, scope, key, detail)
         VALUES (skald.actor(by), 'parked replay', p.scope, p.key,
-                skald.summary(p) || CASE WHEN p.reason = 'unsigned' THEN '{"vouched": true}' ELSE '{}' END::jsonb);
+                skald.summary(p) || CASE WHEN p.reason = 'unsigned' THEN '{"vouched": true}' ELSE '{}' END::jsonb
+                                 || jsonb_strip_nulls(jsonb_build_object('why', nullif(why, ''))));
     END IF;
     RETURN refused;
 END $$;

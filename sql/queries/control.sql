@@ -72,7 +72,7 @@ SELECT (SELECT s.name FROM skald.service s) AS destination, p.id, p.scope, p.key
  WHERE p.id = :id::bigint
 
 -- name: replay_parked
-SELECT skald.replay_parked(:id::bigint, :by::text, :forced::boolean, :vouched::boolean) AS refusal
+SELECT skald.replay_parked(:id::bigint, :by::text, :forced::boolean, :vouched::boolean, :why::text) AS refusal
 
 -- name: drop_parked
 SELECT skald.drop_parked(:id::bigint, :reason::text, :by::text, :forced::boolean) AS refusal

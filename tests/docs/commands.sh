@@ -38,6 +38,7 @@ run_elsewhere=(
   'docs/repair.md sh 3|tests/integration/close_test.cpp, likewise'
   'docs/repair.md sql 1|tests/integration/close_test.cpp, by the same UPDATE'
   'docs/repair.md sh 4|by hand, with a broker that has the plugin: the stack of the tests has none'
+  'docs/console.md sql 1|tests/console/pages_test.cpp, by the same GRANTs'
   'docs/security.md sh 1|tests/integration/services/permissions_test.cpp'
   'docs/security.md sh 2|tests/integration/services/permissions_test.cpp'
   'docs/security.md sh 3|nothing to run it against: tests/unit/worker_signing_keys_test.cpp reads such files'

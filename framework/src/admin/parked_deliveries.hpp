@@ -40,9 +40,9 @@ std::optional<std::string> record_parked(postgres::connection& c, std::int64_t i
 std::string advice(std::string const& reason, std::string const& record, bool replayable, std::int64_t id);
 
 /// Returns why not, or nothing if it was done. One transaction, with its row in skald.audit. `vouched`: it is genuine,
-/// though not signed.
+/// though not signed. `why` is kept in the audit; a replay may do without.
 std::optional<std::string> replay_parked(postgres::connection& c, std::int64_t id, std::string const& by, bool forced,
-                                         bool vouched = false);
+                                         bool vouched = false, std::string const& why = {});
 std::optional<std::string> drop_parked(postgres::connection& c, std::int64_t id, std::string const& why,
                                        std::string const& by, bool forced);
 

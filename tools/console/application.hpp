@@ -1,0 +1,33 @@
+// The console without its HTTP library: a request in, a response out.
+#pragma once
+
+#include "access.hpp"
+#include "databases.hpp"
+#include "page.hpp"
+#include "request.hpp"
+#include "settings.hpp"
+
+namespace skald::console {
+
+/// Threads: any.
+class application
+{
+public:
+    /// Throws configuration_error.
+    explicit application(settings const& given);
+
+    /// Never throws: what goes wrong is a page.
+    response answer(request const& asked) const;
+
+private:
+    response route(request const& asked) const;
+    response for_person(request const& asked, person const& by) const;
+    response post(context const& with) const;
+    response sign_in(request const& asked) const;
+    response ask_for_token(std::string const& complaint, int status) const;
+
+    access access_;
+    databases databases_;
+};
+
+}  // namespace skald::console

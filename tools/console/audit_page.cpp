@@ -1,0 +1,57 @@
+#include "audit_log.hpp"
+#include "pages.hpp"
+#include "words.hpp"
+
+#include <stdexcept>
+
+namespace skald::console {
+namespace {
+
+markup row_of(audit_row const& row)
+{
+    auto const& d = row.detail;
+    auto const why = reason_of(row);
+    auto const home = d.is_object() ? d.value("home", std::string{}) : std::string{};
+    markup what = element("code", row.key);
+    if (!row.key.empty()) what = element("a", {{"href", saga_link(home, row.scope, row.key)}}, what);
+    auto more = d.is_object() ? d.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) : std::string{};
+    return element("li",
+                   styled("span", "when", shown_time(row.at)) +
+                       styled("span", "what",
+                              element("b", row.verb) + raw(" ") + what + styled("span", "soft", " at " + row.service)) +
+                       styled("span", "who", row.actor) + (why.empty() ? markup{} : styled("q", "", why)) +
+                       element("details", element("summary", "All of it") + element("pre", {{"tabindex", "0"}}, more)));
+}
+
+}  // namespace
+
+response audit_page_of(context const& with)
+try {
+    auto const actor = with.asked.asked("actor");
+    auto const found = audit_before(with.all, with.asked.asked("before"), actor, rows_of_a_page);
+    markup rows;
+    for (auto const& row : found.rows) rows += row_of(row);
+    markup list = found.rows.empty() ? styled("p", "empty", "Nothing was done by hand.")
+                                     : element("ol", {{"class", "audit"}}, rows);
+    if (!found.next.empty())
+        list += styled(
+            "div", "pages",
+            element("a", {{"class", "button"}, {"href", link("/audit", {{"before", found.next}, {"actor", actor}})}},
+                    "Earlier"));
+    return page(
+        with, "Audit", "Audit",
+        element("h1", {{"class", "quiet"}}, "Audit") +
+            styled("p", "soft",
+                   "What was done by hand, here and with the command line: it is written in the same transaction.") +
+            element("form", {{"class", "filters"}, {"method", "get"}, {"action", "/audit"}, {"role", "search"}},
+                    styled("div", "search",
+                           field("by whom", {{"name", "actor"}, {"type", "search"}, {"value", actor}}) +
+                               element("button", "Search"))) +
+            missing_note(found.missing, "What was done there is not shown.") + list);
+}
+catch (std::invalid_argument const& error) {
+    return page(with, "Audit", "Audit",
+                element("h1", {{"class", "quiet"}}, "Audit") + styled("p", "note no", error.what()), 400);
+}
+
+}  // namespace skald::console

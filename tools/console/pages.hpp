@@ -1,0 +1,21 @@
+// The pages: each reads what it shows, and is a whole page without the script.
+#pragma once
+
+#include "page.hpp"
+
+namespace skald::console {
+
+response sagas_page(context const& with);
+response saga_page(context const& with);
+response parked_page(context const& with);
+response parked_one_page(context const& with);
+response outbox_page(context const& with);
+response steps_page(context const& with);
+response services_page(context const& with);
+response audit_page_of(context const& with);
+
+/// What an act would do, and its confirmation; then the act (acts.hpp).
+response act_page(context const& with);
+response act(context const& with);
+
+}  // namespace skald::console

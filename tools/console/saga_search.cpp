@@ -1,0 +1,330 @@
+#include "saga_search.hpp"
+
+#include "core/text.hpp"
+#include "postgres/literal.hpp"
+#include "skald_console_queries.hpp"
+
+#include <pqxx/pqxx>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <stdexcept>
+
+namespace skald::console {
+namespace {
+
+using nlohmann::json;
+using postgres::filled_in;
+using postgres::null_if_empty;
+
+constexpr std::int64_t sagas_counted_max = 10'000;
+
+// The parts of the list, in its order.
+enum class part { stuck, open, ended, by_key };
+
+// The row after which a page begins.
+struct cursor
+{
+    part in{};
+    std::string place, home, scope, key;
+    bool is_first{true};  // of its part: there is nothing to be after
+};
+
+std::string write(cursor const& c)
+{
+    return core::to_hex(json::array({static_cast<int>(c.in), c.place, c.home, c.scope, c.key, c.is_first}).dump());
+}
+
+cursor read_cursor(saga_filter const& wanted)
+try {
+    auto const first = wanted.key.empty() ? part::stuck : part::by_key;
+    if (wanted.after.empty()) return {first, {}, {}, {}, {}, true};
+    auto const read = json::parse(core::from_hex(wanted.after));
+    cursor c{static_cast<part>(read.at(0).get<int>()), read.at(1), read.at(2), read.at(3), read.at(4), read.at(5)};
+    if (c.in < first || c.in > part::by_key) throw std::invalid_argument{"no part"};
+    return c;
+}
+catch (std::exception const&) {
+    throw std::invalid_argument{"this is no page of this list: begin at its start"};
+}
+
+bool is_status(std::string const& text)
+{
+    constexpr std::array<std::string_view, 5> known{"running", "compensating", "completed", "compensated", "stuck"};
+    return std::ranges::find(known, text) != known.end();
+}
+
+bool has_ended(std::string const& status)
+{
+    return status == "completed" || status == "compensated";
+}
+
+// Whether sagas of that status are in that part.
+bool is_in(part p, std::string const& status)
+{
+    switch (p) {
+    case part::stuck: return status.empty() || status == "stuck";
+    case part::open: return status.empty() || (status != "stuck" && !has_ended(status));
+    case part::ended: return status.empty() || has_ended(status);
+    case part::by_key: return true;
+    }
+    return false;
+}
+
+// A reason belongs to sagas that compensate: of those that ended, only they need to be looked at.
+postgres::parameter status_in(part p, saga_filter const& wanted)
+{
+    if (p == part::stuck) return "stuck";
+    if (p == part::ended && wanted.status.empty() && !wanted.reason.empty()) return "compensated";
+    return null_if_empty(wanted.status);
+}
+
+// The first text behind all that begin with it. Keys are printable ASCII, so the last byte can be one more.
+std::string behind(std::string text)
+{
+    ++text.back();
+    return text;
+}
+
+// What all queries of the list share.
+struct search
+{
+    std::string const& home;
+    saga_filter const& wanted;
+    cursor const& at;
+    int rows_max;
+
+    postgres::parameter place() const { return at.is_first ? postgres::parameter{std::nullopt} : at.place; }
+    postgres::parameter older() const
+    {
+        return wanted.older_than ? postgres::parameter{wanted.older_than->count()} : postgres::parameter{std::nullopt};
+    }
+};
+
+// Of those that have not ended and those that have, which differ in their time alone.
+template <class Statement>
+std::string by_time(search const& s)
+{
+    return filled_in(Statement{.status = status_in(s.at.in, s.wanted),
+                               .after_time = s.place(),
+                               .home = s.home,
+                               .after_home = s.at.home,
+                               .after_scope = s.at.scope,
+                               .after_key = s.at.key,
+                               .examined_max = s.wanted.examined_max,
+                               .definition = null_if_empty(s.wanted.definition),
+                               .scope = null_if_empty(s.wanted.scope),
+                               .reason = null_if_empty(s.wanted.reason),
+                               .older = s.older(),
+                               .rows_max = s.rows_max});
+}
+
+template <class Statement>
+std::string end_by_time(search const& s)
+{
+    return filled_in(Statement{.status = status_in(s.at.in, s.wanted),
+                               .after_time = s.place(),
+                               .home = s.home,
+                               .after_home = s.at.home,
+                               .after_scope = s.at.scope,
+                               .after_key = s.at.key,
+                               .examined_max = s.wanted.examined_max});
+}
+
+std::string by_key(search const& s)
+{
+    return filled_in(queries::sagas_by_key{.key_from = s.wanted.key,
+                                           .key_until = behind(s.wanted.key),
+                                           .after_key = s.place(),
+                                           .home = s.home,
+                                           .after_home = s.at.home,
+                                           .after_scope = s.at.scope,
+                                           .examined_max = s.wanted.examined_max,
+                                           .status = null_if_empty(s.wanted.status),
+                                           .definition = null_if_empty(s.wanted.definition),
+                                           .scope = null_if_empty(s.wanted.scope),
+                                           .reason = null_if_empty(s.wanted.reason),
+                                           .older = s.older(),
+                                           .rows_max = s.rows_max});
+}
+
+std::string end_by_key(search const& s)
+{
+    return filled_in(queries::sagas_by_key_end{.key_from = s.wanted.key,
+                                               .key_until = behind(s.wanted.key),
+                                               .after_key = s.place(),
+                                               .home = s.home,
+                                               .after_home = s.at.home,
+                                               .after_scope = s.at.scope,
+                                               .examined_max = s.wanted.examined_max});
+}
+
+std::string query_of(search const& s)
+{
+    if (s.at.in == part::by_key) return by_key(s);
+    return s.at.in == part::ended ? by_time<queries::ended_sagas>(s) : by_time<queries::open_sagas>(s);
+}
+
+std::string end_query_of(search const& s)
+{
+    if (s.at.in == part::by_key) return end_by_key(s);
+    return s.at.in == part::ended ? end_by_time<queries::ended_sagas_end>(s) : end_by_time<queries::open_sagas_end>(s);
+}
+
+saga_row saga_row_of(std::string const& home, pqxx::row const& row)
+{
+    auto const text = [&](char const* name) { return std::string{row[name].c_str()}; };
+    return {home,
+            text("scope"),
+            text("key"),
+            text("definition"),
+            text("status"),
+            text("reason"),
+            text("started"),
+            text("ended"),
+            text("place"),
+            row["age_seconds"].as<std::int64_t>(),
+            row["took_ms"].as<std::int64_t>()};
+}
+
+// Whether fewer may be found than are looked at.
+bool narrows(search const& s)
+{
+    auto const& w = s.wanted;
+    return !w.definition.empty() || !w.scope.empty() || !w.reason.empty() || w.older_than.has_value() ||
+           (s.at.in == part::by_key && !w.status.empty());
+}
+
+bool comes_before(part p, saga_row const& one, saga_row const& other)
+{
+    auto const order = [](saga_row const& r) { return std::tie(r.place, r.home, r.scope, r.key); };
+    return p == part::ended ? order(other) < order(one) : order(one) < order(other);
+}
+
+// What a part of the list has: sorted and, if a search looked at as many as it may before it had found enough, up to
+// the saga at which it stopped.
+struct found_in_part
+{
+    std::vector<saga_row> rows;
+    std::optional<saga_row> end;
+};
+
+void search_one(postgres::connection& c, search const& s, found_in_part& found)
+{
+    auto const rows = c.run(query_of(s));
+    for (auto const& row : rows) found.rows.push_back(saga_row_of(s.home, row));
+    if (static_cast<int>(rows.size()) == s.rows_max || !narrows(s)) return;
+    auto const last = c.run(end_query_of(s));
+    if (last.empty()) return;
+    saga_row end;
+    end.home = s.home;
+    end.scope = last[0]["scope"].c_str();
+    end.key = last[0]["key"].c_str();
+    end.place = last[0]["place"].c_str();
+    if (!found.end || comes_before(s.at.in, end, *found.end)) found.end = end;
+}
+
+found_in_part find_in_part(databases const& all, saga_filter const& wanted, cursor const& at, int rows_max,
+                           found_sagas& page)
+{
+    found_in_part found;
+    for (auto const& db : all.all()) {
+        if (!wanted.home.empty() && db->service() != wanted.home) continue;
+        try {
+            db->ask([&](postgres::connection& c) {
+                found_in_part here;  // so that what is asked a second time is not there twice
+                here.end = found.end;
+                search_one(c, {db->service(), wanted, at, rows_max}, here);
+                found.rows.insert(found.rows.end(), here.rows.begin(), here.rows.end());
+                found.end = here.end;
+                return 0;
+            });
+        }
+        catch (away const& why) {
+            bool const is_known = std::ranges::any_of(page.missing, [&](auto& m) { return m.service == why.service; });
+            if (!is_known) page.missing.push_back(why);
+        }
+    }
+    // What one database has beyond the place where the search of another stopped comes on the next page.
+    if (found.end) std::erase_if(found.rows, [&](auto const& r) { return comes_before(at.in, *found.end, r); });
+    std::ranges::sort(found.rows, [&](auto const& a, auto const& b) { return comes_before(at.in, a, b); });
+    return found;
+}
+
+// The page after that saga.
+std::string after(part in, saga_row const& r)
+{
+    return write({in, r.place, r.home, r.scope, r.key, false});
+}
+
+}  // namespace
+
+found_sagas find_sagas(databases const& all, saga_filter const& wanted, int rows_max)
+{
+    if (!wanted.status.empty() && !is_status(wanted.status))
+        throw std::invalid_argument{"a saga is running, compensating, stuck, completed or compensated"};
+    if (!std::ranges::all_of(wanted.key, [](char c) { return c >= ' ' && c <= '~'; }))
+        throw std::invalid_argument{"a key is printable ASCII"};
+    found_sagas page;
+    auto at = read_cursor(wanted);
+    auto const last = at.in == part::by_key ? part::by_key : part::ended;
+    for (;; at = {static_cast<part>(static_cast<int>(at.in) + 1), {}, {}, {}, {}, true}) {
+        if (is_in(at.in, wanted.status)) {
+            auto const room = rows_max - static_cast<int>(page.rows.size());
+            auto [found, end] = find_in_part(all, wanted, at, room + 1, page);
+            bool const is_more = static_cast<int>(found.size()) > room;
+            if (is_more) found.resize(static_cast<std::size_t>(room));
+            page.rows.insert(page.rows.end(), found.begin(), found.end());
+            if (is_more) {
+                page.next = found.empty() ? write(at) : after(at.in, found.back());
+                return page;
+            }
+            if (end) {
+                page.searched_to = end->place;
+                page.next = after(at.in, *end);
+                return page;
+            }
+        }
+        if (at.in == last) return page;
+    }
+}
+
+saga_counts count_sagas(databases const& all)
+{
+    saga_counts sum;
+    for (auto const& db : all.all()) {
+        try {
+            db->ask([&](postgres::connection& c) {
+                auto const row = c.run(filled_in(queries::saga_counts{.count_max = sagas_counted_max}))[0];
+                sum.stuck += row["stuck"].as<std::int64_t>();
+                sum.running += row["running"].as<std::int64_t>();
+                sum.compensating += row["compensating"].as<std::int64_t>();
+                sum.about += row["about"].as<std::int64_t>();
+                sum.is_more |= row["looked_at"].as<std::int64_t>() >= sagas_counted_max;
+                return 0;
+            });
+        }
+        catch (away const&) {  // the list beside it says so
+        }
+    }
+    return sum;
+}
+
+std::vector<std::string> definitions(databases const& all)
+{
+    std::set<std::string> names;
+    for (auto const& db : all.all()) {
+        try {
+            db->ask([&](postgres::connection& c) {
+                for (auto const& row : c.run(std::string{queries::definitions})) names.insert(row[0].c_str());
+                return 0;
+            });
+        }
+        catch (away const&) {  // the list beside it says so
+        }
+    }
+    return {names.begin(), names.end()};
+}
+
+}  // namespace skald::console
