@@ -29,13 +29,9 @@ public:
     /// A saga whose charge the broker gave up on: parked at payments, and stuck.
     void park_charge(std::string const& key)
     {
-        order(key);
-        at("orders").relay_due();
-        at("orders").settle_one();
-        at("orders").relay_due();
-        auto given_up = delivery_of(last_sent("charge-payment"));
+        auto given_up = delivery_of(order_up_to("charge-payment", key));
         given_up.given_up = true;
-        at("payments").settle(given_up);
+        at("payments").process(given_up);
         run();
     }
 

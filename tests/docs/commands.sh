@@ -36,6 +36,7 @@ run_elsewhere=(
   'CONTRIBUTING.md sh 4|scripts/test.sh crash'
   'docs/repair.md sh 2|tests/integration/close_test.cpp, by what the commands call'
   'docs/repair.md sh 3|tests/integration/close_test.cpp, likewise'
+  'docs/rehearsal.md sh 1|tests/integration/rehearsal_test.cpp and rehearsal_command_test.cpp, by what the command calls'
   'docs/repair.md sql 1|tests/integration/close_test.cpp, by the same UPDATE'
   'docs/repair.md sh 4|by hand, with a broker that has the plugin: the stack of the tests has none'
   'docs/console.md sql 1|tests/console/pages_test.cpp, by the same GRANTs'

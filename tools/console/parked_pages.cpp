@@ -109,10 +109,10 @@ std::string_view meaning_of(std::string const& reason)
         return "It came back without an outcome as often as that may happen: perhaps it ends the process that runs it.";
     if (reason == "transaction_ended")
         return "The code of its step ended Skald's transaction itself, so that what it wrote is not guarded.";
-    if (reason == "unsettled") return "Whether it was committed could not be found out.";
+    if (reason == "unprocessable") return "Skald's own writes for it were refused five times because of their content.";
     if (reason == "unknown_saga")
         return "The saga it belongs to was not started in this database, or is past its retention.";
-    if (reason == "closed") return "Its saga had been closed by hand when it came.";
+    if (reason == "closed") return "Its saga had been closed by an operator when it came.";
     if (reason == "unsigned") return "It has no signature, and this service requires one.";
     if (reason == "forged") return "Its signature is not valid.";
     return "It could not be processed.";

@@ -52,7 +52,8 @@ private:
 };
 
 /// A whole main(): reads the environment and the command line (`--help` lists the settings), runs the service, and
-/// prints errors as one line. Exit codes: 0 drained, 2 a setting is wrong, 75 cut short.
+/// prints errors as one line. Exit codes: 0 drained, 2 a setting is wrong, 75 cut short. With `--rehearse KEY:STEP` it
+/// runs that step once, rolls it back, and prints what it would do (docs/rehearsal.md): 0 if it would be done, else 1.
 int run_service(service what, int argc, char const* const* argv, std::shared_ptr<logger> log = {});
 
 }  // namespace skald

@@ -165,8 +165,8 @@ std::string advice(std::string const& reason, std::string const& record, bool re
 std::optional<std::string> replay_parked(postgres::connection& c, std::int64_t id, std::string const& by, bool forced,
                                          bool vouched, std::string const& why)
 try {
-    return refusal(c.run(
-        execute(queries::replay_parked{.id = id, .by = by, .forced = forced, .vouched = vouched, .why = why})));
+    return refusal(
+        c.run(execute(queries::replay_parked{.id = id, .by = by, .forced = forced, .vouched = vouched, .why = why})));
 }
 catch (pqxx::sql_error const& error) {
     // What it holds can't be sent: a scope that is too long, a body that is too large. Its neighbours still can.

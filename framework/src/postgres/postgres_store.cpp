@@ -122,6 +122,7 @@ std::string postgres_store::begin_text(stage next, ports::claim_options const& h
     auto text = begin_read_committed;
     if (session_is_used_) text.append(session_queries::reset_session).append(settings_text(options_, false, role_));
     text += execute("open_transaction");
+    text += opening_;
     if (how.takes_turn) text += execute("take_turn");
     if (how.lock_wait) text += set_lock_timeout(*how.lock_wait);
     return text;

@@ -72,6 +72,9 @@ public:
     /// From the next transaction on, as connection_options::inspects_every_session.
     void inspect_every_session(bool does) { options_.inspects_every_session = does; }
 
+    /// From the next transaction on: what runs after BEGIN and before the claim. For a rehearsal.
+    void set_opening(std::string text) { opening_ = std::move(text); }
+
     /// For readers in the same layer or above: the connection, connected.
     connection& open();
 
@@ -114,6 +117,7 @@ private:
     void disconnect() noexcept;
 
     connection_options options_;
+    std::string opening_;
     std::unique_ptr<connection> connection_;
     // What the step sees. It never sends BEGIN or COMMIT by itself, so a step that calls commit() on it commits
     // nothing.

@@ -6,7 +6,9 @@
 #include "tracing/tracer.hpp"
 #include "worker/descriptors.hpp"
 #include "worker/process.hpp"
+#include "worker/rehearsal_command.hpp"
 #include "worker/service_parts.hpp"
+#include "worker/settings.hpp"
 #include "worker/signals.hpp"
 
 #include <cstdio>
@@ -15,6 +17,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace skald {
 namespace {
@@ -95,11 +98,15 @@ int run_service(service what, int argc, char const* const* argv, std::shared_ptr
 try {
     for (std::string_view const argument : std::span{argv, static_cast<std::size_t>(argc)}.subspan(1)) {
         if (argument != "--help" && argument != "-h" && argument != "--help-all") continue;
-        auto const settings = config::help(argument == "--help-all");
+        auto const settings = config::help(argument == "--help-all") + worker_detail::rehearsal_help;
         std::fputs(("usage: " + std::string{argv[0]} + " [--flag value]...\n\n" + settings).c_str(), stdout);
         return 0;
     }
-    return worker{std::move(what), config::from_environment(argc, argv), std::move(log)}.run();
+    std::vector<std::string> arguments{argv + 1, argv + argc};
+    auto const rehearsal = worker_detail::take_rehearsal(arguments);
+    auto const settings = worker_detail::from(worker_detail::read_environment(), arguments);
+    if (rehearsal) return worker_detail::run_rehearsal(*rehearsal, what, settings);
+    return worker{std::move(what), settings, std::move(log)}.run();
 }
 catch (std::exception const& error) {
     std::fputs((std::string{argv[0]} + ": " + error.what() + '\n').c_str(), stderr);

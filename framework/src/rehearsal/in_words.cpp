@@ -1,0 +1,98 @@
+// A rehearsal's report as a person reads it.
+#include "rehearsal/rehearsal.hpp"
+
+#include "core/text.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace skald::rehearsal {
+namespace {
+
+using nlohmann::json;
+
+std::string shown(json const& value)
+{
+    return core::visible_text(value.is_string() ? value.get<std::string>() : value.dump());
+}
+
+std::string sentence_of(std::string const& end)
+{
+    constexpr std::array<std::array<char const*, 2>, 14> all{{
+        {"done", "done: it would be completed, and the saga would go on"},
+        {"rejected", "rejected: the saga would compensate"},
+        {"snoozed", "snoozed: it would run again later"},
+        {"failed", "failed: it would be tried again"},
+        {"attempts_exhausted", "failed for the last time: the saga would compensate"},
+        {"parked", "parked: the saga would be stuck"},
+        {"duplicate", "a duplicate: it would not run"},
+        {"mismatch", "a mismatch: the key was used before with another body, and it would be parked"},
+        {"cancelled", "cancelled: it would not run"},
+        {"paused", "paused: it would not run before the saga is resumed"},
+        {"closed", "closed: it would not run, and would be parked"},
+        {"in_flight", "in flight: another transaction has the step at this moment"},
+        {"locked", "it waits for a lock that another session holds"},
+        {"transaction_ended", "it ran COMMIT or ROLLBACK itself, and would be parked"},
+    }};
+    for (auto const& [name, text] : all)
+        if (end == name) return text;
+    return end;
+}
+
+void add_rows(std::string& text, json const& table)
+{
+    text += fmt::format("    {}: {} inserted, {} updated, {} deleted\n", shown(table["table"]),
+                        shown(table["inserted"]), shown(table["updated"]), shown(table["deleted"]));
+    for (auto const& row : table.value("rows", json::array())) {
+        text += fmt::format("      {}", shown(row["op"]));
+        if (row.contains("before")) text += fmt::format(" {}", shown(row["before"]));
+        if (row.contains("before") && row.contains("after")) text += " ->";
+        if (row.contains("after")) text += fmt::format(" {}", shown(row["after"]));
+        text += '\n';
+    }
+    if (table.contains("not_listed"))
+        text += fmt::format("      not all rows are listed: {}\n", shown(table["not_listed"]));
+}
+
+void add_messages(std::string& text, json const& messages)
+{
+    for (auto const& m : messages) {
+        text += fmt::format("    {} to {}", shown(m["type"]), shown(m["destination"]));
+        if (m["delay_ms"] > 0) text += fmt::format(" after {} ms", shown(m["delay_ms"]));
+        text += fmt::format(": {}\n", m.contains("body") ? shown(m["body"]) : shown(m["body_hex"]));
+    }
+}
+
+void add_locks(std::string& text, json const& report)
+{
+    for (auto const& lock : report["locks"])
+        text += fmt::format("    {} on {}\n", shown(lock["mode"]), shown(lock["on"]));
+    for (auto const& by : report["waited_for"])
+        text += fmt::format("    waited for session {} ({}, {}, {} for {} s): {}\n", shown(by["pid"]),
+                            shown(by["application"]), shown(by["role"]), shown(by["state"]),
+                            shown(by["transaction_seconds"]), shown(by["query"]));
+}
+
+}  // namespace
+
+std::string in_words(json const& report)
+{
+    auto text = fmt::format("{} of {}, rehearsed with {}\n", shown(report["key"]), shown(report["definition"]),
+                            shown(report["from"]));
+    for (auto const& note : report["notes"]) text += fmt::format("  note: {}\n", shown(note));
+    text += fmt::format("  ends: {}\n", sentence_of(report["ends"].get<std::string>()));
+    for (auto const* name : {"reason", "error"})
+        if (report.contains(name)) text += fmt::format("    {}\n", shown(report[name]));
+    text += fmt::format("  took: {:.1f} ms, {:.1f} ms of it in the step\n", report["took_ms"].get<double>(),
+                        report["step_ms"].get<double>());
+    text += "  would write:\n";
+    for (auto const& table : report["tables"]) add_rows(text, table);
+    text += "  would send:\n";
+    add_messages(text, report["messages"]);
+    text += "  locks:\n";
+    add_locks(text, report);
+    return text + "  Everything in the transaction was rolled back; what the step does outside it has happened.\n";
+}
+
+}  // namespace skald::rehearsal

@@ -1,0 +1,164 @@
+#include "rehearsal/rehearsal.hpp"
+
+#include "core/log.hpp"
+#include "core/text.hpp"
+#include "postgres/header_json.hpp"
+#include "rehearsal/rolled_back_store.hpp"
+#include "rehearsal/source.hpp"
+#include "runtime/executor.hpp"
+
+#include <skald/errors.hpp>
+
+#include <fmt/format.h>
+
+#include <array>
+#include <chrono>
+#include <random>
+
+namespace skald::rehearsal {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+// As long as a rehearsal waits for what others have locked, and as others may find it in their way.
+constexpr auto lock_wait_max = 200ms;
+
+// What the executor logs of a step is how it ended.
+class last_event final : public logger
+{
+public:
+    void write(severity, std::string_view event, std::span<log_field const> fields) noexcept override
+    try {
+        if (event == "step.left_in_session") return;
+        what = {{"event", event}};
+        for (auto const& f : fields) std::visit([&](auto const& value) { what[std::string{f.name}] = value; }, f.value);
+    }
+    catch (std::exception const&) {
+    }
+    using logger::write;
+
+    json what = json::object();
+};
+
+std::string text_of(json const& from, char const* name)
+{
+    auto const it = from.find(name);
+    return it == from.end() || !it->is_string() ? std::string{} : it->get<std::string>();
+}
+
+json messages_of(ports::changes const& changes)
+{
+    auto all = json::array();
+    for (auto const& one : changes.messages) {
+        auto const& m = one.message;
+        json sent{{"destination", m.destination},
+                  {"type", m.type},
+                  {"id", m.id},
+                  {"delay_ms", one.delay.count()},
+                  {"headers", json::parse(postgres::write_headers(m.headers))}};
+        if (core::is_storable_text(m.body)) sent["body"] = m.body;
+        else sent["body_hex"] = core::to_hex(m.body);
+        all.push_back(std::move(sent));
+    }
+    return all;
+}
+
+std::string name_of(ports::claim_result result)
+{
+    constexpr std::array<char const*, 8> names{"fresh",    "retry",     "duplicate", "in_flight",
+                                               "mismatch", "cancelled", "paused",    "closed"};
+    return names.at(static_cast<std::size_t>(result));
+}
+
+// In one word: how the step would end.
+std::string end_of(json const& event, std::vector<ports::claim_answer> const& claimed)
+{
+    auto const name = text_of(event, "event");
+    if (name == "step.put_back" && !claimed.empty()) return name_of(claimed.front().result);
+    if (name == "step.completed") return "done";
+    if (name == "delivery.parked" && !claimed.empty() && claimed.front().result == ports::claim_result::mismatch)
+        return "mismatch";
+    return name.substr(name.find('.') + 1);  // "step.rejected", "delivery.parked"
+}
+
+std::string end_of(runtime::run_result::setback const& met)
+{
+    if (met.why == runtime::failure::lock_timeout) return "locked";
+    if (met.why == runtime::failure::transaction_ended) return "transaction_ended";
+    return std::string{runtime::name_of(met.why)};
+}
+
+void add_end(json& report, runtime::run_result const& result, last_event const& log, rolled_back_store const& store)
+{
+    if (auto const& met = result.not_processed) {
+        report["ends"] = end_of(*met);
+        report["error"] = met->error;
+        return;
+    }
+    report["ends"] = end_of(log.what, store.claimed());
+    for (auto const* name : {"reason", "error", "attempt"})
+        if (log.what.contains(name)) report[name] = log.what[name];
+}
+
+runtime::task task_of(core::message const& m, std::string const& service, runtime::registry const& steps)
+{
+    ports::delivery d;
+    d.message = m;
+    auto t = runtime::route(std::move(d), service, steps);
+    if (auto const* const bad = std::get_if<runtime::unreadable_message>(&t.purpose))
+        throw configuration_error{
+            fmt::format("its message can't be read, and would be parked as {}: {}", bad->reason, bad->why)};
+    if (t.step() == nullptr) throw configuration_error{"its message is for no step"};
+    t.tries = 1;  // so that what it defers until COMMIT runs apart from what Skald writes
+    return t;
+}
+
+postgres::connection_options with_short_wait(postgres::connection_options options)
+{
+    options.lock_timeout = lock_wait_max;
+    return options;
+}
+
+}  // namespace
+
+json rehearse(wanted const& what, std::string const& service, postgres::connection_options options,
+              runtime::registry const& steps, std::span<hosted_plan const> plans)
+{
+    options = with_short_wait(std::move(options));
+    source found;
+    {
+        postgres::connection c{options};
+        found = find_source(c, what, service, plans);
+    }
+    std::array one{task_of(found.message, service, steps)};
+    auto const* const step = one.front().step();
+    json report{{"key", what.key.text()}, {"scope", what.scope},
+                {"service", service},     {"definition", step->envelope.definition},
+                {"from", found.from},     {"notes", found.notes}};
+    bool const does_batches = step->hosted != nullptr && step->is_forward() && step->hosted->step->does_batches();
+    if (does_batches)
+        report["notes"].push_back(
+            "it runs alone, by execute(); deliveries that arrive together run by execute_batch()");
+
+    observer watch{options};
+    rolled_back_store store{options, found.preparation, watch};
+    runtime::memory_source out;
+    last_event log;
+    auto const from = std::chrono::steady_clock::now();
+    auto const result = runtime::executor{service, store, out, log, std::mt19937_64{std::random_device{}()}}.run(one);
+    auto const took = std::chrono::steady_clock::now() - from;
+
+    add_end(report, result, log, store);
+    report["step_ms"] = std::chrono::duration<double, std::milli>(result.ran).count();
+    report["took_ms"] = std::chrono::duration<double, std::milli>(took).count();
+    report["tables"] = store.seen().tables;
+    report["locks"] = store.seen().locks;
+    report["messages"] = messages_of(store.changes());
+    report["waited_for"] = watch.blockers();
+    if (auto const& why = store.seen().why_incomplete; !why.empty())
+        report["notes"].push_back("what it wrote is not listed, or not all of it: " + why);
+    return report;
+}
+
+}  // namespace skald::rehearsal

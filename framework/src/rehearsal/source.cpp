@@ -1,0 +1,190 @@
+#include "rehearsal/source.hpp"
+
+#include "core/envelope.hpp"
+#include "core/text.hpp"
+#include "postgres/header_json.hpp"
+#include "skald_rehearsal_queries.hpp"
+
+#include <skald/errors.hpp>
+
+#include <fmt/format.h>
+#include <pqxx/pqxx>
+
+#include <algorithm>
+
+namespace skald::rehearsal {
+namespace {
+
+using postgres::filled_in;
+namespace queries = rehearsal_queries;
+
+core::message message_of(pqxx::row const& row, std::string const& service)
+{
+    core::message m;
+    m.destination = service;
+    m.id = row["message_id"].c_str();
+    m.type = row["type"].c_str();
+    m.content_type = row["content_type"].c_str();
+    m.headers = postgres::read_headers(row["headers"].c_str());
+    m.body = core::from_hex(row["body"].c_str());
+    return m;
+}
+
+class source_finder
+{
+public:
+    source_finder(postgres::connection& c, wanted const& what, std::string const& service,
+                  std::span<hosted_plan const> plans)
+        : connection_{c}, what_{what}, service_{service}, plans_{plans}, step_{what.key.guarded_step()}
+    {}
+
+    source find()
+    {
+        check_owner();
+        find_record();
+        auto found = what_.data ? std::optional<source>{} : parked();
+        if (!found && !what_.data) found = waiting();
+        if (!found) found = made_up();
+        if (is_decided_) {
+            found->preparation += undecide();
+            found->notes.push_back(fmt::format("the step is decided: {} since {}. It is run here as if it were not; a "
+                                               "delivery of it would be a duplicate and do nothing",
+                                               status_, since_));
+        }
+        return *std::move(found);
+    }
+
+private:
+    template <class Statement>
+    pqxx::result ask() const
+    {
+        return connection_.run(filled_in(Statement{.scope = what_.scope, .key = what_.key.key, .step = step_}));
+    }
+
+    std::string undecide() const
+    {
+        return filled_in(queries::undecide{.scope = what_.scope, .key = what_.key.key, .step = step_});
+    }
+
+    void check_owner() const
+    {
+        auto const rows = connection_.run(std::string{queries::owner});
+        std::string const owner = rows.empty() ? "no service" : rows[0]["name"].c_str();
+        if (owner != service_)
+            throw configuration_error{
+                fmt::format("this is the database of {}, and not of {}: check DATABASE_URL", owner, service_)};
+    }
+
+    void find_record()
+    {
+        auto const rows = ask<queries::record_of_step>();
+        if (rows.empty()) return;
+        status_ = rows[0]["status"].c_str();
+        since_ = rows[0]["at"].c_str();
+        is_decided_ = status_ == "completed" || status_ == "rejected" || status_ == "cancelled";
+    }
+
+    // As after `skald parked replay`: with the next fencing token, and its attempts counted from scratch.
+    std::optional<source> parked()
+    {
+        auto const rows = ask<queries::parked_of_step>();
+        if (rows.empty()) return {};
+        auto const id = rows[0]["id"].as<std::int64_t>();
+        source found{message_of(rows[0], service_), fmt::format("parked delivery {}", id), {}, {}};
+        if (is_decided_) return found;
+        auto const put_back = filled_in(queries::put_back{.id = id});
+        auto const replayed = connection_.run(
+            "BEGIN READ WRITE;" + put_back + filled_in(queries::replayed_message{.scope = what_.scope, .step = step_}));
+        if (!replayed.empty()) found.message = message_of(replayed[0], service_);
+        connection_.run("ROLLBACK");
+        found.preparation = put_back;
+        if (!rows[0]["refusal"].is_null())
+            found.notes.push_back(fmt::format("it can't be replayed: {}", rows[0]["refusal"].c_str()));
+        else
+            found.notes.push_back(
+                fmt::format("as after `skald parked replay {}`; it was parked as {}", id, rows[0]["reason"].c_str()));
+        return found;
+    }
+
+    std::optional<source> waiting() const
+    {
+        auto const rows = ask<queries::waiting_of_step>();
+        if (rows.empty()) return {};
+        return source{message_of(rows[0], service_),
+                      fmt::format("row {} of the outbox, due {}", rows[0]["id"].c_str(), rows[0]["due_at"].c_str()),
+                      {},
+                      {}};
+    }
+
+    // No copy of the message is left, so one is written as the step before it would have.
+    source made_up() const
+    {
+        auto const rows = connection_.run(filled_in(queries::saga_of_step{.scope = what_.scope, .key = what_.key.key}));
+        if (!what_.data && rows.empty())
+            throw configuration_error{fmt::format(
+                "no message of {} is in this database, neither parked nor waiting to be sent, and the saga was started "
+                "elsewhere. A message that waits in the queue can't be read from here. --data FILE gives the step its "
+                "data",
+                what_.key.text())};
+        core::envelope e;
+        e.saga = {what_.scope, what_.key.key};
+        plan(e, rows);
+        auto const homes =
+            connection_.run(filled_in(queries::home_of_saga{.scope = what_.scope, .key = what_.key.key}));
+        e.home = homes.empty() ? service_ : homes[0]["home"].c_str();
+        source made{
+            core::write_message(e, what_.data ? *what_.data : std::string{rows[0]["data"].c_str()}), {}, {}, {}};
+        made.from =
+            what_.data ? "the data given with --data" : "the saga's row, which has the data that it started with";
+        if (!what_.data)
+            made.notes.emplace_back(
+                "what earlier steps have changed in the data is not in it; --data FILE gives other data");
+        if (!is_decided_ && !status_.empty()) made.preparation = undecide();
+        made.notes.emplace_back("no message of the step is here: this one says attempt 1, and has no deadline");
+        return made;
+    }
+
+    void plan(core::envelope& e, pqxx::result const& saga) const
+    {
+        if (!saga.empty()) {
+            e.definition = saga[0]["definition"].c_str();
+            e.version = saga[0]["version"].as<int>();
+            if (auto read = core::parse_itinerary(saga[0]["itinerary"].c_str())) e.itinerary = *std::move(read);
+        }
+        else {
+            auto const hosts = [this](auto const& one) { return one.step == what_.key.step; };
+            auto const one = std::ranges::find_if(plans_, hosts);
+            if (one == plans_.end() || std::ranges::count_if(plans_, hosts) > 1)
+                throw configuration_error{
+                    fmt::format("{} hosts {} with the name {}, and nothing here says of which definition it is",
+                                service_, one == plans_.end() ? "no step" : "several steps", what_.key.step)};
+            e.definition = one->definition;
+            e.version = one->version;
+            e.itinerary = core::make_itinerary(one->plan);
+        }
+        auto const step = std::ranges::find(e.itinerary.steps, what_.key.step, &core::itinerary_step::name);
+        if (step == e.itinerary.steps.end())
+            throw configuration_error{
+                fmt::format("the saga {} ({}) has no step {}", what_.key.key, e.definition, what_.key.step)};
+        e.itinerary.position = {what_.key.direction, static_cast<std::size_t>(step - e.itinerary.steps.begin())};
+    }
+
+    postgres::connection& connection_;
+    wanted const& what_;
+    std::string const& service_;
+    std::span<hosted_plan const> plans_;
+    std::string const step_;
+    std::string status_;
+    std::string since_;
+    bool is_decided_{};
+};
+
+}  // namespace
+
+source find_source(postgres::connection& c, wanted const& what, std::string const& service,
+                   std::span<hosted_plan const> plans)
+{
+    return source_finder{c, what, service, plans}.find();
+}
+
+}  // namespace skald::rehearsal

@@ -1,0 +1,85 @@
+#include "worker/rehearsal_command.hpp"
+
+#include "core/regular_file.hpp"
+#include "runtime/registry.hpp"
+#include "worker/service_parts.hpp"
+
+#include <skald/errors.hpp>
+
+#include <cstdio>
+#include <utility>
+
+namespace skald::worker_detail {
+namespace {
+
+// The value of that argument, which is taken out with it: `--name value` or `--name=value`.
+std::optional<std::string> take(std::vector<std::string>& arguments, std::string const& name)
+{
+    for (auto it = arguments.begin(); it != arguments.end(); ++it) {
+        if (it->starts_with(name + '=')) {
+            auto value = it->substr(name.size() + 1);
+            arguments.erase(it);
+            return value;
+        }
+        if (*it != name) continue;
+        if (it + 1 == arguments.end()) throw configuration_error{name + " needs a value"};
+        auto value = *(it + 1);
+        arguments.erase(it, it + 2);
+        return value;
+    }
+    return {};
+}
+
+std::string read_data(std::string const& file)
+try {
+    return core::read_regular_file(file);
+}
+catch (core::file_not_read const& error) {
+    throw configuration_error{"--data " + file + ' ' + error.what()};
+}
+
+}  // namespace
+
+char const* const rehearsal_help =
+    "\n  --rehearse KEY:STEP                  run one step as it would run now, roll it back, and print what it would\n"
+    "                                       do; KEY:STEP.compensate for its compensation. What a step does outside\n"
+    "                                       its transaction (a call of another system) really happens.\n"
+    "  --scope SCOPE, --data FILE, --json   with it: the saga's scope; data for the step; print JSON\n";
+
+std::optional<rehearsal_command> take_rehearsal(std::vector<std::string>& arguments)
+{
+    auto const text = take(arguments, "--rehearse");
+    if (!text) return {};
+    auto const key = core::parse_derived_key(*text);
+    if (!key || !core::is_key(key->key))
+        throw configuration_error{"--rehearse takes KEY:STEP or KEY:STEP.compensate, and not '" + *text + "'"};
+    rehearsal_command command{.what = {.key = *key}};
+    command.what.scope = take(arguments, "--scope").value_or("");
+    if (!core::is_scope(command.what.scope)) throw configuration_error{"--scope is at most 64 bytes of UTF-8"};
+    if (auto const file = take(arguments, "--data")) command.what.data = read_data(*file);
+    command.as_json = std::erase(arguments, "--json") > 0;
+    return command;
+}
+
+int run_rehearsal(rehearsal_command const& command, service& of, config const& settings)
+{
+    auto& parts = of.parts();
+    runtime::registry steps;
+    std::vector<rehearsal::hosted_plan> plans;
+    for (auto const& one : parts.steps) {
+        steps.add(one.definition, one.name, one.hosted);
+        plans.push_back({one.definition, one.hosted.version, one.plan, one.name});
+    }
+    auto const report = rehearsal::rehearse(command.what, parts.name,
+                                            {.url = settings.database_url,
+                                             .application_name = "skald/" + parts.name + "/rehearsal",
+                                             .statement_timeout = settings.statement_timeout,
+                                             .commit_timeout = settings.commit_timeout},
+                                            steps, plans);
+    auto const text = command.as_json ? report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n'
+                                      : rehearsal::in_words(report);
+    std::fputs(text.c_str(), stdout);
+    return report["ends"] == "done" ? 0 : 1;
+}
+
+}  // namespace skald::worker_detail

@@ -1,0 +1,37 @@
+// The arguments of `SERVICE --rehearse`, and which are left for the settings.
+#include "worker/rehearsal_command.hpp"
+
+#include <skald/errors.hpp>
+
+#include <doctest/doctest.h>
+
+using skald::worker_detail::take_rehearsal;
+
+TEST_CASE("a service that is not to rehearse keeps all its arguments")
+{
+    std::vector<std::string> arguments{"--lanes", "2", "--json"};
+    CHECK_FALSE(take_rehearsal(arguments));
+    CHECK(arguments.size() == 3);
+}
+
+TEST_CASE("what belongs to a rehearsal is taken out of the arguments, and the settings are left")
+{
+    std::vector<std::string> arguments{"--lanes", "2", "--rehearse", "a:b:pay.compensate", "--json", "--scope=shop"};
+    auto const command = take_rehearsal(arguments);
+    REQUIRE(command);
+    CHECK(command->what.key.key == "a:b");
+    CHECK(command->what.key.guarded_step() == "pay.compensate");
+    CHECK(command->what.scope == "shop");
+    CHECK(command->as_json);
+    CHECK(arguments == std::vector<std::string>{"--lanes", "2"});
+}
+
+TEST_CASE("a rehearsal of what is no step's key is refused with the form that is expected")
+{
+    std::vector<std::string> arguments{"--rehearse", "order-1"};
+    CHECK_THROWS_WITH_AS(take_rehearsal(arguments), doctest::Contains("KEY:STEP"), skald::configuration_error);
+    arguments = {"--rehearse"};
+    CHECK_THROWS_WITH_AS(take_rehearsal(arguments), doctest::Contains("needs a value"), skald::configuration_error);
+    arguments = {"--rehearse", "1:pay", "--data", "/nowhere"};
+    CHECK_THROWS_WITH_AS(take_rehearsal(arguments), doctest::Contains("/nowhere"), skald::configuration_error);
+}

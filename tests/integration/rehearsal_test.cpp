@@ -1,0 +1,139 @@
+// A rehearsal says what a step would do, and leaves nothing of it behind.
+#include "support/rehearsed.hpp"
+#include "support/stepped_shop.hpp"
+
+#include <doctest/doctest.h>
+
+using nlohmann::json;
+using skald::test::every_row;
+using skald::test::rehearse;
+using skald::test::stepped_shop;
+using skald::test::table_of;
+
+namespace {
+
+class rehearsed_shop : public stepped_shop
+{
+public:
+    rehearsed_shop()
+    {
+        using namespace order_saga;
+        payments.host(place_order, steps::charge_payment, charge_payment{});
+    }
+
+    skald::test::database const& db() { return at("payments").db; }
+
+    /// A saga whose charge the broker gave up on: parked at payments, and stuck.
+    void park_charge()
+    {
+        auto given_up = skald::test::delivery_of(order_up_to("charge-payment"));
+        given_up.given_up = true;
+        at("payments").process(given_up);
+        run();
+        REQUIRE(parked() == "payments|delivery_limit|1");
+    }
+
+    json rehearsed(std::string const& key, std::optional<std::string> data = {})
+    {
+        auto const before = every_row(db());
+        auto report = rehearse(payments, db(), key, "", std::move(data));
+        CHECK(every_row(db()) == before);
+        return report;
+    }
+
+    skald::service payments{"payments"};
+};
+
+bool says(json const& report, std::string const& part)
+{
+    return report.dump().find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a rehearsal of a parked step says which rows it would write and what it would send")
+{
+    rehearsed_shop s;
+    s.park_charge();
+    auto const report = s.rehearsed("1:charge-payment");
+    INFO(report.dump(2));
+    CHECK(report["ends"] == "done");
+    CHECK(says(report["from"], "parked delivery"));
+    CHECK(table_of(report, "public.wallet")["rows"] ==
+          json::parse(R"([{"op": "update", "before": {"customer": "ann", "cents": 1000},
+                                           "after": {"customer": "ann", "cents": 900}}])"));
+    CHECK(table_of(report, "public.charge")["inserted"] == 1);
+    CHECK(table_of(report, "public.charge")["rows"][0]["op"] == "insert");
+    CHECK(table_of(report, "public.charge")["rows"][0]["after"]["order_id"] == "o-1");
+    CHECK(says(report["locks"], R"({"mode":"RowExclusiveLock","on":"public.wallet"})"));
+    bool sends_on = false;
+    for (auto const& m : report["messages"]) sends_on = sends_on || m["id"] == "1:arrange-shipping";
+    CHECK(sends_on);
+}
+
+TEST_CASE("a rehearsed step still runs once when it is replayed")
+{
+    rehearsed_shop s;
+    s.park_charge();
+    CHECK(s.rehearsed("1:charge-payment")["ends"] == "done");
+    CHECK(s.db().one("SELECT skald.replay_parked((SELECT max(id) FROM skald.parked), 'eve')").empty());
+    s.run();
+    CHECK(s.effects() == skald::test::completed);
+}
+
+TEST_CASE("a rehearsal of a step that would be rejected says why, and that no row of its own would stay")
+{
+    rehearsed_shop s;
+    s.park_charge();
+    s.db().run("UPDATE wallet SET cents = 1");
+    auto const report = s.rehearsed("1:charge-payment");
+    INFO(report.dump(2));
+    CHECK(report["ends"] == "rejected");
+    CHECK(report["reason"] == "insufficient funds");
+    CHECK(table_of(report, "public.charge").is_null());
+}
+
+TEST_CASE("a step that is decided is rehearsed as if it were not, and the report says so")
+{
+    rehearsed_shop s;
+    s.order("1");
+    s.run();
+    REQUIRE(s.effects() == skald::test::completed);
+    CHECK_THROWS_WITH_AS(s.rehearsed("1:charge-payment"), doctest::Contains("--data FILE"), skald::configuration_error);
+    auto const data = R"({"id": "o-1", "customer": "ann", "item": "pen", "sku": "pen", "quantity": 1, "cents": 250})";
+    auto const report = s.rehearsed("1:charge-payment", data);
+    INFO(report.dump(2));
+    CHECK(report["ends"] == "done");
+    CHECK(says(report["notes"], "the step is decided: completed"));
+    CHECK(table_of(report, "public.wallet")["rows"][0]["after"]["cents"] == 650);
+}
+
+TEST_CASE("a rehearsed compensation says what it would give back")
+{
+    rehearsed_shop s;
+    s.order("1");
+    s.run();
+    auto const data = R"({"id": "o-1", "customer": "ann", "item": "pen", "sku": "pen", "quantity": 1, "cents": 100})";
+    auto const report = s.rehearsed("1:charge-payment.compensate", data);
+    INFO(report.dump(2));
+    CHECK(report["ends"] == "done");
+    CHECK(table_of(report, "public.wallet")["rows"][0]["after"]["cents"] == 1000);
+    CHECK(table_of(report, "public.charge")["rows"][0]["after"]["kind"] == "refund");
+}
+
+TEST_CASE("a thousand rehearsals leave every row where it was")
+{
+    rehearsed_shop s;
+    s.park_charge();
+    auto const before = every_row(s.db());
+    for (int n = 0; n < 1'000; ++n) REQUIRE(rehearse(s.payments, s.db(), "1:charge-payment")["ends"] == "done");
+    CHECK(every_row(s.db()) == before);
+}
+
+TEST_CASE("a rehearsal in the database of another service is refused")
+{
+    rehearsed_shop s;
+    s.park_charge();
+    CHECK_THROWS_WITH_AS(rehearse(s.payments, s.at("orders").db, "1:charge-payment"),
+                         doctest::Contains("check DATABASE_URL"), skald::configuration_error);
+}
