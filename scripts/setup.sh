@@ -16,7 +16,7 @@ readonly image_packages=(
 )
 readonly observability_packages=(prometheus)
 # Debian's browser, and what drives it in the console's test.
-readonly browser_packages=(chromium fonts-dejavu-core nodejs npm curl postgresql-client python3)
+readonly browser_packages=(chromium fonts-dejavu-core curl postgresql-client python3)
 readonly policy_file=/usr/sbin/policy-rc.d
 readonly cluster_dir=/etc/postgresql-common/createcluster.d
 readonly cluster_file=$cluster_dir/skald-setup.conf
@@ -65,6 +65,8 @@ choose_packages() {
   fi
   if [[ $what == browser ]]; then
     wanted=("${browser_packages[@]}")
+    # Not over a Node.js from elsewhere, whose npm excludes the distribution's.
+    command -v npm >/dev/null || wanted+=(nodejs npm)
     return
   fi
   wanted=("${base_packages[@]}")

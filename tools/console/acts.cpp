@@ -44,6 +44,7 @@ std::vector<prospect> look_at_sagas(postgres::connection& c, verb what, std::vec
 std::vector<prospect> look_at_parked(postgres::connection& c, verb what, std::vector<target> const& targets)
 {
     std::vector<std::int64_t> ids;
+    ids.reserve(targets.size());
     for (auto const& one : targets) ids.push_back(one.id);
     std::vector<prospect> found;
     for (auto const& row : c.run(postgres::filled_in(queries::parked_preview{.ids = ids}))) {
