@@ -61,7 +61,7 @@ std::string in_short(run const& of, core::instant start, bool is_compensation)
         if (of.attempts == 0) return "put back, comes again";
         return fmt::format("failed {}, tries again", of.attempts == 1 ? "once" : std::to_string(of.attempts) + "×");
     case state::done: return (is_compensation ? "undone" : "done") + after;
-    case state::rejected: return (of.error.starts_with(core::gave_up_mark) ? "gave up" : "rejected") + after;
+    case state::rejected: return (of.error.starts_with(core::last_attempt_mark) ? "failed" : "rejected") + after;
     case state::parked: return "parked" + after;
     case state::cancelled:
         if (of.error == core::nothing_to_undo) return "nothing to undo";
