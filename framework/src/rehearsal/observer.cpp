@@ -45,13 +45,14 @@ void observer::poll()
         if (pid_ == 0) continue;
         try {
             auto found = json::array();
-            for (auto const& row : connection_.run(filled_in(queries::blockers_of{.pid = pid_})))
+            for (auto const& row : connection_.run(filled_in(queries::blockers_of{.pid = pid_}))) {
                 found.push_back({{"pid", row["pid"].as<int>()},
                                  {"application", row["application"].c_str()},
                                  {"role", row["role"].c_str()},
                                  {"state", row["state"].c_str()},
                                  {"transaction_seconds", row["seconds"].as<std::int64_t>()},
                                  {"query", row["query"].c_str()}});
+            }
             if (!found.empty()) blockers_ = std::move(found);
         }
         catch (std::exception const&) {

@@ -146,11 +146,13 @@ private:
             found.emplace(row["place"].c_str(), json::parse(row["row"].c_str()));
         });
         std::vector<std::string> places;
+        places.reserve(found.size());
         for (auto const& [place, row] : found) places.push_back(place);
         for (auto const& row : own_.run(filled_in(queries::places_still_there{.relation = t.id, .places = places})))
             found.erase(row["place"].c_str());
         own_.run(std::string{queries::close_rows});
         std::vector<json> gone;
+        gone.reserve(found.size());
         for (auto& [place, row] : found) gone.push_back(std::move(row));
         return gone;
     }
