@@ -30,7 +30,7 @@ void examine_queues(rabbitmq::inspection const& seen, std::string const& service
              fmt::format("{} is a quorum queue with a delivery limit and a parked queue; {} wait, {} consumers", queue,
                          seen.queue->messages, seen.queue->consumers),
              seen.queue->consumers > 0 ? "" : "no process consumes it: start the service"});
-    if (seen.queue && seen.parked)
+    if (seen.queue && seen.parked) {
         found.push_back({"consuming", seen.may_not_consume.empty() ? health::ok : health::problem,
                          seen.may_not_consume.empty() ? "this user may consume both queues"
                                                       : "this user may not: " + seen.may_not_consume,
@@ -38,6 +38,7 @@ void examine_queues(rabbitmq::inspection const& seen, std::string const& service
                              ? ""
                              : "if the service connects as this user, give it the permission to "
                                "read the queues: see docs/security.md"});
+    }
     if (seen.parked && seen.parked->messages > 0)
         found.push_back(
             {"parked queue", health::warning,
