@@ -22,7 +22,7 @@ SELECT p.id, p.reason, p.message_id, p.type, p.content_type, encode(p.body, 'hex
 -- name: replayed_message
 SELECT o.idempotency_key AS message_id, o.type, o.content_type, encode(o.payload, 'hex') AS body, o.headers::text AS headers
   FROM skald.outbox o
- WHERE o.xmin = pg_current_xact_id()::xid AND o.scope = :scope::text AND o.type = :step::text
+ WHERE o.xmin = pg_current_xact_id()::xid AND o.scope = :scope::text AND o.idempotency_key = :message_id::text
    AND o.destination = (SELECT name FROM skald.service)
 
 -- name: put_back
@@ -33,7 +33,7 @@ SELECT skald.put_back(:id::bigint, true, true) AS refusal;
 SELECT o.id, o.idempotency_key AS message_id, o.type, o.content_type, encode(o.payload, 'hex') AS body, o.headers::text AS headers,
        skald.instant(o.due_at) AS due_at
   FROM skald.outbox o
- WHERE o.scope = :scope::text AND o.aggregateid = :key::text AND o.type = :step::text
+ WHERE o.scope = :scope::text AND o.idempotency_key = :message_id::text
    AND o.destination = (SELECT name FROM skald.service) AND o.if_unrouted IS NULL
  ORDER BY o.id DESC LIMIT 1
 

@@ -54,7 +54,7 @@ TEST_CASE("a viewer acts on nothing, and is offered nothing")
     CHECK(bob.post_as_stranger("/act", form).status == 403);
     CHECK(bob.get("/act", {{"verb", "pause"}, {"saga", "orders\n\n1"}}).status == 403);
     CHECK(bob.get("/act", {{"verb", "drop"}, {"parked", "payments\n" + s.parked_id()}}).status == 403);
-    CHECK(says(bob.get("/saga", {{"key", "1"}}), "bob is a viewer here"));
+    CHECK(says(bob.get("/saga", {{"key", "2"}}), "bob is a viewer here"));
     CHECK_FALSE(says(bob.get("/"), "type=\"checkbox\""));
     CHECK(audit(s, "orders").empty());
 }

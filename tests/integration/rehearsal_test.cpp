@@ -41,7 +41,7 @@ public:
         return report;
     }
 
-    skald::service payments{"payments"};
+    skald::service payments{"payments"}, orders{"orders"};
 };
 
 bool says(json const& report, std::string const& part)
@@ -119,6 +119,31 @@ TEST_CASE("a rehearsed compensation says what it would give back")
     CHECK(report["ends"] == "done");
     CHECK(table_of(report, "public.wallet")["rows"][0]["after"]["cents"] == 1000);
     CHECK(table_of(report, "public.charge")["rows"][0]["after"]["kind"] == "refund");
+}
+
+TEST_CASE("a compensation that is parked is rehearsed as its replay would run it")
+{
+    rehearsed_shop s;
+    s.at("shipping").db.run("UPDATE stock SET free = 0");
+    auto given_up = skald::test::delivery_of(s.order_up_to("charge-payment.compensate"));
+    given_up.given_up = true;
+    s.at("payments").process(given_up);
+    s.run();
+    REQUIRE(s.parked() == "payments|delivery_limit|1");
+    auto const report = s.rehearsed("1:charge-payment.compensate");
+    INFO(report.dump(2));
+    CHECK(report["ends"] == "done");
+    CHECK(table_of(report, "public.wallet")["rows"][0]["after"]["cents"] == 1000);
+}
+
+TEST_CASE("a step of another service is not rehearsed where its saga was started")
+{
+    rehearsed_shop s;
+    s.order("1");
+    s.run();
+    CHECK_THROWS_WITH_AS(rehearse(s.orders, s.at("orders").db, "1:charge-payment"),
+                         doctest::Contains("charge-payment is a step of payments: rehearse it there"),
+                         skald::configuration_error);
 }
 
 TEST_CASE("a thousand rehearsals leave every row where it was")

@@ -39,7 +39,8 @@ TEST_CASE("an endpoint is a scheme, a host, a port and perhaps a path")
     CHECK(parse_endpoint("http://[::1]:80").host == "::1");
     CHECK(parse_endpoint("http://[::1]").port == "4318");
     for (std::string const bad : {"", "collector:4318", "https://collector", "http://", "http://:4318", "http://a:b",
-                                  "http://a:", "http://a:65536", "http://a:123456"}) {
+                                  "http://a:", "http://a:65536", "http://a:123456", "http://user:secret@a:4318",
+                                  "http://a b:1", "http://a:1/x y", "http://a:1/?token=x", "http://a:1/%\r\nX: y"}) {
         CAPTURE(bad);
         CHECK_THROWS_AS(parse_endpoint(bad), std::invalid_argument);
     }

@@ -93,8 +93,9 @@ private:
         source found{message_of(rows[0], service_), fmt::format("parked delivery {}", id), {}, {}};
         if (is_decided_) return found;
         auto const put_back = filled_in(queries::put_back{.id = id});
-        auto const replayed = connection_.run(
-            "BEGIN READ WRITE;" + put_back + filled_in(queries::replayed_message{.scope = what_.scope, .step = step_}));
+        auto const replayed =
+            connection_.run("BEGIN READ WRITE;" + put_back +
+                            filled_in(queries::replayed_message{.scope = what_.scope, .message_id = what_.key.text()}));
         if (!replayed.empty()) found.message = message_of(replayed[0], service_);
         connection_.run("ROLLBACK");
         found.preparation = put_back;
@@ -108,7 +109,8 @@ private:
 
     std::optional<source> waiting() const
     {
-        auto const rows = ask<queries::waiting_of_step>();
+        auto const rows =
+            connection_.run(filled_in(queries::waiting_of_step{.scope = what_.scope, .message_id = what_.key.text()}));
         if (rows.empty()) return {};
         return source{message_of(rows[0], service_),
                       fmt::format("row {} of the outbox, due {}", rows[0]["id"].c_str(), rows[0]["due_at"].c_str()),
@@ -166,6 +168,8 @@ private:
         if (step == e.itinerary.steps.end())
             throw configuration_error{
                 fmt::format("the saga {} ({}) has no step {}", what_.key.key, e.definition, what_.key.step)};
+        if (step->service != service_)
+            throw configuration_error{fmt::format("{} is a step of {}: rehearse it there", step->name, step->service)};
         e.itinerary.position = {what_.key.direction, static_cast<std::size_t>(step - e.itinerary.steps.begin())};
     }
 

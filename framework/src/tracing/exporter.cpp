@@ -43,7 +43,10 @@ collector_address parse_endpoint(std::string_view endpoint)
     bool const is_number =
         !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == std::string::npos;
     if (rest.starts_with('[') && rest.ends_with(']')) rest = rest.substr(1, rest.size() - 2);
-    if (rest.empty() || !is_number || std::stoi(port) > 65'535) throw std::invalid_argument{right};
+    constexpr std::string_view in_a_host{"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:"};
+    bool const is_host = !rest.empty() && rest.find_first_not_of(in_a_host) == std::string_view::npos;
+    bool const is_path = std::ranges::all_of(path, [](char c) { return c > 0x20 && c < 0x7f && c != '?' && c != '#'; });
+    if (!is_host || !is_path || !is_number || std::stoi(port) > 65'535) throw std::invalid_argument{right};
     return {std::string{rest}, port, path + "/v1/traces"};
 }
 

@@ -181,8 +181,8 @@ constexpr std::array table{
     setting{usual, "SKALD_HTTP_LISTEN", "--listen", "HOST:PORT to serve HTTP on; port 0 picks a free one",
             [](config& c, std::string_view v) { c.http_listen = listen_address(v); }, show<&config::http_listen>},
     setting{usual, "SKALD_HEALTH_LISTEN", "--health-listen",
-            "HOST:PORT to serve /livez and /readyz on, whatever the other is busy with; off: none", set_health_listen,
-            show<&config::health_listen>},
+            "HOST:PORT to serve /livez, /readyz and /metrics on, whatever the other is busy with; off: none",
+            set_health_listen, show<&config::health_listen>},
     text<&config::http_tls_certificate>(
         usual, {"SKALD_HTTP_TLS_CERTIFICATE", "--http-tls-certificate"},
         "a PEM file with the certificate and its chain: serve HTTPS only; reloaded when it changes"),
