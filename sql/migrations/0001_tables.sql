@@ -3,8 +3,8 @@
 
 CREATE SCHEMA IF NOT EXISTS skald;
 
-CREATE TYPE skald.step_status AS ENUM ('completed', 'started', 'retrying', 'rejected', 'parked', 'cancelled');
-CREATE TYPE skald.saga_status AS ENUM ('running', 'compensating', 'completed', 'compensated', 'stuck');
+CREATE TYPE skald.step_status AS ENUM ('completed', 'started', 'retrying', 'rejected', 'parked', 'cancelled', 'unknown');
+CREATE TYPE skald.saga_status AS ENUM ('running', 'compensating', 'completed', 'compensated', 'stuck', 'unknown');
 
 -- Fails unless as many rows were written as were to be. A trigger that returns NULL, or a policy, swallows a row without an error: a message
 -- would be gone, or a step would run twice.
@@ -119,7 +119,7 @@ CREATE TABLE skald.saga (
     CONSTRAINT only_what_has_ended_expires CHECK (expiring IS NULL OR finished_at IS NOT NULL)
 );
 -- Operators list the sagas that have not ended; there are few of them.
-CREATE INDEX saga_not_ended ON skald.saga (created_at) WHERE status IN ('running', 'compensating', 'stuck');
+CREATE INDEX saga_not_ended ON skald.saga (created_at) WHERE status IN ('running', 'compensating', 'stuck', 'unknown');
 CREATE INDEX saga_ended ON skald.saga (finished_at) WHERE finished_at IS NOT NULL AND expiring IS NULL;
 CREATE INDEX saga_expiring ON skald.saga (asked_at) WHERE expiring <> '{}';
 CREATE INDEX saga_expired ON skald.saga (finished_at) WHERE expiring = '{}';

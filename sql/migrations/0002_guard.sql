@@ -101,7 +101,7 @@ BEGIN
                             FROM unnest(scopes, keys, steps) AS w(s, k, t) ORDER BY 1, 2, 3) AS w
               CROSS JOIN LATERAL (SELECT FROM skald.idempotency i
                                    WHERE i.scope = w.s AND i.key = w.k AND i.step = w.t
-                                     AND i.status IN ('started', 'retrying', 'parked')
+                                     AND i.status IN ('started', 'unknown', 'retrying', 'parked')
                                      FOR UPDATE) AS locked;
             -- Where nothing was inserted, this update is what makes a step's own COMMIT fail (0003_open.sql).
             IF current_setting('skald.is_open', true) = 'on' THEN
@@ -171,15 +171,14 @@ BEGIN
             WHEN w.o = ANY (closed) AND i.status IS NULL THEN 'closed'
             WHEN w.o = ANY (paused) AND i.status IS NULL THEN 'paused'
             WHEN i.fingerprint <> w.f THEN 'mismatch'
-            WHEN i.status IN ('completed', 'rejected') THEN 'duplicate'
+            -- What goes on with one that has started is its row in skald.started, and no delivery.
+            WHEN i.status IN ('completed', 'rejected', 'started', 'unknown') THEN 'duplicate'
             WHEN i.status = 'cancelled' THEN 'cancelled'
             WHEN i.status IN ('retrying', 'parked') AND fencing_tokens[w.o] <= i.attempts + i.snoozes THEN 'duplicate'
             WHEN w.o = ANY (closed) THEN 'closed'
             WHEN w.o = ANY (paused) THEN 'paused'
             WHEN i.status IN ('retrying', 'parked') AND n.no THEN 'cancelled'
             WHEN i.status IN ('retrying', 'parked') THEN 'retry'
-            -- An external call is under way.
-            WHEN i.status = 'started' THEN 'in_flight'
             ELSE skald.result_without_record(w.s, w.k, w.t) END) AS t(result)
      CROSS JOIN LATERAL (SELECT t.result, t.result = 'cancelled' AND i.status <> 'cancelled') AS v(result, stopped)
      CROSS JOIN LATERAL (SELECT CASE WHEN i.home <> w.h THEN 'home' WHEN NOT v.stopped THEN NULL
@@ -224,7 +223,11 @@ BEGIN
      WHERE scope = for_scope AND key = for_key AND step = undone
        FOR UPDATE;
     IF ran <> for_home THEN RETURN NULL; END IF;
-    IF was IN ('started', 'retrying', 'parked') THEN
+    -- What it did outside is not known before it ends; nothing asks to undo it before that.
+    IF was IN ('started', 'unknown') THEN
+        RAISE EXCEPTION '% of saga % has not ended, and can''t be undone yet', undone, for_key USING ERRCODE = 'lock_not_available';
+    END IF;
+    IF was IN ('retrying', 'parked') THEN
         UPDATE skald.idempotency SET status = 'cancelled', updated_at = clock_timestamp()
          WHERE scope = for_scope AND key = for_key AND step = undone;
     END IF;

@@ -160,7 +160,7 @@ BEGIN
         UPDATE skald.saga s
            SET status = wanted::skald.saga_status, updated_at = clock_timestamp(), finished_at = clock_timestamp(),
                reason = CASE WHEN wanted = 'completed' THEN NULL
-                             WHEN s.status = 'stuck' THEN coalesce(why, s.reason) ELSE coalesce(s.reason, why) END
+                             WHEN s.status IN ('stuck', 'unknown') THEN coalesce(why, s.reason) ELSE coalesce(s.reason, why) END
          WHERE s.scope = for_scope AND s.key = for_key AND s.status NOT IN ('completed', 'compensated');
         IF NOT FOUND THEN PERFORM skald.record_unknown(for_scope, for_key); END IF;
         RETURN;
@@ -169,16 +169,16 @@ BEGIN
     SELECT s.status INTO was FROM skald.saga s WHERE s.scope = for_scope AND s.key = for_key FOR NO KEY UPDATE;
     IF was IS NULL THEN PERFORM skald.record_unknown(for_scope, for_key); END IF;
     IF was IS NULL OR was IN ('completed', 'compensated') THEN RETURN; END IF;
-    SELECT CASE WHEN bool_or(k.parked) THEN 'stuck' WHEN bool_or(k.back) THEN 'compensating' ELSE 'running' END INTO is_to
-      FROM (SELECT p.status = 'parked' AND NOT skald.has_record(p, ours), p.status IN ('rejected', 'cancelled') OR p.step LIKE '%.compensate'
+    SELECT CASE WHEN bool_or(k.parked) THEN 'stuck' WHEN bool_or(k.unknown) THEN 'unknown' WHEN bool_or(k.back) THEN 'compensating' ELSE 'running' END INTO is_to
+      FROM (SELECT p.status = 'parked' AND NOT skald.has_record(p, ours), p.status = 'unknown', p.status IN ('rejected', 'cancelled') OR p.step LIKE '%.compensate'
               FROM skald.progress p WHERE p.scope = for_scope AND p.key = for_key
              UNION ALL
-            SELECT i.status = 'parked', i.status IN ('rejected', 'cancelled') OR i.step LIKE '%.compensate'
-              FROM skald.idempotency i WHERE i.scope = for_scope AND i.key = for_key AND coalesce(i.home = ours, true)) AS k(parked, back);
+            SELECT i.status = 'parked', i.status = 'unknown', i.status IN ('rejected', 'cancelled') OR i.step LIKE '%.compensate'
+              FROM skald.idempotency i WHERE i.scope = for_scope AND i.key = for_key AND coalesce(i.home = ours, true)) AS k(parked, unknown, back);
     UPDATE skald.saga s
        SET status = is_to, updated_at = clock_timestamp(),
            reason = CASE WHEN is_to = 'running' THEN NULL
-                         WHEN is_to = 'stuck' OR s.status = 'stuck' THEN coalesce(why, s.reason)
+                         WHEN is_to IN ('stuck', 'unknown') OR s.status IN ('stuck', 'unknown') THEN coalesce(why, s.reason)
                          ELSE coalesce(s.reason, why) END
      WHERE s.scope = for_scope AND s.key = for_key
        AND (s.status <> is_to OR (why IS NOT NULL AND s.reason IS NULL AND is_to <> 'running'));
@@ -216,7 +216,7 @@ BEGIN
         UPDATE skald.saga s
            SET status = n.is_to, updated_at = clock_timestamp(),
                reason = CASE WHEN n.is_to = 'running' THEN NULL
-                             WHEN n.is_to = 'stuck' OR s.status = 'stuck' THEN coalesce(w.first, s.reason, w.said)
+                             WHEN n.is_to IN ('stuck', 'unknown') OR s.status IN ('stuck', 'unknown') THEN coalesce(w.first, s.reason, w.said)
                              ELSE coalesce(s.reason, w.said) END
           FROM (SELECT u.s, u.k, (array_agg(u.y ORDER BY u.o))[1] AS first,
                        (array_agg(u.y ORDER BY u.o) FILTER (WHERE u.y IS NOT NULL))[1] AS said
@@ -226,14 +226,14 @@ BEGIN
                  WHERE u.ended IS NULL OR u.o < u.ended
                  GROUP BY u.s, u.k) AS w
          CROSS JOIN LATERAL (
-                SELECT (CASE WHEN bool_or(t.parked) THEN 'stuck' WHEN bool_or(t.back) THEN 'compensating' ELSE 'running' END
+                SELECT (CASE WHEN bool_or(t.parked) THEN 'stuck' WHEN bool_or(t.unknown) THEN 'unknown' WHEN bool_or(t.back) THEN 'compensating' ELSE 'running' END
                        )::skald.saga_status
-                  FROM (SELECT p.status = 'parked' AND NOT skald.has_record(p, ours),
+                  FROM (SELECT p.status = 'parked' AND NOT skald.has_record(p, ours), p.status = 'unknown',
                                p.status IN ('rejected', 'cancelled') OR p.step LIKE '%.compensate'
                           FROM skald.progress p WHERE p.scope = w.s AND p.key = w.k
                          UNION ALL
-                        SELECT i.status = 'parked', i.status IN ('rejected', 'cancelled') OR i.step LIKE '%.compensate'
-                          FROM skald.idempotency i WHERE i.scope = w.s AND i.key = w.k AND coalesce(i.home = ours, true)) AS t(parked, back)) AS n(is_to)
+                        SELECT i.status = 'parked', i.status = 'unknown', i.status IN ('rejected', 'cancelled') OR i.step LIKE '%.compensate'
+                          FROM skald.idempotency i WHERE i.scope = w.s AND i.key = w.k AND coalesce(i.home = ours, true)) AS t(parked, unknown, back)) AS n(is_to)
          WHERE s.scope = w.s AND s.key = w.k AND s.status NOT IN ('completed', 'compensated')
            AND (s.status <> n.is_to OR (w.said IS NOT NULL AND s.reason IS NULL AND n.is_to <> 'running'));
         GET DIAGNOSTICS moved = ROW_COUNT;
@@ -243,7 +243,7 @@ BEGIN
     UPDATE skald.saga s
        SET status = e.n::skald.saga_status, updated_at = clock_timestamp(), finished_at = clock_timestamp(),
            reason = CASE WHEN e.n = 'completed' THEN NULL
-                         WHEN s.status = 'stuck' THEN coalesce(e.y, s.reason) ELSE coalesce(s.reason, e.y) END
+                         WHEN s.status IN ('stuck', 'unknown') THEN coalesce(e.y, s.reason) ELSE coalesce(s.reason, e.y) END
       FROM (SELECT DISTINCT ON (1, 2) u.s COLLATE "C" AS s, u.k COLLATE "C" AS k, u.n, u.y
               FROM unnest(scopes, keys, wanted, reasons) WITH ORDINALITY AS u(s, k, n, y, o)
              WHERE u.n IN ('completed', 'compensated') ORDER BY 1, 2, u.o) AS e
@@ -267,7 +267,7 @@ DECLARE
     told record;
 BEGIN
     WITH m AS MATERIALIZED (
-        SELECT m.*, s.key IS NOT NULL AS is_known, s.status = 'stuck' AS is_stuck
+        SELECT m.*, s.key IS NOT NULL AS is_known, s.status IN ('stuck', 'unknown') AS is_stuck
           FROM jsonb_to_recordset(members)
             AS m(scope text COLLATE "C", key text COLLATE "C", step text COLLATE "C", service text, status text,
                  attempts integer, error text, at timestamptz, saga text, reason text)

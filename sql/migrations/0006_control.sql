@@ -125,7 +125,7 @@ BEGIN
     END IF;
     -- The guard's records before the saga's row, as every step does (traps G22).
     PERFORM FROM skald.idempotency i
-      WHERE (i.scope, i.key) = (scope, key) AND i.status = 'parked' ORDER BY i.step FOR UPDATE;
+      WHERE (i.scope, i.key) = (scope, key) AND i.status IN ('started', 'unknown', 'parked') ORDER BY i.step FOR UPDATE;
     SELECT * INTO was FROM skald.saga s WHERE (s.scope, s.key) = (scope, key) FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RETURN jsonb_build_object('refused', skald.not_started_here(scope, key));
@@ -171,7 +171,7 @@ BEGIN
     IF coalesce(reason, '') = '' THEN RETURN jsonb_build_object('refused', 'give a reason: it is kept with the saga'); END IF;
     -- As in skald.request_control(): records before the saga's row.
     PERFORM FROM skald.idempotency i
-      WHERE (i.scope, i.key) = (scope, key) AND i.status IN ('retrying', 'parked') ORDER BY i.step FOR UPDATE;
+      WHERE (i.scope, i.key) = (scope, key) AND i.status IN ('started', 'unknown', 'retrying', 'parked') ORDER BY i.step FOR UPDATE;
     SELECT * INTO was FROM skald.saga s WHERE (s.scope, s.key) = (scope, key) FOR NO KEY UPDATE;
     IF NOT FOUND THEN RETURN jsonb_build_object('refused', skald.not_started_here(scope, key)); END IF;
     IF was.finished_at IS NOT NULL THEN
@@ -206,11 +206,15 @@ DECLARE
 BEGIN
     WITH cancelled AS (
         UPDATE skald.idempotency i SET status = 'cancelled', error = why, updated_at = clock_timestamp()
-         WHERE (i.scope, i.key) = (of_scope, of_key) AND i.status IN ('retrying', 'parked') AND coalesce(i.home = of_home, true)
+         WHERE (i.scope, i.key) = (of_scope, of_key) AND i.status IN ('started', 'unknown', 'retrying', 'parked') AND coalesce(i.home = of_home, true)
         RETURNING i.step, i.attempts, i.updated_at)
     SELECT jsonb_agg(jsonb_build_object('scope', of_scope, 'key', of_key, 'step', c.step, 'service', own, 'status', 'cancelled',
                                         'attempts', c.attempts, 'error', why, 'at', skald.instant(c.updated_at)))
       INTO members FROM cancelled c;
+    -- Whoever has one of them now finds its row gone, and can't record an end.
+    DELETE FROM skald.started s
+     WHERE (s.scope, s.key) = (of_scope, of_key)
+       AND EXISTS (SELECT FROM skald.idempotency i WHERE (i.scope, i.key, i.step) = (s.scope, s.key, s.step) AND i.status = 'cancelled');
     IF members IS NOT NULL AND of_home <> own THEN
         PERFORM skald.enqueue(of_home, 'skald.progress', id, convert_to(members::text, 'UTF8'),
                               jsonb_build_object('x-idempotency-key', id, 'x-saga-scope', of_scope), of_scope,
@@ -233,7 +237,7 @@ BEGIN
     SELECT r.*, command->>'by' AS giver INTO o FROM jsonb_to_record(command)
         AS r(id uuid, scope text, key text, home text, action text, step text, reason text, requested_at timestamptz);
     PERFORM FROM skald.idempotency i
-      WHERE (i.scope, i.key) = (o.scope, o.key) AND i.status IN ('retrying', 'parked') ORDER BY i.step FOR UPDATE;
+      WHERE (i.scope, i.key) = (o.scope, o.key) AND i.status IN ('started', 'unknown', 'retrying', 'parked') ORDER BY i.step FOR UPDATE;
 
     INSERT INTO skald.audit (actor, verb, scope, key, detail, command_id)
     VALUES (o.giver, 'saga ' || o.action, o.scope, o.key, command, o.id)
@@ -251,7 +255,12 @@ BEGIN
         IF NOT FOUND THEN effect := 'outdated'; END IF;
     END IF;
 
-    IF effect = 'taken' AND o.action IN ('resume', 'cancel', 'close') THEN PERFORM skald.wake(o.scope, o.key, o.home); END IF;
+    IF effect = 'taken' AND o.action IN ('resume', 'cancel', 'close') THEN
+        PERFORM skald.wake(o.scope, o.key, o.home);
+        -- What somebody owns hears of it when the lease is renewed.
+        UPDATE skald.started s SET due_at = least(s.due_at, clock_timestamp())
+         WHERE (s.scope, s.key) = (o.scope, o.key) AND s.owner IS NULL AND coalesce(s.headers->>'x-saga-home' = o.home, true);
+    END IF;
     IF effect = 'taken' AND o.action = 'close' THEN PERFORM skald.cancel_open(o.scope, o.key, o.home, o.reason); END IF;
     IF effect = 'taken' AND o.action IN ('cancel', 'retry') THEN
         effect := coalesce('left parked: ' || skald.put_back_open(o.scope, o.key, o.home, o.action, o.step), effect);

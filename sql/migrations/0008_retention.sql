@@ -47,7 +47,7 @@ AS $$
        AND NOT EXISTS (SELECT FROM skald.busy b WHERE b.scope = s.scope AND b.key = s.key)
        -- All records of an ended saga are final. One that is not may still be claimed.
        AND NOT EXISTS (SELECT FROM skald.idempotency i
-                        WHERE i.scope = s.scope AND i.key = s.key AND i.status IN ('started', 'retrying', 'parked')
+                        WHERE i.scope = s.scope AND i.key = s.key AND i.status IN ('started', 'unknown', 'retrying', 'parked')
                           AND skald.is_ours(i.home))
 $$;
 
@@ -81,7 +81,7 @@ AS $$
                         WHERE i.scope = e.scope AND i.key = e.key
                           AND replace(i.step, '.compensate', '') = ANY (e.steps) AND coalesce(i.home = e.home, true)
                           AND i.created_at < e.ended_at + interval '12 hours'
-                          AND (i.updated_at >= before OR i.status IN ('started', 'retrying', 'parked')))
+                          AND (i.updated_at >= before OR i.status IN ('started', 'unknown', 'retrying', 'parked')))
 $$;
 
 -- What a purge with that retention would find now.

@@ -14,7 +14,7 @@ SELECT e.scope, e.key, e.definition, e.status::text AS status, coalesce(e.reason
        skald.instant(e.created_at) AS started, '' AS ended, extract(epoch FROM clock_timestamp() - e.created_at)::bigint AS age_seconds,
        0::bigint AS took_ms
   FROM (SELECT s.* FROM skald.saga s
-         WHERE s.status IN ('running', 'compensating', 'stuck')
+         WHERE s.status IN ('running', 'compensating', 'stuck', 'unknown')
            AND (:status::skald.saga_status IS NULL OR s.status = :status::skald.saga_status)
            AND (:status::skald.saga_status IS NOT NULL OR s.status <> 'stuck')
            AND (:after_time::timestamptz IS NULL OR (s.created_at >= :after_time::timestamptz
@@ -31,7 +31,7 @@ SELECT e.scope, e.key, e.definition, e.status::text AS status, coalesce(e.reason
 -- name: open_sagas_end
 SELECT skald.instant(s.created_at) AS place, s.scope, s.key
   FROM skald.saga s
- WHERE s.status IN ('running', 'compensating', 'stuck')
+ WHERE s.status IN ('running', 'compensating', 'stuck', 'unknown')
    AND (:status::skald.saga_status IS NULL OR s.status = :status::skald.saga_status)
    AND (:status::skald.saga_status IS NOT NULL OR s.status <> 'stuck')
    AND (:after_time::timestamptz IS NULL OR (s.created_at >= :after_time::timestamptz
@@ -105,7 +105,7 @@ SELECT count(*) FILTER (WHERE o.status = 'running') AS running, count(*) FILTER 
 -- The definitions in use, as far as a glance tells.
 -- name: definitions
 SELECT DISTINCT g.definition
-  FROM ((SELECT s.definition FROM skald.saga s WHERE s.status IN ('running', 'compensating', 'stuck') ORDER BY s.created_at LIMIT 500)
+  FROM ((SELECT s.definition FROM skald.saga s WHERE s.status IN ('running', 'compensating', 'stuck', 'unknown') ORDER BY s.created_at LIMIT 500)
         UNION ALL
         (SELECT s.definition FROM skald.saga s WHERE s.finished_at IS NOT NULL AND s.expiring IS NULL
           ORDER BY s.finished_at DESC LIMIT 500)) AS g
@@ -200,7 +200,7 @@ SELECT c.step, c.lanes, c.batch, c.takes_turns, c.conflicts, c.reason, skald.ins
 -- Where the sagas stand that have not ended, by the step that is retried or parked; of the oldest :examined_max.
 -- name: held_up_steps
 SELECT k.step, k.service, k.status, count(*) AS sagas, max(k.attempts) AS attempts, (array_agg(k.error ORDER BY k.at DESC))[1] AS error
-  FROM (SELECT s.scope, s.key FROM skald.saga s WHERE s.status IN ('running', 'compensating', 'stuck')
+  FROM (SELECT s.scope, s.key FROM skald.saga s WHERE s.status IN ('running', 'compensating', 'stuck', 'unknown')
          ORDER BY s.created_at LIMIT :examined_max::integer) AS o
  CROSS JOIN LATERAL skald.known_steps(o.scope, o.key) AS k
  WHERE k.status IN ('retrying', 'parked')

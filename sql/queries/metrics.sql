@@ -6,7 +6,7 @@
 WITH under_way AS (
     SELECT u.definition, u.status::text AS state, count(*) AS sagas, min(u.created_at) AS since
       FROM (SELECT s.definition, s.status, s.created_at FROM skald.saga s
-             WHERE s.status IN ('running', 'compensating', 'stuck') ORDER BY s.created_at LIMIT :rows_max::bigint) AS u
+             WHERE s.status IN ('running', 'compensating', 'stuck', 'unknown') ORDER BY s.created_at LIMIT :rows_max::bigint) AS u
      GROUP BY 1, 2),
 waiting AS (
     SELECT w.state, count(*) AS messages, min(w.due_at) FILTER (WHERE w.state = 'due' AND isfinite(w.due_at)) AS since

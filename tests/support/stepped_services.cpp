@@ -42,7 +42,7 @@ constexpr auto hasty = 200ms;  // what is locked in these tests stays locked
 }  // namespace
 
 stepped_service::stepped_service(std::string n, memory::memory_transport& transport)
-    : name{std::move(n)}, db{name}, store_{options(hasty)}, outbox_{options(hasty)},
+    : name{std::move(n)}, db{name}, store_{options(hasty)}, outbox_{options(hasty)}, started_{options(hasty)},
       process_{name, steps_, store_, outbox_, transport.open_publisher(), transport.subscribe({name, waiting_max}),
                log_}
 {}
@@ -50,6 +50,17 @@ stepped_service::stepped_service(std::string n, memory::memory_transport& transp
 postgres::connection_options stepped_service::options(std::chrono::milliseconds lock_timeout) const
 {
     return {.url = db.url(), .lock_timeout = lock_timeout};
+}
+
+void stepped_service::record(runtime::task one)
+{
+    auto const result = process_.executor().run({&one, 1});
+    if (!result.processed()) throw not_processed{result.not_processed->why, result.not_processed->error};
+}
+
+void stepped_service::make_started_due() const
+{
+    db.run("UPDATE skald.started SET due_at = clock_timestamp(), until = least(until, clock_timestamp())");
 }
 
 bool stepped_service::process_one()

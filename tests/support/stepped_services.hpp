@@ -4,6 +4,7 @@
 
 #include "memory/memory_transport.hpp"
 #include "postgres/postgres_outbox.hpp"
+#include "postgres/postgres_started.hpp"
 #include "postgres/postgres_store.hpp"
 #include "runtime/dispatcher.hpp"
 #include "support/database.hpp"
@@ -46,8 +47,14 @@ public:
     template <class Data, step_kind... Kinds, class Handle, class Step>
     void host(definition<Data, Kinds...> const& saga, Handle const& handle, Step step)
     {
+        host_with(saga, handle, std::move(step));
+    }
+    /// The same, with what undoes it.
+    template <class Data, step_kind... Kinds, class Handle, class... Objects>
+    void host_with(definition<Data, Kinds...> const& saga, Handle const& handle, Objects... objects)
+    {
         skald::service one{name};
-        one.host(saga, handle, std::move(step), options_of_steps);
+        one.host(saga, handle, std::move(objects)..., options_of_steps);
         for (auto& hosted : one.parts().steps) steps_.add(hosted.definition, hosted.name, std::move(hosted.hosted));
     }
 
@@ -81,6 +88,16 @@ public:
     /// What the deliveries are for, as a process determines it.
     std::vector<runtime::task> route(std::vector<ports::delivery> const& all) const;
 
+    /// Goes on with one started step that is due. False if none is.
+    bool go_on(ports::started_kind kind = ports::started_kind::call) { return process_.go_on(started_, kind); }
+
+    /// Its table, for an owner of the test's own; and the end of such a one, as that owner records it.
+    ports::started_steps& started() { return started_; }
+    void record(runtime::task one);
+
+    /// As if all leases had ended, and all waits were over.
+    void make_started_due() const;
+
     /// Makes every message that waits for its time due now.
     void make_due() const { db.run("UPDATE skald.outbox SET due_at = clock_timestamp()"); }
 
@@ -102,6 +119,7 @@ private:
     runtime::registry steps_;
     postgres::postgres_store store_;
     postgres::postgres_outbox outbox_;
+    postgres::postgres_started started_;
     testing::inner::stepped_process process_;
 };
 

@@ -49,6 +49,7 @@ struct config
     std::string http_tls_key;          // a PEM file with the certificate's key, not encrypted
 
     std::size_t lanes{4};                    // threads that run steps, each with a database connection
+    std::size_t calls{8};                    // threads that make the calls of external steps; none is a connection
     std::size_t http_lanes{4};               // threads that run request handlers, likewise
     std::chrono::seconds http_wait_max{30};  // how long a client may wait for a result; 0: not at all
     http_limits http;                        // the other limits of its requests

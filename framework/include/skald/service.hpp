@@ -10,6 +10,8 @@
 #pragma once
 
 #include <skald/definition.hpp>
+#include <skald/dependency.hpp>
+#include <skald/detail/hosted_external_step.hpp>
 #include <skald/detail/hosted_step.hpp>
 #include <skald/errors.hpp>
 #include <skald/http_handler.hpp>
@@ -70,6 +72,44 @@ public:
         return add<Data>(saga, step.name, std::move(object), options);
     }
 
+    /// A step of two transactions with a call between them: skald/external_step.hpp. For a pivot, or a retriable step.
+    template <class Data, step_kind... Kinds, class Step>
+    requires detail::is_external<Data, Step> service& host(definition<Data, Kinds...> const& saga,
+                                                           pivot<Data> const& step, Step object,
+                                                           step_options const& options = {})
+    {
+        return add_external<Data>(saga, step.name, std::move(object), {}, options);
+    }
+    template <class Data, step_kind... Kinds, class Step>
+    requires detail::is_external_retriable<Data, Step> service& host(definition<Data, Kinds...> const& saga,
+                                                                     retriable<Data> const& step, Step object,
+                                                                     step_options const& options = {})
+    {
+        return add_external<Data>(saga, step.name, std::move(object), {}, options);
+    }
+
+    /// A compensatable one, with what undoes it: a compensation or an external_compensation.
+    template <class Data, step_kind... Kinds, class Step, class Undo>
+    requires(detail::is_external<Data, Step>&& detail::is_compensation<Data, Undo>) service& host(
+        definition<Data, Kinds...> const& saga, compensatable<Data> const& step, Step object, Undo undo,
+        step_options const& options = {})
+    {
+        return add_external<Data>(saga, step.name, std::move(object), std::move(undo), options);
+    }
+
+    /// A step that waits: skald/wait_step.hpp. A compensatable one has nothing to undo.
+    template <class Data, step_kind... Kinds, step_kind Kind, class Step>
+    requires(detail::is_sleep<Data, Step> || (detail::is_wait<Data, Step> && Kind != step_kind::retriable)) service&
+        host(definition<Data, Kinds...> const& saga, step_handle<Data, Kind> const& step, Step object,
+             step_options const& options = {})
+    {
+        return add_external<Data>(saga, step.name, std::move(object), {}, options);
+    }
+
+    /// Another system that external steps call, with its limits. Call it before host() of those that name it. Throws if
+    /// it is there already.
+    service& dependency(std::string name, dependency_limits const& limits = {});
+
     /// What is called around every step, also of those that are hosted later. Call it once.
     service& hooks(step_hooks around);
 
@@ -108,6 +148,15 @@ private:
                                       ": step_options{.serial_by} is a member of another type than the saga's data"};
         return add(saga.name, saga.version, saga.steps, name, options,
                    std::make_unique<detail::typed_step<Data, Step>>(std::move(object)));
+    }
+
+    template <class Data, step_kind... Kinds, class Step, class Undo = detail::nothing_to_undo>
+    service& add_external(definition<Data, Kinds...> const& saga, std::string_view name, Step object, Undo undo,
+                          step_options const& options)
+    {
+        return add(saga.name, saga.version, saga.steps, name, options,
+                   std::make_unique<detail::typed_external_step<Data, Step, Undo>>(std::move(object),
+                                                                                   std::move(undo)));
     }
 
     service& add(std::string_view definition, int version, std::span<planned_step const> plan, std::string_view step,

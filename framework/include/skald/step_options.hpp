@@ -1,6 +1,8 @@
 // How a step runs: its retries, how many deliveries share a transaction, and what must not run at the same time.
 #pragma once
 
+#include <skald/call.hpp>
+
 #include <chrono>
 #include <concepts>
 #include <cstddef>
@@ -86,6 +88,8 @@ struct step_options
     /// in the order of these values, so that two processes lock in the same order. It is a hint: without it Skald
     /// determines the limits of a step whose transactions conflict (docs/contention.md).
     serial_key serial_by{};
+
+    call_options call{};  // of an external step and of its compensation, if that is one
 };
 
 }  // namespace skald

@@ -109,11 +109,23 @@ std::string retry_cause(step_record const& record, std::string const& service, c
                        when(record.at, now), because(record.error));
 }
 
+// A step between its two transactions.
+std::string under_way(step_facts const& step, core::instant now)
+{
+    auto const& record = *step.record;
+    auto const tries = record.error.empty() ? std::string{}
+                                            : fmt::format(" (attempt {}; before that{})", record.attempts,
+                                                          because(record.error));
+    return fmt::format("{} has begun at {}, and its call, its signal or its time is not there yet, since {}{}",
+                       step.name, step.service, when(record.at, now), tries);
+}
+
 std::string running(saga_facts const& saga)
 {
     auto const next =
         std::ranges::find_if(saga.steps, [](auto const& s) { return !is(s.record, step_status::completed); });
     if (next == saga.steps.end()) return "running: every step has run, and its end is being recorded.";
+    if (is(next->record, step_status::started)) return fmt::format("running: {}.", under_way(*next, saga.now));
     if (is(next->record, step_status::retrying))
         return fmt::format("running: {} {}.", next->name, retry_cause(*next->record, next->service, saga.now));
     return fmt::format("running: waiting for {} to take {} since {}.{}", next->service, next->name,
@@ -126,6 +138,9 @@ std::string compensating(saga_facts const& saga)
     for (auto step = saga.steps.rbegin(); step != saga.steps.rend(); ++step) {
         if (!is(step->record, step_status::completed)) continue;
         if (is(step->compensation, step_status::completed) || is(step->compensation, step_status::cancelled)) continue;
+        if (is(step->compensation, step_status::started))
+            return fmt::format("{}; the compensation of {}.", said,
+                               under_way({step->name, step->service, step->kind, step->compensation, {}}, saga.now));
         if (is(step->compensation, step_status::retrying))
             return fmt::format("{}; the compensation of {} {}.", said, step->name,
                                retry_cause(*step->compensation, step->service, saga.now));
@@ -165,6 +180,23 @@ std::string stuck(saga_facts const& saga)
     return "stuck" + because(saga.reason) +
            ". The step that is parked was not reported here: search the other databases with "
            "`skald parked list`.";
+}
+
+// A call was made, and the other side can't tell what it has done.
+std::string unknown(saga_facts const& saga)
+{
+    for (auto const& step : saga.steps) {
+        bool const is_compensation = is(step.compensation, step_status::unknown);
+        if (!is_compensation && !is(step.record, step_status::unknown)) continue;
+        auto const& record = is_compensation ? *step.compensation : *step.record;
+        auto const name = step.name + std::string{is_compensation ? core::compensate_suffix : ""};
+        return fmt::format("unknown: nobody knows what the call of {} at {} has done, since {}{}. It is asked again by "
+                           "itself, and not made again. Find out, and say so in that service's database: {} {} happened, "
+                           "or did-not-happen.",
+                           name, step.service, when(record.at, saga.now), because(record.error),
+                           command_line("resolve", saga.id), name);
+    }
+    return "unknown" + because(saga.reason) + '.';
 }
 
 std::string after_the_end(std::string const& step, step_record const& record, std::string const& service)
@@ -208,6 +240,7 @@ std::string where(saga_facts const& saga)
     case saga_state::running: return running(saga);
     case saga_state::compensating: return compensating(saga);
     case saga_state::stuck: return stuck(saga);
+    case saga_state::unknown: return unknown(saga);
     case saga_state::completed:
     case saga_state::compensated: return ended(saga);
     }

@@ -51,14 +51,15 @@ transition next(itinerary const& at, event what)
 
 std::string_view name_of(step_status status)
 {
-    constexpr std::array<std::string_view, 6> names{"completed", "started", "retrying",
-                                                    "rejected",  "parked",  "cancelled"};
+    constexpr std::array<std::string_view, 7> names{"completed", "started",   "retrying", "rejected",
+                                                    "parked",    "cancelled", "unknown"};
     return names[static_cast<std::size_t>(status)];
 }
 
 std::string_view name_of(saga_state state)
 {
-    constexpr std::array<std::string_view, 5> names{"running", "compensating", "completed", "compensated", "stuck"};
+    constexpr std::array<std::string_view, 6> names{"running",     "compensating", "completed",
+                                                    "compensated", "stuck",        "unknown"};
     return names[static_cast<std::size_t>(state)];
 }
 

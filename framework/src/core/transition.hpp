@@ -19,9 +19,9 @@ enum class event {
     attempts_exhausted,  // it failed as often as its policy allows
 };
 
-enum class step_status { completed, started, retrying, rejected, parked, cancelled };
+enum class step_status { completed, started, retrying, rejected, parked, cancelled, unknown };
 
-enum class saga_state { running, compensating, completed, compensated, stuck };
+enum class saga_state { running, compensating, completed, compensated, stuck, unknown };
 
 struct transition
 {

@@ -10,6 +10,7 @@
 #include "core/instant.hpp"
 #include "core/transition.hpp"
 #include "ports/fault.hpp"
+#include "ports/started.hpp"
 
 #include <skald/transaction_context.hpp>
 
@@ -32,6 +33,7 @@ struct claim_item
     bool past_pivot{};
     std::optional<core::instant> deadline{};  // from then on the step must not run
     std::string home{};                       // the service that is the saga's home; empty: not compared
+    std::optional<int> fence{};  // of a started step: claimed for its second transaction, alone; nothing else counts
 };
 
 /// See sql/migrations/0002_guard.sql for what each means and what to do with it.
@@ -144,6 +146,9 @@ struct changes
     std::vector<new_saga> sagas;
     std::vector<new_record> new_records;
     std::vector<step_record> records;
+    std::vector<new_started> started;
+    std::vector<started_id> settled;  // started steps that have ended
+    std::vector<started_release> released;
     std::vector<std::string> progress;  // JSON arrays of other services' reports, as received
     std::vector<core::command> commands;
     std::vector<std::string> ended;    // the same, for sagas that their homes declare ended

@@ -1,5 +1,6 @@
 #include "postgres/transaction_text.hpp"
 
+#include "core/assert.hpp"
 #include "core/reasons.hpp"
 #include "core/text.hpp"
 #include "postgres/header_json.hpp"
@@ -66,6 +67,34 @@ std::string write(ports::step_record const& r)
                                         .scope = r.saga.scope,
                                         .key = r.saga.key,
                                         .step = r.step});
+}
+
+std::string write(ports::new_started const& s)
+{
+    auto const& m = s.message;
+    return execute(queries::start_step{.scope = s.saga.scope,
+                                       .key = s.saga.key,
+                                       .step = s.step,
+                                       .kind = ports::name_of(s.kind),
+                                       .dependency = s.dependency,
+                                       .lease = s.lease,
+                                       .message_id = m.id,
+                                       .type = m.type,
+                                       .content_type = m.content_type,
+                                       .body = bytes{m.body},
+                                       .headers = write_headers(m.headers),
+                                       .due_in = s.due_in,
+                                       .deadline = s.deadline});
+}
+
+std::string write(ports::started_id const& s)
+{
+    return execute(queries::end_started{.scope = s.saga.scope, .key = s.saga.key, .step = s.step, .fence = s.fence});
+}
+
+std::string write(ports::started_release const& r)
+{
+    return release_text(r);
 }
 
 std::string write(core::command const& c)
@@ -220,8 +249,28 @@ std::string write_reports(ports::changes const& what)
 
 }  // namespace
 
+std::string release_text(ports::started_release const& r)
+{
+    return execute(queries::release_started{.scope = r.id.saga.scope,
+                                            .key = r.id.saga.key,
+                                            .step = r.id.step,
+                                            .fence = r.id.fence,
+                                            .due_in = r.due_in,
+                                            .is_in_doubt = r.is_in_doubt,
+                                            .looks = r.looks,
+                                            .tries = r.tries,
+                                            .answer = r.answer,
+                                            .waits_on = r.waits_on,
+                                            .why = null_if_empty(core::storable_text(r.why))});
+}
+
 std::string claim_text(std::span<ports::claim_item const> items, std::optional<std::chrono::milliseconds> wait)
 {
+    if (auto const& only = items.front(); only.fence) {
+        SKALD_ASSERT(items.size() == 1);
+        return execute(queries::claim_started{
+            .scope = only.saga.scope, .key = only.saga.key, .step = only.step, .fence = *only.fence});
+    }
     std::vector<std::string> scopes, keys, steps, homes, deadlines;
     std::vector<bytes> fingerprints;
     std::vector<std::int64_t> fencing_tokens;
@@ -269,7 +318,8 @@ std::optional<ports::stored_response> read_stored_response(pqxx::row const& row,
 // Always in this order, guard before saga before outbox, so that two transactions can't deadlock (traps G22).
 std::string changes_text(ports::changes const& what)
 {
-    return write_each(what.new_records) + write_each(what.records) + write_each(what.sagas) + write_reports(what) +
+    return write_each(what.new_records) + write_each(what.records) + write_each(what.started) +
+           write_each(what.settled) + write_each(what.released) + write_each(what.sagas) + write_reports(what) +
            write_each(what.commands) + write_sagas(what.saga_changes) +
            (what.response ? write(*what.response) : std::string{}) + write_each(what.parked) +
            write_messages(what.messages) + write_each(what.contention);

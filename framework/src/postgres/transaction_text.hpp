@@ -25,6 +25,9 @@ ports::claim_answer read_claim(pqxx::row const& row);
 /// The stored response to the request of `saga`, if it was answered over HTTP before.
 std::optional<ports::stored_response> read_stored_response(pqxx::row const& row, core::saga_id const& saga);
 
+/// Gives a started step back.
+std::string release_text(ports::started_release const& what);
+
 /// The last writes of a transaction, to go before COMMIT.
 std::string changes_text(ports::changes const& what);
 

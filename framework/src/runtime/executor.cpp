@@ -6,6 +6,7 @@
 #include "core/failpoint.hpp"
 #include "runtime/consequences.hpp"
 
+#include <skald/detail/external_work.hpp>
 #include <skald/errors.hpp>
 
 #include <algorithm>
@@ -104,9 +105,20 @@ std::optional<run_result::setback> executor::after_abort(attempt& a, aborted&& m
     }
     auto const member = a.is_one() ? std::optional<std::size_t>{0} : met.member;
     if (member) a.ends[*member] = end_of(std::move(met));
+    if (a.tasks.front().second && settle_rejected(a)) return {};
     a.guards_each = then == reaction::guard_each;
     a.is_recording = then == reaction::record;
     return {};
+}
+
+// What the first transaction wrote is undone in the one that records the rejection.
+bool executor::settle_rejected(attempt& a)
+{
+    auto* const why = std::get_if<rejected>(&*a.ends.front());
+    if (why == nullptr) return false;
+    a.tasks.front().second->end = given_up{core::event::rejected, std::move(why->reason)};
+    a.ends.front().reset();
+    return true;
 }
 
 void executor::log_left_behind(task const& first)
@@ -164,6 +176,7 @@ std::vector<ports::claim_answer> executor::claim(attempt& a)
     std::vector<ports::claim_item> items;
     items.reserve(a.tasks.size());
     for (auto const& one : a.tasks) items.push_back(one.step()->item());
+    if (auto const& second = a.tasks.front().second) items.front().fence = second->id.fence;
     ports::claim_options how{.takes_turn = a.how.takes_turn};
     if (!a.is_one()) {
         how.key_wait = key_wait;
@@ -266,8 +279,8 @@ std::optional<executor::aborted> executor::run_member(attempt& a, std::size_t me
         }
         how = failed{met.what()};
     }
-    record_result(*a.hosted(), !is_done(*how));
-    if (is_done(*how)) {
+    record_result(*a.hosted(), !keeps_writes(*how));
+    if (keeps_writes(*how)) {
         a.ends[member] = std::move(how);
         return {};
     }
@@ -279,6 +292,7 @@ step_result executor::run_step(attempt& a, std::size_t member, int number)
 {
     auto& t = a.tasks[member];
     auto const& step = *t.step();
+    if (t.second) return run_second(a, number);
     std::unique_ptr<detail::step_run> run;
     try {
         run = t.read ? std::move(t.read) : step.hosted->step->read(t.delivery.message.body);
@@ -294,6 +308,31 @@ step_result executor::run_step(attempt& a, std::size_t member, int number)
     else run->compensate(ctx);
     if (ended && ended->rejected()) return rejected{ended->rejected()->reason};
     if (ended && ended->snoozed()) return snoozed{ended->snoozed()->wait};
+    auto const* const external = step.hosted->step->external(step.is_forward());
+    if (external == nullptr) return done{run->data(), ctx.published()};
+    auto data = run->data();
+    auto const due_in = std::max(external->due_in(data, ctx), std::chrono::milliseconds{0});
+    return started{std::move(data), ctx.published(), external->is_call(), due_in};
+}
+
+// The second transaction of a started step. Throws what the step throws.
+step_result executor::run_second(attempt& a, int number)
+{
+    auto& t = a.tasks.front();
+    auto const& step = *t.step();
+    auto const& second = *t.second;
+    if (auto const* const on = std::get_if<postponed>(&second.end)) return *on;
+    auto const& external = *step.hosted->step->external(step.is_forward());
+    auto const* const answer = std::get_if<second_transaction::answer>(&second.end);
+    auto const& body = t.delivery.message.body;
+    auto const run = answer != nullptr ? external.settle(body, answer->json) : external.abandon(body);
+    auto const timed = a.trace.run(0);
+    step_context ctx{store_.unit(), step.envelope.saga.scope, step.envelope.saga.key, step.key().text(),
+                     number,        step.envelope.trace};
+    auto const ended = run->execute(ctx);
+    if (answer == nullptr) return std::get<given_up>(second.end);
+    if (ended.rejected()) return rejected{ended.rejected()->reason};
+    if (ended.snoozed()) return snoozed{ended.snoozed()->wait};
     return done{run->data(), ctx.published()};
 }
 
@@ -358,7 +397,9 @@ void executor::commit_and_count(attempt& a, ports::changes& changes)
 void executor::commit(ports::changes& changes)
 {
     SKALD_FAILPOINT("step.before_commit");
+    bool const starts = !changes.started.empty();
     out_.commit(store_, changes, [] { SKALD_FAILPOINT("step.committed"); });
+    if (starts && on_started_) on_started_();
 }
 
 void executor::log_outcome(task const& t, happened const& what)

@@ -17,6 +17,7 @@
 #include "tracing/tracer.hpp"
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -65,6 +66,9 @@ public:
     /// of one kind. Never throws what the database or a step throws.
     run_result run(std::span<task> tasks, run_options const& how = {});
 
+    /// What to call when a step has started, after the COMMIT.
+    void on_started(std::function<void()> tell) { on_started_ = std::move(tell); }
+
     /// Parks a delivery that can't be processed at all, and reports it to its saga's home. Throws ports::fault.
     void park_refused(task const& t, std::string const& why);
 
@@ -91,6 +95,8 @@ private:
     std::optional<aborted> run_together(attempt& a, std::vector<std::size_t> const& members);
     std::optional<aborted> run_member(attempt& a, std::size_t member, int number);
     step_result run_step(attempt& a, std::size_t member, int number);
+    step_result run_second(attempt& a, int number);
+    static bool settle_rejected(attempt& a);
     std::optional<aborted> undo_member(attempt& a, std::size_t member, step_result how);
     void roll_back();
     void commit_steps(attempt& a, std::span<ports::claim_answer const> claimed);
@@ -120,6 +126,7 @@ private:
     std::mt19937_64 random_;
     std::shared_ptr<lane_counts> counts_;
     tracing::tracer* traces_;
+    std::function<void()> on_started_;
     std::map<registered_step const*, double> failure_rate_;  // the recent share of runs that did not end in `done`
 };
 

@@ -46,6 +46,11 @@ private:
     happened end(snoozed&& how);
     happened end(failed&& how);
     happened end(unrunnable&& how);
+    happened end(started&& how);
+    happened end(given_up&& how);
+    happened end(postponed&& how);
+    happened settle_later(std::chrono::milliseconds wait, std::string why, bool is_failure);
+    void report(core::step_status status, int attempts, std::string const& why, core::saga_state saga);
     happened end_attempts(std::string why);
     // The next try would have a number that no message can carry.
     bool is_last_try() const { return step_.envelope.fencing_token() >= core::fencing_token_max; }
@@ -86,6 +91,7 @@ happened writer::write(std::optional<step_result>&& how)
         if (wrong != nullptr) return park_delivery(wrong->reason, wrong->why);
         if (claimed_.result == claim_result::mismatch)
             return park_delivery("mismatch", "the key was used before with another body");
+        if (task_.second) return {severity::info, "step.outdated", step_end::duplicate};
         return {severity::debug, "step.duplicate", step_end::duplicate};
     case claim_result::fresh:
     case claim_result::retry: break;
@@ -150,8 +156,10 @@ happened writer::cancel()
 
 happened writer::end(done&& how)
 {
-    add_published(changes_, step_.envelope.saga, step_.envelope.definition, step_.key().text(), step_.envelope.trace,
-                  how.published);
+    if (task_.second) changes_.settled.push_back(task_.second->id);
+    // The messages of both transactions are numbered from 1.
+    auto const key = step_.key().text() + (task_.second ? ".settled" : "");
+    add_published(changes_, step_.envelope.saga, step_.envelope.definition, key, step_.envelope.trace, how.published);
     add_transition(core::event::completed, "", std::move(how.data));
     return {severity::debug, "step.completed", step_end::completed, claimed_.attempts};
 }
@@ -164,6 +172,7 @@ happened writer::end(rejected&& how)
 
 happened writer::end(snoozed&& how)
 {
+    if (task_.second) return settle_later(how.wait, "snoozed", false);
     if (is_last_try()) return end_attempts("it was snoozed or retried as often as can be counted");
     try_again(claimed_.attempts - 1, 1, "snoozed",
               std::clamp<std::chrono::milliseconds>(how.wait, 1ms, detail::deadline_max));
@@ -174,6 +183,10 @@ happened writer::end(snoozed&& how)
 happened writer::end(failed&& how)
 {
     auto const& policy = step_.hosted->options.retry;
+    if (task_.second) {
+        core::backoff const backoff{policy.first, policy.longest};
+        return settle_later(backoff.wait(task_.second->tries + 1, around_.random), std::move(how.why), true);
+    }
     if (claimed_.attempts < policy.attempts_max && !is_last_try()) {
         core::backoff const backoff{policy.first, policy.longest};
         try_again(claimed_.attempts, 0, how.why, backoff.wait(claimed_.attempts, around_.random));
@@ -199,8 +212,86 @@ happened writer::end_attempts(std::string why)
 // Parked with its record, so that the saga shows as stuck and not as running.
 happened writer::end(unrunnable&& how)
 {
+    if (task_.second) return end(failed{std::move(how.why)});
     park_step(how);
     return {severity::error, "step.parked", step_end::parked, 0, std::string{how.reason}, std::move(how.why)};
+}
+
+// The delivery is done with: what goes on is the row. Its message has the data that the first transaction left.
+happened writer::end(started&& how)
+{
+    auto const& options = step_.hosted->options;
+    add_published(changes_, step_.envelope.saga, step_.envelope.definition, step_.key().text(), step_.envelope.trace,
+                  how.published);
+    auto again = step_.envelope;
+    if (options.retry.deadline.count() > 0 && !again.step_deadline)
+        again.step_deadline = task_.first_tried + options.retry.deadline;
+    changes_.records.push_back(
+        {again.saga, step_.key().guarded_step(), core::step_status::started, claimed_.attempts, 0, ""});
+    changes_.started.push_back({again.saga, step_.key().guarded_step(),
+                                how.is_call ? ports::started_kind::call : ports::started_kind::wait,
+                                how.is_call ? options.call.dependency : "", options.call.lease,
+                                std::min<std::chrono::milliseconds>(how.due_in, detail::deadline_max), again.deadline(),
+                                core::write_message(again, std::move(how.data))});
+    report(core::step_status::started, claimed_.attempts, "", core::saga_state::running);
+    return {severity::debug, "step.started", step_end::started, claimed_.attempts};
+}
+
+// Its call has not happened, or means a rejection; or it need not be waited for any more.
+happened writer::end(given_up&& how)
+{
+    changes_.settled.push_back(task_.second->id);
+    if (how.event == core::event::attempts_exhausted) {
+        auto const said = end_attempts(std::move(how.why));
+        // If it is put back, its data may differ from what first came.
+        changes_.records.back().drop_fingerprint = true;
+        return said;
+    }
+    add_transition(how.event, how.why, received());
+    bool const is_rejection = how.event == core::event::rejected;
+    return {severity::info, is_rejection ? "step.rejected" : "step.cancelled",
+            is_rejection ? step_end::rejected : step_end::cancelled, 0, std::move(how.why)};
+}
+
+happened writer::end(postponed&& how)
+{
+    bool const is_unknown = how.status == core::step_status::unknown;
+    int const attempts = claimed_.attempts + (how.is_attempt ? 1 : 0);
+    auto why = how.release.why;
+    changes_.records.push_back({step_.envelope.saga, step_.key().guarded_step(), how.status, attempts, 0, why});
+    changes_.released.push_back(std::move(how.release));
+    report(how.status, attempts, why, is_unknown ? core::saga_state::unknown : core::saga_state::running);
+    if (is_unknown) return {severity::error, "step.unknown", step_end::unknown, attempts, {}, std::move(why)};
+    return {severity::warning, "step.failed", step_end::failed, attempts, {}, std::move(why)};
+}
+
+// What has happened outside can't be forgotten: it is settled again, however often that fails.
+happened writer::settle_later(std::chrono::milliseconds wait, std::string why, bool is_failure)
+{
+    auto const& second = *task_.second;
+    auto const* const answer = std::get_if<second_transaction::answer>(&second.end);
+    ports::started_release release{second.id, std::clamp<std::chrono::milliseconds>(wait, 1ms, detail::deadline_max)};
+    release.is_in_doubt = second.is_in_doubt;
+    release.tries = second.tries + (is_failure ? 1 : 0);
+    release.why = why;
+    release.waits_on = answer != nullptr && !answer->json && !is_failure;
+    if (answer != nullptr && answer->json && second.is_in_doubt) release.answer = R"({"happened": )" + *answer->json + '}';
+    changes_.released.push_back(std::move(release));
+    changes_.records.push_back(
+        {step_.envelope.saga, step_.key().guarded_step(), core::step_status::started, claimed_.attempts, 0, why});
+    report(core::step_status::started, claimed_.attempts, why, core::saga_state::running);
+    if (!is_failure) return {severity::debug, "step.snoozed", step_end::snoozed, claimed_.attempts};
+    return {severity::error, "step.not_settled", step_end::failed, claimed_.attempts, {}, std::move(why)};
+}
+
+// Of a saga that was `unknown`, anything that is reported may be what makes it known.
+void writer::report(core::step_status status, int attempts, std::string const& why, core::saga_state saga)
+{
+    auto reported = step_.envelope;
+    bool const is_unknown = saga == core::saga_state::unknown;
+    if (is_unknown) reported.reason = core::storable_text(why);
+    add_report(changes_, reported, around_.service,
+               {status, attempts, saga, is_unknown || task_.second.has_value(), why, around_.now});
 }
 
 void writer::park_step(unrunnable const& how)

@@ -1,6 +1,9 @@
 // How a run of a step ended.
 #pragma once
 
+#include "core/transition.hpp"
+#include "ports/started.hpp"
+
 #include <skald/transaction_context.hpp>
 
 #include <chrono>
@@ -40,11 +43,37 @@ struct unrunnable
     std::string why;
 };
 
-using step_result = std::variant<done, rejected, snoozed, failed, unrunnable>;
-
-inline bool is_done(step_result const& e)
+/// Its first transaction is done: what follows is not a transaction.
+struct started
 {
-    return std::holds_alternative<done>(e);
+    std::string data;
+    std::vector<detail::published_message> published;
+    bool is_call{};
+    std::chrono::milliseconds due_in{};
+};
+
+/// A started step that ends without a result; what its first transaction wrote is undone.
+struct given_up
+{
+    core::event event{};  // not `completed`
+    std::string why;
+};
+
+/// A started step that goes on: what people see of it has changed.
+struct postponed
+{
+    core::step_status status{};  // started, or unknown
+    bool is_attempt{};           // an attempt has failed
+    ports::started_release release{};
+};
+
+using step_result = std::variant<done, rejected, snoozed, failed, unrunnable, started, given_up, postponed>;
+
+/// Whether what the step wrote stays.
+inline bool keeps_writes(step_result const& e)
+{
+    return std::holds_alternative<done>(e) || std::holds_alternative<started>(e) ||
+           std::holds_alternative<given_up>(e) || std::holds_alternative<postponed>(e);
 }
 
 }  // namespace skald::runtime

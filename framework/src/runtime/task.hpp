@@ -63,10 +63,26 @@ struct unreadable_message
     std::string why;
 };
 
+/// For the second transaction of a started step.
+struct second_transaction
+{
+    /// What it was waiting for is there: settle() runs. Nothing: no signal came in time.
+    struct answer
+    {
+        std::optional<std::string> json;
+    };
+
+    ports::started_id id;
+    bool is_in_doubt{};  // if this can't be recorded, the other side is asked again
+    int tries{};         // that have failed before
+    std::variant<answer, given_up, postponed> end;
+};
+
 struct task
 {
     ports::delivery delivery;
     std::variant<unreadable_message, step_message, report_message, command_message> purpose;
+    std::optional<second_transaction> second{};
     std::optional<unrunnable> refused{};  // why the step can't be run; the claim decides what happens to it
 
     // Its history in this process.

@@ -45,6 +45,10 @@ public:
         return {service_, store, out_, log_, std::mt19937_64{seed}};
     }
 
+    /// Takes a started step of that kind that is due, makes its call or asks about it, and records what comes of it.
+    /// False if none is due.
+    bool go_on(ports::started_steps& table, ports::started_kind kind);
+
 private:
     std::string service_;
     runtime::registry const& steps_;
@@ -53,6 +57,7 @@ private:
     std::unique_ptr<ports::subscription> deliveries_;
     runtime::memory_source out_;
     runtime::stop_flag stop_;
+    std::mt19937_64 random_{1};
     runtime::executor executor_;
     runtime::table_source table_;
     runtime::publish_loop relay_;

@@ -79,12 +79,55 @@ private:
     step_hooks const& hooks_;
 };
 
+// The hooks are called around the second transaction too, and not around the call.
+class hooked_work final : public detail::external_work
+{
+public:
+    hooked_work(std::string_view definition, std::string_view step, detail::external_work const& work,
+                step_hooks const& hooks)
+        : definition_{definition}, step_{step}, work_{work}, hooks_{hooks}
+    {}
+
+    bool is_call() const override { return work_.is_call(); }
+    std::chrono::milliseconds due_in(std::string_view body, step_context const& ctx) const override
+    {
+        return work_.due_in(body, ctx);
+    }
+    std::string call(call_context& ctx, std::string_view body) const override { return work_.call(ctx, body); }
+    detail::look_result look(call_context& ctx, std::string_view body) const override { return work_.look(ctx, body); }
+    std::unique_ptr<detail::step_run> settle(std::string_view body,
+                                             std::optional<std::string> const& answer) const override
+    {
+        return std::make_unique<hooked_run>(definition_, step_, work_.settle(body, answer), hooks_);
+    }
+    std::unique_ptr<detail::step_run> abandon(std::string_view body) const override { return work_.abandon(body); }
+
+private:
+    std::string_view definition_;
+    std::string_view step_;
+    detail::external_work const& work_;
+    step_hooks const& hooks_;
+};
+
 }  // namespace
+
+hooked_step::~hooked_step() = default;
+
+detail::external_work const* hooked_step::external(bool is_forward) const
+{
+    return is_forward ? forward_.get() : back_.get();
+}
 
 hooked_step::hooked_step(std::string definition, std::string name, std::unique_ptr<detail::hosted_step> step,
                          std::shared_ptr<step_hooks const> hooks)
     : definition_{std::move(definition)}, name_{std::move(name)}, step_{std::move(step)}, hooks_{std::move(hooks)}
-{}
+{
+    auto const with_hooks = [this](detail::external_work const* work) {
+        return work == nullptr ? nullptr : std::make_unique<hooked_work>(definition_, name_, *work, *hooks_);
+    };
+    forward_ = with_hooks(step_->external(true));
+    back_ = with_hooks(step_->external(false));
+}
 
 std::unique_ptr<detail::step_run> hooked_step::read(std::string_view body) const
 {

@@ -18,6 +18,8 @@
 #include <cstdlib>
 #include <limits>
 
+#include <unistd.h>
+
 namespace skald::worker_detail {
 namespace {
 
@@ -35,12 +37,13 @@ rabbitmq::options broker_of(std::string const& service, config const& settings)
 }  // namespace
 
 process::process(std::string service, config const& settings, runtime::registry const& steps,
-                 entry::implementation& entry, runtime::stop_flag& stop, core::logger& log, tracing::tracer* traces)
-    : service_{std::move(service)}, settings_{settings}, steps_{steps}, entry_{entry}, stop_{stop}, log_{log},
+                 std::map<std::string, dependency_limits> const& limits, entry::implementation& entry, runtime::stop_flag& stop, core::logger& log, tracing::tracer* traces)
+    : service_{std::move(service)}, settings_{settings}, steps_{steps}, limits_{limits}, entry_{entry}, stop_{stop}, log_{log},
       traces_{traces}, keys_{settings.migrate_only ? std::nullopt : read_signing_keys(settings)},
       relayed_{database("relay"), mark_}, relayed_too_{database("relay"), mark_},
       dispatched_{database("dispatch")}, table_{settings.relay_poll, {relayed_, relayed_too_}},
-      out_{{.grace_period = settings.dispatch_grace}, &dispatched_, &table_}, transport_{broker_of(service_, settings),
+      out_{{.grace_period = settings.dispatch_grace}, &dispatched_, &table_},
+      started_rows_{database("calls")}, heartbeats_{database("heartbeats")}, transport_{broker_of(service_, settings),
                                                                                          log}
 {
     postgres::check_settings(settings_.database_url);
@@ -51,6 +54,7 @@ process::process(std::string service, config const& settings, runtime::registry 
 process::~process()
 {
     stop_.stop();
+    if (started_) started_->stop();
     health_.reset();  // it shows what is destroyed next
     http_.reset();
     entry_.close(std::chrono::steady_clock::now() + settings_.drain);
@@ -132,18 +136,9 @@ void process::start()
         start_publishing(table_loop_, {.batch_max = settings_.relay_batch_max, .sign_with = keys(), .traces = traces_});
     if (settings_.relay && settings_.dispatch_grace.count() > 0)
         start_publishing(memory_loop_, {.sign_with = keys(), .traces = traces_});
-    ++lanes_running_;
-    threads_.emplace_back([this] {
-        run_maintenance();
-        --lanes_running_;
-    });
-    for (std::size_t i = 0; i < settings_.lanes; ++i) {
-        ++lanes_running_;
-        threads_.emplace_back([this] {
-            run_lane();
-            --lanes_running_;
-        });
-    }
+    start_thread([this] { run_maintenance(); });
+    if (runtime::started_loop::is_needed(steps_)) start_calls();
+    for (std::size_t i = 0; i < settings_.lanes; ++i) start_thread([this] { run_lane(); });
     if (http_) http_->start();
     parts_.emplace(served_parts{*deliveries_, http_.get()});
     if (health_) health_->begin_service(*parts_);
@@ -155,11 +150,41 @@ void process::start()
                                  {"health", health_ ? health_->address() : off}});
 }
 
+void process::start_thread(std::function<void()> code)
+{
+    ++lanes_running_;
+    threads_.emplace_back([this, code = std::move(code)] {
+        code();
+        --lanes_running_;
+    });
+}
+
+// Before the lanes, which report to it.
+void process::start_calls()
+{
+    started_ = std::make_unique<runtime::started_loop>(
+        runtime::started_options{.owner = name_of(std::to_string(::getpid())), .calls = settings_.calls}, service_,
+        steps_, limits_, started_rows_, heartbeats_, log_);
+    start_thread([this] { started_->run(); });
+    for (std::size_t i = 0; i < settings_.calls; ++i) start_thread([this] { started_->run_calls(); });
+    // What is recorded takes a fraction of what a call takes.
+    for (std::size_t i = 0; i < std::min<std::size_t>(settings_.calls, 2); ++i) start_thread([this] { run_settles(); });
+}
+
+void process::run_settles()
+{
+    postgres::postgres_store store{database("settle")};
+    runtime::executor executor{service_,      store,  out_, log_, std::mt19937_64{std::random_device{}()},
+                               counts_.lanes, traces_};
+    started_->run_settles(executor);
+}
+
 void process::run_lane()
 {
     postgres::postgres_store store{database("lane")};
     runtime::executor executor{service_,      store,  out_, log_, std::mt19937_64{std::random_device{}()},
                                counts_.lanes, traces_};
+    if (started_) executor.on_started([this] { started_->notify(); });
     runtime::lane{std::move(executor), *work_, *deliveries_, stop_, log_}.run();
 }
 
@@ -209,6 +234,7 @@ bool process::drain(signals const& signals)
     bool clean = !http_ || http_->drain(settings_.drain / 2);
     clean = entry_.close(std::chrono::steady_clock::now() + settings_.drain / 2) && clean;
     stop_.stop();
+    if (started_) started_->stop();
     deliveries_->stop();
     clean = wait_for_threads(signals, deadline) && clean;
     if (clean) health_.reset();      // it reads the state of deliveries_

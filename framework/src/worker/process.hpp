@@ -10,12 +10,14 @@
 #include "postgres/connection.hpp"
 #include "postgres/migrate.hpp"
 #include "postgres/postgres_outbox.hpp"
+#include "postgres/postgres_started.hpp"
 #include "rabbitmq/rabbitmq_transport.hpp"
 #include "runtime/backlog.hpp"
 #include "runtime/dispatcher.hpp"
 #include "runtime/memory_source.hpp"
 #include "runtime/publish_loop.hpp"
 #include "runtime/registry.hpp"
+#include "runtime/started_loop.hpp"
 #include "runtime/stop_flag.hpp"
 #include "runtime/table_source.hpp"
 #include "tracing/exporter.hpp"
@@ -26,6 +28,8 @@
 #include <skald/config.hpp>
 
 #include <atomic>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -39,7 +43,9 @@ namespace skald::worker_detail {
 class process
 {
 public:
-    process(std::string service, config const& settings, runtime::registry const& steps, entry::implementation& entry,
+    /// `limits`: of the service's dependencies.
+    process(std::string service, config const& settings, runtime::registry const& steps,
+            std::map<std::string, dependency_limits> const& limits, entry::implementation& entry,
             runtime::stop_flag& stop, core::logger& log, tracing::tracer* traces);
     ~process();
 
@@ -79,11 +85,15 @@ private:
     void run_lane();
     void start_publishing(publishing& loop, runtime::publish_options options);
     void run_maintenance();
+    void start_thread(std::function<void()> code);  // one that stops with the lanes
+    void start_calls();
+    void run_settles();
     bool wait_for_threads(signals const& signals, std::chrono::steady_clock::time_point deadline);
 
     std::string const service_;
     config const& settings_;
     runtime::registry const& steps_;
+    std::map<std::string, dependency_limits> const& limits_;
     entry::implementation& entry_;  // open from start() to the end of drain()
     runtime::stop_flag& stop_;
     core::logger& log_;
@@ -99,6 +109,8 @@ private:
     postgres::postgres_outbox dispatched_;
     runtime::table_source table_;
     runtime::memory_source out_;
+    postgres::postgres_started started_rows_, heartbeats_;
+    std::unique_ptr<runtime::started_loop> started_;  // if a step of the service needs it
     rabbitmq::rabbitmq_transport transport_;
     process_metrics counts_;
     metrics_page page_{service_, counts_, steps_, entry_};
@@ -110,7 +122,7 @@ private:
     std::optional<served_parts> parts_;
     std::unique_ptr<health> health_;  // after all that it shows
     std::unique_ptr<tracing::exporter> exporter_;
-    std::atomic<int> lanes_running_{};  // includes the maintenance thread, which stops with them
+    std::atomic<int> lanes_running_{};  // includes all threads that stop with them
     std::vector<std::jthread> threads_;
 };
 

@@ -19,6 +19,18 @@ namespace {
     throw configuration_error{"step " + std::string{step} + ": " + why};
 }
 
+void check_call(std::string_view step, call_options const& call)
+{
+    if (call.lease < std::chrono::seconds{1})
+        refuse(step, "call_options{.lease} is at least a second: it is renewed three times in that time");
+    if (call.silence < call.lease)
+        refuse(step, "call_options{.silence} is not below .lease: a call that may be silent for less than a lease could "
+                     "not even be renewed once");
+    if (call.look_first.count() < 1 || call.look_longest < call.look_first)
+        refuse(step, "call_options{.look_first} is at least 1 ms, and .look_longest is not below it");
+    if (call.unknown_after.count() < 0) refuse(step, "call_options{.unknown_after} is not below 0");
+}
+
 void check(std::string_view step, step_kind kind, step_options const& options)
 {
     auto const& policy = options.retry;
@@ -32,6 +44,7 @@ void check(std::string_view step, step_kind kind, step_options const& options)
                      "compensate");
     if (options.batch < 1)
         refuse(step, "step_options{.batch} is at least 1: each delivery in a transaction of its own");
+    check_call(step, options.call);
     if (options.prefetch > 10'000) refuse(step, "step_options{.prefetch} is at most 10000 deliveries");
 }
 
@@ -80,6 +93,9 @@ service& service::add(std::string_view definition, int version, std::span<planne
         throw configuration_error{"step " + std::string{step} + " belongs to the service " + std::string{it->service} +
                                   ", and this is " + name()};
     check(step, it->kind, options);
+    if (auto const& called = options.call.dependency; !called.empty() && !parts_->dependencies.contains(called))
+        refuse(step, "it calls the dependency " + called + ", which service " + this->name() +
+                         " has not declared: call dependency(\"" + called + "\") before host()");
     for (auto const& one : parts_->steps)
         if (one.definition == definition && one.name == step)
             throw configuration_error{"step " + one.name + " of " + one.definition + " is hosted twice"};
@@ -87,6 +103,24 @@ service& service::add(std::string_view definition, int version, std::span<planne
                                                                std::move(hosted), parts_->hooks);
     parts_->steps.push_back(
         {std::string{definition}, plan, std::string{step}, {std::move(object), options, it->kind, version}});
+    return *this;
+}
+
+service& service::dependency(std::string name, dependency_limits const& limits)
+{
+    auto const refuse_it = [&name](std::string const& why) {
+        throw configuration_error{"dependency " + name + ": " + why};
+    };
+    if (!core::is_name(name))
+        throw configuration_error{"'" + name + "' is not a dependency's name: a lower-case letter, then lower-case "
+                                               "letters, digits and dashes, 48 at most"};
+    if (limits.at_a_time < 1) refuse_it("dependency_limits{.at_a_time} is at least 1");
+    if (!(limits.failures > 0 && limits.failures <= 1)) refuse_it("dependency_limits{.failures} is above 0, and at most 1");
+    if (limits.calls_min < 1 || limits.window.count() < 100)
+        refuse_it("dependency_limits{.calls_min} is at least 1, and .window at least 100 ms");
+    if (limits.open_first.count() < 1 || limits.open_longest < limits.open_first)
+        refuse_it("dependency_limits{.open_first} is at least 1 ms, and .open_longest is not below it");
+    if (!parts_->dependencies.emplace(name, limits).second) refuse_it("it is declared twice");
     return *this;
 }
 

@@ -34,6 +34,7 @@ struct service_parts
     std::shared_ptr<step_hooks> hooks{std::make_shared<step_hooks>()};  // each step refers to them
     std::vector<postgres::migration> migrations;
     entry_detail::route_table routes;
+    std::map<std::string, dependency_limits> dependencies;
 };
 
 }  // namespace skald::detail

@@ -197,6 +197,8 @@ constexpr std::array table{
     setting{usual, "SKALD_LOG_LEVEL", "--log-level", "debug, info, warning or error",
             [](config& c, std::string_view v) { core::parse_severity(v), c.log_level = v; }, show<&config::log_level>},
 
+    number<&config::calls, 1, 1'024>(other, {"SKALD_CALLS", "--calls"},
+                                     "threads that make the calls of external steps; each without a connection"),
     number<&config::batch_max, 1, 64>(other, {"SKALD_BATCH_MAX", "--batch-max"},
                                       "deliveries that a lane may run in one transaction; 1: each has its own"),
     number<&config::prefetch, 1, 10'000>(other, {"SKALD_PREFETCH", "--prefetch"},

@@ -16,6 +16,8 @@
 
 namespace skald::detail {
 
+class external_work;
+
 /// One delivery's data while the step has it: read from the body before, written back after.
 class step_run
 {
@@ -47,6 +49,10 @@ public:
     /// Whether the step is a batch_step; and its execute_batch() on runs that read() created.
     virtual bool does_batches() const = 0;
     virtual batch_outcome execute_batch(std::span<member_run const> all) const = 0;
+
+    /// What it does after its first transaction, in that direction, before it has ended; null: nothing. Lives as long as
+    /// the step.
+    virtual external_work const* external([[maybe_unused]] bool is_forward) const { return nullptr; }
 };
 
 template <class Data, class Step>

@@ -1,0 +1,424 @@
+#include "runtime/started_loop.hpp"
+
+#include "core/assert.hpp"
+#include "core/failpoint.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <thread>
+#include <utility>
+
+namespace skald::runtime {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Ends that wait for a thread that records them; more would only grow old in memory.
+constexpr std::size_t settles_max = 64;
+
+// For a step that this process does not have, and another one of its service may.
+constexpr auto unrecognized_wait = 5s;
+
+core::breaker_settings settings_of(dependency_limits const& limits)
+{
+    core::breaker_settings s;
+    s.at_a_time = limits.at_a_time;
+    s.per_second = limits.per_second;
+    s.window = limits.window;
+    s.calls_min = limits.calls_min;
+    s.bad_percent = static_cast<std::uint64_t>(limits.failures * 100);
+    s.slow_after = limits.slow;
+    s.open_for = {limits.open_first, limits.open_longest};
+    return s;
+}
+
+}  // namespace
+
+/// One that this process has. Its lease is renewed until it is forgotten.
+struct started_loop::held final : detail::call_owner
+{
+    held(started_loop& own, started_step s, std::string of)
+        : loop{own}, step{std::move(s)}, dependency_name{std::move(of)}, taken_at{clock::now()},
+          lease_ends{taken_at + step.row.lease}, last_sign{taken_at}
+    {}
+
+    void heartbeat(std::optional<nlohmann::json> const& checkpoint) override
+    {
+        throw_if_stopped();
+        last_sign = clock::now();
+        // Without something to keep, the keeper's renewal is enough.
+        if (!checkpoint) return;
+        auto const text = checkpoint->dump();
+        ports::started_steps::held const now{step.row.id, text};
+        while (true) {
+            try {
+                auto const asked = clock::now();
+                std::lock_guard const lock{loop.heartbeat_mutex_};
+                take_renewal(loop.heartbeats_.renew({&now, 1}).front(), asked);
+                break;
+            }
+            catch (ports::fault const&) {
+                throw_if_stopped();
+            }
+            std::this_thread::sleep_for(100ms);  // the database is away; the lease may outlast that
+        }
+        throw_if_stopped();
+        SKALD_FAILPOINT("call.heartbeat");
+    }
+
+    bool is_stopped() const noexcept override
+    {
+        return lost || stops || clock::now() >= lease_ends.load();
+    }
+
+    void throw_if_stopped() const
+    {
+        if (lost || clock::now() >= lease_ends.load())
+            throw call_stopped{"somebody else may have this call now: its lease has ended"};
+        if (stops) throw call_stopped{"its saga was cancelled or paused, is past its deadline, or this process stops"};
+    }
+
+    // By the database's clock.
+    bool is_late(clock::time_point now) const
+    {
+        auto const deadline = step.envelope().deadline();
+        return deadline && step.row.at + (now - taken_at) >= *deadline;
+    }
+
+    void take_renewal(ports::started_steps::renewal const& met, clock::time_point asked)
+    {
+        if (!met.is_ours) lost = true;
+        else lease_ends = asked + step.row.lease;
+        if (met.command == "cancel" || met.command == "pause" || met.command == "close") stops = true;
+    }
+
+    started_loop& loop;
+    started_step step;
+    std::string const dependency_name;
+    clock::time_point const taken_at;
+    std::optional<core::breaker::call> breaker_call{};  // until it has ended
+    std::atomic<clock::time_point> lease_ends;
+    std::atomic<clock::time_point> last_sign;
+    std::atomic<bool> lost{};   // it is somebody else's
+    std::atomic<bool> stops{};  // the call is asked to end
+    std::atomic<bool> is_calling{};
+    bool is_silent{};  // logged
+};
+
+started_loop::started_loop(started_options options, std::string service, registry const& steps,
+                           std::map<std::string, dependency_limits> const& limits, ports::started_steps& table,
+                           ports::started_steps& heartbeats, core::logger& log)
+    : options_{std::move(options)}, service_{std::move(service)}, steps_{steps}, table_{table}, heartbeats_{heartbeats},
+      log_{log}
+{
+    dependency_limits none;
+    none.at_a_time = options_.calls;
+    none.calls_min = std::numeric_limits<std::size_t>::max();  // it has no name: nobody knows what it would be that is ill
+    dependencies_.emplace("", dependency{core::breaker{settings_of(none)}});
+    for (auto const& [name, of] : limits) dependencies_.emplace(name, dependency{core::breaker{settings_of(of)}});
+}
+
+started_loop::~started_loop() = default;
+
+bool started_loop::is_needed(registry const& steps)
+{
+    bool found = false;
+    steps.for_each([&](auto const&, auto const&, registered_step const& one) {
+        found = found || one.step->external(true) != nullptr || one.step->external(false) != nullptr;
+    });
+    return found;
+}
+
+void started_loop::notify()
+{
+    std::lock_guard const lock{mutex_};
+    is_notified_ = true;
+    changed_.notify_all();
+}
+
+void started_loop::stop()
+{
+    std::lock_guard const lock{mutex_};
+    is_stopped_ = true;
+    for (auto const& one : held_) one->stops = true;
+    // What has not been called yet is taken up by another process at once.
+    for (auto const& one : to_call_) {
+        bool const is_look = one->step.row.was_in_doubt;
+        ports::started_release r{one->step.row.id, 0ms, is_look};
+        r.looks = one->step.row.looks;
+        to_release_.push_back(r);
+        if (one->breaker_call)
+            dependencies_.at(one->dependency_name)
+                .breaker.ended(*std::exchange(one->breaker_call, {}), clock::now(), core::call_result::nothing);
+        std::erase(held_, one);
+    }
+    to_call_.clear();
+    changed_.notify_all();
+}
+
+bool started_loop::has_ended() const
+{
+    return is_stopped_ && held_.empty() && to_release_.empty();
+}
+
+void started_loop::run()
+{
+    while (true) {
+        {
+            std::unique_lock lock{mutex_};
+            if (has_ended()) break;
+            changed_.wait_for(lock, until_next(),
+                              [this] { return is_notified_ || has_ended() || !to_release_.empty(); });
+            is_notified_ = false;
+        }
+        try {
+            keep();
+        }
+        catch (ports::fault const& met) {
+            log_.warning("started.waiting", {{"error", met.what()}});
+            std::this_thread::sleep_for(options_.poll);
+        }
+    }
+    std::lock_guard const lock{mutex_};
+    keeper_has_ended_ = true;
+    changed_.notify_all();
+}
+
+// One round: what is given back, the leases, and then what is due.
+void started_loop::keep()
+{
+    while (true) {
+        ports::started_release what;
+        {
+            std::lock_guard const lock{mutex_};
+            if (to_release_.empty()) break;
+            what = to_release_.front();
+        }
+        table_.release(what);
+        std::lock_guard const lock{mutex_};
+        to_release_.pop_front();
+    }
+    renew();
+    std::vector<std::string> names;
+    {
+        std::lock_guard const lock{mutex_};
+        if (is_stopped_) return;
+        for (auto const& [name, of] : dependencies_) names.push_back(name);
+    }
+    std::size_t taken = take_waits();
+    for (auto const& name : names) taken += take_calls(name);
+    // There may be more.
+    if (taken > 0) notify();
+}
+
+std::size_t started_loop::take_waits()
+{
+    std::size_t room = 0;
+    {
+        std::lock_guard const lock{mutex_};
+        if (to_settle_.size() < settles_max) room = settles_max - to_settle_.size();
+    }
+    if (room == 0) return 0;
+    auto rows = table_.take(options_.owner, ports::started_kind::wait, "", room);
+    auto const count = rows.size();
+    for (auto& row : rows) begin(std::move(row), "");
+    return count;
+}
+
+std::size_t started_loop::take_calls(std::string const& name)
+{
+    std::size_t room = 0;
+    {
+        std::lock_guard const lock{mutex_};
+        std::size_t const calling = static_cast<std::size_t>(
+            std::ranges::count_if(held_, [](auto const& one) { return one->breaker_call.has_value(); }));
+        if (calling < options_.calls && to_settle_.size() < settles_max)
+            room = std::min(options_.calls - calling, dependencies_.at(name).breaker.room(clock::now()));
+    }
+    if (room == 0) return 0;
+    auto rows = table_.take(options_.owner, ports::started_kind::call, name, room);
+    SKALD_FAILPOINT_IF(!rows.empty(), "call.taken");
+    auto const count = rows.size();
+    for (auto& row : rows) begin(std::move(row), name);
+    return count;
+}
+
+void started_loop::begin(ports::started_steps::taken&& row, std::string const& dependency_name)
+{
+    auto const id = row.id;
+    auto const was_in_doubt = row.was_in_doubt;
+    auto step = recognize(std::move(row), service_, steps_);
+    if (!step) {
+        log_.warning("started.not_hosted", {{"key", id.saga.key}, {"step", id.step}});
+        table_.release({id, unrecognized_wait, was_in_doubt});
+        return;
+    }
+    auto next = decide(*step);
+    auto const one = std::make_shared<held>(*this, *std::move(step), dependency_name);
+    {
+        std::lock_guard const lock{mutex_};
+        held_.push_back(one);
+    }
+    follow(one, std::move(next));
+}
+
+void started_loop::follow(std::shared_ptr<held> const& one, started_next&& next)
+{
+    if (auto* const what = std::get_if<ports::started_release>(&next)) return release(one, *what);
+    std::lock_guard const lock{mutex_};
+    if (auto* const end = std::get_if<second_transaction>(&next)) {
+        to_settle_.emplace_back(one, std::move(*end));
+    }
+    else {
+        one->breaker_call = dependencies_.at(one->dependency_name).breaker.began(clock::now());
+        to_call_.push_back(one);
+    }
+    changed_.notify_all();
+}
+
+// By the keeper, whose connection it needs.
+void started_loop::release(std::shared_ptr<held> const& one, ports::started_release const& what)
+{
+    std::lock_guard const lock{mutex_};
+    to_release_.push_back(what);
+    std::erase(held_, one);
+    changed_.notify_all();
+}
+
+void started_loop::forget(std::shared_ptr<held> const& one)
+{
+    std::lock_guard const lock{mutex_};
+    std::erase(held_, one);
+    is_notified_ = true;  // there is room again
+    changed_.notify_all();
+}
+
+// Those whose lease is a third over. A call that has been silent for too long is not renewed: somebody else takes over.
+void started_loop::renew()
+{
+    auto const now = clock::now();
+    std::vector<std::shared_ptr<held>> due;
+    std::vector<ports::started_steps::held> asked;
+    {
+        std::lock_guard const lock{mutex_};
+        for (auto const& one : held_) {
+            auto const lease = one->step.row.lease;
+            if (one->is_late(now)) one->stops = true;
+            if (one->lost || one->lease_ends.load() - now > lease * 2 / 3) continue;
+            auto const silence = one->step.hosted().options.call.silence;
+            if (one->is_calling && now - one->last_sign.load() > silence) {
+                if (!std::exchange(one->is_silent, true))
+                    log_.error("call.silent", {{"key", one->step.delivery.step()->key().text()},
+                                               {"ms", std::int64_t{silence.count()}}});
+                continue;
+            }
+            due.push_back(one);
+            asked.push_back({one->step.row.id, {}});
+        }
+    }
+    if (due.empty()) return;
+    auto const met = table_.renew(asked);
+    for (std::size_t n = 0; n < due.size(); ++n) {
+        due[n]->take_renewal(met[n], now);
+        if (!met[n].is_ours)
+            log_.warning("call.lost", {{"key", due[n]->step.delivery.step()->key().text()}});
+    }
+}
+
+std::chrono::milliseconds started_loop::until_next() const
+{
+    auto least = options_.poll;
+    for (auto const& one : held_) least = std::min<std::chrono::milliseconds>(least, one->step.row.lease / 6);
+    return std::max(least, 10ms);
+}
+
+void started_loop::run_calls()
+{
+    std::mt19937_64 random{std::random_device{}()};
+    std::unique_lock lock{mutex_};
+    while (true) {
+        changed_.wait(lock, [this] { return !to_call_.empty() || is_stopped_; });
+        if (to_call_.empty()) return;
+        auto const one = to_call_.front();
+        to_call_.pop_front();
+        lock.unlock();
+        call(one, random);
+        lock.lock();
+    }
+}
+
+void started_loop::call(std::shared_ptr<held> const& one, std::mt19937_64& random)
+{
+    auto const& s = one->step;
+    one->last_sign = clock::now();
+    one->is_calling = true;
+    auto const& key = s.delivery.step()->key();
+    started_next next = take_look{};
+    auto how = core::call_result::ok;
+    if (s.row.was_in_doubt) {
+        SKALD_FAILPOINT("call.looking");
+        auto const met = run_look(s, *one);
+        SKALD_FAILPOINT("call.looked");
+        if (met.what == detail::look_result::answer::unknown) how = core::call_result::nothing;
+        next = after_look(s, met, random);
+    }
+    else {
+        SKALD_FAILPOINT("call.calling");
+        auto const met = run_call(s, *one);
+        SKALD_FAILPOINT("call.called");
+        if (met.what != call_outcome::end::happened) {
+            how = one->is_stopped() ? core::call_result::nothing : core::call_result::failed;
+            log_.warning("call.failed", {{"key", key.text()},
+                                         {"attempt", s.row.calls},
+                                         {"did_not_happen", met.what == call_outcome::end::did_not_happen ? "yes" : "unknown"},
+                                         {"error", met.text}});
+        }
+        next = after_call(s, met, one->stops, random);
+    }
+    one->is_calling = false;
+    {
+        std::lock_guard const lock{mutex_};
+        auto& breaker = dependencies_.at(one->dependency_name).breaker;
+        if (auto const changed = breaker.ended(*std::exchange(one->breaker_call, {}), clock::now(), how))
+            log_.warning("dependency.changed", {{"dependency", one->dependency_name},
+                                                {"state", core::to_string(changed->to)},
+                                                {"why", changed->why}});
+    }
+    follow(one, std::move(next));
+}
+
+void started_loop::run_settles(executor& executor)
+{
+    std::unique_lock lock{mutex_};
+    while (true) {
+        changed_.wait(lock, [this] { return !to_settle_.empty() || keeper_has_ended_; });
+        if (to_settle_.empty()) return;
+        auto [one, end] = std::move(to_settle_.front());
+        to_settle_.pop_front();
+        lock.unlock();
+        one->step.delivery.second = std::move(end);
+        settle(one, executor);
+        lock.lock();
+    }
+}
+
+// Until it is recorded, or is somebody else's: then what is recorded is theirs.
+void started_loop::settle(std::shared_ptr<held> const& one, executor& executor)
+{
+    auto& task = one->step.delivery;
+    core::backoff const backoff{50ms, 2'000ms};
+    std::mt19937_64 random{std::random_device{}()};
+    for (int failures = 1;; ++failures) {
+        auto const result = executor.run({&task, 1});
+        if (result.processed()) break;
+        auto const& met = *result.not_processed;
+        task.put_back(met.why, met.then, true);
+        log_.warning("call.not_recorded", {{"key", task.step()->key().text()}, {"error", met.error}});
+        std::this_thread::sleep_for(backoff.wait(failures, random));
+        if (one->lost) break;
+    }
+    SKALD_FAILPOINT("call.settled");
+    forget(one);
+}
+
+}  // namespace skald::runtime

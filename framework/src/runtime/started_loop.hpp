@@ -1,0 +1,108 @@
+// Runs started steps: takes those that are due, makes their calls, renews the leases meanwhile, and has their ends
+// recorded. Three kinds of threads: one keeper, which owns a database connection; those that call, which own nothing;
+// and those that settle, each with an executor.
+#pragma once
+
+#include "core/breaker.hpp"
+#include "core/log.hpp"
+#include "ports/started.hpp"
+#include "runtime/executor.hpp"
+#include "runtime/started_work.hpp"
+
+#include <skald/dependency.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace skald::runtime {
+
+struct started_options
+{
+    std::string owner;    // this process, for people
+    std::size_t calls{};  // threads that call run_calls()
+    std::chrono::milliseconds poll{200};
+};
+
+/// A dependency as a process sees it now.
+struct dependency_state
+{
+    std::string name;
+    core::breaker_status status;
+};
+
+/// Threads: run() one, run_calls() and run_settles() as many as there are; notify(), stop() and dependencies() any.
+class started_loop
+{
+public:
+    /// `table` is the keeper's, `heartbeats` is shared by the calls. All outlive the loop.
+    started_loop(started_options options, std::string service, registry const& steps,
+                 std::map<std::string, dependency_limits> const& limits, ports::started_steps& table,
+                 ports::started_steps& heartbeats, core::logger& log);
+    ~started_loop();
+
+    /// Whether there is anything that it could ever do.
+    static bool is_needed(registry const& steps);
+
+    void run();
+    void run_calls();
+    void run_settles(executor& executor);
+
+    /// A step may have started, or a signal come.
+    void notify();
+
+    /// Takes nothing more, asks running calls to end, and ends the threads when what has ended is recorded.
+    void stop();
+
+    std::vector<dependency_state> dependencies() const;
+
+private:
+    using clock = std::chrono::steady_clock;
+    struct held;
+    struct dependency
+    {
+        core::breaker breaker;
+    };
+
+    void keep();
+    std::size_t take_waits();
+    std::size_t take_calls(std::string const& name);
+    void begin(ports::started_steps::taken&& row, std::string const& dependency_name);
+    void follow(std::shared_ptr<held> const& one, started_next&& next);
+    void release(std::shared_ptr<held> const& one, ports::started_release const& what);
+    void forget(std::shared_ptr<held> const& one);
+    void renew();
+    std::chrono::milliseconds until_next() const;
+    void call(std::shared_ptr<held> const& one, std::mt19937_64& random);
+    void settle(std::shared_ptr<held> const& one, executor& executor);
+    bool has_ended() const;
+
+    started_options const options_;
+    std::string const service_;
+    registry const& steps_;
+    ports::started_steps& table_;
+    ports::started_steps& heartbeats_;
+    core::logger& log_;
+
+    std::mutex heartbeat_mutex_;  // guards heartbeats_
+    std::mutex mutable mutex_;    // guards what follows
+    std::condition_variable changed_;
+    std::map<std::string, dependency> dependencies_;  // by name; '' is that of calls that name none
+    std::vector<std::shared_ptr<held>> held_;
+    std::deque<std::shared_ptr<held>> to_call_;
+    std::deque<std::pair<std::shared_ptr<held>, second_transaction>> to_settle_;
+    std::deque<ports::started_release> to_release_;
+    bool is_notified_{};
+    bool is_stopped_{};
+    bool keeper_has_ended_{};
+};
+
+}  // namespace skald::runtime

@@ -1,0 +1,216 @@
+-- Steps that have begun and not ended: each waits for a call to another system, for a signal, or for a time. Their deliveries are acked: what
+-- goes on with them is a row here, which is due at a time. Whoever takes a due row owns it until its lease ends, and then it is due again.
+-- See docs/adr/0041-started-steps-are-rows.md.
+
+CREATE TABLE skald.started (
+    scope        skald.scope NOT NULL,
+    key          skald.key   NOT NULL,
+    step         skald.step  NOT NULL,  -- with its `.compensate`
+    kind         text        NOT NULL,
+    dependency   text        NOT NULL DEFAULT '',  -- of a call: what is called; '' if it has no name
+    due_at       timestamptz NOT NULL,  -- when it is to be taken; of one that is owned, when the lease ends
+    lease        interval    NOT NULL,
+    until        timestamptz,           -- of a wait: when it is over; `due_at` may be earlier, to look at a command
+    owner        text,                  -- the process that has it; NULL: none
+    fence        integer     NOT NULL DEFAULT 0,  -- of the current or latest owner: what an earlier one still does is refused
+    in_doubt     boolean     NOT NULL DEFAULT false,  -- of a call: it was made, and what became of it is not known
+    calls        integer     NOT NULL DEFAULT 0,  -- how often it was made, the current one included
+    looks        integer     NOT NULL DEFAULT 0,  -- how often the other side was asked in a row without an answer
+    tries        integer     NOT NULL DEFAULT 0,  -- how often recording its end has failed
+    doubt_since  timestamptz,
+    checkpoint   jsonb,                 -- what the latest owner kept of a long call
+    answer       jsonb,                 -- what is known of its end: {"happened": result}, {"did_not_happen": why}, {"signal": body}
+    error        text,
+    -- The delivery that began it, with the data that its first transaction left.
+    message_id   text        NOT NULL,
+    type         text        NOT NULL,
+    content_type text        NOT NULL,
+    body         bytea       NOT NULL,
+    headers      jsonb       NOT NULL,
+    created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT started_once PRIMARY KEY (scope, key, step),
+    CONSTRAINT kind_is_known CHECK (kind IN ('call', 'wait')),
+    CONSTRAINT only_a_call_is_in_doubt CHECK (kind = 'call' OR NOT in_doubt),
+    CONSTRAINT counts_count_up CHECK (fence >= 0 AND calls >= 0 AND looks >= 0 AND tries >= 0)
+);
+CREATE INDEX started_due ON skald.started (kind, dependency, due_at);
+-- Rows come and go all day, as in the outbox.
+ALTER TABLE skald.started SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
+                               autovacuum_vacuum_cost_delay = 0);
+
+-- Signals: what a waiting step waits for. One is kept from before its step waits until the saga's records are purged, so that the same signal
+-- again is known as the same.
+CREATE TABLE skald.signal (
+    scope       skald.scope NOT NULL,
+    key         skald.key   NOT NULL,
+    step        skald.step  NOT NULL,
+    body        jsonb       NOT NULL,
+    fingerprint bytea       NOT NULL,
+    received_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT signal_once PRIMARY KEY (scope, key, step)
+);
+
+-- Records that a step has started. `due_in`: from now; the deadline of its saga comes first where it is earlier. A signal that is there
+-- already makes it due at once.
+CREATE FUNCTION skald.start_step(s skald.started, due_in interval, deadline timestamptz) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    known jsonb := (SELECT jsonb_build_object('signal', g.body) FROM skald.signal g
+                     WHERE s.kind = 'wait' AND (g.scope, g.key, g.step) = (s.scope, s.key, s.step));
+    ends  timestamptz := CASE WHEN s.kind = 'wait' THEN clock_timestamp() + due_in END;
+BEGIN
+    INSERT INTO skald.started (scope, key, step, kind, dependency, due_at, until, lease, answer, message_id, type, content_type, body, headers)
+    VALUES (s.scope, s.key, s.step, s.kind, s.dependency,
+            CASE WHEN known IS NOT NULL OR ends IS NULL THEN clock_timestamp() ELSE least(ends, deadline) END,
+            ends, s.lease, known, s.message_id, s.type, s.content_type, s.body, s.headers);
+    IF NOT FOUND THEN PERFORM skald.assert_written('skald.started', 1, 0); END IF;
+END $$;
+
+-- Takes at most `most` rows that are due, for `new_owner`. `was_in_doubt`: a call may have been made before, and the other side is to be asked
+-- first. One that is to be called is marked as in doubt here, before the call. `command`: the latest command for its saga.
+CREATE FUNCTION skald.take_started(new_owner text, of_kind text, of_dependency text, most integer)
+RETURNS TABLE (taken skald.started, was_in_doubt boolean, command text, command_reason text, at timestamptz)
+LANGUAGE sql
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $$
+    WITH due AS (
+        SELECT s.scope, s.key, s.step, s.in_doubt, c.action, c.why,
+               s.kind = 'call' AND s.answer IS NULL AND NOT s.in_doubt AND coalesce(c.action, 'resume') = 'resume' AS is_called
+          FROM (SELECT * FROM skald.started s
+                 WHERE s.kind = of_kind AND s.dependency = of_dependency AND s.due_at <= clock_timestamp()
+                 ORDER BY s.due_at LIMIT most FOR UPDATE SKIP LOCKED) AS s
+          LEFT JOIN LATERAL (
+               SELECT c.action, coalesce(c.reason, c.action || ' by ' || c.requested_by) AS why FROM skald.control c
+                WHERE (c.scope, c.key) = (s.scope, s.key)
+                  AND c.home = coalesce(s.headers->>'x-saga-home', (SELECT o.name FROM skald.service o))) AS c ON true)
+    UPDATE skald.started s
+       SET owner = new_owner, fence = s.fence + 1, due_at = clock_timestamp() + s.lease,
+           in_doubt = s.in_doubt OR due.is_called, calls = s.calls + due.is_called::integer,
+           doubt_since = CASE WHEN s.in_doubt THEN coalesce(s.doubt_since, clock_timestamp()) END
+      FROM due
+     WHERE (s.scope, s.key, s.step) = (due.scope, due.key, due.step)
+    RETURNING s, due.in_doubt, due.action, due.why, clock_timestamp()
+$$;
+
+-- Extends leases, and keeps checkpoints where there are some. A row for each that is still the owner's, with the latest command.
+CREATE FUNCTION skald.renew_started(scopes text[], keys text[], steps text[], fences integer[], checkpoints text[])
+RETURNS TABLE (ord integer, command text)
+LANGUAGE sql
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $$
+    UPDATE skald.started s
+       SET due_at = clock_timestamp() + s.lease, checkpoint = coalesce(w.c::jsonb, s.checkpoint)
+      FROM (SELECT w.s COLLATE "C" AS s, w.k COLLATE "C" AS k, w.t COLLATE "C" AS t, w.f, nullif(w.c, '') AS c, w.o
+              FROM unnest(scopes, keys, steps, fences, checkpoints) WITH ORDINALITY AS w(s, k, t, f, c, o)) AS w
+     WHERE s.scope = w.s AND s.key = w.k AND s.step = w.t AND s.fence = w.f AND s.owner IS NOT NULL
+    RETURNING w.o::integer, (SELECT c.action FROM skald.control c
+                              WHERE (c.scope, c.key) = (s.scope, s.key)
+                                AND c.home = coalesce(s.headers->>'x-saga-home', (SELECT o.name FROM skald.service o)))
+$$;
+
+-- Gives one back, to be taken again in `due_in`. Whether it was still the owner's.
+CREATE FUNCTION skald.release_started(
+    of_scope text, of_key text, of_step text, of_fence integer, due_in interval, is_in_doubt boolean,
+    looks_now integer, tries_now integer, new_answer jsonb, waits_on boolean, why text)
+RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    UPDATE skald.started s
+       SET owner = NULL, due_at = clock_timestamp() + due_in, in_doubt = is_in_doubt, looks = looks_now,
+           tries = tries_now, doubt_since = CASE WHEN is_in_doubt THEN coalesce(s.doubt_since, clock_timestamp()) END,
+           until = CASE WHEN s.kind = 'wait' AND waits_on THEN clock_timestamp() + due_in ELSE s.until END,
+           answer = CASE WHEN s.kind = 'wait' OR is_in_doubt THEN coalesce(s.answer, new_answer) END, error = coalesce(why, s.error)
+     WHERE (s.scope, s.key, s.step) = (of_scope, of_key, of_step) AND s.fence = of_fence AND s.owner IS NOT NULL;
+    RETURN FOUND;
+END $$;
+
+-- The claim for the second transaction of a started step: `retry` and held if the row is still the one with that fence; otherwise it has
+-- been taken by somebody else, or has ended: `duplicate`.
+CREATE FUNCTION skald.claim_started(of_scope text, of_key text, of_step text, of_fence integer)
+RETURNS TABLE (ord integer, result text, attempts integer, held boolean, cause text, reason text)
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    made integer;
+BEGIN
+    SELECT i.attempts INTO made FROM skald.idempotency i
+     WHERE (i.scope, i.key, i.step) = (of_scope, of_key, of_step) AND i.status IN ('started', 'unknown')
+       FOR UPDATE;
+    PERFORM FROM skald.started s
+      WHERE (s.scope, s.key, s.step) = (of_scope, of_key, of_step) AND s.fence = of_fence AND s.owner IS NOT NULL
+        FOR UPDATE;
+    IF made IS NULL OR NOT FOUND THEN
+        RETURN QUERY SELECT 1, 'duplicate', 0, false, NULL, NULL;
+        RETURN;
+    END IF;
+    -- What makes a step's own COMMIT fail (0003_open.sql).
+    IF current_setting('skald.is_open', true) = 'on' THEN
+        UPDATE skald.idempotency i SET updated_at = i.updated_at WHERE (i.scope, i.key, i.step) = (of_scope, of_key, of_step);
+    END IF;
+    RETURN QUERY SELECT 1, 'retry', made, true, NULL, NULL;
+END $$;
+
+-- An answer from somewhere else to a call in doubt, or a signal: the step goes on with it at once, unless somebody owns it now; then it is
+-- taken up when that one gives it back. Returns NULL, or why not.
+CREATE FUNCTION skald.resolve_step(of_scope text, of_key text, of_step text, answer jsonb, why text, by text DEFAULT NULL) RETURNS text
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    s skald.started;
+BEGIN
+    SELECT * INTO s FROM skald.started t WHERE (t.scope, t.key, t.step) = (of_scope, of_key, of_step) FOR UPDATE;
+    IF NOT FOUND THEN RETURN format('%s of saga %s is not under way here: it has ended, or has not begun', of_step, of_key); END IF;
+    IF s.kind <> 'call' THEN RETURN format('%s of saga %s waits for a signal, and makes no call', of_step, of_key); END IF;
+    IF s.answer IS NOT NULL THEN RETURN format('%s of saga %s has an answer already: %s', of_step, of_key, s.answer); END IF;
+    IF NOT s.in_doubt THEN
+        RETURN format('nothing of %s of saga %s is in doubt: %s', of_step, of_key,
+                      CASE WHEN s.calls = 0 THEN 'it has not been called yet' ELSE 'it is called again' END);
+    END IF;
+    UPDATE skald.started t SET answer = resolve_step.answer, due_at = CASE WHEN t.owner IS NULL THEN clock_timestamp() ELSE t.due_at END
+     WHERE (t.scope, t.key, t.step) = (of_scope, of_key, of_step);
+    INSERT INTO skald.audit (actor, verb, scope, key, detail)
+    VALUES (skald.actor(by), 'saga resolve', of_scope, of_key, jsonb_build_object('step', of_step, 'answer', answer, 'reason', why));
+    RETURN NULL;
+END $$;
+
+-- A signal for a step that waits, or will wait. `kept`: it waits now and goes on, or the signal is there when it does; `duplicate`: the same
+-- was there before; `mismatch`: another was; `late`: the step has ended.
+CREATE FUNCTION skald.signal(of_scope text, of_key text, of_step text, with_body jsonb) RETURNS text
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    print bytea := sha256(convert_to(with_body::text, 'UTF8'));
+    was   skald.step_status;
+BEGIN
+    -- Waits for a transaction that begins or ends the step.
+    SELECT i.status INTO was FROM skald.idempotency i WHERE (i.scope, i.key, i.step) = (of_scope, of_key, of_step) FOR UPDATE;
+    IF was IN ('completed', 'rejected', 'cancelled') THEN
+        RETURN (SELECT CASE WHEN g.fingerprint = print THEN 'duplicate' ELSE 'late' END
+                  FROM (SELECT) AS one LEFT JOIN skald.signal g ON (g.scope, g.key, g.step) = (of_scope, of_key, of_step));
+    END IF;
+    INSERT INTO skald.signal (scope, key, step, body, fingerprint) VALUES (of_scope, of_key, of_step, with_body, print)
+    ON CONFLICT ON CONSTRAINT signal_once DO NOTHING;
+    IF NOT FOUND THEN
+        RETURN (SELECT CASE WHEN g.fingerprint = print THEN 'duplicate' ELSE 'mismatch' END
+                  FROM skald.signal g WHERE (g.scope, g.key, g.step) = (of_scope, of_key, of_step));
+    END IF;
+    UPDATE skald.started s
+       SET answer = coalesce(s.answer, jsonb_build_object('signal', with_body)),
+           due_at = CASE WHEN s.owner IS NULL THEN clock_timestamp() ELSE s.due_at END
+     WHERE (s.scope, s.key, s.step) = (of_scope, of_key, of_step) AND s.kind = 'wait';
+    RETURN 'kept';
+END $$;

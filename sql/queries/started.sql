@@ -1,0 +1,40 @@
+-- Steps that have begun and not ended (sql/migrations/0014_started.sql).
+
+-- name: start_step
+SELECT skald.start_step(ROW(:scope::text, :key::text, :step::text, :kind::text, :dependency::text, clock_timestamp(),
+                            :lease::bigint * interval '1 millisecond', NULL, NULL, 0, false, 0, 0, 0, NULL, NULL, NULL, NULL, :message_id::text, :type::text,
+                            :content_type::text, :body::bytea, :headers::jsonb, clock_timestamp())::skald.started,
+                        :due_in::bigint * interval '1 millisecond', :deadline::timestamptz)
+
+-- name: claim_started
+SELECT c.ord, c.result, c.attempts, c.held, c.cause, c.reason,
+       pg_current_xact_id_if_assigned()::text AS transaction,
+       to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at,
+       set_config('default_transaction_read_only', NULL, true) AS read_only, current_setting('synchronous_standby_names') <> '' AS standbys,
+       'skald.service'::regclass::oid AS service_table
+  FROM skald.claim_started(:scope::text, :key::text, :step::text, :fence::integer) AS c
+
+-- It has ended.
+-- name: end_started
+WITH gone AS (
+    DELETE FROM skald.started WHERE (scope, key, step) = (:scope::text, :key::text, :step::text) AND fence = :fence::integer RETURNING 1)
+SELECT CASE WHEN count(*) <> 1 THEN skald.assert_written('skald.started', 1, count(*)) END FROM gone
+
+-- name: take_started
+SELECT (t.taken).scope, (t.taken).key, (t.taken).step, (t.taken).fence, (t.taken).kind, (t.taken).calls, (t.taken).looks,
+       (t.taken).tries, (t.taken).checkpoint::text AS checkpoint, (t.taken).answer::text AS answer, (t.taken).message_id, (t.taken).type,
+       (t.taken).content_type, encode((t.taken).body, 'hex') AS body, (t.taken).headers::text AS headers, t.was_in_doubt,
+       coalesce(t.command, '') AS command, coalesce(t.command_reason, '') AS command_reason, skald.instant(t.at) AS at,
+       (extract(epoch FROM (t.taken).lease) * 1000)::bigint AS lease,
+       coalesce((extract(epoch FROM (t.taken).until - t.at) * 1000)::bigint, 0) AS left_ms,
+       coalesce((extract(epoch FROM t.at - (t.taken).doubt_since) * 1000)::bigint, 0) AS in_doubt_ms
+  FROM skald.take_started(:owner::text, :kind::text, :dependency::text, :most::integer) AS t
+
+-- name: renew_started
+SELECT r.ord, coalesce(r.command, '') AS command
+  FROM skald.renew_started(:scopes::text[], :keys::text[], :steps::text[], :fences::bigint[]::integer[], :checkpoints::text[]) AS r
+
+-- name: release_started
+SELECT skald.release_started(:scope::text, :key::text, :step::text, :fence::integer, :due_in::bigint * interval '1 millisecond',
+                             :is_in_doubt::boolean, :looks::integer, :tries::integer, :answer::jsonb,
+                             :waits_on::boolean, :why::text) AS is_ours

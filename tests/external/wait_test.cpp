@@ -1,0 +1,205 @@
+// Steps that wait: for a signal or a time, holding nothing.
+#include "external/bank.hpp"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <string>
+
+using namespace std::chrono_literals;
+using namespace skald::test;
+using skald::ports::started_kind;
+
+namespace {
+
+struct approval
+{
+    std::string by;
+    bool yes{};
+    NLOHMANN_DEFINE_TYPE_INTRUSIVE(approval, by, yes)
+};
+
+class approve final : public skald::wait_step<purchase, approval>
+{
+    skald::outcome begin(skald::step_context& ctx, purchase&) const override
+    {
+        note(ctx, "asked");
+        return skald::done();
+    }
+    std::chrono::milliseconds timeout(purchase const&) const override { return 1h; }
+    skald::outcome arrived(skald::step_context& ctx, purchase& p, approval const& a) const override
+    {
+        if (!a.yes) return skald::reject("not approved by " + a.by);
+        note(ctx, "approved");
+        p.receipt = a.by;
+        return skald::done();
+    }
+    skald::outcome timed_out(skald::step_context& ctx, purchase& p) const override
+    {
+        if (p.cents > 50) return skald::reject("nobody approved it");
+        if (p.cents > 20) return skald::snooze(1h);
+        note(ctx, "nobody objected");
+        return skald::done();
+    }
+    void abandon(skald::step_context& ctx, purchase&) const override { note(ctx, "withdrawn"); }
+};
+
+class cool_off final : public skald::sleep_step<purchase>
+{
+    std::chrono::sys_time<std::chrono::milliseconds> until(purchase const&) const override
+    {
+        return std::chrono::floor<std::chrono::milliseconds>(std::chrono::system_clock::now()) + 24h;
+    }
+};
+
+namespace wait_steps {
+constexpr skald::pivot<purchase> approve{"approve", "till"};
+constexpr skald::retriable<purchase> cool_off{"cool-off", "till"};
+}  // namespace wait_steps
+constexpr auto ask_first = skald::define("ask-first", skald::test::steps::reserve, wait_steps::approve,
+                                         wait_steps::cool_off, skald::test::steps::ship);
+
+class waiting final : public bank_services
+{
+public:
+    waiting()
+    {
+        at("shop").host(ask_first, skald::test::steps::reserve, reserve{});
+        at("till").host(ask_first, wait_steps::approve, approve{});
+        at("till").host(ask_first, wait_steps::cool_off, cool_off{});
+        at("shop").host(ask_first, skald::test::steps::ship, ship{});
+    }
+
+    void run_all()
+    {
+        do run();
+        while (at("till").go_on(started_kind::wait));
+    }
+
+    std::string signal(std::string const& body, std::string const& step = "approve")
+    {
+        return at("till").db.one("SELECT skald.signal('', 'k', '" + step + "', '" + body + "')");
+    }
+};
+
+constexpr auto yes = R"({"by": "eve", "yes": true})";
+
+}  // namespace
+
+TEST_CASE("a saga waits for a signal, holding nothing, and then for a time")
+{
+    waiting all;
+    all.start(ask_first, purchase{"p", 100}, "k");
+    all.run_all();
+    CHECK(all.effects("till") == "asked");
+    CHECK(all.record("approve") == "started|1");
+    CHECK(all.at("till").db.one("SELECT count(*) FROM skald.outbox") == "0");
+    CHECK(all.signal(yes) == "kept");
+    all.run_all();
+    CHECK(all.effects("till") == "asked\napproved");
+    CHECK(all.record("cool-off") == "started|1");
+    CHECK(all.at("till").db.one("SELECT due_at BETWEEN now() + '23h' AND now() + '25h' FROM skald.started") == "t");
+    CHECK(all.effects("shop") == "reserve");
+    all.at("till").make_started_due();
+    all.run_all();
+    CHECK(all.effects("shop") == "reserve\nship eve");
+    CHECK(all.saga_status("k") == "completed");
+}
+
+TEST_CASE("a signal that comes before its step is kept for it")
+{
+    waiting all;
+    CHECK(all.signal(yes) == "kept");
+    all.start(ask_first, purchase{"p", 100}, "k");
+    all.run_all();
+    CHECK(all.effects("till") == "asked\napproved");
+}
+
+TEST_CASE("the same signal again is a duplicate, another is a mismatch, and one that is too late is late")
+{
+    waiting all;
+    all.start(ask_first, purchase{"p", 10}, "k");
+    all.run_all();
+    SUBCASE("again")
+    {
+        CHECK(all.signal(yes) == "kept");
+        CHECK(all.signal(yes) == "duplicate");
+        CHECK(all.signal(R"({"by": "eve", "yes": false})") == "mismatch");
+        all.run_all();
+        CHECK(all.signal(yes) == "duplicate");
+        CHECK(all.signal(R"({"by": "eve", "yes": false})") == "late");
+    }
+    SUBCASE("late")
+    {
+        all.at("till").make_started_due();
+        all.run_all();
+        CHECK(all.effects("till") == "asked\nnobody objected");
+        CHECK(all.signal(yes) == "late");
+    }
+}
+
+TEST_CASE("a signal may be a no: the saga compensates, and what begin wrote is undone")
+{
+    waiting all;
+    all.start(ask_first, purchase{"p", 100}, "k");
+    all.run_all();
+    CHECK(all.signal(R"({"by": "eve", "yes": false})") == "kept");
+    all.run_all();
+    CHECK(all.effects("till") == "asked\nwithdrawn");
+    CHECK(all.saga_status("k") == "compensated");
+    CHECK(all.at("shop").db.one("SELECT reason FROM skald.saga") == "not approved by eve");
+}
+
+TEST_CASE("a wait that is over rejects, goes on, or waits again, as the step says")
+{
+    waiting all;
+    SUBCASE("rejects")
+    {
+        all.start(ask_first, purchase{"p", 100}, "k");
+        all.run_all();
+        all.at("till").make_started_due();
+        all.run_all();
+        CHECK(all.saga_status("k") == "compensated");
+    }
+    SUBCASE("waits again")
+    {
+        all.start(ask_first, purchase{"p", 30}, "k");
+        all.run_all();
+        all.at("till").make_started_due();
+        all.run_all();
+        CHECK(all.record("approve") == "started|1");
+        CHECK(all.at("till").db.one("SELECT until > now() + '50 min' FROM skald.started") == "t");
+        CHECK(all.signal(yes) == "kept");
+        all.run_all();
+        CHECK(all.effects("till") == "asked\napproved");
+    }
+}
+
+TEST_CASE("a command reaches a saga that waits, and is not taken for the end of the wait")
+{
+    waiting all;
+    all.start(ask_first, purchase{"p", 10}, "k");
+    all.run_all();
+    auto const give = [&](std::string const& what) {
+        all.at("shop").db.run("SELECT skald.request_control('" + what + "', '', 'k')");
+        all.run_all();
+    };
+    give("pause");
+    give("resume");
+    CHECK(all.effects("till") == "asked");
+    CHECK(all.record("approve") == "started|1");
+    give("cancel");
+    CHECK(all.effects("till") == "asked\nwithdrawn");
+    CHECK(all.saga_status("k") == "compensated");
+}
+
+TEST_CASE("a signal that does not fit its type is not forgotten, and its step says what is wrong")
+{
+    waiting all;
+    all.start(ask_first, purchase{"p", 10}, "k");
+    all.run_all();
+    CHECK(all.signal(R"({"by": 7})") == "kept");
+    all.run_all();
+    CHECK(all.record("approve") == "started|1");
+    CHECK(all.at("till").db.one("SELECT error FROM skald.started").find("does not fit") != std::string::npos);
+}
