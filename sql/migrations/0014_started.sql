@@ -214,3 +214,39 @@ BEGIN
      WHERE (s.scope, s.key, s.step) = (of_scope, of_key, of_step) AND s.kind = 'wait';
     RETURN 'kept';
 END $$;
+
+-- The same at the saga's home, for a step of any service: one elsewhere gets it as a message. Also `sent`, `no saga` and `no step`.
+CREATE FUNCTION skald.send_signal(of_scope text, of_key text, of_step text, with_body jsonb) RETURNS text
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    own   text := (SELECT o.name FROM skald.service o);
+    s     skald.saga;
+    there text;
+BEGIN
+    SELECT * INTO s FROM skald.saga g WHERE (g.scope, g.key) = (of_scope, of_key);
+    IF NOT FOUND THEN RETURN 'no saga'; END IF;
+    there := (SELECT p.service FROM skald.itinerary_steps(s.itinerary) p WHERE p.step = of_step);
+    IF there IS NULL THEN RETURN 'no step'; END IF;
+    IF there = own THEN RETURN skald.signal(of_scope, of_key, of_step, with_body); END IF;
+    IF s.finished_at IS NOT NULL OR EXISTS (SELECT FROM skald.progress p WHERE (p.scope, p.key, p.step) = (of_scope, of_key, of_step)
+                                               AND p.status IN ('completed', 'rejected', 'cancelled')) THEN
+        RETURN 'late';
+    END IF;
+    PERFORM skald.enqueue(there, 'skald.signal', m.id, convert_to(jsonb_build_array(jsonb_build_object(
+                              'scope', of_scope, 'key', of_key, 'step', of_step, 'body', with_body))::text, 'UTF8'),
+                          jsonb_build_object('x-idempotency-key', m.id, 'x-saga-scope', of_scope, 'x-saga', s.definition),
+                          of_scope, aggregatetype => s.definition, aggregateid => of_key)
+       FROM (SELECT of_key || '.signal.' || of_step AS id) AS m;
+    RETURN 'sent';
+END $$;
+
+-- Signals that came as messages: {scope, key, step, body}.
+CREATE FUNCTION skald.take_signals(members jsonb) RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT skald.signal(m.scope, m.key, m.step, m.body)
+      FROM jsonb_to_recordset(members) AS m(scope text, key text, step text, body jsonb)
+$$;

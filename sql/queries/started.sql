@@ -38,3 +38,21 @@ SELECT r.ord, coalesce(r.command, '') AS command
 SELECT skald.release_started(:scope::text, :key::text, :step::text, :fence::integer, :due_in::bigint * interval '1 millisecond',
                              :is_in_doubt::boolean, :looks::integer, :tries::integer, :answer::jsonb,
                              :waits_on::boolean, :why::text) AS is_ours
+
+-- name: take_signals
+SELECT skald.take_signals(:signals::jsonb)
+
+-- name: send_signal
+SELECT skald.send_signal(:scope::text, :key::text, :step::text, :body::jsonb) AS outcome
+
+-- name: resolve_step
+SELECT skald.resolve_step(:scope::text, :key::text, :step::text, :answer::jsonb, :reason::text, :by::text) AS refusal
+
+-- name: list_started
+SELECT s.scope, s.key, s.step, s.kind, s.dependency, coalesce(s.owner, '') AS owner, s.in_doubt, s.calls, s.looks, s.tries,
+       skald.instant(s.created_at) AS since, skald.instant(s.due_at) AS due_at, coalesce(s.error, '') AS error, i.status::text AS status
+  FROM skald.started s
+  JOIN skald.idempotency i ON (i.scope, i.key, i.step) = (s.scope, s.key, s.step)
+ WHERE (:key::text IS NULL OR s.key = :key::text) AND (NOT :unknown::boolean OR i.status = 'unknown')
+ ORDER BY s.created_at, s.scope, s.key, s.step
+ LIMIT :rows_max::integer

@@ -58,4 +58,28 @@ void pause_saga(pqxx::transaction_base& tx, std::string_view key, command_option
 /// Ends a pause. Otherwise as cancel_saga().
 void resume_saga(pqxx::transaction_base& tx, std::string_view key, command_options const& options = {});
 
+/// What became of a signal.
+enum class signal_result {
+    taken,      // it is kept for the step, or on its way to the service that has it
+    duplicate,  // the same one was there already
+    mismatch,   // another one was: the first counts
+    late,       // the step has ended, or the saga has
+    no_saga,    // none of that key was started in this database
+    no_step,    // the saga has no step of that name
+};
+
+/// Sends what a wait_step waits for (skald/wait_step.hpp). `body` is JSON that fits the step's Signal.
+/// Transaction: one round trip on the home's database; the signal exists if and only if `tx` commits.
+/// Throws: data_error for a body that is no JSON; what pqxx throws.
+signal_result signal_saga(pqxx::transaction_base& tx, std::string_view key, std::string_view step,
+                          std::string_view body, std::string_view scope = {});
+
+/// Says what has become of a call that is in doubt, as an operator or a webhook of the other system knows it: it
+/// happened, with `result` (JSON that fits the step's Result); or, with nothing, it did not and will not.
+/// `step` is the step's name, or that with ".compensate".
+/// Transaction: one round trip on the database of **the step's service**, otherwise as signal_saga().
+/// Throws: command_refused if nothing of it is in doubt; data_error for a result that is no JSON; what pqxx throws.
+void resolve_call(pqxx::transaction_base& tx, std::string_view key, std::string_view step,
+                  std::optional<std::string_view> result, command_options const& options = {});
+
 }  // namespace skald

@@ -121,7 +121,7 @@ public:
     /// handles HEAD. Each request runs in a transaction, which commits before the client gets the response; `key` says
     /// whether it runs only once for each Idempotency-Key.
     /// Throws for a malformed method or pattern, and if a request would match two routes; "/sagas/{key}",
-    /// "/problems/{type}", "/livez" and "/readyz" are Skald's.
+    /// "/sagas/{key}/signals/{step}", "/problems/{type}", "/livez" and "/readyz" are Skald's.
     service& route(std::string method, std::string pattern, http::idempotency key, http::entry_handler handler);
 
     /// A route for POST whose Idempotency-Key is required.

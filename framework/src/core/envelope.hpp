@@ -18,6 +18,7 @@ namespace skald::core {
 inline constexpr std::string_view progress_type = "skald.progress";
 inline constexpr std::string_view expire_type = "skald.expire";
 inline constexpr std::string_view expired_type = "skald.expired";
+inline constexpr std::string_view signal_type = "skald.signal";
 
 namespace header {
 inline constexpr std::string_view idempotency_key = "x-idempotency-key";

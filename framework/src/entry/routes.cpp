@@ -3,6 +3,7 @@
 #include "core/uuid.hpp"
 #include "entry/idempotency_key.hpp"
 #include "entry/scopes.hpp"
+#include "entry/signals.hpp"
 #include "http/problem.hpp"
 
 #include <skald/errors.hpp>
@@ -32,6 +33,8 @@ route_table::route_table()
     counts_.push_back(std::make_unique<metrics::route_metrics>("other"));
     saga_ = add_pattern("GET", "/sagas/{key}");
     cancellation_ = add_pattern("DELETE", "/sagas/{key}");
+    signal_ = signal_route();
+    signals_ = add_pattern(signal_.method, signal_.pattern);
     readiness_ = add_pattern("GET", "/readyz");
     for (auto const* answered_before : {"/livez", "/problems/{type}"}) add_pattern("GET", answered_before);
     first_handler_ = router_.size();
@@ -81,6 +84,7 @@ std::variant<destination, http::response> route_table::to_match(http::request& r
     if (route == saga_) return destination{destination::kind::saga, {}, {scope_of(r), r.parameters.at("key")}};
     if (route == cancellation_)
         return destination{destination::kind::cancellation, {}, {scope_of(r), r.parameters.at("key")}};
+    if (route == signals_) return destination_of(r, signal_, scope_of(r));
     if (route < first_handler_) return http::problem(404, "There is no such type of problem.");
     return destination_of(r, routes_.at(route - first_handler_), scope_of(r));
 }

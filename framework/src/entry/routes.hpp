@@ -81,6 +81,8 @@ private:
     std::size_t cancellation_{};
     std::size_t readiness_{};
     std::size_t first_handler_{};  // the number of routes_[0] in the router
+    std::size_t signals_{};
+    route signal_;
     std::vector<route> routes_;
     http::scope_function scope_of_;
 };

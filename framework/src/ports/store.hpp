@@ -153,6 +153,7 @@ struct changes
     std::vector<core::command> commands;
     std::vector<std::string> ended;    // the same, for sagas that their homes declare ended
     std::vector<std::string> expired;  // and for sagas of this home whose records are gone in other services
+    std::vector<std::string> signals;  // the same, for steps that wait here
     std::vector<saga_change> saga_changes;
     std::vector<enqueued> messages;
     std::vector<parked_delivery> parked;

@@ -5,11 +5,16 @@
 #include "postgres/literal.hpp"
 #include "skald_queries.hpp"
 
+#include <skald/detail/data.hpp>
 #include <skald/errors.hpp>
 
 #include <pqxx/pqxx>
 
 #include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
 
 namespace skald {
 namespace {
@@ -71,6 +76,33 @@ void pause_saga(pqxx::transaction_base& tx, std::string_view key, command_option
 void resume_saga(pqxx::transaction_base& tx, std::string_view key, command_options const& options)
 {
     command(tx, "resume", key, options);
+}
+
+signal_result signal_saga(pqxx::transaction_base& tx, std::string_view key, std::string_view step,
+                          std::string_view body, std::string_view scope)
+{
+    auto const checked = detail::parse_checked(body).dump();
+    auto const rows =
+        postgres::run_in(tx, queries::send_signal{.scope = scope, .key = key, .step = step, .body = checked});
+    constexpr std::array<std::string_view, 7> names{"kept", "duplicate", "mismatch", "late", "no saga", "no step", "sent"};
+    auto const it = std::ranges::find(names, std::string_view{rows[0]["outcome"].c_str()});
+    if (it == names.end()) throw std::logic_error{"skald.send_signal gave an unknown result"};
+    if (*it == "sent") return signal_result::taken;
+    return static_cast<signal_result>(it - names.begin());
+}
+
+void resolve_call(pqxx::transaction_base& tx, std::string_view key, std::string_view step,
+                  std::optional<std::string_view> result, command_options const& options)
+{
+    auto const answer = result ? R"({"happened": )" + detail::parse_checked(*result).dump() + '}'
+                               : nlohmann::json{{"did_not_happen", options.reason}}.dump();
+    auto const rows = postgres::run_in(tx, queries::resolve_step{.scope = options.scope,
+                                                                 .key = key,
+                                                                 .step = step,
+                                                                 .answer = answer,
+                                                                 .reason = options.reason,
+                                                                 .by = options.by});
+    if (!rows[0]["refusal"].is_null()) throw command_refused{rows[0]["refusal"].c_str()};
 }
 
 }  // namespace skald

@@ -243,6 +243,7 @@ std::string write_reports(ports::changes const& what)
     std::string text;
     for (auto const& array : what.progress) text += execute(queries::record_progress{.progress = array});
     for (auto const& array : what.ended) text += execute(queries::record_ended{.ended = array});
+    for (auto const& array : what.signals) text += execute(queries::take_signals{.signals = array});
     for (auto const& array : what.expired) text += execute(queries::record_expired{.expired = array});
     return text;
 }

@@ -64,6 +64,7 @@ task route(ports::delivery d, std::string_view service, registry const& steps, c
     else if (type == core::progress_type) t.purpose = report_message{&ports::changes::progress};
     else if (type == core::expire_type) t.purpose = report_message{&ports::changes::ended};
     else if (type == core::expired_type) t.purpose = report_message{&ports::changes::expired};
+    else if (type == core::signal_type) t.purpose = report_message{&ports::changes::signals};
     else if (type == core::control_type) route_command(t);
     else route_step(t, service, steps);
     return t;
