@@ -190,7 +190,7 @@ void server::implementation::admit(tcp::socket socket)
     if (!place && hub_.turned_away >= turned_away_max) return;
     auto connection = tls_ ? tls_->stream_over(std::move(socket)) : plain_stream(std::move(socket));
     auto const admitted = std::make_shared<session>(std::move(connection), hub_);
-    if (place) admitted->start(*std::move(place));
+    if (place) admitted->start(*std::move(place), peer_count::network_of(peer).to_string());
     else if (is_full) admitted->turn_away({503, "Too many connections are open."});
     else admitted->turn_away({429, "Too many connections are open from this address."});
 }

@@ -36,9 +36,10 @@ session::session(std::unique_ptr<stream> connection, session_hub& hub)
     received_[0] = nothing_yet;
 }
 
-void session::start(peer_count::place place)
+void session::start(peer_count::place place, std::string peer)
 {
     place_ = std::move(place);
+    peer_ = std::move(peer);
     hub_.sessions.insert(shared_from_this());
     hub_.connections = hub_.sessions.size();
     enter_idle();  // also while it has yet to complete the TLS handshake
@@ -198,7 +199,7 @@ void session::dispatch()
     phase_ = phase::responding;
     owes_response_ = true;
     complete_at_ = std::chrono::steady_clock::now();
-    received asked{reader_.take()};
+    received asked{.message = reader_.take(), .peer = peer_};
     closes_after_ = !reader_.keeps_alive() || ++request_count_ >= hub_.limits.connection_requests_max;
     is_head_request_ = asked.message.method == "HEAD";
 

@@ -55,7 +55,7 @@ class session : public std::enable_shared_from_this<session>
 public:
     session(std::unique_ptr<stream> connection, session_hub& hub);
 
-    void start(peer_count::place place);
+    void start(peer_count::place place, std::string peer);
     /// Responds without reading anything: there are too many connections.
     void turn_away(refusal const& why);
     /// Closes now if no request has begun, otherwise after the next response. A waiting client gets the latest one.
@@ -134,6 +134,7 @@ private:
     std::size_t route_{0};                                                // of the request, for the observer
     std::optional<std::chrono::steady_clock::time_point> complete_at_{};  // when the request was
     peer_count::place place_;
+    std::string peer_;
     std::optional<std::list<session*>::iterator> idle_at_{};
     bool has_unread_{false};  // the client may be sending bytes that will not be read
 
