@@ -41,15 +41,15 @@ TEST_CASE("of a large table at most 200 rows are listed, and the report says tha
         }),
                         "public.shelf");
     };
-    for (std::string const sql : {"INSERT INTO shelf SELECT n FROM generate_series(100001, 100300) n",
-                                  "UPDATE shelf SET what = 'other' WHERE place % 300 = 0",
-                                  "DELETE FROM shelf WHERE place % 300 = 0",
-                                  "DELETE FROM shelf WHERE place > 99000; INSERT INTO shelf SELECT generate_series(100001, 100150)"}) {
+    for (std::string const sql :
+         {"INSERT INTO shelf SELECT n FROM generate_series(100001, 100300) n",
+          "UPDATE shelf SET what = 'other' WHERE place % 300 = 0", "DELETE FROM shelf WHERE place % 300 = 0",
+          "DELETE FROM shelf WHERE place > 99000; INSERT INTO shelf SELECT generate_series(100001, 100150)"}) {
         CAPTURE(sql);
         auto const shelf = listed(sql);
         CHECK(shelf["rows"].size() == 200);
         CHECK(shelf["not_listed"] == "at most 200 are listed");
-        CHECK(shelf["inserted"].get<int>() + shelf["updated"].get<int>() + shelf["deleted"].get<int>() > 300);
+        CHECK(shelf["inserted"].get<int>() + shelf["updated"].get<int>() + shelf["deleted"].get<int>() >= 300);
     }
     auto const all = listed("INSERT INTO shelf SELECT n FROM generate_series(100001, 100200) n");
     CHECK(all["rows"].size() == 200);
@@ -60,12 +60,14 @@ TEST_CASE("a role that may write a table and not read it is told what it would w
 {
     waiting_depot d;
     auto const role = "writer_" + std::to_string(::getpid());
-    d.db().run("CREATE TABLE ledger (entry text); CREATE SCHEMA vault; CREATE TABLE vault.coin (of text); CREATE ROLE " + role +
-               " LOGIN; GRANT USAGE ON SCHEMA skald TO " + role + "; GRANT ALL ON ALL TABLES IN SCHEMA skald TO " + role +
-               "; GRANT ALL ON ALL SEQUENCES IN SCHEMA skald TO " + role + "; GRANT INSERT ON ledger TO " + role +
-               "; GRANT SELECT, INSERT ON effect, vault.coin TO " + role + "; GRANT USAGE ON effect_n_seq TO " + role +
-               "; CREATE FUNCTION mint() RETURNS void LANGUAGE sql SECURITY DEFINER AS "
-               "$$INSERT INTO vault.coin VALUES ('gold')$$");
+    d.db().run(
+        "CREATE TABLE ledger (entry text); CREATE SCHEMA vault; CREATE TABLE vault.coin (of text); CREATE ROLE " +
+        role + " LOGIN; GRANT USAGE ON SCHEMA skald, public TO " + role +
+        "; GRANT ALL ON ALL TABLES IN SCHEMA skald TO " + role + "; GRANT ALL ON ALL SEQUENCES IN SCHEMA skald TO " +
+        role + "; GRANT INSERT ON ledger TO " + role + "; GRANT SELECT, INSERT ON effect, vault.coin TO " + role +
+        "; GRANT USAGE ON effect_n_seq TO " + role +
+        "; CREATE FUNCTION mint() RETURNS void LANGUAGE sql SECURITY DEFINER AS "
+        "$$INSERT INTO vault.coin VALUES ('gold')$$");
     d.url = skald::test::as_role(d.db().url(), role);
     auto const report = d.rehearsed([](auto& ctx, auto&) {
         ctx.tx().exec("INSERT INTO ledger VALUES ('7')");
