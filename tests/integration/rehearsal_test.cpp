@@ -191,6 +191,13 @@ TEST_CASE("a thousand rehearsals leave every row where it was")
     CHECK(every_row(s.db()) == before);
 }
 
+TEST_CASE("a step that the service does not host is refused as such")
+{
+    rehearsed_shop s;
+    CHECK_THROWS_WITH_AS(s.rehearsed("1:no-step"), doctest::Contains("payments hosts no step no-step"),
+                         skald::configuration_error);
+}
+
 TEST_CASE("a rehearsal in the database of another service is refused")
 {
     rehearsed_shop s;

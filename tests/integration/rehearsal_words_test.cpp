@@ -47,6 +47,31 @@ TEST_CASE("the words say how the step would end, and what becomes of the saga: o
     CHECK(ends("k:weigh") == "cancelled: it would not run; the saga would compensate");
 }
 
+TEST_CASE("the words have an error's lines, and say where nothing would be written or sent")
+{
+    waiting_depot d;
+    auto const failed = in_words(d.rehearsed([](auto& ctx, auto&) {
+        ctx.tx().exec("SELECT 1 / 0 FROM nowhere");
+        return skald::done();
+    }));
+    INFO(failed);
+    CHECK(has_line(failed, "    ERROR:  relation \"nowhere\" does not exist"));
+    CHECK(failed.find("                         ^\n") != std::string::npos);
+    CHECK(failed.find("  locks:") == std::string::npos);
+    d.compares_rows = false;  // reading them would wait for the same lock
+    pqxx::connection other{d.db().url()};
+    pqxx::work holding{other};
+    holding.exec("LOCK TABLE effect");
+    auto const waits = in_words(d.rehearsed([](auto& ctx, auto&) {
+        note(ctx, "waits");
+        return skald::done();
+    }));
+    INFO(waits);
+    CHECK(has_line(waits, "  would write nothing"));
+    CHECK(has_line(waits, "  would send nothing"));
+    CHECK(waits.find("    waited for session " + std::to_string(other.backendpid())) != std::string::npos);
+}
+
 TEST_CASE("the words have each row, what is not listed, each message and each lock on a line")
 {
     json const report{{"key", "k:weigh"},

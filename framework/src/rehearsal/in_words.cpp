@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <sstream>
 
 namespace skald::rehearsal {
 namespace {
@@ -61,6 +62,13 @@ std::string sentence_of(json const& report)
     return report.contains("saga") ? end + "; " + fate_of(report["saga"].get<std::string>()) : end;
 }
 
+// An error of the database has several, one of which points at the place.
+void add_lines(std::string& text, std::string const& of)
+{
+    std::istringstream lines{of};
+    for (std::string line; std::getline(lines, line);) text += fmt::format("    {}\n", core::visible_text(line));
+}
+
 void add_rows(std::string& text, json const& table)
 {
     std::string counts;
@@ -106,14 +114,14 @@ std::string in_words(json const& report)
     for (auto const& note : report["notes"]) text += fmt::format("  note: {}\n", shown(note));
     text += fmt::format("  ends: {}\n", sentence_of(report));
     for (auto const* name : {"reason", "error"})
-        if (report.contains(name)) text += fmt::format("    {}\n", shown(report[name]));
+        if (report.contains(name)) add_lines(text, report[name].get<std::string>());
     text += fmt::format("  took: {:.1f} ms, {:.1f} ms of it in the step\n", report["took_ms"].get<double>(),
                         report["step_ms"].get<double>());
-    text += "  would write:\n";
+    text += report["tables"].empty() ? "  would write nothing\n" : "  would write:\n";
     for (auto const& table : report["tables"]) add_rows(text, table);
-    text += "  would send:\n";
+    text += report["messages"].empty() ? "  would send nothing\n" : "  would send:\n";
     add_messages(text, report["messages"]);
-    text += "  locks:\n";
+    if (!report["locks"].empty() || !report["waited_for"].empty()) text += "  locks:\n";
     add_locks(text, report);
     return text + "  Everything in the transaction was rolled back; what the step does outside it has happened.\n";
 }

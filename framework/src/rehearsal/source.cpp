@@ -80,7 +80,8 @@ private:
 
     std::string decision() const { return fmt::format("the step is decided: {} since {}", status_, since_); }
 
-    // One that can't be replayed is not rehearsed either. As after `skald parked replay`: with the next fencing token, and its attempts counted from scratch.
+    // As after `skald parked replay`: with the next fencing token, and its attempts counted from scratch. One that can't
+    // be replayed is not rehearsed either.
     std::optional<source> parked()
     {
         auto const rows = ask<queries::parked_of_step>();
@@ -141,8 +142,13 @@ private:
         return made;
     }
 
+    bool is_hosted(hosted_plan const& one) const { return one.step == what_.key.step; }
+
     std::string why_without_data() const
     {
+        if (std::ranges::none_of(plans_, [this](auto const& one) { return is_hosted(one); }))
+            return fmt::format("{} hosts no step {}, and no message of {} is in this database", service_,
+                               what_.key.step, what_.key.text());
         if (is_decided())
             return fmt::format("{}: {}. The data that it ran with is gone with its message; --data FILE gives it data "
                                "to be rehearsed with",
@@ -161,7 +167,7 @@ private:
             if (auto read = core::parse_itinerary(saga[0]["itinerary"].c_str())) e.itinerary = *std::move(read);
         }
         else {
-            auto const hosts = [this](auto const& one) { return one.step == what_.key.step; };
+            auto const hosts = [this](auto const& one) { return is_hosted(one); };
             auto const one = std::ranges::find_if(plans_, hosts);
             if (one == plans_.end() || std::ranges::count_if(plans_, hosts) > 1)
                 throw configuration_error{

@@ -40,7 +40,9 @@ void refuse_without_rehearsal(std::vector<std::string> const& arguments)
 
 std::string read_data(std::string const& file)
 try {
-    return core::read_regular_file(file);
+    auto data = core::read_regular_file(file);
+    while (data.ends_with('\n')) data.pop_back();  // an editor's; a step's data has none
+    return data;
 }
 catch (core::file_not_read const& error) {
     throw configuration_error{"--data " + file + ' ' + error.what()};
