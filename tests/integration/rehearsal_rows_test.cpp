@@ -48,7 +48,7 @@ TEST_CASE("of a large table at most 200 rows are listed, and the report says tha
         CAPTURE(sql);
         auto const shelf = listed(sql);
         CHECK(shelf["rows"].size() == 200);
-        CHECK(shelf["not_listed"] == "at most 200 are listed");
+        CHECK(shelf.value("not_listed", "") == "at most 200 are listed");
         CHECK(shelf["inserted"].get<int>() + shelf["updated"].get<int>() + shelf["deleted"].get<int>() >= 300);
     }
     auto const all = listed("INSERT INTO shelf SELECT n FROM generate_series(100001, 100200) n");
@@ -80,7 +80,7 @@ TEST_CASE("a role that may write a table and not read it is told what it would w
     CHECK(report["ends"] == "done");
     for (auto const* const hidden : {"public.ledger", "vault.coin"}) {
         CHECK(table_of(report, hidden)["inserted"] == 1);
-        CHECK(table_of(report, hidden)["not_listed"] == "this role may not read the table");
+        CHECK(table_of(report, hidden).value("not_listed", "") == "this role may not read the table");
         CHECK_FALSE(table_of(report, hidden).contains("rows"));
     }
     CHECK(table_of(report, "public.effect")["rows"][0]["after"]["what"] == "weighed");
