@@ -80,8 +80,8 @@ private:
 
     std::string decision() const { return fmt::format("the step is decided: {} since {}", status_, since_); }
 
-    // As after `skald parked replay`: with the next fencing token, and its attempts counted from scratch. One that can't
-    // be replayed is not rehearsed either.
+    // As after `skald parked replay`: with the next fencing token, and its attempts counted from scratch. One that can
+    // not be replayed is not rehearsed either.
     std::optional<source> parked()
     {
         auto const rows = ask<queries::parked_of_step>();
