@@ -101,7 +101,7 @@ private:
     runtime::memory_source out_;
     rabbitmq::rabbitmq_transport transport_;
     process_metrics counts_;
-    metrics_page page_{service_, counts_, steps_, entry_};
+    metrics_page page_{service_, counts_, steps_, entry_, traces_};
     std::unique_ptr<ports::subscription> deliveries_;
     std::unique_ptr<runtime::dispatcher> work_;
     publishing memory_loop_{out_, {}, {}, counts_.dispatch, {}};
