@@ -21,6 +21,7 @@ public:
         : random_{seed}, settings_{.at_a_time = random_.number(1, 6),
                                    .per_second = random_.coin() ? 0 : random_.number(1, 60),
                                    .calls_min = random_.number(1, 12),
+                                   .bad_in_a_row = random_.number(0, 6),
                                    .slow_after = random_.coin() ? 0ms : 500ms},
           breaker_{settings_}
     {}

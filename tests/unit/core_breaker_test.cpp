@@ -16,7 +16,7 @@ time_point const start{1'000s};
 
 breaker_settings plain()
 {
-    return {.at_a_time = 4, .slow_after = 2s};
+    return {.at_a_time = 4, .bad_in_a_row = 0, .slow_after = 2s};
 }
 
 /// `many` calls, one after the other, each of which takes `took`. Returns what the last one changed.
@@ -96,6 +96,23 @@ TEST_CASE("a call that is slow counts as one that failed; where nothing is slow,
 
     breaker patient{{.at_a_time = 4}};
     CHECK_FALSE(calls(patient, start, 100, call_result::ok, 1h).has_value());
+}
+
+TEST_CASE("a few in a row that are bad open it, however far apart they are; one that is well in between begins again")
+{
+    breaker of{{.at_a_time = 4, .slow_after = 2s}};
+    for (int i = 0; i < 10; ++i) {
+        CHECK_FALSE(calls(of, start + i * 1h, 2, call_result::failed).has_value());
+        CHECK_FALSE(calls(of, start + i * 1h, 2, call_result::ok, 2s).has_value());
+        CHECK_FALSE(calls(of, start + i * 1h, 1, call_result::nothing).has_value());
+        calls(of, start + i * 1h, 1, call_result::ok);
+    }
+    for (int i = 20; i < 24; ++i) CHECK_FALSE(calls(of, start + i * 1h, 1, call_result::failed).has_value());
+    CHECK(calls(of, start + 24h, 1, call_result::nothing) == std::nullopt);
+    CHECK(calls(of, start + 24h, 1, call_result::ok, 2s) ==
+          breaker_change{breaker_state::open, "5 calls in a row failed or were slow"});
+    REQUIRE(of.ended(of.began(start + 25h), start + 25h, call_result::ok).has_value());
+    CHECK_FALSE(calls(of, start + 25h, 4, call_result::failed).has_value());
 }
 
 TEST_CASE("what ended before the window does not count")
