@@ -127,6 +127,17 @@ TEST_CASE("a ledger with a line that is no entry is refused: what was told to so
     }
 }
 
+TEST_CASE("what can't be synced to the disk is not answered: the process ends")
+{
+    // It takes what is written, and can't be synced.
+    skald::rig::process gateway{{.program = SKALD_GATEWAY, .arguments = {"--ledger", "/dev/null"}}};
+    gateway.start();
+    REQUIRE(wait_until([&] { return gateway.http_port() != 0; }));
+    CHECK(raw_client{gateway.http_port()}.ask(wire("POST", "/charges", charge_of(100), "")).status == 0);
+    CHECK(gateway.wait().code == 1);
+    CHECK(gateway.has_logged("writing the ledger"));
+}
+
 TEST_CASE("two gateways do not share a ledger, and one that died leaves it to the next")
 {
     gateway_process gateway;
