@@ -117,14 +117,14 @@ $$;
 -- Gives one back, to be taken again in `due_in`. Whether it was still the owner's.
 CREATE FUNCTION skald.release_started(
     of_scope text, of_key text, of_step text, of_fence integer, due_in interval, is_in_doubt boolean,
-    looks_now integer, tries_now integer, new_answer jsonb, waits_on boolean, why text)
+    looks_now integer, tries_now integer, new_answer jsonb, waits_on boolean, is_uncalled boolean, why text)
 RETURNS boolean
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     UPDATE skald.started s
-       SET owner = NULL, due_at = clock_timestamp() + due_in, in_doubt = is_in_doubt, looks = looks_now,
+       SET owner = NULL, due_at = clock_timestamp() + due_in, in_doubt = is_in_doubt, calls = s.calls - is_uncalled::integer, looks = looks_now,
            tries = tries_now, doubt_since = CASE WHEN is_in_doubt THEN coalesce(s.doubt_since, clock_timestamp()) END,
            until = CASE WHEN s.kind = 'wait' AND waits_on THEN clock_timestamp() + due_in ELSE s.until END,
            answer = CASE WHEN s.kind = 'wait' OR is_in_doubt THEN coalesce(s.answer, new_answer) END, error = coalesce(why, s.error)

@@ -8,12 +8,19 @@ SET default_transaction_read_only = on
 SELECT s.name FROM skald.service s
 
 -- Sagas that have not ended, the oldest first; :status NULL: all but those that are stuck. After :after_time and so on, if given. No more
--- than :examined_max are looked at, so that a filter which few match takes bounded time.
+-- than :examined_max are looked at, so that a filter which few match takes bounded time; the last of them is told of though it may not match.
 -- name: open_sagas
 SELECT e.scope, e.key, e.definition, e.status::text AS status, coalesce(e.reason, '') AS reason, skald.instant(e.created_at) AS place,
        skald.instant(e.created_at) AS started, '' AS ended, extract(epoch FROM clock_timestamp() - e.created_at)::bigint AS age_seconds,
-       0::bigint AS took_ms
-  FROM (SELECT s.* FROM skald.saga s
+       0::bigint AS took_ms,
+       e.matches, e.nth = :examined_max::integer AS is_last
+  FROM (SELECT s.*, row_number() OVER (ORDER BY s.created_at, s.scope, s.key) AS nth,
+               coalesce((:definition::text IS NULL OR s.definition = :definition::text)
+                        AND (:scope::text IS NULL OR s.scope = :scope::text)
+                        AND (:reason::text IS NULL OR strpos(lower(s.reason), lower(:reason::text)) > 0)
+                        AND (:older::bigint IS NULL OR s.created_at <= clock_timestamp() - :older::bigint * interval '1 second'),
+                        false) AS matches
+          FROM skald.saga s
          WHERE s.status IN ('running', 'compensating', 'stuck', 'unknown')
            AND (:status::skald.saga_status IS NULL OR s.status = :status::skald.saga_status)
            AND (:status::skald.saga_status IS NOT NULL OR s.status <> 'stuck')
@@ -21,52 +28,31 @@ SELECT e.scope, e.key, e.definition, e.status::text AS status, coalesce(e.reason
                 AND (s.created_at, :home::text, s.scope::text, s.key::text)
                     > (:after_time::timestamptz, :after_home::text, :after_scope::text, :after_key::text)))
          ORDER BY s.created_at, s.scope, s.key LIMIT :examined_max::integer) AS e
- WHERE (:definition::text IS NULL OR e.definition = :definition::text)
-   AND (:scope::text IS NULL OR e.scope = :scope::text)
-   AND (:reason::text IS NULL OR strpos(lower(e.reason), lower(:reason::text)) > 0)
-   AND (:older::bigint IS NULL OR e.created_at <= clock_timestamp() - :older::bigint * interval '1 second')
+ WHERE e.matches OR e.nth = :examined_max::integer
  ORDER BY e.created_at, e.scope, e.key LIMIT :rows_max::integer
-
--- The last saga that such a search looks at, if it ends there although there are more.
--- name: open_sagas_end
-SELECT skald.instant(s.created_at) AS place, s.scope, s.key
-  FROM skald.saga s
- WHERE s.status IN ('running', 'compensating', 'stuck', 'unknown')
-   AND (:status::skald.saga_status IS NULL OR s.status = :status::skald.saga_status)
-   AND (:status::skald.saga_status IS NOT NULL OR s.status <> 'stuck')
-   AND (:after_time::timestamptz IS NULL OR (s.created_at >= :after_time::timestamptz
-        AND (s.created_at, :home::text, s.scope::text, s.key::text)
-            > (:after_time::timestamptz, :after_home::text, :after_scope::text, :after_key::text)))
- ORDER BY s.created_at, s.scope, s.key LIMIT 1 OFFSET :examined_max::integer - 1
 
 -- Sagas that have ended, the latest first. Not those that are past their retention and about to go: a key finds these.
 -- name: ended_sagas
 SELECT e.scope, e.key, e.definition, e.status::text AS status, coalesce(e.reason, '') AS reason, skald.instant(e.finished_at) AS place,
        skald.instant(e.created_at) AS started, skald.instant(e.finished_at) AS ended,
        extract(epoch FROM clock_timestamp() - e.finished_at)::bigint AS age_seconds,
-       (extract(epoch FROM e.finished_at - e.created_at) * 1000)::bigint AS took_ms
-  FROM (SELECT s.* FROM skald.saga s
+       (extract(epoch FROM e.finished_at - e.created_at) * 1000)::bigint AS took_ms,
+       e.matches, e.nth = :examined_max::integer AS is_last
+  FROM (SELECT s.*, row_number() OVER (ORDER BY s.finished_at DESC, s.scope DESC, s.key DESC) AS nth,
+               coalesce((:definition::text IS NULL OR s.definition = :definition::text)
+                        AND (:scope::text IS NULL OR s.scope = :scope::text)
+                        AND (:reason::text IS NULL OR strpos(lower(s.reason), lower(:reason::text)) > 0)
+                        AND (:older::bigint IS NULL OR s.created_at <= clock_timestamp() - :older::bigint * interval '1 second'),
+                        false) AS matches
+          FROM skald.saga s
          WHERE s.finished_at IS NOT NULL AND s.expiring IS NULL
            AND (:status::skald.saga_status IS NULL OR s.status = :status::skald.saga_status)
            AND (:after_time::timestamptz IS NULL OR (s.finished_at <= :after_time::timestamptz
                 AND (s.finished_at, :home::text, s.scope::text, s.key::text)
                     < (:after_time::timestamptz, :after_home::text, :after_scope::text, :after_key::text)))
          ORDER BY s.finished_at DESC, s.scope DESC, s.key DESC LIMIT :examined_max::integer) AS e
- WHERE (:definition::text IS NULL OR e.definition = :definition::text)
-   AND (:scope::text IS NULL OR e.scope = :scope::text)
-   AND (:reason::text IS NULL OR strpos(lower(e.reason), lower(:reason::text)) > 0)
-   AND (:older::bigint IS NULL OR e.created_at <= clock_timestamp() - :older::bigint * interval '1 second')
+ WHERE e.matches OR e.nth = :examined_max::integer
  ORDER BY e.finished_at DESC, e.scope DESC, e.key DESC LIMIT :rows_max::integer
-
--- name: ended_sagas_end
-SELECT skald.instant(s.finished_at) AS place, s.scope, s.key
-  FROM skald.saga s
- WHERE s.finished_at IS NOT NULL AND s.expiring IS NULL
-   AND (:status::skald.saga_status IS NULL OR s.status = :status::skald.saga_status)
-   AND (:after_time::timestamptz IS NULL OR (s.finished_at <= :after_time::timestamptz
-        AND (s.finished_at, :home::text, s.scope::text, s.key::text)
-            < (:after_time::timestamptz, :after_home::text, :after_scope::text, :after_key::text)))
- ORDER BY s.finished_at DESC, s.scope DESC, s.key DESC LIMIT 1 OFFSET :examined_max::integer - 1
 
 -- Sagas by the beginning of their key, in order of keys, whatever their status. The bounds are those of the index: :key_until is the first
 -- text behind all that begin with :key_from.
@@ -74,26 +60,22 @@ SELECT skald.instant(s.finished_at) AS place, s.scope, s.key
 SELECT e.scope, e.key, e.definition, e.status::text AS status, coalesce(e.reason, '') AS reason, e.key AS place,
        skald.instant(e.created_at) AS started, coalesce(skald.instant(e.finished_at), '') AS ended,
        extract(epoch FROM clock_timestamp() - coalesce(e.finished_at, e.created_at))::bigint AS age_seconds,
-       coalesce((extract(epoch FROM e.finished_at - e.created_at) * 1000)::bigint, 0) AS took_ms
-  FROM (SELECT s.* FROM skald.saga s
+       coalesce((extract(epoch FROM e.finished_at - e.created_at) * 1000)::bigint, 0) AS took_ms,
+       e.matches, e.nth = :examined_max::integer AS is_last
+  FROM (SELECT s.*, row_number() OVER (ORDER BY s.key, s.scope) AS nth,
+               coalesce((:status::skald.saga_status IS NULL OR s.status = :status::skald.saga_status)
+                        AND (:definition::text IS NULL OR s.definition = :definition::text)
+                        AND (:scope::text IS NULL OR s.scope = :scope::text)
+                        AND (:reason::text IS NULL OR strpos(lower(s.reason), lower(:reason::text)) > 0)
+                        AND (:older::bigint IS NULL OR s.created_at <= clock_timestamp() - :older::bigint * interval '1 second'),
+                        false) AS matches
+          FROM skald.saga s
          WHERE s.key >= :key_from::text COLLATE "C" AND s.key < :key_until::text COLLATE "C"
            AND (:after_key::text IS NULL OR (s.key >= :after_key::text COLLATE "C"
                 AND (s.key::text COLLATE "C", :home::text, s.scope::text COLLATE "C") > (:after_key::text, :after_home::text, :after_scope::text)))
          ORDER BY s.key, s.scope LIMIT :examined_max::integer) AS e
- WHERE (:status::skald.saga_status IS NULL OR e.status = :status::skald.saga_status)
-   AND (:definition::text IS NULL OR e.definition = :definition::text)
-   AND (:scope::text IS NULL OR e.scope = :scope::text)
-   AND (:reason::text IS NULL OR strpos(lower(e.reason), lower(:reason::text)) > 0)
-   AND (:older::bigint IS NULL OR e.created_at <= clock_timestamp() - :older::bigint * interval '1 second')
+ WHERE e.matches OR e.nth = :examined_max::integer
  ORDER BY e.key, e.scope LIMIT :rows_max::integer
-
--- name: sagas_by_key_end
-SELECT s.key AS place, s.scope, s.key
-  FROM skald.saga s
- WHERE s.key >= :key_from::text COLLATE "C" AND s.key < :key_until::text COLLATE "C"
-   AND (:after_key::text IS NULL OR (s.key >= :after_key::text COLLATE "C"
-        AND (s.key::text COLLATE "C", :home::text, s.scope::text COLLATE "C") > (:after_key::text, :after_home::text, :after_scope::text)))
- ORDER BY s.key, s.scope LIMIT 1 OFFSET :examined_max::integer - 1
 
 -- How many sagas have not ended, up to :count_max, and about how many there are on record: counting ten million takes seconds.
 -- name: saga_counts
@@ -166,12 +148,15 @@ SELECT a.id, skald.instant(a.at) AS at, a.actor, a.verb, a.scope, a.key, a.detai
  WHERE (:before::timestamptz IS NULL OR a.at < :before::timestamptz) AND (:actor::text IS NULL OR strpos(a.actor, :actor::text) > 0)
  ORDER BY a.id DESC LIMIT :rows_max::integer
 
--- What would become of a command for each of these sagas: NULL where it can be given.
+-- What would become of a command for each of these sagas: NULL where it can be given; and when the same was asked for before, if it was the
+-- latest.
 -- name: saga_preview
 SELECT w.scope, w.key, coalesce(s.definition, '') AS definition, coalesce(s.status::text, '') AS status,
-       CASE WHEN s.key IS NULL THEN 'no such saga was started here' ELSE skald.refusal(:action::text, s) END AS refused
+       CASE WHEN s.key IS NULL THEN 'no such saga was started here' ELSE skald.refusal(:action::text, s) END AS refused,
+       coalesce('at ' || skald.instant(c.requested_at) || ' by ' || c.requested_by, '') AS asked_before
   FROM unnest(:scopes::text[], :keys::text[]) WITH ORDINALITY AS w(scope, key, place)
   LEFT JOIN skald.saga s ON s.scope = w.scope AND s.key = w.key
+  LEFT JOIN skald.control c ON c.scope = s.scope AND c.key = s.key AND skald.is_ours(c.home) AND c.action = :action::text
  ORDER BY w.place
 
 -- The same of a replay, and whether a saga waits for the delivery.

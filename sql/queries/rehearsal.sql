@@ -10,17 +10,17 @@ SELECT set_config('skald.counted_before', coalesce((
     SELECT jsonb_object_agg(relid::text, jsonb_build_array(n_tup_ins, n_tup_upd, n_tup_del))
       FROM pg_catalog.pg_stat_xact_all_tables WHERE n_tup_ins + n_tup_upd + n_tup_del > 0), '{}')::text, true);
 
--- The newest parked delivery of the step; why it would not be sent again, if so; and its step's record.
+-- The newest parked delivery of the step, of those that can be sent again if there are any; and why it can't be, if so.
 -- name: parked_of_step
-SELECT p.id, p.reason, p.message_id, p.type, p.content_type, encode(p.body, 'hex') AS body, p.headers::text AS headers,
-       skald.refusal(p, NULL, true) AS refusal
-  FROM skald.parked p
+SELECT p.id, p.reason, (SELECT name FROM skald.service) AS destination, p.message_id, p.type, p.content_type,
+       encode(p.body, 'hex') AS body, p.headers::text AS headers, r.refusal
+  FROM skald.parked p CROSS JOIN LATERAL skald.refusal(p, NULL, true) AS r(refusal)
  WHERE (p.scope, p.key, p.step) = (:scope::text, :key::text, :step::text)
- ORDER BY p.id DESC LIMIT 1
+ ORDER BY r.refusal IS NOT NULL, p.id DESC LIMIT 1
 
 -- What `skald parked replay` would send: the row that it leaves in the outbox. In a transaction that is rolled back.
 -- name: replayed_message
-SELECT o.idempotency_key AS message_id, o.type, o.content_type, encode(o.payload, 'hex') AS body, o.headers::text AS headers
+SELECT o.destination, o.idempotency_key AS message_id, o.type, o.content_type, encode(o.payload, 'hex') AS body, o.headers::text AS headers
   FROM skald.outbox o
  WHERE o.xmin = pg_current_xact_id()::xid AND o.scope = :scope::text AND o.idempotency_key = :message_id::text
    AND o.destination = (SELECT name FROM skald.service)
@@ -30,7 +30,7 @@ SELECT skald.put_back(:id::bigint, true, true) AS refusal;
 
 -- The newest message to this service for the step: a retry, a snoozed or a paused one, or one that its relay has not sent yet.
 -- name: waiting_of_step
-SELECT o.id, o.idempotency_key AS message_id, o.type, o.content_type, encode(o.payload, 'hex') AS body, o.headers::text AS headers,
+SELECT o.id, o.destination, o.idempotency_key AS message_id, o.type, o.content_type, encode(o.payload, 'hex') AS body, o.headers::text AS headers,
        skald.instant(o.due_at) AS due_at
   FROM skald.outbox o
  WHERE o.scope = :scope::text AND o.idempotency_key = :message_id::text
@@ -41,9 +41,14 @@ SELECT o.id, o.idempotency_key AS message_id, o.type, o.content_type, encode(o.p
 SELECT status::text AS status, skald.instant(updated_at) AS at
   FROM skald.idempotency WHERE (scope, key, step) = (:scope::text, :key::text, :step::text)
 
--- The home of the saga, as its records here have it.
+-- The home of the saga, as far as it is known here.
 -- name: home_of_saga
-SELECT home FROM skald.idempotency WHERE (scope, key) = (:scope::text, :key::text) AND home IS NOT NULL LIMIT 1
+SELECT (SELECT name FROM skald.service) AS home FROM skald.saga WHERE (scope, key) = (:scope::text, :key::text)
+UNION ALL
+SELECT home FROM skald.idempotency WHERE (scope, key) = (:scope::text, :key::text) AND home IS NOT NULL
+UNION ALL
+SELECT home FROM skald.control WHERE (scope, key) = (:scope::text, :key::text)
+ LIMIT 1
 
 -- name: owner
 SELECT name FROM skald.service
@@ -63,7 +68,7 @@ SELECT s.relid, format('%I.%I', s.schemaname, s.relname) AS name, s.schemaname =
        s.n_tup_upd - coalesce((b.was->(s.relid::text)->>1)::bigint, 0) AS updated,
        s.n_tup_del - coalesce((b.was->(s.relid::text)->>2)::bigint, 0) AS deleted,
        pg_relation_size(s.relid) / current_setting('block_size')::bigint AS pages,
-       has_table_privilege(s.relid, 'SELECT') AS is_readable,
+       has_schema_privilege(s.schemaname, 'USAGE') AND has_table_privilege(s.relid, 'SELECT') AS is_readable,
        (SELECT jsonb_agg(a.attname ORDER BY array_position(i.indkey::smallint[], a.attnum))
           FROM pg_catalog.pg_index i JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
          WHERE i.indrelid = s.relid AND i.indisprimary)::text AS primary_key
@@ -77,31 +82,11 @@ SELECT s.relid, format('%I.%I', s.schemaname, s.relname) AS name, s.schemaname =
 -- name: transaction_of_rehearsal
 SELECT pg_current_xact_id()::text AS id, current_setting('track_counts') = 'on' AS counts
 
--- The rows in a range of a table's pages that the transaction has written: those whose xmin is the transaction's or a subtransaction's. That
--- one is newer than the transaction, and still in progress; what another transaction has in progress can't be seen here. A query over a
--- table whose name is a value needs a cursor.
--- name: new_rows
-DO $do$
-DECLARE
-    rows_of refcursor := 'skald_rehearsal_rows';
-BEGIN
-    OPEN rows_of FOR EXECUTE format(
-        $q$SELECT to_jsonb(t)::text AS row FROM ONLY %1$s AS t
-          WHERE t.ctid >= '(%2$s,0)' AND t.ctid < '(%3$s,0)'
-            AND CASE WHEN age(t.xmin) > age(%4$L::text::xid) THEN false WHEN t.xmin = %4$L::text::xid THEN true
-                     ELSE pg_xact_status((%5$s + (t.xmin::text::bigint - %5$s %% 4294967296 + 4294967296) %% 4294967296)::text::xid8)
-                          = 'in progress' END
-          LIMIT %6$s$q$,
-        :relation::oid::regclass, :first_page::bigint, :end_page::bigint,
-        (:transaction::text::bigint % 4294967296)::text, :transaction::text, :rows_max::bigint);
-END $do$;
-FETCH ALL FROM skald_rehearsal_rows
-
--- name: close_rows
-CLOSE skald_rehearsal_rows
-
--- On the other connection, in whose snapshot nothing of the transaction is done: the rows that it has deleted, replaced or locked.
--- name: old_rows
+-- The rows in a range of a table's pages whose xmin or xmax is the transaction's or a subtransaction's. That one is newer than the
+-- transaction, and still in progress; what another transaction has in progress can't be seen here. In the transaction, xmin has the rows
+-- that it has written; on the other connection, in whose snapshot nothing of it is done, xmax has those that it has deleted, replaced or
+-- locked. A query over a table whose name is a value needs a cursor.
+-- name: rows_by
 DO $do$
 DECLARE
     rows_of refcursor := 'skald_rehearsal_rows';
@@ -109,14 +94,17 @@ BEGIN
     OPEN rows_of FOR EXECUTE format(
         $q$SELECT t.ctid::text AS place, to_jsonb(t)::text AS row FROM ONLY %1$s AS t
           WHERE t.ctid >= '(%2$s,0)' AND t.ctid < '(%3$s,0)'
-            AND CASE WHEN t.xmax = '0' OR age(t.xmax) > age(%4$L::text::xid) THEN false WHEN t.xmax = %4$L::text::xid THEN true
-                     ELSE pg_xact_status((%5$s + (t.xmax::text::bigint - %5$s %% 4294967296 + 4294967296) %% 4294967296)::text::xid8)
+            AND CASE WHEN t.%7$s = '0' OR age(t.%7$s) > age(%4$L::text::xid) THEN false WHEN t.%7$s = %4$L::text::xid THEN true
+                     ELSE pg_xact_status((%5$s + (t.%7$s::text::bigint - %5$s %% 4294967296 + 4294967296) %% 4294967296)::text::xid8)
                           = 'in progress' END
           LIMIT %6$s$q$,
         :relation::oid::regclass, :first_page::bigint, :end_page::bigint,
-        (:transaction::text::bigint % 4294967296)::text, :transaction::text, :rows_max::bigint);
+        (:transaction::text::bigint % 4294967296)::text, :transaction::text, :rows_max::bigint, :by::text);
 END $do$;
 FETCH ALL FROM skald_rehearsal_rows
+
+-- name: close_rows
+CLOSE skald_rehearsal_rows
 
 -- In the transaction: those of these places at which a row is still to be seen, which therefore was only locked.
 -- name: places_still_there

@@ -37,7 +37,7 @@ SELECT r.ord, coalesce(r.command, '') AS command
 -- name: release_started
 SELECT skald.release_started(:scope::text, :key::text, :step::text, :fence::integer, :due_in::bigint * interval '1 millisecond',
                              :is_in_doubt::boolean, :looks::integer, :tries::integer, :answer::jsonb,
-                             :waits_on::boolean, :why::text) AS is_ours
+                             :waits_on::boolean, :is_uncalled::boolean, :why::text) AS is_ours
 
 -- name: take_signals
 SELECT skald.take_signals(:signals::jsonb)

@@ -1,9 +1,15 @@
 // Who may look and who may act.
 #include "console/access.hpp"
+#include "console/patience.hpp"
 
 #include <skald/errors.hpp>
 
 #include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include <unistd.h>
 
 using namespace skald::console;
 using skald::configuration_error;
@@ -78,6 +84,19 @@ TEST_CASE("settings that contradict each other are refused")
     CHECK_THROWS_WITH(check(given), doctest::Contains("names orders twice"));
 }
 
+TEST_CASE("what is wrong with the address in a file names the file")
+{
+    auto const file = std::filesystem::temp_directory_path() / ("skald-console-" + std::to_string(::getpid()));
+    for (auto const* wrong : {"nonsense", "postgresql://host:port/orders", "host=a sslmode=perhaps"}) {
+        std::ofstream{file} << wrong;
+        CHECK_THROWS_WITH(read_address("--service", "orders=" + file.string()),
+                          doctest::Contains(("--service orders: the address in " + file.string()).c_str()));
+    }
+    std::ofstream{file} << "postgresql://looks@127.0.0.1/orders\n";
+    CHECK(read_address("--service", "orders=" + file.string()).url == "postgresql://looks@127.0.0.1/orders");
+    std::filesystem::remove(file);
+}
+
 TEST_CASE("a token file that can't be read as one is refused, with its line")
 {
     auto given = base();
@@ -148,6 +167,15 @@ TEST_CASE("a form counts only with the key of the person who filled it in, from 
     auto foreign = asking({{"Sec-Fetch-Site", "cross-site"}});
     foreign.form.emplace("form_key", eve.form_key);
     CHECK_FALSE(a.is_ours(foreign, eve));
+    auto const is_ours_from = [&](std::map<std::string, std::string> const& headers) {
+        auto posted = asking(headers);
+        posted.form.emplace("form_key", eve.form_key);
+        return a.is_ours(posted, eve);
+    };
+    CHECK(is_ours_from({{"Host", "console:8090"}, {"Origin", "http://console:8090"}}));
+    CHECK(is_ours_from({{"Host", "inside"}, {"X-Forwarded-Host", "console"}, {"Origin", "https://console"}}));
+    for (auto const* origin : {"https://evil.example", "http://console:8091", "null", "console:8090", "http://"})
+        CHECK_FALSE(is_ours_from({{"Host", "console:8090"}, {"Origin", origin}}));
 }
 
 TEST_CASE("on loopback only loopback's names lead to the console")
@@ -158,4 +186,18 @@ TEST_CASE("on loopback only loopback's names lead to the console")
     for (auto const* host :
          {"evil.example", "evil.example:8090", "", "localhost.evil.example", "127.0.0.1.evil.example"})
         CHECK_FALSE(a.is_for_us(asking({{"Host", host}})));
+}
+
+TEST_CASE("what a page waits for shares its time, and each may have a little however long the others took")
+{
+    using namespace std::chrono_literals;
+    CHECK(patience::left(4s) == 4s);
+    {
+        patience const of_a_page{1h};
+        CHECK(patience::left(4s) == 4s);
+        patience const that_is_used_up{0ms};
+        CHECK(patience::left(4s) == 500ms);
+        CHECK(patience::left(100ms) == 100ms);
+    }
+    CHECK(patience::left(4s) == 4s);
 }

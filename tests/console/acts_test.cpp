@@ -1,7 +1,11 @@
 // Acts: by whom, on what, and what is left of them in the audit.
 #include "console_shop.hpp"
 
+#include "support/session.hpp"
+
 #include <doctest/doctest.h>
+
+#include <thread>
 
 using skald::console::application;
 using skald::test::console_shop;
@@ -158,6 +162,7 @@ TEST_CASE("what a saga waits for is dropped only by someone who says so")
 TEST_CASE("a form that names nothing, or too much, is refused")
 {
     console_shop s;
+    s.order("1");
     application const console{s.given()};
     visitor const ada{console, s.ada};
     CHECK(ada.get("/act", {{"verb", "pause"}}).status == 400);
@@ -167,5 +172,112 @@ TEST_CASE("a form that names nothing, or too much, is refused")
     CHECK(ada.get("/act", {{"verb", "pause"}, {"saga", "strangers\n\n1"}}).status == 403);
     fields many{{"verb", "pause"}};
     for (int i = 0; i < 101; ++i) many.emplace("saga", "orders\n\n" + std::to_string(i));
+    CHECK(says(ada.get("/act", many), "101 were chosen: choose at most 100 at a time."));
     CHECK(ada.get("/act", many).status == 400);
+    CHECK(ada.post("/act", many).status == 400);
+}
+
+TEST_CASE("what was chosen in a list is shown before it is done, and is in no address")
+{
+    console_shop s;
+    s.park_charge("1");
+    for (int i = 100; i < 140; ++i) s.order(std::to_string(i));
+    application const console{s.given()};
+    visitor const ada{console, s.ada};
+    for (auto const* list : {"/", "/parked"})
+        CHECK(says(ada.get(list),
+                   "<form method=\"post\" action=\"/act/preview\"><input type=\"hidden\" name=\"form_key\""));
+    fields chosen{{"verb", "pause"}};
+    for (int i = 100; i < 140; ++i) chosen.emplace("saga", "orders\n\n" + std::to_string(i));
+    auto const page = ada.post("/act/preview", chosen);
+    CHECK(page.status == 200);
+    CHECK(says(page, "Pause 40 sagas?"));
+    CHECK(ada.post_as_stranger("/act/preview", chosen).status == 403);
+    CHECK(audit(s, "orders").empty());
+}
+
+TEST_CASE("what was not tried is not said to have been done, nor to stand in the audit")
+{
+    console_shop s;
+    for (auto const* key : {"1", "2", "3"}) s.order(key);
+    auto given = s.given();
+    given.operating[0].url = "postgresql://127.0.0.1:1/orders";
+    application const console{given};
+    fields form{{"verb", "pause"}, {"reason", "a test"}, {"confirm", "3"}};
+    for (auto const* key : {"1", "2", "3"}) form.emplace("saga", std::string{"orders\n\n"} + key);
+    auto const page = visitor{console, s.ada}.post("/act", form);
+    CHECK(says(page, "pause: 0 of 3 done"));
+    CHECK(says(page, "3 not tried."));
+    CHECK_FALSE(says(page, "may have been done"));
+    CHECK_FALSE(says(page, "It stands in the audit"));
+}
+
+TEST_CASE("only the act whose connection broke on the way may have been done")
+{
+    console_shop s;
+    for (auto const* key : {"1", "2", "3"}) s.order(key);
+    auto const& db = s.at("orders").db;
+    application const console{s.given()};
+    visitor const ada{console, s.ada};
+    fields form{{"verb", "pause"}, {"reason", "a test"}, {"confirm", "3"}};
+    for (auto const* key : {"1", "2", "3"}) form.emplace("saga", std::string{"orders\n\n"} + key);
+    form.emplace("form_key", ada.form_key());
+
+    skald::test::session holder{db};
+    holder.run("BEGIN");
+    holder.run("SELECT 1 FROM skald.saga WHERE key = '1' FOR UPDATE");
+    std::thread breaks{[&] {
+        wait_until_blocked_by(db, holder.pid());
+        db.run(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'skald/console-operator' "
+            "AND datname = current_database()");
+    }};
+    auto const page = ada.post_as_stranger("/act", form);
+    breaks.join();
+    holder.run("ROLLBACK");
+    CHECK(says(page, "1 may have been done."));
+    CHECK(says(page, "2 not tried."));
+    CHECK(says(page, "The audit says what was done."));
+}
+
+TEST_CASE("a cancel that was asked for before is shown as that, and both stand in the audit")
+{
+    console_shop s;
+    s.order("1");
+    application const console{s.given()};
+    visitor const ada{console, s.ada};
+    fields const link{{"verb", "cancel"}, {"saga", "orders\n\n1"}};
+    CHECK_FALSE(says(ada.get("/act", link), "was asked for already"));
+    auto form = link;
+    form.insert({{"reason", "a test"}, {"confirm", "1"}, {"form_key", ada.form_key()}});
+    auto const cancel = [&] { return ada.post_as_stranger("/act", form); };
+    CHECK(says(cancel(), "cancel: 1 of 1 done"));
+    CHECK(says(ada.get("/act", link), "was asked for already, at 2"));
+    CHECK(says(cancel(), "cancel: 1 of 1 done"));
+    CHECK(s.at("orders").db.one("SELECT count(*) FROM skald.audit WHERE verb = 'saga cancel'") == "2");
+    s.run();
+    CHECK(s.saga_status("1") == "compensated");
+    CHECK(says(cancel(), "cancel: 0 of 1 done"));
+}
+
+TEST_CASE("control characters are kept out of the audit")
+{
+    console_shop s;
+    s.order("1");
+    application const console{s.given()};
+    visitor const ada{console, s.ada};
+    for (auto const* reason : {"two\nlines", "\x1b[31mred", "a\x7f", "a\xc2\x9b"})
+        CHECK(says(ada.post("/act", pausing("1", reason)), "without control characters"));
+    CHECK(audit(s, "orders").empty());
+    CHECK(says(ada.post("/act", pausing("1", "für ada — “so”")), "pause: 1 of 1 done"));
+}
+
+TEST_CASE("why a saga's act is not offered is said in words")
+{
+    console_shop s;
+    s.order("1");
+    application const console{s.given()};
+    auto const page = visitor{console, s.ada}.get("/saga", {{"key", "1"}});
+    CHECK(says(page, "It can&#39;t be retried: no step of it is parked."));
+    CHECK_FALSE(says(page, "title=\"no step"));
 }

@@ -5,6 +5,7 @@
 
 #include "admin/explanation.hpp"
 #include "admin/saga_view.hpp"
+#include "core/text.hpp"
 
 #include <doctest/doctest.h>
 
@@ -113,7 +114,7 @@ TEST_CASE("a saga's page has the sentence of the command line")
     REQUIRE(page.status == 200);
     // Without its times, which go on, and with its first letter as a sentence has it.
     CHECK(says(page, "S" + sentence.substr(1, sentence.find(',') - 1)));
-    CHECK(says(page, "its message is parked at payments"));
+    CHECK(says(page, "its message has been parked at payments for "));
     CHECK(says(page, "skald saga retry 1"));
     CHECK(visitor{console, s.bob}.get("/saga", {{"key", "1"}}).status == 200);
     CHECK(visitor{console, s.bob}.get("/saga", {{"key", "2"}}).status == 404);
@@ -191,6 +192,9 @@ TEST_CASE("a page is right while a service's database is away, and says that it 
     CHECK(says(bob.get("/"), ">1</code>"));
     for (auto const* path : {"/", "/parked", "/outbox", "/steps", "/services", "/audit"})
         CHECK(says(bob.get(path), "<b>payments</b> does not answer"));
+    auto const unknown = bob.get("/saga", {{"key", "2"}});
+    CHECK(unknown.status == 503);
+    CHECK(says(unknown, "It may have been started there."));
     auto at_home = given;
     at_home.services = {{"payments", given.services[1].url}};
     CHECK(visitor{application{at_home}, s.bob}.get("/saga", {{"home", "payments"}, {"key", "1"}}).status == 503);
@@ -271,10 +275,56 @@ TEST_CASE("every answer forbids scripts and frames of others, and tells no one i
               0);
         CHECK(headers.at("Content-Security-Policy").find("unsafe") == std::string::npos);
         CHECK(headers.at("Content-Security-Policy").find("frame-ancestors 'none'") != std::string::npos);
-        CHECK(headers.at("Referrer-Policy") == "no-referrer");
+        CHECK(headers.at("Referrer-Policy") == "same-origin");
         CHECK(headers.at("X-Content-Type-Options") == "nosniff");
     }
     CHECK(bob.get("/").body.find(" style=") == std::string::npos);
     CHECK(nobody.get("/").status == 401);
     CHECK(nobody.get("/saga", {{"key", "1"}}).status == 401);
+}
+
+TEST_CASE("a list that a filter leaves empty says that it is the filter")
+{
+    console_shop s;
+    application const console{s.given()};
+    visitor const bob{console, s.bob};
+    CHECK(says(bob.get("/parked"), "Nothing is parked."));
+    CHECK(says(bob.get("/audit"), "Nothing was done by hand."));
+    for (auto const* name : {"reason", "key", "scope", "step"})
+        CHECK(says(bob.get("/parked", {{name, "none"}}), "Nothing that is parked matches the filter."));
+    CHECK(says(bob.get("/audit", {{"actor", "none"}}), "Nothing that was done by hand matches the filter."));
+}
+
+TEST_CASE("an address that no page has given is refused, and no database is blamed for it")
+{
+    console_shop s;
+    application const console{s.given()};
+    visitor const bob{console, s.bob};
+    auto const cursor = [](std::string const& place) {
+        return skald::core::to_hex("[1,\"" + place + "\",\"orders\",\"\",\"1\",false]");
+    };
+    for (auto const& [path, query] : std::vector<std::pair<std::string, skald::test::fields>>{
+             {"/", {{"after", cursor("soon")}}},
+             {"/", {{"after", cursor("\\u0000")}}},
+             {"/audit", {{"before", "soon"}}},
+             {"/parked/one", {{"service", "payments"}, {"id", "x"}}},
+             {"/parked", {{"key", "\xff"}}}}) {
+        auto const page = bob.get(path, query);
+        CAPTURE(page.body);
+        CHECK(page.status == 400);
+        CHECK_FALSE(says(page, "does not answer"));
+        CHECK_FALSE(says(page, "Delivery 0"));
+    }
+    CHECK(bob.get("/", {{"after", cursor("2026-01-01T00:00:00.000000Z")}}).status == 200);
+}
+
+TEST_CASE("a database that refuses a statement is not said to be silent")
+{
+    console_shop s;
+    auto const& db = s.at("payments").db;
+    db.run("ALTER TABLE skald.outbox RENAME TO outbox_gone");
+    application const console{s.given()};
+    auto const page = visitor{console, s.bob}.get("/outbox");
+    db.run("ALTER TABLE skald.outbox_gone RENAME TO outbox");
+    CHECK(says(page, "<b>payments</b> answers with an error"));
 }

@@ -131,10 +131,10 @@ TEST_CASE("the message that a saga waits for is drawn where it is")
     CHECK(has(draw(story), "its message has left every outbox: it is in the queue of shipping, or on its way"));
     story.stations[2].forward.message =
         message_place{.where = message_place::kind::outbox, .service = "payments", .since = start};
-    CHECK(has(draw(story), "its message is in the outbox of payments since 60.0 s"));
+    CHECK(has(draw(story), "its message has been in the outbox of payments for 60.0 s"));
     story.stations[2].forward.message->where = message_place::kind::parked;
     CHECK(has(draw(story), "class=\"message no\""));
-    CHECK(has(draw(story), "its message is parked at payments since 60.0 s"));
+    CHECK(has(draw(story), "its message has been parked at payments for 60.0 s"));
 }
 
 TEST_CASE("names from a plan are text in the picture")

@@ -80,11 +80,12 @@ TEST_CASE("a token is exchanged for a cookie that opens the pages")
 TEST_CASE("a wrong token, and a form of another site, open nothing")
 {
     auto const console = console_with_tokens();
-    CHECK(console.answer(signing_in("nonsense")).status == 403);
-    CHECK(console.answer(signing_in("")).status == 403);
+    CHECK(console.answer(signing_in("nonsense")).status == 401);
+    CHECK(console.answer(signing_in("")).status == 401);
     auto const foreign = console.answer(signing_in(ada, {{"Sec-Fetch-Site", "cross-site"}}));
     CHECK(foreign.status == 403);
     CHECK(header_of(foreign, "Set-Cookie").empty());
+    CHECK(console.answer(signing_in(ada, {{"Host", "console"}, {"Origin", "https://evil.example"}})).status == 403);
 }
 
 TEST_CASE("a page that has not changed is not sent again")
@@ -101,4 +102,22 @@ TEST_CASE("a page that has not changed is not sent again")
     CHECK(again.status == 304);
     CHECK(again.body.empty());
     CHECK(header_of(again, "Content-Security-Policy") == header_of(page, "Content-Security-Policy"));
+}
+
+TEST_CASE("what can't be read is said to be so, and not asked of any database")
+{
+    auto const console = console_with_tokens();
+    auto asked = with("GET", "/", {{"Authorization", "Bearer " + ada}});
+    for (auto const* bytes : {"\xff", "\xc3("}) {
+        asked.query = {{"reason", bytes}};
+        auto const page = console.answer(asked);
+        CHECK(page.status == 400);
+        CHECK(page.body.find("What was given for “reason” is no text") != std::string::npos);
+    }
+    asked.query = {{"scope", std::string("a\0b", 3)}};
+    CHECK(console.answer(asked).status == 400);
+    asked.query.clear();
+    asked.is_readable = false;
+    CHECK(console.answer(asked).status == 400);
+    CHECK(console.answer(with("DELETE", "/")).status == 405);
 }

@@ -68,6 +68,28 @@ TEST_CASE("health answers while not one more connection is taken at the entry")
     CHECK(health.ask("/readyz").body == "ready\nbroker: away\n");
 }
 
+TEST_CASE("a probe is answered while slow clients hold far more connections than there are")
+{
+    live_entry web{{{"POST", "/x", idempotency::required, leaving("x")}}};
+    live_health health{web};
+    auto const many = [&](std::string const& begun) {
+        std::vector<test::raw_client> slow;
+        for (int i = 0; i < 100; ++i) {
+            slow.push_back(connect_to(health.served.address()));
+            slow.back().send(begun);
+        }
+        return slow;
+    };
+    for (std::string const begun : {"", "GET /li", "GET /livez HTTP/1.1\r\nHost: a\r\n", "nonsense\r\n\r\n",
+                                    "POST /livez HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0",
+                                    "POST /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n"}) {
+        CAPTURE(begun);
+        auto const slow = many(begun);
+        for (int i = 0; i < 5; ++i) CHECK(health.ask("/livez").status == 200);
+        CHECK(health.ask("/readyz").status == 200);
+    }
+}
+
 TEST_CASE("what keeps a service from being ready is logged, once for each change, and is not for whoever asks")
 {
     live_entry web{{{"POST", "/x", idempotency::required, leaving("x")}}};

@@ -45,6 +45,44 @@ TEST_CASE("one address has its number of connections, beyond it is told 429, and
     CHECK_MESSAGE(wait_until([&] { return on.connect().ask(get("/")).status == 200; }), "there is room again");
 }
 
+TEST_CASE("a server that sheds slow clients gives a new one the place of the one that has waited longest")
+{
+    live_server on{{.limits = {.header_time = 600s, .write_time = 600s, .idle_time = 600s, .connections_max = 3},
+                    .lanes = 2,
+                    .sheds_slow_clients = true}};
+    auto const request = get("/");
+    auto half = on.connect();
+    half.send(request.substr(0, 7));
+    auto reads_nothing = on.connect(4096);
+    reads_nothing.send(get("/large"));
+    REQUIRE(wait_until([&] { return on.handled == 1 && on.service.load().lanes_busy == 0; }));
+    auto idle = on.connect();
+    CHECK(idle.ask(request).status == 200);
+
+    auto second_half = on.connect();
+    CHECK(half.is_closed());
+    second_half.send(request.substr(0, 7));
+    CHECK_FALSE(idle.has_heard());
+    CHECK(on.connect().ask(request).status == 200);  // in the place of the one that reads nothing
+    CHECK(reads_nothing.read_answer().body.empty());
+    CHECK(second_half.ask(request.substr(7)).status == 200);
+}
+
+TEST_CASE("a client that waits for the server is not shed")
+{
+    live_server on{{.limits = {.connections_max = 2}, .lanes = 1, .sheds_slow_clients = true}};
+    auto running = on.connect();
+    running.send(get("/hold"));
+    on.held.wait_for(1);
+    auto queued = on.connect();
+    queued.send(get("/queued"));
+    REQUIRE(wait_until([&] { return on.service.load().queued == 1; }));
+    CHECK(on.connect().read_answer().status == 503);
+    on.held.open();
+    CHECK(running.read_answer().status == 200);
+    CHECK(queued.read_answer().status == 200);
+}
+
 TEST_CASE("by default one address may have all connections, for a proxy is one")
 {
     live_server on{{.limits = {.header_time = 120s, .connections_max = 50}}};

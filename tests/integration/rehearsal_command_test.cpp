@@ -9,9 +9,18 @@ using skald::worker_detail::take_rehearsal;
 
 TEST_CASE("a service that is not to rehearse keeps all its arguments")
 {
-    std::vector<std::string> arguments{"--lanes", "2", "--json"};
+    std::vector<std::string> arguments{"--lanes", "2", "--log-format=json"};
     CHECK_FALSE(take_rehearsal(arguments));
     CHECK(arguments.size() == 3);
+}
+
+TEST_CASE("what belongs to a rehearsal is refused without one")
+{
+    for (std::string const one : {"--json", "--data", "--data=/tmp/data", "--scope"}) {
+        std::vector<std::string> arguments{"--lanes", "2", one};
+        CHECK_THROWS_WITH_AS(take_rehearsal(arguments), doctest::Contains("goes with --rehearse KEY:STEP"),
+                             skald::configuration_error);
+    }
 }
 
 TEST_CASE("what belongs to a rehearsal is taken out of the arguments, and the settings are left")

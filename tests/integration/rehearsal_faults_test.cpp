@@ -1,53 +1,16 @@
 // Rehearsals of steps that fail, wait, or try to commit.
-#include "support/depot.hpp"
-#include "support/rehearsed.hpp"
+#include "support/rehearsed_depot.hpp"
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <stdexcept>
 
 using nlohmann::json;
-using skald::test::depot;
-using skald::test::every_row;
 using skald::test::note;
-using skald::test::parcel;
-using skald::test::rehearse;
+using skald::test::says;
 using skald::test::table_of;
-
-namespace {
-
-/// A depot whose step `weigh` has failed once and waits for its retry; then the test may replace its script.
-class waiting_depot : public depot
-{
-public:
-    waiting_depot()
-    {
-        at("depot").options_of_steps = {
-            .retry = {.attempts_max = 3, .first = std::chrono::hours{1}, .longest = std::chrono::hours{1}}};
-        weigh = [](auto&, auto&) -> skald::outcome { throw std::runtime_error{"the scales are away"}; };
-        go();
-        REQUIRE(db().one("SELECT status FROM skald.idempotency WHERE step = 'weigh'") == "retrying");
-    }
-
-    json rehearsed(skald::test::script now, std::string const& key = "k:weigh")
-    {
-        skald::service of{"depot"};
-        of.host(skald::test::send, skald::test::steps::pack, skald::test::scripted{"pack", pack});
-        of.host(skald::test::send, skald::test::steps::weigh, skald::test::scripted{"weigh", std::move(now)},
-                {.retry = {.attempts_max = 3}});
-        auto const before = every_row(db());
-        auto report = rehearse(of, db(), key);
-        CHECK(every_row(db()) == before);
-        return report;
-    }
-};
-
-bool says(json const& report, std::string const& part)
-{
-    return report.dump().find(part) != std::string::npos;
-}
-
-}  // namespace
+using skald::test::waiting_depot;
 
 TEST_CASE("a rehearsal of a retry that waits in the outbox is its next attempt")
 {
@@ -65,13 +28,19 @@ TEST_CASE("a rehearsal of a retry that waits in the outbox is its next attempt")
 TEST_CASE("a rehearsal of a step that throws says what it threw, and that it would be tried again")
 {
     waiting_depot d;
-    auto const report = d.rehearsed([](auto& ctx, auto&) -> skald::outcome {
+    double ran_ms = 0;
+    auto const report = d.rehearsed([&](auto& ctx, auto&) -> skald::outcome {
+        auto const from = std::chrono::steady_clock::now();
         note(ctx, "half");
+        ran_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - from).count();
         throw std::runtime_error{"still away"};
     });
     INFO(report.dump(2));
     CHECK(report["ends"] == "failed");
     CHECK(report["error"] == "still away");
+    CHECK(report["step_ms"] >= ran_ms);
+    CHECK(report["took_ms"] >= report["step_ms"]);
+    CHECK_FALSE(report.contains("saga"));
     CHECK(table_of(report, "public.effect").is_null());
 }
 
@@ -109,13 +78,11 @@ TEST_CASE("a rehearsal waits briefly for a lock, and says which session holds it
     pqxx::connection other{d.db().url()};
     pqxx::work holding{other};
     holding.exec("LOCK TABLE effect");
-    skald::service of{"depot"};
-    of.host(skald::test::send, skald::test::steps::pack, skald::test::scripted{"pack", d.pack});
-    of.host(skald::test::send, skald::test::steps::weigh, skald::test::scripted{"weigh", [](auto& ctx, auto&) {
-                                                                                    note(ctx, "waits");
-                                                                                    return skald::done();
-                                                                                }});
-    auto const report = rehearse(of, d.db(), "k:weigh");
+    d.compares_rows = false;  // reading them would wait for the same lock
+    auto const report = d.rehearsed([](auto& ctx, auto&) {
+        note(ctx, "waits");
+        return skald::done();
+    });
     INFO(report.dump(2));
     CHECK(report["ends"] == "locked");
     REQUIRE(report["waited_for"].size() == 1);
@@ -133,24 +100,4 @@ TEST_CASE("a rehearsal of a step that another transaction has at this moment say
     CHECK(report["ends"] == "in_flight");
     REQUIRE(report["waited_for"].size() == 1);
     CHECK(report["waited_for"][0]["pid"] == other.backendpid());
-}
-
-TEST_CASE("a rehearsal lists the rows that are deleted, and not those that are only locked")
-{
-    waiting_depot d;
-    d.db().run("CREATE TABLE shelf (place integer PRIMARY KEY, what text); "
-               "INSERT INTO shelf SELECT n, 'thing' FROM generate_series(1, 50) n");
-    auto const report = d.rehearsed([](auto& ctx, auto&) {
-        ctx.sql("SELECT FROM shelf WHERE place = 7 FOR UPDATE");
-        ctx.sql("DELETE FROM shelf WHERE place = 9");
-        ctx.tx().exec("SAVEPOINT a");
-        ctx.sql("UPDATE shelf SET what = 'other' WHERE place = 11");
-        ctx.tx().exec("RELEASE SAVEPOINT a");
-        return skald::done();
-    });
-    auto const shelf = table_of(report, "public.shelf");
-    INFO(report.dump(2));
-    CHECK(shelf["rows"] == json::parse(R"([{"op": "update", "before": {"place": 11, "what": "thing"},
-                                                            "after": {"place": 11, "what": "other"}},
-                                           {"op": "delete", "before": {"place": 9, "what": "thing"}}])"));
 }

@@ -7,6 +7,7 @@
 using nlohmann::json;
 using skald::test::every_row;
 using skald::test::rehearse;
+using skald::test::says;
 using skald::test::stepped_shop;
 using skald::test::table_of;
 
@@ -19,6 +20,8 @@ public:
     {
         using namespace order_saga;
         payments.host(place_order, steps::charge_payment, charge_payment{});
+        orders.host(place_order, steps::create_order, create_order{});
+        orders.host(place_order, steps::confirm_order, confirm_order{});
     }
 
     skald::test::database const& db() { return at("payments").db; }
@@ -36,18 +39,13 @@ public:
     json rehearsed(std::string const& key, std::optional<std::string> data = {})
     {
         auto const before = every_row(db());
-        auto report = rehearse(payments, db(), key, "", std::move(data));
+        auto report = rehearse(payments, db().url(), key, "", std::move(data));
         CHECK(every_row(db()) == before);
         return report;
     }
 
     skald::service payments{"payments"}, orders{"orders"};
 };
-
-bool says(json const& report, std::string const& part)
-{
-    return report.dump().find(part) != std::string::npos;
-}
 
 }  // namespace
 
@@ -99,13 +97,51 @@ TEST_CASE("a step that is decided is rehearsed as if it were not, and the report
     s.order("1");
     s.run();
     REQUIRE(s.effects() == skald::test::completed);
-    CHECK_THROWS_WITH_AS(s.rehearsed("1:charge-payment"), doctest::Contains("--data FILE"), skald::configuration_error);
+    for (auto const* const part : {"1:charge-payment: the step is decided: completed since ", "--data FILE"})
+        CHECK_THROWS_WITH_AS(s.rehearsed("1:charge-payment"), doctest::Contains(part), skald::configuration_error);
     auto const data = R"({"id": "o-1", "customer": "ann", "item": "pen", "sku": "pen", "quantity": 1, "cents": 250})";
     auto const report = s.rehearsed("1:charge-payment", data);
     INFO(report.dump(2));
     CHECK(report["ends"] == "done");
     CHECK(says(report["notes"], "the step is decided: completed"));
     CHECK(table_of(report, "public.wallet")["rows"][0]["after"]["cents"] == 650);
+}
+
+TEST_CASE("a parked delivery that can't be replayed is not rehearsed either, and the refusal says why and what to do")
+{
+    rehearsed_shop s;
+    auto delivery = skald::test::delivery_of(s.order_up_to("charge-payment"));
+    s.at("payments").process(delivery);
+    delivery.message.body = R"({"id": "o-1", "customer": "ann", "sku": "pen", "quantity": 1, "cents": 99})";
+    s.at("payments").process(delivery);
+    REQUIRE(s.parked() == "payments|mismatch|1");
+    for (auto const* const part : {"its key was used before with another body", "drop it", "--data FILE"})
+        CHECK_THROWS_WITH_AS(s.rehearsed("1:charge-payment"), doctest::Contains(part), skald::configuration_error);
+    CHECK(s.rehearsed("1:charge-payment", delivery.message.body)["ends"] == "done");
+}
+
+TEST_CASE("a rehearsal with data does not make a service the home of a saga that was started elsewhere")
+{
+    rehearsed_shop s;
+    auto const data = R"({"id": "o-9", "customer": "ann", "sku": "pen", "quantity": 1, "cents": 10})";
+    auto report = s.rehearsed("9:charge-payment", data);
+    CHECK(report["ends"] == "done");
+    CHECK(table_of(report, "skald.parked").is_null());
+    s.db().run("UPDATE wallet SET cents = 1");
+    report = s.rehearsed("9:charge-payment", data);
+    INFO(report.dump(2));
+    CHECK(report["ends"] == "rejected");
+    CHECK(table_of(report, "skald.parked").is_null());
+}
+
+TEST_CASE("the last step completes its saga, and the last compensation compensates it")
+{
+    rehearsed_shop s;
+    s.order("1");
+    s.run();
+    auto const orders = s.at("orders").db.url();
+    CHECK(rehearse(s.orders, orders, "1:confirm-order")["saga"] == "completed");
+    CHECK(rehearse(s.orders, orders, "1:create-order.compensate")["saga"] == "compensated");
 }
 
 TEST_CASE("a rehearsed compensation says what it would give back")
@@ -141,7 +177,7 @@ TEST_CASE("a step of another service is not rehearsed where its saga was started
     rehearsed_shop s;
     s.order("1");
     s.run();
-    CHECK_THROWS_WITH_AS(rehearse(s.orders, s.at("orders").db, "1:charge-payment"),
+    CHECK_THROWS_WITH_AS(rehearse(s.orders, s.at("orders").db.url(), "1:charge-payment"),
                          doctest::Contains("charge-payment is a step of payments: rehearse it there"),
                          skald::configuration_error);
 }
@@ -151,14 +187,21 @@ TEST_CASE("a thousand rehearsals leave every row where it was")
     rehearsed_shop s;
     s.park_charge();
     auto const before = every_row(s.db());
-    for (int n = 0; n < 1'000; ++n) REQUIRE(rehearse(s.payments, s.db(), "1:charge-payment")["ends"] == "done");
+    for (int n = 0; n < 1'000; ++n) REQUIRE(rehearse(s.payments, s.db().url(), "1:charge-payment")["ends"] == "done");
     CHECK(every_row(s.db()) == before);
+}
+
+TEST_CASE("a step that the service does not host is refused as such")
+{
+    rehearsed_shop s;
+    CHECK_THROWS_WITH_AS(s.rehearsed("1:no-step"), doctest::Contains("payments hosts no step no-step"),
+                         skald::configuration_error);
 }
 
 TEST_CASE("a rehearsal in the database of another service is refused")
 {
     rehearsed_shop s;
     s.park_charge();
-    CHECK_THROWS_WITH_AS(rehearse(s.payments, s.at("orders").db, "1:charge-payment"),
+    CHECK_THROWS_WITH_AS(rehearse(s.payments, s.at("orders").db.url(), "1:charge-payment"),
                          doctest::Contains("check DATABASE_URL"), skald::configuration_error);
 }

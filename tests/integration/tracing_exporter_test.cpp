@@ -56,6 +56,8 @@ TEST_CASE("every finished span reaches the collector once, the last ones when th
         make_spans(spans, 25);
     }
     CHECK(there.names().size() == 25);
+    CHECK(spans.exported() == 25);
+    CHECK(spans.dropped() == 0);
 }
 
 TEST_CASE("what the collector can't take now is sent again, and what it refuses is not")
@@ -75,6 +77,8 @@ TEST_CASE("what the collector can't take now is sent again, and what it refuses 
         make_spans(spans, 1);
         REQUIRE(there.has_got(2));
     }
+    CHECK(spans.exported() == 2);
+    CHECK(spans.dropped() == 1);
     CHECK(log.has("traces.not_sent"));
     CHECK(log.has("traces.available"));
 }

@@ -14,8 +14,8 @@
 namespace skald::test {
 
 /// As `SERVICE --rehearse KEY:STEP` does it.
-inline nlohmann::json rehearse(service& of, database const& in, std::string const& key, std::string const& scope = {},
-                               std::optional<std::string> data = {})
+inline nlohmann::json rehearse(service& of, std::string const& url, std::string const& key,
+                               std::string const& scope = {}, std::optional<std::string> data = {})
 {
     runtime::registry steps;
     std::vector<rehearsal::hosted_plan> plans;
@@ -23,8 +23,13 @@ inline nlohmann::json rehearse(service& of, database const& in, std::string cons
         steps.add(one.definition, one.name, one.hosted);
         plans.push_back({one.definition, one.hosted.version, one.plan, one.name});
     }
-    return rehearsal::rehearse({core::parse_derived_key(key).value(), scope, std::move(data)}, of.name(),
-                               {.url = in.url()}, steps, plans);
+    return rehearsal::rehearse({core::parse_derived_key(key).value(), scope, std::move(data)}, of.name(), {.url = url},
+                               steps, plans);
+}
+
+inline bool says(nlohmann::json const& report, std::string const& part)
+{
+    return report.dump().find(part) != std::string::npos;
 }
 
 /// Every row of every table, where it is and which transaction wrote it: the same only if nothing was written at all.
@@ -40,6 +45,13 @@ inline std::string every_row(database const& in)
                       name + " t") +
                '\n';
     return all;
+}
+
+/// The same database for another role.
+inline std::string as_role(std::string url, std::string const& role)
+{
+    auto const user = url.find("://") + 3;
+    return url.replace(user, url.find_first_of(":@", user) - user, role);
 }
 
 /// The entry of a table in a report; null if it is not there.

@@ -1,6 +1,7 @@
 #include "access.hpp"
 
 #include "core/text.hpp"
+#include "http/chars.hpp"
 #include "http/listen_address.hpp"
 
 #include <skald/errors.hpp>
@@ -19,6 +20,7 @@ namespace skald::console {
 namespace {
 
 constexpr std::string_view cookie_name = "skald_console";
+constexpr std::string_view bearer_scheme = "Bearer ";
 constexpr std::size_t token_bytes_min = 24;
 constexpr std::chrono::hours signed_in_for{12};
 
@@ -84,15 +86,18 @@ access::access(settings const& given)
             throw configuration_error{fmt::format("--token-file: the token of {} has fewer than {} characters: "
                                                   "`openssl rand -hex 24` makes one that nobody guesses",
                                                   name, token_bytes_min)};
-        tokens_.push_back({what == "operator" ? role::operator_ : role::viewer, name, text});
+        tokens_.push_back({what == "operator" ? role::operator_ : role::viewer, name, core::fingerprint_of(text)});
     }
     if (!given.tokens.empty() && tokens_.empty()) throw configuration_error{"--token-file holds no token"};
 }
 
 access::token const* access::find(std::string const& text) const
 {
-    auto const it = std::ranges::find_if(tokens_, [&](auto const& one) { return is_same(one.text, text); });
-    return it == tokens_.end() ? nullptr : &*it;
+    auto const mark = core::fingerprint_of(text);
+    token const* found = nullptr;
+    for (auto const& one : tokens_)
+        if (is_same(one.mark, mark)) found = &one;
+    return found;
 }
 
 person access::known(std::string const& name, console::role role) const
@@ -109,9 +114,8 @@ std::optional<person> access::who(request const& asked) const
         return known(name, may_act ? role::operator_ : role::viewer);
     }
     if (tokens_.empty()) return known(local_user_, role::operator_);
-    auto const bearer = asked.header("Authorization");
-    if (bearer.starts_with("Bearer ")) {
-        auto const* found = find(bearer.substr(7));
+    if (auto const bearer = asked.header("Authorization"); bearer.starts_with(bearer_scheme)) {
+        auto const* found = find(bearer.substr(bearer_scheme.size()));
         return found == nullptr ? std::nullopt : std::optional{known(found->name, found->role)};
     }
     return who_by_cookie(asked.header("Cookie"));
@@ -137,8 +141,29 @@ catch (std::exception const&) {
 
 bool access::is_ours(request const& asked, person const& by) const
 {
-    auto const site = asked.header("Sec-Fetch-Site");
-    return (site.empty() || site == "same-origin") && is_same(asked.filled_in("form_key"), by.form_key);
+    return is_from_here(asked) && is_same(asked.filled_in("form_key"), by.form_key);
+}
+
+// A program says neither. A proxy that changes Host says in X-Forwarded-Host what it was; no other site can have a
+// browser send that.
+bool access::is_from_here(request const& asked)
+{
+    auto const site = asked.header("Sec-Fetch-Site"), origin = asked.header("Origin");
+    if (!site.empty() && site != "same-origin") return false;
+    if (origin.empty()) return true;
+    auto const scheme_end = origin.find("://");
+    if (scheme_end == std::string::npos) return false;
+    auto const host = std::string_view{origin}.substr(scheme_end + 3);
+    if (host.empty()) return false;
+    return http::equal_ignoring_case(host, asked.header("Host")) ||
+           http::equal_ignoring_case(host, asked.header("X-Forwarded-Host"));
+}
+
+bool access::brings_token(request const& asked) const
+{
+    if (!has_tokens()) return false;
+    bool const signs_in = asked.path == "/sign-in" && asked.form.contains("token");
+    return signs_in || asked.header("Authorization").starts_with(bearer_scheme);
 }
 
 bool access::is_for_us(request const& asked) const

@@ -2,6 +2,7 @@
 // the machine says: without either of the first two only those on this machine get here (settings.hpp).
 #pragma once
 
+#include "core/fingerprint.hpp"
 #include "core/signature.hpp"
 #include "request.hpp"
 #include "settings.hpp"
@@ -36,6 +37,12 @@ public:
     /// Whether a form was filled in on a page of ours, by that person: another site can have a browser send one.
     bool is_ours(request const& asked, person const& by) const;
 
+    /// Whether a browser that says from which site a form comes says that it is this one.
+    static bool is_from_here(request const& asked);
+
+    /// Whether it has a token with it, right or wrong.
+    bool brings_token(request const& asked) const;
+
     /// Whether the request's Host is one under which this console is known. On loopback every name leads here that a
     /// stranger's name server says: its page would be of the same origin (DNS rebinding).
     bool is_for_us(request const& asked) const;
@@ -52,7 +59,7 @@ private:
     {
         console::role role;
         std::string name;
-        std::string text;
+        core::fingerprint mark;  // of its text: all are compared, and each in the same time
     };
 
     token const* find(std::string const& text) const;

@@ -1,4 +1,5 @@
 #include "acts.hpp"
+#include "core/text.hpp"
 #include "pages.hpp"
 #include "saga_acts.hpp"
 #include "words.hpp"
@@ -20,20 +21,31 @@ struct wish
     std::vector<target> targets;
 };
 
-std::optional<wish> read_wish(std::multimap<std::string, std::string> const& values)
+// And what is wrong with it; empty: nothing.
+std::pair<wish, std::string> read_wish(fields const& values)
 {
     auto const named = values.find("verb");
     auto const what = named == values.end() ? std::nullopt : parse_verb(named->second);
-    if (!what) return std::nullopt;
+    if (!what) return {{}, "It names no act that there is."};
     wish read{*what, {}};
     auto const [from, to] = values.equal_range(is_of_parked(*what) ? "parked" : "saga");
     for (auto it = from; it != to; ++it) {
         auto const one = parse_target(*what, it->second);
-        if (!one) return std::nullopt;
+        if (!one) return {{}, "What it names is neither a saga nor a parked delivery."};
         read.targets.push_back(*one);
     }
-    if (read.targets.size() > targets_max) return std::nullopt;
-    return read;
+    if (read.targets.empty()) return {{}, "Nothing was chosen: choose at least one, then what to do with it."};
+    if (read.targets.size() > targets_max)
+        return {{}, fmt::format("{} were chosen: choose at most {} at a time.", read.targets.size(), targets_max)};
+    return {std::move(read), std::string{}};
+}
+
+std::string flaw_of_reason(std::string const& reason)
+{
+    if (reason.find_first_not_of(" \t") == std::string::npos || reason.size() > reason_bytes_max)
+        return fmt::format("Give a reason, of at most {} bytes.", reason_bytes_max);
+    if (core::visible_text(reason) != reason) return "Give a reason in one line, without control characters.";
+    return {};
 }
 
 std::string of_what(wish const& w)
@@ -79,6 +91,9 @@ markup row_of(verb what, prospect const& one)
     if (is_of_parked(what) && !one.of.key.empty()) line += styled("span", "soft", one.about + " of " + one.of.key);
     if (!is_of_parked(what)) line += styled("span", "soft", one.about + " at " + one.of.service + ", " + one.state);
     if (!one.refused.empty()) line += styled("span", "no", markup{"can't be: "} + sentence(one.refused));
+    else if (!one.asked_before.empty())
+        line += styled("span", "undo",
+                       "was asked for already, " + one.asked_before + ": it is sent again, and takes effect once");
     else if (what == verb::drop && one.is_waited_for)
         line += styled("span", "no", "its saga is stuck on it, and can never go on without it");
     return element("li", line);
@@ -110,6 +125,11 @@ markup form_of(context const& with, wish const& w, std::vector<prospect> const& 
     inside += element("button", {{"class", w.what == verb::drop || w.what == verb::cancel ? "strong no" : "strong"}},
                       fmt::format("{} {}", static_cast<char>(name[0] - 'a' + 'A') + name.substr(1), of_what(w)));
     return element("form", {{"method", "post"}, {"action", "/act"}, {"class", "act"}}, inside);
+}
+
+std::string participle_of(std::string const& verb)
+{
+    return verb == "retry" ? "retried" : verb == "cancel" ? "cancelled" : verb + "d";
 }
 
 std::string may_not(context const& with, wish const& w)
@@ -144,44 +164,68 @@ response refused(context const& with, std::string const& title, std::string cons
         status);
 }
 
+response preview_of(context const& with, fields const& named)
+{
+    auto const& [wanted, flaw] = read_wish(named);
+    if (!flaw.empty()) return refused(with, "No such act", flaw, 400);
+    if (auto const why = may_not(with, wanted); !why.empty()) return refused(with, "Not allowed", why, 403);
+    return preview(with, wanted, {}, 200);
+}
+
+markup result_of(verb what, result const& one)
+{
+    auto name = element("code", name_of(what, one.of));
+    if (!is_of_parked(what)) name = element("a", {{"href", saga_link(one.of.service, one.of.scope, one.of.key)}}, name);
+    auto const tone = one.is == result::outcome::done ? "ok" : one.is == result::outcome::in_doubt ? "undo" : "no";
+    return element("li", name + styled("span", tone, sentence(one.said)));
+}
+
+response report(context const& with, verb what, std::vector<result> const& results)
+{
+    using outcome = result::outcome;
+    markup rows;
+    for (auto const& one : results) rows += result_of(what, one);
+    auto const count = [&](outcome wanted) {
+        return std::ranges::count_if(results, [&](auto const& r) { return r.is == wanted; });
+    };
+    auto const done = count(outcome::done), in_doubt = count(outcome::in_doubt), not_tried = count(outcome::not_tried);
+    auto const title = fmt::format("{}: {} of {} done", console::name_of(what), done, results.size());
+    markup body = element("h1", title) + element("ul", {{"class", "targets"}}, rows);
+    if (not_tried > 0) body += styled("p", "note", fmt::format("{} not tried.", not_tried));
+    auto const to_audit = [](std::string_view words) {
+        return element("p", element("a", {{"href", "/audit"}}, words));
+    };
+    if (in_doubt > 0)
+        body += styled("p", "note no", fmt::format("{} may have been done.", in_doubt)) +
+                to_audit("The audit says what was done.");
+    else if (done > 0) body += to_audit("It stands in the audit.");
+    return page(with, title, is_of_parked(what) ? "Parked" : "Sagas", styled("div", "narrow", body));
+}
+
 }  // namespace
 
 response act_page(context const& with)
 {
-    auto const wanted = read_wish(with.asked.query);
-    if (!wanted) return refused(with, "No such act", "The link names no act, or what it names can't be read.", 400);
-    if (wanted->targets.empty())
-        return refused(with, "Nothing chosen", "Choose at least one, then what to do with it.", 400);
-    if (auto const why = may_not(with, *wanted); !why.empty()) return refused(with, "Not allowed", why, 403);
-    return preview(with, *wanted, {}, 200);
+    return preview_of(with, with.asked.query);
+}
+
+response act_on_chosen(context const& with)
+{
+    return preview_of(with, with.asked.form);
 }
 
 response act(context const& with)
 {
-    auto const wanted = read_wish(with.asked.form);
-    if (!wanted || wanted->targets.empty())
-        return refused(with, "No such act", "The form names no act, or what it names can't be read.", 400);
-    if (auto const why = may_not(with, *wanted); !why.empty()) return refused(with, "Not allowed", why, 403);
+    auto const& [wanted, flaw] = read_wish(with.asked.form);
+    if (!flaw.empty()) return refused(with, "No such act", flaw, 400);
+    if (auto const why = may_not(with, wanted); !why.empty()) return refused(with, "Not allowed", why, 403);
     auto const reason = with.asked.filled_in("reason");
-    if (reason.find_first_not_of(" \t") == std::string::npos || reason.size() > reason_bytes_max)
-        return preview(with, *wanted, fmt::format("Give a reason, of at most {} bytes.", reason_bytes_max), 422);
-    if (with.asked.filled_in("confirm") != proof_of(*wanted))
-        return preview(with, *wanted, fmt::format("Type exactly “{}” to confirm.", proof_of(*wanted)), 422);
-    auto const results = carry_out(
-        with.all, {wanted->what, reason, with.by.name, with.asked.filled_in("forced") == "yes"}, wanted->targets);
-    markup rows;
-    for (auto const& one : results) {
-        auto name = element("code", name_of(wanted->what, one.of));
-        if (!is_of_parked(wanted->what))
-            name = element("a", {{"href", saga_link(one.of.service, one.of.scope, one.of.key)}}, name);
-        rows += element("li", name + styled("span", one.is_done ? "ok" : "no", sentence(one.said)));
-    }
-    auto const done = std::ranges::count_if(results, [](auto const& r) { return r.is_done; });
-    auto const title = fmt::format("{}: {} of {} done", console::name_of(wanted->what), done, results.size());
-    return page(with, title, is_of_parked(wanted->what) ? "Parked" : "Sagas",
-                styled("div", "narrow",
-                       element("h1", title) + element("ul", {{"class", "targets"}}, rows) +
-                           element("p", element("a", {{"href", "/audit"}}, "It stands in the audit."))));
+    if (auto const why = flaw_of_reason(reason); !why.empty()) return preview(with, wanted, why, 422);
+    if (with.asked.filled_in("confirm") != proof_of(wanted))
+        return preview(with, wanted, fmt::format("Type exactly “{}” to confirm.", proof_of(wanted)), 422);
+    return report(with, wanted.what,
+                  carry_out(with.all, {wanted.what, reason, with.by.name, with.asked.filled_in("forced") == "yes"},
+                            wanted.targets));
 }
 
 markup saga_acts(context const& with, saga_story const& story)
@@ -191,18 +235,26 @@ markup saga_acts(context const& with, saga_story const& story)
     if (!may_act(with, story.home)) return styled("p", "soft", why_not_act(with, story.home));
     bool const is_paused = facts.command && facts.command->action == "pause";
     auto const target_text = write_target(verb::cancel, {story.home, facts.id.scope, facts.id.key, 0});
-    auto const button = [&](std::string const& name, bool is_possible, std::string const& why_not) {
-        if (is_possible)
-            return element("a", {{"class", "button"}, {"href", link("/act", {{"verb", name}, {"saga", target_text}})}},
-                           name + "…");
-        return element("span", {{"class", "button off"}, {"title", why_not}}, name);
+    struct offer
+    {
+        std::string name, why_not;  // why_not empty: it is possible
     };
-    bool const is_stuck = facts.status == core::saga_state::stuck;
-    return element("div", {{"class", "acts"}, {"role", "group"}, {"aria-label", "Acts"}},
-                   button("retry", is_stuck, "no step of it is parked") +
-                       (is_paused ? button("resume", true, "") : button("pause", true, "")) +
-                       button("cancel", facts.can_be_cancelled,
-                              facts.past_pivot ? "it is past the pivot" : "it compensates already"));
+    std::string const no_cancel = facts.past_pivot ? "it is past the pivot" : "it compensates already";
+    std::vector<offer> const offers{{"retry", facts.status == core::saga_state::stuck ? "" : "no step of it is parked"},
+                                    {is_paused ? "resume" : "pause", ""},
+                                    {"cancel", facts.can_be_cancelled ? "" : no_cancel}};
+    markup buttons, reasons;
+    for (auto const& [name, why_not] : offers) {
+        if (why_not.empty()) {
+            buttons +=
+                element("a", {{"class", "button"}, {"href", link("/act", {{"verb", name}, {"saga", target_text}})}},
+                        name + "…");
+            continue;
+        }
+        buttons += styled("span", "button off", name);
+        reasons += styled("p", "soft", fmt::format("It can't be {}: {}.", participle_of(name), why_not));
+    }
+    return element("div", {{"class", "acts"}, {"role", "group"}, {"aria-label", "Acts"}}, buttons) + reasons;
 }
 
 }  // namespace skald::console

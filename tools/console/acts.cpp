@@ -36,8 +36,8 @@ std::vector<prospect> look_at_sagas(postgres::connection& c, verb what, std::vec
         c.run(postgres::filled_in(queries::saga_preview{.action = name_of(what), .scopes = scopes, .keys = keys}));
     std::vector<prospect> found;
     for (auto const& row : rows)
-        found.push_back(
-            {targets[found.size()], row["definition"].c_str(), row["status"].c_str(), row["refused"].c_str(), false});
+        found.push_back({targets[found.size()], row["definition"].c_str(), row["status"].c_str(),
+                         row["refused"].c_str(), false, row["asked_before"].c_str()});
     return found;
 }
 
@@ -73,17 +73,17 @@ std::string joined(nlohmann::json const& services)
 result command_saga(postgres::connection& c, order const& what, target const& of)
 {
     auto const done = admin::issue(c, {name_of(what.what), {of.scope, of.key}, what.reason, what.by});
-    if (done.contains("refused")) return {of, false, done["refused"].get<std::string>()};
+    if (done.contains("refused")) return {of, result::outcome::refused, done["refused"].get<std::string>()};
     auto const step = done.contains("step") ? " of " + done["step"].get<std::string>() : std::string{};
-    return {of, true, fmt::format("{}{}: sent to {}", name_of(what.what), step, joined(done["told"]))};
+    return {of, result::outcome::done, fmt::format("{}{}: sent to {}", name_of(what.what), step, joined(done["told"]))};
 }
 
 result handle_parked(postgres::connection& c, order const& what, target const& of)
 {
     auto const refused = what.what == verb::replay ? admin::replay_parked(c, of.id, what.by, false, false, what.reason)
                                                    : admin::drop_parked(c, of.id, what.reason, what.by, what.forced);
-    if (refused) return {of, false, *refused};
-    return {of, true, what.what == verb::replay ? "put back into the outbox" : "dropped"};
+    if (refused) return {of, result::outcome::refused, *refused};
+    return {of, result::outcome::done, what.what == verb::replay ? "put back into the outbox" : "dropped"};
 }
 
 result carry_out_one(database& db, order const& what, target const& of)
@@ -93,9 +93,13 @@ try {
     });
 }
 catch (away const& why) {
-    return {of, false,
-            fmt::format("{}. If the connection broke on the way, it may have been done all the same: the audit says so",
-                        why.what())};
+    switch (why.kind) {
+    case away::how::refused: return {of, result::outcome::refused, fmt::format("not done: {}", why.what())};
+    case away::how::not_reached: return {of, result::outcome::not_tried, fmt::format("not tried: {}", why.what())};
+    case away::how::lost: break;
+    }
+    return {of, result::outcome::in_doubt,
+            fmt::format("may have been done, since its connection broke on the way: {}", why.what())};
 }
 
 }  // namespace
@@ -151,7 +155,8 @@ std::vector<prospect> look_ahead(databases const& all, verb what, std::vector<ta
         std::vector<prospect> here;
         auto* const db = all.find(service);
         try {
-            if (db == nullptr) throw away{service, "this console was not given the address of " + service};
+            if (db == nullptr)
+                throw away{service, "this console was not given the address of " + service, away::how::not_reached};
             here = db->ask([&](postgres::connection& c) {
                 return is_of_parked(what) ? look_at_parked(c, what, those) : look_at_sagas(c, what, those);
             });
@@ -169,8 +174,9 @@ std::vector<result> carry_out(databases const& all, order const& what, std::vect
     std::vector<result> results;
     for (auto const& one : targets) {
         auto* const db = all.operating(one.service);
-        results.push_back(db == nullptr ? result{one, false, "this console only reads " + one.service}
-                                        : carry_out_one(*db, what, one));
+        results.push_back(db == nullptr
+                              ? result{one, result::outcome::refused, "this console only reads " + one.service}
+                              : carry_out_one(*db, what, one));
     }
     return results;
 }

@@ -36,10 +36,11 @@ std::string write_target(verb what, target const& of);
 struct prospect
 {
     target of;
-    std::string about;     // its definition, or its step
-    std::string state;     // its status, or the reason for which it is parked
-    std::string refused;   // why it can't be done; empty: it can
-    bool is_waited_for{};  // a saga is stuck on it
+    std::string about;           // its definition, or its step
+    std::string state;           // its status, or the reason for which it is parked
+    std::string refused;         // why it can't be done; empty: it can
+    bool is_waited_for{};        // a saga is stuck on it
+    std::string asked_before{};  // when and by whom the same was asked for, if that is the latest command
 };
 
 std::vector<prospect> look_ahead(databases const& all, verb what, std::vector<target> const& targets);
@@ -55,8 +56,14 @@ struct order
 /// What was done, in a sentence; or why not.
 struct result
 {
+    enum class outcome {
+        done,
+        refused,    // nothing was done
+        not_tried,  // its database was away
+        in_doubt,   // the connection broke on the way: the audit says whether it was done
+    };
     target of;
-    bool is_done{};
+    outcome is{};
     std::string said;
 };
 

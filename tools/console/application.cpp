@@ -13,14 +13,14 @@ namespace skald::console {
 namespace {
 
 // No script and no style but ours, nothing from elsewhere, in no one's frame; and no address of ours, which may hold a
-// key, is told to anyone.
+// key, is told to anyone else. (`no-referrer` would also make a browser hide from where a form of ours comes.)
 void add_headers(response& to)
 {
     to.headers.emplace_back(
         "Content-Security-Policy",
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
         "form-action 'self'; base-uri 'none'; frame-ancestors 'none'");
-    to.headers.emplace_back("Referrer-Policy", "no-referrer");
+    to.headers.emplace_back("Referrer-Policy", "same-origin");
     to.headers.emplace_back("X-Content-Type-Options", "nosniff");
     to.headers.emplace_back("X-Frame-Options", "DENY");
     to.headers.emplace_back("Cross-Origin-Opener-Policy", "same-origin");
@@ -52,6 +52,22 @@ void answer_unchanged(request const& asked, response& to)
     to.body.clear();
 }
 
+response plain(std::string const& title, std::string const& said, int status)
+{
+    return bare_page(title, element("h1", title) + element("p", said), status);
+}
+
+// What is wrong with what the query or the form says; empty: nothing.
+std::string flaw_of(request const& asked)
+{
+    if (!asked.is_readable) return "An escape (%XX) in the address or in the form is broken.";
+    for (auto const* all : {&asked.query, &asked.form})
+        for (auto const& [name, value] : *all)
+            if (!core::is_storable_text(name + value))
+                return "What was given for “" + name + "” is no text: it has a NUL byte, or bytes that are not UTF-8.";
+    return {};
+}
+
 response no_such_page(context const& with)
 {
     return page(with, "No such page", "",
@@ -76,17 +92,19 @@ response get(context const& with)
 
 }  // namespace
 
-application::application(settings const& given) : access_{given}, databases_{given} {}
+application::application(settings const& given)
+    : access_{given}, databases_{given}, waits_for_databases_{given.answer_within}
+{}
 
 response application::answer(request const& asked) const
 {
     response made;
     try {
+        patience const of_this_page{waits_for_databases_};
         made = route(asked);
     }
     catch (std::exception const& error) {
-        made =
-            bare_page("Something went wrong", element("h1", "Something went wrong") + element("p", error.what()), 500);
+        made = plain("Something went wrong", error.what(), 500);
     }
     add_headers(made);
     return made;
@@ -95,29 +113,42 @@ response application::answer(request const& asked) const
 response application::route(request const& asked) const
 {
     if (!access_.is_for_us(asked))
-        return bare_page(
-            "Not here",
-            element("h1", "Not here") + element("p", "This console answers to localhost and 127.0.0.1 only."), 421);
+        return plain("Not here", "This console answers to localhost and 127.0.0.1 only.", 421);
+    if (asked.method != "GET" && asked.method != "POST") {
+        auto made = plain("Not allowed", "This console answers GET, HEAD and POST.", 405);
+        made.headers.emplace_back("Allow", "GET, HEAD, POST");
+        return made;
+    }
+    if (auto const flaw = flaw_of(asked); !flaw.empty()) return plain("That can't be read", flaw, 400);
     if (asked.path == "/style.css") return asset(assets::style, "text/css; charset=utf-8");
     if (asked.path == "/script.js") return asset(assets::script, "text/javascript; charset=utf-8");
     if (asked.path == "/icon.svg") return asset(assets::icon, "image/svg+xml");
+    if (!access_.brings_token(asked)) return for_someone(asked);
+    if (auto const wait = wrong_tokens_.wait(asked.peer, wrong_tokens::clock::now()); wait.count() > 0) {
+        auto made = ask_for_token("Too many wrong tokens came from your address. Wait a minute.", 429);
+        made.headers.emplace_back("Retry-After", std::to_string(wait.count()));
+        return made;
+    }
+    auto made = for_someone(asked);
+    if (made.status == 401) wrong_tokens_.count(asked.peer, wrong_tokens::clock::now());
+    return made;
+}
+
+response application::for_someone(request const& asked) const
+{
     if (asked.path == "/sign-in" && access_.has_tokens()) return sign_in(asked);
     auto const by = access_.who(asked);
     if (by) return for_person(asked, *by);
     if (access_.has_tokens()) return ask_for_token({}, 401);
-    return bare_page("Who are you?",
-                     element("h1", "Who are you?") +
-                         element("p", "The proxy before this console has to say who is there, and did not."),
-                     401);
+    return plain("Who are you?", "The proxy before this console has to say who is there, and did not.", 401);
 }
 
 response application::sign_in(request const& asked) const
 {
     if (asked.method != "POST") return ask_for_token({}, 200);
-    auto const site = asked.header("Sec-Fetch-Site");
-    if (!site.empty() && site != "same-origin") return ask_for_token("That form was not ours.", 403);
+    if (!access::is_from_here(asked)) return ask_for_token("That form was not ours.", 403);
     auto const cookie = access_.sign_in(asked, asked.filled_in("token"));
-    if (!cookie) return ask_for_token("There is no such token.", 403);
+    if (!cookie) return ask_for_token("There is no such token.", 401);
     auto made = redirect("/");
     made.headers.emplace_back("Set-Cookie", *cookie);
     return made;
@@ -156,6 +187,7 @@ response application::post(context const& with) const
                     403);
     }
     if (with.asked.path == "/act") return act(with);
+    if (with.asked.path == "/act/preview") return act_on_chosen(with);
     if (with.asked.path != "/sign-out") return no_such_page(with);
     auto made = redirect("/");
     made.headers.emplace_back("Set-Cookie", access::sign_out());

@@ -6,6 +6,7 @@
 #include "page.hpp"
 #include "request.hpp"
 #include "settings.hpp"
+#include "wrong_tokens.hpp"
 
 namespace skald::console {
 
@@ -21,13 +22,16 @@ public:
 
 private:
     response route(request const& asked) const;
+    response for_someone(request const& asked) const;
     response for_person(request const& asked, person const& by) const;
     response post(context const& with) const;
     response sign_in(request const& asked) const;
     response ask_for_token(std::string const& complaint, int status) const;
 
     access access_;
+    wrong_tokens mutable wrong_tokens_;
     databases databases_;
+    std::chrono::milliseconds waits_for_databases_;  // each page
 };
 
 }  // namespace skald::console

@@ -31,7 +31,9 @@ try {
     auto const found = audit_before(with.all, with.asked.asked("before"), actor, rows_of_a_page);
     markup rows;
     for (auto const& row : found.rows) rows += row_of(row);
-    markup list = found.rows.empty() ? styled("p", "empty", "Nothing was done by hand.")
+    markup list = found.rows.empty() ? styled("p", "empty",
+                                              actor.empty() ? "Nothing was done by hand."
+                                                            : "Nothing that was done by hand matches the filter.")
                                      : element("ol", {{"class", "audit"}}, rows);
     if (!found.next.empty())
         list += styled(

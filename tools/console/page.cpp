@@ -113,7 +113,9 @@ markup missing_note(std::vector<away> const& missing, std::string const& what_is
     markup notes;
     for (auto const& one : missing)
         notes += element("p", {{"class", "note no"}},
-                         element("b", one.service) + " does not answer: " + one.what() + ". " + what_is_missing);
+                         element("b", one.service) +
+                             (one.kind == away::how::refused ? " answers with an error: " : " does not answer: ") +
+                             one.what() + ". " + what_is_missing);
     return notes;
 }
 

@@ -14,8 +14,10 @@ response steps_page(context const& with);
 response services_page(context const& with);
 response audit_page_of(context const& with);
 
-/// What an act would do, and its confirmation; then the act (acts.hpp).
+/// What an act would do, and its confirmation: of what a link names, and of what was chosen in a list, which may be too
+/// much for a link. Then the act (acts.hpp).
 response act_page(context const& with);
+response act_on_chosen(context const& with);
 response act(context const& with);
 
 }  // namespace skald::console

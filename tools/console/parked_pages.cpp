@@ -5,6 +5,8 @@
 
 #include <pqxx/pqxx>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 
 namespace skald::console {
@@ -63,11 +65,12 @@ try {
     bool const can_act = may_act(with, db.service());
     markup list = element("ol", {{"class", can_act ? "rows parked chosen-from" : "rows parked"}}, rows);
     if (can_act) {
-        list = element("form", {{"method", "get"}, {"action", "/act"}},
-                       list + styled("div", "acts",
-                                     styled("span", "soft", "the chosen deliveries:") +
-                                         element("button", {{"name", "verb"}, {"value", "replay"}}, "replay…") +
-                                         element("button", {{"name", "verb"}, {"value", "drop"}}, "drop…")));
+        list = element("form", {{"method", "post"}, {"action", "/act/preview"}},
+                       hidden("form_key", with.by.form_key) + list +
+                           styled("div", "acts",
+                                  styled("span", "soft", "the chosen deliveries:") +
+                                      element("button", {{"name", "verb"}, {"value", "replay"}}, "replay…") +
+                                      element("button", {{"name", "verb"}, {"value", "drop"}}, "drop…")));
     }
     if (!found["next"].is_null()) {
         list += styled("div", "pages",
@@ -97,6 +100,12 @@ markup filters(request const& asked)
                               field("key", {{"name", "key"}, value("key")}) +
                               field("scope", {{"name", "scope"}, value("scope")}) +
                               field("step", {{"name", "step"}, value("step")}) + element("button", "Search")));
+}
+
+bool is_narrowed(request const& asked)
+{
+    constexpr std::array<char const*, 5> names{"reason", "key", "scope", "step", "after"};
+    return std::ranges::any_of(names, [&](auto const* name) { return !asked.asked(name).empty(); });
 }
 
 std::string_view meaning_of(std::string const& reason)
@@ -187,7 +196,10 @@ response parked_page(context const& with)
         if (!with.asked.asked("after").empty() && with.asked.asked("service") != db->service()) continue;
         sections += of_service(with, *db, missing);
     }
-    if (sections.empty() && missing.empty()) sections = styled("p", "empty", "Nothing is parked.");
+    if (sections.empty() && missing.empty())
+        sections =
+            styled("p", "empty",
+                   is_narrowed(with.asked) ? "Nothing that is parked matches the filter." : "Nothing is parked.");
     return page(with, "Parked", "Parked",
                 element("h1", {{"class", "quiet"}}, "Parked deliveries") +
                     styled("p", "soft",
@@ -200,10 +212,11 @@ response parked_one_page(context const& with)
 {
     auto const service = with.asked.asked("service");
     auto const id = read_id(with.asked.asked("id"));
+    auto const title = id > 0 ? "Delivery " + std::to_string(id) : "No such delivery";
     auto const missing = [&](std::string const& why, int status) {
-        return page(with, "Parked", "Parked",
-                    element("h1", "Delivery " + std::to_string(id)) + styled("p", "note no", why), status);
+        return page(with, "Parked", "Parked", element("h1", title) + styled("p", "note no", why), status);
     };
+    if (id <= 0) return missing("A parked delivery has a number: 1, 2 and so on.", 400);
     auto* const db = with.all.find(service);
     if (db == nullptr) return missing("This console was not given the address of " + service + ".", 404);
     try {
@@ -213,7 +226,7 @@ response parked_one_page(context const& with)
         return show(with, service, *one, look_ahead(with.all, verb::replay, {{service, {}, {}, id}}).at(0));
     }
     catch (away const& why) {
-        return missing(service + " does not answer: " + why.what(), 503);
+        return page(with, "Parked", "Parked", element("h1", title) + missing_note({why}, "It can't be shown."), 503);
     }
 }
 

@@ -89,7 +89,7 @@ markup away_notes(saga_story const& story)
 {
     std::vector<away> missing;
     for (auto const& lane : story.lanes)
-        if (lane.is_given && !lane.why_away.empty()) missing.emplace_back(lane.service, lane.why_away);
+        if (lane.is_given && !lane.why_away.empty()) missing.emplace_back(lane.service, lane.why_away, lane.kind);
     return missing_note(missing, "Its lane shows what " + story.home + " was told.");
 }
 
@@ -153,16 +153,18 @@ response choose_home(context const& with, core::saga_id const& id, std::vector<s
                     element("p", "Several services have started a saga of this key:") + element("ul", links));
 }
 
-response not_found(context const& with, core::saga_id const& id)
+response not_found(context const& with, core::saga_id const& id, std::vector<away> const& missing)
 {
+    auto const where = std::string{id.scope.empty() ? "" : " in scope " + id.scope};
+    auto const said = missing.empty() ? "No such saga was started at the services that this console was given" + where +
+                                            ", or it is past its retention."
+                                      : "No service that answers has started such a saga" + where + ".";
     return page(
         with, id.key, "Sagas",
-        element("h1", element("code", id.key)) +
-            element("p", "No such saga was started at the services that this console was given" +
-                             std::string{id.scope.empty() ? "" : " in scope " + id.scope} +
-                             ", or it is past its retention.") +
+        element("h1", element("code", id.key)) + missing_note(missing, "It may have been started there.") +
+            element("p", said) +
             element("p", element("a", {{"href", link("/", {{"key", id.key}})}}, "Search for keys that begin so")),
-        404);
+        missing.empty() ? 404 : 503);
 }
 
 }  // namespace
@@ -172,14 +174,15 @@ response saga_page(context const& with)
     core::saga_id const id{with.asked.asked("scope"), with.asked.asked("key")};
     auto home = with.asked.asked("home");
     if (home.empty()) {
-        auto const homes = homes_of(with.all, id);
+        std::vector<away> missing;
+        auto const homes = homes_of(with.all, id, missing);
         if (homes.size() > 1) return choose_home(with, id, homes);
-        if (homes.empty()) return not_found(with, id);
+        if (homes.empty()) return not_found(with, id, missing);
         home = homes.front();
     }
     try {
         auto const story = tell_saga(with.all, home, id);
-        if (!story) return not_found(with, id);
+        if (!story) return not_found(with, id, {});
         return page(with, id.key + " · " + status_of(*story), "Sagas",
                     element("div", {{"id", "live"}},
                             heading(*story) + away_notes(*story) +

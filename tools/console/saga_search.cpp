@@ -1,5 +1,6 @@
 #include "saga_search.hpp"
 
+#include "core/instant.hpp"
 #include "core/text.hpp"
 #include "postgres/literal.hpp"
 #include "skald_console_queries.hpp"
@@ -43,6 +44,9 @@ try {
     auto const read = json::parse(core::from_hex(wanted.after));
     cursor c{static_cast<part>(read.at(0).get<int>()), read.at(1), read.at(2), read.at(3), read.at(4), read.at(5)};
     if (c.in < first || c.in > part::by_key) throw std::invalid_argument{"no part"};
+    bool const is_time = c.in == part::by_key || c.is_first || core::parse_instant(c.place);
+    if (!is_time || !core::is_storable_text(c.place + c.home + c.scope + c.key))
+        throw std::invalid_argument{"no place"};
     return c;
 }
 catch (std::exception const&) {
@@ -87,7 +91,7 @@ std::string behind(std::string text)
     return text;
 }
 
-// What all queries of the list share.
+// What the queries of the list share.
 struct search
 {
     std::string const& home;
@@ -106,70 +110,41 @@ struct search
 template <class Statement>
 std::string by_time(search const& s)
 {
-    return filled_in(Statement{.status = status_in(s.at.in, s.wanted),
-                               .after_time = s.place(),
-                               .home = s.home,
-                               .after_home = s.at.home,
-                               .after_scope = s.at.scope,
-                               .after_key = s.at.key,
-                               .examined_max = s.wanted.examined_max,
+    return filled_in(Statement{.examined_max = s.wanted.examined_max,
                                .definition = null_if_empty(s.wanted.definition),
                                .scope = null_if_empty(s.wanted.scope),
                                .reason = null_if_empty(s.wanted.reason),
                                .older = s.older(),
-                               .rows_max = s.rows_max});
-}
-
-template <class Statement>
-std::string end_by_time(search const& s)
-{
-    return filled_in(Statement{.status = status_in(s.at.in, s.wanted),
+                               .status = status_in(s.at.in, s.wanted),
                                .after_time = s.place(),
                                .home = s.home,
                                .after_home = s.at.home,
                                .after_scope = s.at.scope,
                                .after_key = s.at.key,
-                               .examined_max = s.wanted.examined_max});
+                               .rows_max = s.rows_max});
 }
 
 std::string by_key(search const& s)
 {
-    return filled_in(queries::sagas_by_key{.key_from = s.wanted.key,
-                                           .key_until = behind(s.wanted.key),
-                                           .after_key = s.place(),
-                                           .home = s.home,
-                                           .after_home = s.at.home,
-                                           .after_scope = s.at.scope,
-                                           .examined_max = s.wanted.examined_max,
+    return filled_in(queries::sagas_by_key{.examined_max = s.wanted.examined_max,
                                            .status = null_if_empty(s.wanted.status),
                                            .definition = null_if_empty(s.wanted.definition),
                                            .scope = null_if_empty(s.wanted.scope),
                                            .reason = null_if_empty(s.wanted.reason),
                                            .older = s.older(),
+                                           .key_from = s.wanted.key,
+                                           .key_until = behind(s.wanted.key),
+                                           .after_key = s.place(),
+                                           .home = s.home,
+                                           .after_home = s.at.home,
+                                           .after_scope = s.at.scope,
                                            .rows_max = s.rows_max});
-}
-
-std::string end_by_key(search const& s)
-{
-    return filled_in(queries::sagas_by_key_end{.key_from = s.wanted.key,
-                                               .key_until = behind(s.wanted.key),
-                                               .after_key = s.place(),
-                                               .home = s.home,
-                                               .after_home = s.at.home,
-                                               .after_scope = s.at.scope,
-                                               .examined_max = s.wanted.examined_max});
 }
 
 std::string query_of(search const& s)
 {
     if (s.at.in == part::by_key) return by_key(s);
     return s.at.in == part::ended ? by_time<queries::ended_sagas>(s) : by_time<queries::open_sagas>(s);
-}
-
-std::string end_query_of(search const& s)
-{
-    if (s.at.in == part::by_key) return end_by_key(s);
-    return s.at.in == part::ended ? end_by_time<queries::ended_sagas_end>(s) : end_by_time<queries::open_sagas_end>(s);
 }
 
 saga_row saga_row_of(std::string const& home, pqxx::row const& row)
@@ -188,14 +163,6 @@ saga_row saga_row_of(std::string const& home, pqxx::row const& row)
             row["took_ms"].as<std::int64_t>()};
 }
 
-// Whether fewer may be found than are looked at.
-bool narrows(search const& s)
-{
-    auto const& w = s.wanted;
-    return !w.definition.empty() || !w.scope.empty() || !w.reason.empty() || w.older_than.has_value() ||
-           (s.at.in == part::by_key && !w.status.empty());
-}
-
 bool comes_before(part p, saga_row const& one, saga_row const& other)
 {
     auto const order = [](saga_row const& r) { return std::tie(r.place, r.home, r.scope, r.key); };
@@ -212,17 +179,17 @@ struct found_in_part
 
 void search_one(postgres::connection& c, search const& s, found_in_part& found)
 {
-    auto const rows = c.run(query_of(s));
-    for (auto const& row : rows) found.rows.push_back(saga_row_of(s.home, row));
-    if (static_cast<int>(rows.size()) == s.rows_max || !narrows(s)) return;
-    auto const last = c.run(end_query_of(s));
-    if (last.empty()) return;
-    saga_row end;
-    end.home = s.home;
-    end.scope = last[0]["scope"].c_str();
-    end.key = last[0]["key"].c_str();
-    end.place = last[0]["place"].c_str();
-    if (!found.end || comes_before(s.at.in, end, *found.end)) found.end = end;
+    std::optional<saga_row> last;
+    int matching = 0;
+    for (auto const& row : c.run(query_of(s))) {
+        auto one = saga_row_of(s.home, row);
+        if (row["is_last"].as<bool>()) last = one;
+        if (!row["matches"].as<bool>()) continue;
+        found.rows.push_back(std::move(one));
+        ++matching;
+    }
+    if (!last || matching == s.rows_max) return;
+    if (!found.end || comes_before(s.at.in, *last, *found.end)) found.end = last;
 }
 
 found_in_part find_in_part(databases const& all, saga_filter const& wanted, cursor const& at, int rows_max,

@@ -155,6 +155,7 @@ try {
 }
 catch (away const& why) {
     of.why_away = why.what();
+    of.kind = why.kind;
 }
 
 // In the order in which the plan comes to them; the home too, if no step is there.
@@ -209,7 +210,7 @@ void mark_future(saga_story& story)
 std::optional<saga_story> tell_saga(databases const& all, std::string const& home, core::saga_id const& id)
 {
     auto* const db = all.find(home);
-    if (db == nullptr) throw away{home, "this console was not given the address of " + home};
+    if (db == nullptr) throw away{home, "this console was not given the address of " + home, away::how::not_reached};
     saga_story story;
     story.home = home;
     bool const is_known = db->ask([&](postgres::connection& c) {
@@ -237,7 +238,7 @@ std::optional<saga_story> tell_saga(databases const& all, std::string const& hom
     return story;
 }
 
-std::vector<std::string> homes_of(databases const& all, core::saga_id const& id)
+std::vector<std::string> homes_of(databases const& all, core::saga_id const& id, std::vector<away>& missing)
 {
     std::vector<std::string> homes;
     for (auto const& db : all.all()) {
@@ -247,7 +248,8 @@ std::vector<std::string> homes_of(databases const& all, core::saga_id const& id)
             });
             if (is_home) homes.push_back(db->service());
         }
-        catch (away const&) {  // it may have one too
+        catch (away const& why) {
+            missing.push_back(why);
         }
     }
     return homes;

@@ -60,6 +60,7 @@ struct lane
     bool is_given{};                              // the console has its address
     std::string why_away;                         // empty: it answered
     std::optional<admin::command_facts> command;  // that has arrived there
+    away::how kind{};                             // of why_away
 };
 
 struct audit_row
@@ -85,8 +86,8 @@ struct saga_story
 /// Nothing if its home knows no such saga. Throws away if its home does not answer.
 std::optional<saga_story> tell_saga(databases const& all, std::string const& home, core::saga_id const& id);
 
-/// The homes that know a saga of that key, among those that answer.
-std::vector<std::string> homes_of(databases const& all, core::saga_id const& id);
+/// The homes that know a saga of that key, among those that answer; the others are added to `missing`.
+std::vector<std::string> homes_of(databases const& all, core::saga_id const& id, std::vector<away>& missing);
 
 /// What is different from the start: {"/path": [before, after]}; null for what is not there.
 std::vector<std::pair<std::string, std::pair<std::string, std::string>>> changes(nlohmann::json const& start,

@@ -150,8 +150,9 @@ markup list(context const& with, found_sagas const& page)
     markup verbs;
     for (auto const* verb : {"cancel", "pause", "resume", "retry"})
         verbs += element("button", {{"name", "verb"}, {"value", verb}}, std::string{verb} + "…");
-    return element("form", {{"method", "get"}, {"action", "/act"}},
-                   all + styled("div", "acts", styled("span", "soft", "the chosen sagas:") + verbs));
+    return element("form", {{"method", "post"}, {"action", "/act/preview"}},
+                   hidden("form_key", with.by.form_key) + all +
+                       styled("div", "acts", styled("span", "soft", "the chosen sagas:") + verbs));
 }
 
 markup pages(context const& with, found_sagas const& page)

@@ -1,71 +1,53 @@
 #include "server.hpp"
 
 #include "application.hpp"
-#include "http/listen_address.hpp"
+#include "core/log.hpp"
+#include "form.hpp"
+#include "http/server.hpp"
 
 #include <skald/errors.hpp>
 
-#include <fmt/format.h>
-#include <httplib.h>
-
 #include <csignal>
-#include <semaphore>
-#include <thread>
+#include <pthread.h>
 
 namespace skald::console {
 namespace {
 
-constexpr std::size_t body_bytes_max = 64 * 1024;
-constexpr std::chrono::seconds patience{5};  // for a client that sends or reads slowly
-constexpr int waiting_max = 64;              // connections for which there is no thread yet
+constexpr std::chrono::seconds last_answers{10};  // for requests that are under way when it is told to stop
 
-// A pool that accepts no further connection while many wait: those stay with the system, which bounds them too.
-class bounded_pool final : public httplib::ThreadPool
+http::server_options options_of(settings const& given)
 {
-public:
-    explicit bounded_pool(int threads) : ThreadPool{static_cast<std::size_t>(threads)} {}
+    http::server_options options;
+    options.listen = given.listen;
+    options.listen_name = "--listen";
+    options.lanes = static_cast<std::size_t>(given.threads);
+    options.limits.peer_connections_max = 256;  // a proxy is one address, and needs many
+    options.wait_max = {};
+    return options;
+}
 
-    void enqueue(std::function<void()> job) override
-    {
-        room_.acquire();
-        ThreadPool::enqueue([this, job = std::move(job)] {
-            room_.release();
-            job();
-        });
-    }
-
-private:
-    std::counting_semaphore<waiting_max> room_{waiting_max};
-};
-
-request read(httplib::Request const& from)
+request read(http::received const& from)
 {
+    auto const& message = from.message;
     request asked;
-    asked.method = from.method == "HEAD" ? "GET" : from.method;
-    asked.path = from.path;
-    // The library puts a form's fields and a query's into one map, and what a form says must not come from a link.
-    bool const has_query = from.target.find('?') != std::string::npos;
-    if (from.method != "POST") asked.query = from.params;
-    else if (!has_query) asked.form = from.params;
-    asked.header = [&from](std::string const& name) { return from.get_header_value(name); };
+    asked.method = message.method == "HEAD" ? "GET" : message.method;
+    asked.path = message.path;
+    asked.peer = from.peer;
+    auto query = parse_form(message.query);
+    // What a form says must not come from a link.
+    auto form = parse_form(asked.method == "POST" && message.query.empty() ? message.body : std::string{});
+    asked.is_readable = query && form;
+    if (query) asked.query = *std::move(query);
+    if (form) asked.form = *std::move(form);
+    asked.header = [&message](std::string const& name) { return std::string{message.header(name)}; };
     return asked;
 }
 
-void write(response const& made, httplib::Response& to)
+http::response write(response made)
 {
-    to.status = made.status;
-    for (auto const& [name, value] : made.headers) to.set_header(name, value);
-    if (made.status != 304) to.set_content(made.body, made.content_type);
-}
-
-void set_limits(httplib::Server& server, settings const& given)
-{
-    server.new_task_queue = [threads = given.threads] { return new bounded_pool{threads}; };
-    server.set_payload_max_length(body_bytes_max);
-    server.set_read_timeout(patience);
-    server.set_write_timeout(patience);
-    server.set_keep_alive_timeout(1);
-    server.set_keep_alive_max_count(100);
+    bool const has_body = made.status != 304;
+    return {made.status, has_body ? made.content_type : std::string{}, std::move(made.headers),
+            has_body ? std::move(made.body) : std::string{}};
 }
 
 // Waits for a signal that all threads block, so that the server is stopped by a thread and not by a handler.
@@ -88,35 +70,59 @@ private:
     sigset_t signals_{};
 };
 
+settings const& checked(settings const& given)
+{
+    check(given);
+    return given;
+}
+
 }  // namespace
+
+class server::implementation
+{
+public:
+    explicit implementation(settings const& given)
+        : console_{checked(given)}, log_{std::make_shared<core::stderr_logger>("console"), core::severity::warning},
+          http_{options_of(given),
+                [this](http::received const& asked, std::size_t) { return write(console_.answer(read(asked))); }, log_}
+    {
+        http_.start();
+    }
+    ~implementation() { http_.drain(last_answers); }
+    implementation(implementation const&) = delete;
+    implementation& operator=(implementation const&) = delete;
+
+    std::string address() const { return http_.address(); }
+
+private:
+    application const console_;
+    core::filtering_logger log_;
+    http::server http_;  // last: its threads use the rest
+};
+
+server::server(settings const& given)
+try : implementation_{std::make_unique<implementation>(given)} {
+}
+catch (configuration_error const&) {
+    throw;
+}
+catch (std::runtime_error const& error) {
+    throw configuration_error{error.what()};
+}
+
+server::~server() = default;
+
+std::string server::address() const
+{
+    return implementation_->address();
+}
 
 void serve(settings const& given, std::function<void(std::string const& address)> const& started)
 {
-    check(given);
-    application const console{given};
-    auto address = http::parse_listen_address(given.listen, "--listen");
-
-    stopping const until;
-    httplib::Server server;
-    set_limits(server, given);
-    auto const answer = [&](httplib::Request const& from, httplib::Response& to) {
-        write(console.answer(read(from)), to);
-    };
-    server.Get(".*", answer);
-    server.Post(".*", answer);
-    if (address.port == 0) {
-        auto const port = server.bind_to_any_port(address.host);
-        if (port < 0) throw configuration_error{"--listen " + given.listen + ": can't listen there"};
-        address.port = static_cast<std::uint16_t>(port);
-    }
-    else if (!server.bind_to_port(address.host, address.port)) {
-        throw configuration_error{"--listen " + given.listen + ": can't listen there: is something else using it?"};
-    }
-    std::thread serving{[&] { server.listen_after_bind(); }};
-    started("http://" + http::to_string(address) + "/");
+    stopping const until;  // before there are threads
+    server const running{given};
+    started("http://" + running.address() + "/");
     until.wait();
-    server.stop();
-    serving.join();
 }
 
 }  // namespace skald::console

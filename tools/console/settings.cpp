@@ -51,7 +51,7 @@ service_address read_address(std::string const& option, std::string const& name_
         auto url = core::read_regular_file(file);
         url.erase(std::min(url.find_last_not_of(" \t\r\n") + 1, url.size()));
         if (url.empty()) throw configuration_error{fmt::format("{} {}: {} is empty", option, name, file)};
-        postgres::check_settings(url);
+        postgres::check_settings(url, fmt::format("{} {}: the address in {}", option, name, file));
         return {name, url};
     }
     catch (core::file_not_read const& error) {

@@ -25,7 +25,7 @@ struct settings
     std::vector<std::string> operators;  // of those whom the header names
     std::string local_user{"local"};     // who acts where neither says so
     int threads{16};
-    std::chrono::milliseconds answer_within{5'000};  // of each statement
+    std::chrono::milliseconds answer_within{4'000};  // of each statement
 };
 
 /// NAME=FILE. Throws configuration_error if it is neither, or the file can't be read or holds no address.

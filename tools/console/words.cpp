@@ -88,8 +88,8 @@ std::string whereabouts(run const& of, std::string const& service, core::instant
     if (of.message) {
         auto const since = duration(now - of.message->since);
         if (of.message->where == message_place::kind::parked)
-            return fmt::format("its message is parked at {} since {}", of.message->service, since);
-        return fmt::format("its message is in the outbox of {} since {}{}", of.message->service, since,
+            return fmt::format("its message has been parked at {} for {}", of.message->service, since);
+        return fmt::format("its message has been in the outbox of {} for {}{}", of.message->service, since,
                            of.message->waits ? ", and waits there for its next try" : "");
     }
     if (!of.is_next || of.is == state::parked) return {};

@@ -2,8 +2,8 @@
 
 #include "core/recorded_delivery.hpp"
 #include "core/text.hpp"
-#include "postgres/header_json.hpp"
 #include "postgres/literal.hpp"
+#include "postgres/stored_message.hpp"
 #include "skald_queries.hpp"
 
 #include <skald/errors.hpp>
@@ -24,18 +24,6 @@ json common(pqxx::row const& row)
     for (auto const* name : {"scope", "key", "step", "reason", "error", "type", "parked_at"})
         parked[name] = row[name].c_str();
     return parked;
-}
-
-core::message message_of(pqxx::row const& row)
-{
-    core::message m;
-    m.destination = row["destination"].c_str();
-    m.id = row["message_id"].c_str();
-    m.type = row["type"].c_str();
-    m.content_type = row["content_type"].c_str();
-    m.headers = postgres::read_headers(row["headers"].c_str());
-    m.body = core::from_hex(row["body"].c_str());
-    return m;
 }
 
 core::recorded_parking parking_of(pqxx::row const& row)
@@ -115,7 +103,7 @@ std::optional<std::string> record_parked(postgres::connection& c, std::int64_t i
         throw configuration_error{
             "this database does not say which service it belongs to, so that a recording could not say "
             "where to deliver it: run `skald migrate --service NAME`"};
-    return core::write_recorded(message_of(row), parking_of(row));
+    return core::write_recorded(postgres::message_of(row), parking_of(row));
 }
 
 std::string advice(std::string const& reason, std::string const& record, bool replayable, std::int64_t id)

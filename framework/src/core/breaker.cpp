@@ -10,14 +10,14 @@
 namespace skald::core {
 namespace {
 
-double seconds(std::chrono::milliseconds time)
+double in_seconds(std::chrono::milliseconds time)
 {
     return std::chrono::duration<double>{time}.count();
 }
 
 std::string why_bad(bool failed, breaker_settings const& settings)
 {
-    return failed ? "failed" : fmt::format("took longer than {} s", seconds(settings.slow_after));
+    return failed ? "failed" : fmt::format("took longer than {} s", in_seconds(settings.slow_after));
 }
 
 }  // namespace
@@ -76,8 +76,8 @@ std::optional<breaker_change> breaker::ended(call const& which, clock::time_poin
     SKALD_ASSERT(running_ > 0);
     --running_;
     bool const failed = how == call_result::failed;
-    bool const is_slow = how == call_result::ok && settings_.slow_after.count() > 0 &&
-                         now - which.began >= settings_.slow_after;
+    bool const is_slow =
+        how == call_result::ok && settings_.slow_after.count() > 0 && now - which.began >= settings_.slow_after;
     ++(how == call_result::nothing ? counts_.nothing : failed ? counts_.failed : is_slow ? counts_.slow : counts_.ok);
 
     // What began before the last change tells how it was then.
@@ -90,11 +90,19 @@ std::optional<breaker_change> breaker::ended(call const& which, clock::time_poin
     }
 
     record(now, failed, is_slow);
+    if (auto why = why_ill(now)) return open(now, *std::move(why));
+    return std::nullopt;
+}
+
+std::optional<std::string> breaker::why_ill(clock::time_point now) const
+{
+    if (settings_.bad_in_a_row > 0 && bad_in_a_row_ >= settings_.bad_in_a_row)
+        return fmt::format("{} calls in a row failed or were slow", bad_in_a_row_);
     auto const seen = recent(now);
     if (seen.calls < settings_.calls_min || (seen.failed + seen.slow) * 100 < seen.calls * settings_.bad_percent)
         return std::nullopt;
-    return open(now, fmt::format("of {} calls in {} s, {} failed and {} were slow", seen.calls,
-                                 seconds(settings_.window), seen.failed, seen.slow));
+    return fmt::format("of {} calls in {} s, {} failed and {} were slow", seen.calls, in_seconds(settings_.window),
+                       seen.failed, seen.slow);
 }
 
 breaker_change breaker::open(clock::time_point now, std::string why)
@@ -108,6 +116,7 @@ breaker_change breaker::open(clock::time_point now, std::string why)
     is_open_ = true;
     try_at_ = now + settings_.open_for.ceiling(openings_);
     window_.fill({});
+    bad_in_a_row_ = 0;
     counts_.why = std::move(why);
     return {breaker_state::open, counts_.why};
 }
@@ -133,6 +142,7 @@ void breaker::record(clock::time_point now, bool failed, bool slow)
     ++here.calls;
     here.failed += failed ? 1 : 0;
     here.slow += slow ? 1 : 0;
+    bad_in_a_row_ = failed || slow ? bad_in_a_row_ + 1 : 0;
 }
 
 breaker::slice breaker::recent(clock::time_point now) const

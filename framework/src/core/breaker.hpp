@@ -1,6 +1,6 @@
-// A circuit breaker: how many calls to another system may begin now. It opens when too many of the recent calls failed
-// or were slow; lets one call at a time try, later each time that this was too early; and closes when one succeeds.
-// Pure: no threads, no I/O, and the caller passes the time.
+// A circuit breaker: how many calls to another system may begin now. It opens when too many of the recent calls, or a
+// few in a row, failed or were slow; lets one call at a time try, later each time that this was too early; and closes
+// when that one succeeds. Pure: no threads, no I/O, and the caller passes the time.
 #pragma once
 
 #include "core/backoff.hpp"
@@ -21,10 +21,12 @@ struct breaker_settings
     std::size_t at_a_time{8};
     std::uint64_t per_second{0};  // 0: no limit
 
-    // It opens when, of at least `calls_min` calls that ended within `window`, at least `bad_percent` were bad.
+    // It opens when, of at least `calls_min` calls that ended within `window`, at least `bad_percent` were bad. And
+    // when so many in a row were, since few calls end where each waits for its time limit; 0: that does not open it.
     std::chrono::milliseconds window{10'000};
     std::uint64_t calls_min{10};
     std::uint64_t bad_percent{50};
+    std::uint64_t bad_in_a_row{5};
     std::chrono::milliseconds slow_after{0};  // a call that takes so long is as bad as one that fails; 0: none is slow
 
     backoff open_for{std::chrono::milliseconds{1'000}, std::chrono::milliseconds{60'000}};  // its ceilings
@@ -112,12 +114,14 @@ private:
     std::int64_t slice_number(clock::time_point now) const;
     void record(clock::time_point now, bool failed, bool slow);
     slice recent(clock::time_point now) const;
+    std::optional<std::string> why_ill(clock::time_point now) const;
     breaker_change open(clock::time_point now, std::string why);
     breaker_change close(clock::time_point now);
 
     breaker_settings settings_;
     rate_limit rate_;
     std::array<slice, slices> window_{};
+    std::uint64_t bad_in_a_row_{};
     std::size_t running_{};
     bool is_open_{};
     bool trial_runs_{};

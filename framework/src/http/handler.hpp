@@ -6,6 +6,7 @@
 #include <exception>
 #include <functional>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include <skald/http.hpp>
@@ -19,6 +20,7 @@ struct received
 {
     request message;
     std::any notes{};
+    std::string peer{};  // who sent it: an address, or an IPv6 client's network (http/peer_count.hpp)
 };
 
 /// Is asked first, on the I/O thread; nothing leaves the request to the lanes. It must not block, because no connection

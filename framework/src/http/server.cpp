@@ -121,14 +121,16 @@ server::implementation::implementation(server_options options, handler on_reques
     : options_{checked(std::move(options))}, immediate_{std::move(immediate)}, log_{log},
       tls_{options_.tls ? std::optional<tls>{std::in_place, *options_.tls, log} : std::nullopt},
       peers_{options_.limits.peer_connections_max}, bodies_{options_.limits.bodies_bytes_max},
-      acceptor_{listening(io_, options_)}, endpoint_{acceptor_.local_endpoint()}, accept_again_{io_},
-      lanes_{options_.lanes, options_.limits.queue_max, std::move(on_request), log}, hub_{.limits = options_.limits,
-                                                                                          .wait_max = options_.wait_max,
-                                                                                          .immediate = immediate_,
-                                                                                          .lanes = lanes_,
-                                                                                          .bodies = bodies_,
-                                                                                          .log = log,
-                                                                                          .observer = observer}
+      acceptor_{listening(io_, options_)}, endpoint_{acceptor_.local_endpoint()},
+      accept_again_{io_}, lanes_{options_.lanes, options_.limits.queue_max, std::move(on_request), log},
+      hub_{.limits = options_.limits,
+           .wait_max = options_.wait_max,
+           .immediate = immediate_,
+           .lanes = lanes_,
+           .bodies = bodies_,
+           .log = log,
+           .sheds_slow_clients = options_.sheds_slow_clients,
+           .observer = observer}
 {}
 
 server::implementation::~implementation()
@@ -190,18 +192,18 @@ void server::implementation::admit(tcp::socket socket)
     if (!place && hub_.turned_away >= turned_away_max) return;
     auto connection = tls_ ? tls_->stream_over(std::move(socket)) : plain_stream(std::move(socket));
     auto const admitted = std::make_shared<session>(std::move(connection), hub_);
-    if (place) admitted->start(*std::move(place));
+    if (place) admitted->start(*std::move(place), peer_count::network_of(peer).to_string());
     else if (is_full) admitted->turn_away({503, "Too many connections are open."});
     else admitted->turn_away({429, "Too many connections are open from this address."});
 }
 
 /// When the server is full, the connection that has been idle longest is closed: an idle client must not keep out a new
-/// one. A connection with a request on its way stays.
+/// one. A connection with a request on its way stays, unless slow clients are shed too.
 bool server::implementation::has_room()
 {
     if (hub_.sessions.size() < options_.limits.connections_max) return true;
-    auto const longest = std::ranges::find_if(hub_.idle, [](session* idle) { return idle->is_silent(); });
-    if (longest == hub_.idle.end()) return false;
+    auto const longest = std::ranges::find_if(hub_.sheddable, &session::gives_way);
+    if (longest == hub_.sheddable.end()) return false;
     log_.debug("http.idle_closed");
     (*longest)->close();
     return true;

@@ -30,6 +30,10 @@ struct server_options
     std::chrono::seconds wait_max{30};  // maximum wait for a better response, whatever the client asks for
     std::optional<tls_files> tls{};     // nothing: plain HTTP
 
+    // When connections_max is reached, a new connection takes the place of the one that has waited longest for its
+    // client: of those without a request; or, if this is set, also of those that are slow to send it or to read.
+    bool sheds_slow_clients{false};
+
     bool operator==(server_options const&) const = default;
 };
 

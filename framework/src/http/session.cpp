@@ -36,12 +36,13 @@ session::session(std::unique_ptr<stream> connection, session_hub& hub)
     received_[0] = nothing_yet;
 }
 
-void session::start(peer_count::place place)
+void session::start(peer_count::place place, std::string peer)
 {
     place_ = std::move(place);
+    peer_ = std::move(peer);
     hub_.sessions.insert(shared_from_this());
     hub_.connections = hub_.sessions.size();
-    enter_idle();  // also while it has yet to complete the TLS handshake
+    become_sheddable();  // also while it has yet to complete the TLS handshake
     open();
 }
 
@@ -87,7 +88,7 @@ void session::close()
     if (!std::exchange(is_open_, false)) return;
     clear_deadline();
     forget_wait();
-    leave_idle();
+    stay();
     stream_->close();
     SKALD_ASSERT(!turned_away_ || hub_.turned_away > 0);
     if (turned_away_) --hub_.turned_away;
@@ -97,20 +98,28 @@ void session::close()
     if (hub_.sessions.empty() && hub_.on_last_closed) hub_.on_last_closed();
 }
 
-bool session::is_silent()
+// One without a request stays if it has just begun to send one: bytes have arrived that on_read() has not seen yet.
+bool session::gives_way()
 {
+    if (phase_ != phase::opening && phase_ != phase::idle) return true;
     error_code error;
     return received_[0] == nothing_yet && stream_->socket().available(error) == 0;
 }
 
-void session::enter_idle()
+void session::become_sheddable()
 {
-    if (!idle_at_) idle_at_ = hub_.idle.insert(hub_.idle.end(), this);
+    if (!sheddable_at_ && !turned_away_) sheddable_at_ = hub_.sheddable.insert(hub_.sheddable.end(), this);
 }
 
-void session::leave_idle()
+// From here on it waits for its client alone, and has a request or had one.
+void session::become_sheddable_if_slow()
 {
-    if (auto const at = std::exchange(idle_at_, std::nullopt)) hub_.idle.erase(*at);
+    hub_.sheds_slow_clients ? become_sheddable() : stay();
+}
+
+void session::stay()
+{
+    if (auto const at = std::exchange(sheddable_at_, std::nullopt)) hub_.sheddable.erase(*at);
 }
 
 void session::await_request()
@@ -118,7 +127,7 @@ void session::await_request()
     if (hub_.draining) return close_gently();
     phase_ = phase::idle;
     if (reader_.has_bytes()) return advance();  // pipelined
-    enter_idle();
+    become_sheddable();
     set_deadline(hub_.limits.idle_time);
     read_more();
 }
@@ -141,8 +150,9 @@ void session::on_read(error_code error, std::size_t size)
 
 void session::advance()
 {
-    leave_idle();
-    switch (reader_.advance()) {
+    auto const progress = reader_.advance();
+    progress == request_reader::progress::complete ? stay() : become_sheddable_if_slow();
+    switch (progress) {
     case request_reader::progress::needs_head:
         if (phase_ != phase::head) set_deadline(hub_.limits.header_time);  // once: the limit is for the whole head
         phase_ = phase::head;
@@ -198,7 +208,7 @@ void session::dispatch()
     phase_ = phase::responding;
     owes_response_ = true;
     complete_at_ = std::chrono::steady_clock::now();
-    received asked{reader_.take()};
+    received asked{.message = reader_.take(), .peer = peer_};
     closes_after_ = !reader_.keeps_alive() || ++request_count_ >= hub_.limits.connection_requests_max;
     is_head_request_ = asked.message.method == "HEAD";
 
@@ -246,6 +256,7 @@ void session::respond(response made)
 
     body_.release();
     phase_ = phase::responding;
+    become_sheddable_if_slow();
     set_deadline(hub_.limits.write_time);
     SKALD_FAILPOINT_SOCKET(client, stream_->socket().native_handle());
     SKALD_FAILPOINT("http.answering");
@@ -271,6 +282,7 @@ void session::on_written(error_code error, std::size_t)
 {
     if (!is_open_) return;
     owes_response_ = false;
+    stay();
     clear_deadline();
     if (error) return close();
     SKALD_FAILPOINT_SOCKET(client, stream_->socket().native_handle());
@@ -285,8 +297,8 @@ void session::on_written(error_code error, std::size_t)
 /// what the client still sends is read and discarded for a while.
 void session::close_gently()
 {
-    leave_idle();
     phase_ = phase::lingering;
+    become_sheddable_if_slow();
     if (stream_->end(then<&session::on_ended>())) return on_ended({}, 0);
     set_deadline(linger_time);
 }

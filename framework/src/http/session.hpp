@@ -39,9 +39,10 @@ struct session_hub
     lane_pool& lanes;
     body_budget& bodies;
     core::logger& log;
+    bool sheds_slow_clients{};
     http::observer* observer{};                               // null: nobody counts
     std::unordered_set<std::shared_ptr<session>> sessions{};  // all that are open
-    std::list<session*> idle{};               // of those, the ones without a request; the longest idle first
+    std::list<session*> sheddable{};          // of those, the ones that may give way to a new one, the longest first
     std::size_t turned_away{0};               // those that are open only to send 503
     std::atomic<std::size_t> connections{0};  // equals sessions.size(), for other threads to read
     std::atomic<std::size_t> waits{0};        // those that wait for a better response; likewise
@@ -55,7 +56,7 @@ class session : public std::enable_shared_from_this<session>
 public:
     session(std::unique_ptr<stream> connection, session_hub& hub);
 
-    void start(peer_count::place place);
+    void start(peer_count::place place, std::string peer);
     /// Responds without reading anything: there are too many connections.
     void turn_away(refusal const& why);
     /// Closes now if no request has begun, otherwise after the next response. A waiting client gets the latest one.
@@ -63,8 +64,8 @@ public:
     /// Closes now.
     void close();
 
-    /// Whether no bytes have arrived that on_read() has not processed yet. Call it only while the session is idle.
-    bool is_silent();
+    /// Whether it may be closed to make room for another, now. Call it only for one of `sheddable`.
+    bool gives_way();
 
     /// Whether a request was read completely and its response has not been sent.
     bool owes_response() const { return owes_response_; }
@@ -76,8 +77,9 @@ private:
     void on_opened(boost::system::error_code error, std::size_t);
     void begin();
 
-    void enter_idle();
-    void leave_idle();
+    void become_sheddable();
+    void become_sheddable_if_slow();
+    void stay();
     void await_request();
     void read_more();
     void on_read(boost::system::error_code error, std::size_t size);
@@ -134,7 +136,8 @@ private:
     std::size_t route_{0};                                                // of the request, for the observer
     std::optional<std::chrono::steady_clock::time_point> complete_at_{};  // when the request was
     peer_count::place place_;
-    std::optional<std::list<session*>::iterator> idle_at_{};
+    std::string peer_;
+    std::optional<std::list<session*>::iterator> sheddable_at_{};
     bool has_unread_{false};  // the client may be sending bytes that will not be read
 
     // Whether the request's time is up, and which deadline is set: a deadline that fires after the next one was set

@@ -94,6 +94,12 @@ inline constexpr description waits{"skald_http_waits", kind::gauge, "Clients tha
 inline constexpr description lanes_busy{"skald_http_lanes_busy", kind::gauge, "HTTP lanes that run a handler."};
 inline constexpr description queued{"skald_http_queued", kind::gauge, "Requests that wait for an HTTP lane."};
 
+// Spans, where a collector is named.
+inline constexpr description spans_exported{"skald_trace_spans_exported_total", kind::counter,
+                                            "Spans that the collector has taken."};
+inline constexpr description spans_dropped{"skald_trace_spans_dropped_total", kind::counter,
+                                           "Spans that found no room, or that the collector refused."};
+
 // Read from the database: the same in every process of a service.
 inline constexpr description sagas{"skald_sagas", kind::gauge, "Sagas of this home that have not ended, by state."};
 inline constexpr description oldest_saga{"skald_oldest_saga_seconds", kind::gauge, "The age of the oldest of those."};
@@ -151,6 +157,8 @@ inline constexpr std::array all{uptime,
                                 waits,
                                 lanes_busy,
                                 queued,
+                                spans_exported,
+                                spans_dropped,
                                 sagas,
                                 oldest_saga,
                                 saga_seconds,

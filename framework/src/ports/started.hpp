@@ -55,6 +55,7 @@ struct started_release
     int tries{};
     std::optional<std::string> answer{};  // JSON; what is known already stays
     bool waits_on{};                      // a wait that is over waits again
+    bool is_uncalled{};                   // taken to be called, and not called after all
     std::string why{};
 };
 

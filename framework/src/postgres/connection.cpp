@@ -140,9 +140,9 @@ pqxx::result connection::run(std::string const& text)
     }
 }
 
-pqxx::broken_connection connection::unanswered() const
+no_answer connection::unanswered() const
 {
-    return pqxx::broken_connection{
+    return no_answer{
         fmt::format("the database gave no answer within {} ms; the connection was cut", answer_within_.count())};
 }
 

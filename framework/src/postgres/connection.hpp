@@ -80,6 +80,13 @@ struct connection_options
 /// its own transactions too. `role`: the session's own role, if that may have been changed as well.
 std::string settings_text(connection_options const& options, bool writes = true, std::string const& role = {});
 
+/// It said nothing for as long as it may, and the connection was cut: what was asked may have been done.
+class no_answer : public pqxx::broken_connection
+{
+public:
+    using broken_connection::broken_connection;
+};
+
 /// Threads: one. Never reconnects by itself: a broken connection is thrown away, since what was set on it is gone too.
 class connection
 {
@@ -93,8 +100,11 @@ public:
     std::string const& service_table() const { return service_table_; }
 
     /// Runs text of ours: one or several statements. The result is that of the last. After statement_timeout and
-    /// commit_timeout, whatever the server does, the connection is cut and pqxx::broken_connection thrown.
+    /// commit_timeout, whatever the server does, the connection is cut and no_answer thrown.
     pqxx::result run(std::string const& text);
+
+    /// How long run() waits from now on, instead.
+    void answer_within(std::chrono::milliseconds time) { answer_within_ = time; }
 
     /// The number of the open transaction; empty if it has written nothing, or none is open. Throws as run() does, also
     /// if the transaction was aborted.
@@ -122,7 +132,7 @@ public:
 private:
     void examine_pooler(connection_options const& options);
     void examine_database(connection_options const& options);
-    pqxx::broken_connection unanswered() const;
+    no_answer unanswered() const;
 
     std::shared_ptr<server_state> server_;
     std::uint64_t node_;  // server_state::node, read before connecting

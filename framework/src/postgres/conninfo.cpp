@@ -15,6 +15,8 @@
 namespace skald::postgres {
 namespace {
 
+constexpr std::string_view database_url = "DATABASE_URL";
+
 // A peer that is gone is noticed within about ten seconds: unsent data by tcp_user_timeout, silence by keepalives.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> defaults{{
     {"connect_timeout", "5"},
@@ -36,20 +38,21 @@ bool has_numeric_port(PQconninfoOption const* options)
 
 using settings_of_url = std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)>;
 
-settings_of_url parse(std::string const& conninfo)
+settings_of_url parse(std::string const& conninfo, std::string_view setting = database_url)
 {
     char* problem = nullptr;
     settings_of_url parsed{PQconninfoParse(conninfo.c_str(), &problem), &PQconninfoFree};
     PQfreemem(problem);  // it quotes the text it could not parse, which may be the password
     if (!parsed || !has_numeric_port(parsed.get()))
-        throw configuration_error{"DATABASE_URL is neither a URL (postgresql://user@host:port/database) nor a list of "
-                                  "keywords (host=... dbname=...) that libpq understands"};
+        throw configuration_error{std::string{setting} +
+                                  " is neither a URL (postgresql://user@host:port/database) nor a list of keywords "
+                                  "(host=... dbname=...) that libpq understands"};
     return parsed;
 }
 
 // libpq checks values when it is told to connect, before it does so. Here it is told to connect to a place that does
 // not exist: its complaint must be about that place, and not about a value.
-void check_values(PQconninfoOption const* options)
+void check_values(PQconninfoOption const* options, std::string const& setting)
 {
     constexpr auto nowhere = "/skald-connects-nowhere";
     std::vector<char const*> names{"host"}, values{nowhere};
@@ -67,28 +70,28 @@ void check_values(PQconninfoOption const* options)
     std::string why = PQerrorMessage(asked.get());
     if (why.find(nowhere) != std::string::npos) return;
     while (!why.empty() && why.back() == '\n') why.pop_back();
-    throw configuration_error{"DATABASE_URL: libpq says: " + why};
+    throw configuration_error{setting + ": libpq says: " + why};
 }
 
-void check_files(PQconninfoOption const* options)
+void check_files(PQconninfoOption const* options, std::string const& setting)
 {
     for (; options->keyword != nullptr; ++options) {
         std::string_view const name{options->keyword}, value{options->val != nullptr ? options->val : ""};
         if (name != "sslrootcert" && name != "sslcert" && name != "sslkey" && name != "sslcrl") continue;
         bool const is_no_file = value.empty() || value == "system" || value.find(':') != std::string_view::npos;
         if (is_no_file || ::access(options->val, R_OK) == 0) continue;
-        throw configuration_error{"DATABASE_URL: " + std::string{name} + " (" + std::string{value} +
+        throw configuration_error{setting + ": " + std::string{name} + " (" + std::string{value} +
                                   ") can't be read: " + std::generic_category().message(errno)};
     }
 }
 
 }  // namespace
 
-void check_settings(std::string_view url)
+void check_settings(std::string_view url, std::string const& setting)
 {
-    auto const settings = parse(std::string{url});
-    check_values(settings.get());
-    check_files(settings.get());
+    auto const settings = parse(std::string{url}, setting);
+    check_values(settings.get(), setting);
+    check_files(settings.get(), setting);
 }
 
 std::string why_not_connected(std::string_view url, std::string const& error)

@@ -14,8 +14,9 @@ std::string with_defaults(std::string_view url, std::string_view application_nam
 
 /// For the start of a process: also checks what libpq itself finds out only when it connects, and what then looks like
 /// a server that is unavailable: values that it does not know (`sslmode=on`), a service that is in no file, missing
-/// certificates. Contacts no server. Throws configuration_error.
-void check_settings(std::string_view url);
+/// certificates. Contacts no server. Throws configuration_error that
+/// begins with `setting`: where the URL is from.
+void check_settings(std::string_view url, std::string const& setting = "DATABASE_URL");
 
 /// Why connecting failed, in libpq's words; and that no URL was given, if that is so: it is the most likely cause.
 std::string why_not_connected(std::string_view url, std::string const& error);

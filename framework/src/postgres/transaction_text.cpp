@@ -262,6 +262,7 @@ std::string release_text(ports::started_release const& r)
                                             .tries = r.tries,
                                             .answer = r.answer,
                                             .waits_on = r.waits_on,
+                                            .is_uncalled = r.is_uncalled,
                                             .why = null_if_empty(core::storable_text(r.why))});
 }
 

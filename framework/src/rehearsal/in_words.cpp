@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <sstream>
 
 namespace skald::rehearsal {
 namespace {
@@ -17,14 +18,36 @@ std::string shown(json const& value)
     return core::visible_text(value.is_string() ? value.get<std::string>() : value.dump());
 }
 
-std::string sentence_of(std::string const& end)
+using sentences = std::array<char const*, 2>;
+
+template <std::size_t Size>
+std::string one_of(std::array<sentences, Size> const& all, std::string const& name)
 {
-    constexpr std::array<std::array<char const*, 2>, 14> all{{
-        {"done", "done: it would be completed, and the saga would go on"},
-        {"rejected", "rejected: the saga would compensate"},
+    for (auto const& [known, text] : all)
+        if (name == known) return text;
+    return name;
+}
+
+// What becomes of the saga if the step ends so.
+std::string fate_of(std::string const& saga)
+{
+    constexpr std::array<sentences, 4> all{{
+        {"running", "the saga would go on"},
+        {"completed", "the saga would be completed with it"},
+        {"compensating", "the saga would compensate"},
+        {"compensated", "the saga would be compensated: no other step is left to undo"},
+    }};
+    return one_of(all, saga);
+}
+
+std::string sentence_of(json const& report)
+{
+    constexpr std::array<sentences, 14> all{{
+        {"done", "done: it would be completed"},
+        {"rejected", "rejected"},
         {"snoozed", "snoozed: it would run again later"},
         {"failed", "failed: it would be tried again"},
-        {"attempts_exhausted", "failed for the last time: the saga would compensate"},
+        {"attempts_exhausted", "failed for the last time"},
         {"parked", "parked: the saga would be stuck"},
         {"duplicate", "a duplicate: it would not run"},
         {"mismatch", "a mismatch: the key was used before with another body, and it would be parked"},
@@ -35,15 +58,23 @@ std::string sentence_of(std::string const& end)
         {"locked", "it waits for a lock that another session holds"},
         {"transaction_ended", "it ran COMMIT or ROLLBACK itself, and would be parked"},
     }};
-    for (auto const& [name, text] : all)
-        if (end == name) return text;
-    return end;
+    auto const end = one_of(all, report["ends"].get<std::string>());
+    return report.contains("saga") ? end + "; " + fate_of(report["saga"].get<std::string>()) : end;
+}
+
+// An error of the database has several, one of which points at the place.
+void add_lines(std::string& text, std::string const& of)
+{
+    std::istringstream lines{of};
+    for (std::string line; std::getline(lines, line);) text += fmt::format("    {}\n", core::visible_text(line));
 }
 
 void add_rows(std::string& text, json const& table)
 {
-    text += fmt::format("    {}: {} inserted, {} updated, {} deleted\n", shown(table["table"]),
-                        shown(table["inserted"]), shown(table["updated"]), shown(table["deleted"]));
+    std::string counts;
+    for (auto const* name : {"inserted", "updated", "deleted"})
+        if (table[name] > 0) counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", shown(table[name]), name);
+    text += fmt::format("    {}: {}\n", shown(table["table"]), counts);
     for (auto const& row : table.value("rows", json::array())) {
         text += fmt::format("      {}", shown(row["op"]));
         if (row.contains("before")) text += fmt::format(" {}", shown(row["before"]));
@@ -81,16 +112,16 @@ std::string in_words(json const& report)
     auto text = fmt::format("{} of {}, rehearsed with {}\n", shown(report["key"]), shown(report["definition"]),
                             shown(report["from"]));
     for (auto const& note : report["notes"]) text += fmt::format("  note: {}\n", shown(note));
-    text += fmt::format("  ends: {}\n", sentence_of(report["ends"].get<std::string>()));
+    text += fmt::format("  ends: {}\n", sentence_of(report));
     for (auto const* name : {"reason", "error"})
-        if (report.contains(name)) text += fmt::format("    {}\n", shown(report[name]));
+        if (report.contains(name)) add_lines(text, report[name].get<std::string>());
     text += fmt::format("  took: {:.1f} ms, {:.1f} ms of it in the step\n", report["took_ms"].get<double>(),
                         report["step_ms"].get<double>());
-    text += "  would write:\n";
+    text += report["tables"].empty() ? "  would write nothing\n" : "  would write:\n";
     for (auto const& table : report["tables"]) add_rows(text, table);
-    text += "  would send:\n";
+    text += report["messages"].empty() ? "  would send nothing\n" : "  would send:\n";
     add_messages(text, report["messages"]);
-    text += "  locks:\n";
+    if (!report["locks"].empty() || !report["waited_for"].empty()) text += "  locks:\n";
     add_locks(text, report);
     return text + "  Everything in the transaction was rolled back; what the step does outside it has happened.\n";
 }

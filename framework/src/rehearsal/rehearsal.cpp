@@ -2,6 +2,7 @@
 
 #include "core/log.hpp"
 #include "core/text.hpp"
+#include "core/transition.hpp"
 #include "postgres/header_json.hpp"
 #include "rehearsal/rolled_back_store.hpp"
 #include "rehearsal/source.hpp"
@@ -13,6 +14,7 @@
 
 #include <array>
 #include <chrono>
+#include <optional>
 #include <random>
 
 namespace skald::rehearsal {
@@ -89,6 +91,18 @@ std::string end_of(runtime::run_result::setback const& met)
     return std::string{runtime::name_of(met.why)};
 }
 
+// The saga's state from then on, where the step decides it.
+std::optional<core::saga_state> saga_after(std::string const& end, core::itinerary const& at)
+{
+    bool const is_back = at.position.direction == core::direction::back;
+    if (end == "done") return core::next(at, core::event::completed).saga;
+    if (at.past_pivot()) return {};
+    if (end == "cancelled") return core::next(at, core::event::cancelled).saga;
+    if (!is_back && (end == "rejected" || end == "attempts_exhausted"))
+        return core::next(at, core::event::rejected).saga;
+    return {};
+}
+
 void add_end(json& report, runtime::run_result const& result, last_event const& log, rolled_back_store const& store)
 {
     if (auto const& met = result.not_processed) {
@@ -150,7 +164,8 @@ json rehearse(wanted const& what, std::string const& service, postgres::connecti
     auto const took = std::chrono::steady_clock::now() - from;
 
     add_end(report, result, log, store);
-    report["step_ms"] = std::chrono::duration<double, std::milli>(result.ran).count();
+    if (auto const then = saga_after(report["ends"], step->envelope.itinerary)) report["saga"] = core::name_of(*then);
+    report["step_ms"] = std::chrono::duration<double, std::milli>(store.ran()).count();
     report["took_ms"] = std::chrono::duration<double, std::milli>(took).count();
     report["tables"] = store.seen().tables;
     report["locks"] = store.seen().locks;

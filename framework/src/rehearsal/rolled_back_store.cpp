@@ -6,6 +6,7 @@
 
 #include <pqxx/except>
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -25,6 +26,7 @@ std::vector<ports::claim_answer> rolled_back_store::begin(std::span<ports::claim
     watch_.watch(inner_.open().raw().backendpid());
     is_open_ = true;
     claimed_ = inner_.begin(items, how);
+    runs_from_ = std::chrono::steady_clock::now();
     return claimed_;
 }
 
@@ -34,9 +36,22 @@ ports::request_claim rolled_back_store::begin_request(ports::claim_item const&,
     throw std::logic_error{"a request is not rehearsed"};
 }
 
+void rolled_back_store::finish_step()
+{
+    end_run();
+    inner_.finish_step();
+}
+
+// A step that does not end well is recorded in a second transaction, in which it does not run.
+void rolled_back_store::end_run() noexcept
+{
+    if (runs_from_) ran_ = std::max(ran_, std::chrono::steady_clock::now() - *runs_from_);
+    runs_from_.reset();
+}
+
 void rolled_back_store::commit(ports::changes const& what)
 {
-    inner_.finish_step();
+    finish_step();
     auto& c = inner_.open();
     try {
         c.run(postgres::changes_text(what) + "SET CONSTRAINTS ALL IMMEDIATE");
@@ -60,6 +75,7 @@ void rolled_back_store::write(ports::changes const&)
 // What it had locked is of interest even if the step failed.
 void rolled_back_store::rollback() noexcept
 {
+    end_run();
     if (std::exchange(is_open_, false)) {
         seen_ = {};
         seen_.locks = watch_.locks();

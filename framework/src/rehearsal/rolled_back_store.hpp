@@ -27,7 +27,7 @@ public:
     void undo_to_savepoint() override { inner_.undo_to_savepoint(); }
     detail::unit_of_work& unit() override { return inner_.unit(); }
     core::instant claimed_at() const override { return inner_.claimed_at(); }
-    void finish_step() override { inner_.finish_step(); }
+    void finish_step() override;
     void commit(ports::changes const& what) override;
     void write(ports::changes const& what) override;
     ports::transaction_state state() noexcept override { return inner_.state(); }
@@ -40,12 +40,19 @@ public:
     ports::changes const& changes() const { return changes_; }
     observation const& seen() const { return seen_; }
 
+    /// How long the step ran, in whichever transaction it did.
+    std::chrono::steady_clock::duration ran() const { return ran_; }
+
 private:
+    void end_run() noexcept;
+
     postgres::postgres_store inner_;
     observer& watch_;
     std::vector<ports::claim_answer> claimed_;
     ports::changes changes_;
     observation seen_;
+    std::optional<std::chrono::steady_clock::time_point> runs_from_;  // from the claim to what follows the step
+    std::chrono::steady_clock::duration ran_{};
     bool is_open_{};
 };
 

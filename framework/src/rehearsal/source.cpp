@@ -1,8 +1,7 @@
 #include "rehearsal/source.hpp"
 
 #include "core/envelope.hpp"
-#include "core/text.hpp"
-#include "postgres/header_json.hpp"
+#include "postgres/stored_message.hpp"
 #include "skald_rehearsal_queries.hpp"
 
 #include <skald/errors.hpp>
@@ -16,19 +15,11 @@ namespace skald::rehearsal {
 namespace {
 
 using postgres::filled_in;
+using postgres::message_of;
 namespace queries = rehearsal_queries;
 
-core::message message_of(pqxx::row const& row, std::string const& service)
-{
-    core::message m;
-    m.destination = service;
-    m.id = row["message_id"].c_str();
-    m.type = row["type"].c_str();
-    m.content_type = row["content_type"].c_str();
-    m.headers = postgres::read_headers(row["headers"].c_str());
-    m.body = core::from_hex(row["body"].c_str());
-    return m;
-}
+// Not this service: it would miss the saga's row.
+constexpr char const* unknown_home = "elsewhere";
 
 class source_finder
 {
@@ -44,12 +35,14 @@ public:
         find_record();
         auto found = what_.data ? std::optional<source>{} : parked();
         if (!found && !what_.data) found = waiting();
+        if (!found && !refusal_.empty())
+            throw configuration_error{fmt::format("{}. --data FILE rehearses the step with other data", refusal_)};
         if (!found) found = made_up();
-        if (is_decided_) {
+        if (is_decided()) {
             found->preparation += undecide();
-            found->notes.push_back(fmt::format("the step is decided: {} since {}. It is run here as if it were not; a "
-                                               "delivery of it would be a duplicate and do nothing",
-                                               status_, since_));
+            found->notes.push_back(fmt::format("{}. It is run here as if it were not; a delivery of it would be a "
+                                               "duplicate and do nothing",
+                                               decision()));
         }
         return *std::move(found);
     }
@@ -81,29 +74,34 @@ private:
         if (rows.empty()) return;
         status_ = rows[0]["status"].c_str();
         since_ = rows[0]["at"].c_str();
-        is_decided_ = status_ == "completed" || status_ == "rejected" || status_ == "cancelled";
     }
 
-    // As after `skald parked replay`: with the next fencing token, and its attempts counted from scratch.
+    bool is_decided() const { return status_ == "completed" || status_ == "rejected" || status_ == "cancelled"; }
+
+    std::string decision() const { return fmt::format("the step is decided: {} since {}", status_, since_); }
+
+    // As after `skald parked replay`: with the next fencing token, and its attempts counted from scratch. One that can
+    // not be replayed is not rehearsed either.
     std::optional<source> parked()
     {
         auto const rows = ask<queries::parked_of_step>();
         if (rows.empty()) return {};
         auto const id = rows[0]["id"].as<std::int64_t>();
-        source found{message_of(rows[0], service_), fmt::format("parked delivery {}", id), {}, {}};
-        if (is_decided_) return found;
+        if (!rows[0]["refusal"].is_null()) {
+            refusal_ = rows[0]["refusal"].c_str();
+            return {};
+        }
+        source found{message_of(rows[0]), fmt::format("parked delivery {}", id), {}, {}};
+        if (is_decided()) return found;
         auto const put_back = filled_in(queries::put_back{.id = id});
         auto const replayed =
             connection_.run("BEGIN READ WRITE;" + put_back +
                             filled_in(queries::replayed_message{.scope = what_.scope, .message_id = what_.key.text()}));
-        if (!replayed.empty()) found.message = message_of(replayed[0], service_);
+        if (!replayed.empty()) found.message = message_of(replayed[0]);
         connection_.run("ROLLBACK");
         found.preparation = put_back;
-        if (!rows[0]["refusal"].is_null())
-            found.notes.push_back(fmt::format("it can't be replayed: {}", rows[0]["refusal"].c_str()));
-        else
-            found.notes.push_back(
-                fmt::format("as after `skald parked replay {}`; it was parked as {}", id, rows[0]["reason"].c_str()));
+        found.notes.push_back(
+            fmt::format("as after `skald parked replay {}`; it was parked as {}", id, rows[0]["reason"].c_str()));
         return found;
     }
 
@@ -112,7 +110,7 @@ private:
         auto const rows =
             connection_.run(filled_in(queries::waiting_of_step{.scope = what_.scope, .message_id = what_.key.text()}));
         if (rows.empty()) return {};
-        return source{message_of(rows[0], service_),
+        return source{message_of(rows[0]),
                       fmt::format("row {} of the outbox, due {}", rows[0]["id"].c_str(), rows[0]["due_at"].c_str()),
                       {},
                       {}};
@@ -122,18 +120,13 @@ private:
     source made_up() const
     {
         auto const rows = connection_.run(filled_in(queries::saga_of_step{.scope = what_.scope, .key = what_.key.key}));
-        if (!what_.data && rows.empty())
-            throw configuration_error{fmt::format(
-                "no message of {} is in this database, neither parked nor waiting to be sent, and the saga was started "
-                "elsewhere. A message that waits in the queue can't be read from here. --data FILE gives the step its "
-                "data",
-                what_.key.text())};
+        if (!what_.data && rows.empty()) throw configuration_error{why_without_data()};
         core::envelope e;
         e.saga = {what_.scope, what_.key.key};
         plan(e, rows);
         auto const homes =
             connection_.run(filled_in(queries::home_of_saga{.scope = what_.scope, .key = what_.key.key}));
-        e.home = homes.empty() ? service_ : homes[0]["home"].c_str();
+        e.home = homes.empty() ? unknown_home : homes[0]["home"].c_str();
         source made{
             core::write_message(e, what_.data ? *what_.data : std::string{rows[0]["data"].c_str()}), {}, {}, {}};
         made.from =
@@ -141,9 +134,29 @@ private:
         if (!what_.data)
             made.notes.emplace_back(
                 "what earlier steps have changed in the data is not in it; --data FILE gives other data");
-        if (!is_decided_ && !status_.empty()) made.preparation = undecide();
+        if (homes.empty())
+            made.notes.push_back(
+                fmt::format("the saga's home is not known here: what is reported to it goes to `{}`", unknown_home));
+        if (!is_decided() && !status_.empty()) made.preparation = undecide();
         made.notes.emplace_back("no message of the step is here: this one says attempt 1, and has no deadline");
         return made;
+    }
+
+    bool is_hosted(hosted_plan const& one) const { return one.step == what_.key.step; }
+
+    std::string why_without_data() const
+    {
+        if (std::ranges::none_of(plans_, [this](auto const& one) { return is_hosted(one); }))
+            return fmt::format("{} hosts no step {}, and no message of {} is in this database", service_,
+                               what_.key.step, what_.key.text());
+        if (is_decided())
+            return fmt::format("{}: {}. The data that it ran with is gone with its message; --data FILE gives it data "
+                               "to be rehearsed with",
+                               what_.key.text(), decision());
+        return fmt::format("no message of {} is in this database, neither parked nor waiting to be sent, and the saga "
+                           "was started elsewhere. A message that waits in the queue can't be read from here. "
+                           "--data FILE gives the step its data",
+                           what_.key.text());
     }
 
     void plan(core::envelope& e, pqxx::result const& saga) const
@@ -154,7 +167,7 @@ private:
             if (auto read = core::parse_itinerary(saga[0]["itinerary"].c_str())) e.itinerary = *std::move(read);
         }
         else {
-            auto const hosts = [this](auto const& one) { return one.step == what_.key.step; };
+            auto const hosts = [this](auto const& one) { return is_hosted(one); };
             auto const one = std::ranges::find_if(plans_, hosts);
             if (one == plans_.end() || std::ranges::count_if(plans_, hosts) > 1)
                 throw configuration_error{
@@ -180,7 +193,7 @@ private:
     std::string const step_;
     std::string status_;
     std::string since_;
-    bool is_decided_{};
+    std::string refusal_;  // why its parked delivery can't be sent again
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 namespace skald::rehearsal {
@@ -23,7 +24,7 @@ namespace queries = rehearsal_queries;
 // The transaction holds its locks for that long.
 constexpr auto time_max = 1s;
 constexpr std::int64_t pages_at_once = 4'096;  // 32 MiB
-constexpr std::int64_t rows_max = 200;
+constexpr std::size_t rows_max = 200;
 
 struct table
 {
@@ -68,25 +69,25 @@ private:
     {
         auto const now = rows_now(t);
         auto const before = rows_before(t, now);
-        auto const gone =
-            t.deleted > 0 || (t.updated > 0 && t.primary_key.is_null()) ? rows_gone(t) : std::vector<json>{};
+        bool const has_key = !t.primary_key.is_null();
+        bool const pairs = has_key || t.updated == 0;
+        auto const wanted_gone = t.deleted + (has_key ? 0 : t.updated);
+        auto const gone = wanted_gone > 0 ? rows_gone(t, wanted_gone) : std::vector<json>{};
         auto rows = json::array();
         for (auto const& row : now) {
             auto const was = before.find(key_of(t, row));
             if (was != before.end()) rows.push_back({{"op", "update"}, {"before", was->second}, {"after", row}});
-            else
-                rows.push_back({{"op", t.updated > 0 && t.primary_key.is_null() ? "write" : "insert"}, {"after", row}});
+            else rows.push_back({{"op", pairs ? "insert" : "write"}, {"after", row}});
         }
         for (auto const& row : gone)
-            if (t.primary_key.is_null() || !before.contains(key_of(t, row)))
-                rows.push_back(
-                    {{"op", t.updated > 0 && t.primary_key.is_null() ? "replace" : "delete"}, {"before", row}});
-        one["rows"] = std::move(rows);
+            if (!has_key || !before.contains(key_of(t, row)))
+                rows.push_back({{"op", pairs ? "delete" : "replace"}, {"before", row}});
         if (is_late_)
             one["not_listed"] =
                 fmt::format("the table is too large to be searched to its end in a second ({} pages)", t.pages);
-        else if (static_cast<std::int64_t>(now.size()) >= rows_max)
-            one["not_listed"] = "there are more rows than these";
+        else if (is_cut_ || rows.size() > rows_max) one["not_listed"] = fmt::format("at most {} are listed", rows_max);
+        if (rows.size() > rows_max) rows.erase(rows.begin() + rows_max, rows.end());
+        one["rows"] = std::move(rows);
     }
 
     static std::string key_of(table const& t, json const& row)
@@ -98,21 +99,23 @@ private:
     }
 
     // From the end of the table, where most are. Stops when there can be no more.
-    template <class Statement, class Take>
-    void search(postgres::connection& c, table const& t, std::int64_t wanted, Take take)
+    template <class Take>
+    void search(postgres::connection& c, table const& t, std::string const& by, std::int64_t wanted, Take take)
     {
-        auto const most = std::min(wanted, rows_max);
+        auto const most = std::min<std::int64_t>(wanted, rows_max);
         std::int64_t found = 0;
         for (auto end = t.pages; end > 0 && found < most; end -= pages_at_once) {
             if (clock::now() > deadline_) {
                 is_late_ = true;
                 return;
             }
-            auto const rows = c.run(filled_in(Statement{.relation = t.id,
-                                                        .first_page = std::max<std::int64_t>(0, end - pages_at_once),
-                                                        .end_page = end,
-                                                        .transaction = transaction_,
-                                                        .rows_max = most - found}));
+            auto const rows =
+                c.run(filled_in(queries::rows_by{.relation = t.id,
+                                                 .first_page = std::max<std::int64_t>(0, end - pages_at_once),
+                                                 .end_page = end,
+                                                 .transaction = transaction_,
+                                                 .rows_max = most - found,
+                                                 .by = by}));
             for (auto const& row : rows) take(row), ++found;
             if (&c == &own_) c.run(std::string{queries::close_rows});
         }
@@ -120,9 +123,10 @@ private:
 
     std::vector<json> rows_now(table const& t)
     {
+        auto const wanted = t.inserted + t.updated;
         std::vector<json> found;
-        search<queries::new_rows>(own_, t, t.inserted + t.updated,
-                                  [&](auto const& row) { found.push_back(json::parse(row["row"].c_str())); });
+        search(own_, t, "xmin", wanted, [&](auto const& row) { found.push_back(json::parse(row["row"].c_str())); });
+        is_cut_ = found.size() == rows_max && wanted > std::int64_t{rows_max};
         return found;
     }
 
@@ -139,12 +143,12 @@ private:
         return found;
     }
 
-    std::vector<json> rows_gone(table const& t)
+    std::vector<json> rows_gone(table const& t, std::int64_t wanted)
     {
         std::map<std::string, json> found;  // by place
-        search<queries::old_rows>(others_, t, rows_max, [&](auto const& row) {
-            found.emplace(row["place"].c_str(), json::parse(row["row"].c_str()));
-        });
+        search(others_, t, "xmax", rows_max,
+               [&](auto const& row) { found.emplace(row["place"].c_str(), json::parse(row["row"].c_str())); });
+        bool const may_be_more = found.size() == rows_max;
         std::vector<std::string> places;
         places.reserve(found.size());
         for (auto const& [place, row] : found) places.push_back(place);
@@ -154,6 +158,7 @@ private:
         std::vector<json> gone;
         gone.reserve(found.size());
         for (auto& [place, row] : found) gone.push_back(std::move(row));
+        is_cut_ = is_cut_ || (may_be_more && std::cmp_less(gone.size(), wanted));
         return gone;
     }
 
@@ -162,6 +167,7 @@ private:
     std::string const& transaction_;
     clock::time_point const deadline_{clock::now() + time_max};
     bool is_late_{};
+    bool is_cut_{};  // the table at hand has more rows than are listed
 };
 
 }  // namespace

@@ -105,6 +105,17 @@ struct started_loop::held final : detail::call_owner
     bool is_silent{};  // logged
 };
 
+// One that was taken, and neither called nor asked about.
+ports::started_release started_loop::uncalled(held const& one)
+{
+    auto const& row = one.step.row;
+    ports::started_release r{row.id, 0ms, row.was_in_doubt};
+    r.looks = row.looks;
+    r.tries = row.tries;
+    r.is_uncalled = !row.was_in_doubt;
+    return r;
+}
+
 started_loop::started_loop(started_options options, std::string service, registry const& steps,
                            std::map<std::string, dependency_limits> const& limits, ports::started_steps& table,
                            ports::started_steps& heartbeats, core::logger& log)
@@ -143,10 +154,7 @@ void started_loop::stop()
     for (auto const& one : held_) one->stops = true;
     // What has not been called yet is taken up by another process at once.
     for (auto const& one : to_call_) {
-        bool const is_look = one->step.row.was_in_doubt;
-        ports::started_release r{one->step.row.id, 0ms, is_look};
-        r.looks = one->step.row.looks;
-        to_release_.push_back(r);
+        to_release_.push_back(uncalled(*one));
         if (one->breaker_call)
             dependencies_.at(one->dependency_name)
                 .breaker.ended(*std::exchange(one->breaker_call, {}), clock::now(), core::call_result::nothing);
@@ -269,9 +277,14 @@ void started_loop::follow(std::shared_ptr<held> const& one, started_next&& next)
     if (auto* const end = std::get_if<second_transaction>(&next)) {
         to_settle_.emplace_back(one, std::move(*end));
     }
-    else {
-        one->breaker_call = dependencies_.at(one->dependency_name).breaker.began(clock::now());
+    else if (auto& breaker = dependencies_.at(one->dependency_name).breaker; breaker.room(clock::now()) > 0) {
+        one->breaker_call = breaker.began(clock::now());
         to_call_.push_back(one);
+    }
+    else {
+        // The breaker has opened since it was taken. That costs no attempt.
+        to_release_.push_back(uncalled(*one));
+        std::erase(held_, one);
     }
     changed_.notify_all();
 }

@@ -75,6 +75,7 @@ private:
     void keep();
     std::size_t take_waits();
     std::size_t take_calls(std::string const& name);
+    static ports::started_release uncalled(held const& one);
     void begin(ports::started_steps::taken&& row, std::string const& dependency_name);
     void follow(std::shared_ptr<held> const& one, started_next&& next);
     void release(std::shared_ptr<held> const& one, ports::started_release const& what);

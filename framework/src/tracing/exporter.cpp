@@ -66,47 +66,47 @@ void exporter::run()
 {
     core::backoff const backoff{1s, 30s};
     std::mt19937_64 random{std::random_device{}()};
-    std::string waiting;  // a request that the collector could not take
     for (int failures = 0; !is_stopping_;) {
-        if (waiting.empty()) {
-            auto const taken = spans_.take(options_.batch_max, options_.every);
-            if (taken.empty()) continue;
-            waiting = export_request(options_.service, taken);
-        }
-        if (send(waiting, options_.timeout)) {
-            waiting.clear();
-            failures = 0;
-        }
+        if (waiting_.empty()) take(options_.every);
+        if (waiting_.empty()) continue;
+        if (send(options_.timeout)) failures = 0;
         else spans_.pause(backoff.wait(++failures, random));
         log_dropped();
     }
     auto const until = clock::now() + last_time;
     while (clock::now() < until) {
-        if (!waiting.empty() && !send(waiting, 1s)) return;
-        auto const taken = spans_.take(options_.batch_max, 0ms);
-        if (taken.empty()) return;
-        waiting = export_request(options_.service, taken);
+        if (waiting_.empty()) take(0ms);
+        if (waiting_.empty() || !send(1s)) return;
     }
 }
 
-// False if it is to be sent again.
-bool exporter::send(std::string const& body, std::chrono::milliseconds timeout)
+void exporter::take(std::chrono::milliseconds longest)
 {
-    auto const answer = post_json(to_, body, timeout);
-    if (answer.status >= 200 && answer.status < 300) {
-        log_state({});
-        return true;
-    }
-    log_state(answer.status == 0 ? answer.error : "the collector answers " + std::to_string(answer.status));
-    return !is_worth_a_retry(answer.status);
+    auto const taken = spans_.take(options_.batch_max, longest);
+    if (taken.empty()) return;
+    waiting_ = export_request(options_.service, taken);
+    waiting_spans_ = taken.size();
+}
+
+// False if it is to be sent again.
+bool exporter::send(std::chrono::milliseconds timeout)
+{
+    auto const answer = post_json(to_, waiting_, timeout);
+    bool const is_taken = answer.status >= 200 && answer.status < 300;
+    if (is_taken) log_state({});
+    else log_state(answer.status == 0 ? answer.error : "the collector answers " + std::to_string(answer.status));
+    if (!is_taken && is_worth_a_retry(answer.status)) return false;
+    is_taken ? spans_.count_exported(waiting_spans_) : spans_.count_dropped(waiting_spans_);
+    waiting_.clear();
+    return true;
 }
 
 void exporter::log_dropped()
 {
-    dropped_ += spans_.take_dropped();
-    if (dropped_ == 0 || clock::now() < silent_until_) return;
+    auto const dropped = spans_.dropped();
+    if (dropped == dropped_told_ || clock::now() < silent_until_) return;
     silent_until_ = clock::now() + dropped_silence;
-    log_.warning("traces.dropped", {{"spans", std::exchange(dropped_, 0)}});
+    log_.warning("traces.dropped", {{"spans", dropped - std::exchange(dropped_told_, dropped)}});
 }
 
 // Once per change, not once per request.

@@ -44,7 +44,8 @@ public:
 
 private:
     void run();
-    bool send(std::string const& body, std::chrono::milliseconds timeout);
+    void take(std::chrono::milliseconds longest);
+    bool send(std::chrono::milliseconds timeout);
     void log_dropped();
     void log_state(std::string const& error);
 
@@ -53,8 +54,10 @@ private:
     tracer& spans_;
     core::logger& log_;
     std::atomic<bool> is_stopping_{};
+    std::string waiting_;          // a request that the collector has yet to take
+    std::size_t waiting_spans_{};  // in it
     std::string last_error_;
-    std::uint64_t dropped_{};
+    std::uint64_t dropped_told_{};
     std::chrono::steady_clock::time_point silent_until_{};  // about drops
     std::jthread thread_;                                   // last: it uses everything above
 };

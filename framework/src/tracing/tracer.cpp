@@ -58,7 +58,7 @@ void tracer::finish(span&& ended) noexcept
 try {
     std::lock_guard const lock{mutex_};
     if (finished_.size() >= options_.waiting_max) {
-        ++dropped_;
+        count_dropped(1);
         return;
     }
     finished_.push_back(std::move(ended));
@@ -92,12 +92,6 @@ void tracer::wake()
     std::lock_guard const lock{mutex_};
     is_woken_ = true;
     changed_.notify_one();
-}
-
-std::uint64_t tracer::take_dropped()
-{
-    std::lock_guard const lock{mutex_};
-    return std::exchange(dropped_, 0);
 }
 
 open_span::open_span(tracer& of, core::span_context self, std::string name, span_kind kind) : tracer_{&of}

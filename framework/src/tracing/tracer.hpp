@@ -6,6 +6,7 @@
 
 #include <skald/trace.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -48,15 +49,18 @@ public:
     /// Ends the current wait of take() or pause(), or the next one.
     void wake();
 
-    /// How many were dropped since the last call.
-    std::uint64_t take_dropped();
+    /// What became of finished spans: a collector took them; or none did, for want of room or because it refused them.
+    void count_exported(std::size_t spans) { exported_ += spans; }
+    void count_dropped(std::size_t spans) { dropped_ += spans; }
+    std::uint64_t exported() const { return exported_; }
+    std::uint64_t dropped() const { return dropped_; }
 
 private:
     tracer_options const options_;
     std::mutex mutex_;
     std::condition_variable changed_;
     std::deque<span> finished_;
-    std::uint64_t dropped_{};
+    std::atomic<std::uint64_t> exported_{}, dropped_{};
     bool is_woken_{};
 };
 

@@ -15,6 +15,9 @@ using namespace std::chrono_literals;
 // A probe does not wait longer than this, and the next one must find the lane free.
 constexpr std::chrono::milliseconds timeout{3'000};
 
+// A probe's request comes at once, in one piece.
+constexpr std::chrono::milliseconds header_time{1'000};
+
 constexpr char const* metrics_type = "text/plain; version=0.0.4; charset=utf-8";
 
 bool is_get(http::request const& r, std::string_view path)
@@ -29,6 +32,8 @@ http::server_options options_of(config const& settings)
     options.listen_name = "SKALD_HEALTH_LISTEN (--health-listen)";
     options.limits.body_bytes_max = 0;
     options.limits.connections_max = health_connections_max;
+    options.limits.header_time = header_time;
+    options.sheds_slow_clients = true;
     options.lanes = 1;
     options.limits.queue_max = health_connections_max;
     return options;

@@ -8,6 +8,7 @@
 #include "ports/transport.hpp"
 #include "runtime/lane_counts.hpp"
 #include "runtime/registry.hpp"
+#include "tracing/tracer.hpp"
 
 #include <chrono>
 #include <memory>
@@ -34,10 +35,10 @@ struct served_parts
 class metrics_page
 {
 public:
-    /// All of them must outlive it.
+    /// All of them must outlive it. `traces`: null if no spans are made.
     metrics_page(std::string service, process_metrics const& counts, runtime::registry const& steps,
-                 entry::implementation const& entry)
-        : service_{std::move(service)}, counts_{counts}, steps_{steps}, entry_{entry}
+                 entry::implementation const& entry, tracing::tracer const* traces = nullptr)
+        : service_{std::move(service)}, counts_{counts}, steps_{steps}, entry_{entry}, traces_{traces}
     {}
 
     /// Asks no database and takes no lock that a lane holds for long. `parts`: null until the process serves.
@@ -49,6 +50,7 @@ private:
     process_metrics const& counts_;
     runtime::registry const& steps_;
     entry::implementation const& entry_;
+    tracing::tracer const* traces_;
     std::chrono::steady_clock::time_point const since_{std::chrono::steady_clock::now()};
 };
 

@@ -113,7 +113,7 @@ private:
     std::unique_ptr<runtime::started_loop> started_;  // if a step of the service needs it
     rabbitmq::rabbitmq_transport transport_;
     process_metrics counts_;
-    metrics_page page_{service_, counts_, steps_, entry_};
+    metrics_page page_{service_, counts_, steps_, entry_, traces_};
     std::unique_ptr<ports::subscription> deliveries_;
     std::unique_ptr<runtime::dispatcher> work_;
     publishing memory_loop_{out_, {}, {}, counts_.dispatch, {}};

@@ -30,9 +30,19 @@ std::optional<std::string> take(std::vector<std::string>& arguments, std::string
     return {};
 }
 
+void refuse_without_rehearsal(std::vector<std::string> const& arguments)
+{
+    for (auto const& one : arguments)
+        for (std::string const name : {"--scope", "--data", "--json"})
+            if (one == name || one.starts_with(name + '='))
+                throw configuration_error{name + " goes with --rehearse KEY:STEP, which is missing"};
+}
+
 std::string read_data(std::string const& file)
 try {
-    return core::read_regular_file(file);
+    auto data = core::read_regular_file(file);
+    while (data.ends_with('\n')) data.pop_back();  // an editor's; a step's data has none
+    return data;
 }
 catch (core::file_not_read const& error) {
     throw configuration_error{"--data " + file + ' ' + error.what()};
@@ -49,7 +59,10 @@ char const* const rehearsal_help =
 std::optional<rehearsal_command> take_rehearsal(std::vector<std::string>& arguments)
 {
     auto const text = take(arguments, "--rehearse");
-    if (!text) return {};
+    if (!text) {
+        refuse_without_rehearsal(arguments);
+        return {};
+    }
     auto const key = core::parse_derived_key(*text);
     if (!key || !core::is_key(key->key))
         throw configuration_error{"--rehearse takes KEY:STEP or KEY:STEP.compensate, and not '" + *text + "'"};

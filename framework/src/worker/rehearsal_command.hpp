@@ -19,7 +19,8 @@ struct rehearsal_command
     bool as_json{};
 };
 
-/// Takes its arguments out of `arguments`; nothing if `--rehearse` is not among them. Throws configuration_error.
+/// Takes its arguments out of `arguments`; nothing if `--rehearse` is not among them. Throws configuration_error, also
+/// for one of the others without it.
 std::optional<rehearsal_command> take_rehearsal(std::vector<std::string>& arguments);
 
 /// Prints the report to standard output. Returns the exit code: 0 if the step would be done, 1 if it would end in any

@@ -51,7 +51,7 @@ expect 2 "$code" 'off loopback without a token'
 expect 421 "$(status_of -H 'Host: evil.example' "$console_address/")" 'another name for this machine'
 form_key=$(curl -s "$console_address/act?verb=pause&saga=orders%0A%0Aorder-8" | sed -n 's/.*name="form_key" value="\([0-9a-f]*\)".*/\1/p')
 expect 403 "$(status_of -d "" "$console_address/act?form_key=$form_key&verb=pause&saga=orders%0A%0Aorder-8&reason=x&confirm=order-8")" 'a form in a link'
-expect 413 "$(head -c 100000 /dev/zero | status_of --data-binary @- "$console_address/act")" 'a body that is too large'
+expect 413 "$(head -c 300000 /dev/zero | status_of --data-binary @- "$console_address/act")" 'a body that is too large'
 
 modules=$root/build/browser
 mkdir -p "$modules"

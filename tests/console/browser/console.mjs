@@ -46,6 +46,10 @@ for (const [width, colorScheme] of [[1440, 'light'], [1440, 'dark'], [360, 'ligh
       const page = await visit(path, { viewport: { width, height: 800 }, colorScheme });
       const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
       assert.equal(overflow, 0, `${path} is wider than the screen`);
+      const clipped = await page.evaluate(() => [...document.querySelectorAll('nav, .row > *')]
+        .filter((part) => part.scrollWidth > part.clientWidth + 1 && getComputedStyle(part).textOverflow !== 'ellipsis')
+        .map((part) => part.outerHTML));
+      assert.deepEqual(clipped, [], `${path} overprints or cuts off`);
       // Through the debugger's own world, where the page's policy does not count.
       await page.evaluate(axe.source);
       const found = await page.evaluate(() => globalThis.axe.run(document));
