@@ -162,6 +162,23 @@ BEGIN
     RETURN QUERY SELECT 1, 'retry', made, true, NULL, NULL;
 END $$;
 
+-- Why a step has no row here, as far as this database knows.
+CREATE FUNCTION skald.not_under_way(of_scope text, of_key text, of_step text) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT format('%s of saga %s ', of_step, of_key) || coalesce(
+        (SELECT 'is ' || i.status || ' here: nothing of it is in doubt'
+           FROM skald.idempotency i WHERE (i.scope, i.key, i.step) = (of_scope, of_key, of_step)),
+        (SELECT CASE WHEN p.service IS NULL THEN 'does not exist: its saga has no step of that name'
+                     WHEN p.service <> (SELECT o.name FROM skald.service o)
+                     THEN format('belongs to %s: say it in the database of that service', p.service) END
+           FROM skald.saga g
+           LEFT JOIN LATERAL skald.itinerary_steps(g.itinerary) AS p ON p.step = regexp_replace(of_step, '\.compensate$', '')
+          WHERE (g.scope, g.key) = (of_scope, of_key)),
+        'is not under way here: it has not begun, or another service has it')
+$$;
+
 -- An answer from somewhere else to a call in doubt, or a signal: the step goes on with it at once, unless somebody owns it now; then it is
 -- taken up when that one gives it back. Returns NULL, or why not.
 CREATE FUNCTION skald.resolve_step(of_scope text, of_key text, of_step text, answer jsonb, why text, by text DEFAULT NULL) RETURNS text
@@ -172,7 +189,7 @@ DECLARE
     s skald.started;
 BEGIN
     SELECT * INTO s FROM skald.started t WHERE (t.scope, t.key, t.step) = (of_scope, of_key, of_step) FOR UPDATE;
-    IF NOT FOUND THEN RETURN format('%s of saga %s is not under way here: it has ended, or has not begun', of_step, of_key); END IF;
+    IF NOT FOUND THEN RETURN skald.not_under_way(of_scope, of_key, of_step); END IF;
     IF s.kind <> 'call' THEN RETURN format('%s of saga %s waits for a signal, and makes no call', of_step, of_key); END IF;
     IF s.answer IS NOT NULL THEN RETURN format('%s of saga %s has an answer already: %s', of_step, of_key, s.answer); END IF;
     IF NOT s.in_doubt THEN

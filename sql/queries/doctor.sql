@@ -47,9 +47,18 @@ SELECT 'replication slot ' || slot_name || CASE WHEN active THEN '' ELSE ' (nobo
 
 -- name: doctor_saga
 SELECT (SELECT count(*) FROM skald.parked) AS parked, (SELECT count(*) FROM skald.saga WHERE status = 'stuck') AS stuck,
+       (SELECT count(*) FROM skald.saga WHERE status = 'unknown') AS unknown,
        (SELECT count(*) FROM skald.saga
          WHERE status IN ('running', 'compensating') AND created_at < clock_timestamp() - interval '1 hour') AS old,
        (SELECT count(*) FROM skald.saga WHERE expiring <> '{}' AND asked_at < clock_timestamp() - interval '1 day') AS expiring
+
+-- Started steps of this database that nobody takes, and those of which nobody knows what they have done.
+-- name: doctor_started
+SELECT count(*) FILTER (WHERE s.due_at < clock_timestamp() - s.lease - interval '1 minute') AS overdue,
+       coalesce(extract(epoch FROM clock_timestamp() - min(s.due_at)), 0)::bigint AS overdue_seconds,
+       count(*) FILTER (WHERE i.status = 'unknown') AS unknown
+  FROM skald.started s
+  LEFT JOIN skald.idempotency i ON (i.scope, i.key, i.step) = (s.scope, s.key, s.step)
 
 -- Of how many sagas a step completed whose compensation found no record of it: what it did may still be in effect. Of a step
 -- of this very database the compensation has put a record that counts no attempt in the place of the one that is gone.

@@ -171,10 +171,12 @@ TEST_CASE("an operator can't resolve what is not in doubt")
     auto const resolve = [&] {
         return all.at("till").db.one("SELECT skald.resolve_step('', 'k', 'capture', '{\"did_not_happen\": \"x\"}', '')");
     };
-    CHECK(resolve() == "capture of saga k is not under way here: it has ended, or has not begun");
+    CHECK(resolve() == "capture of saga k is not under way here: it has not begun, or another service has it");
     all.start(buy, purchase{"p", 100}, "k");
     all.run();
     CHECK(resolve() == "nothing of capture of saga k is in doubt: it has not been called yet");
+    all.run_all();
+    CHECK(resolve() == "capture of saga k is completed here: nothing of it is in doubt");
 }
 
 TEST_CASE("a no of the other side is a result: settle rejects, and prepare is undone")

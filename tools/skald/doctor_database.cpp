@@ -133,6 +133,9 @@ void examine_sagas(pqxx::connection& c, findings& found)
         "`skald parked list` shows them");
     add(found, "stuck sagas", count("stuck") == 0, health::warning, fmt::format("{} stuck sagas", count("stuck")),
         "`skald saga list` shows them");
+    add(found, "unknown sagas", count("unknown") == 0, health::warning,
+        fmt::format("{} sagas of which nobody knows what a call has done", count("unknown")),
+        "`skald saga show KEY` says of which call; find out, and say so with `skald saga resolve`");
     add(found, "old sagas", count("old") == 0, health::warning,
         fmt::format("{} sagas have not ended within an hour", count("old")), "`skald saga show KEY` says where one is");
     auto const not_undone = run(c, q::doctor_not_undone)[0]["sagas"].as<std::int64_t>();
@@ -144,6 +147,21 @@ void examine_sagas(pqxx::connection& c, findings& found)
     add(found, "expiring", count("expiring") == 0, health::warning,
         fmt::format("{} old sagas have waited over a day for services to expire them", count("expiring")),
         "`skald purge --dry-run` names the services");
+}
+
+void examine_started(pqxx::connection& c, findings& found)
+{
+    auto const row = run(c, q::doctor_started)[0];
+    auto const overdue = row["overdue"].as<std::int64_t>(), unknown = row["unknown"].as<std::int64_t>();
+    add(found, "started steps", overdue == 0, health::warning,
+        overdue == 0 ? "none waits for a process to take it"
+                     : fmt::format("{} are due, and no process takes them, one for {} s", overdue,
+                                   row["overdue_seconds"].c_str()),
+        "does a process of this service run that hosts them, and is their dependency's breaker closed? `skald started "
+        "list` shows them, and the log events started.waiting, started.not_hosted and dependency.changed say more");
+    add(found, "unknown calls", unknown == 0, health::warning,
+        fmt::format("of {} calls nobody knows what they have done", unknown),
+        "`skald started list --unknown` shows them; find out, and say so with `skald saga resolve`");
 }
 
 void examine_events(pqxx::connection& c, findings& found)
@@ -216,6 +234,7 @@ postgres::ownership examine(pqxx::connection& c, std::string const& conninfo, fi
     examine_privileges(c, found);
     examine_part(found, "outbox", [&] { examine_outbox(c, found); });
     examine_part(found, "sagas", [&] { examine_sagas(c, found); });
+    examine_part(found, "started steps", [&] { examine_started(c, found); });
     examine_part(found, "events", [&] { examine_events(c, found); });
     examine_part(found, "contention", [&] { examine_contention(c, found); });
     examine_locks(c, found);

@@ -23,19 +23,21 @@ std::string because(std::string const& why)
     return why.empty() ? std::string{} : ": " + why;
 }
 
-std::string command_line(std::string_view verb, core::saga_id const& id)
+// Quoted if a shell would not take it for one word.
+std::string word(std::string const& text)
 {
-    // Quoted if a shell would not take it for one word.
-    auto const word = [](std::string const& text) {
-        bool const plain =
-            text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:@/+=") ==
-            std::string::npos;
-        if (plain) return text;
-        std::string quoted{"'"};
-        for (char const c : text) quoted += c == '\'' ? std::string{"'\\''"} : std::string{c};
-        return quoted + "'";
-    };
-    return fmt::format("`skald saga {} {}{}`", verb, word(id.key),
+    bool const plain =
+        text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:@/+=") ==
+        std::string::npos;
+    if (plain) return text;
+    std::string quoted{"'"};
+    for (char const c : text) quoted += c == '\'' ? std::string{"'\\''"} : std::string{c};
+    return quoted + "'";
+}
+
+std::string command_line(std::string_view verb, core::saga_id const& id, std::string_view rest = {})
+{
+    return fmt::format("`skald saga {} {}{}{}`", verb, word(id.key), rest,
                        id.scope.empty() ? "" : " --scope " + word(id.scope));
 }
 
@@ -110,14 +112,23 @@ std::string retry_cause(step_record const& record, std::string const& service, c
 }
 
 // A step between its two transactions.
-std::string under_way(step_facts const& step, core::instant now)
+std::string under_way(saga_facts const& saga, step_facts const& step, step_record const& record)
 {
-    auto const& record = *step.record;
+    auto const name = step.name + std::string{step.compensation && &record == &*step.compensation ? core::compensate_suffix : ""};
     auto const tries = record.error.empty() ? std::string{}
                                             : fmt::format(" (attempt {}; before that{})", record.attempts,
                                                           because(record.error));
-    return fmt::format("{} has begun at {}, and its call, its signal or its time is not there yet, since {}{}",
-                       step.name, step.service, when(record.at, now), tries);
+    return fmt::format("{} has begun at {}, {}{}; it waits for the end of its call, for a signal or for a time. In "
+                       "that service's database {} says for what",
+                       name, step.service, when(record.at, saga.now), tries,
+                       "`skald started list --key " + word(saga.id.key) + '`');
+}
+
+step_facts const* under_way(saga_facts const& saga)
+{
+    auto const it = std::ranges::find_if(
+        saga.steps, [](auto const& s) { return is(s.record, step_status::started) || is(s.record, step_status::unknown); });
+    return it == saga.steps.end() ? nullptr : &*it;
 }
 
 std::string running(saga_facts const& saga)
@@ -125,7 +136,7 @@ std::string running(saga_facts const& saga)
     auto const next =
         std::ranges::find_if(saga.steps, [](auto const& s) { return !is(s.record, step_status::completed); });
     if (next == saga.steps.end()) return "running: every step has run, and its end is being recorded.";
-    if (is(next->record, step_status::started)) return fmt::format("running: {}.", under_way(*next, saga.now));
+    if (is(next->record, step_status::started)) return fmt::format("running: {}.", under_way(saga, *next, *next->record));
     if (is(next->record, step_status::retrying))
         return fmt::format("running: {} {}.", next->name, retry_cause(*next->record, next->service, saga.now));
     return fmt::format("running: waiting for {} to take {} since {}.{}", next->service, next->name,
@@ -139,8 +150,7 @@ std::string compensating(saga_facts const& saga)
         if (!is(step->record, step_status::completed)) continue;
         if (is(step->compensation, step_status::completed) || is(step->compensation, step_status::cancelled)) continue;
         if (is(step->compensation, step_status::started))
-            return fmt::format("{}; the compensation of {}.", said,
-                               under_way({step->name, step->service, step->kind, step->compensation, {}}, saga.now));
+            return fmt::format("{}; {}.", said, under_way(saga, *step, *step->compensation));
         if (is(step->compensation, step_status::retrying))
             return fmt::format("{}; the compensation of {} {}.", said, step->name,
                                retry_cause(*step->compensation, step->service, saga.now));
@@ -190,11 +200,11 @@ std::string unknown(saga_facts const& saga)
         if (!is_compensation && !is(step.record, step_status::unknown)) continue;
         auto const& record = is_compensation ? *step.compensation : *step.record;
         auto const name = step.name + std::string{is_compensation ? core::compensate_suffix : ""};
-        return fmt::format("unknown: nobody knows what the call of {} at {} has done, since {}{}. It is asked again by "
-                           "itself, and not made again. Find out, and say so in that service's database: {} {} happened, "
-                           "or did-not-happen.",
+        return fmt::format("unknown: nobody knows what the call of {} at {} has done, since {}{}. The other side is asked "
+                           "again by itself, and not called again. Find out, and say so in that service's database: {}, "
+                           "or did-not-happen instead.",
                            name, step.service, when(record.at, saga.now), because(record.error),
-                           command_line("resolve", saga.id), name);
+                           command_line("resolve", saga.id, ' ' + name + " happened --result JSON --reason WHY"));
     }
     return "unknown" + because(saga.reason) + '.';
 }
@@ -267,6 +277,9 @@ std::string about_command(saga_facts const& saga)
         return fmt::format(" A cancel was requested {}; too late: {} had completed, and after that a saga can only go "
                            "forward.",
                            asked, named(*pivot));
+    if (auto const* const step = under_way(saga))
+        return fmt::format(" A cancel was requested {}; if the call of {} has been made, what it has done comes first.",
+                           asked, step->name);
     if ((saga.status == saga_state::running || saga.status == saga_state::stuck) && !compensates(saga))
         return fmt::format(" A cancel was requested {}; no step has been claimed since.", asked);
     return {};
@@ -296,6 +309,7 @@ std::string about_deadline(saga_facts const& saga)
         return fmt::format("{}, but {} had completed: it can only go forward.", passed, named(*pivot));
     auto const next =
         std::ranges::find_if(saga.steps, [](auto const& s) { return !is(s.record, step_status::completed); });
+    if (auto const* const step = under_way(saga)) return fmt::format("{}; {} has begun, and ends first.", passed, step->name);
     if (saga.status == saga_state::stuck) return passed + ": once it is put back, it compensates.";
     return next == saga.steps.end() ? passed + "." : fmt::format("{}; {} has not taken it yet.", passed, next->service);
 }

@@ -363,7 +363,8 @@ void started_loop::run_calls()
 void started_loop::call(std::shared_ptr<held> const& one, std::mt19937_64& random)
 {
     auto const& s = one->step;
-    one->last_sign = clock::now();
+    auto const began = clock::now();
+    one->last_sign = began;
     one->is_calling = true;
     auto const& key = s.delivery.step()->key();
     started_next next = take_look{};
@@ -379,6 +380,7 @@ void started_loop::call(std::shared_ptr<held> const& one, std::mt19937_64& rando
         SKALD_FAILPOINT("call.calling");
         auto const met = run_call(s, *one);
         SKALD_FAILPOINT("call.called");
+        s.hosted().counts->of(s.delivery.step()->is_forward()).call.observe(clock::now() - began);
         if (met.what != call_outcome::end::happened) {
             how = one->is_stopped() ? core::call_result::nothing : core::call_result::failed;
             log_.warning("call.failed", {{"key", key.text()},
