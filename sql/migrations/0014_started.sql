@@ -179,7 +179,7 @@ AS $$
         'is not under way here: it has not begun, or another service has it')
 $$;
 
--- An answer from somewhere else to a call in doubt, or a signal: the step goes on with it at once, unless somebody owns it now; then it is
+-- An answer from somewhere else to a call in doubt, or another than one that could not be recorded: the step goes on with it at once, unless somebody owns it now; then it is
 -- taken up when that one gives it back. Returns NULL, or why not.
 CREATE FUNCTION skald.resolve_step(of_scope text, of_key text, of_step text, answer jsonb, why text, by text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql
@@ -191,7 +191,7 @@ BEGIN
     SELECT * INTO s FROM skald.started t WHERE (t.scope, t.key, t.step) = (of_scope, of_key, of_step) FOR UPDATE;
     IF NOT FOUND THEN RETURN skald.not_under_way(of_scope, of_key, of_step); END IF;
     IF s.kind <> 'call' THEN RETURN format('%s of saga %s waits for a signal, and makes no call', of_step, of_key); END IF;
-    IF s.answer IS NOT NULL THEN RETURN format('%s of saga %s has an answer already: %s', of_step, of_key, s.answer); END IF;
+    IF s.answer IS NOT NULL AND s.tries = 0 THEN RETURN format('%s of saga %s has an answer already: %s', of_step, of_key, s.answer); END IF;
     IF NOT s.in_doubt THEN
         RETURN format('nothing of %s of saga %s is in doubt: %s', of_step, of_key,
                       CASE WHEN s.calls = 0 THEN 'it has not been called yet' ELSE 'it is called again' END);

@@ -128,6 +128,24 @@ TEST_CASE("what can't be resolved here is refused, with the service that has it"
           "nope of saga k is not under way here: it has not begun, or another service has it");
 }
 
+TEST_CASE("a result that does not fit its step can be replaced, and one that is being recorded can't")
+{
+    office all;
+    all.begin_unknown();
+    auto const say = [&](json const& result) {
+        return all.resolve("till", {{"", "k"}, "capture", result, "a guess", ""});
+    };
+    CHECK(say(json{{"number", 7}}) == "");
+    CHECK(say(json{{"number", "r-1"}}).find("has an answer already") != std::string::npos);
+    all.run_all();
+    CHECK(all.record("capture") == "started|1");
+    CHECK(all.started().at(0)["waits_for"] == "its end to be recorded, which failed once");
+    CHECK(say(json{{"number", "r-1"}}) == "");
+    all.run_all();
+    CHECK(all.saga_status("k") == "completed");
+    CHECK(all.effects("till") == "prepare\nsettle r-1");
+}
+
 TEST_CASE("a started step that is due and that nobody takes is overdue, and one that waits for its time is not")
 {
     office all;
