@@ -221,6 +221,8 @@ markup draw_message(layout const& l)
     for (std::size_t i = 1; i < l.story->stations.size(); ++i) {
         auto const& of = l.story->stations[i].forward;
         if (!of.is_next) continue;
+        // One that has begun waits for no message.
+        if (!of.message && (of.is == state::running || of.is == state::unknown)) return {};
         bool const is_parked = of.message && of.message->where == message_place::kind::parked;
         bool const is_in_outbox = of.message && !is_parked;
         int const x1 = l.x(i - 1) + card_width, x2 = l.x(i), y1 = l.middle(i - 1), y2 = l.middle(i);
