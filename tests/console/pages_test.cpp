@@ -127,11 +127,13 @@ TEST_CASE("a saga of which nobody knows what a call has done is counted, found, 
     s.order("1");
     s.order("2");
     s.at("orders").db.run("UPDATE skald.saga SET status = 'unknown' WHERE key = '1'");
-    s.at("payments").db.run(
-        "INSERT INTO skald.idempotency (scope, key, step, home, status, error)"
-        " VALUES ('', '1', 'charge-payment', 'orders', 'unknown', 'its list is late');"
-        "INSERT INTO skald.started (scope, key, step, kind, dependency, due_at, lease, in_doubt, calls, looks, message_id, type, content_type,"
-        " body, headers) VALUES ('', '1', 'charge-payment', 'call', 'gateway', clock_timestamp(), '15 s', true, 1, 3, 'm', 't', 'c', '', '{}')");
+    s.at("payments")
+        .db.run("INSERT INTO skald.idempotency (scope, key, step, home, status, error)"
+                " VALUES ('', '1', 'charge-payment', 'orders', 'unknown', 'its list is late');"
+                "INSERT INTO skald.started (scope, key, step, kind, dependency, due_at, lease, in_doubt, calls, looks, "
+                "message_id, type, content_type,"
+                " body, headers) VALUES ('', '1', 'charge-payment', 'call', 'gateway', clock_timestamp(), '15 s', "
+                "true, 1, 3, 'm', 't', 'c', '', '{}')");
     application const console{s.given()};
     visitor const bob{console, s.bob};
     auto const list = bob.get("/", {{"status", "unknown"}});

@@ -21,7 +21,7 @@ namespace {
 class office final : public bank_services
 {
 public:
-    /// The bank was called, and can't tell what it has done; that is asked about often enough for the saga to be unknown.
+    /// The bank was called and can't tell what it has done, for long enough that the saga is unknown.
     void begin_unknown()
     {
         at("till").options_of_steps.call.unknown_after = 0ms;
@@ -37,7 +37,10 @@ public:
         REQUIRE(saga_status("k") == "unknown");
     }
 
-    skald::postgres::connection to(std::string const& name) { return skald::postgres::connection{{.url = at(name).db.url()}}; }
+    skald::postgres::connection to(std::string const& name)
+    {
+        return skald::postgres::connection{{.url = at(name).db.url()}};
+    }
 
     json started(skald::admin::started_filter const& filter = {})
     {

@@ -90,8 +90,14 @@ TEST_CASE("of a dependency the page says whether its breaker is closed, and how 
     auto const page_of_breaker = [](core::breaker_state state) {
         metrics::exposition page{"payments", metrics::of::all};
         metrics::write(page, "gateway",
-                       core::breaker_status{
-                           .state = state, .why = "ill", .running = 2, .ok = 3, .failed = 4, .slow = 5, .nothing = 6, .opened = 7});
+                       core::breaker_status{.state = state,
+                                            .why = "ill",
+                                            .running = 2,
+                                            .ok = 3,
+                                            .failed = 4,
+                                            .slow = 5,
+                                            .nothing = 6,
+                                            .opened = 7});
         return page.text();
     };
     auto const text = page_of_breaker(core::breaker_state::half_open);
@@ -113,7 +119,8 @@ TEST_CASE("a call may take longer than any transaction, and its histogram tells 
     metrics::write_calls(page, "place-order", "charge", false, *m);
     auto const line = [](std::string const& le, int count) {
         return R"(skald_step_call_seconds_bucket{service="payments",definition="place-order",step="charge",)"
-               R"(direction="compensation",le=")" + le + "\"} " + std::to_string(count);
+               R"(direction="compensation",le=")" +
+               le + "\"} " + std::to_string(count);
     };
     CHECK(has_line(page.text(), line("60", 0)));
     CHECK(has_line(page.text(), line("600", 1)));

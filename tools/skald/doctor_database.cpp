@@ -54,7 +54,8 @@ void examine_node(pqxx::row const& server, findings& found)
                free = server["connections_max"].as<int>() - server["connections_reserved"].as<int>() - used;
     add(found, "connections", free >= 20, free <= 3 ? health::problem : health::warning,
         fmt::format("{} of {} connections are taken", used, server["connections_max"].c_str()),
-        "raise max_connections, or lower SKALD_LANES and SKALD_HTTP_LANES; each process takes lanes + HTTP lanes + 5, and 4 "
+        "raise max_connections, or lower SKALD_LANES and SKALD_HTTP_LANES; each process takes lanes + HTTP lanes + 5, "
+        "and 4 "
         "more for external or waiting steps");
     std::string const standbys = server["standbys"].c_str();
     if (!standbys.empty())

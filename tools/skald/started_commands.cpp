@@ -68,10 +68,10 @@ int signal(core::saga_id const& saga, std::string const& step, json const& body,
     auto c = connect();
     auto const became = admin::signal(c, saga, step, body);
     auto const key = core::visible_text(saga.key), name = core::visible_text(step);
-    if (became == "no saga")
-        return out.refuse("no saga " + key + " was started here: ask the database of its home");
+    if (became == "no saga") return out.refuse("no saga " + key + " was started here: ask the database of its home");
     if (became == "no step") return out.refuse("saga " + key + " has no step " + name);
-    if (became == "late") return out.refuse(name + " of saga " + key + " has ended: nothing waits for a signal any more");
+    if (became == "late")
+        return out.refuse(name + " of saga " + key + " has ended: nothing waits for a signal any more");
     if (became == "mismatch")
         return out.refuse("another signal for " + name + " of saga " + key + " was there before: the first counts");
     out.tell(became == "duplicate" ? "the same signal was there already: nothing is to be done"
@@ -93,7 +93,8 @@ void add_resolve(CLI::App& saga, output& out, choice& chosen)
     command->add_option("what", *said, "happened; or did-not-happen, and never will")
         ->required()
         ->check(CLI::IsMember({"happened", "did-not-happen"}));
-    command->add_option("--result", *result, "of what happened: what the other side answered, as the step's Result in JSON");
+    command->add_option("--result", *result,
+                        "of what happened: what the other side answered, as the step's Result in JSON");
     command->add_option("--reason", what->reason, "how you know: it is kept")->required();
     command->add_option("--by", what->by, "who you are, for the audit; the database's user is recorded anyway");
     out.add_flag(*command);
@@ -133,7 +134,8 @@ void add_resolve_and_signal(CLI::App& saga, output& out, choice& chosen)
 void add_started_commands(CLI::App& app, output& out, choice& chosen)
 {
     auto* const started = app.add_subcommand(
-        "started", "steps that have begun and wait for a call, a signal or a time: DATABASE_URL is that of their service");
+        "started",
+        "steps that have begun and wait for a call, a signal or a time: DATABASE_URL is that of their service");
     started->require_subcommand(1);
     auto* const command = started->add_subcommand("list", "what waits for what, the one that began first at first");
     auto const filter = std::make_shared<admin::started_filter>();

@@ -114,10 +114,11 @@ std::string retry_cause(step_record const& record, std::string const& service, c
 // A step between its two transactions.
 std::string under_way(saga_facts const& saga, step_facts const& step, step_record const& record)
 {
-    auto const name = step.name + std::string{step.compensation && &record == &*step.compensation ? core::compensate_suffix : ""};
-    auto const tries = record.error.empty() ? std::string{}
-                                            : fmt::format(" (attempt {}; before that{})", record.attempts,
-                                                          because(record.error));
+    auto const name =
+        step.name + std::string{step.compensation && &record == &*step.compensation ? core::compensate_suffix : ""};
+    auto const tries = record.error.empty()
+                           ? std::string{}
+                           : fmt::format(" (attempt {}; before that{})", record.attempts, because(record.error));
     return fmt::format("{} has begun at {}, {}{}; it waits for the end of its call, for a signal or for a time. In "
                        "that service's database {} says for what",
                        name, step.service, when(record.at, saga.now), tries,
@@ -126,8 +127,9 @@ std::string under_way(saga_facts const& saga, step_facts const& step, step_recor
 
 step_facts const* under_way(saga_facts const& saga)
 {
-    auto const it = std::ranges::find_if(
-        saga.steps, [](auto const& s) { return is(s.record, step_status::started) || is(s.record, step_status::unknown); });
+    auto const it = std::ranges::find_if(saga.steps, [](auto const& s) {
+        return is(s.record, step_status::started) || is(s.record, step_status::unknown);
+    });
     return it == saga.steps.end() ? nullptr : &*it;
 }
 
@@ -136,7 +138,8 @@ std::string running(saga_facts const& saga)
     auto const next =
         std::ranges::find_if(saga.steps, [](auto const& s) { return !is(s.record, step_status::completed); });
     if (next == saga.steps.end()) return "running: every step has run, and its end is being recorded.";
-    if (is(next->record, step_status::started)) return fmt::format("running: {}.", under_way(saga, *next, *next->record));
+    if (is(next->record, step_status::started))
+        return fmt::format("running: {}.", under_way(saga, *next, *next->record));
     if (is(next->record, step_status::retrying))
         return fmt::format("running: {} {}.", next->name, retry_cause(*next->record, next->service, saga.now));
     return fmt::format("running: waiting for {} to take {} since {}.{}", next->service, next->name,
@@ -200,11 +203,12 @@ std::string unknown(saga_facts const& saga)
         if (!is_compensation && !is(step.record, step_status::unknown)) continue;
         auto const& record = is_compensation ? *step.compensation : *step.record;
         auto const name = step.name + std::string{is_compensation ? core::compensate_suffix : ""};
-        return fmt::format("unknown: nobody knows what the call of {} at {} has done, since {}{}. The other side is asked "
-                           "again by itself, and not called again. Find out, and say so in that service's database: {}, "
-                           "or did-not-happen instead.",
-                           name, step.service, when(record.at, saga.now), because(record.error),
-                           command_line("resolve", saga.id, ' ' + name + " happened --result JSON --reason WHY"));
+        return fmt::format(
+            "unknown: nobody knows what the call of {} at {} has done, since {}{}. The other side is asked "
+            "again by itself, and not called again. Find out, and say so in that service's database: {}, "
+            "or did-not-happen instead.",
+            name, step.service, when(record.at, saga.now), because(record.error),
+            command_line("resolve", saga.id, ' ' + name + " happened --result JSON --reason WHY"));
     }
     return "unknown" + because(saga.reason) + '.';
 }
@@ -309,7 +313,8 @@ std::string about_deadline(saga_facts const& saga)
         return fmt::format("{}, but {} had completed: it can only go forward.", passed, named(*pivot));
     auto const next =
         std::ranges::find_if(saga.steps, [](auto const& s) { return !is(s.record, step_status::completed); });
-    if (auto const* const step = under_way(saga)) return fmt::format("{}; {} has begun, and ends first.", passed, step->name);
+    if (auto const* const step = under_way(saga))
+        return fmt::format("{}; {} has begun, and ends first.", passed, step->name);
     if (saga.status == saga_state::stuck) return passed + ": once it is put back, it compensates.";
     return next == saga.steps.end() ? passed + "." : fmt::format("{}; {} has not taken it yet.", passed, next->service);
 }

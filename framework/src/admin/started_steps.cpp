@@ -20,13 +20,15 @@ std::string times(int n)
 std::string waits_for(json const& s)
 {
     int const calls = s["calls"], looks = s["looks"], tries = s["tries"];
-    std::string const called = s["dependency"].get<std::string>().empty() ? "" : " of " + s["dependency"].get<std::string>();
+    std::string const called =
+        s["dependency"].get<std::string>().empty() ? "" : " of " + s["dependency"].get<std::string>();
     if (tries > 0) return fmt::format("its end to be recorded, which failed {}", times(tries));
     if (s["is_answered"]) return "its end to be recorded";
-    if (s["kind"] == "wait") return s["due_in_seconds"] < 0 ? "a process of its service: its time has come"
-                                                            : "a signal, or its time";
+    if (s["kind"] == "wait")
+        return s["due_in_seconds"] < 0 ? "a process of its service: its time has come" : "a signal, or its time";
     if (s["status"] == "unknown")
-        return fmt::format("somebody who knows what its call{} has done; the other side was asked {}", called, times(looks));
+        return fmt::format("somebody who knows what its call{} has done; the other side was asked {}", called,
+                           times(looks));
     if (!s["owner"].get<std::string>().empty()) return fmt::format("its call{}, made {}, to end", called, times(calls));
     if (s["in_doubt"]) return fmt::format("an answer to what its call{} has done", called);
     return fmt::format("its call{} to be made{}", called, calls == 0 ? "" : " again");
@@ -35,7 +37,8 @@ std::string waits_for(json const& s)
 json to_json(pqxx::row const& row)
 {
     json s = json::object();
-    for (auto const* name : {"key", "scope", "step", "status", "kind", "dependency", "owner", "since", "due_at", "error"})
+    for (auto const* name :
+         {"key", "scope", "step", "status", "kind", "dependency", "owner", "since", "due_at", "error"})
         s[name] = row[name].c_str();
     for (auto const* name : {"calls", "looks", "tries"}) s[name] = row[name].as<int>();
     for (auto const* name : {"age_seconds", "due_in_seconds"}) s[name] = row[name].as<std::int64_t>();
@@ -61,13 +64,13 @@ json list_started(postgres::connection& c, started_filter const& filter)
 std::optional<std::string> resolve(postgres::connection& c, resolution const& what)
 {
     json const answer = what.result ? json{{"happened", *what.result}} : json{{"did_not_happen", what.reason}};
-    auto const rows = c.run("SET TRANSACTION READ WRITE;" +
-                            postgres::execute(queries::resolve_step{.scope = what.saga.scope,
-                                                                    .key = what.saga.key,
-                                                                    .step = what.step,
-                                                                    .answer = answer.dump(),
-                                                                    .reason = what.reason,
-                                                                    .by = what.by}));
+    auto const rows =
+        c.run("SET TRANSACTION READ WRITE;" + postgres::execute(queries::resolve_step{.scope = what.saga.scope,
+                                                                                      .key = what.saga.key,
+                                                                                      .step = what.step,
+                                                                                      .answer = answer.dump(),
+                                                                                      .reason = what.reason,
+                                                                                      .by = what.by}));
     if (rows[0]["refusal"].is_null()) return {};
     return rows[0]["refusal"].c_str();
 }

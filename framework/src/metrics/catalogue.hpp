@@ -129,7 +129,8 @@ inline constexpr description parked_rows{"skald_parked_deliveries", kind::gauge,
 inline constexpr description unrouted_rows{"skald_unrouted_messages", kind::gauge,
                                            "Messages in skald.unrouted: no queue was bound for them."};
 inline constexpr description started_rows{
-    "skald_started_steps", kind::gauge, "Steps that have begun and not ended, by what they wait for: a call or a wait."};
+    "skald_started_steps", kind::gauge,
+    "Steps that have begun and not ended, by what they wait for: a call or a wait."};
 inline constexpr description oldest_started{"skald_oldest_started_seconds", kind::gauge,
                                             "How long ago the oldest of those has begun."};
 inline constexpr description started_overdue{

@@ -23,9 +23,9 @@ enum class step_end {
     started,  // its first transaction
     unknown,  // the other system can't tell what it has done
 };
-inline constexpr std::array<std::string_view, 11> step_end_names{
-    "completed", "rejected", "snoozed", "failed",  "exhausted", "cancelled",
-    "duplicate", "put_back", "parked",  "started", "unknown"};
+inline constexpr std::array<std::string_view, 11> step_end_names{"completed", "rejected",  "snoozed",   "failed",
+                                                                 "exhausted", "cancelled", "duplicate", "put_back",
+                                                                 "parked",    "started",   "unknown"};
 
 /// Why a transaction of steps did not commit; the names of runtime::failure, in its order (a test compares them).
 inline constexpr std::array<std::string_view, 10> rollback_names{
@@ -43,8 +43,8 @@ struct direction_metrics
     counter redelivered;  // of those, the ones that the broker had delivered before
     counters_by<step_end, step_end_names.size()> ends;
     std::array<counter, rollback_names.size()> rolled_back;
-    time_histogram claim, run, commit;  // of one transaction, however many deliveries share it
-    size_histogram batch;               // deliveries in a transaction that committed
+    time_histogram claim, run, commit;                // of one transaction, however many deliveries share it
+    size_histogram batch;                             // deliveries in a transaction that committed
     histogram<saga_bounds.size()> call{saga_bounds};  // of an external step, whatever became of it; may last for hours
 };
 

@@ -78,8 +78,7 @@ void write_calls(exposition& to, std::string_view definition, std::string_view s
                  step_metrics const& m)
 {
     auto const& of_direction = is_forward ? m.forward : m.compensation;
-    to.add(of::call_seconds,
-           {{"definition", definition}, {"step", step}, {"direction", name_of_direction(is_forward)}},
+    to.add(of::call_seconds, {{"definition", definition}, {"step", step}, {"direction", name_of_direction(is_forward)}},
            of_direction.call.now());
 }
 

@@ -66,10 +66,7 @@ struct started_loop::held final : detail::call_owner
         SKALD_FAILPOINT("call.heartbeat");
     }
 
-    bool is_stopped() const noexcept override
-    {
-        return lost || stops || clock::now() >= lease_ends.load();
-    }
+    bool is_stopped() const noexcept override { return lost || stops || clock::now() >= lease_ends.load(); }
 
     void throw_if_stopped() const
     {
@@ -119,12 +116,13 @@ ports::started_release started_loop::uncalled(held const& one)
 started_loop::started_loop(started_options options, std::string service, registry const& steps,
                            std::map<std::string, dependency_limits> const& limits, ports::started_steps& table,
                            ports::started_steps& heartbeats, core::logger& log)
-    : options_{std::move(options)}, service_{std::move(service)}, steps_{steps}, table_{table}, heartbeats_{heartbeats},
-      log_{log}
+    : options_{std::move(options)}, service_{std::move(service)}, steps_{steps}, table_{table},
+      heartbeats_{heartbeats}, log_{log}
 {
     dependency_limits none;
     none.at_a_time = options_.calls;
-    none.calls_min = std::numeric_limits<std::size_t>::max();  // it has no name: nobody knows what it would be that is ill
+    none.calls_min =
+        std::numeric_limits<std::size_t>::max();  // it has no name: nobody knows what it would be that is ill
     dependencies_.emplace("", dependency{core::breaker{settings_of(none)}});
     for (auto const& [name, of] : limits) dependencies_.emplace(name, dependency{core::breaker{settings_of(of)}});
 }
@@ -333,8 +331,7 @@ void started_loop::renew()
     auto const met = table_.renew(asked);
     for (std::size_t n = 0; n < due.size(); ++n) {
         due[n]->take_renewal(met[n], now);
-        if (!met[n].is_ours)
-            log_.warning("call.lost", {{"key", due[n]->step.delivery.step()->key().text()}});
+        if (!met[n].is_ours) log_.warning("call.lost", {{"key", due[n]->step.delivery.step()->key().text()}});
     }
 }
 
@@ -383,10 +380,11 @@ void started_loop::call(std::shared_ptr<held> const& one, std::mt19937_64& rando
         s.hosted().counts->of(s.delivery.step()->is_forward()).call.observe(clock::now() - began);
         if (met.what != call_outcome::end::happened) {
             how = one->is_stopped() ? core::call_result::nothing : core::call_result::failed;
-            log_.warning("call.failed", {{"key", key.text()},
-                                         {"attempt", s.row.calls},
-                                         {"did_not_happen", met.what == call_outcome::end::did_not_happen ? "yes" : "unknown"},
-                                         {"error", met.text}});
+            log_.warning("call.failed",
+                         {{"key", key.text()},
+                          {"attempt", s.row.calls},
+                          {"did_not_happen", met.what == call_outcome::end::did_not_happen ? "yes" : "unknown"},
+                          {"error", met.text}});
         }
         next = after_call(s, met, one->stops, random);
     }
@@ -395,9 +393,9 @@ void started_loop::call(std::shared_ptr<held> const& one, std::mt19937_64& rando
         std::lock_guard const lock{mutex_};
         auto& breaker = dependencies_.at(one->dependency_name).breaker;
         if (auto const changed = breaker.ended(*std::exchange(one->breaker_call, {}), clock::now(), how))
-            log_.warning("dependency.changed", {{"dependency", one->dependency_name},
-                                                {"state", core::to_string(changed->to)},
-                                                {"why", changed->why}});
+            log_.warning(
+                "dependency.changed",
+                {{"dependency", one->dependency_name}, {"state", core::to_string(changed->to)}, {"why", changed->why}});
     }
     follow(one, std::move(next));
 }

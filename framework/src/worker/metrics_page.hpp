@@ -30,7 +30,7 @@ struct process_metrics
 struct served_parts
 {
     ports::subscription const& deliveries;
-    http::server const* server{};  // null: it has no HTTP entry of its own
+    http::server const* server{};            // null: it has no HTTP entry of its own
     runtime::started_loop const* started{};  // null: none of its steps calls or waits
 };
 
