@@ -185,7 +185,8 @@ happened writer::end(failed&& how)
     auto const& policy = step_.hosted->options.retry;
     if (task_.second) {
         core::backoff const backoff{policy.first, policy.longest};
-        return settle_later(backoff.wait(task_.second->tries + 1, around_.random), std::move(how.why), true);
+        auto const wait = std::max<std::chrono::milliseconds>(backoff.wait(task_.second->tries + 1, around_.random), 100ms);
+        return settle_later(wait, std::move(how.why), true);
     }
     if (claimed_.attempts < policy.attempts_max && !is_last_try()) {
         core::backoff const backoff{policy.first, policy.longest};
