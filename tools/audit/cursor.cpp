@@ -14,7 +14,10 @@ std::string replaced(std::string text, std::string const& word, std::string cons
 bool cursor::advance()
 {
     if (is_over_) return false;
-    if (++at_ < rows_.size()) return true;
+    if (at_ + 1 < rows_.size()) {
+        ++at_;
+        return true;
+    }
     rows_ = connection_->run(replaced(std::string{queries::audit_fetch}, "cursor", name_));
     at_ = 0;
     is_over_ = rows_.empty();

@@ -26,7 +26,7 @@ private:
     postgres::connection* connection_;
     std::string name_;
     pqxx::result rows_;
-    pqxx::result::size_type at_{-1};
+    pqxx::result::size_type at_{};
     bool is_over_{};
 };
 
