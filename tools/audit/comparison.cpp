@@ -1,7 +1,7 @@
 #include "audit/comparison.hpp"
 
 #include "audit/decimal.hpp"
-#include "core/text.hpp"
+#include "core/shell_word.hpp"
 #include "skald_audit_queries.hpp"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #include "audit/rules.hpp"
 
-#include "core/text.hpp"
+#include "core/shell_word.hpp"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #include "admin/explanation.hpp"
 
 #include "core/reasons.hpp"
-#include "core/text.hpp"
+#include "core/shell_word.hpp"
 
 #include <fmt/format.h>
 

@@ -96,18 +96,6 @@ std::string visible_text(std::string_view text, line_feeds how)
     return out;
 }
 
-std::string shell_word(std::string const& text)
-{
-    bool const plain =
-        !text.empty() &&
-        text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:@/+=") ==
-            std::string::npos;
-    if (plain) return text;
-    std::string quoted{"'"};
-    for (char const c : text) quoted += c == '\'' ? std::string{"'\\''"} : std::string{c};
-    return quoted + "'";
-}
-
 std::string to_hex(std::string_view bytes)
 {
     std::string out(bytes.size() * 2, '\0');

@@ -18,9 +18,6 @@ enum class line_feeds { escaped, kept };
 /// The same text with control characters (C0, DEL, C1) and bytes that are not UTF-8 written as \n, \r, \t or \xNN.
 std::string visible_text(std::string_view text, line_feeds how = line_feeds::escaped);
 
-/// Quoted if a shell would not take it for one word.
-std::string shell_word(std::string const& text);
-
 std::string to_hex(std::string_view bytes);
 
 /// Throws std::invalid_argument if `hex` does not consist of pairs of hexadecimal digits.
