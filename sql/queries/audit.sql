@@ -70,4 +70,4 @@ SELECT f.scope, f.key, f.what, f.fact, skald.instant(f.at) AS at,
     SELECT b.scope, b.key, 'busy', '{}', NULL FROM skald.busy b
      UNION ALL
     SELECT n.scope, n.key, 'not_undone', jsonb_build_object('step', n.step), NULL FROM skald.not_undone n) AS f
- ORDER BY f.scope, f.key
+ ORDER BY f.scope COLLATE "C", f.key COLLATE "C"

@@ -34,7 +34,8 @@ public:
         order("2", 1000);
         run();
         for (auto const* name : {"orders", "payments", "shipping"})
-            at(name).db.run("UPDATE skald.idempotency SET created_at = created_at - interval '1 hour', updated_at = updated_at - interval '1 hour'");
+            at(name).db.run("UPDATE skald.idempotency SET created_at = created_at - interval '1 hour', updated_at = "
+                            "updated_at - interval '1 hour'");
     }
     ~command_line() { std::filesystem::remove_all(folder_); }
 
@@ -43,11 +44,10 @@ public:
     told audit(std::vector<std::string> words, std::string const& url_of = "payments")
     {
         words.insert(words.begin(), "audit");
-        rig::process command{{.program = SKALD_TOOL,
-                              .arguments = words,
-                              .variables = {{"DATABASE_URL", at(url_of).db.url()},
-                                            {"PATH", std::getenv("PATH")},
-                                            {"LIST", list_}}}};
+        rig::process command{
+            {.program = SKALD_TOOL,
+             .arguments = words,
+             .variables = {{"DATABASE_URL", at(url_of).db.url()}, {"PATH", std::getenv("PATH")}, {"LIST", list_}}}};
         auto const end = command.run();
         return {end.code.value_or(-1), command.log()};
     }
@@ -55,8 +55,8 @@ public:
     told compare(std::string list, std::vector<std::string> more = {})
     {
         list_ = std::move(list);
-        std::vector<std::string> words{"--service", "payments", "--step", "charge-payment", "--against",
-                                       "printf '%s\\n' \"$LIST\""};
+        std::vector<std::string> words{"--service",      "payments",  "--step",
+                                       "charge-payment", "--against", "printf '%s\\n' \"$LIST\""};
         words.insert(words.end(), more.begin(), more.end());
         return audit(words);
     }
@@ -116,13 +116,16 @@ TEST_CASE("usage that makes no sense is refused, and says what to do")
     refused({}, "--databases FILE");
     refused({"--against", "true"}, "--service");
     refused({"--service", "payments", "--against", "true"}, "say what we have");
-    refused({"--service", "payments", "--against", "true", "--step", "x", "--compare", "amount"}, "--compare needs --ours");
+    refused({"--service", "payments", "--against", "true", "--step", "x", "--compare", "amount"},
+            "--compare needs --ours");
     refused({"--service", "orders", "--against", "true", "--step", "x"}, "leads to a database of payments");
     refused({"--service", "payments", "--against", "true", "--step", "x", "--since", "yesterday"}, "a time is");
-    refused({"--service", "payments", "--against", "true", "--step", "x", "--since", "2020-01-01"}, "records are kept for");
+    refused({"--service", "payments", "--against", "true", "--step", "x", "--since", "2020-01-01"},
+            "records are kept for");
     refused({"--since", "2026-01-01", "--databases", c.databases()}, "--against");
     refused({"--databases", "/nowhere"}, "--databases /nowhere can't be read");
-    refused({"--service", "kiosk", "--against", "true", "--step", "x", "--databases", c.databases()}, "no line for kiosk");
+    refused({"--service", "kiosk", "--against", "true", "--step", "x", "--databases", c.databases()},
+            "no line for kiosk");
 }
 
 TEST_CASE("a query of one's own tables is compared, of the service that a file of databases names")
@@ -131,7 +134,8 @@ TEST_CASE("a query of one's own tables is compared, of the service that a file o
     c.at("payments").db.run("CREATE TABLE paid AS SELECT order_id AS key, cents / 100.0 AS amount, kind FROM charge");
     auto const audit = [&](std::string const& list) {
         return c.audit({"--service", "payments", "--databases", c.databases(), "--ours",
-                        "SELECT key, amount FROM paid WHERE kind = 'charge';", "--compare", "amount", "--against", list, "--json"},
+                        "SELECT key, amount FROM paid WHERE kind = 'charge';", "--compare", "amount", "--against", list,
+                        "--json"},
                        "orders");
     };
     CHECK(audit(R"(echo '{"key":"o-1","amount":1.000}'; echo '{"key":"o-2","amount":"1"}')").code == 0);

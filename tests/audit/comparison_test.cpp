@@ -181,7 +181,8 @@ TEST_CASE("the guard's records are compared by the key that a step gave to the o
         audit::findings all{10};
         audit::compare(payments, sorted, s.ours, s.over, "payments", all);
         std::string text;
-        for (auto const& one : all.kept()) text += one.kind + ' ' + one.key + ' ' + one.service + ' ' + one.command + '\n';
+        for (auto const& one : all.kept())
+            text += one.kind + ' ' + one.key + ' ' + one.service + ' ' + one.command + '\n';
         return text;
     };
     CHECK(found({"1:charge-payment", "9:charge-payment"}) ==
@@ -198,7 +199,8 @@ TEST_CASE("the guard's records are compared by the key that a step gave to the o
 TEST_CASE("a hundred thousand rows are compared, a few thousand at a time in memory")
 {
     two_sides s;
-    s.db.run("INSERT INTO paid SELECT 'k' || n, n, 'EUR', true, '2026-11-01T12:00:00Z' FROM generate_series(1, 100000) AS n");
+    s.db.run("INSERT INTO paid SELECT 'k' || n, n, 'EUR', true, '2026-11-01T12:00:00Z' FROM generate_series(1, 100000) "
+             "AS n");
     audit::sorted_entries sorted{100'000};
     for (int n = 1; n <= 100'000; ++n)
         if (n != 77'777) sorted.add({'k' + std::to_string(n), {std::to_string(n) + ".00", "EUR", "true"}});

@@ -28,7 +28,8 @@ TEST_CASE("amounts that are one and the same double differ")
 
 TEST_CASE("what is no decimal number equals none")
 {
-    for (auto const* text : {"", "-", ".", "e5", "1e", "1e+-5", "1 ", " 1", "0x1", "1,5", "NaN", "1e99999999999999999999"}) {
+    for (auto const* text :
+         {"", "-", ".", "e5", "1e", "1e+-5", "1 ", " 1", "0x1", "1,5", "NaN", "1e99999999999999999999"}) {
         CAPTURE(text);
         CHECK_FALSE(is_same_decimal(text, text));
     }

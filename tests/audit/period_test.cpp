@@ -21,7 +21,8 @@ TEST_CASE("a time is a date or an instant in UTC, and nothing else")
     CHECK(core::write_instant(at("2026-11-01")) == "2026-11-01T00:00:00.000000Z");
     CHECK(core::write_instant(at("2026-11-01T12:30:00Z")) == "2026-11-01T12:30:00.000000Z");
     CHECK(core::write_instant(at("2026-11-01T12:30:00.500000Z")) == "2026-11-01T12:30:00.500000Z");
-    for (auto const* text : {"", "2026-11-01T12:30:00.5Z", "yesterday", "2026-11-31", "2026-11-01T12:30:00", "2026-11-01T12:30:00+01:00", "01.11.2026"})
+    for (auto const* text : {"", "2026-11-01T12:30:00.5Z", "yesterday", "2026-11-31", "2026-11-01T12:30:00",
+                             "2026-11-01T12:30:00+01:00", "01.11.2026"})
         CHECK_THROWS_AS(at(text), configuration_error);
 }
 

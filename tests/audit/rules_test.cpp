@@ -24,8 +24,8 @@ key_facts saga(std::string status)
 void record(key_facts& facts, std::string service, std::string step, std::string status = "completed",
             std::string home = "orders")
 {
-    facts.records.push_back({std::move(service), std::move(step), std::move(status), "2026-11-01T12:00:00.000000Z",
-                             std::move(home), true});
+    facts.records.push_back(
+        {std::move(service), std::move(step), std::move(status), "2026-11-01T12:00:00.000000Z", std::move(home), true});
 }
 
 key_facts completed()

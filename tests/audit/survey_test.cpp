@@ -106,8 +106,9 @@ TEST_CASE("a completed saga without the record of a step is found, and so is one
     s.run_two();
     s.change("payments", "DELETE FROM skald.idempotency WHERE key = '1'");
     CHECK(s.found() == "not_done orders 1 charge-payment");
-    s.change("payments", "INSERT INTO skald.idempotency (scope, key, step, home) VALUES ('', '1', 'charge-payment', 'orders'),"
-                         " ('', '1', 'charge-payment.compensate', 'orders')");
+    s.change("payments",
+             "INSERT INTO skald.idempotency (scope, key, step, home) VALUES ('', '1', 'charge-payment', 'orders'),"
+             " ('', '1', 'charge-payment.compensate', 'orders')");
     CHECK(s.found() == "undone orders 1 charge-payment");
 }
 
@@ -131,8 +132,9 @@ TEST_CASE("effects of a saga that its home does not know are found")
     audited_shop s;
     s.run_two();
     s.change("orders", "DELETE FROM skald.saga WHERE key = '1'");
-    CHECK(s.found() == "effect_without_saga orders 1 confirm-order\neffect_without_saga orders 1 create-order\n"
-                       "effect_without_saga payments 1 charge-payment\neffect_without_saga shipping 1 arrange-shipping");
+    CHECK(s.found() ==
+          "effect_without_saga orders 1 confirm-order\neffect_without_saga orders 1 create-order\n"
+          "effect_without_saga payments 1 charge-payment\neffect_without_saga shipping 1 arrange-shipping");
 }
 
 TEST_CASE("a saga whose message is lost is found, and not while it is young, paused, or told by a queue")
@@ -182,7 +184,8 @@ TEST_CASE("a record that waits for nothing is found")
     s.run_two();
     for (std::string const status : {"retrying", "started"}) {
         CAPTURE(status);
-        s.change("payments", "UPDATE skald.idempotency SET status = '" + status + "' WHERE key = '2' AND step = 'charge-payment'");
+        s.change("payments",
+                 "UPDATE skald.idempotency SET status = '" + status + "' WHERE key = '2' AND step = 'charge-payment'");
         CHECK(s.found() == "waits_for_nothing payments 2 charge-payment");
     }
 }
@@ -192,16 +195,19 @@ TEST_CASE("a message in the outbox and a parked delivery that no saga explains a
     audited_shop s;
     s.run_two();
     auto const enqueue = [&](std::string const& key) {
-        s.change("orders", "SELECT skald.enqueue('payments', 'charge-payment', '" + key + ":charge-payment', '',"
-                           " '{\"x-saga-home\": \"orders\", \"x-saga-itinerary\": \"\"}', aggregateid => '" + key + "')");
+        s.change("orders", "SELECT skald.enqueue('payments', 'charge-payment', '" + key +
+                               ":charge-payment', '',"
+                               " '{\"x-saga-home\": \"orders\", \"x-saga-itinerary\": \"\"}', aggregateid => '" +
+                               key + "')");
     };
     enqueue("1");
     enqueue("nobody");
     CHECK(s.found() == "message_for_nothing orders 1 1:charge-payment\n"
                        "message_for_nothing orders nobody nobody:charge-payment");
     s.change("orders", "DELETE FROM skald.outbox");
-    s.change("payments", "INSERT INTO skald.parked (key, step, reason, body, fingerprint) VALUES"
-                         " ('1', 'charge-payment', 'mismatch', '', sha256('1')), ('', '', 'malformed', '', sha256('2'))");
+    s.change("payments",
+             "INSERT INTO skald.parked (key, step, reason, body, fingerprint) VALUES"
+             " ('1', 'charge-payment', 'mismatch', '', sha256('1')), ('', '', 'malformed', '', sha256('2'))");
     CHECK(s.found() == "parked_for_nothing payments  \nparked_for_nothing payments 1 charge-payment");
 }
 
@@ -227,7 +233,8 @@ TEST_CASE("a finding that a second look does not find again, or finds changed, i
     s.change("orders", "UPDATE skald.saga SET status = 'running', finished_at = NULL WHERE key = '1'");
     CHECK(wait_with("UPDATE skald.saga SET updated_at = clock_timestamp() WHERE key = '1'").empty());
     CHECK(wait_with("SELECT 1") == "nothing_moves_it orders 1 ");
-    CHECK(wait_with("UPDATE skald.saga SET status = 'completed', finished_at = clock_timestamp() WHERE key = '1'").empty());
+    CHECK(wait_with("UPDATE skald.saga SET status = 'completed', finished_at = clock_timestamp() WHERE key = '1'")
+              .empty());
 }
 
 TEST_CASE("what was purged is not missing, at any moment of a purge")
@@ -236,8 +243,10 @@ TEST_CASE("what was purged is not missing, at any moment of a purge")
     s.run_two();
     std::vector<std::string> const names{"orders", "payments", "shipping"};
     for (auto const& name : names)
-        s.change(name, "UPDATE skald.idempotency SET created_at = created_at - interval '31 days', updated_at = updated_at - interval '31 days'");
-    s.change("orders", "UPDATE skald.saga SET created_at = created_at - interval '31 days', finished_at = finished_at - interval '31 days'");
+        s.change(name, "UPDATE skald.idempotency SET created_at = created_at - interval '31 days', updated_at = "
+                       "updated_at - interval '31 days'");
+    s.change("orders", "UPDATE skald.saga SET created_at = created_at - interval '31 days', finished_at = finished_at "
+                       "- interval '31 days'");
     for (int round = 0; round < 3; ++round)
         for (auto const& name : names) {
             s.change(name, "SELECT skald.purge(interval '30 days', 500)");
@@ -252,10 +261,14 @@ TEST_CASE("among thousands of sagas the only one that is wrong is found")
 {
     audited_shop s;
     auto const keys = " FROM generate_series(1, 5000) AS n";
-    s.change("orders", std::string{"INSERT INTO skald.saga (scope, key, definition, data, status, finished_at, itinerary)"
-                       " SELECT 'tenant', 'k' || n, 'pay', '{}', 'completed', clock_timestamp(), 'forward 1/1 charge-payment@payments=pivot'"} + keys);
+    s.change("orders",
+             std::string{"INSERT INTO skald.saga (scope, key, definition, data, status, finished_at, itinerary)"
+                         " SELECT 'tenant', 'k' || n, 'pay', '{}', 'completed', clock_timestamp(), 'forward 1/1 "
+                         "charge-payment@payments=pivot'"} +
+                 keys);
     s.change("payments", std::string{"INSERT INTO skald.idempotency (scope, key, step, home)"
-                         " SELECT 'tenant', 'k' || n, 'charge-payment', 'orders'"} + keys + " WHERE n <> 4321");
+                                     " SELECT 'tenant', 'k' || n, 'charge-payment', 'orders'"} +
+                             keys + " WHERE n <> 4321");
     audit::findings found{10};
     auto const counted = audit::survey(s.options(), found);
     CHECK(counted.sagas == 5000);

@@ -51,7 +51,7 @@ struct key_facts
     std::vector<message_fact> messages;
     std::vector<parked_fact> parked;
     std::vector<std::pair<std::string, std::string>> not_undone;  // the home, and the step
-    std::set<std::string> paused, closed;                        // homes that have given that command last
+    std::set<std::string> paused, closed;                         // homes that have given that command last
     std::set<std::string> busy;  // services with an outbox row, a report or a parked delivery of it
     std::string latest;          // the moment of the newest of these
     bool is_old{true};           // all of them are older than the grace period

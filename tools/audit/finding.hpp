@@ -16,11 +16,11 @@ struct finding
     std::string service;  // in whose database to look, and run the command
     std::string scope;
     std::string key;
-    std::string what;     // the step, the member, the message: what else names it; empty if nothing does
-    std::string since;    // the latest moment that is known of it; empty if none is
+    std::string what;   // the step, the member, the message: what else names it; empty if nothing does
+    std::string since;  // the latest moment that is known of it; empty if none is
     std::string means;
-    std::string why;      // it matters
-    std::string command;  // that looks at it, or repairs it
+    std::string why;                              // it matters
+    std::string command;                          // that looks at it, or repairs it
     std::optional<std::string> ours{}, theirs{};  // of a member that differs
 };
 

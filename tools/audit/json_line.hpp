@@ -12,7 +12,7 @@ namespace skald::audit {
 struct json_line
 {
     std::map<std::string, std::optional<std::string>> members;  // as text; nothing: null
-    std::string wrong;                                           // why it is no such object; empty if it is one
+    std::string wrong;                                          // why it is no such object; empty if it is one
 };
 
 json_line read_json_line(std::string_view line);

@@ -66,8 +66,7 @@ void listing_reader::finish() const
     if (has_end_) return;
     if (options_.needs_end)
         refuse(fmt::format("it ended after {} lines without {{\"end\": N}}, so it may have been cut short", lines_));
-    if (lines_ == 0)
-        refuse("it printed nothing. If the other side really has nothing, let it print {\"end\": 0}");
+    if (lines_ == 0) refuse("it printed nothing. If the other side really has nothing, let it print {\"end\": 0}");
 }
 
 void read_listing(listing_options const& options, sorted_entries& to)

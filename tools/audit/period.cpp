@@ -15,8 +15,7 @@ core::instant read_time(std::string const& option, std::string_view text)
     if (whole.size() == std::string_view{"2026-11-01T00:00:00Z"}.size() && whole.ends_with('Z'))
         whole.replace(whole.size() - 1, 1, ".000000Z");
     if (auto const at = core::parse_instant(whole)) return *at;
-    throw configuration_error{
-        fmt::format("{} {}: a time is 2026-11-01 or 2026-11-01T12:00:00Z, in UTC", option, text)};
+    throw configuration_error{fmt::format("{} {}: a time is 2026-11-01 or 2026-11-01T12:00:00Z, in UTC", option, text)};
 }
 
 period make_period(std::optional<core::instant> since, std::optional<core::instant> until, std::chrono::seconds grace,

@@ -13,8 +13,8 @@ namespace skald::audit {
 
 struct surroundings
 {
-    std::vector<std::string> services;  // whose databases were given
-    std::string file;                   // in which they are named
+    std::vector<std::string> services;                       // whose databases were given
+    std::string file;                                        // in which they are named
     std::map<std::string, std::optional<unsigned>> waiting;  // messages in a service's queue; nothing: not known
 };
 

@@ -122,9 +122,8 @@ try {
         auto const name = line.substr(0, equals);
         if (equals == std::string::npos || equals == 0 || equals + 1 == line.size() ||
             name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") != std::string::npos)
-            throw configuration_error{
-                fmt::format("--databases {}: line {} is not SERVICE=URL, such as payments=postgresql://...", file,
-                            number)};
+            throw configuration_error{fmt::format(
+                "--databases {}: line {} is not SERVICE=URL, such as payments=postgresql://...", file, number)};
         if (!names.insert(name).second)
             throw configuration_error{fmt::format("--databases {}: {} is there twice", file, name)};
         all.push_back({name, line.substr(equals + 1)});
@@ -141,8 +140,7 @@ service_database const& find_service(std::vector<service_database> const& all, s
                                      std::string const& file)
 {
     auto const one = std::ranges::find(all, service, &service_database::service);
-    if (one == all.end())
-        throw configuration_error{fmt::format("--databases {} has no line for {}", file, service)};
+    if (one == all.end()) throw configuration_error{fmt::format("--databases {} has no line for {}", file, service)};
     return *one;
 }
 

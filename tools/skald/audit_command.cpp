@@ -41,9 +41,9 @@ struct audit_options
 
 nlohmann::json as_json(audit::finding const& one)
 {
-    nlohmann::json object{{"kind", one.kind}, {"service", one.service}, {"scope", one.scope}, {"key", one.key},
-                          {"what", one.what}, {"since", one.since},     {"means", one.means}, {"why", one.why},
-                          {"command", one.command}};
+    nlohmann::json object{{"kind", one.kind},   {"service", one.service}, {"scope", one.scope},
+                          {"key", one.key},     {"what", one.what},       {"since", one.since},
+                          {"means", one.means}, {"why", one.why},         {"command", one.command}};
     auto const value = [](auto const& text) { return text ? nlohmann::json(*text) : nlohmann::json(nullptr); };
     if (one.kind == "different") {
         object["ours"] = value(one.ours);
@@ -209,8 +209,10 @@ void add_comparing_options(CLI::App& command, audit_options& options)
     auto const add = [&](char const* name, auto& value, char const* help) {
         return command.add_option(name, value, help)->needs(against);
     };
-    add("--service", options.service, "whose records are compared; its database is that of DATABASE_URL or --databases");
-    auto* const ours = add("--ours", options.ours.query, "a query for what we have over a period: key, and what is compared");
+    add("--service", options.service,
+        "whose records are compared; its database is that of DATABASE_URL or --databases");
+    auto* const ours =
+        add("--ours", options.ours.query, "a query for what we have over a period: key, and what is compared");
     add("--ours-file", options.ours_file, "a file with that query")->excludes(ours);
     add("--step", options.ours.step, "the guard's records of this step are compared too, or alone");
     add("--compare", options.ours.compare, "members that must be equal, with commas: amount,currency")->delimiter(',');
@@ -229,12 +231,12 @@ void add_comparing_options(CLI::App& command, audit_options& options)
 void add_audit_command(CLI::App& app, output& out, choice& chosen)
 {
     auto* const command = app.add_subcommand(
-        "audit", "compare with what another side has, or all databases with each other; exit with 1 if anything is off");
+        "audit",
+        "compare with what another side has, or all databases with each other; exit with 1 if anything is off");
     auto const options = std::make_shared<audit_options>();
     add_comparing_options(*command, *options);
     command->add_option("--databases", options->databases, "a file with a line SERVICE=URL for each service");
-    command
-        ->add_option("--grace", options->grace_ms, "what is younger may still be under way [5m]: 30s, 5m, 2h")
+    command->add_option("--grace", options->grace_ms, "what is younger may still be under way [5m]: 30s, 5m, 2h")
         ->transform(milliseconds_with_unit() & CLI::Range(std::int64_t{0}, std::int64_t{86'400'000}));
     command
         ->add_option("--again", options->again_ms,
@@ -243,8 +245,7 @@ void add_audit_command(CLI::App& app, output& out, choice& chosen)
     command->add_option("--rows", options->rows_max, "how many findings are shown; all are counted")
         ->capture_default_str();
     out.add_flag(*command);
-    command->callback(
-        [=, &out, &chosen] { chosen = [options, &out] { return audit_or_say_why_not(*options, out); }; });
+    command->callback([=, &out, &chosen] { chosen = [options, &out] { return audit_or_say_why_not(*options, out); }; });
 }
 
 }  // namespace skald::tools
