@@ -27,10 +27,10 @@ std::string_view take_digits(std::string_view& text)
 // Bounded, so that no sum of two overflows; a number beyond that is no amount.
 std::optional<std::int64_t> read_exponent(std::string_view text)
 {
-    if (text.starts_with('+')) text.remove_prefix(1);
+    if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
     std::int32_t value{};
     auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (text.starts_with('+') || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+    if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
     return value;
 }
 

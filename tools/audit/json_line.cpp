@@ -24,23 +24,23 @@ public:
 
     bool start_object(std::size_t) override
     {
-        return ++depth_ == 1 || refuse("the member " + name_ + " is an object, and not a single value");
-    }
-    bool end_object() override
-    {
-        --depth_;
+        if (depth_++ > 0) note_nested();
         return true;
     }
+    bool end_object() override { return end(); }
     bool start_array(std::size_t) override
     {
-        return refuse(depth_ == 0 ? "it is an array, and not an object: print each element on a line of its own"
-                                  : "the member " + name_ + " is an array, and not a single value");
+        if (depth_++ == 0) return refuse("it is an array, and not an object: print each element on a line of its own");
+        note_nested();
+        return true;
     }
-    bool end_array() override { return true; }
+    bool end_array() override { return end(); }
     bool key(string_t& name) override
     {
+        if (depth_ > 1) return true;
         name_ = std::move(name);
-        return !line.members.contains(name_) || refuse("it has the member " + name_ + " twice");
+        bool const is_new = !line.members.contains(name_) && !line.nested.contains(name_);
+        return is_new || refuse("it has the member " + name_ + " twice");
     }
     bool parse_error(std::size_t, std::string const&, json::exception const&) override
     {
@@ -51,7 +51,16 @@ private:
     bool take(std::optional<std::string> value)
     {
         if (depth_ == 0) return refuse("it is not an object");
-        line.members[name_] = std::move(value);
+        if (depth_ == 1) line.members[name_] = std::move(value);
+        return true;
+    }
+    void note_nested()
+    {
+        if (depth_ == 2) line.nested.insert(name_);
+    }
+    bool end()
+    {
+        --depth_;
         return true;
     }
     bool refuse(std::string why)
@@ -60,7 +69,7 @@ private:
         return false;
     }
 
-    int depth_{};
+    int depth_{};  // of objects and arrays: what is directly in the line's object has 1
     std::string name_;
 };
 

@@ -42,6 +42,9 @@ void listing_reader::read_line(std::string_view line)
     auto read = read_json_line(line);
     if (!read.wrong.empty()) refuse_line(read.wrong);
 
+    for (auto const& name : options_.compare)
+        if (read.nested.contains(name))
+            refuse_line(fmt::format("\"{}\", which is to be compared, is no single value", name));
     auto const key = read.members.find("key");
     if (auto const end = read.members.find("end"); key == read.members.end() && end != read.members.end()) {
         auto const count = read_count(end->second);
