@@ -1,6 +1,7 @@
 #include "admin/explanation.hpp"
 
 #include "core/reasons.hpp"
+#include "core/shell_word.hpp"
 
 #include <fmt/format.h>
 
@@ -25,18 +26,8 @@ std::string because(std::string const& why)
 
 std::string command_line(std::string_view verb, core::saga_id const& id)
 {
-    // Quoted if a shell would not take it for one word.
-    auto const word = [](std::string const& text) {
-        bool const plain =
-            text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:@/+=") ==
-            std::string::npos;
-        if (plain) return text;
-        std::string quoted{"'"};
-        for (char const c : text) quoted += c == '\'' ? std::string{"'\\''"} : std::string{c};
-        return quoted + "'";
-    };
-    return fmt::format("`skald saga {} {}{}`", verb, word(id.key),
-                       id.scope.empty() ? "" : " --scope " + word(id.scope));
+    return fmt::format("`skald saga {} {}{}`", verb, core::shell_word(id.key),
+                       id.scope.empty() ? "" : " --scope " + core::shell_word(id.scope));
 }
 
 bool is(std::optional<step_record> const& record, step_status status)
