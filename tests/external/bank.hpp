@@ -38,7 +38,7 @@ struct bank
     int looks{};
     bool declines{};
     bool can_tell{true};
-    std::function<void(std::string const& key)> before_charge, after_charge;
+    std::function<void(std::string const&key)> before_charge, after_charge;
 
     receipt charge(std::string const& key)
     {

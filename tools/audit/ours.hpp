@@ -28,7 +28,10 @@ struct record
     bool began_within{};    // or later
     bool is_old{};          // it began before the end of the period
 
-    bool is_open() const { return status == "started" || status == "retrying" || status == "parked"; }
+    bool is_open() const
+    {
+        return status == "started" || status == "unknown" || status == "retrying" || status == "parked";
+    }
     bool is_done() const { return status == "completed" || status == "compensated"; }
 };
 

@@ -172,7 +172,7 @@ private:
                 fmt::format("look for what it did, and whether {} was restored from a backup (docs/repair.md)",
                             record.home));
         }
-        bool const goes_on = record.status == "retrying" || record.status == "started";
+        bool const goes_on = record.status == "retrying" || record.status == "started" || record.status == "unknown";
         if (goes_on && (saga == nullptr || saga->has_ended()) && facts_.busy.empty() && record.is_old) {
             add("waits_for_nothing", record.service, record.step, record.at,
                 fmt::format("{} is {}, and no message will go on with it: its saga {}", record.step, record.status,
