@@ -60,8 +60,8 @@ struct started_release
 };
 
 /// The table, as a process sees it.
-/// Threads: one. Every function throws ports::fault, and then nothing is known of what it did: a row that was taken comes
-/// due again when its lease ends.
+/// Threads: one. Every function throws ports::fault, and then nothing is known of what it did: a row that was taken
+/// comes due again when its lease ends.
 class started_steps
 {
 public:
