@@ -54,24 +54,15 @@ SELECT (SELECT count(*) FROM skald.parked) AS parked, (SELECT count(*) FROM skal
 
 -- Started steps of this database that nobody takes, and those of which nobody knows what they have done.
 -- name: doctor_started
-SELECT count(*) FILTER (WHERE s.due_at < clock_timestamp() - s.lease - interval '1 minute') AS overdue,
+SELECT count(*) FILTER (WHERE s.due_at < clock_timestamp() - interval '1 minute') AS overdue,
        coalesce(extract(epoch FROM clock_timestamp() - min(s.due_at)), 0)::bigint AS overdue_seconds,
        count(*) FILTER (WHERE i.status = 'unknown') AS unknown
   FROM skald.started s
   LEFT JOIN skald.idempotency i ON (i.scope, i.key, i.step) = (s.scope, s.key, s.step)
 
--- Of how many sagas a step completed whose compensation found no record of it: what it did may still be in effect. Of a step
--- of this very database the compensation has put a record that counts no attempt in the place of the one that is gone.
+-- Of how many sagas a step completed whose compensation found no record of it.
 -- name: doctor_not_undone
-SELECT count(DISTINCT (s.scope, s.key)) AS sagas
-  FROM (SELECT scope, key, step FROM skald.progress
-         WHERE status = 'cancelled' AND error = 'nothing to undo' AND step LIKE '%.compensate'
-         UNION ALL
-        SELECT scope, key, step FROM skald.idempotency
-         WHERE status = 'cancelled' AND error = 'nothing to undo' AND step LIKE '%.compensate' AND skald.is_ours(home)) AS c
-  JOIN skald.saga s ON s.scope = c.scope AND s.key = c.key
- CROSS JOIN LATERAL skald.known_steps(s.scope, s.key) AS k
- WHERE k.step = replace(c.step, '.compensate', '') AND (k.status = 'completed' OR (k.status = 'cancelled' AND k.attempts = 0))
+SELECT count(DISTINCT (scope, key)) AS sagas FROM skald.not_undone
 
 -- Sessions other than Skald's whose transactions have held locks on users' tables for a while: steps may be waiting for these.
 -- name: doctor_locks

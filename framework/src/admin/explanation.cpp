@@ -1,6 +1,7 @@
 #include "admin/explanation.hpp"
 
 #include "core/reasons.hpp"
+#include "core/shell_word.hpp"
 
 #include <fmt/format.h>
 
@@ -23,22 +24,10 @@ std::string because(std::string const& why)
     return why.empty() ? std::string{} : ": " + why;
 }
 
-// Quoted if a shell would not take it for one word.
-std::string word(std::string const& text)
-{
-    bool const plain =
-        text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:@/+=") ==
-        std::string::npos;
-    if (plain) return text;
-    std::string quoted{"'"};
-    for (char const c : text) quoted += c == '\'' ? std::string{"'\\''"} : std::string{c};
-    return quoted + "'";
-}
-
 std::string command_line(std::string_view verb, core::saga_id const& id, std::string_view rest = {})
 {
-    return fmt::format("`skald saga {} {}{}{}`", verb, word(id.key), rest,
-                       id.scope.empty() ? "" : " --scope " + word(id.scope));
+    return fmt::format("`skald saga {} {}{}{}`", verb, core::shell_word(id.key), rest,
+                       id.scope.empty() ? "" : " --scope " + core::shell_word(id.scope));
 }
 
 bool is(std::optional<step_record> const& record, step_status status)
@@ -122,7 +111,7 @@ std::string under_way(saga_facts const& saga, step_facts const& step, step_recor
     return fmt::format("{} has begun at {}, {}{}; it waits for the end of its call, for a signal or for a time. In "
                        "that service's database {} says for what",
                        name, step.service, when(record.at, saga.now), tries,
-                       "`skald started list --key " + word(saga.id.key) + '`');
+                       "`skald started list --key " + core::shell_word(saga.id.key) + '`');
 }
 
 step_facts const* under_way(saga_facts const& saga)
