@@ -5,10 +5,12 @@
 #include "admin/saga_view.hpp"
 #include "admin/started_steps.hpp"
 #include "external/bank.hpp"
+#include "rig/process.hpp"
 
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
 
@@ -17,6 +19,13 @@ using namespace skald::test;
 using nlohmann::json;
 
 namespace {
+
+struct told
+{
+    int code{};
+    std::string text;
+    bool says(std::string const& part) const { return text.find(part) != std::string::npos; }
+};
 
 class office final : public bank_services
 {
@@ -52,6 +61,16 @@ public:
     {
         auto c = to(in);
         return skald::admin::resolve(c, what).value_or("");
+    }
+
+    /// `skald`, with the database of that service.
+    told skald(std::string const& of, std::vector<std::string> const& words)
+    {
+        rig::process command{{.program = SKALD_TOOL,
+                              .arguments = words,
+                              .variables = {{"DATABASE_URL", at(of).db.url()}, {"PATH", std::getenv("PATH")}}}};
+        auto const end = command.run();
+        return {end.code.value_or(-1), command.log()};
     }
 
     std::string signal(std::string const& step)
@@ -147,6 +166,43 @@ TEST_CASE("a result that does not fit its step can be replaced, and one that is 
     all.run_all();
     CHECK(all.saga_status("k") == "completed");
     CHECK(all.effects("till") == "prepare\nsettle r-1");
+}
+
+TEST_CASE("the command line shows an unknown call, and answers for it where its step is")
+{
+    office all;
+    all.begin_unknown();
+    CHECK(all.skald("shop", {"saga", "list", "--status", "unknown"}).says("buy"));
+    auto const listed = all.skald("till", {"started", "list", "--unknown", "--key", "k"});
+    CHECK(listed.code == 0);
+    CHECK(listed.says("somebody who knows what its call has done"));
+    CHECK(all.skald("till", {"started", "list", "--key", "other"}).says("no started step here matches"));
+    auto const doctor = all.skald("till", {"doctor"});
+    CHECK_MESSAGE(doctor.says("of 1 calls nobody knows what they have done"), doctor.text);
+    CHECK(all.skald("shop", {"doctor"}).says("1 sagas of which nobody knows what a call has done"));
+
+    std::vector<std::string> const happened{"saga", "resolve", "k", "capture", "happened", "--reason", "by phone"};
+    auto const with = [&](std::vector<std::string> const& more) {
+        auto words = happened;
+        words.insert(words.end(), more.begin(), more.end());
+        return words;
+    };
+    CHECK(all.skald("till", happened).says("say with --result what the other side answered"));
+    CHECK(all.skald("till", happened).code == 2);
+    CHECK(all.skald("till", with({"--result", "{"})).code == 2);
+    CHECK(all.skald("till", {"saga", "resolve", "k", "capture", "did-not-happen"}).code == 2);
+    auto const elsewhere = all.skald("shop", with({"--result", "{}"}));
+    CHECK(elsewhere.code == 1);
+    CHECK(elsewhere.says("capture of saga k belongs to till"));
+    CHECK(all.record("capture") == "unknown|1");
+
+    auto const done = all.skald("till", with({"--result", R"({"number": "r-1"})", "--by", "eve"}));
+    CHECK_MESSAGE(done.code == 0, done.text);
+    all.run_all();
+    CHECK(all.saga_status("k") == "completed");
+    auto const late = all.skald("shop", {"saga", "signal", "k", "capture", "--body", "{}"});
+    CHECK(late.code == 1);
+    CHECK(late.says("has ended"));
 }
 
 TEST_CASE("a started step that is due and that nobody takes is overdue, and one that waits for its time is not")
