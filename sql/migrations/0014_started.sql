@@ -50,20 +50,32 @@ CREATE TABLE skald.signal (
     CONSTRAINT signal_once PRIMARY KEY (scope, key, step)
 );
 
--- Records that a step has started. `due_in`: from now; the deadline of its saga comes first where it is earlier. A signal that is there
--- already makes it due at once.
+-- Held from when a step begins to wait, or a signal or a command is given, to the end of that transaction: the row of the one can't be seen
+-- by the other before it commits. After the guard's record and before the saga's row.
+CREATE FUNCTION skald.lock_wait(of_scope text, of_key text) RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, pg_temp
+AS $$ SELECT pg_advisory_xact_lock(hashtextextended(of_scope || chr(10) || of_key, 14)) $$;
+
+-- Records that a step has started. `due_in`: from now; the deadline of its saga comes first where it is earlier. A signal or a command
+-- that is there already makes it due at once.
 CREATE FUNCTION skald.start_step(s skald.started, due_in interval, deadline timestamptz) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    known jsonb := (SELECT jsonb_build_object('signal', g.body) FROM skald.signal g
-                     WHERE s.kind = 'wait' AND (g.scope, g.key, g.step) = (s.scope, s.key, s.step));
-    ends  timestamptz := CASE WHEN s.kind = 'wait' THEN clock_timestamp() + due_in END;
+    known jsonb;
+    ends  timestamptz;
 BEGIN
+    IF s.kind = 'wait' THEN
+        PERFORM skald.lock_wait(s.scope, s.key);
+        known := (SELECT jsonb_build_object('signal', g.body) FROM skald.signal g WHERE (g.scope, g.key, g.step) = (s.scope, s.key, s.step));
+        ends := clock_timestamp() + due_in;
+    END IF;
     INSERT INTO skald.started (scope, key, step, kind, dependency, due_at, until, lease, answer, message_id, type, content_type, body, headers)
     VALUES (s.scope, s.key, s.step, s.kind, s.dependency,
-            CASE WHEN known IS NOT NULL OR ends IS NULL THEN clock_timestamp() ELSE least(ends, deadline) END,
+            CASE WHEN known IS NOT NULL OR ends IS NULL OR EXISTS (SELECT FROM skald.control c WHERE (c.scope, c.key) = (s.scope, s.key))
+                 THEN clock_timestamp() ELSE least(ends, deadline) END,
             ends, s.lease, known, s.message_id, s.type, s.content_type, s.body, s.headers);
     IF NOT FOUND THEN PERFORM skald.assert_written('skald.started', 1, 0); END IF;
 END $$;
@@ -213,8 +225,12 @@ DECLARE
     print bytea := sha256(convert_to(with_body::text, 'UTF8'));
     was   skald.step_status;
 BEGIN
-    -- Waits for a transaction that begins or ends the step.
+    -- Waits for a transaction that ends the step, or begins it again; and for one that begins it for the first time, whose record is not seen.
     SELECT i.status INTO was FROM skald.idempotency i WHERE (i.scope, i.key, i.step) = (of_scope, of_key, of_step) FOR UPDATE;
+    IF NOT FOUND THEN
+        PERFORM skald.lock_wait(of_scope, of_key);
+        SELECT i.status INTO was FROM skald.idempotency i WHERE (i.scope, i.key, i.step) = (of_scope, of_key, of_step);
+    END IF;
     IF was IN ('completed', 'rejected', 'cancelled') THEN
         RETURN (SELECT CASE WHEN g.fingerprint = print THEN 'duplicate' ELSE 'late' END
                   FROM (SELECT) AS one LEFT JOIN skald.signal g ON (g.scope, g.key, g.step) = (of_scope, of_key, of_step));
@@ -265,5 +281,5 @@ LANGUAGE sql
 SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT skald.signal(m.scope, m.key, m.step, m.body)
-      FROM jsonb_to_recordset(members) AS m(scope text, key text, step text, body jsonb)
+      FROM (SELECT * FROM jsonb_to_recordset(members) AS m(scope text, key text, step text, body jsonb) ORDER BY scope, key, step) AS m
 $$;

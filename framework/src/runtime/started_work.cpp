@@ -100,7 +100,7 @@ started_next decide(started_step const& s)
     if (s.row.was_in_doubt && !is_told_no) return take_look{};
     if (is_told_no) return did_not_happen(s, "it did not happen: " + answer["did_not_happen"].get<std::string>(), 0ms);
     if (auto stop = stopped_by(s)) return end_of(s, *std::move(stop));
-    if (s.row.command == "pause") return release_of(s, paused_wait, false);
+    if (s.row.command == "pause" || s.row.command == "close") return release_of(s, paused_wait, false);
     // The transaction that was to record this has failed before.
     if (s.row.calls > s.hosted().options.retry.attempts_max)
         return end_of(s, given_up{core::event::attempts_exhausted, "it was called as often as it may be"});
