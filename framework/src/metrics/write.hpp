@@ -27,7 +27,7 @@ void write_dispatch(exposition& to, publish_metrics const& m);
 void write_relay(exposition& to, publish_metrics const& m);
 void write(exposition& to, route_metrics const& m);
 
-/// Of a dependency; '' is that of calls that name none.
+/// Of a dependency that has a name.
 void write(exposition& to, std::string_view dependency, core::breaker_status const& s);
 
 /// Figures older than this are unknown.
