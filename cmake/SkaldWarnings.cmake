@@ -14,6 +14,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND SKALD_SANITIZE MATCHES "thread")
     # Asio has fences, which gcc's ThreadSanitizer does not follow, and says so.
     target_compile_options(skald_build_flags INTERFACE -Wno-tsan)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND PROJECT_IS_TOP_LEVEL)
+    # The compiler tidies up only above a GiB of its own memory: a file has less, and it took a twelfth of the time.
+    target_compile_options(skald_build_flags INTERFACE --param=ggc-min-heapsize=1048576)
+endif()
 if(SKALD_WARNINGS_AS_ERRORS)
     target_compile_options(skald_build_flags INTERFACE -Werror)
 endif()
