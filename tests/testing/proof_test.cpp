@@ -57,7 +57,8 @@ TEST_CASE("steps that are right pass the whole matrix, and every part of it was 
         CHECK(count.not_met == 0);  // each single disturbance came to pass
     }
     CHECK(proof.schedules() > 500);
-    CHECK(right_shop().ask("payments", "SELECT cents FROM wallet") == skald::testing::rows{"1000"});  // and all is as before
+    CHECK(right_shop().ask("payments", "SELECT cents FROM wallet") ==
+          skald::testing::rows{"1000"});  // and all is as before
 }
 
 TEST_CASE("a schedule that failed fails alone, by its name in an option or in the environment")
@@ -81,7 +82,8 @@ TEST_CASE("a schedule that failed fails alone, by its name in an option or in th
 
 TEST_CASE("a name that is no schedule's is told so, with the ways that there are")
 {
-    auto const proof = right_shop().prove_exactly_once(right, pen(), {.only = "forward; deliver charge-payment thrice"});
+    auto const proof =
+        right_shop().prove_exactly_once(right, pen(), {.only = "forward; deliver charge-payment thrice"});
     CHECK_FALSE(proof);
     CHECK(has(proof.report(), "there is no schedule of that name"));
     CHECK(has(proof.cause(), "fail charge-payment indefinitely"));
