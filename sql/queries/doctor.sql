@@ -122,6 +122,8 @@ progress: progress_once attempts_are_counted at_is_between_years_1_and_9999
 response: response_once only_answers_that_are_an_outcome_are_stored
 saga: saga_once finished_exactly_in_final_states only_what_has_ended_expires
 service: one_service_owns_a_database only_one_is_true
+signal: signal_once
+started: started_once kind_is_known only_a_call_is_in_doubt counts_count_up
 unrouted: unrouted_id
 unrouted_destination: unrouted_destination_once$$, '\n') AS t(line),
            regexp_split_to_table(split_part(t.line, ': ', 2), ' ') AS w(name)),
@@ -173,6 +175,14 @@ saga.updated_at clock_timestamp()
 service.only_one true
 service.id gen_random_uuid()
 service.place place()
+signal.received_at clock_timestamp()
+started.dependency ''::text
+started.fence 0
+started.in_doubt false
+started.calls 0
+started.looks 0
+started.tries 0
+started.created_at clock_timestamp()
 unrouted_destination.since clock_timestamp()
 unrouted_destination.returned_at clock_timestamp()
 unrouted_destination.dropped 0
