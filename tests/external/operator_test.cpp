@@ -64,11 +64,11 @@ public:
     }
 
     /// `skald`, with the database of that service.
-    told skald(std::string const& of, std::vector<std::string> const& words)
+    told tool(std::string const& of, std::vector<std::string> const& words)
     {
-        rig::process command{{.program = SKALD_TOOL,
-                              .arguments = words,
-                              .variables = {{"DATABASE_URL", at(of).db.url()}, {"PATH", std::getenv("PATH")}}}};
+        skald::rig::process command{{.program = SKALD_TOOL,
+                                     .arguments = words,
+                                     .variables = {{"DATABASE_URL", at(of).db.url()}, {"PATH", std::getenv("PATH")}}}};
         auto const end = command.run();
         return {end.code.value_or(-1), command.log()};
     }
@@ -172,14 +172,14 @@ TEST_CASE("the command line shows an unknown call, and answers for it where its 
 {
     office all;
     all.begin_unknown();
-    CHECK(all.skald("shop", {"saga", "list", "--status", "unknown"}).says("buy"));
-    auto const listed = all.skald("till", {"started", "list", "--unknown", "--key", "k"});
+    CHECK(all.tool("shop", {"saga", "list", "--status", "unknown"}).says("buy"));
+    auto const listed = all.tool("till", {"started", "list", "--unknown", "--key", "k"});
     CHECK(listed.code == 0);
     CHECK(listed.says("somebody who knows what its call has done"));
-    CHECK(all.skald("till", {"started", "list", "--key", "other"}).says("no started step here matches"));
-    auto const doctor = all.skald("till", {"doctor"});
+    CHECK(all.tool("till", {"started", "list", "--key", "other"}).says("no started step here matches"));
+    auto const doctor = all.tool("till", {"doctor"});
     CHECK_MESSAGE(doctor.says("of 1 calls nobody knows what they have done"), doctor.text);
-    CHECK(all.skald("shop", {"doctor"}).says("1 sagas of which nobody knows what a call has done"));
+    CHECK(all.tool("shop", {"doctor"}).says("1 sagas of which nobody knows what a call has done"));
 
     std::vector<std::string> const happened{"saga", "resolve", "k", "capture", "happened", "--reason", "by phone"};
     auto const with = [&](std::vector<std::string> const& more) {
@@ -187,20 +187,20 @@ TEST_CASE("the command line shows an unknown call, and answers for it where its 
         words.insert(words.end(), more.begin(), more.end());
         return words;
     };
-    CHECK(all.skald("till", happened).says("say with --result what the other side answered"));
-    CHECK(all.skald("till", happened).code == 2);
-    CHECK(all.skald("till", with({"--result", "{"})).code == 2);
-    CHECK(all.skald("till", {"saga", "resolve", "k", "capture", "did-not-happen"}).code == 2);
-    auto const elsewhere = all.skald("shop", with({"--result", "{}"}));
+    CHECK(all.tool("till", happened).says("say with --result what the other side answered"));
+    CHECK(all.tool("till", happened).code == 2);
+    CHECK(all.tool("till", with({"--result", "{"})).code == 2);
+    CHECK(all.tool("till", {"saga", "resolve", "k", "capture", "did-not-happen"}).code == 2);
+    auto const elsewhere = all.tool("shop", with({"--result", "{}"}));
     CHECK(elsewhere.code == 1);
     CHECK(elsewhere.says("capture of saga k belongs to till"));
     CHECK(all.record("capture") == "unknown|1");
 
-    auto const done = all.skald("till", with({"--result", R"({"number": "r-1"})", "--by", "eve"}));
+    auto const done = all.tool("till", with({"--result", R"({"number": "r-1"})", "--by", "eve"}));
     CHECK_MESSAGE(done.code == 0, done.text);
     all.run_all();
     CHECK(all.saga_status("k") == "completed");
-    auto const late = all.skald("shop", {"saga", "signal", "k", "capture", "--body", "{}"});
+    auto const late = all.tool("shop", {"saga", "signal", "k", "capture", "--body", "{}"});
     CHECK(late.code == 1);
     CHECK(late.says("has ended"));
 }

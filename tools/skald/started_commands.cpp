@@ -84,7 +84,8 @@ int signal(core::saga_id const& saga, std::string const& step, json const& body,
 void add_resolve(CLI::App& saga, output& out, choice& chosen)
 {
     auto* const command = saga.add_subcommand(
-        "resolve", "say what has become of a call that is in doubt: DATABASE_URL is that of **the step's service**");
+        "resolve",
+        "say what has become of a call that is in doubt: DATABASE_URL is that of the service which has the step");
     auto const what = std::make_shared<admin::resolution>();
     auto const said = std::make_shared<std::string>();
     auto const result = std::make_shared<std::string>();
@@ -99,12 +100,15 @@ void add_resolve(CLI::App& saga, output& out, choice& chosen)
     command->add_option("--by", what->by, "who you are, for the audit; the database's user is recorded anyway");
     out.add_flag(*command);
     command->callback([=, &out, &chosen] {
-        bool const happened = *said == "happened";
-        if (happened == result->empty())
-            throw configuration_error{happened ? "say with --result what the other side answered: the step records it"
-                                               : "what did not happen has no --result"};
-        if (happened) what->result = read_json("--result", *result);
-        chosen = [what, &out] { return resolve(*what, out); };
+        chosen = [=, &out] {
+            bool const happened = *said == "happened";
+            if (happened == result->empty())
+                throw configuration_error{happened
+                                              ? "say with --result what the other side answered: the step records it"
+                                              : "what did not happen has no --result"};
+            if (happened) what->result = read_json("--result", *result);
+            return resolve(*what, out);
+        };
     });
 }
 
@@ -118,9 +122,8 @@ void add_signal(CLI::App& saga, output& out, choice& chosen)
     command->add_option("step", *step, "the step that waits")->required();
     command->add_option("--body", *body, "the signal, in JSON as the step's type has it")->required();
     out.add_flag(*command);
-    command->callback([=, &out, &chosen] {
-        chosen = [=, &out, given = read_json("--body", *body)] { return signal(*id, *step, given, out); };
-    });
+    command->callback(
+        [=, &out, &chosen] { chosen = [=, &out] { return signal(*id, *step, read_json("--body", *body), out); }; });
 }
 
 }  // namespace
