@@ -51,7 +51,7 @@ CREATE TABLE skald.signal (
 );
 
 -- Held from when a step begins to wait, or a signal or a command is given, to the end of that transaction: the row of the one can't be seen
--- by the other before it commits. After the guard's record and before the saga's row.
+-- by the other before it commits. Two sagas with one number only wait for each other. After the guard's record and before the saga's row.
 CREATE FUNCTION skald.lock_wait(of_scope text, of_key text) RETURNS void
 LANGUAGE sql
 SET search_path = pg_catalog, pg_temp
