@@ -1,7 +1,6 @@
 // The threads that make calls: leases, owners, limits, the breaker.
 #include "external/bank.hpp"
 
-
 #include <skald/testing/wait_until.hpp>
 
 #include <doctest/doctest.h>
