@@ -127,10 +127,10 @@ public:
     void abandon(skald::step_context& ctx, purchase&) const override { ctx.sql("DELETE FROM effect"); }
 };
 
-class pause : public skald::sleep_step<purchase>
+class cool_off : public skald::sleep_step<purchase>
 {
 public:
-    explicit pause(std::chrono::sys_time<std::chrono::milliseconds> until) : until_{until} {}
+    explicit cool_off(std::chrono::sys_time<std::chrono::milliseconds> until) : until_{until} {}
     std::chrono::sys_time<std::chrono::milliseconds> until(purchase const&) const override { return until_; }
 
 private:
@@ -140,7 +140,7 @@ private:
 namespace bank_steps {
 inline constexpr skald::compensatable<purchase> charge{"charge", "till"};
 inline constexpr skald::pivot<purchase> approve{"approve", "desk"};
-inline constexpr skald::retriable<purchase> pause{"pause", "desk"};
+inline constexpr skald::retriable<purchase> cool_off{"cool-off", "desk"};
 }  // namespace bank_steps
 
 inline skald::service furnished(std::string name)

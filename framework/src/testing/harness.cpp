@@ -351,7 +351,7 @@ check_result harness::outboxes_are_empty()
 {
     auto& all = implementation_->begun();
     std::vector<std::string> left;
-    auto const state = postgres::filled_in(testing_queries::state{.calls = {}});
+    auto const state = postgres::filled_in(testing_queries::state{.calls = std::vector<std::string>{}});
     for (auto const& name : all.services())
         for (auto const& [kind, line] : all.service(name).database().pairs(state))
             if (kind == "outbox") left.push_back(name + ": " + line);

@@ -60,8 +60,8 @@ runtime::registered_step node::observed(hosted const& one)
 std::optional<ports::started_kind> node::started_kind_of(std::string_view definition, std::string_view step,
                                                          bool is_forward) const
 {
-    auto const* const hosted = steps_.find(definition, step);
-    auto const* const work = hosted == nullptr ? nullptr : hosted->step->external(is_forward);
+    auto const* const found = steps_.find(definition, step);
+    auto const* const work = found == nullptr ? nullptr : found->step->external(is_forward);
     if (work == nullptr) return {};
     return work->is_call() ? ports::started_kind::call : ports::started_kind::wait;
 }
