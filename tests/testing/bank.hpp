@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace kit_test {
+namespace kit_bank {
 
 struct purchase
 {
@@ -150,4 +150,9 @@ inline skald::service furnished(std::string name)
     return s;
 }
 
-}  // namespace kit_test
+inline bool has(std::string const& text, std::string const& part)
+{
+    return text.find(part) != std::string::npos;
+}
+
+}  // namespace kit_bank

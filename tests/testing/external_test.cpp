@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-using namespace kit_test;
+namespace kit_bank {
 using namespace std::chrono_literals;
 using skald::signal_result;
 using skald::testing::crash_point;
@@ -49,11 +49,6 @@ struct bank_day
     static std::string start() { return shop().start(buy, purchase{"p", 100}, {.key = "k", .scope = "", .deadline = {}}); }
     static rows effects(std::string const& service) { return shop().ask(service, "SELECT what FROM effect ORDER BY 1"); }
 };
-
-bool has(std::string const& text, std::string const& part)
-{
-    return text.find(part) != std::string::npos;
-}
 
 }  // namespace
 
@@ -279,3 +274,5 @@ TEST_CASE_FIXTURE(bank_day, "the parts of an external step run alone, in a trans
     CHECK(alone.timed_out(approve{}, p).rejected()->reason == "nobody answered");
     CHECK(effects("till").empty());
 }
+
+}  // namespace kit_bank
