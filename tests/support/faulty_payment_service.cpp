@@ -1,5 +1,6 @@
 // The service `payments` of the order example, whose step misbehaves for customers whose name says so: the part before
 // its first dash. All others are served as in the example.
+#include "examples/order_saga/gateway_payment.hpp"
 #include "examples/order_saga/payment_steps.hpp"
 #include "order_tables.hpp"
 
@@ -9,6 +10,7 @@
 #include <stdexcept>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <sys/resource.h>
 
@@ -89,15 +91,73 @@ class faulty_charge final : public skald::compensatable_step<order>
     }
 };
 
+// As in the example, with a checkpoint before the call.
+class checked_charge final : public skald::external_step<order, receipt>
+{
+public:
+    explicit checked_charge(gateway_client const& gateway) : charge_{gateway} {}
+
+private:
+    using parts = skald::external_step<order, receipt>;
+    parts const& genuine() const { return charge_; }
+
+    skald::outcome prepare(skald::step_context& ctx, order& o) const override { return genuine().prepare(ctx, o); }
+    receipt call(skald::call_context& ctx, order const& o) const override
+    {
+        ctx.heartbeat(nlohmann::json{{"attempt", ctx.attempt()}});
+        return genuine().call(ctx, o);
+    }
+    skald::probe<receipt> look(skald::call_context& ctx, order const& o) const override { return genuine().look(ctx, o); }
+    skald::outcome settle(skald::step_context& ctx, order& o, receipt const& r) const override
+    {
+        return genuine().settle(ctx, o, r);
+    }
+    void abandon(skald::step_context& ctx, order& o) const override { genuine().abandon(ctx, o); }
+
+    charge_by_gateway charge_;
+};
+
+skald::service with_tables()
+{
+    skald::service s{"payments"};
+    s.migrate("0001_payments", tables::payments)
+        .migrate("0002_naps", "CREATE SEQUENCE naps")
+        .migrate("0003_gate", "CREATE TABLE gate (customer text PRIMARY KEY)");
+    return s;
+}
+
+// Everything is quick: a lease, a look, an open breaker, and the time until a saga is `unknown`.
+skald::service payments_by_gateway(std::string_view address)
+{
+    gateway_client const gateway{parse_gateway_address(address), {.whole_call = 1s}};
+    auto s = with_tables();
+    s.dependency("gateway", {.failures = 0.9, .open_first = 100ms, .open_longest = 500ms})
+        .host(place_order, steps::charge_payment, checked_charge{gateway}, refund_by_gateway{gateway},
+              {.retry = {.attempts_max = 20, .first = 20ms, .longest = 500ms},
+               .prefetch = 3,
+               .call = {.dependency = "gateway",
+                        .lease = 1'500ms,
+                        .look_first = 50ms,
+                        .look_longest = 500ms,
+                        .unknown_after = 3s}});
+    return s;
+}
+
+skald::service payments()
+{
+    auto s = with_tables();
+    s.host(place_order, steps::charge_payment, faulty_charge{},
+           {.retry = {.attempts_max = 3, .first = 20ms, .longest = 40ms}, .prefetch = 3});
+    return s;
+}
+
 }  // namespace
 
+// With `--gateway HOST:PORT` the gateway there charges.
 int main(int argc, char** argv)
 {
-    skald::service payments{"payments"};
-    payments.migrate("0001_payments", tables::payments)
-        .migrate("0002_naps", "CREATE SEQUENCE naps")
-        .migrate("0003_gate", "CREATE TABLE gate (customer text PRIMARY KEY)")
-        .host(place_order, steps::charge_payment, faulty_charge{},
-              {.retry = {.attempts_max = 3, .first = 20ms, .longest = 40ms}, .prefetch = 3});
-    return skald::run_service(std::move(payments), argc, argv);
+    if (argc < 3 || argv[1] != std::string_view{"--gateway"}) return skald::run_service(payments(), argc, argv);
+    std::vector<char const*> others{argv, argv + argc};
+    others.erase(others.begin() + 1, others.begin() + 3);
+    return skald::run_service(payments_by_gateway(argv[2]), static_cast<int>(others.size()), others.data());
 }
