@@ -40,6 +40,7 @@ void run::judge()
         judge_orders(one);
         judge_payments(one);
         judge_shipping(one);
+        if (!one.goes->gateway.empty()) judge_gateway(one);
     }
     judge_operator();
     if (is_forgotten(goes_.besides)) judge_forgetting();
@@ -92,6 +93,20 @@ void run::judge_payments(placed const& order)
            value(payments, "SELECT count(*) FROM skald.parked WHERE key = " + sql_text(order.key) +
                                " OR message_id = " + sql_text("malformed " + order.key)),
            goes_.besides == disturbance::malformed || order.goes->ends == "stuck" ? "1" : "0");
+}
+
+/// What the other side did, by its own ledger: there is one charge, and all of it was given back or none.
+void run::judge_gateway(placed const& order)
+{
+    auto const reference = value(orders, "SELECT id FROM customer_order WHERE customer = " + sql_text(order.person));
+    std::string found, expected;
+    for (auto const& one : shop_.gateway().charges())
+        if (one.at("reference") == reference)
+            found += one.at("amount").dump() + " charged, " + one.at("refunded").dump() + " refunded; ";
+    for (int i = 0; i < order.goes->charges; ++i)
+        expected += std::to_string(price) + " charged, " + std::to_string(price * order.goes->refunds) + " refunded; ";
+    expect("I19", "the gateway's ledger", found, expected);
+    expect("I19", "calls under way or in doubt", value(payments, "SELECT count(*) FROM skald.started"), "0");
 }
 
 void run::judge_shipping(placed const& order)

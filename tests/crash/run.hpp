@@ -111,6 +111,7 @@ private:
     void judge_orders(placed const& order);
     void judge_payments(placed const& order);
     void judge_shipping(placed const& order);
+    void judge_gateway(placed const& order);
     void expect(std::string_view invariant, std::string const& what, std::string const& found,
                 std::string const& expected);
 

@@ -233,6 +233,25 @@ void shop_system::set_lanes(std::size_t service, unsigned lanes)
     lanes_[service] = lanes;
     processes_[service]->set_variable("SKALD_LANES", std::to_string(lanes));
     processes_[service]->set_variable("SKALD_BATCH_MAX", lanes == usual_lanes ? "1" : "32");
+    restart(service);
+}
+
+void shop_system::set_gateway(std::string_view faults)
+{
+    if (!faults.empty()) {
+        if (!gateway_) gateway_ = std::make_unique<test::gateway_process>();
+        gateway_->plan(std::string{faults});
+    }
+    if (calls_gateway_ == !faults.empty()) return;
+    calls_gateway_ = !faults.empty();
+    std::vector<std::string> arguments;
+    if (calls_gateway_) arguments = {"--gateway", "127.0.0.1:" + std::to_string(gateway_->port())};
+    for (auto* one : {processes_[payments].get(), standins_[payments].get()}) one->set_arguments(arguments);
+    restart(payments);
+}
+
+void shop_system::restart(std::size_t service)
+{
     processes_[service]->kill(SIGKILL);
     processes_[service]->wait();
     if (!testing::wait_until([&] { return look_after(); }))

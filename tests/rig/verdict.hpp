@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "rig/order_client.hpp"
 #include "rig/order_plan.hpp"
 #include "rig/shop_databases.hpp"
@@ -51,5 +53,9 @@ struct order_elsewhere
 /// To be called when nothing changes the databases any more.
 verdict judge(shop_databases& databases, order_plan const& plan, std::vector<order_record> const& records,
               std::vector<order_elsewhere> const& elsewhere = {});
+
+/// The same, and what a gateway says that it charged: rig::gateway::charges().
+verdict judge_with_gateway(shop_databases& databases, order_plan const& plan, std::vector<order_record> const& records,
+                           nlohmann::json const& charges);
 
 }  // namespace skald::rig

@@ -15,6 +15,7 @@
 #include "options.hpp"
 #include "report.hpp"
 #include "rig/broker.hpp"
+#include "rig/gateway.hpp"
 #include "rig/order_load.hpp"
 #include "rig/order_plan.hpp"
 #include "rig/process.hpp"
@@ -65,6 +66,7 @@ private:
     void strike(planned_kill const& kill);
     void strike_what_is_due();
     void refresh();
+    verdict judge_all();
     std::string signs_of_life() const;
 
     bool is_ready(std::size_t service);
@@ -92,6 +94,8 @@ private:
     std::optional<clock::time_point> quiet_since_;
     std::int64_t activity_{};
     std::vector<finding> findings_;  // those that no database knows
+
+    std::unique_ptr<gateway> gateway_;  // if there is one
 
     // Last: the services are destroyed before the clients, so that no client waits for a response.
     std::vector<std::unique_ptr<process>> services_;

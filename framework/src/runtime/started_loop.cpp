@@ -182,7 +182,8 @@ void started_loop::run()
         try {
             keep();
         }
-        catch (ports::fault const& met) {
+        // Also what is no fault of the database: rows that were taken come due again when their leases end.
+        catch (std::exception const& met) {
             log_.warning("started.waiting", {{"error", met.what()}});
             std::this_thread::sleep_for(options_.poll);
         }
@@ -355,49 +356,58 @@ void started_loop::run_calls()
         auto const one = to_call_.front();
         to_call_.pop_front();
         lock.unlock();
-        call(one, random);
+        started_next next = take_look{};
+        auto how = core::call_result::nothing;
+        try {
+            next = call(one, how, random);
+        }
+        catch (std::exception const& error) {
+            // Not the user's code, whose exceptions end there. What it has done is not known.
+            next = after_call(one->step, {call_outcome::end::unknown, error.what()}, false, random);
+        }
+        ended(one, how);
+        follow(one, std::move(next));
         lock.lock();
     }
 }
 
-void started_loop::call(std::shared_ptr<held> const& one, std::mt19937_64& random)
+// What comes next; and how it went, for the breaker.
+started_next started_loop::call(std::shared_ptr<held> const& one, core::call_result& how, std::mt19937_64& random)
 {
     auto const& s = one->step;
     one->last_sign = clock::now();
     one->is_calling = true;
     auto const& key = s.delivery.step()->key();
-    started_next next = take_look{};
-    auto how = core::call_result::ok;
     if (s.row.was_in_doubt) {
         SKALD_FAILPOINT("call.looking");
         auto const met = run_look(s, *one);
         SKALD_FAILPOINT("call.looked");
-        if (met.what == detail::look_result::answer::unknown) how = core::call_result::nothing;
-        next = after_look(s, met, random);
+        if (met.what != detail::look_result::answer::unknown) how = core::call_result::ok;
+        return after_look(s, met, random);
     }
+    SKALD_FAILPOINT("call.calling");
+    auto const met = run_call(s, *one);
+    SKALD_FAILPOINT("call.called");
+    if (met.what == call_outcome::end::happened) how = core::call_result::ok;
     else {
-        SKALD_FAILPOINT("call.calling");
-        auto const met = run_call(s, *one);
-        SKALD_FAILPOINT("call.called");
-        if (met.what != call_outcome::end::happened) {
-            how = one->is_stopped() ? core::call_result::nothing : core::call_result::failed;
-            log_.warning("call.failed", {{"key", key.text()},
-                                         {"attempt", s.row.calls},
-                                         {"did_not_happen", met.what == call_outcome::end::did_not_happen ? "yes" : "unknown"},
-                                         {"error", met.text}});
-        }
-        next = after_call(s, met, one->stops, random);
+        if (!one->is_stopped()) how = core::call_result::failed;
+        log_.warning("call.failed", {{"key", key.text()},
+                                     {"attempt", s.row.calls},
+                                     {"did_not_happen", met.what == call_outcome::end::did_not_happen ? "yes" : "unknown"},
+                                     {"error", met.text}});
     }
+    return after_call(s, met, one->stops, random);
+}
+
+void started_loop::ended(std::shared_ptr<held> const& one, core::call_result how)
+{
     one->is_calling = false;
-    {
-        std::lock_guard const lock{mutex_};
-        auto& breaker = dependencies_.at(one->dependency_name).breaker;
-        if (auto const changed = breaker.ended(*std::exchange(one->breaker_call, {}), clock::now(), how))
-            log_.warning("dependency.changed", {{"dependency", one->dependency_name},
-                                                {"state", core::to_string(changed->to)},
-                                                {"why", changed->why}});
-    }
-    follow(one, std::move(next));
+    std::lock_guard const lock{mutex_};
+    auto& breaker = dependencies_.at(one->dependency_name).breaker;
+    if (auto const changed = breaker.ended(*std::exchange(one->breaker_call, {}), clock::now(), how))
+        log_.warning("dependency.changed", {{"dependency", one->dependency_name},
+                                            {"state", core::to_string(changed->to)},
+                                            {"why", changed->why}});
 }
 
 void started_loop::run_settles(executor& executor)
@@ -410,7 +420,14 @@ void started_loop::run_settles(executor& executor)
         to_settle_.pop_front();
         lock.unlock();
         one->step.delivery.second = std::move(end);
-        settle(one, executor);
+        try {
+            settle(one, executor);
+        }
+        catch (std::exception const& error) {
+            // If it is not recorded, the row comes due again when the lease ends.
+            log_.error("call.not_recorded", {{"key", one->step.delivery.step()->key().text()}, {"error", error.what()}});
+        }
+        forget(one);
         lock.lock();
     }
 }
@@ -431,7 +448,6 @@ void started_loop::settle(std::shared_ptr<held> const& one, executor& executor)
         if (one->lost) break;
     }
     SKALD_FAILPOINT("call.settled");
-    forget(one);
 }
 
 }  // namespace skald::runtime

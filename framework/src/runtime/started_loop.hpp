@@ -82,7 +82,8 @@ private:
     void forget(std::shared_ptr<held> const& one);
     void renew();
     std::chrono::milliseconds until_next() const;
-    void call(std::shared_ptr<held> const& one, std::mt19937_64& random);
+    started_next call(std::shared_ptr<held> const& one, core::call_result& how, std::mt19937_64& random);
+    void ended(std::shared_ptr<held> const& one, core::call_result how);
     void settle(std::shared_ptr<held> const& one, executor& executor);
     bool has_ended() const;
 
