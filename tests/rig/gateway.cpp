@@ -17,6 +17,7 @@ using namespace std::chrono_literals;
 
 constexpr std::array<char const*, 7> faults{"hang_up_after", "error_after", "error_before", "answer_late",
                                             "slow 300",      "declined",    "down 500"};
+constexpr auto between_faults = 500ms;
 constexpr double share = 0.15;
 constexpr auto answer_within = 5s;
 constexpr auto start_patience = 10s;
@@ -53,6 +54,8 @@ void gateway::look_after()
 
 void gateway::misbehave()
 {
+    if (std::chrono::steady_clock::now() < next_fault_) return;
+    next_fault_ = std::chrono::steady_clock::now() + between_faults;
     auto const n = pick(random_, std::size_t{0}, faults.size());
     if (n == faults.size()) plan({{"fault", "die_after"}, {"next", 1}});
     else plan({{"fault", faults[n]}, {"share", share}});

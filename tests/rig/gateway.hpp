@@ -2,6 +2,7 @@
 // has killed itself.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -25,7 +26,7 @@ public:
     void start();
     void look_after();  // starts it again
 
-    /// Another fault, for some of its requests.
+    /// Now and then another fault, for some of its requests: to be called often.
     void misbehave();
     void behave();
 
@@ -37,6 +38,7 @@ private:
 
     std::uint16_t port_;
     random_source random_;
+    std::chrono::steady_clock::time_point next_fault_{};
     process process_;
 };
 

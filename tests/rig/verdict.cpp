@@ -268,10 +268,8 @@ std::int64_t verdict::found(std::string const& name) const
     return one == findings.end() ? 0 : one->count;
 }
 
-namespace {
-
 verdict judge(shop_databases& databases, order_plan const& plan, std::vector<order_record> const& records,
-              std::vector<order_elsewhere> const& elsewhere, json const* charges)
+              std::vector<order_elsewhere> const& elsewhere, std::optional<json> const& charges)
 {
     verdict result;
     {
@@ -280,7 +278,7 @@ verdict judge(shop_databases& databases, order_plan const& plan, std::vector<ord
         for (auto const& one : counted_figures)
             result.figures.push_back({one.name, tx.exec(one.query)[0][0].as<std::int64_t>(), one.is_sum});
         for (auto const& one : checks) run_check(tx, one, result.findings.emplace_back(finding{one.name, 0, {}}));
-        if (charges != nullptr) {
+        if (charges) {
             fill_table(tx, "gateway_charge", "id text, amount bigint, reference text, status text, refunded bigint",
                        charges->dump());
             for (auto const& one : checks_of_gateway)
@@ -295,20 +293,6 @@ verdict judge(shop_databases& databases, order_plan const& plan, std::vector<ord
         }
     }
     return result;
-}
-
-}  // namespace
-
-verdict judge(shop_databases& databases, order_plan const& plan, std::vector<order_record> const& records,
-              std::vector<order_elsewhere> const& elsewhere)
-{
-    return judge(databases, plan, records, elsewhere, nullptr);
-}
-
-verdict judge_with_gateway(shop_databases& databases, order_plan const& plan, std::vector<order_record> const& records,
-                           nlohmann::json const& charges)
-{
-    return judge(databases, plan, records, {}, &charges);
 }
 
 }  // namespace skald::rig

@@ -1,8 +1,8 @@
 // The service `payments` of the order example, whose step misbehaves for customers whose name says so: the part before
 // its first dash. All others are served as in the example.
-#include "examples/order_saga/gateway_payment.hpp"
 #include "examples/order_saga/payment_steps.hpp"
 #include "order_tables.hpp"
+#include "support/charge_with.hpp"
 
 #include <pqxx/except>
 
@@ -91,32 +91,6 @@ class faulty_charge final : public skald::compensatable_step<order>
     }
 };
 
-// As in the example, with a checkpoint before the call.
-class checked_charge final : public skald::external_step<order, receipt>
-{
-public:
-    explicit checked_charge(gateway_client const& gateway) : charge_{gateway} {}
-
-private:
-    using parts = skald::external_step<order, receipt>;
-    parts const& genuine() const { return charge_; }
-
-    skald::outcome prepare(skald::step_context& ctx, order& o) const override { return genuine().prepare(ctx, o); }
-    receipt call(skald::call_context& ctx, order const& o) const override
-    {
-        ctx.heartbeat(nlohmann::json{{"attempt", ctx.attempt()}});
-        return genuine().call(ctx, o);
-    }
-    skald::probe<receipt> look(skald::call_context& ctx, order const& o) const override { return genuine().look(ctx, o); }
-    skald::outcome settle(skald::step_context& ctx, order& o, receipt const& r) const override
-    {
-        return genuine().settle(ctx, o, r);
-    }
-    void abandon(skald::step_context& ctx, order& o) const override { genuine().abandon(ctx, o); }
-
-    charge_by_gateway charge_;
-};
-
 skald::service with_tables()
 {
     skald::service s{"payments"};
@@ -127,12 +101,14 @@ skald::service with_tables()
 }
 
 // Everything is quick: a lease, a look, an open breaker, and the time until a saga is `unknown`.
-skald::service payments_by_gateway(std::string_view address)
+skald::service payments_by_gateway(gateway_address const& address)
 {
-    gateway_client const gateway{parse_gateway_address(address), {.whole_call = 1s}};
+    gateway_client const gateway{address, {.whole_call = 1s}};
+    charge_with charge{gateway};
+    charge.before_call = [](auto& ctx) { ctx.heartbeat(nlohmann::json{{"attempt", ctx.attempt()}}); };
     auto s = with_tables();
     s.dependency("gateway", {.failures = 0.9, .open_first = 100ms, .open_longest = 500ms})
-        .host(place_order, steps::charge_payment, checked_charge{gateway}, refund_by_gateway{gateway},
+        .host(place_order, steps::charge_payment, std::move(charge), refund_by_gateway{gateway},
               {.retry = {.attempts_max = 20, .first = 20ms, .longest = 500ms},
                .prefetch = 3,
                .call = {.dependency = "gateway",
@@ -156,8 +132,8 @@ skald::service payments()
 // With `--gateway HOST:PORT` the gateway there charges.
 int main(int argc, char** argv)
 {
-    if (argc < 3 || argv[1] != std::string_view{"--gateway"}) return skald::run_service(payments(), argc, argv);
-    std::vector<char const*> others{argv, argv + argc};
-    others.erase(others.begin() + 1, others.begin() + 3);
-    return skald::run_service(payments_by_gateway(argv[2]), static_cast<int>(others.size()), others.data());
+    std::vector<char const*> arguments{argv, argv + argc};
+    auto const gateway = take_gateway(arguments);
+    return skald::run_service(gateway ? payments_by_gateway(*gateway) : payments(), static_cast<int>(arguments.size()),
+                              arguments.data());
 }

@@ -184,15 +184,10 @@ run_summary director::conclude()
     run.orders_took = databases_.orders_took();
     run.disturbed = {counters.sent_twice,           counters.answered_in_flight,         counters.asked_again,
                      static_cast<int>(copied.seen), static_cast<int>(copied.duplicates), figures_.kills};
-    run.outcome = judge_all();
+    run.outcome = judge(databases_, plan_, load_.records(), {},
+                        gateway_ ? std::optional{gateway_->charges()} : std::nullopt);
     run.outcome.findings.insert(run.outcome.findings.end(), findings_.begin(), findings_.end());
     return run;
-}
-
-verdict director::judge_all()
-{
-    if (!gateway_) return judge(databases_, plan_, load_.records());
-    return judge_with_gateway(databases_, plan_, load_.records(), gateway_->charges());
 }
 
 // --- Throughout the demonstration -----------------------------------------------------------------------------------
@@ -204,10 +199,8 @@ void director::tick()
     look_after_services();
     if (ordering_) {
         strike_what_is_due();
-        if (clock::now() - refreshed_ >= between_refreshes) {
-            refresh();
-            if (gateway_ && !load_.finished()) gateway_->misbehave();
-        }
+        if (gateway_ && !load_.finished()) gateway_->misbehave();
+        if (clock::now() - refreshed_ >= between_refreshes) refresh();
     }
     progress_.show(figures_);
 }

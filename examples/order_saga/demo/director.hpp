@@ -66,7 +66,6 @@ private:
     void strike(planned_kill const& kill);
     void strike_what_is_due();
     void refresh();
-    verdict judge_all();
     std::string signs_of_life() const;
 
     bool is_ready(std::size_t service);
