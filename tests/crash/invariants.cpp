@@ -95,20 +95,6 @@ void run::judge_payments(placed const& order)
            goes_.besides == disturbance::malformed || order.goes->ends == "stuck" ? "1" : "0");
 }
 
-/// What the other side did, by its own ledger: there is one charge, and all of it was given back or none.
-void run::judge_gateway(placed const& order)
-{
-    auto const reference = value(orders, "SELECT id FROM customer_order WHERE customer = " + sql_text(order.person));
-    std::string found, expected;
-    for (auto const& one : shop_.gateway().charges())
-        if (one.at("reference") == reference)
-            found += one.at("amount").dump() + " charged, " + one.at("refunded").dump() + " refunded; ";
-    for (int i = 0; i < order.goes->charges; ++i)
-        expected += std::to_string(price) + " charged, " + std::to_string(price * order.goes->refunds) + " refunded; ";
-    expect("I19", "the gateway's ledger", found, expected);
-    expect("I19", "calls under way or in doubt", value(payments, "SELECT count(*) FROM skald.started"), "0");
-}
-
 void run::judge_shipping(placed const& order)
 {
     expect("I1 I2", "shipments", value(shipping, "SELECT count(*) FROM shipment WHERE sku = " + sql_text(order.item)),

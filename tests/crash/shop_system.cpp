@@ -9,6 +9,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -236,16 +237,17 @@ void shop_system::set_lanes(std::size_t service, unsigned lanes)
     restart(service);
 }
 
-void shop_system::set_gateway(std::string_view faults)
+void shop_system::set_gateway(std::string_view faults, bool is_blind)
 {
-    if (!faults.empty()) {
-        if (!gateway_) gateway_ = std::make_unique<test::gateway_process>();
-        gateway_->plan(std::string{faults});
-    }
-    if (calls_gateway_ == !faults.empty()) return;
-    calls_gateway_ = !faults.empty();
+    auto& wanted = is_blind ? blind_gateway_ : gateway_;
+    if (!faults.empty() && !wanted)
+        wanted = std::make_unique<test::gateway_process>(
+            is_blind ? std::vector<std::string>{"--keys", "ignored", "--lookup", "off"} : std::vector<std::string>{});
+    auto* const before = std::exchange(in_use_, faults.empty() ? nullptr : wanted.get());
+    if (in_use_ != nullptr) in_use_->plan(std::string{faults});
+    if (before == in_use_) return;
     std::vector<std::string> arguments;
-    if (calls_gateway_) arguments = {"--gateway", "127.0.0.1:" + std::to_string(gateway_->port())};
+    if (in_use_ != nullptr) arguments = {"--gateway", "127.0.0.1:" + std::to_string(in_use_->port())};
     for (auto* one : {processes_[payments].get(), standins_[payments].get()}) one->set_arguments(arguments);
     restart(payments);
 }

@@ -62,6 +62,7 @@ struct way
 
     // Not empty: a gateway charges and refunds, and these are its faults, as PUT /faults takes them.
     std::string_view gateway{};
+    bool is_blind{};  // it ignores keys, and answers no look-up: an operator reads its list
 };
 
 inline constexpr int price = 100;
@@ -99,6 +100,7 @@ inline constexpr std::array ways{
     way{"called-back", "ann", 1000, 0, "called", disturbance::none, "compensated", 1, 1, 0, 0, "{}"},
     way{"called-unanswered", "ann", 1000, 10, "called", disturbance::none, "completed", 1, 0, 1, 0, no_answer},
     way{"called-in-vain", "ann", 1000, 10, "called-unanswered", disturbance::none, "completed", 1, 0, 1, 0, no_act},
+    way{"called-blind", "ann", 1000, 10, "", disturbance::none, "completed", 1, 0, 1, 0, "{}", true},
 };
 
 /// The first of the ways: what the companions of an order do.
