@@ -192,7 +192,8 @@ BEGIN
     r AS (DELETE FROM skald.response r USING s WHERE r.scope = s.scope AND r.key = s.key RETURNING 1),
     p AS (DELETE FROM skald.progress p USING s WHERE p.scope = s.scope AND p.key = s.key RETURNING 1),
     c AS (DELETE FROM skald.control c USING s WHERE c.scope = s.scope AND c.key = s.key AND skald.is_ours(c.home)
-          RETURNING 1)
+          RETURNING 1),
+    g AS (DELETE FROM skald.signal g USING s WHERE g.scope = s.scope AND g.key = s.key RETURNING 1)
     SELECT (SELECT count(*) FROM s), (SELECT count(*) FROM s) + (SELECT count(*) FROM i) + (SELECT count(*) FROM r) +
            (SELECT count(*) FROM p) + (SELECT count(*) FROM c)
       INTO sagas, records;
@@ -221,6 +222,9 @@ BEGIN
     c AS (DELETE FROM skald.control c USING e
            WHERE c.scope = e.scope AND c.key = e.key AND c.home = e.home
              AND c.requested_at < e.ended_at + interval '12 hours'
+          RETURNING 1),
+    g AS (DELETE FROM skald.signal g USING e
+           WHERE g.scope = e.scope AND g.key = e.key AND g.step = ANY (e.steps) AND g.received_at < e.ended_at + interval '12 hours'
           RETURNING 1),
     answer AS (
         SELECT n.home, 'skald.expired.' || gen_random_uuid() AS id, jsonb_agg(n.member) AS members

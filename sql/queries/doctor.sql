@@ -51,18 +51,9 @@ SELECT (SELECT count(*) FROM skald.parked) AS parked, (SELECT count(*) FROM skal
          WHERE status IN ('running', 'compensating') AND created_at < clock_timestamp() - interval '1 hour') AS old,
        (SELECT count(*) FROM skald.saga WHERE expiring <> '{}' AND asked_at < clock_timestamp() - interval '1 day') AS expiring
 
--- Of how many sagas a step completed whose compensation found no record of it: what it did may still be in effect. Of a step
--- of this very database the compensation has put a record that counts no attempt in the place of the one that is gone.
+-- Of how many sagas a step completed whose compensation found no record of it.
 -- name: doctor_not_undone
-SELECT count(DISTINCT (s.scope, s.key)) AS sagas
-  FROM (SELECT scope, key, step FROM skald.progress
-         WHERE status = 'cancelled' AND error = 'nothing to undo' AND step LIKE '%.compensate'
-         UNION ALL
-        SELECT scope, key, step FROM skald.idempotency
-         WHERE status = 'cancelled' AND error = 'nothing to undo' AND step LIKE '%.compensate' AND skald.is_ours(home)) AS c
-  JOIN skald.saga s ON s.scope = c.scope AND s.key = c.key
- CROSS JOIN LATERAL skald.known_steps(s.scope, s.key) AS k
- WHERE k.step = replace(c.step, '.compensate', '') AND (k.status = 'completed' OR (k.status = 'cancelled' AND k.attempts = 0))
+SELECT count(DISTINCT (scope, key)) AS sagas FROM skald.not_undone
 
 -- Sessions other than Skald's whose transactions have held locks on users' tables for a while: steps may be waiting for these.
 -- name: doctor_locks

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -38,18 +39,23 @@ struct bank
     int looks{};
     bool declines{};
     bool can_tell{true};
-    std::function<void(std::string const& key)> before_charge, after_charge;
+    std::mutex mutex{};
+    std::function<void(std::string const&key)> before_charge, after_charge;
 
     receipt charge(std::string const& key)
     {
         if (before_charge) before_charge(key);
+        std::unique_lock lock{mutex};
         if (!declines) charges.push_back(key);
+        auto const number = charges.size();
+        lock.unlock();
         if (after_charge) after_charge(key);
-        return {"r-" + std::to_string(charges.size()), declines};
+        return {"r-" + std::to_string(number), declines};
     }
 
     probe<receipt> find(std::string const& key)
     {
+        std::lock_guard const lock{mutex};
         ++looks;
         if (!can_tell) return unknown("its list is not up to date");
         for (std::size_t n = 0; n < charges.size(); ++n)

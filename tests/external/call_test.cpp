@@ -51,7 +51,8 @@ TEST_CASE("a delivery that comes again while its step is started does nothing")
     CHECK(all.saga_status("k") == "completed");
 }
 
-TEST_CASE("after a call that threw, the other side is asked before anything else, and what has happened is not done again")
+TEST_CASE(
+    "after a call that threw, the other side is asked before anything else, and what has happened is not done again")
 {
     bank_services all;
     all.host();
@@ -118,7 +119,8 @@ TEST_CASE("when the attempts are used up the saga compensates, and what prepare 
     CHECK(all.started() == "");
 }
 
-TEST_CASE("while nobody knows what a call has done it is not called, and the saga is shown as unknown until somebody does")
+TEST_CASE(
+    "while nobody knows what a call has done it is not called, and the saga is shown as unknown until somebody does")
 {
     bank_services all;
     all.at("till").options_of_steps.call.unknown_after = 0ms;
@@ -146,8 +148,9 @@ TEST_CASE("while nobody knows what a call has done it is not called, and the sag
     }
     SUBCASE("an operator, who says that it happened")
     {
-        CHECK(all.at("till").db.one("SELECT skald.resolve_step('', 'k', 'capture', '{\"happened\": {\"number\": \"r-1\"}}', "
-                                    "'the bank said so by phone')") == "");
+        CHECK(all.at("till").db.one(
+                  "SELECT skald.resolve_step('', 'k', 'capture', '{\"happened\": {\"number\": \"r-1\"}}', "
+                  "'the bank said so by phone')") == "");
         CHECK(all.at("till").db.one("SELECT verb FROM skald.audit") == "saga resolve");
         all.run_all();
         CHECK(all.gateway.looks == 3);
@@ -155,7 +158,8 @@ TEST_CASE("while nobody knows what a call has done it is not called, and the sag
     SUBCASE("an operator, who says that it did not")
     {
         all.gateway.after_charge = {};
-        CHECK(all.at("till").db.one("SELECT skald.resolve_step('', 'k', 'capture', '{\"did_not_happen\": \"bank\"}', '')") == "");
+        CHECK(all.at("till").db.one(
+                  "SELECT skald.resolve_step('', 'k', 'capture', '{\"did_not_happen\": \"bank\"}', '')") == "");
         all.run_all();
         CHECK(all.gateway.charges.size() == 2);
     }
@@ -169,7 +173,8 @@ TEST_CASE("an operator can't resolve what is not in doubt")
     bank_services all;
     all.host();
     auto const resolve = [&] {
-        return all.at("till").db.one("SELECT skald.resolve_step('', 'k', 'capture', '{\"did_not_happen\": \"x\"}', '')");
+        return all.at("till").db.one(
+            "SELECT skald.resolve_step('', 'k', 'capture', '{\"did_not_happen\": \"x\"}', '')");
     };
     CHECK(resolve() == "capture of saga k is not under way here: it has ended, or has not begun");
     all.start(buy, purchase{"p", 100}, "k");

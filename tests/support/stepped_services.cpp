@@ -156,6 +156,31 @@ running_lanes::~running_lanes()
     for (auto& one : threads_) one.join();
 }
 
+running_calls::running_calls(stepped_service& of, std::map<std::string, dependency_limits> const& limits,
+                             std::size_t calls)
+    : table_{of.options(10s)}, heartbeats_{of.options(10s)}, loop_{{.owner = "a process", .calls = calls, .poll = 20ms},
+                                                                   of.name,
+                                                                   of.steps_,
+                                                                   limits,
+                                                                   table_,
+                                                                   heartbeats_,
+                                                                   of.log_}
+{
+    threads_.emplace_back([this] { loop_.run(); });
+    for (std::size_t n = 0; n < calls; ++n) threads_.emplace_back([this] { loop_.run_calls(); });
+    threads_.emplace_back([this, &of] {
+        postgres::postgres_store store{of.options(10s)};
+        auto executor = of.process_.executor_on(store, 7);
+        loop_.run_settles(executor);
+    });
+}
+
+running_calls::~running_calls()
+{
+    loop_.stop();
+    for (auto& one : threads_) one.join();
+}
+
 stepped_services::stepped_services(std::vector<std::string> const& names) : home_{names.front()}
 {
     for (auto const& name : names) services_.emplace(name, std::make_unique<stepped_service>(name, transport_));

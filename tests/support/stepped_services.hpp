@@ -7,6 +7,7 @@
 #include "postgres/postgres_started.hpp"
 #include "postgres/postgres_store.hpp"
 #include "runtime/dispatcher.hpp"
+#include "runtime/started_loop.hpp"
 #include "support/database.hpp"
 #include "support/event_log.hpp"
 #include "testing/stepped_process.hpp"
@@ -111,6 +112,7 @@ public:
 
 private:
     friend class running_lanes;
+    friend class running_calls;
 
     postgres::connection_options options(std::chrono::milliseconds lock_timeout) const;
     void process_together(std::vector<ports::delivery> all);
@@ -134,6 +136,22 @@ public:
 private:
     runtime::stop_flag stop_;
     runtime::dispatcher work_;
+    std::vector<std::thread> threads_;
+};
+
+/// The threads of a process that make calls and go on with waits, with connections of their own, until this is destroyed.
+class running_calls
+{
+public:
+    explicit running_calls(stepped_service& of, std::map<std::string, dependency_limits> const& limits = {},
+                           std::size_t calls = 4);
+    ~running_calls();
+
+    runtime::started_loop& loop() { return loop_; }
+
+private:
+    postgres::postgres_started table_, heartbeats_;
+    runtime::started_loop loop_;
     std::vector<std::thread> threads_;
 };
 

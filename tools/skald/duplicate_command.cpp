@@ -1,5 +1,6 @@
 // `skald duplicate`: a broker may deliver twice; this makes it happen every time. For staging systems.
 #include "commands.hpp"
+#include "durations.hpp"
 
 #include "duplicator/duplicator.hpp"
 #include "rabbitmq/url.hpp"
@@ -13,7 +14,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -36,13 +36,6 @@ struct duplicate_options
     std::uint64_t seed{std::random_device{}()};
     bool staging{};
 };
-
-CLI::AsNumberWithUnit milliseconds_with_unit()
-{
-    return CLI::AsNumberWithUnit{
-        std::map<std::string, std::int64_t>{{"ms", 1}, {"s", 1'000}, {"m", 60'000}, {"h", 3'600'000}},
-        CLI::AsNumberWithUnit::UNIT_REQUIRED};
-}
 
 // Skald's own steps are not affected. Any other consumer of these queues has no guard, and a production system is the
 // wrong place to find out.

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "audit/survey.hpp"
 #include "rig/findings.hpp"
 #include "rig/http.hpp"
 #include "rig/text.hpp"
@@ -168,6 +169,22 @@ void director::end_services()
     findings_.push_back(end_in_order(services_, interruptions_, drain_patience));
 }
 
+// The services have ended, so one look is enough.
+finding director::broken_invariants() const
+{
+    skald::audit::survey_options options;
+    options.databases = {{"orders", chosen_.servers.orders_database},
+                         {"payments", chosen_.servers.payments_database},
+                         {"shipping", chosen_.servers.shipping_database}};
+    options.grace = 0s;
+    skald::audit::findings broken{examples_max};
+    skald::audit::survey(options, broken);
+    finding made{"invariants that do not hold", static_cast<std::int64_t>(broken.total()), {}};
+    for (auto const& one : broken.kept())
+        made.examples.push_back(fmt::format("{}: {} of {} at {}", one.kind, one.what, one.key, one.service));
+    return made;
+}
+
 run_summary director::conclude()
 {
     refresh();
@@ -175,6 +192,7 @@ run_summary director::conclude()
     auto const told = found_by_clients(plan_, load_.records());
     findings_.insert(findings_.end(), told.begin(), told.end());
     findings_.push_back({"messages left in queues", messages_ready(), {}});
+    findings_.push_back(broken_invariants());
     auto const& counters = load_.counters();
     auto const copied = duplicated();
     run_summary run;

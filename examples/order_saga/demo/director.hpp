@@ -56,6 +56,7 @@ private:
     void repeat_late();
     void await_quiet();
     void end_services();
+    finding broken_invariants() const;
     run_summary conclude();
 
     // Throughout all acts.

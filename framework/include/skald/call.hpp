@@ -102,11 +102,11 @@ template <class Result>
 class probe
 {
 public:
-    probe(Result happened) : what_{std::move(happened)} {}        // `return skald::happened(receipt);`
-    probe(did_not_happen_answer what) : what_{what} {}            // `return skald::did_not_happen();`
-    probe(unknown_answer what) : what_{std::move(what)} {}        // `return skald::unknown("404: too early to tell");`
+    probe(Result happened) : what_{std::move(happened)} {}  // `return skald::happened(receipt);`
+    probe(did_not_happen_answer what) : what_{what} {}      // `return skald::did_not_happen();`
+    probe(unknown_answer what) : what_{std::move(what)} {}  // `return skald::unknown("404: too early to tell");`
 
-    Result const* happened() const { return std::get_if<Result>(&what_); }             // nullptr if not
+    Result const* happened() const { return std::get_if<Result>(&what_); }                 // nullptr if not
     unknown_answer const* unknown() const { return std::get_if<unknown_answer>(&what_); }  // likewise
 
 private:
@@ -120,8 +120,8 @@ Result happened(Result result)
     return result;
 }
 
-/// It was not done, **and will not be**: a request that is still under way there may yet be carried out. Where the other
-/// system can't tell, the answer is unknown().
+/// It was not done, **and will not be**: a request that is still under way there may yet be carried out. Where the
+/// other system can't tell, the answer is unknown().
 inline did_not_happen_answer did_not_happen()
 {
     return {};

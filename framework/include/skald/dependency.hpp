@@ -6,8 +6,8 @@
 
 namespace skald {
 
-/// Of one process. A circuit breaker (Nygard, "Release It!") stops calls while the other system is ill: they wait, which
-/// costs no attempt, and one call at a time finds out whether it is well again.
+/// Of one process. A circuit breaker (Nygard, "Release It!") stops calls while the other system is ill: they wait,
+/// which costs no attempt, and one call at a time finds out whether it is well again.
 struct dependency_limits
 {
     std::size_t at_a_time{8};   // calls under way
@@ -20,7 +20,7 @@ struct dependency_limits
     std::chrono::milliseconds window{10'000};
     std::chrono::milliseconds slow{10'000};
 
-    std::chrono::milliseconds open_first{1'000};    // how long it stays open the first time
+    std::chrono::milliseconds open_first{1'000};     // how long it stays open the first time
     std::chrono::milliseconds open_longest{60'000};  // and at most, if it does not get well
 };
 

@@ -99,9 +99,11 @@ public:
 
     /// A step that waits: skald/wait_step.hpp. A compensatable one has nothing to undo.
     template <class Data, step_kind... Kinds, step_kind Kind, class Step>
-    requires(detail::is_sleep<Data, Step> || (detail::is_wait<Data, Step> && Kind != step_kind::retriable)) service&
-        host(definition<Data, Kinds...> const& saga, step_handle<Data, Kind> const& step, Step object,
-             step_options const& options = {})
+    requires(detail::is_sleep<Data, Step> ||
+             (detail::is_wait<Data, Step> &&
+              Kind != step_kind::retriable)) service& host(definition<Data, Kinds...> const& saga,
+                                                           step_handle<Data, Kind> const& step, Step object,
+                                                           step_options const& options = {})
     {
         return add_external<Data>(saga, step.name, std::move(object), {}, options);
     }
@@ -155,8 +157,7 @@ private:
                           step_options const& options)
     {
         return add(saga.name, saga.version, saga.steps, name, options,
-                   std::make_unique<detail::typed_external_step<Data, Step, Undo>>(std::move(object),
-                                                                                   std::move(undo)));
+                   std::make_unique<detail::typed_external_step<Data, Step, Undo>>(std::move(object), std::move(undo)));
     }
 
     service& add(std::string_view definition, int version, std::span<planned_step const> plan, std::string_view step,

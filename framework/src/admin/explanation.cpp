@@ -1,6 +1,7 @@
 #include "admin/explanation.hpp"
 
 #include "core/reasons.hpp"
+#include "core/shell_word.hpp"
 
 #include <fmt/format.h>
 
@@ -25,18 +26,8 @@ std::string because(std::string const& why)
 
 std::string command_line(std::string_view verb, core::saga_id const& id)
 {
-    // Quoted if a shell would not take it for one word.
-    auto const word = [](std::string const& text) {
-        bool const plain =
-            text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:@/+=") ==
-            std::string::npos;
-        if (plain) return text;
-        std::string quoted{"'"};
-        for (char const c : text) quoted += c == '\'' ? std::string{"'\\''"} : std::string{c};
-        return quoted + "'";
-    };
-    return fmt::format("`skald saga {} {}{}`", verb, word(id.key),
-                       id.scope.empty() ? "" : " --scope " + word(id.scope));
+    return fmt::format("`skald saga {} {}{}`", verb, core::shell_word(id.key),
+                       id.scope.empty() ? "" : " --scope " + core::shell_word(id.scope));
 }
 
 bool is(std::optional<step_record> const& record, step_status status)
@@ -113,9 +104,9 @@ std::string retry_cause(step_record const& record, std::string const& service, c
 std::string under_way(step_facts const& step, core::instant now)
 {
     auto const& record = *step.record;
-    auto const tries = record.error.empty() ? std::string{}
-                                            : fmt::format(" (attempt {}; before that{})", record.attempts,
-                                                          because(record.error));
+    auto const tries = record.error.empty()
+                           ? std::string{}
+                           : fmt::format(" (attempt {}; before that{})", record.attempts, because(record.error));
     return fmt::format("{} has begun at {}, and its call, its signal or its time is not there yet, since {}{}",
                        step.name, step.service, when(record.at, now), tries);
 }
@@ -190,11 +181,12 @@ std::string unknown(saga_facts const& saga)
         if (!is_compensation && !is(step.record, step_status::unknown)) continue;
         auto const& record = is_compensation ? *step.compensation : *step.record;
         auto const name = step.name + std::string{is_compensation ? core::compensate_suffix : ""};
-        return fmt::format("unknown: nobody knows what the call of {} at {} has done, since {}{}. It is asked again by "
-                           "itself, and not made again. Find out, and say so in that service's database: {} {} happened, "
-                           "or did-not-happen.",
-                           name, step.service, when(record.at, saga.now), because(record.error),
-                           command_line("resolve", saga.id), name);
+        return fmt::format(
+            "unknown: nobody knows what the call of {} at {} has done, since {}{}. It is asked again by "
+            "itself, and not made again. Find out, and say so in that service's database: {} {} happened, "
+            "or did-not-happen.",
+            name, step.service, when(record.at, saga.now), because(record.error), command_line("resolve", saga.id),
+            name);
     }
     return "unknown" + because(saga.reason) + '.';
 }

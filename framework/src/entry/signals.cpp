@@ -15,7 +15,8 @@ try {
     switch (signal_saga(ctx.tx(), key, step, ctx.request().body, ctx.scope())) {
     case signal_result::taken: return {202, "application/json", {}, R"({"signal": "taken"})"};
     case signal_result::duplicate: return {200, "application/json", {}, R"({"signal": "taken before"})"};
-    case signal_result::mismatch: return http::problem(409, "another signal was sent to this step: the first one counts");
+    case signal_result::mismatch:
+        return http::problem(409, "another signal was sent to this step: the first one counts");
     case signal_result::late: return http::problem(409, "the step has ended: the signal is too late");
     case signal_result::no_saga: return http::problem(404, "there is no such saga");
     case signal_result::no_step: return http::problem(404, "the saga has no step of that name");

@@ -23,9 +23,9 @@ enum class step_end {
     started,  // its first transaction
     unknown,  // the other system can't tell what it has done
 };
-inline constexpr std::array<std::string_view, 11> step_end_names{
-    "completed", "rejected", "snoozed", "failed",  "exhausted", "cancelled",
-    "duplicate", "put_back", "parked",  "started", "unknown"};
+inline constexpr std::array<std::string_view, 11> step_end_names{"completed", "rejected",  "snoozed",   "failed",
+                                                                 "exhausted", "cancelled", "duplicate", "put_back",
+                                                                 "parked",    "started",   "unknown"};
 
 /// Why a transaction of steps did not commit; the names of runtime::failure, in its order (a test compares them).
 inline constexpr std::array<std::string_view, 10> rollback_names{

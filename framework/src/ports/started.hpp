@@ -1,5 +1,5 @@
-// Started steps: those that have begun and not ended, each waiting for a call, a signal or a time. Rows of skald.started
-// (sql/migrations/0014_started.sql); docs/adr/0041-started-steps-are-rows.md says why.
+// Started steps: those that have begun and not ended, each waiting for a call, a signal or a time. Rows of
+// skald.started (sql/migrations/0014_started.sql); docs/adr/0041-started-steps-are-rows.md says why.
 #pragma once
 
 #include "core/identity.hpp"
@@ -60,8 +60,8 @@ struct started_release
 };
 
 /// The table, as a process sees it.
-/// Threads: one. Every function throws ports::fault, and then nothing is known of what it did: a row that was taken comes
-/// due again when its lease ends.
+/// Threads: one. Every function throws ports::fault, and then nothing is known of what it did: a row that was taken
+/// comes due again when its lease ends.
 class started_steps
 {
 public:
@@ -70,7 +70,7 @@ public:
         started_id id;
         started_kind kind{};
         bool was_in_doubt{};  // a call was made, and its outcome is not known
-        int calls{};  // the one to be made now included
+        int calls{};          // the one to be made now included
         int looks{};
         int tries{};
         std::optional<std::string> checkpoint;  // JSON, as the next

@@ -22,7 +22,7 @@ ports::started_steps::taken read_taken(pqxx::row const& row)
     ports::started_steps::taken t;
     t.id = {{row["scope"].c_str(), row["key"].c_str()}, row["step"].c_str(), row["fence"].as<int>()};
     t.kind = row["kind"].c_str() == ports::name_of(ports::started_kind::call) ? ports::started_kind::call
-                                                                             : ports::started_kind::wait;
+                                                                              : ports::started_kind::wait;
     t.was_in_doubt = row["was_in_doubt"].as<bool>();
     t.calls = row["calls"].as<int>();
     t.looks = row["looks"].as<int>();

@@ -84,7 +84,8 @@ signal_result signal_saga(pqxx::transaction_base& tx, std::string_view key, std:
     auto const checked = detail::parse_checked(body).dump();
     auto const rows =
         postgres::run_in(tx, queries::send_signal{.scope = scope, .key = key, .step = step, .body = checked});
-    constexpr std::array<std::string_view, 7> names{"kept", "duplicate", "mismatch", "late", "no saga", "no step", "sent"};
+    constexpr std::array<std::string_view, 7> names{"kept",    "duplicate", "mismatch", "late",
+                                                    "no saga", "no step",   "sent"};
     auto const it = std::ranges::find(names, std::string_view{rows[0]["outcome"].c_str()});
     if (it == names.end()) throw std::logic_error{"skald.send_signal gave an unknown result"};
     if (*it == "sent") return signal_result::taken;

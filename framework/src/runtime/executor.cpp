@@ -6,7 +6,6 @@
 #include "core/failpoint.hpp"
 #include "runtime/consequences.hpp"
 
-#include <skald/detail/external_work.hpp>
 #include <skald/errors.hpp>
 
 #include <algorithm>
@@ -105,20 +104,10 @@ std::optional<run_result::setback> executor::after_abort(attempt& a, aborted&& m
     }
     auto const member = a.is_one() ? std::optional<std::size_t>{0} : met.member;
     if (member) a.ends[*member] = end_of(std::move(met));
-    if (a.tasks.front().second && settle_rejected(a)) return {};
+    if (a.tasks.front().second && settle_rejected(a.tasks.front(), a.ends.front())) return {};
     a.guards_each = then == reaction::guard_each;
     a.is_recording = then == reaction::record;
     return {};
-}
-
-// What the first transaction wrote is undone in the one that records the rejection.
-bool executor::settle_rejected(attempt& a)
-{
-    auto* const why = std::get_if<rejected>(&*a.ends.front());
-    if (why == nullptr) return false;
-    a.tasks.front().second->end = given_up{core::event::rejected, std::move(why->reason)};
-    a.ends.front().reset();
-    return true;
 }
 
 void executor::log_left_behind(task const& first)
@@ -292,7 +281,7 @@ step_result executor::run_step(attempt& a, std::size_t member, int number)
 {
     auto& t = a.tasks[member];
     auto const& step = *t.step();
-    if (t.second) return run_second(a, number);
+    if (t.second) return run_second(t, a.trace, number);
     std::unique_ptr<detail::step_run> run;
     try {
         run = t.read ? std::move(t.read) : step.hosted->step->read(t.delivery.message.body);
@@ -308,32 +297,7 @@ step_result executor::run_step(attempt& a, std::size_t member, int number)
     else run->compensate(ctx);
     if (ended && ended->rejected()) return rejected{ended->rejected()->reason};
     if (ended && ended->snoozed()) return snoozed{ended->snoozed()->wait};
-    auto const* const external = step.hosted->step->external(step.is_forward());
-    if (external == nullptr) return done{run->data(), ctx.published()};
-    auto data = run->data();
-    auto const due_in = std::max(external->due_in(data, ctx), std::chrono::milliseconds{0});
-    return started{std::move(data), ctx.published(), external->is_call(), due_in};
-}
-
-// The second transaction of a started step. Throws what the step throws.
-step_result executor::run_second(attempt& a, int number)
-{
-    auto& t = a.tasks.front();
-    auto const& step = *t.step();
-    auto const& second = *t.second;
-    if (auto const* const on = std::get_if<postponed>(&second.end)) return *on;
-    auto const& external = *step.hosted->step->external(step.is_forward());
-    auto const* const answer = std::get_if<second_transaction::answer>(&second.end);
-    auto const& body = t.delivery.message.body;
-    auto const run = answer != nullptr ? external.settle(body, answer->json) : external.abandon(body);
-    auto const timed = a.trace.run(0);
-    step_context ctx{store_.unit(), step.envelope.saga.scope, step.envelope.saga.key, step.key().text(),
-                     number,        step.envelope.trace};
-    auto const ended = run->execute(ctx);
-    if (answer == nullptr) return std::get<given_up>(second.end);
-    if (ended.rejected()) return rejected{ended.rejected()->reason};
-    if (ended.snoozed()) return snoozed{ended.snoozed()->wait};
-    return done{run->data(), ctx.published()};
+    return end_of_first(*run, ctx, step.hosted->step->external(step.is_forward()));
 }
 
 // A run that did not end in `done`: what it wrote is undone, on its own if each member has a savepoint.

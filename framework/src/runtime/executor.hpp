@@ -95,8 +95,10 @@ private:
     std::optional<aborted> run_together(attempt& a, std::vector<std::size_t> const& members);
     std::optional<aborted> run_member(attempt& a, std::size_t member, int number);
     step_result run_step(attempt& a, std::size_t member, int number);
-    step_result run_second(attempt& a, int number);
-    static bool settle_rejected(attempt& a);
+    static step_result end_of_first(detail::step_run& run, step_context const& ctx,
+                                    detail::external_work const* external);
+    step_result run_second(task& t, group_trace& trace, int number);
+    static bool settle_rejected(task& t, std::optional<step_result>& end);
     std::optional<aborted> undo_member(attempt& a, std::size_t member, step_result how);
     void roll_back();
     void commit_steps(attempt& a, std::span<ports::claim_answer const> claimed);

@@ -32,81 +32,20 @@ core::breaker_settings settings_of(dependency_limits const& limits)
     return s;
 }
 
+// Calls `what` with everything that a step does after its first transaction, and the step's options.
+template <class What>
+void for_each_work(registry const& steps, What what)
+{
+    steps.for_each([&what](auto const&, auto const&, registered_step const& one) {
+        for (bool const is_forward : {true, false})
+            if (auto const* const work = one.step->external(is_forward)) what(*work, one.options);
+    });
+}
+
 }  // namespace
 
-/// One that this process has. Its lease is renewed until it is forgotten.
-struct started_loop::held final : detail::call_owner
-{
-    held(started_loop& own, started_step s, std::string of)
-        : loop{own}, step{std::move(s)}, dependency_name{std::move(of)}, taken_at{clock::now()},
-          lease_ends{taken_at + step.row.lease}, last_sign{taken_at}
-    {}
-
-    void heartbeat(std::optional<nlohmann::json> const& checkpoint) override
-    {
-        throw_if_stopped();
-        last_sign = clock::now();
-        // Without something to keep, the keeper's renewal is enough.
-        if (!checkpoint) return;
-        auto const text = checkpoint->dump();
-        ports::started_steps::held const now{step.row.id, text};
-        while (true) {
-            try {
-                auto const asked = clock::now();
-                std::lock_guard const lock{loop.heartbeat_mutex_};
-                take_renewal(loop.heartbeats_.renew({&now, 1}).front(), asked);
-                break;
-            }
-            catch (ports::fault const&) {
-                throw_if_stopped();
-            }
-            std::this_thread::sleep_for(100ms);  // the database is away; the lease may outlast that
-        }
-        throw_if_stopped();
-        SKALD_FAILPOINT("call.heartbeat");
-    }
-
-    bool is_stopped() const noexcept override
-    {
-        return lost || stops || clock::now() >= lease_ends.load();
-    }
-
-    void throw_if_stopped() const
-    {
-        if (lost || clock::now() >= lease_ends.load())
-            throw call_stopped{"somebody else may have this call now: its lease has ended"};
-        if (stops) throw call_stopped{"its saga was cancelled or paused, is past its deadline, or this process stops"};
-    }
-
-    // By the database's clock.
-    bool is_late(clock::time_point now) const
-    {
-        auto const deadline = step.envelope().deadline();
-        return deadline && step.row.at + (now - taken_at) >= *deadline;
-    }
-
-    void take_renewal(ports::started_steps::renewal const& met, clock::time_point asked)
-    {
-        if (!met.is_ours) lost = true;
-        else lease_ends = asked + step.row.lease;
-        if (met.command == "cancel" || met.command == "pause" || met.command == "close") stops = true;
-    }
-
-    started_loop& loop;
-    started_step step;
-    std::string const dependency_name;
-    clock::time_point const taken_at;
-    std::optional<core::breaker::call> breaker_call{};  // until it has ended
-    std::atomic<clock::time_point> lease_ends;
-    std::atomic<clock::time_point> last_sign;
-    std::atomic<bool> lost{};   // it is somebody else's
-    std::atomic<bool> stops{};  // the call is asked to end
-    std::atomic<bool> is_calling{};
-    bool is_silent{};  // logged
-};
-
 // One that was taken, and neither called nor asked about.
-ports::started_release started_loop::uncalled(held const& one)
+ports::started_release started_loop::uncalled(held_step const& one)
 {
     auto const& row = one.step.row;
     ports::started_release r{row.id, 0ms, row.was_in_doubt};
@@ -119,13 +58,18 @@ ports::started_release started_loop::uncalled(held const& one)
 started_loop::started_loop(started_options options, std::string service, registry const& steps,
                            std::map<std::string, dependency_limits> const& limits, ports::started_steps& table,
                            ports::started_steps& heartbeats, core::logger& log)
-    : options_{std::move(options)}, service_{std::move(service)}, steps_{steps}, table_{table}, heartbeats_{heartbeats},
-      log_{log}
+    : options_{std::move(options)}, service_{std::move(service)}, steps_{steps}, table_{table},
+      heartbeats_{heartbeats}, log_{log}
 {
     dependency_limits none;
     none.at_a_time = options_.calls;
-    none.calls_min = std::numeric_limits<std::size_t>::max();  // it has no name: nobody knows what it would be that is ill
+    none.calls_min =
+        std::numeric_limits<std::size_t>::max();  // it has no name: nobody knows what it would be that is ill
     dependencies_.emplace("", dependency{core::breaker{settings_of(none)}});
+    for_each_work(steps, [this](auto const& work, step_options const& of) {
+        if (work.is_call()) called_.insert(of.call.dependency);
+        else has_waits_ = true;
+    });
     for (auto const& [name, of] : limits) dependencies_.emplace(name, dependency{core::breaker{settings_of(of)}});
 }
 
@@ -134,9 +78,7 @@ started_loop::~started_loop() = default;
 bool started_loop::is_needed(registry const& steps)
 {
     bool found = false;
-    steps.for_each([&](auto const&, auto const&, registered_step const& one) {
-        found = found || one.step->external(true) != nullptr || one.step->external(false) != nullptr;
-    });
+    for_each_work(steps, [&found](auto const&, auto const&) { found = true; });
     return found;
 }
 
@@ -182,10 +124,11 @@ void started_loop::run()
         try {
             keep();
         }
-        // Also what is no fault of the database: rows that were taken come due again when their leases end.
-        catch (std::exception const& met) {
+        catch (ports::fault const& met) {
             log_.warning("started.waiting", {{"error", met.what()}});
             std::this_thread::sleep_for(options_.poll);
+            std::lock_guard const lock{mutex_};
+            if (is_stopped_) to_release_.clear();  // the leases end by themselves
         }
     }
     std::lock_guard const lock{mutex_};
@@ -208,14 +151,12 @@ void started_loop::keep()
         to_release_.pop_front();
     }
     renew();
-    std::vector<std::string> names;
     {
         std::lock_guard const lock{mutex_};
         if (is_stopped_) return;
-        for (auto const& [name, of] : dependencies_) names.push_back(name);
     }
-    std::size_t taken = take_waits();
-    for (auto const& name : names) taken += take_calls(name);
+    std::size_t taken = has_waits_ ? take_waits() : 0;
+    for (auto const& name : called_) taken += take_calls(name);
     // There may be more.
     if (taken > 0) notify();
 }
@@ -263,7 +204,8 @@ void started_loop::begin(ports::started_steps::taken&& row, std::string const& d
         return;
     }
     auto next = decide(*step);
-    auto const one = std::make_shared<held>(*this, *std::move(step), dependency_name);
+    auto const one = std::make_shared<held_step>(*std::move(step), dependency_name,
+                                                 [this](auto const& now) { return renew_one(now); });
     {
         std::lock_guard const lock{mutex_};
         held_.push_back(one);
@@ -271,27 +213,34 @@ void started_loop::begin(ports::started_steps::taken&& row, std::string const& d
     follow(one, std::move(next));
 }
 
-void started_loop::follow(std::shared_ptr<held> const& one, started_next&& next)
+void started_loop::follow(std::shared_ptr<held_step> const& one, started_next&& next)
 {
     if (auto* const what = std::get_if<ports::started_release>(&next)) return release(one, *what);
     std::lock_guard const lock{mutex_};
     if (auto* const end = std::get_if<second_transaction>(&next)) {
         to_settle_.emplace_back(one, std::move(*end));
     }
-    else if (auto& breaker = dependencies_.at(one->dependency_name).breaker; breaker.room(clock::now()) > 0) {
+    else if (auto& breaker = dependencies_.at(one->dependency_name).breaker;
+             !is_stopped_ && breaker.room(clock::now()) > 0) {
         one->breaker_call = breaker.began(clock::now());
         to_call_.push_back(one);
     }
     else {
-        // The breaker has opened since it was taken. That costs no attempt.
+        // The breaker has opened since it was taken, or the process stops. That costs no attempt.
         to_release_.push_back(uncalled(*one));
         std::erase(held_, one);
     }
     changed_.notify_all();
 }
 
+ports::started_steps::renewal started_loop::renew_one(ports::started_steps::held const& now)
+{
+    std::lock_guard const lock{heartbeat_mutex_};
+    return heartbeats_.renew({&now, 1}).front();
+}
+
 // By the keeper, whose connection it needs.
-void started_loop::release(std::shared_ptr<held> const& one, ports::started_release const& what)
+void started_loop::release(std::shared_ptr<held_step> const& one, ports::started_release const& what)
 {
     std::lock_guard const lock{mutex_};
     to_release_.push_back(what);
@@ -299,7 +248,7 @@ void started_loop::release(std::shared_ptr<held> const& one, ports::started_rele
     changed_.notify_all();
 }
 
-void started_loop::forget(std::shared_ptr<held> const& one)
+void started_loop::forget(std::shared_ptr<held_step> const& one)
 {
     std::lock_guard const lock{mutex_};
     std::erase(held_, one);
@@ -311,13 +260,13 @@ void started_loop::forget(std::shared_ptr<held> const& one)
 void started_loop::renew()
 {
     auto const now = clock::now();
-    std::vector<std::shared_ptr<held>> due;
+    std::vector<std::shared_ptr<held_step>> due;
     std::vector<ports::started_steps::held> asked;
     {
         std::lock_guard const lock{mutex_};
         for (auto const& one : held_) {
             auto const lease = one->step.row.lease;
-            if (one->is_late(now)) one->stops = true;
+            if (one->is_past_deadline(now)) one->stops = true;
             if (one->lost || one->lease_ends.load() - now > lease * 2 / 3) continue;
             auto const silence = one->step.hosted().options.call.silence;
             if (one->is_calling && now - one->last_sign.load() > silence) {
@@ -334,8 +283,7 @@ void started_loop::renew()
     auto const met = table_.renew(asked);
     for (std::size_t n = 0; n < due.size(); ++n) {
         due[n]->take_renewal(met[n], now);
-        if (!met[n].is_ours)
-            log_.warning("call.lost", {{"key", due[n]->step.delivery.step()->key().text()}});
+        if (!met[n].is_ours) log_.warning("call.lost", {{"key", due[n]->step.delivery.step()->key().text()}});
     }
 }
 
@@ -356,58 +304,50 @@ void started_loop::run_calls()
         auto const one = to_call_.front();
         to_call_.pop_front();
         lock.unlock();
-        started_next next = take_look{};
-        auto how = core::call_result::nothing;
-        try {
-            next = call(one, how, random);
-        }
-        catch (std::exception const& error) {
-            // Not the user's code, whose exceptions end there. What it has done is not known.
-            next = after_call(one->step, {call_outcome::end::unknown, error.what()}, false, random);
-        }
-        ended(one, how);
-        follow(one, std::move(next));
+        call(one, random);
         lock.lock();
     }
 }
 
-// What comes next; and how it went, for the breaker.
-started_next started_loop::call(std::shared_ptr<held> const& one, core::call_result& how, std::mt19937_64& random)
+void started_loop::call(std::shared_ptr<held_step> const& one, std::mt19937_64& random)
 {
     auto const& s = one->step;
     one->last_sign = clock::now();
     one->is_calling = true;
     auto const& key = s.delivery.step()->key();
+    started_next next = take_look{};
+    auto how = core::call_result::ok;
     if (s.row.was_in_doubt) {
         SKALD_FAILPOINT("call.looking");
         auto const met = run_look(s, *one);
         SKALD_FAILPOINT("call.looked");
-        if (met.what != detail::look_result::answer::unknown) how = core::call_result::ok;
-        return after_look(s, met, random);
+        if (met.what == detail::look_result::answer::unknown) how = core::call_result::nothing;
+        next = after_look(s, met, random);
     }
-    SKALD_FAILPOINT("call.calling");
-    auto const met = run_call(s, *one);
-    SKALD_FAILPOINT("call.called");
-    if (met.what == call_outcome::end::happened) how = core::call_result::ok;
     else {
-        if (!one->is_stopped()) how = core::call_result::failed;
-        log_.warning("call.failed", {{"key", key.text()},
-                                     {"attempt", s.row.calls},
-                                     {"did_not_happen", met.what == call_outcome::end::did_not_happen ? "yes" : "unknown"},
-                                     {"error", met.text}});
+        SKALD_FAILPOINT("call.calling");
+        auto const met = run_call(s, *one);
+        SKALD_FAILPOINT("call.called");
+        if (met.what != call_outcome::end::happened) {
+            how = one->is_stopped() ? core::call_result::nothing : core::call_result::failed;
+            log_.warning("call.failed",
+                         {{"key", key.text()},
+                          {"attempt", s.row.calls},
+                          {"did_not_happen", met.what == call_outcome::end::did_not_happen ? "yes" : "unknown"},
+                          {"error", met.text}});
+        }
+        next = after_call(s, met, one->stops, random);
     }
-    return after_call(s, met, one->stops, random);
-}
-
-void started_loop::ended(std::shared_ptr<held> const& one, core::call_result how)
-{
     one->is_calling = false;
-    std::lock_guard const lock{mutex_};
-    auto& breaker = dependencies_.at(one->dependency_name).breaker;
-    if (auto const changed = breaker.ended(*std::exchange(one->breaker_call, {}), clock::now(), how))
-        log_.warning("dependency.changed", {{"dependency", one->dependency_name},
-                                            {"state", core::to_string(changed->to)},
-                                            {"why", changed->why}});
+    {
+        std::lock_guard const lock{mutex_};
+        auto& breaker = dependencies_.at(one->dependency_name).breaker;
+        if (auto const changed = breaker.ended(*std::exchange(one->breaker_call, {}), clock::now(), how))
+            log_.warning(
+                "dependency.changed",
+                {{"dependency", one->dependency_name}, {"state", core::to_string(changed->to)}, {"why", changed->why}});
+    }
+    follow(one, std::move(next));
 }
 
 void started_loop::run_settles(executor& executor)
@@ -420,20 +360,13 @@ void started_loop::run_settles(executor& executor)
         to_settle_.pop_front();
         lock.unlock();
         one->step.delivery.second = std::move(end);
-        try {
-            settle(one, executor);
-        }
-        catch (std::exception const& error) {
-            // If it is not recorded, the row comes due again when the lease ends.
-            log_.error("call.not_recorded", {{"key", one->step.delivery.step()->key().text()}, {"error", error.what()}});
-        }
-        forget(one);
+        settle(one, executor);
         lock.lock();
     }
 }
 
 // Until it is recorded, or is somebody else's: then what is recorded is theirs.
-void started_loop::settle(std::shared_ptr<held> const& one, executor& executor)
+void started_loop::settle(std::shared_ptr<held_step> const& one, executor& executor)
 {
     auto& task = one->step.delivery;
     core::backoff const backoff{50ms, 2'000ms};
@@ -445,9 +378,11 @@ void started_loop::settle(std::shared_ptr<held> const& one, executor& executor)
         task.put_back(met.why, met.then, true);
         log_.warning("call.not_recorded", {{"key", task.step()->key().text()}, {"error", met.error}});
         std::this_thread::sleep_for(backoff.wait(failures, random));
-        if (one->lost) break;
+        std::lock_guard const lock{mutex_};
+        if (one->lost || is_stopped_) break;
     }
     SKALD_FAILPOINT("call.settled");
+    forget(one);
 }
 
 }  // namespace skald::runtime

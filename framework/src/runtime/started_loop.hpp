@@ -7,6 +7,7 @@
 #include "core/log.hpp"
 #include "ports/started.hpp"
 #include "runtime/executor.hpp"
+#include "runtime/held_step.hpp"
 #include "runtime/started_work.hpp"
 
 #include <skald/dependency.hpp>
@@ -20,6 +21,7 @@
 #include <mutex>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -66,7 +68,6 @@ public:
 
 private:
     using clock = std::chrono::steady_clock;
-    struct held;
     struct dependency
     {
         core::breaker breaker;
@@ -75,16 +76,16 @@ private:
     void keep();
     std::size_t take_waits();
     std::size_t take_calls(std::string const& name);
-    static ports::started_release uncalled(held const& one);
+    static ports::started_release uncalled(held_step const& one);
     void begin(ports::started_steps::taken&& row, std::string const& dependency_name);
-    void follow(std::shared_ptr<held> const& one, started_next&& next);
-    void release(std::shared_ptr<held> const& one, ports::started_release const& what);
-    void forget(std::shared_ptr<held> const& one);
+    void follow(std::shared_ptr<held_step> const& one, started_next&& next);
+    void release(std::shared_ptr<held_step> const& one, ports::started_release const& what);
+    void forget(std::shared_ptr<held_step> const& one);
+    ports::started_steps::renewal renew_one(ports::started_steps::held const& now);
     void renew();
     std::chrono::milliseconds until_next() const;
-    started_next call(std::shared_ptr<held> const& one, core::call_result& how, std::mt19937_64& random);
-    void ended(std::shared_ptr<held> const& one, core::call_result how);
-    void settle(std::shared_ptr<held> const& one, executor& executor);
+    void call(std::shared_ptr<held_step> const& one, std::mt19937_64& random);
+    void settle(std::shared_ptr<held_step> const& one, executor& executor);
     bool has_ended() const;
 
     started_options const options_;
@@ -94,13 +95,16 @@ private:
     ports::started_steps& heartbeats_;
     core::logger& log_;
 
+    std::set<std::string> called_;  // the dependencies that steps call
+    bool has_waits_{};
+
     std::mutex heartbeat_mutex_;  // guards heartbeats_
     std::mutex mutable mutex_;    // guards what follows
     std::condition_variable changed_;
     std::map<std::string, dependency> dependencies_;  // by name; '' is that of calls that name none
-    std::vector<std::shared_ptr<held>> held_;
-    std::deque<std::shared_ptr<held>> to_call_;
-    std::deque<std::pair<std::shared_ptr<held>, second_transaction>> to_settle_;
+    std::vector<std::shared_ptr<held_step>> held_;
+    std::deque<std::shared_ptr<held_step>> to_call_;
+    std::deque<std::pair<std::shared_ptr<held_step>, second_transaction>> to_settle_;
     std::deque<ports::started_release> to_release_;
     bool is_notified_{};
     bool is_stopped_{};

@@ -71,7 +71,7 @@ call_context context_of(started_step const& s, detail::call_owner& owner)
     std::optional<nlohmann::json> checkpoint;
     if (s.row.checkpoint) checkpoint = nlohmann::json::parse(*s.row.checkpoint);
     auto const& e = s.envelope();
-    return {owner,         e.saga.scope,          e.saga.key, s.delivery.step()->key().text(),
+    return {owner,       e.saga.scope,          e.saga.key, s.delivery.step()->key().text(),
             s.row.calls, std::move(checkpoint), e.trace};
 }
 

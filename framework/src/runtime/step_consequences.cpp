@@ -185,7 +185,9 @@ happened writer::end(failed&& how)
     auto const& policy = step_.hosted->options.retry;
     if (task_.second) {
         core::backoff const backoff{policy.first, policy.longest};
-        return settle_later(backoff.wait(task_.second->tries + 1, around_.random), std::move(how.why), true);
+        auto const wait =
+            std::max<std::chrono::milliseconds>(backoff.wait(task_.second->tries + 1, around_.random), 100ms);
+        return settle_later(wait, std::move(how.why), true);
     }
     if (claimed_.attempts < policy.attempts_max && !is_last_try()) {
         core::backoff const backoff{policy.first, policy.longest};
@@ -275,7 +277,8 @@ happened writer::settle_later(std::chrono::milliseconds wait, std::string why, b
     release.tries = second.tries + (is_failure ? 1 : 0);
     release.why = why;
     release.waits_on = answer != nullptr && !answer->json && !is_failure;
-    if (answer != nullptr && answer->json && second.is_in_doubt) release.answer = R"({"happened": )" + *answer->json + '}';
+    if (answer != nullptr && answer->json && second.is_in_doubt)
+        release.answer = R"({"happened": )" + *answer->json + '}';
     changes_.released.push_back(std::move(release));
     changes_.records.push_back(
         {step_.envelope.saga, step_.key().guarded_step(), core::step_status::started, claimed_.attempts, 0, why});

@@ -37,14 +37,14 @@ rabbitmq::options broker_of(std::string const& service, config const& settings)
 }  // namespace
 
 process::process(std::string service, config const& settings, runtime::registry const& steps,
-                 std::map<std::string, dependency_limits> const& limits, entry::implementation& entry, runtime::stop_flag& stop, core::logger& log, tracing::tracer* traces)
-    : service_{std::move(service)}, settings_{settings}, steps_{steps}, limits_{limits}, entry_{entry}, stop_{stop}, log_{log},
-      traces_{traces}, keys_{settings.migrate_only ? std::nullopt : read_signing_keys(settings)},
+                 std::map<std::string, dependency_limits> const& limits, entry::implementation& entry,
+                 runtime::stop_flag& stop, core::logger& log, tracing::tracer* traces)
+    : service_{std::move(service)}, settings_{settings}, steps_{steps}, limits_{limits}, entry_{entry}, stop_{stop},
+      log_{log}, traces_{traces}, keys_{settings.migrate_only ? std::nullopt : read_signing_keys(settings)},
       relayed_{database("relay"), mark_}, relayed_too_{database("relay"), mark_},
       dispatched_{database("dispatch")}, table_{settings.relay_poll, {relayed_, relayed_too_}},
-      out_{{.grace_period = settings.dispatch_grace}, &dispatched_, &table_},
-      started_rows_{database("calls")}, heartbeats_{database("heartbeats")}, transport_{broker_of(service_, settings),
-                                                                                         log}
+      out_{{.grace_period = settings.dispatch_grace}, &dispatched_, &table_}, started_rows_{database("calls")},
+      heartbeats_{database("heartbeats")}, transport_{broker_of(service_, settings), log}
 {
     postgres::check_settings(settings_.database_url);
     // When a peer closes a socket, this process must get an error code and not be killed.

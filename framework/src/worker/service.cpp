@@ -24,8 +24,9 @@ void check_call(std::string_view step, call_options const& call)
     if (call.lease < std::chrono::seconds{1})
         refuse(step, "call_options{.lease} is at least a second: it is renewed three times in that time");
     if (call.silence < call.lease)
-        refuse(step, "call_options{.silence} is not below .lease: a call that may be silent for less than a lease could "
-                     "not even be renewed once");
+        refuse(step,
+               "call_options{.silence} is not below .lease: a call that may be silent for less than a lease could "
+               "not even be renewed once");
     if (call.look_first.count() < 1 || call.look_longest < call.look_first)
         refuse(step, "call_options{.look_first} is at least 1 ms, and .look_longest is not below it");
     if (call.unknown_after.count() < 0) refuse(step, "call_options{.unknown_after} is not below 0");
@@ -112,10 +113,12 @@ service& service::dependency(std::string name, dependency_limits const& limits)
         throw configuration_error{"dependency " + name + ": " + why};
     };
     if (!core::is_name(name))
-        throw configuration_error{"'" + name + "' is not a dependency's name: a lower-case letter, then lower-case "
-                                               "letters, digits and dashes, 48 at most"};
+        throw configuration_error{"'" + name +
+                                  "' is not a dependency's name: a lower-case letter, then lower-case "
+                                  "letters, digits and dashes, 48 at most"};
     if (limits.at_a_time < 1) refuse_it("dependency_limits{.at_a_time} is at least 1");
-    if (!(limits.failures > 0 && limits.failures <= 1)) refuse_it("dependency_limits{.failures} is above 0, and at most 1");
+    if (!(limits.failures > 0 && limits.failures <= 1))
+        refuse_it("dependency_limits{.failures} is above 0, and at most 1");
     if (limits.calls_min < 1 || limits.window.count() < 100)
         refuse_it("dependency_limits{.calls_min} is at least 1, and .window at least 100 ms");
     if (limits.open_first.count() < 1 || limits.open_longest < limits.open_first)

@@ -51,9 +51,7 @@ class function_run final : public step_run
 {
 public:
     using function = std::function<outcome(step_context&, Data&)>;
-    function_run(std::string_view body, function code)
-        : data_{read_data<Data>(body, came_)}, code_{std::move(code)}
-    {}
+    function_run(std::string_view body, function code) : data_{read_data<Data>(body, came_)}, code_{std::move(code)} {}
 
     outcome execute(step_context& ctx) override { return code_(ctx, data_); }
     void compensate(step_context& ctx) override { code_(ctx, data_); }

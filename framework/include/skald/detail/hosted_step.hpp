@@ -50,8 +50,8 @@ public:
     virtual bool does_batches() const = 0;
     virtual batch_outcome execute_batch(std::span<member_run const> all) const = 0;
 
-    /// What it does after its first transaction, in that direction, before it has ended; null: nothing. Lives as long as
-    /// the step.
+    /// What it does after its first transaction, in that direction, before it has ended; null: nothing. Lives as long
+    /// as the step.
     virtual external_work const* external([[maybe_unused]] bool is_forward) const { return nullptr; }
 };
 

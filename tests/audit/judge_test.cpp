@@ -1,0 +1,134 @@
+// What two sides say of one key, and what follows: without a database.
+#include "audit/comparison.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace skald::audit;
+
+namespace {
+
+comparison_rules const by_rows{"payments", true, "charge-payment", false, {"amount", "currency"}, {true, false}};
+comparison_rules const by_records{"payments", false, "charge-payment", false, {}, {}};
+
+record known(std::string status)
+{
+    return {"", "o-1", "orders", std::move(status), "2026-11-01T12:00:00.000000Z", true, true, true};
+}
+
+met both(std::string ours, std::string theirs)
+{
+    met one;
+    one.key = "o-1:charge-payment";
+    one.there = one.within = one.here = 1;
+    one.ours = {one.key, {std::move(ours), "EUR"}};
+    one.theirs = {one.key, {std::move(theirs), "EUR"}};
+    return one;
+}
+
+met one_side(std::size_t there, std::size_t here, std::optional<record> record = {})
+{
+    auto one = both("1", "1");
+    one.there = there;
+    one.within = one.here = here;
+    one.known = std::move(record);
+    return one;
+}
+
+/// "kind: command", for each.
+std::string found(met const& one, comparison_rules const& rules)
+{
+    findings all{10};
+    judge(one, rules, all);
+    std::string text;
+    for (auto const& each : all.kept()) text += (text.empty() ? "" : "; ") + each.kind + ": " + each.command;
+    return text;
+}
+
+}  // namespace
+
+TEST_CASE("two sides that have the same are in order, decimals by their value and all else by its text")
+{
+    CHECK(found(both("19.90", "19.9"), by_rows).empty());
+    findings all{10};
+    auto one = both("19.90", "19.91");
+    one.theirs.values[1] = std::nullopt;
+    judge(one, by_rows, all);
+    REQUIRE(all.kept().size() == 2);
+    CHECK(all.kept()[0].what == "amount");
+    CHECK(all.kept()[0].ours == "19.90");
+    CHECK(all.kept()[0].theirs == "19.91");
+    CHECK(all.kept()[1].means == "currency is EUR here, and nothing there");
+    CHECK(all.kept()[1].command == "skald saga show o-1");
+}
+
+TEST_CASE("text that looks like a number is text")
+{
+    auto one = both("1", "1");
+    one.ours.values[1] = "007";
+    one.theirs.values[1] = "7";
+    CHECK(found(one, by_rows) == "different: skald saga show o-1");
+}
+
+TEST_CASE("what one side lacks is named, unless it lies outside of the period")
+{
+    CHECK(found(one_side(0, 1), by_rows) == "missing_there: skald saga show o-1");
+    CHECK(found(one_side(1, 0), by_rows) == "missing_here: skald saga show o-1");
+    auto beyond = one_side(0, 1);
+    beyond.within = 0;
+    CHECK(found(beyond, by_rows).empty());
+    beyond.there = 1;
+    CHECK(found(beyond, by_rows).empty());
+}
+
+TEST_CASE("what is on one side more than once is named")
+{
+    CHECK(found(one_side(2, 1), by_rows) == "twice_there: skald saga show o-1");
+    CHECK(found(one_side(1, 2), by_rows) == "twice_here: skald saga show o-1");
+    CHECK(found(one_side(2, 0), by_rows) == "twice_there: skald saga show o-1; missing_here: skald saga show o-1");
+}
+
+TEST_CASE("of what is still unknown neither side is said to be wrong")
+{
+    for (auto const& rules : {by_rows, by_records}) {
+        CHECK(found(one_side(1, 0, known("started")), rules) == "still_unknown: skald saga resolve o-1 happened");
+        CHECK(found(one_side(0, 0, known("started")), rules) == "still_unknown: skald saga resolve o-1 did-not-happen");
+        CHECK(found(one_side(1, 0, known("retrying")), rules) == "still_unknown: skald saga show o-1");
+        CHECK(found(one_side(1, 0, known("parked")), rules) == "still_unknown: skald saga retry o-1");
+        CHECK(found(one_side(0, 0, known("parked")), rules).empty());
+    }
+    CHECK(found(one_side(0, 1, known("parked")), by_rows) == "still_unknown: skald saga retry o-1");
+}
+
+TEST_CASE("a call that has just begun is under way, and of one from before the period the other side was not asked")
+{
+    auto young = known("started");
+    young.is_old = false;
+    CHECK(found(one_side(1, 0, young), by_records).empty());
+    auto old = known("started");
+    old.began_within = false;
+    CHECK(found(one_side(0, 0, old), by_records) == "still_unknown: skald saga show o-1");
+}
+
+TEST_CASE("without rows the guard's records say what we have")
+{
+    CHECK(found(one_side(1, 0, known("completed")), by_records).empty());
+    CHECK(found(one_side(0, 0, known("completed")), by_records) == "missing_there: skald saga show o-1");
+    CHECK(found(one_side(1, 0, known("rejected")), by_records) == "missing_here: skald saga show o-1");
+    CHECK(found(one_side(0, 0, known("rejected")), by_records).empty());
+    // What was undone the other side may list or not.
+    CHECK(found(one_side(1, 0, known("compensated")), by_records).empty());
+    CHECK(found(one_side(0, 0, known("compensated")), by_records).empty());
+    auto border = known("completed");
+    border.settles_within = false;
+    CHECK(found(one_side(0, 0, border), by_records).empty());
+}
+
+TEST_CASE("a command can be pasted into a shell, whatever the key is")
+{
+    auto one = one_side(0, 1, known("completed"));
+    one.known->scope = "tenant 1";
+    one.known->key = "it's; rm";
+    CHECK(found(one, by_rows) == R"(missing_there: skald saga show 'it'\''s; rm' --scope 'tenant 1')");
+}

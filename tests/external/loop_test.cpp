@@ -1,0 +1,149 @@
+// The threads that make calls: leases, owners, limits, the breaker.
+#include "external/bank.hpp"
+
+
+#include <skald/testing/wait_until.hpp>
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <string>
+
+using namespace std::chrono_literals;
+using namespace skald::test;
+using skald::testing::wait_until;
+
+namespace {
+
+/// Starts that many sagas, up to their calls.
+void start_many(bank_services& all, int count)
+{
+    for (int n = 0; n < count; ++n) all.start(buy, purchase{"p", 100}, "k" + std::to_string(n));
+    all.run();
+}
+
+std::string started_rows(bank_services& all)
+{
+    return all.at("till").db.one("SELECT count(*) FROM skald.started");
+}
+
+}  // namespace
+
+TEST_CASE("calls are made side by side, no more than their dependency takes, each once")
+{
+    bank_services all;
+    all.at("till").options_of_steps.call.dependency = "bank";
+    all.host();
+    std::mutex mutex;
+    int now = 0, most = 0;
+    all.gateway.before_charge = [&](auto const&) {
+        std::lock_guard const lock{mutex};
+        most = std::max(most, ++now);
+    };
+    all.gateway.after_charge = [&](auto const&) {
+        std::lock_guard const lock{mutex};
+        --now;
+    };
+    start_many(all, 40);
+    {
+        running_calls process{all.at("till"), {{"bank", {.at_a_time = 3}}}, 8};
+        REQUIRE(wait_until([&] { return started_rows(all) == "0"; }));
+    }
+    all.run();
+    CHECK(all.gateway.charges.size() == 40);
+    CHECK(most <= 3);
+    CHECK(all.at("shop").db.one("SELECT count(*) FROM skald.saga WHERE status = 'completed'") == "40");
+}
+
+TEST_CASE("a call that is silent for too long is somebody else's, and what it does after that is refused")
+{
+    bank_services all;
+    auto& call = all.at("till").options_of_steps.call;
+    call.lease = 1s;
+    call.silence = 1s;
+    call.look_first = call.look_longest = 1ms;
+    all.host();
+    std::atomic<bool> first{true}, may_return{false};
+    all.gateway.after_charge = [&](auto const&) {
+        if (first.exchange(false)) wait_until([&] { return may_return.load(); });
+    };
+    start_many(all, 1);
+    running_calls process{all.at("till")};
+    // Another thread asks, and records that it has happened.
+    REQUIRE(wait_until([&] { return all.record("capture") == "completed|1"; }));
+    CHECK(all.gateway.looks >= 1);
+    may_return = true;
+    REQUIRE(wait_until([&] { return all.at("till").log().has("step.outdated"); }));
+    CHECK(all.gateway.charges.size() == 1);
+    CHECK(all.effects("till") == "prepare\nsettle r-1");
+}
+
+TEST_CASE("a breaker that is open keeps calls waiting, which costs no attempt, and closes when the other side is well")
+{
+    bank_services all;
+    all.at("till").options_of_steps.call.dependency = "bank";
+    all.at("till").options_of_steps.retry.attempts_max = 100;
+    all.host();
+    std::atomic<bool> is_ill{true};
+    all.gateway.before_charge = [&](auto const&) {
+        if (is_ill) throw skald::did_not_happen_error{"connection refused"};
+    };
+    start_many(all, 12);
+    running_calls process{all.at("till"), {{"bank", {.at_a_time = 4, .calls_min = 6, .open_first = 200ms}}}};
+    auto const state = [&] {
+        for (auto const& one : process.loop().dependencies())
+            if (one.name == "bank") return one.status.state;
+        return skald::core::breaker_state::closed;
+    };
+    REQUIRE(wait_until([&] { return state() == skald::core::breaker_state::open; }));
+    CHECK(all.at("till").log().has("dependency.changed"));
+    auto const calls = all.at("till").db.one("SELECT sum(calls) FROM skald.started");
+    CHECK(started_rows(all) == "12");
+    is_ill = false;
+    REQUIRE(wait_until([&] { return started_rows(all) == "0"; }));
+    CHECK(all.gateway.charges.size() == 12);
+    // Of the twelve some were never called while it was ill.
+    CHECK(std::stoi(calls) < 12 * 3);
+}
+
+TEST_CASE("a process that stops gives back what it has not called, and asks what it calls to end")
+{
+    bank_services all;
+    all.host();
+    start_many(all, 20);
+    std::atomic<int> running{0};
+    all.gateway.before_charge = [&](auto const&) { ++running; };
+    {
+        running_calls process{all.at("till"), {}, 1};
+        REQUIRE(wait_until([&] { return running > 0; }));
+    }
+    // Nothing is owned, and nothing is in doubt: another process goes on at once.
+    CHECK(all.at("till").db.one("SELECT count(*) FROM skald.started WHERE owner IS NOT NULL OR in_doubt") == "0");
+    {
+        running_calls process{all.at("till")};
+        REQUIRE(wait_until([&] { return started_rows(all) == "0"; }));
+    }
+    CHECK(all.gateway.charges.size() == 20);
+}
+
+TEST_CASE("of a thousand ends by owners that had lost their step, a thousand are refused")
+{
+    bank_services all;
+    all.host();
+    start_many(all, 1);
+    auto& till = all.at("till");
+    auto row = till.started().take("first", skald::ports::started_kind::call, "", 1).at(0);
+    auto const stale = row.id.fence;
+    till.db.run("UPDATE skald.started SET fence = fence + 1000, owner = 'another'");
+    for (int n = 0; n < 1000; ++n) {
+        auto task = till.route({delivery_of(row.message)});
+        row.id.fence = stale + n;
+        task.front().second = skald::runtime::second_transaction{
+            row.id, true, 0, skald::runtime::second_transaction::answer{R"({"number": "stale"})"}};
+        till.record(std::move(task.front()));
+    }
+    CHECK(all.effects("till") == "prepare");
+    CHECK(started_rows(all) == "1");
+}

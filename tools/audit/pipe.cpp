@@ -1,0 +1,108 @@
+#include "audit/pipe.hpp"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <string_view>
+#include <system_error>
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace skald::audit {
+namespace {
+
+constexpr std::size_t part_bytes = std::size_t{64} * 1024;
+
+// Where a part of a pipeline fails, its last part may still end with 0. Not every sh knows that option.
+constexpr auto fails_as_a_whole = "(set -o pipefail) 2>/dev/null && set -o pipefail\n";
+
+std::string shell()
+{
+    return ::access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";
+}
+
+void check(int error, char const* what)
+{
+    if (error != 0) throw std::system_error{error, std::generic_category(), what};
+}
+
+std::vector<std::string> environment_with(std::vector<std::pair<std::string, std::string>> const& variables)
+{
+    std::vector<std::string> all;
+    for (char** one = environ; *one != nullptr; ++one) {
+        std::string_view const text{*one};
+        bool replaced = false;
+        for (auto const& [name, value] : variables) replaced = replaced || text.starts_with(name + "=");
+        if (!replaced) all.emplace_back(text);
+    }
+    for (auto const& [name, value] : variables) all.push_back(name + "=" + value);
+    return all;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts)
+{
+    std::vector<char*> all;
+    for (auto& text : texts) all.push_back(text.data());
+    all.push_back(nullptr);
+    return all;
+}
+
+}  // namespace
+
+pipe_from::pipe_from(std::string const& command, std::vector<std::pair<std::string, std::string>> const& variables)
+{
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) check(errno, "no pipe can be made");
+    auto words = std::vector<std::string>{shell(), "-c", fails_as_a_whole + command};
+    auto environment = environment_with(variables);
+
+    ::posix_spawn_file_actions_t actions{};
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    auto const error = ::posix_spawn(&child_, words[0].c_str(), &actions, nullptr, pointers(words).data(),
+                                     pointers(environment).data());
+    ::posix_spawn_file_actions_destroy(&actions);
+    ::close(ends[1]);
+    from_ = ends[0];
+    if (error != 0) {
+        ::close(from_);
+        check(error, "no shell can be started");
+    }
+}
+
+pipe_from::~pipe_from()
+{
+    ::close(from_);
+    if (child_ == 0) return;
+    ::kill(child_, SIGTERM);
+    ::waitpid(child_, nullptr, 0);
+}
+
+std::string pipe_from::read()
+{
+    std::string part(part_bytes, '\0');
+    for (;;) {
+        auto const count = ::read(from_, part.data(), part.size());
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) check(errno, "the command's output can't be read");
+        part.resize(static_cast<std::size_t>(count));
+        return part;
+    }
+}
+
+std::string pipe_from::wait()
+{
+    int status{};
+    while (::waitpid(child_, &status, 0) < 0)
+        if (errno != EINTR) check(errno, "the command's end can't be seen");
+    child_ = 0;
+    if (WIFSIGNALED(status)) return "was ended by signal " + std::to_string(WTERMSIG(status));
+    return WEXITSTATUS(status) == 0 ? "" : "exited with " + std::to_string(WEXITSTATUS(status));
+}
+
+}  // namespace skald::audit

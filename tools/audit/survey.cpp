@@ -1,0 +1,158 @@
+#include "audit/survey.hpp"
+
+#include "audit/cursor.hpp"
+#include "audit/database.hpp"
+#include "audit/rules.hpp"
+#include "core/regular_file.hpp"
+#include "postgres/conninfo.hpp"
+#include "postgres/literal.hpp"
+#include "skald_audit_queries.hpp"
+
+#include <skald/errors.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <tuple>
+#include <unordered_set>
+
+namespace skald::audit {
+namespace {
+
+using key_order = std::tuple<std::string, std::string>;
+
+/// What one database says, one row after the other.
+class source
+{
+public:
+    source(service_database const& from, std::chrono::seconds grace)
+        : service_{from.service}, connection_{options_for(from.url)}, rows_{connection_, "audit_facts"}
+    {
+        check_owner(connection_, service_);
+        connection_.run(std::string{queries::audit_begin});
+        connection_.run(postgres::filled_in(queries::audit_facts{.grace_seconds = grace.count()}));
+        advance();
+    }
+
+    bool is_over() const { return is_over_; }
+    key_order const& key() const { return key_; }
+
+    /// Adds all rows of its present key.
+    void add_to(key_facts& facts, surveyed& counted)
+    {
+        for (auto const key = key_; !is_over_ && key_ == key; advance()) {
+            auto const row = rows_.row();
+            std::string_view const what = row["what"].c_str();
+            counted.sagas += what == "saga";
+            counted.records += what == "record";
+            // `busy` and `not_undone` are views of other rows, and have no time of their own.
+            auto const at = row["at"].is_null() ? std::string{} : std::string{row["at"].c_str()};
+            add_fact(facts, service_, what, row["fact"].c_str(), at, row["is_old"].as<bool>());
+        }
+    }
+
+private:
+    void advance()
+    {
+        is_over_ = !rows_.advance();
+        if (is_over_) return;
+        key_order next{rows_.row()["scope"].c_str(), rows_.row()["key"].c_str()};
+        if (next < key_) throw std::logic_error{service_ + " does not say its keys in their order"};
+        key_ = std::move(next);
+    }
+
+    std::string service_;
+    postgres::connection connection_;
+    cursor rows_;
+    key_order key_;
+    bool is_over_{};
+};
+
+template <class See>
+surveyed look(survey_options const& options, See const& see)
+{
+    surroundings around;
+    around.file = options.file;
+    for (auto const& one : options.databases) around.services.push_back(one.service);
+    std::vector<std::unique_ptr<source>> sources;
+    for (auto const& one : options.databases) sources.push_back(std::make_unique<source>(one, options.grace));
+    // Asked after the databases: a message that has left an outbox for a queue since is seen there.
+    if (options.queues) around.waiting = options.queues();
+
+    surveyed counted;
+    for (;;) {
+        source const* least = nullptr;
+        for (auto const& one : sources)
+            if (!one->is_over() && (least == nullptr || one->key() < least->key())) least = one.get();
+        if (least == nullptr) return counted;
+        key_facts facts;
+        std::tie(facts.scope, facts.key) = least->key();
+        key_order const key{facts.scope, facts.key};
+        for (auto const& one : sources)
+            if (!one->is_over() && one->key() == key) one->add_to(facts, counted);
+        ++counted.keys;
+        for (auto& one : examine(facts, around)) see(std::move(one), facts.latest);
+    }
+}
+
+// Of a finding that is the same in every way, its saga unchanged.
+std::size_t identity(finding const& one, std::string const& latest)
+{
+    return std::hash<std::string>{}(fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}", one.kind, one.service, one.scope, one.key,
+                                                one.what, one.means, one.key.empty() ? "" : latest));
+}
+
+}  // namespace
+
+std::vector<service_database> read_databases(std::string const& file)
+try {
+    std::vector<service_database> all;
+    std::istringstream text{core::read_regular_file(file)};
+    std::set<std::string> names;
+    int number = 0;
+    for (std::string line; std::getline(text, line);) {
+        ++number;
+        line.erase(line.find_last_not_of(" \t\r") + 1);
+        if (line.empty() || line.starts_with('#')) continue;
+        auto const equals = line.find('=');
+        auto const name = line.substr(0, equals);
+        if (equals == std::string::npos || equals == 0 || equals + 1 == line.size() ||
+            name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") != std::string::npos)
+            throw configuration_error{fmt::format(
+                "--databases {}: line {} is not SERVICE=URL, such as payments=postgresql://...", file, number)};
+        if (!names.insert(name).second)
+            throw configuration_error{fmt::format("--databases {}: {} is there twice", file, name)};
+        all.push_back({name, line.substr(equals + 1)});
+        postgres::check_settings(all.back().url);
+    }
+    if (all.empty()) throw configuration_error{fmt::format("--databases {}: it names no service", file)};
+    return all;
+}
+catch (core::file_not_read const& error) {
+    throw configuration_error{fmt::format("--databases {} {}", file, error.what())};
+}
+
+service_database const& find_service(std::vector<service_database> const& all, std::string const& service,
+                                     std::string const& file)
+{
+    auto const one = std::ranges::find(all, service, &service_database::service);
+    if (one == all.end()) throw configuration_error{fmt::format("--databases {} has no line for {}", file, service)};
+    return *one;
+}
+
+surveyed survey(survey_options const& options, findings& found)
+{
+    std::unordered_set<std::size_t> seen;
+    auto counted = look(options, [&](finding one, std::string const& latest) { seen.insert(identity(one, latest)); });
+    if (seen.empty()) return counted;
+    if (options.wait) options.wait();
+    return look(options, [&](finding one, std::string const& latest) {
+        if (seen.erase(identity(one, latest)) > 0) found.add(std::move(one));
+    });
+}
+
+}  // namespace skald::audit
