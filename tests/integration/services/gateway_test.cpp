@@ -48,14 +48,19 @@ std::set<std::string> strike_at(gateway_shop& s, service_process& till, strike h
     else till.kill(SIGSTOP);
     had = s.fences_of(till);
     auto const began = std::chrono::steady_clock::now();
+    auto const passed = [&] {
+        return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - began).count();
+    };
     std::set<std::string> taken;
+    std::string when;
     CHECK(wait_until([&] {
         s.look_after();
+        auto const before = taken.size();
         taken.merge(s.taken_over(had));
+        if (taken.size() > before) when += ' ' + std::to_string(taken.size()) + " after " + std::to_string(passed()) + " ms";
         return s.fences_of(till).empty();
     }));
-    auto const took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - began);
-    MESSAGE("taken over within " << took.count() << " ms: " << had.size());
+    MESSAGE("of " << had.size() << " taken over:" << when << "; all gone after " << passed() << " ms");
     if (how == strike::kill) till.start();
     else till.kill(SIGCONT);
     s.wait_until_started(till);
