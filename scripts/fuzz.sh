@@ -59,16 +59,20 @@ cmake --preset fuzz >/dev/null
 cmake --build --preset fuzz --parallel "$(nproc)"
 
 mkdir -p "$build/found"
-for name in "${chosen[@]}"; do
-  printf '\nfuzz: %s, %s s\n' "$name" "$seconds"
-  kept=$build/corpus/$name
+# What each says is kept together: as many run at once as there are cores.
+fuzz_one() {
+  local name=$1 code=0 said
+  local kept=$build/corpus/$name dictionary=$root/tests/fuzz/$name.dict
+  local -a options=(-max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0)
   mkdir -p "$kept"
-  dictionary=$root/tests/fuzz/$name.dict
-  options=(-max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0)
-  [[ -f $dictionary ]] && options+=(-dict="$dictionary")
-  if ! "$build/tests/fuzz/fuzz_$name" "${options[@]}" -artifact_prefix="$build/found/$name-" "$kept" "$root/tests/fuzz/corpus/$name"; then
-    printf 'fuzz: %s: an input for which it does not hold. Again: %s FILE, with the file named above\n' "$name" \
-      "$build/tests/fuzz/fuzz_$name" >&2
-    exit 1
-  fi
-done
+  [[ ! -f $dictionary ]] || options+=(-dict="$dictionary")
+  said=$("$build/tests/fuzz/fuzz_$name" "${options[@]}" -artifact_prefix="$build/found/$name-" "$kept" \
+    "$root/tests/fuzz/corpus/$name" 2>&1) || code=$?
+  printf '\nfuzz: %s, %s s\n%s\n' "$name" "$seconds" "$said"
+  ((code == 0)) || printf 'fuzz: %s: an input for which it does not hold. Again: %s FILE, with the file named above\n' "$name" \
+    "$build/tests/fuzz/fuzz_$name" >&2
+  return "$code"
+}
+export -f fuzz_one
+export build root seconds
+printf '%s\0' "${chosen[@]}" | xargs -0 --max-procs "$(nproc)" -I NAME bash -c 'fuzz_one NAME' || exit 1

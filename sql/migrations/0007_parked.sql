@@ -42,12 +42,12 @@ AS $$
         WHEN p.reason = 'forged' AND NOT forced
             THEN format('its signature is not valid: drop it. If a key was missing here, add it; '
                         '`skald parked replay %s --yes` then sends it as it came, to be checked again', p.id)
-        WHEN p.type IN ('skald.progress', 'skald.control') AND p.step = '' THEN NULL
+        WHEN p.type IN ('skald.progress', 'skald.control', 'skald.signal') AND p.step = '' THEN NULL
         WHEN p.step = '' THEN 'its headers name no step of a saga: fix the sender, and drop it'
         WHEN p.reason = 'mismatch' THEN 'its key was used before with another body, or by another home, and that one counts: drop it'
         WHEN was IN ('completed', 'rejected', 'cancelled')
             THEN format('%s of saga %s is %s by now: there is nothing to replay. Drop it', p.step, p.key, was)
-        WHEN was = 'started' THEN format('%s of saga %s is under way', p.step, p.key)
+        WHEN was IN ('started', 'unknown') THEN format('%s of saga %s is under way', p.step, p.key)
         WHEN p.reason = 'transaction_ended' AND NOT forced
             THEN format('%s committed by itself, and what it wrote would be written again: check its rows, and repair '
                         'them. `skald parked replay %s --yes` then sends it', p.step, p.id) END

@@ -1,7 +1,6 @@
 // The threads that make calls: leases, owners, limits, the breaker.
 #include "external/bank.hpp"
 
-
 #include <skald/testing/wait_until.hpp>
 
 #include <doctest/doctest.h>
@@ -67,7 +66,7 @@ TEST_CASE("a call that is silent for too long is somebody else's, and what it do
     all.host();
     std::atomic<bool> first{true}, may_return{false};
     all.gateway.after_charge = [&](auto const&) {
-        if (first.exchange(false)) wait_until([&] { return may_return.load(); });
+        if (first.exchange(false)) (void)wait_until([&] { return may_return.load(); });
     };
     start_many(all, 1);
     running_calls process{all.at("till")};

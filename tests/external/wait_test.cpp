@@ -203,3 +203,20 @@ TEST_CASE("a signal that does not fit its type is not forgotten, and its step sa
     CHECK(all.record("approve") == "started|1");
     CHECK(all.at("till").db.one("SELECT error FROM skald.started").find("does not fit") != std::string::npos);
 }
+
+TEST_CASE("what is not due costs nothing, however much it is")
+{
+    waiting all;
+    auto const& db = all.at("till").db;
+    db.run("INSERT INTO skald.started (scope, key, step, kind, due_at, until, lease, message_id, type, content_type, "
+           "body, headers)"
+           " SELECT '', 'k' || n, 'approve', 'wait', now() + '1 h', now() + '1 h', '15 s', 'm', 't', "
+           "'application/json', '', '{}'"
+           "   FROM generate_series(1, 20000) n");
+    db.run("ANALYZE skald.started");
+    db.run("SELECT count(*) FROM skald.take_started('me', 'wait', '', 64)");
+    auto const plan = nlohmann::json::parse(
+        db.one("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM skald.take_started('me', 'wait', '', 64)"));
+    CHECK(plan[0]["Plan"]["Actual Rows"] == 0);
+    CHECK(plan[0]["Plan"]["Shared Hit Blocks"].get<int>() + plan[0]["Plan"]["Shared Read Blocks"].get<int>() < 200);
+}

@@ -18,7 +18,7 @@ namespace {
 constexpr std::uint32_t another_address = INADDR_LOOPBACK + 1;
 
 /// The head of a request whose body is still to come.
-std::string announcing(std::size_t size)
+std::string head_with_length(std::size_t size)
 {
     return "POST /body HTTP/1.1\r\nHost: shop\r\nContent-Length: " + std::to_string(size) + "\r\n\r\n";
 }
@@ -114,10 +114,10 @@ TEST_CASE("a body that comes at its least rate is read however long it takes, an
     // Its 60 bytes buy a minute; the other buys nothing, and its end tells that the time for a body has passed.
     live_server on{{.limits = {.body_time = 50ms, .body_rate_min = 1}}};
     auto steady = on.connect();
-    steady.send(announcing(61));
+    steady.send(head_with_length(61));
     steady.send(std::string(60, 'b'));
     auto silent = on.connect();
-    CHECK(silent.ask(announcing(5)).status == 408);
+    CHECK(silent.ask(head_with_length(5)).status == 408);
     CHECK(silent.is_closed());
     CHECK(steady.ask("b").body == "POST /body " + std::string(61, 'b'));
 }
@@ -130,7 +130,7 @@ TEST_CASE("bytes that come more slowly than the least rate do not prolong the ti
             {.limits = {
                  .body_bytes_max = 1 << 30, .bodies_bytes_max = 1 << 30, .body_time = 50ms, .body_rate_min = rate}}};
         auto client = on.connect();
-        client.send(announcing(1 << 30));
+        client.send(head_with_length(1 << 30));
         std::jthread const dribble{[&](std::stop_token const& stop) {
             while (!stop.stop_requested() && client.send("b")) std::this_thread::yield();
         }};

@@ -55,6 +55,7 @@ public:
     void host_with(definition<Data, Kinds...> const& saga, Handle const& handle, Objects... objects)
     {
         skald::service one{name};
+        if (auto const& called = options_of_steps.call.dependency; !called.empty()) one.dependency(called);
         one.host(saga, handle, std::move(objects)..., options_of_steps);
         for (auto& hosted : one.parts().steps) steps_.add(hosted.definition, hosted.name, std::move(hosted.hosted));
     }

@@ -40,11 +40,6 @@ struct new_day
     }
 };
 
-bool has(std::string const& text, std::string const& part)
-{
-    return text.find(part) != std::string::npos;
-}
-
 }  // namespace
 
 TEST_CASE_FIXTURE(new_day, "a saga is stepped to its end, and everything about it can be asked")

@@ -14,14 +14,9 @@ using namespace kit_test;
 
 namespace {
 
-bool has(std::string const& text, std::string const& part)
-{
-    return text.find(part) != std::string::npos;
-}
-
 // One harness for all, since its databases take longest; the order example's definition once for each
 // mistake, under a name of its own.
-skald::testing::harness& shop()
+skald::testing::harness& shop_with_mistakes()
 {
     static skald::testing::harness made;
     static bool const furnished = (furnish(made), true);
@@ -34,8 +29,8 @@ skald::testing::proof prove(Definition const& saga, Step step)
 {
     skald::service orders{"orders"};
     orders.host(saga, steps::create_order, create_order{}).host(saga, steps::confirm_order, confirm_order{});
-    shop().add(std::move(orders)).add(charging_with(saga, std::move(step))).add(arranging(saga));
-    auto const proof = shop().prove_exactly_once(saga, pen());
+    shop_with_mistakes().add(std::move(orders)).add(charging_with(saga, std::move(step))).add(arranging(saga));
+    auto const proof = shop_with_mistakes().prove_exactly_once(saga, pen());
     INFO(proof.report());
     CHECK_FALSE(proof);
     CHECK_FALSE(proof.failed_schedule().empty());
@@ -46,7 +41,7 @@ skald::testing::proof prove(Definition const& saga, Step step)
 
 std::string payments_url()
 {
-    return shop().database_url("payments");
+    return shop_with_mistakes().database_url("payments");
 }
 
 // Under another name, which is all that differs.
@@ -111,7 +106,7 @@ TEST_CASE("an effect that depends on the time is found")
 TEST_CASE("a message that a step publishes by itself is found")
 {
     auto const sent = std::make_shared<mistakes::broker>();
-    shop().watch({"messages", [sent] { return *sent; }, [sent] { sent->clear(); }});
+    shop_with_mistakes().watch({"messages", [sent] { return *sent; }, [sent] { sent->clear(); }});
     auto const proof = prove(named("published-directly"), mistakes::published_directly{sent});
     CHECK(has(proof.cause(),
               "the step charge-payment sent something to another system before its transaction was committed"));

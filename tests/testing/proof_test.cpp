@@ -18,7 +18,7 @@ namespace {
 constexpr auto right = skald::define("right", steps::charge_payment, steps::arrange_shipping);
 constexpr auto wrong = skald::define("wrong", steps::charge_payment, steps::arrange_shipping);
 
-skald::testing::harness& shop()
+skald::testing::harness& right_shop()
 {
     static auto const made = [] {
         auto both = std::make_unique<skald::testing::harness>();
@@ -32,16 +32,11 @@ skald::testing::harness& shop()
     return *made;
 }
 
-bool has(std::string const& text, std::string const& part)
-{
-    return text.find(part) != std::string::npos;
-}
-
 }  // namespace
 
 TEST_CASE("steps that are right pass the whole matrix, and every part of it was run")
 {
-    auto const proof = shop().prove_exactly_once(right, pen(), {.sampled = 30});
+    auto const proof = right_shop().prove_exactly_once(right, pen(), {.sampled = 30});
     INFO(proof.report());
     REQUIRE(proof);
     MESSAGE(proof.report());
@@ -62,7 +57,8 @@ TEST_CASE("steps that are right pass the whole matrix, and every part of it was 
         CHECK(count.not_met == 0);  // each single disturbance came to pass
     }
     CHECK(proof.schedules() > 500);
-    CHECK(shop().ask("payments", "SELECT cents FROM wallet") == skald::testing::rows{"1000"});  // and all is as before
+    CHECK(right_shop().ask("payments", "SELECT cents FROM wallet") ==
+          skald::testing::rows{"1000"});  // and all is as before
 }
 
 TEST_CASE("a schedule that failed fails alone, by its name in an option or in the environment")
@@ -70,7 +66,7 @@ TEST_CASE("a schedule that failed fails alone, by its name in an option or in th
     for (auto const* const name : {"forward; crash after the step at charge-payment",
                                    "forward; lose the COMMIT at charge-payment; deliver arrange-shipping twice"}) {
         CAPTURE(name);
-        auto const again = shop().prove_exactly_once(
+        auto const again = right_shop().prove_exactly_once(
             wrong, pen(), {.effects = {{"payments", "SELECT cents FROM wallet"}}, .only = name});
         CHECK_FALSE(again);
         CHECK(has(again.report(), "payments: SELECT cents FROM wallet\n    - 900\n    + 800"));
@@ -78,7 +74,7 @@ TEST_CASE("a schedule that failed fails alone, by its name in an option or in th
 
     ::setenv("SKALD_TESTING_ONLY", "forward; deliver charge-payment twice", 1);
     auto const from_environment =
-        shop().prove_exactly_once(wrong, pen(), {.effects = {{"payments", "SELECT cents FROM wallet"}}});
+        right_shop().prove_exactly_once(wrong, pen(), {.effects = {{"payments", "SELECT cents FROM wallet"}}});
     ::unsetenv("SKALD_TESTING_ONLY");
     CHECK(from_environment);  // for the guard absorbs a copy, also of a step that is wrong
     CHECK(from_environment.by_kind().at("one schedule alone").run == 1);
@@ -86,7 +82,8 @@ TEST_CASE("a schedule that failed fails alone, by its name in an option or in th
 
 TEST_CASE("a name that is no schedule's is told so, with the ways that there are")
 {
-    auto const proof = shop().prove_exactly_once(right, pen(), {.only = "forward; deliver charge-payment thrice"});
+    auto const proof =
+        right_shop().prove_exactly_once(right, pen(), {.only = "forward; deliver charge-payment thrice"});
     CHECK_FALSE(proof);
     CHECK(has(proof.report(), "there is no schedule of that name"));
     CHECK(has(proof.cause(), "fail charge-payment indefinitely"));
@@ -97,7 +94,7 @@ TEST_CASE("data with which the saga does not complete by itself proves nothing")
 {
     auto poor = pen();
     poor.cents = 5000;
-    auto const proof = shop().prove_exactly_once(right, poor);
+    auto const proof = right_shop().prove_exactly_once(right, poor);
     CHECK_FALSE(proof);
     CHECK(has(proof.report(), "the saga ends as compensated and not as completed"));
     CHECK(has(proof.report(), "charge-payment: insufficient funds"));
@@ -105,7 +102,7 @@ TEST_CASE("data with which the saga does not complete by itself proves nothing")
 
 TEST_CASE("a query that is wrong is told by the database")
 {
-    CHECK_THROWS_WITH(static_cast<void>(shop().prove_exactly_once(
+    CHECK_THROWS_WITH(static_cast<void>(right_shop().prove_exactly_once(
                           right, pen(), {.effects = {{"payments", "SELECT nothing FROM wallet"}}})),
                       doctest::Contains("nothing"));
 }
@@ -130,12 +127,12 @@ struct run
 
 TEST_CASE("the kit asks for no more of a test framework than a dozen lines have")
 {
-    shop().rewind();
+    right_shop().rewind();
     homemade::run run;
-    auto const key = shop().start(wrong, pen());
-    run.expect(shop().saga_is(key, "running"));
-    run.expect(shop().saga_is(key, "completed"));
-    run.expect(shop().prove_exactly_once(wrong, pen()));
+    auto const key = right_shop().start(wrong, pen());
+    run.expect(right_shop().saga_is(key, "running"));
+    run.expect(right_shop().saga_is(key, "completed"));
+    run.expect(right_shop().prove_exactly_once(wrong, pen()));
     REQUIRE(run.failures.size() == 2);
     CHECK(has(run.failures[0], "is expected to be completed, and it is running"));
     CHECK(has(run.failures[1], "made its effect outside its transaction"));

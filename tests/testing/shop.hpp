@@ -63,6 +63,11 @@ inline std::unique_ptr<skald::testing::harness> make_shop()
     return shop;
 }
 
+inline bool has(std::string const& text, std::string const& part)
+{
+    return text.find(part) != std::string::npos;
+}
+
 inline order pen()
 {
     return {"o-1", "ann", "pen", 1, 100};

@@ -24,6 +24,7 @@
 #include <nlohmann/json.hpp>
 
 #include <chrono>
+#include <concepts>
 #include <functional>
 #include <map>
 #include <optional>
@@ -109,6 +110,11 @@ public:
     outcome start(definition<Data, Kinds...> const& saga, Step const& first_step, Data data,
                   std::chrono::milliseconds deadline = {})
     {
+        static_assert(
+            std::derived_from<Step, compensatable_step<Data>> || std::derived_from<Step, pivot_step<Data>> ||
+                std::derived_from<Step, retriable_step<Data>>,
+            "a first step that runs in the request is one transaction: start a saga whose first step calls or "
+            "waits with start(saga, data)");
         auto entry = begin(saga, skald::detail::write_data(data), deadline);
         step_context ctx{unit(), scope(), key_, key_ + ':' + std::string{saga.steps[0].name}, 1, trace()};
         outcome const ended = base_of<Data, definition<Data, Kinds...>::kinds[0]>(first_step).execute(ctx, data);

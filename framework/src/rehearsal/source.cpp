@@ -74,6 +74,11 @@ private:
         if (rows.empty()) return;
         status_ = rows[0]["status"].c_str();
         since_ = rows[0]["at"].c_str();
+        if (status_ == "started" || status_ == "unknown")
+            throw configuration_error{fmt::format(
+                "{} has begun since {}: its first transaction is committed, and what it waits for is in `skald started "
+                "list --key {}`",
+                what_.key.text(), since_, what_.key.key)};
     }
 
     bool is_decided() const { return status_ == "completed" || status_ == "rejected" || status_ == "cancelled"; }

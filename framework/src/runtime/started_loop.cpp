@@ -95,6 +95,15 @@ void started_loop::stop()
     changed_.notify_all();
 }
 
+std::vector<dependency_state> started_loop::dependencies() const
+{
+    std::lock_guard const lock{mutex_};
+    std::vector<dependency_state> all;
+    for (auto const& [name, of] : dependencies_)
+        if (!name.empty()) all.push_back({name, of.breaker.status(clock::now())});
+    return all;
+}
+
 bool started_loop::has_ended() const
 {
     return is_stopped_ && held_.empty() && to_release_.empty();

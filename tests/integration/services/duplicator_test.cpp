@@ -46,13 +46,13 @@ private:
     service_process tool_;
 };
 
-struct said
+struct ended
 {
     int code{};
     std::string text;
 };
 
-said run_duplicate(std::vector<std::string> words, environment variables = duplicating::variables())
+ended run_duplicate(std::vector<std::string> words, environment variables = duplicating::variables())
 {
     words.insert(words.begin(), "duplicate");
     service_process tool{SKALD_TOOL, std::move(words), std::move(variables)};
