@@ -202,7 +202,7 @@ storm_summary storm::conclude()
     auto const elsewhere = kiosk_.ends();
     run.orders_elsewhere = static_cast<int>(elsewhere.size());
     run.outcome = skald::rig::judge(*databases_, plan_, load_.records(), elsewhere,
-                                     gateway_ ? std::optional{gateway_->charges()} : std::nullopt);
+                                    gateway_ ? std::optional{gateway_->charges()} : std::nullopt);
     run.outcome.findings.insert(run.outcome.findings.end(), findings_.begin(), findings_.end());
     return run;
 }

@@ -33,8 +33,8 @@ void run::answer_unknown()
     for (auto const& one : shop_.gateway().charges())
         if (one.at("reference") == reference)
             answer = {{"happened", {{"id", one.at("id")}, {"amount", one.at("amount")}, {"declined", false}}}};
-    value(payments, "SELECT skald.resolve_step('', " + sql_text(key_) + ", 'charge-payment', " + sql_text(answer.dump()) +
-                        ", 'the list says so')");
+    value(payments, "SELECT skald.resolve_step('', " + sql_text(key_) + ", 'charge-payment', " +
+                        sql_text(answer.dump()) + ", 'the list says so')");
 }
 
 /// What the other side did, by its own ledger: there is one charge, and all of it was given back or none.

@@ -194,7 +194,8 @@ std::string run::where_it_is()
     for (std::size_t i = 0; i < services.size(); ++i) {
         add(i, "SELECT 'record', key, step, status, attempts, snoozes, error FROM skald.idempotency WHERE key IN (" +
                    keys + ')');
-        add(i, "SELECT 'started', key, step, owner, fence, in_doubt, calls, looks, tries, answer, error FROM skald.started "
+        add(i, "SELECT 'started', key, step, owner, fence, in_doubt, calls, looks, tries, answer, error FROM "
+               "skald.started "
                "WHERE key IN (" +
                    keys + ')');
         add(i, "SELECT 'order', verb, detail->>'effect' FROM skald.audit WHERE key IN (" + keys + ')');

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "plan.hpp"
 #include "gateway/gateway_process.hpp"
+#include "plan.hpp"
 #include "support/amqp_hands.hpp"
 #include "support/fresh_database.hpp"
 #include "support/service_process.hpp"

@@ -189,8 +189,8 @@ TEST_CASE("an answer that no process could read is refused")
     all.gateway.after_charge = [](auto const&) { throw std::runtime_error{"timed out"}; };
     all.start(buy, purchase{"p", 100}, "k");
     all.run_all();
-    for (auto const* const odd : {"'{\"did_not_happen\": 5}'", "'\"no\"'", "'{}'", "NULL",
-                                  "'{\"happened\": {}, \"did_not_happen\": \"x\"}'"})
+    for (auto const* const odd :
+         {"'{\"did_not_happen\": 5}'", "'\"no\"'", "'{}'", "NULL", "'{\"happened\": {}, \"did_not_happen\": \"x\"}'"})
         CHECK(all.at("till")
                   .db.one("SELECT skald.resolve_step('', 'k', 'capture', " + std::string{odd} + ", '')")
                   .starts_with("the answer is {\"happened\": result} or {\"did_not_happen\": \"why\"}, and not "));

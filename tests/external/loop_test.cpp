@@ -86,10 +86,11 @@ TEST_CASE("what was taken longer ago than its lease is not called")
     all.host();
     start_many(all, 1);
     auto const& db = all.at("till").db;
-    // As if the process was stopped while it took it.
-    db.run("CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.3); RETURN NEW; END $$;"
-           "CREATE TRIGGER slow BEFORE UPDATE ON skald.started FOR EACH ROW WHEN (NEW.owner IS NOT NULL AND "
-           "NEW.fence > OLD.fence) EXECUTE FUNCTION slow()");
+    // As if the process was stopped while it took it: the disturbance itself.
+    db.run(
+        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.3); RETURN NEW; END $$;"
+        "CREATE TRIGGER slow BEFORE UPDATE ON skald.started FOR EACH ROW WHEN (NEW.owner IS NOT NULL AND "
+        "NEW.fence > OLD.fence) EXECUTE FUNCTION slow()");
     running_calls process{all.at("till")};
     REQUIRE(wait_until([&] { return std::stoi(db.one("SELECT fence FROM skald.started")) >= 3; }));
     CHECK(all.gateway.charges.empty());

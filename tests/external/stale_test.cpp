@@ -35,7 +35,8 @@ std::vector<started_steps::taken> take_all(stepped_service& till)
 
 }  // namespace
 
-TEST_CASE("of 1,000 settles by owners whose lease has ended, 1,000 are refused, and the last owner's settle is recorded once")
+TEST_CASE(
+    "of 1,000 settles by owners whose lease has ended, 1,000 are refused, and the last owner's settle is recorded once")
 {
     bank_services all;
     all.host();

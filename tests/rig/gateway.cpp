@@ -4,7 +4,8 @@
 #include <chrono>
 #include <sstream>
 #include <stdexcept>
-#include <thread>
+
+#include <skald/testing/wait_until.hpp>
 
 #include <fmt/format.h>
 
@@ -25,10 +26,10 @@ constexpr auto start_patience = 10s;
 }  // namespace
 
 gateway::gateway(std::filesystem::path const& program, std::filesystem::path const& folder, std::uint64_t seed)
-    : port_{find_free_port()}, random_{seed},
-      process_{{.program = program.string(),
-                .arguments = {"--listen", address(), "--ledger", (folder / "gateway.ledger").string()},
-                .log = folder / "gateway.log"}}
+    : port_{find_free_port()}, random_{seed}, process_{{.program = program.string(),
+                                                        .arguments = {"--listen", address(), "--ledger",
+                                                                      (folder / "gateway.ledger").string()},
+                                                        .log = folder / "gateway.log"}}
 {}
 
 std::string gateway::address() const
@@ -39,12 +40,9 @@ std::string gateway::address() const
 void gateway::start()
 {
     process_.start();
-    auto const until = std::chrono::steady_clock::now() + start_patience;
-    while (process_.http_port() == 0) {
-        if (std::chrono::steady_clock::now() > until || !process_.is_running())
-            throw std::runtime_error{"the gateway did not start: " + process_.log_tail()};
-        std::this_thread::sleep_for(10ms);  // another process does not notify this one
-    }
+    auto const is_decided = [this] { return process_.http_port() != 0 || !process_.is_running(); };
+    if (!testing::wait_until(is_decided, start_patience) || process_.http_port() == 0)
+        throw std::runtime_error{"the gateway did not start: " + process_.log_tail()};
 }
 
 void gateway::look_after()

@@ -29,7 +29,10 @@ private:
         before_call(ctx);
         return genuine().call(ctx, o);
     }
-    skald::probe<receipt> look(skald::call_context& ctx, order const& o) const override { return genuine().look(ctx, o); }
+    skald::probe<receipt> look(skald::call_context& ctx, order const& o) const override
+    {
+        return genuine().look(ctx, o);
+    }
     skald::outcome settle(skald::step_context& ctx, order& o, receipt const& r) const override
     {
         return genuine().settle(ctx, o, r);

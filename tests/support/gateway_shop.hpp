@@ -42,9 +42,8 @@ public:
     void place_round(int round)
     {
         for (int i = 0; i < order_count_in_round; ++i) {
-            order_request const what{.customer = i % 10 == 1 ? "poor" : "ann",
-                                     .sku = i % 4 == 0 ? "rare" : "lamp",
-                                     .cents = 10 + i};
+            order_request const what{
+                .customer = i % 10 == 1 ? "poor" : "ann", .sku = i % 4 == 0 ? "rare" : "lamp", .cents = 10 + i};
             REQUIRE(order(std::to_string(round) + '-' + std::to_string(i), what).status == 202);
         }
     }
@@ -84,7 +83,8 @@ public:
             CHECK_MESSAGE(sums.first == 1, order << " was charged " << sums.first << " times");
             left_in_all += sums.second;
         }
-        for (auto const& row : orders_db.ask("SELECT id, CASE status WHEN 'confirmed' THEN cents ELSE 0 END FROM customer_order"))
+        for (auto const& row :
+             orders_db.ask("SELECT id, CASE status WHEN 'confirmed' THEN cents ELSE 0 END FROM customer_order"))
             CHECK_MESSAGE(std::to_string(per_order[row[0]].second) == row[1], row[0]);
         CHECK(std::to_string(left_in_all) ==
               orders_db.value("SELECT coalesce(sum(cents), 0) FROM customer_order WHERE status = 'confirmed'"));

@@ -68,9 +68,10 @@ std::string queue_of(std::size_t service)
 
 director::director(options const& chosen, signals const& interruptions)
     : chosen_{chosen}, interruptions_{interruptions}, plan_{make_plan(chosen.orders, chosen.seed)},
-      databases_{chosen.servers}, observer_{chosen.servers.broker}, port_{find_free_port()},
-      load_{plan_, port_, chosen.clients, chosen.seed}, gateway_{make_gateway(chosen)},
-      services_{make_services(chosen, port_, gateway_.get())}
+      databases_{chosen.servers}, observer_{chosen.servers.broker}, port_{find_free_port()}, load_{plan_, port_,
+                                                                                                   chosen.clients,
+                                                                                                   chosen.seed},
+      gateway_{make_gateway(chosen)}, services_{make_services(chosen, port_, gateway_.get())}
 {
     figures_.orders = chosen.orders;
 }
@@ -202,8 +203,8 @@ run_summary director::conclude()
     run.orders_took = databases_.orders_took();
     run.disturbed = {counters.sent_twice,           counters.answered_in_flight,         counters.asked_again,
                      static_cast<int>(copied.seen), static_cast<int>(copied.duplicates), figures_.kills};
-    run.outcome = judge(databases_, plan_, load_.records(), {},
-                        gateway_ ? std::optional{gateway_->charges()} : std::nullopt);
+    run.outcome =
+        judge(databases_, plan_, load_.records(), {}, gateway_ ? std::optional{gateway_->charges()} : std::nullopt);
     run.outcome.findings.insert(run.outcome.findings.end(), findings_.begin(), findings_.end());
     return run;
 }

@@ -194,8 +194,7 @@ std::size_t started_loop::take_calls(std::string const& name)
     return count;
 }
 
-void started_loop::begin(ports::started_steps::taken&& row, std::string const& dependency_name,
-                         clock::time_point asked)
+void started_loop::begin(ports::started_steps::taken&& row, std::string const& dependency_name, clock::time_point asked)
 {
     auto const id = row.id;
     auto const was_in_doubt = row.was_in_doubt;
@@ -347,7 +346,8 @@ void started_loop::run_settles(executor& executor)
         }
         catch (std::exception const& error) {
             // If it is not recorded, it comes due again when the lease ends.
-            log_.error("call.not_recorded", {{"key", one->step.delivery.step()->key().text()}, {"error", error.what()}});
+            log_.error("call.not_recorded",
+                       {{"key", one->step.delivery.step()->key().text()}, {"error", error.what()}});
         }
         forget(one);
         lock.lock();

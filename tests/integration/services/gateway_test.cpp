@@ -57,7 +57,8 @@ std::set<std::string> strike_at(gateway_shop& s, service_process& till, strike h
         s.look_after();
         auto const before = taken.size();
         taken.merge(s.taken_over(had));
-        if (taken.size() > before) when += ' ' + std::to_string(taken.size()) + " after " + std::to_string(passed()) + " ms";
+        if (taken.size() > before)
+            when += ' ' + std::to_string(taken.size()) + " after " + std::to_string(passed()) + " ms";
         return s.fences_of(till).empty();
     }));
     MESSAGE("of " << had.size() << " taken over:" << when << "; all gone after " << passed() << " ms");
@@ -96,7 +97,8 @@ std::set<std::string> order_in_rounds(gateway_shop& s, std::vector<round_of_orde
 std::set<std::string> unknown_steps(gateway_shop& s)
 {
     std::set<std::string> all;
-    for (auto const& row : s.payments_db.ask("SELECT key || ':' || step FROM skald.idempotency WHERE status = 'unknown'"))
+    for (auto const& row :
+         s.payments_db.ask("SELECT key || ':' || step FROM skald.idempotency WHERE status = 'unknown'"))
         all.insert(row[0]);
     return all;
 }
@@ -120,19 +122,18 @@ std::string answer_by_list(gateway_shop& s, std::string const& step, std::string
     bool const is_refund = step.ends_with(".compensate");
     for (auto const& one : s.gateway.charges())
         if (one.at("reference") == order && (!is_refund || one.at("refunded") == one.at("amount")))
-            return json{{"happened",
-                         {{"id", one.at("id")},
-                          {"amount", one.at("amount")},
-                          {"declined", one.at("status") == "declined"}}}}
+            return json{
+                {"happened",
+                 {{"id", one.at("id")}, {"amount", one.at("amount")}, {"declined", one.at("status") == "declined"}}}}
                 .dump();
     return R"({"did_not_happen": "it is not in the list"})";
 }
 
 void resolve_all(gateway_shop& s)
 {
-    for (auto const& row : s.payments_db.ask(
-             "SELECT s.key, s.step, convert_from(s.body, 'UTF8')::jsonb->>'id' FROM skald.started s "
-             "JOIN skald.idempotency i USING (scope, key, step) WHERE i.status = 'unknown'"))
+    for (auto const& row :
+         s.payments_db.ask("SELECT s.key, s.step, convert_from(s.body, 'UTF8')::jsonb->>'id' FROM skald.started s "
+                           "JOIN skald.idempotency i USING (scope, key, step) WHERE i.status = 'unknown'"))
         CHECK(s.payments_db.value("SELECT coalesce(skald.resolve_step('', '" + row[0] + "', '" + row[1] + "', '" +
                                   answer_by_list(s, row[1], row[2]) + "', 'the list says so'), '')") == "");
 }
@@ -163,11 +164,16 @@ TEST_CASE("200 orders are charged once each by a gateway that knows keys, whatev
     gateway_shop s;
     s.open_with_tills();
     std::vector<round_of_orders> const rounds{
-        {R"({"fault": "die_after", "next": 2})", strike::none},   {R"({"fault": "slow 300"})", strike::kill},
-        {R"({"fault": "hang_up_after", "share": 0.4})", strike::none}, {R"({"fault": "slow 300"})", strike::stop},
-        {R"({"fault": "error_after", "share": 0.4})", strike::none},   {R"({"fault": "answer_late", "share": 0.3})", strike::kill},
-        {R"({"fault": "error_before", "share": 0.4})", strike::none},  {R"({"fault": "slow 300", "share": 0.9})", strike::stop},
-        {R"({"fault": "declined", "share": 0.3})", strike::none},      {R"({"fault": "down 1500"})", strike::none},
+        {R"({"fault": "die_after", "next": 2})", strike::none},
+        {R"({"fault": "slow 300"})", strike::kill},
+        {R"({"fault": "hang_up_after", "share": 0.4})", strike::none},
+        {R"({"fault": "slow 300"})", strike::stop},
+        {R"({"fault": "error_after", "share": 0.4})", strike::none},
+        {R"({"fault": "answer_late", "share": 0.3})", strike::kill},
+        {R"({"fault": "error_before", "share": 0.4})", strike::none},
+        {R"({"fault": "slow 300", "share": 0.9})", strike::stop},
+        {R"({"fault": "declined", "share": 0.3})", strike::none},
+        {R"({"fault": "down 1500"})", strike::none},
     };
     auto const in_doubt = order_in_rounds(s, rounds);
     CHECK(in_doubt.size() > 20);
