@@ -202,6 +202,11 @@ AS $$
 DECLARE
     s skald.started;
 BEGIN
+    -- A process that can't read it could do nothing with the row.
+    IF NOT coalesce(jsonb_typeof(answer) = 'object' AND (answer ? 'happened') <> (answer ? 'did_not_happen')
+                    AND jsonb_typeof(coalesce(answer->'did_not_happen', '""')) = 'string', false) THEN
+        RETURN format('the answer is {"happened": result} or {"did_not_happen": "why"}, and not %s', coalesce(answer::text, 'NULL'));
+    END IF;
     SELECT * INTO s FROM skald.started t WHERE (t.scope, t.key, t.step) = (of_scope, of_key, of_step) FOR UPDATE;
     IF NOT FOUND THEN RETURN skald.not_under_way(of_scope, of_key, of_step); END IF;
     IF s.kind <> 'call' THEN RETURN format('%s of saga %s waits for a signal, and makes no call', of_step, of_key); END IF;
