@@ -123,7 +123,10 @@ public:
         note(ctx, "approved");
         return skald::done();
     }
-    skald::outcome timed_out(skald::step_context&, purchase&) const override { return skald::reject("nobody answered"); }
+    skald::outcome timed_out(skald::step_context&, purchase&) const override
+    {
+        return skald::reject("nobody answered");
+    }
     void abandon(skald::step_context& ctx, purchase&) const override { ctx.sql("DELETE FROM effect"); }
 };
 

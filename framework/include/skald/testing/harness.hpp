@@ -72,8 +72,8 @@ public:
         return start({saga.name, saga.version, saga.steps, detail::write_data(data)}, options);
     }
 
-    /// The relays send what is due, and the delivery that has waited longest is processed. If none waits, a started step
-    /// that is due goes on: its call is made and its end recorded, or its wait is over. False: there was nothing.
+    /// The relays send what is due, and the delivery that has waited longest is processed. If none waits, a started
+    /// step that is due goes on: its call is made and its end recorded, or its wait is over. False: there was nothing.
     bool deliver_next();
 
     /// The same, except that the delivery of that name (message_view::name) overtakes those that have waited longer:
