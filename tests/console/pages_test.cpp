@@ -146,7 +146,9 @@ TEST_CASE("a saga of which nobody knows what a call has done is counted, found, 
     CHECK_FALSE(says(page, "no effect"));
 
     s.at("payments").db.run("UPDATE skald.idempotency SET status = 'started'");
-    CHECK(says(bob.get("/saga", {{"key", "1"}}), "waits for an answer to what its call of gateway has done"));
+    auto const page_of_started = bob.get("/saga", {{"key", "1"}});
+    CAPTURE(page_of_started.body);
+    CHECK(says(page_of_started, "waits for an answer to what its call of gateway has done"));
 }
 
 TEST_CASE("a station says how often its message was delivered, where that is counted")

@@ -42,6 +42,7 @@ std::map<std::string, std::string> const other_values{
     {"SKALD_HTTP_LISTEN", "127.0.0.1:0"},
     {"SKALD_HEALTH_LISTEN", "off"},
     {"SKALD_LANES", "7"},
+    {"SKALD_CALLS", "5"},
     {"SKALD_HTTP_LANES", "9"},
     {"SKALD_HTTP_WAIT_SECONDS", "11"},
     {"SKALD_HTTP_LINE_BYTES_MAX", "1001"},
@@ -91,11 +92,12 @@ std::map<std::string, std::string> const other_values{
 bool same(config const& a, config const& b)
 {
     return a.database_url == b.database_url && a.amqp_url == b.amqp_url && a.http_listen == b.http_listen &&
-           a.health_listen == b.health_listen && a.lanes == b.lanes && a.http_lanes == b.http_lanes &&
-           a.http_wait_max == b.http_wait_max && a.http == b.http && a.http_tls_certificate == b.http_tls_certificate &&
-           a.http_tls_key == b.http_tls_key && a.batch_max == b.batch_max && a.prefetch == b.prefetch &&
-           a.relay == b.relay && a.migrate == b.migrate && a.relay_batch_max == b.relay_batch_max &&
-           a.relay_poll == b.relay_poll && a.dispatch_grace == b.dispatch_grace && a.lock_timeout == b.lock_timeout &&
+           a.health_listen == b.health_listen && a.lanes == b.lanes && a.calls == b.calls &&
+           a.http_lanes == b.http_lanes && a.http_wait_max == b.http_wait_max && a.http == b.http &&
+           a.http_tls_certificate == b.http_tls_certificate && a.http_tls_key == b.http_tls_key &&
+           a.batch_max == b.batch_max && a.prefetch == b.prefetch && a.relay == b.relay && a.migrate == b.migrate &&
+           a.relay_batch_max == b.relay_batch_max && a.relay_poll == b.relay_poll &&
+           a.dispatch_grace == b.dispatch_grace && a.lock_timeout == b.lock_timeout &&
            a.statement_timeout == b.statement_timeout && a.drain == b.drain && a.log_level == b.log_level &&
            a.commit_timeout == b.commit_timeout && a.outbox_max == b.outbox_max && a.declare == b.declare &&
            a.signatures == b.signatures && a.signing_keys == b.signing_keys && a.purge == b.purge &&
@@ -166,6 +168,7 @@ TEST_CASE("variables reach the field of their name")
     CHECK(c.http_listen == "127.0.0.1:0");
     CHECK(c.health_listen == "off");
     CHECK(c.lanes == 7);
+    CHECK(c.calls == 5);
     CHECK(c.http_lanes == 9);
     CHECK(c.http_wait_max == std::chrono::seconds{11});
     CHECK(c.http == http_limits{.request_line_bytes_max = 1001,

@@ -137,7 +137,8 @@ void read_parked(saga_story& story, std::string const& service, postgres::connec
 void read_started(saga_story& story, std::string const& service, postgres::connection& c)
 {
     auto const& id = story.facts.id;
-    for (auto const& one : admin::list_started(c, {.key = id.key})["started"]) {
+    auto const page = admin::list_started(c, {.key = id.key});
+    for (auto const& one : page["started"]) {
         if (one["scope"] != id.scope) continue;
         if (auto* const found = find_run(story.stations, service, one["step"])) found->waits_for = one["waits_for"];
     }
