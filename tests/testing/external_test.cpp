@@ -37,17 +37,25 @@ struct bank_day
     static skald::testing::harness& shop()
     {
         static skald::testing::harness made;
-        static auto& all = [] () -> auto& {
+        static auto& all = []() -> auto&
+        {
             auto till = furnished("till"), desk = furnished("desk");
             till.host(buy, bank_steps::charge, charge{gateway()}, refund{gateway()});
             desk.host(buy, bank_steps::approve, approve{}).host(buy, bank_steps::cool_off, cool_off{monday});
             return made.add(std::move(till)).add(std::move(desk));
-        }();
+        }
+        ();
         return all;
     }
 
-    static std::string start() { return shop().start(buy, purchase{"p", 100}, {.key = "k", .scope = "", .deadline = {}}); }
-    static rows effects(std::string const& service) { return shop().ask(service, "SELECT what FROM effect ORDER BY 1"); }
+    static std::string start()
+    {
+        return shop().start(buy, purchase{"p", 100}, {.key = "k", .scope = "", .deadline = {}});
+    }
+    static rows effects(std::string const& service)
+    {
+        return shop().ask(service, "SELECT what FROM effect ORDER BY 1");
+    }
 };
 
 }  // namespace

@@ -22,8 +22,8 @@ constexpr auto look_only_asks =
     "It is asked whenever nobody knows what a call did, and as often as that takes: it must only ask.";
 constexpr auto no_is_final =
     "So it was done again. It has to find a call by ctx.key(), and to say unknown() where the other system can't tell.";
-constexpr auto yes_is_sure =
-    ". So it was never done. It has to find a call by ctx.key(), and to say unknown() where the other system can't tell.";
+constexpr auto yes_is_sure = ". So it was never done. It has to find a call by ctx.key(), and to say unknown() where "
+                             "the other system can't tell.";
 
 bool is_aborted(step_context& ctx)
 try {
@@ -64,7 +64,8 @@ std::string made_elsewhere(std::string const& step, std::string const& differenc
     if (makes_calls) return text + "does it again. Do it in call(), which begins after COMMIT.";
     return text +
            "sends it again. Send it with ctx.publish(), which sends after COMMIT; or give the other system ctx.key(), "
-           "which is the same for every attempt, if it accepts each key once; or make it an external step, whose call() "
+           "which is the same for every attempt, if it accepts each key once; or make it an external step, whose "
+           "call() "
            "is outside of any transaction.";
 }
 
@@ -104,8 +105,7 @@ void observations::after_call(std::string const& key)
     done_by_calls_[key] += difference(before_, now());
 }
 
-void observations::after_look(std::string const& step, std::string const& key,
-                              skald::detail::look_result::answer said)
+void observations::after_look(std::string const& step, std::string const& key, skald::detail::look_result::answer said)
 {
     using answer = skald::detail::look_result::answer;
     if (auto const what = difference(before_, now()); !what.empty())

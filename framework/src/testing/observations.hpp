@@ -42,8 +42,7 @@ private:
     void after(std::string const& step, step_context& ctx) override;
     void before_call() override;
     void after_call(std::string const& key) override;
-    void after_look(std::string const& step, std::string const& key,
-                    skald::detail::look_result::answer said) override;
+    void after_look(std::string const& step, std::string const& key, skald::detail::look_result::answer said) override;
     std::vector<section> now() const;
     void compare(std::string const& step, std::vector<section> const& now);
 

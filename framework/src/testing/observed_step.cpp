@@ -129,7 +129,8 @@ public:
         auto said = work_.look(ctx, body);
         if (rules_.observer != nullptr) rules_.observer->after_look(name_, ctx.key(), said.what);
         auto const fault = rules_.faults.find(name);
-        if (fault != rules_.faults.end() && ++rules_.faulted[name + ' ' + ctx.key()] <= fault->second) throw asked_for();
+        if (fault != rules_.faults.end() && ++rules_.faulted[name + ' ' + ctx.key()] <= fault->second)
+            throw asked_for();
         return said;
     }
 

@@ -22,12 +22,12 @@ struct way
 {
     std::string name;  // "forward", "reject charge-payment", "fail create-order once", "cancel before arrange-shipping"
     std::string rejects{};
-    std::string fails{};    // whose code throws, after it has run
-    std::string refuses{};  // whose call does not reach the other system
-    int faults{};           // how often one of those two
-    std::string cancelled_before{};  // a delivery
-    std::string cancelled_while{};   // this step is started
-    std::string not_signalled{};     // it gets no signal
+    std::string fails{};                        // whose code throws, after it has run
+    std::string refuses{};                      // whose call does not reach the other system
+    int faults{};                               // how often one of those two
+    std::string cancelled_before{};             // a delivery
+    std::string cancelled_while{};              // this step is started
+    std::string not_signalled{};                // it gets no signal
     std::string like{};                         // the way whose effects it must have, if any
     std::vector<std::string> final_statuses{};  // the saga must end in one of these
 

@@ -37,15 +37,15 @@ struct record_view
 /// A step that has begun and not ended.
 struct started_view
 {
-    std::string service;                // whose database has it
-    std::string key;                    // its saga's
-    std::string scope;                  // likewise
-    std::string step;                   // its name; with `.compensate` its compensation
-    std::string kind;                   // call, or wait: for a signal or a time
-    bool is_in_doubt{};                 // a call was made, and what became of it is not known
-    int calls{};                        // made so far
-    std::string error;                  // of the last one that failed
-    std::chrono::milliseconds due_in{}; // when it goes on by itself
+    std::string service;                 // whose database has it
+    std::string key;                     // its saga's
+    std::string scope;                   // likewise
+    std::string step;                    // its name; with `.compensate` its compensation
+    std::string kind;                    // call, or wait: for a signal or a time
+    bool is_in_doubt{};                  // a call was made, and what became of it is not known
+    int calls{};                         // made so far
+    std::string error;                   // of the last one that failed
+    std::chrono::milliseconds due_in{};  // when it goes on by itself
 };
 
 /// A saga's row at its home.
