@@ -126,6 +126,7 @@ BEGIN
     -- The guard's records before the saga's row, as every step does (traps G22).
     PERFORM FROM skald.idempotency i
       WHERE (i.scope, i.key) = (scope, key) AND i.status IN ('started', 'unknown', 'parked') ORDER BY i.step FOR UPDATE;
+    PERFORM skald.lock_wait(scope, key);
     SELECT * INTO was FROM skald.saga s WHERE (s.scope, s.key) = (scope, key) FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RETURN jsonb_build_object('refused', skald.not_started_here(scope, key));
@@ -172,6 +173,7 @@ BEGIN
     -- As in skald.request_control(): records before the saga's row.
     PERFORM FROM skald.idempotency i
       WHERE (i.scope, i.key) = (scope, key) AND i.status IN ('started', 'unknown', 'retrying', 'parked') ORDER BY i.step FOR UPDATE;
+    PERFORM skald.lock_wait(scope, key);
     SELECT * INTO was FROM skald.saga s WHERE (s.scope, s.key) = (scope, key) FOR NO KEY UPDATE;
     IF NOT FOUND THEN RETURN jsonb_build_object('refused', skald.not_started_here(scope, key)); END IF;
     IF was.finished_at IS NOT NULL THEN
@@ -238,6 +240,7 @@ BEGIN
         AS r(id uuid, scope text, key text, home text, action text, step text, reason text, requested_at timestamptz);
     PERFORM FROM skald.idempotency i
       WHERE (i.scope, i.key) = (o.scope, o.key) AND i.status IN ('started', 'unknown', 'retrying', 'parked') ORDER BY i.step FOR UPDATE;
+    PERFORM skald.lock_wait(o.scope, o.key);
 
     INSERT INTO skald.audit (actor, verb, scope, key, detail, command_id)
     VALUES (o.giver, 'saga ' || o.action, o.scope, o.key, command, o.id)

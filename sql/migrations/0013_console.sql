@@ -3,6 +3,7 @@
 
 -- A key is known, and its scope is not.
 CREATE INDEX saga_by_key ON skald.saga (key, scope);
--- In these two only few sagas ever are.
+-- In these three only few sagas ever are.
 CREATE INDEX saga_stuck ON skald.saga (created_at) WHERE status = 'stuck';
+CREATE INDEX saga_unknown ON skald.saga (created_at) WHERE status = 'unknown';
 CREATE INDEX saga_compensated ON skald.saga (finished_at) WHERE status = 'compensated' AND expiring IS NULL;

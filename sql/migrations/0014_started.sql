@@ -50,20 +50,32 @@ CREATE TABLE skald.signal (
     CONSTRAINT signal_once PRIMARY KEY (scope, key, step)
 );
 
--- Records that a step has started. `due_in`: from now; the deadline of its saga comes first where it is earlier. A signal that is there
--- already makes it due at once.
+-- Held from when a step begins to wait, or a signal or a command is given, to the end of that transaction: the row of the one can't be seen
+-- by the other before it commits. Two sagas with one number only wait for each other. After the guard's record and before the saga's row.
+CREATE FUNCTION skald.lock_wait(of_scope text, of_key text) RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, pg_temp
+AS $$ SELECT pg_advisory_xact_lock(hashtextextended(of_scope || chr(10) || of_key, 14)) $$;
+
+-- Records that a step has started. `due_in`: from now; the deadline of its saga comes first where it is earlier. A signal or a command
+-- that is there already makes it due at once.
 CREATE FUNCTION skald.start_step(s skald.started, due_in interval, deadline timestamptz) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    known jsonb := (SELECT jsonb_build_object('signal', g.body) FROM skald.signal g
-                     WHERE s.kind = 'wait' AND (g.scope, g.key, g.step) = (s.scope, s.key, s.step));
-    ends  timestamptz := CASE WHEN s.kind = 'wait' THEN clock_timestamp() + due_in END;
+    known jsonb;
+    ends  timestamptz;
 BEGIN
+    IF s.kind = 'wait' THEN
+        PERFORM skald.lock_wait(s.scope, s.key);
+        known := (SELECT jsonb_build_object('signal', g.body) FROM skald.signal g WHERE (g.scope, g.key, g.step) = (s.scope, s.key, s.step));
+        ends := clock_timestamp() + due_in;
+    END IF;
     INSERT INTO skald.started (scope, key, step, kind, dependency, due_at, until, lease, answer, message_id, type, content_type, body, headers)
     VALUES (s.scope, s.key, s.step, s.kind, s.dependency,
-            CASE WHEN known IS NOT NULL OR ends IS NULL THEN clock_timestamp() ELSE least(ends, deadline) END,
+            CASE WHEN known IS NOT NULL OR ends IS NULL OR EXISTS (SELECT FROM skald.control c WHERE (c.scope, c.key) = (s.scope, s.key))
+                 THEN clock_timestamp() ELSE least(ends, deadline) END,
             ends, s.lease, known, s.message_id, s.type, s.content_type, s.body, s.headers);
     IF NOT FOUND THEN PERFORM skald.assert_written('skald.started', 1, 0); END IF;
 END $$;
@@ -164,7 +176,24 @@ BEGIN
     RETURN QUERY SELECT 1, 'retry', made, true, NULL, NULL;
 END $$;
 
--- An answer from somewhere else to a call in doubt, or a signal: the step goes on with it at once, unless somebody owns it now; then it is
+-- Why a step has no row here, as far as this database knows.
+CREATE FUNCTION skald.not_under_way(of_scope text, of_key text, of_step text) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT format('%s of saga %s ', of_step, of_key) || coalesce(
+        (SELECT 'is ' || i.status || ' here: nothing of it is in doubt'
+           FROM skald.idempotency i WHERE (i.scope, i.key, i.step) = (of_scope, of_key, of_step)),
+        (SELECT CASE WHEN p.service IS NULL THEN 'does not exist: its saga has no step of that name'
+                     WHEN p.service <> (SELECT o.name FROM skald.service o)
+                     THEN format('belongs to %s: say it in the database of that service', p.service) END
+           FROM skald.saga g
+           LEFT JOIN LATERAL skald.itinerary_steps(g.itinerary) AS p ON p.step = regexp_replace(of_step, '\.compensate$', '')
+          WHERE (g.scope, g.key) = (of_scope, of_key)),
+        'is not under way here: it has not begun, or another service has it')
+$$;
+
+-- An answer from somewhere else to a call in doubt, or another than one that could not be recorded: the step goes on with it at once, unless somebody owns it now; then it is
 -- taken up when that one gives it back. Returns NULL, or why not.
 CREATE FUNCTION skald.resolve_step(of_scope text, of_key text, of_step text, answer jsonb, why text, by text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql
@@ -173,10 +202,15 @@ AS $$
 DECLARE
     s skald.started;
 BEGIN
+    -- A process that can't read it could do nothing with the row.
+    IF NOT coalesce(jsonb_typeof(answer) = 'object' AND (answer ? 'happened') <> (answer ? 'did_not_happen')
+                    AND jsonb_typeof(coalesce(answer->'did_not_happen', '""')) = 'string', false) THEN
+        RETURN format('the answer is {"happened": result} or {"did_not_happen": "why"}, and not %s', coalesce(answer::text, 'NULL'));
+    END IF;
     SELECT * INTO s FROM skald.started t WHERE (t.scope, t.key, t.step) = (of_scope, of_key, of_step) FOR UPDATE;
-    IF NOT FOUND THEN RETURN format('%s of saga %s is not under way here: it has ended, or has not begun', of_step, of_key); END IF;
+    IF NOT FOUND THEN RETURN skald.not_under_way(of_scope, of_key, of_step); END IF;
     IF s.kind <> 'call' THEN RETURN format('%s of saga %s waits for a signal, and makes no call', of_step, of_key); END IF;
-    IF s.answer IS NOT NULL THEN RETURN format('%s of saga %s has an answer already: %s', of_step, of_key, s.answer); END IF;
+    IF s.answer IS NOT NULL AND s.tries = 0 THEN RETURN format('%s of saga %s has an answer already: %s', of_step, of_key, s.answer); END IF;
     IF NOT s.in_doubt THEN
         RETURN format('nothing of %s of saga %s is in doubt: %s', of_step, of_key,
                       CASE WHEN s.calls = 0 THEN 'it has not been called yet' ELSE 'it is called again' END);
@@ -198,8 +232,12 @@ DECLARE
     print bytea := sha256(convert_to(with_body::text, 'UTF8'));
     was   skald.step_status;
 BEGIN
-    -- Waits for a transaction that begins or ends the step.
+    -- Waits for a transaction that ends the step, or begins it again; and for one that begins it for the first time, whose record is not seen.
     SELECT i.status INTO was FROM skald.idempotency i WHERE (i.scope, i.key, i.step) = (of_scope, of_key, of_step) FOR UPDATE;
+    IF NOT FOUND THEN
+        PERFORM skald.lock_wait(of_scope, of_key);
+        SELECT i.status INTO was FROM skald.idempotency i WHERE (i.scope, i.key, i.step) = (of_scope, of_key, of_step);
+    END IF;
     IF was IN ('completed', 'rejected', 'cancelled') THEN
         RETURN (SELECT CASE WHEN g.fingerprint = print THEN 'duplicate' ELSE 'late' END
                   FROM (SELECT) AS one LEFT JOIN skald.signal g ON (g.scope, g.key, g.step) = (of_scope, of_key, of_step));
@@ -250,5 +288,5 @@ LANGUAGE sql
 SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT skald.signal(m.scope, m.key, m.step, m.body)
-      FROM jsonb_to_recordset(members) AS m(scope text, key text, step text, body jsonb)
+      FROM (SELECT * FROM jsonb_to_recordset(members) AS m(scope text, key text, step text, body jsonb) ORDER BY scope, key, step) AS m
 $$;

@@ -81,6 +81,7 @@ SELECT e.scope, e.key, e.definition, e.status::text AS status, coalesce(e.reason
 -- name: saga_counts
 SELECT count(*) FILTER (WHERE o.status = 'running') AS running, count(*) FILTER (WHERE o.status = 'compensating') AS compensating,
        (SELECT count(*) FROM (SELECT FROM skald.saga s WHERE s.status = 'stuck' LIMIT :count_max::integer) AS u) AS stuck,
+       (SELECT count(*) FROM (SELECT FROM skald.saga s WHERE s.status = 'unknown' LIMIT :count_max::integer) AS u) AS unknown,
        count(*) AS looked_at, (SELECT greatest(c.reltuples, 0)::bigint FROM pg_class c WHERE c.oid = 'skald.saga'::regclass) AS about
   FROM (SELECT s.status FROM skald.saga s WHERE s.status IN ('running', 'compensating') LIMIT :count_max::integer) AS o
 

@@ -47,9 +47,18 @@ SELECT 'replication slot ' || slot_name || CASE WHEN active THEN '' ELSE ' (nobo
 
 -- name: doctor_saga
 SELECT (SELECT count(*) FROM skald.parked) AS parked, (SELECT count(*) FROM skald.saga WHERE status = 'stuck') AS stuck,
+       (SELECT count(*) FROM skald.saga WHERE status = 'unknown') AS unknown,
        (SELECT count(*) FROM skald.saga
          WHERE status IN ('running', 'compensating') AND created_at < clock_timestamp() - interval '1 hour') AS old,
        (SELECT count(*) FROM skald.saga WHERE expiring <> '{}' AND asked_at < clock_timestamp() - interval '1 day') AS expiring
+
+-- Started steps of this database that nobody takes, and those of which nobody knows what they have done.
+-- name: doctor_started
+SELECT count(*) FILTER (WHERE s.due_at < clock_timestamp() - interval '1 minute') AS overdue,
+       coalesce(extract(epoch FROM clock_timestamp() - min(s.due_at)), 0)::bigint AS overdue_seconds,
+       count(*) FILTER (WHERE i.status = 'unknown') AS unknown
+  FROM skald.started s
+  LEFT JOIN skald.idempotency i ON (i.scope, i.key, i.step) = (s.scope, s.key, s.step)
 
 -- Of how many sagas a step completed whose compensation found no record of it.
 -- name: doctor_not_undone
@@ -113,6 +122,8 @@ progress: progress_once attempts_are_counted at_is_between_years_1_and_9999
 response: response_once only_answers_that_are_an_outcome_are_stored
 saga: saga_once finished_exactly_in_final_states only_what_has_ended_expires
 service: one_service_owns_a_database only_one_is_true
+signal: signal_once
+started: started_once kind_is_known only_a_call_is_in_doubt counts_count_up
 unrouted: unrouted_id
 unrouted_destination: unrouted_destination_once$$, '\n') AS t(line),
            regexp_split_to_table(split_part(t.line, ': ', 2), ' ') AS w(name)),
@@ -164,6 +175,14 @@ saga.updated_at clock_timestamp()
 service.only_one true
 service.id gen_random_uuid()
 service.place place()
+signal.received_at clock_timestamp()
+started.dependency ''::text
+started.fence 0
+started.in_doubt false
+started.calls 0
+started.looks 0
+started.tries 0
+started.created_at clock_timestamp()
 unrouted_destination.since clock_timestamp()
 unrouted_destination.returned_at clock_timestamp()
 unrouted_destination.dropped 0

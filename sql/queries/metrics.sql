@@ -15,6 +15,16 @@ waiting AS (
                                   ELSE 'later' END AS state
               FROM skald.outbox o WHERE o.due_at >= :outbox_from::timestamptz ORDER BY o.due_at, o.id LIMIT :rows_max::bigint) AS w
      GROUP BY 1),
+started AS (
+    SELECT s.kind, s.dependency, count(*) AS steps, min(s.created_at) AS since, min(s.due_at) AS due_at
+      FROM (SELECT kind, dependency, created_at, due_at FROM skald.started ORDER BY kind, dependency, due_at LIMIT :rows_max::bigint) AS s
+     GROUP BY 1, 2),
+unknown_calls AS (
+    SELECT s.dependency, count(*) AS calls
+      FROM (SELECT scope, key, step, dependency FROM skald.started WHERE kind = 'call' AND looks > 0
+             ORDER BY kind, dependency, due_at LIMIT :rows_max::bigint) AS s
+      JOIN skald.idempotency i ON (i.scope, i.key, i.step) = (s.scope, s.key, s.step) AND i.status = 'unknown'
+     GROUP BY 1),
 parked AS (
     SELECT p.reason, count(*) AS deliveries FROM (SELECT reason FROM skald.parked LIMIT :rows_max::bigint) AS p GROUP BY 1)
 SELECT 'sagas' AS figure, definition AS first, state AS second, sagas::float8 AS value FROM under_way
@@ -27,6 +37,14 @@ UNION ALL
 SELECT 'overdue', '', '', greatest(extract(epoch FROM clock_timestamp() - (SELECT min(since) FROM waiting)), 0)::float8
 UNION ALL
 SELECT 'parked', reason, '', deliveries::float8 FROM parked
+UNION ALL
+SELECT 'started', kind, dependency, steps::float8 FROM started
+UNION ALL
+SELECT 'oldest started', kind, dependency, extract(epoch FROM clock_timestamp() - since)::float8 FROM started
+UNION ALL
+SELECT 'overdue started', kind, dependency, greatest(extract(epoch FROM clock_timestamp() - due_at), 0)::float8 FROM started
+UNION ALL
+SELECT 'unknown calls', dependency, '', calls::float8 FROM unknown_calls
 UNION ALL
 SELECT 'unrouted', '', '', count(*)::float8 FROM (SELECT FROM skald.unrouted LIMIT :rows_max::bigint) AS u
 UNION ALL

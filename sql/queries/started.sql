@@ -48,9 +48,13 @@ SELECT skald.send_signal(:scope::text, :key::text, :step::text, :body::jsonb) AS
 -- name: resolve_step
 SELECT skald.resolve_step(:scope::text, :key::text, :step::text, :answer::jsonb, :reason::text, :by::text) AS refusal
 
+-- What waits, the one that began first at first. `seconds`: since it began; `due_in`: below 0 if it is late.
 -- name: list_started
 SELECT s.scope, s.key, s.step, s.kind, s.dependency, coalesce(s.owner, '') AS owner, s.in_doubt, s.calls, s.looks, s.tries,
-       skald.instant(s.created_at) AS since, skald.instant(s.due_at) AS due_at, coalesce(s.error, '') AS error, i.status::text AS status
+       s.answer IS NOT NULL AS is_answered, i.status::text AS status, coalesce(s.error, '') AS error,
+       skald.instant(s.created_at) AS since, skald.instant(s.due_at) AS due_at, skald.instant(s.until) AS until,
+       extract(epoch FROM clock_timestamp() - s.created_at)::bigint AS age_seconds,
+       extract(epoch FROM s.due_at - clock_timestamp())::bigint AS due_in_seconds
   FROM skald.started s
   JOIN skald.idempotency i ON (i.scope, i.key, i.step) = (s.scope, s.key, s.step)
  WHERE (:key::text IS NULL OR s.key = :key::text) AND (NOT :unknown::boolean OR i.status = 'unknown')

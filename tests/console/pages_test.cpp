@@ -121,6 +121,34 @@ TEST_CASE("a saga's page has the sentence of the command line")
     CHECK(visitor{console, s.bob}.get("/saga", {{"home", "payments"}, {"key", "1"}}).status == 404);
 }
 
+TEST_CASE("a saga of which nobody knows what a call has done is counted, found, and told on its page")
+{
+    console_shop s;
+    s.order("1");
+    s.order("2");
+    s.at("orders").db.run("UPDATE skald.saga SET status = 'unknown' WHERE key = '1'");
+    s.at("payments")
+        .db.run("INSERT INTO skald.idempotency (scope, key, step, home, status, error)"
+                " VALUES ('', '1', 'charge-payment', 'orders', 'unknown', 'its list is late');"
+                "INSERT INTO skald.started (scope, key, step, kind, dependency, due_at, lease, in_doubt, calls, looks, "
+                "message_id, type, content_type,"
+                " body, headers) VALUES ('', '1', 'charge-payment', 'call', 'gateway', clock_timestamp(), '15 s', "
+                "true, 1, 3, 'm', 't', 'c', '', '{}')");
+    application const console{s.given()};
+    visitor const bob{console, s.bob};
+    auto const list = bob.get("/", {{"status", "unknown"}});
+    CHECK(says(list, ">1</code>"));
+    CHECK_FALSE(says(list, ">2</code>"));
+    CHECK(says(list, "<span class=\"figure\">1</span><span class=\"label\">unknown</span>"));
+    auto const page = bob.get("/saga", {{"key", "1"}});
+    CHECK(says(page, "nobody knows what its call has done"));
+    CHECK(says(page, "its list is late"));
+    CHECK_FALSE(says(page, "no effect"));
+
+    s.at("payments").db.run("UPDATE skald.idempotency SET status = 'started'");
+    CHECK(says(bob.get("/saga", {{"key", "1"}}), "waits for an answer to what its call of gateway has done"));
+}
+
 TEST_CASE("a station says how often its message was delivered, where that is counted")
 {
     console_shop s;

@@ -137,6 +137,23 @@ TEST_CASE("the message that a saga waits for is drawn where it is")
     CHECK(has(draw(story), "its message has been parked at payments for 60.0 s"));
 }
 
+TEST_CASE("a step that has begun says what it waits for, and there is no message for it")
+{
+    auto story = turned_back();
+    auto& shipping = story.stations[2].forward;
+    shipping = not_yet(run::state::running);
+    shipping.is_next = true;
+    CHECK(has(draw(story), "has begun"));
+    shipping.waits_for = "a signal, or its time";
+    auto const drawn = draw(story);
+    CHECK(has(drawn, "waits for a signal, or its time"));
+    CHECK_FALSE(has(drawn, "class=\"message"));
+    CHECK(whereabouts(shipping, "shipping", story.facts.now).empty());
+    shipping.is = run::state::unknown;
+    CHECK(has(draw(story), "class=\"station no\""));
+    CHECK_FALSE(has(draw(story), "class=\"message"));
+}
+
 TEST_CASE("names from a plan are text in the picture")
 {
     auto story = turned_back();

@@ -126,7 +126,7 @@ def check_settings(pages):
 
 
 def check_log_events(pages):
-    event = r"(?:batch|broker|database|delivery|entry|http|outbox|purge|relay|saga|step|traces|worker)\.[a-z_]+"
+    event = r"(?:batch|broker|call|database|delivery|dependency|entry|http|outbox|purge|relay|saga|started|step|traces|worker)\.[a-z_]+"
     logged = set()
     for file in pages.files("framework/src/**/*.cpp"):
         text = re.sub(r'SKALD_FAILPOINT(_IF)?\([^"]*"[a-z._]+"\)', "", file.read_text())  # their names look like events
@@ -161,7 +161,7 @@ def check_protocol(pages):
     tables = pages.read("sql/migrations/0001_tables.sql")
     words = re.findall(r'= "(x-[a-z-]+|trace[a-z]+|skald\.[a-z]+)"', pages.read("framework/src/core/envelope.hpp"))
     words += re.findall(r"'([a-z_]+)'", re.search(r"reason_is_known[^)]*\)", tables).group())
-    words += re.findall(r"CREATE TABLE skald\.([a-z]+)", tables)
+    words += re.findall(r"CREATE TABLE skald\.([a-z]+)", tables + pages.read("sql/migrations/0014_started.sql"))
     words += re.findall(r"^--   (fresh|retry|duplicate|in_flight|mismatch|cancelled|paused) ",
                         pages.read("sql/migrations/0002_guard.sql"), re.M)
     for word in pages.expect_some("words of the protocol", words, 40):

@@ -25,6 +25,13 @@ docs_page(docs/testing.md testing)
 docs_page(docs/concepts.md concepts)
 docs_page(docs/http.md http)
 
+docs_page(docs/external-steps.md external_steps)
+docs_page(docs/waiting.md waiting)
+
+# What these call is the reader's own, so they are compiled and not linked.
+add_library(docs_external OBJECT ${external_steps} ${waiting})
+target_link_libraries(docs_external PRIVATE skald::skald skald_build_flags)
+
 docs_program(docs_readme ${readme})
 docs_program(docs_start ${start})
 foreach(name concepts http)

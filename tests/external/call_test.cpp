@@ -176,10 +176,27 @@ TEST_CASE("an operator can't resolve what is not in doubt")
         return all.at("till").db.one(
             "SELECT skald.resolve_step('', 'k', 'capture', '{\"did_not_happen\": \"x\"}', '')");
     };
-    CHECK(resolve() == "capture of saga k is not under way here: it has ended, or has not begun");
+    CHECK(resolve() == "capture of saga k is not under way here: it has not begun, or another service has it");
     all.start(buy, purchase{"p", 100}, "k");
     all.run();
     CHECK(resolve() == "nothing of capture of saga k is in doubt: it has not been called yet");
+    all.run_all();
+    CHECK(resolve() == "capture of saga k is completed here: nothing of it is in doubt");
+}
+
+TEST_CASE("an answer that no process could read is refused")
+{
+    bank_services all;
+    all.host();
+    all.gateway.after_charge = [](auto const&) { throw std::runtime_error{"timed out"}; };
+    all.start(buy, purchase{"p", 100}, "k");
+    all.run_all();
+    for (auto const* const odd :
+         {"'{\"did_not_happen\": 5}'", "'\"no\"'", "'{}'", "NULL", "'{\"happened\": {}, \"did_not_happen\": \"x\"}'"})
+        CHECK(all.at("till")
+                  .db.one("SELECT skald.resolve_step('', 'k', 'capture', " + std::string{odd} + ", '')")
+                  .starts_with("the answer is {\"happened\": result} or {\"did_not_happen\": \"why\"}, and not "));
+    CHECK(all.started() == "capture|t|1");
 }
 
 TEST_CASE("a no of the other side is a result: settle rejects, and prepare is undone")

@@ -73,6 +73,59 @@ TEST_CASE("figures that are too old are absent, and their age is not")
     CHECK(has_line(text, R"(skald_database_figures_age_seconds{service="payments"} 61)"));
 }
 
+TEST_CASE("started steps show what they wait for, what is late, and calls that nobody can tell about")
+{
+    metrics::figures read;
+    read.started.push_back({"call", "gateway", 7});
+    read.started_overdue.push_back({"wait", "", 3});
+    read.unknown_calls.push_back({"gateway", "", 2});
+    auto const text = page_of({read, 5s, {}, true});
+    CHECK(has_line(text, R"(skald_started_steps{service="payments",kind="call",dependency="gateway"} 7)"));
+    CHECK(has_line(text, R"(skald_started_overdue_seconds{service="payments",kind="wait",dependency=""} 3)"));
+    CHECK(has_line(text, R"(skald_unknown_calls{service="payments",dependency="gateway"} 2)"));
+}
+
+TEST_CASE("of a dependency the page says whether its breaker is closed, and how its calls ended")
+{
+    auto const page_of_breaker = [](core::breaker_state state) {
+        metrics::exposition page{"payments", metrics::of::all};
+        metrics::write(page, "gateway",
+                       core::breaker_status{.state = state,
+                                            .why = "ill",
+                                            .running = 2,
+                                            .ok = 3,
+                                            .failed = 4,
+                                            .slow = 5,
+                                            .nothing = 6,
+                                            .opened = 7});
+        return page.text();
+    };
+    auto const text = page_of_breaker(core::breaker_state::half_open);
+    CHECK(has_line(text, R"(skald_dependency_open{service="payments",dependency="gateway"} 1)"));
+    CHECK(has_line(text, R"(skald_dependency_calls_running{service="payments",dependency="gateway"} 2)"));
+    CHECK(has_line(text, R"(skald_dependency_calls_total{service="payments",dependency="gateway",result="failed"} 4)"));
+    CHECK(has_line(text, R"(skald_dependency_opened_total{service="payments",dependency="gateway"} 7)"));
+    CHECK(has_line(page_of_breaker(core::breaker_state::closed),
+                   R"(skald_dependency_open{service="payments",dependency="gateway"} 0)"));
+    CHECK(has_line(page_of_breaker(core::breaker_state::open),
+                   R"(skald_dependency_open{service="payments",dependency="gateway"} 1)"));
+}
+
+TEST_CASE("a call may take longer than any transaction, and its histogram tells minutes from hours")
+{
+    auto const m = std::make_unique<metrics::step_metrics>();
+    m->compensation.call.observe(5min);
+    metrics::exposition page{"payments", metrics::of::all};
+    metrics::write_calls(page, "place-order", "charge", false, *m);
+    auto const line = [](std::string const& le, int count) {
+        return R"(skald_step_call_seconds_bucket{service="payments",definition="place-order",step="charge",)"
+               R"(direction="compensation",le=")" +
+               le + "\"} " + std::to_string(count);
+    };
+    CHECK(has_line(page.text(), line("60", 0)));
+    CHECK(has_line(page.text(), line("600", 1)));
+}
+
 TEST_CASE("a route shows the statuses that it had, under its pattern")
 {
     metrics::route_metrics m{"POST /orders"};

@@ -88,6 +88,7 @@ std::string_view sign(run const& of, bool is_compensation)
                                : "M-4.5 0 L-1.5 3.5 L4.5 -3.5";
     case state::rejected:
     case state::cancelled: return "M-3.5 -3.5 L3.5 3.5 M3.5 -3.5 L-3.5 3.5";
+    case state::unknown: return "M-2.5 -2 A2.5 2.5 0 1 1 0 1 L0 2 M0 4.8 L0 5";
     case state::parked: return "M-2.5 -4 L-2.5 4 M2.5 -4 L2.5 4";
     case state::retrying:
     case state::running: return "M0 -4.5 L0 0 L3.5 2";
@@ -220,6 +221,8 @@ markup draw_message(layout const& l)
     for (std::size_t i = 1; i < l.story->stations.size(); ++i) {
         auto const& of = l.story->stations[i].forward;
         if (!of.is_next) continue;
+        // One that has begun waits for no message.
+        if (!of.message && (of.is == state::running || of.is == state::unknown)) return {};
         bool const is_parked = of.message && of.message->where == message_place::kind::parked;
         bool const is_in_outbox = of.message && !is_parked;
         int const x1 = l.x(i - 1) + card_width, x2 = l.x(i), y1 = l.middle(i - 1), y2 = l.middle(i);

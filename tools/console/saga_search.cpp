@@ -55,7 +55,8 @@ catch (std::exception const&) {
 
 bool is_status(std::string const& text)
 {
-    constexpr std::array<std::string_view, 5> known{"running", "compensating", "completed", "compensated", "stuck"};
+    constexpr std::array<std::string_view, 6> known{"running",     "compensating", "completed",
+                                                    "compensated", "stuck",        "unknown"};
     return std::ranges::find(known, text) != known.end();
 }
 
@@ -230,7 +231,7 @@ std::string after(part in, saga_row const& r)
 found_sagas find_sagas(databases const& all, saga_filter const& wanted, int rows_max)
 {
     if (!wanted.status.empty() && !is_status(wanted.status))
-        throw std::invalid_argument{"a saga is running, compensating, stuck, completed or compensated"};
+        throw std::invalid_argument{"a saga is running, compensating, stuck, unknown, completed or compensated"};
     if (!std::ranges::all_of(wanted.key, [](char c) { return c >= ' ' && c <= '~'; }))
         throw std::invalid_argument{"a key is printable ASCII"};
     found_sagas page;
@@ -265,6 +266,7 @@ saga_counts count_sagas(databases const& all)
             db->ask([&](postgres::connection& c) {
                 auto const row = c.run(filled_in(queries::saga_counts{.count_max = sagas_counted_max}))[0];
                 sum.stuck += row["stuck"].as<std::int64_t>();
+                sum.unknown += row["unknown"].as<std::int64_t>();
                 sum.running += row["running"].as<std::int64_t>();
                 sum.compensating += row["compensating"].as<std::int64_t>();
                 sum.about += row["about"].as<std::int64_t>();

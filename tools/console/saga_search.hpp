@@ -46,7 +46,7 @@ struct found_sagas
 
 struct saga_counts
 {
-    std::int64_t stuck{}, running{}, compensating{}, about{};
+    std::int64_t stuck{}, unknown{}, running{}, compensating{}, about{};
     bool is_more{};  // than was counted
 };
 

@@ -1,5 +1,6 @@
 #include "saga_story.hpp"
 
+#include "admin/started_steps.hpp"
 #include "audit_log.hpp"
 #include "core/reasons.hpp"
 #include "core/text.hpp"
@@ -32,6 +33,7 @@ run::state state_of(std::string_view status)
     if (status == "parked") return run::state::parked;
     if (status == "cancelled") return run::state::cancelled;
     if (status == "retrying") return run::state::retrying;
+    if (status == "unknown") return run::state::unknown;
     return run::state::running;
 }
 
@@ -132,6 +134,15 @@ void read_parked(saga_story& story, std::string const& service, postgres::connec
     }
 }
 
+void read_started(saga_story& story, std::string const& service, postgres::connection& c)
+{
+    auto const& id = story.facts.id;
+    for (auto const& one : admin::list_started(c, {.key = id.key})["started"]) {
+        if (one["scope"] != id.scope) continue;
+        if (auto* const found = find_run(story.stations, service, one["step"])) found->waits_for = one["waits_for"];
+    }
+}
+
 void read_command(saga_story const& story, lane& of, postgres::connection& c)
 {
     auto const& id = story.facts.id;
@@ -147,6 +158,7 @@ try {
         read_records(story, of.service, c);
         read_messages(story, of.service, c);
         read_parked(story, of.service, c);
+        read_started(story, of.service, c);
         read_command(story, of, c);
         auto const rows = audit_of(c, of.service, story.facts.id);
         story.audit.insert(story.audit.end(), rows.begin(), rows.end());

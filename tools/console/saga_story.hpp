@@ -32,7 +32,7 @@ struct message_place
 /// A step, or its compensation.
 struct run
 {
-    enum class state { never, pending, running, retrying, done, rejected, parked, cancelled };
+    enum class state { never, pending, running, unknown, retrying, done, rejected, parked, cancelled };
     state is{state::pending};
     int attempts{};
     int snoozes{};
@@ -42,7 +42,8 @@ struct run
     std::optional<core::instant> at;        // of the latest news
     bool is_first_hand{};                   // from the service's own database, and not only from what its home was told
     std::optional<message_place> message;
-    bool is_next{};  // the saga waits for this one
+    std::string waits_for{};  // of one that has begun, in the words of `skald started list`; empty: not known
+    bool is_next{};           // the saga waits for this one
 };
 
 struct station

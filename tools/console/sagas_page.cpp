@@ -56,7 +56,7 @@ markup tiles(context const& with)
     auto const shown = [&](std::int64_t count) { return number(count) + (counts.is_more ? "+" : ""); };
     return styled(
         "div", "tiles",
-        tile(with, "stuck", number(counts.stuck), "stuck") +
+        tile(with, "stuck", number(counts.stuck), "stuck") + tile(with, "unknown", number(counts.unknown), "unknown") +
             tile(with, "compensating", shown(counts.compensating), "compensating") +
             tile(with, "running", shown(counts.running), "running") + tile(with, "compensated", "", "compensated") +
             tile(with, "completed", "", "completed") +

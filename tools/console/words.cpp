@@ -55,7 +55,8 @@ std::string in_short(run const& of, core::instant start, bool is_compensation)
     case state::pending:
         if (is_compensation) return of.is_next ? "to be undone now" : "to be undone";
         return of.is_next ? "comes next" : "not yet";
-    case state::running: return "running";
+    case state::running: return of.waits_for.empty() ? "has begun" : "waits for " + of.waits_for;
+    case state::unknown: return "nobody knows what its call has done";
     case state::retrying:
         if (of.error == "snoozed") return "snoozed, comes again";
         if (of.attempts == 0) return "put back, comes again";
@@ -79,6 +80,8 @@ std::string deliveries(run const& of, bool is_compensation)
     case state::done: return seen + (is_compensation ? " · once" : " · applied once");
     case state::rejected:
     case state::cancelled: return seen + " · decided once";
+    case state::running:
+    case state::unknown: return seen;  // its first transaction has had an effect
     default: return seen + " · no effect";
     }
 }
@@ -92,7 +95,8 @@ std::string whereabouts(run const& of, std::string const& service, core::instant
         return fmt::format("its message has been in the outbox of {} for {}{}", of.message->service, since,
                            of.message->waits ? ", and waits there for its next try" : "");
     }
-    if (!of.is_next || of.is == state::parked) return {};
+    if (of.is == state::running || of.is == state::unknown || of.is == state::parked) return {};
+    if (!of.is_next) return {};
     return fmt::format("its message has left every outbox: it is in the queue of {}, or on its way", service);
 }
 
@@ -101,6 +105,7 @@ std::string tone(run const& of, bool is_compensation)
     switch (of.is) {
     case state::done: return is_compensation ? "undo" : "ok";
     case state::rejected:
+    case state::unknown:
     case state::parked: return "no";
     case state::cancelled: return is_compensation ? "wait" : "no";
     case state::retrying:
@@ -113,7 +118,7 @@ std::string tone_of_status(std::string const& status)
 {
     if (status == "completed") return "ok";
     if (status == "compensated" || status == "compensating") return "undo";
-    if (status == "stuck") return "no";
+    if (status == "stuck" || status == "unknown") return "no";
     return "busy";
 }
 

@@ -38,6 +38,7 @@ using choice = std::function<int()>;
 
 // The commands throw configuration_error, and what pqxx and the transport throw.
 void add_saga_commands(CLI::App& app, output& out, choice& chosen);
+void add_started_commands(CLI::App& app, output& out, choice& chosen);
 void add_parked_commands(CLI::App& app, output& out, choice& chosen);
 void add_migrate_command(CLI::App& app, output& out, choice& chosen);
 void add_declare_command(CLI::App& app, output& out, choice& chosen);

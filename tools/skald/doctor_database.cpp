@@ -54,7 +54,9 @@ void examine_node(pqxx::row const& server, findings& found)
                free = server["connections_max"].as<int>() - server["connections_reserved"].as<int>() - used;
     add(found, "connections", free >= 20, free <= 3 ? health::problem : health::warning,
         fmt::format("{} of {} connections are taken", used, server["connections_max"].c_str()),
-        "raise max_connections, or lower SKALD_LANES and SKALD_HTTP_LANES; each process takes lanes + HTTP lanes + 5");
+        "raise max_connections, or lower SKALD_LANES and SKALD_HTTP_LANES; each process takes lanes + HTTP lanes + 5, "
+        "and 4 "
+        "more for external or waiting steps");
     std::string const standbys = server["standbys"].c_str();
     if (!standbys.empty())
         add(found, "synchronous standbys", server["standbys_connected"].as<int>() > 0, health::problem,
@@ -133,6 +135,9 @@ void examine_sagas(pqxx::connection& c, findings& found)
         "`skald parked list` shows them");
     add(found, "stuck sagas", count("stuck") == 0, health::warning, fmt::format("{} stuck sagas", count("stuck")),
         "`skald saga list` shows them");
+    add(found, "unknown sagas", count("unknown") == 0, health::warning,
+        fmt::format("{} sagas of which nobody knows what a call has done", count("unknown")),
+        "`skald saga show KEY` says of which call; find out, and say so with `skald saga resolve`");
     add(found, "old sagas", count("old") == 0, health::warning,
         fmt::format("{} sagas have not ended within an hour", count("old")), "`skald saga show KEY` says where one is");
     auto const not_undone = run(c, q::doctor_not_undone)[0]["sagas"].as<std::int64_t>();
@@ -144,6 +149,21 @@ void examine_sagas(pqxx::connection& c, findings& found)
     add(found, "expiring", count("expiring") == 0, health::warning,
         fmt::format("{} old sagas have waited over a day for services to expire them", count("expiring")),
         "`skald purge --dry-run` names the services");
+}
+
+void examine_started(pqxx::connection& c, findings& found)
+{
+    auto const row = run(c, q::doctor_started)[0];
+    auto const overdue = row["overdue"].as<std::int64_t>(), unknown = row["unknown"].as<std::int64_t>();
+    add(found, "started steps", overdue == 0, health::warning,
+        overdue == 0 ? "none waits for a process to take it"
+                     : fmt::format("{} are due, and no process takes them, one for {} s", overdue,
+                                   row["overdue_seconds"].c_str()),
+        "does a process of this service run that hosts them, and is their dependency's breaker closed? `skald started "
+        "list` shows them, and the log events started.waiting, started.not_hosted and dependency.changed say more");
+    add(found, "unknown calls", unknown == 0, health::warning,
+        fmt::format("of {} calls nobody knows what they have done", unknown),
+        "`skald started list --unknown` shows them; find out, and say so with `skald saga resolve`");
 }
 
 void examine_events(pqxx::connection& c, findings& found)
@@ -216,6 +236,7 @@ postgres::ownership examine(pqxx::connection& c, std::string const& conninfo, fi
     examine_privileges(c, found);
     examine_part(found, "outbox", [&] { examine_outbox(c, found); });
     examine_part(found, "sagas", [&] { examine_sagas(c, found); });
+    examine_part(found, "started steps", [&] { examine_started(c, found); });
     examine_part(found, "events", [&] { examine_events(c, found); });
     examine_part(found, "contention", [&] { examine_contention(c, found); });
     examine_locks(c, found);

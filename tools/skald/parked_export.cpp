@@ -1,5 +1,4 @@
-// `skald parked export`: writes parked deliveries down, to be delivered again in a test. See docs/operations.md,
-// "Recorded deliveries".
+// `skald parked export`: writes parked deliveries down, to be delivered again in a test. See docs/recorded.md.
 //
 // One per line, so that recordings can be joined with cat, cut with head, compared with diff and read by eye, and so
 // that this program never holds more than one of them in memory.

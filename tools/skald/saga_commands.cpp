@@ -6,6 +6,7 @@
 #include "admin/saga_view.hpp"
 #include "core/text.hpp"
 #include "database.hpp"
+#include "started.hpp"
 #include "table.hpp"
 
 #include <skald/errors.hpp>
@@ -92,19 +93,13 @@ int order(admin::command const& what, output const& out)
     return 0;
 }
 
-void add_identity(CLI::App& command, core::saga_id& id)
-{
-    command.add_option("key", id.key, "the saga's key")->required();
-    command.add_option("--scope", id.scope, "the scope of the key, if it has one");
-}
-
 void add_list_of_sagas(CLI::App& saga, output& out, choice& chosen)
 {
     auto* const command =
         saga.add_subcommand("list", "the sagas that were started here, those that have not ended first");
     auto const filter = std::make_shared<admin::saga_filter>();
     command->add_option("--status", filter->status, "only those")
-        ->check(CLI::IsMember({"running", "compensating", "completed", "compensated", "stuck"}));
+        ->check(CLI::IsMember({"running", "compensating", "completed", "compensated", "stuck", "unknown"}));
     command->add_option("--definition", filter->definition, "only those of that definition");
     command->add_option("--scope", filter->scope, "only those of that scope");
     auto const age = std::make_shared<std::int64_t>(-1);
@@ -169,6 +164,12 @@ void add_close(CLI::App& saga, output& out, choice& chosen)
 
 }  // namespace
 
+void add_identity(CLI::App& command, core::saga_id& id)
+{
+    command.add_option("key", id.key, "the saga's key")->required();
+    command.add_option("--scope", id.scope, "the scope of the key, if it has one");
+}
+
 void add_saga_commands(CLI::App& app, output& out, choice& chosen)
 {
     auto* const saga =
@@ -188,6 +189,7 @@ void add_saga_commands(CLI::App& app, output& out, choice& chosen)
     add_order(*saga, "retry", "put the parked step of a stuck saga back, with attempts counted from scratch", out,
               chosen);
     add_close(*saga, out, chosen);
+    add_resolve_and_signal(*saga, out, chosen);
 }
 
 }  // namespace skald::tools

@@ -24,9 +24,9 @@ std::string because(std::string const& why)
     return why.empty() ? std::string{} : ": " + why;
 }
 
-std::string command_line(std::string_view verb, core::saga_id const& id)
+std::string command_line(std::string_view verb, core::saga_id const& id, std::string_view rest = {})
 {
-    return fmt::format("`skald saga {} {}{}`", verb, core::shell_word(id.key),
+    return fmt::format("`skald saga {} {}{}{}`", verb, core::shell_word(id.key), rest,
                        id.scope.empty() ? "" : " --scope " + core::shell_word(id.scope));
 }
 
@@ -101,14 +101,25 @@ std::string retry_cause(step_record const& record, std::string const& service, c
 }
 
 // A step between its two transactions.
-std::string under_way(step_facts const& step, core::instant now)
+std::string under_way(saga_facts const& saga, step_facts const& step, step_record const& record)
 {
-    auto const& record = *step.record;
+    auto const name =
+        step.name + std::string{step.compensation && &record == &*step.compensation ? core::compensate_suffix : ""};
     auto const tries = record.error.empty()
                            ? std::string{}
                            : fmt::format(" (attempt {}; before that{})", record.attempts, because(record.error));
-    return fmt::format("{} has begun at {}, and its call, its signal or its time is not there yet, since {}{}",
-                       step.name, step.service, when(record.at, now), tries);
+    return fmt::format("{} has begun at {}, {}{}; it waits for the end of its call, for a signal or for a time. In "
+                       "that service's database {} says for what",
+                       name, step.service, when(record.at, saga.now), tries,
+                       "`skald started list --key " + core::shell_word(saga.id.key) + '`');
+}
+
+step_facts const* under_way(saga_facts const& saga)
+{
+    auto const it = std::ranges::find_if(saga.steps, [](auto const& s) {
+        return is(s.record, step_status::started) || is(s.record, step_status::unknown);
+    });
+    return it == saga.steps.end() ? nullptr : &*it;
 }
 
 std::string running(saga_facts const& saga)
@@ -116,7 +127,8 @@ std::string running(saga_facts const& saga)
     auto const next =
         std::ranges::find_if(saga.steps, [](auto const& s) { return !is(s.record, step_status::completed); });
     if (next == saga.steps.end()) return "running: every step has run, and its end is being recorded.";
-    if (is(next->record, step_status::started)) return fmt::format("running: {}.", under_way(*next, saga.now));
+    if (is(next->record, step_status::started))
+        return fmt::format("running: {}.", under_way(saga, *next, *next->record));
     if (is(next->record, step_status::retrying))
         return fmt::format("running: {} {}.", next->name, retry_cause(*next->record, next->service, saga.now));
     return fmt::format("running: waiting for {} to take {} since {}.{}", next->service, next->name,
@@ -130,8 +142,7 @@ std::string compensating(saga_facts const& saga)
         if (!is(step->record, step_status::completed)) continue;
         if (is(step->compensation, step_status::completed) || is(step->compensation, step_status::cancelled)) continue;
         if (is(step->compensation, step_status::started))
-            return fmt::format("{}; the compensation of {}.", said,
-                               under_way({step->name, step->service, step->kind, step->compensation, {}}, saga.now));
+            return fmt::format("{}; {}.", said, under_way(saga, *step, *step->compensation));
         if (is(step->compensation, step_status::retrying))
             return fmt::format("{}; the compensation of {} {}.", said, step->name,
                                retry_cause(*step->compensation, step->service, saga.now));
@@ -182,11 +193,11 @@ std::string unknown(saga_facts const& saga)
         auto const& record = is_compensation ? *step.compensation : *step.record;
         auto const name = step.name + std::string{is_compensation ? core::compensate_suffix : ""};
         return fmt::format(
-            "unknown: nobody knows what the call of {} at {} has done, since {}{}. It is asked again by "
-            "itself, and not made again. Find out, and say so in that service's database: {} {} happened, "
-            "or did-not-happen.",
-            name, step.service, when(record.at, saga.now), because(record.error), command_line("resolve", saga.id),
-            name);
+            "unknown: nobody knows what the call of {} at {} has done, since {}{}. The other side is asked "
+            "again by itself, and not called again. Find out, and say so in that service's database: {}, "
+            "or did-not-happen instead.",
+            name, step.service, when(record.at, saga.now), because(record.error),
+            command_line("resolve", saga.id, ' ' + name + " happened --result JSON --reason WHY"));
     }
     return "unknown" + because(saga.reason) + '.';
 }
@@ -259,6 +270,9 @@ std::string about_command(saga_facts const& saga)
         return fmt::format(" A cancel was requested {}; too late: {} had completed, and after that a saga can only go "
                            "forward.",
                            asked, named(*pivot));
+    if (auto const* const step = under_way(saga))
+        return fmt::format(" A cancel was requested {}; if the call of {} has been made, what it has done comes first.",
+                           asked, step->name);
     if ((saga.status == saga_state::running || saga.status == saga_state::stuck) && !compensates(saga))
         return fmt::format(" A cancel was requested {}; no step has been claimed since.", asked);
     return {};
@@ -288,6 +302,8 @@ std::string about_deadline(saga_facts const& saga)
         return fmt::format("{}, but {} had completed: it can only go forward.", passed, named(*pivot));
     auto const next =
         std::ranges::find_if(saga.steps, [](auto const& s) { return !is(s.record, step_status::completed); });
+    if (auto const* const step = under_way(saga))
+        return fmt::format("{}; {} has begun, and ends first.", passed, step->name);
     if (saga.status == saga_state::stuck) return passed + ": once it is put back, it compensates.";
     return next == saga.steps.end() ? passed + "." : fmt::format("{}; {} has not taken it yet.", passed, next->service);
 }

@@ -19,9 +19,9 @@ using nlohmann::json;
 
 // The enum's value of that name; the database's enums have the same names.
 template <class Enum>
-Enum parse(std::string_view text, int count)
+Enum parse(std::string_view text, Enum last)
 {
-    for (int i = 0; i < count; ++i)
+    for (int i = 0; i <= static_cast<int>(last); ++i)
         if (core::name_of(static_cast<Enum>(i)) == text) return static_cast<Enum>(i);
     throw std::logic_error{"the database has the unknown status " + std::string{text}};
 }
@@ -69,7 +69,7 @@ json to_json(step_facts const& step)
 
 step_record record_of(pqxx::row const& row)
 {
-    return {parse<core::step_status>(row["status"].c_str(), 6), row["attempts"].as<int>(), row["error"].c_str(),
+    return {parse(row["status"].c_str(), core::step_status::unknown), row["attempts"].as<int>(), row["error"].c_str(),
             instant_of(row["at"]), row["service"].c_str()};
 }
 
@@ -107,7 +107,7 @@ std::optional<saga_facts> find_saga(postgres::connection& c, core::saga_id const
     saga_facts saga;
     saga.id = id;
     saga.definition = row["definition"].c_str();
-    saga.status = parse<core::saga_state>(row["status"].c_str(), 5);
+    saga.status = parse(row["status"].c_str(), core::saga_state::unknown);
     saga.reason = row["reason"].c_str();
     saga.created_at = instant_of(row["created_at"]);
     saga.now = instant_of(row["now"]);

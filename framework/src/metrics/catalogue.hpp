@@ -28,6 +28,9 @@ inline constexpr description commit_seconds{"skald_step_commit_seconds", kind::h
 inline constexpr description batch{"skald_step_batch_deliveries", kind::histogram,
                                    "How many deliveries shared a transaction that committed."};
 
+inline constexpr description call_seconds{"skald_step_call_seconds", kind::histogram,
+                                          "Calls of an external step, whatever became of them; not the looks."};
+
 // Limits of steps: label step.
 inline constexpr description limit_lanes{"skald_step_limit_lanes", kind::gauge,
                                          "How many lanes of this process may run the step at a time now."};
@@ -94,6 +97,17 @@ inline constexpr description waits{"skald_http_waits", kind::gauge, "Clients tha
 inline constexpr description lanes_busy{"skald_http_lanes_busy", kind::gauge, "HTTP lanes that run a handler."};
 inline constexpr description queued{"skald_http_queued", kind::gauge, "Requests that wait for an HTTP lane."};
 
+// Other systems that external steps call, as this process sees them: label dependency, empty for calls that name none.
+inline constexpr description dependency_open{"skald_dependency_open", kind::gauge,
+                                             "1 while the breaker is not closed: no call begins, or one at a time."};
+inline constexpr description dependency_opened{"skald_dependency_opened_total", kind::counter,
+                                               "How often the breaker has opened."};
+inline constexpr description dependency_running{"skald_dependency_calls_running", kind::gauge,
+                                                "Calls and looks that are under way."};
+inline constexpr description dependency_calls{
+    "skald_dependency_calls_total", kind::counter,
+    "Calls and looks that ended, by how the breaker counts them: nothing says nothing about the other system."};
+
 // Spans, where a collector is named.
 inline constexpr description spans_exported{"skald_trace_spans_exported_total", kind::counter,
                                             "Spans that the collector has taken."};
@@ -114,6 +128,16 @@ inline constexpr description parked_rows{"skald_parked_deliveries", kind::gauge,
                                          "Deliveries in skald.parked, by reason."};
 inline constexpr description unrouted_rows{"skald_unrouted_messages", kind::gauge,
                                            "Messages in skald.unrouted: no queue was bound for them."};
+inline constexpr description started_rows{
+    "skald_started_steps", kind::gauge,
+    "Steps that have begun and not ended, by what they wait for: a call or a wait."};
+inline constexpr description oldest_started{"skald_oldest_started_seconds", kind::gauge,
+                                            "How long ago the oldest of those has begun."};
+inline constexpr description started_overdue{
+    "skald_started_overdue_seconds", kind::gauge,
+    "How long the first of those has been due: nobody takes it, or its owner has let its lease end."};
+inline constexpr description unknown_calls{"skald_unknown_calls", kind::gauge,
+                                           "Calls of which nobody knows what they have done."};
 inline constexpr description deadlocks{"skald_database_deadlocks_total", kind::counter,
                                        "Deadlocks in the whole database, as PostgreSQL counts them."};
 inline constexpr description figures_age{"skald_database_figures_age_seconds", kind::gauge,
@@ -128,6 +152,7 @@ inline constexpr std::array all{uptime,
                                 run_seconds,
                                 commit_seconds,
                                 batch,
+                                call_seconds,
                                 limit_lanes,
                                 limit_batch,
                                 limit_turns,
@@ -157,6 +182,10 @@ inline constexpr std::array all{uptime,
                                 waits,
                                 lanes_busy,
                                 queued,
+                                dependency_open,
+                                dependency_opened,
+                                dependency_running,
+                                dependency_calls,
                                 spans_exported,
                                 spans_dropped,
                                 sagas,
@@ -166,6 +195,10 @@ inline constexpr std::array all{uptime,
                                 outbox_overdue,
                                 parked_rows,
                                 unrouted_rows,
+                                started_rows,
+                                oldest_started,
+                                started_overdue,
+                                unknown_calls,
                                 deadlocks,
                                 figures_age};
 

@@ -22,17 +22,21 @@ struct figures
 {
     struct by_two
     {
-        std::string first, second;  // a definition and a state; a reason and nothing
+        std::string first, second;  // a definition and a state; a reason and nothing; ...
         double value{};
     };
 
-    std::vector<by_two> sagas;          // not ended, by definition and state
-    std::vector<by_two> oldest_sagas;   // seconds, likewise
-    std::vector<by_two> outbox_rows;    // by state
-    std::vector<by_two> parked;         // by reason
-    double unrouted{};                  // messages of users that no queue was bound for
-    double outbox_overdue_seconds{};    // how long the first row has been due
-    std::optional<double> deadlocks{};  // of the whole database, since its statistics began
+    std::vector<by_two> sagas;            // not ended, by definition and state
+    std::vector<by_two> oldest_sagas;     // seconds, likewise
+    std::vector<by_two> outbox_rows;      // by state
+    std::vector<by_two> parked;           // by reason
+    std::vector<by_two> started;          // steps that have begun and not ended, by kind and dependency
+    std::vector<by_two> oldest_started;   // seconds, likewise
+    std::vector<by_two> started_overdue;  // seconds, likewise
+    std::vector<by_two> unknown_calls;    // by dependency
+    double unrouted{};                    // messages of users that no queue was bound for
+    double outbox_overdue_seconds{};      // how long the first row has been due
+    std::optional<double> deadlocks{};    // of the whole database, since its statistics began
 };
 
 /// Sagas that ended while this process ran, by definition and end.

@@ -15,7 +15,7 @@ namespace skald::metrics {
 inline constexpr std::array<double, 15> time_bounds{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
                                                     0.25,   0.5,   1,      2.5,   5,    10,    30};
 
-/// Sagas may also wait for hours.
+/// Sagas, and calls to other systems, may also take hours.
 inline constexpr std::array<double, 15> saga_bounds{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
                                                     2.5,   5,    10,    30,   60,  600,  3600};
 

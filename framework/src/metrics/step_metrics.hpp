@@ -43,8 +43,9 @@ struct direction_metrics
     counter redelivered;  // of those, the ones that the broker had delivered before
     counters_by<step_end, step_end_names.size()> ends;
     std::array<counter, rollback_names.size()> rolled_back;
-    time_histogram claim, run, commit;  // of one transaction, however many deliveries share it
-    size_histogram batch;               // deliveries in a transaction that committed
+    time_histogram claim, run, commit;                // of one transaction, however many deliveries share it
+    size_histogram batch;                             // deliveries in a transaction that committed
+    histogram<saga_bounds.size()> call{saga_bounds};  // of an external step, whatever became of it; may last for hours
 };
 
 /// Of a step of a definition. A step that is hosted has one from the start, so nothing is looked up later.

@@ -7,10 +7,15 @@
 namespace skald::metrics {
 namespace {
 
-void write_direction(exposition& to, std::string_view definition, std::string_view step, std::string_view direction,
+constexpr std::string_view name_of_direction(bool is_forward)
+{
+    return is_forward ? "forward" : "compensation";
+}
+
+void write_direction(exposition& to, std::string_view definition, std::string_view step, bool is_forward,
                      direction_metrics const& m)
 {
-    label const d{"definition", definition}, s{"step", step}, w{"direction", direction};
+    label const d{"definition", definition}, s{"step", step}, w{"direction", name_of_direction(is_forward)};
     to.add(of::deliveries, {d, s, w}, m.deliveries);
     to.add(of::redelivered, {d, s, w}, m.redelivered);
     for (std::size_t n = 0; n < step_end_names.size(); ++n)
@@ -47,6 +52,15 @@ void write_figures(exposition& to, figures const& m)
         to.add(of::oldest_saga, {{"definition", definition}, {"state", state}}, value);
     for (auto const& [state, nothing, value] : m.outbox_rows) to.add(of::outbox_rows, {{"state", state}}, value);
     for (auto const& [reason, nothing, value] : m.parked) to.add(of::parked_rows, {{"reason", reason}}, value);
+    auto const add_started = [&to](description const& what, std::vector<figures::by_two> const& all) {
+        for (auto const& [kind, dependency, value] : all)
+            to.add(what, {{"kind", kind}, {"dependency", dependency}}, value);
+    };
+    add_started(of::started_rows, m.started);
+    add_started(of::oldest_started, m.oldest_started);
+    add_started(of::started_overdue, m.started_overdue);
+    for (auto const& [dependency, nothing, value] : m.unknown_calls)
+        to.add(of::unknown_calls, {{"dependency", dependency}}, value);
     to.add(of::outbox_overdue, {}, m.outbox_overdue_seconds);
     to.add(of::unrouted_rows, {}, m.unrouted);
     if (m.deadlocks) to.add(of::deadlocks, {}, *m.deadlocks);
@@ -56,8 +70,16 @@ void write_figures(exposition& to, figures const& m)
 
 void write(exposition& to, std::string_view definition, std::string_view step, step_metrics const& m)
 {
-    write_direction(to, definition, step, "forward", m.forward);
-    write_direction(to, definition, step, "compensation", m.compensation);
+    write_direction(to, definition, step, true, m.forward);
+    write_direction(to, definition, step, false, m.compensation);
+}
+
+void write_calls(exposition& to, std::string_view definition, std::string_view step, bool is_forward,
+                 step_metrics const& m)
+{
+    auto const& of_direction = is_forward ? m.forward : m.compensation;
+    to.add(of::call_seconds, {{"definition", definition}, {"step", step}, {"direction", name_of_direction(is_forward)}},
+           of_direction.call.now());
 }
 
 void write(exposition& to, std::string_view step, limit_metrics const& m)
@@ -108,6 +130,21 @@ void write(exposition& to, route_metrics const& m)
     }
     to.add(of::replayed, {route}, m.replayed);
     to.add(of::request_seconds, {route}, m.seconds.now());
+}
+
+void write(exposition& to, std::string_view dependency, core::breaker_status const& s)
+{
+    label const d{"dependency", dependency};
+    to.add(of::dependency_open, {d}, s.state == core::breaker_state::closed ? 0 : 1);
+    to.add(of::dependency_opened, {d}, static_cast<double>(s.opened));
+    to.add(of::dependency_running, {d}, static_cast<double>(s.running));
+    auto const add = [&](std::string_view result, std::uint64_t count) {
+        to.add(of::dependency_calls, {d, {"result", result}}, static_cast<double>(count));
+    };
+    add("ok", s.ok);
+    add("failed", s.failed);
+    add("slow", s.slow);
+    add("nothing", s.nothing);
 }
 
 void write(exposition& to, database_figures::seen const& m)

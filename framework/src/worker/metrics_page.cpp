@@ -3,12 +3,16 @@
 #include "metrics/catalogue.hpp"
 #include "metrics/write.hpp"
 
+#include <skald/detail/external_work.hpp>
+
 namespace skald::worker_detail {
 namespace {
 
 void write(metrics::exposition& to, served_parts const& parts)
 {
     to.add(metrics::of::consumer_connected, {}, parts.deliveries.available() ? 1 : 0);
+    if (parts.started != nullptr)
+        for (auto const& [name, status] : parts.started->dependencies()) metrics::write(to, name, status);
     if (parts.server == nullptr) return;
     auto const load = parts.server->load();
     to.add(metrics::of::connections, {}, static_cast<double>(load.connections));
@@ -26,6 +30,9 @@ std::string metrics_page::text(served_parts const* parts) const
     page.add(metrics::of::uptime, {}, std::chrono::duration<double>(up).count());
     steps_.for_each([&](auto const& definition, auto const& step, auto const& hosted) {
         metrics::write(page, definition, step, *hosted.counts);
+        for (bool const is_forward : {true, false})
+            if (auto const* const work = hosted.step->external(is_forward); work != nullptr && work->is_call())
+                metrics::write_calls(page, definition, step, is_forward, *hosted.counts);
     });
     for (auto const& [step, limit] : steps_.limits()) metrics::write(page, step, *limit);
     metrics::write(page, counts_.lanes->metrics, entry_.doubts());

@@ -8,6 +8,7 @@
 #include "ports/transport.hpp"
 #include "runtime/lane_counts.hpp"
 #include "runtime/registry.hpp"
+#include "runtime/started_loop.hpp"
 #include "tracing/tracer.hpp"
 
 #include <chrono>
@@ -29,7 +30,8 @@ struct process_metrics
 struct served_parts
 {
     ports::subscription const& deliveries;
-    http::server const* server{};  // null: it has no HTTP entry of its own
+    http::server const* server{};            // null: it has no HTTP entry of its own
+    runtime::started_loop const* started{};  // null: none of its steps calls or waits
 };
 
 class metrics_page

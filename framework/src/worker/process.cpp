@@ -140,7 +140,7 @@ void process::start()
     if (runtime::started_loop::is_needed(steps_)) start_calls();
     for (std::size_t i = 0; i < settings_.lanes; ++i) start_thread([this] { run_lane(); });
     if (http_) http_->start();
-    parts_.emplace(served_parts{*deliveries_, http_.get()});
+    parts_.emplace(served_parts{*deliveries_, http_.get(), started_.get()});
     if (health_) health_->begin_service(*parts_);
     if (keys_) log_signing(settings_, *keys_, log_);
     std::string const off{"off"};
