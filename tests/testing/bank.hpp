@@ -1,5 +1,5 @@
-// A shop with a bank, for tests of the kit: the bank is another system, in memory, whose ledger the tests read; its steps
-// are external, and one step waits for a person.
+// A shop with a bank, for tests of the kit: the bank is another system, in memory, whose ledger the tests read; its
+// steps are external, and one step waits for a person.
 #pragma once
 
 #include <skald/skald.hpp>
@@ -35,7 +35,8 @@ struct approval
     NLOHMANN_DEFINE_TYPE_INTRUSIVE(approval, by, yes)
 };
 
-/// What the bank did, in order: "charge k:capture". It does not know its keys again: a second request is a second charge.
+/// What the bank did, in order: "charge k:capture". It does not know its keys again: a second request is a second
+/// charge.
 struct bank
 {
     std::vector<std::string> did;

@@ -29,8 +29,8 @@ public:
                             skald::detail::look_result::answer said) = 0;
 };
 
-/// What steps must do, and what they did. Steps are named like their records, "charge-payment.compensate"; what one does
-/// after its first transaction has a name of its own: "charge-payment.call", ".look", ".settle", ".arrived",
+/// What steps must do, and what they did. Steps are named like their records, "charge-payment.compensate"; what one
+/// does after its first transaction has a name of its own: "charge-payment.call", ".look", ".settle", ".arrived",
 /// ".timed_out", ".abandon".
 struct script
 {

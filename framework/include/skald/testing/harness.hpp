@@ -101,21 +101,21 @@ public:
     std::size_t replay_recorded(std::string_view lines);
 
     /// The service crashes there with the next delivery that reaches this point, and restarts at once. `step`, if
-    /// given: only for a delivery of that name (message_view::name, without its number), or for a part of a started step:
-    /// `charge.call`, `charge.settle` (or `approve.arrived`, `approve.timed_out`), `charge.abandon`.
+    /// given: only for a delivery of that name (message_view::name, without its number), or for a part of a started
+    /// step: `charge.call`, `charge.settle` (or `approve.arrived`, `approve.timed_out`), `charge.abandon`.
     void crash_at(crash_point point, std::string_view step = {});
 
-    /// From now on that step rejects, after its own code has run; `.compensate` can't. `charge` is what an external step
-    /// prepares, `charge.settle` its end.
+    /// From now on that step rejects, after its own code has run; `.compensate` can't. `charge` is what an external
+    /// step prepares, `charge.settle` its end.
     void reject_at(std::string_view step, std::string reason = "the test says no");
 
     /// The first `times` attempts of that step throw, after its own code has run.
-    /// Of an external step: `charge` is prepare(), `charge.call` the call: it is in doubt then; also `charge.look`, whose
-    /// answer is unknown then, and `charge.settle`.
+    /// Of an external step: `charge` is prepare(), `charge.call` the call: it is in doubt then; also `charge.look`,
+    /// whose answer is unknown then, and `charge.settle`.
     void fail(std::string_view step, int times = std::numeric_limits<int>::max());
 
-    /// The first `times` calls of that step surely do not happen, as if the other system could not be reached: its call()
-    /// is not run, and did_not_happen_error is thrown.
+    /// The first `times` calls of that step surely do not happen, as if the other system could not be reached: its
+    /// call() is not run, and did_not_happen_error is thrown.
     void refuse_call(std::string_view step, int times = std::numeric_limits<int>::max());
 
     /// Gives a step that waits, or will wait, its signal, as one who asks the saga's home does.

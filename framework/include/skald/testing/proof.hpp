@@ -70,8 +70,8 @@ struct proof_options
     /// How often a message is delivered where a schedule says `n times`.
     int copies{5};
 
-    /// A step that always faults is tried this often in the proof, or less often if its own policy says so; one that makes
-    /// calls two times more often, since a crash may use up an attempt.
+    /// A step that always faults is tried this often in the proof, or less often if its own policy says so; one that
+    /// makes calls two times more often, since a crash may use up an attempt.
     int attempts_max{2};
 
     /// Runs this schedule alone; empty: the environment's SKALD_TESTING_ONLY, and if that is empty too, all of them.
