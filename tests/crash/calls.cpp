@@ -27,7 +27,8 @@ void run::answer_unknown()
     was_unknown_ = true;
     if (!goes_.is_blind) return;  // the service finds out by itself
     bool const was_stopped = result_.what.action == "stop" && has_sprung();
-    if (!shop_.look_after() || (was_stopped && shop_.arms(payments).hits()["call.called"] == 0)) return;
+    auto hits = shop_.arms(payments).hits();
+    if (!shop_.look_after() || (was_stopped && hits["call.calling"] != hits["call.called"])) return;
     auto const reference = value(orders, "SELECT id FROM customer_order WHERE customer = " + sql_text(person_));
     nlohmann::json answer{{"did_not_happen", "it is not in the list"}};
     for (auto const& one : shop_.gateway().charges())
@@ -62,13 +63,14 @@ bool run::must_be_unknown() const
     return result_.sprang && (what.action == "kill" || what.action == "throw") && is_in_a_call(what.point);
 }
 
-/// Or: a second transaction that had not committed.
+/// Or: a second transaction that had not committed, or the end of the first one's delivery, while the call is made.
 bool run::may_be_unknown() const
 {
     auto const& what = result_.what;
     if (what.action == "reset" && what.point.starts_with("call.")) return false;
     bool const is_after_commit = what.point == "step.committed" || what.point == "step.acked";
-    return is_in_a_call(what.point) || (what.hit >= 2 && !is_after_commit && !what.point.starts_with("call."));
+    if (is_after_commit) return what.hit == 1;
+    return is_in_a_call(what.point) || (what.hit >= 2 && !what.point.starts_with("call."));
 }
 
 }  // namespace skald::crash

@@ -160,14 +160,14 @@ constexpr check checks_of_gateway[]{
     {"charged twice by the gateway",
      "SELECT reference FROM gateway_charge WHERE status = 'succeeded' GROUP BY reference HAVING count(*) > 1"},
 
-    {"completed, and not charged by the gateway",
+    {"not charged by the gateway",
      R"(SELECT a.key
           FROM outcome o JOIN accepted a USING (key)
          WHERE o.saga = 'completed'
            AND NOT EXISTS (SELECT FROM gateway_charge g
                             WHERE (g.reference, g.status, g.amount, g.refunded) = (o.order_id, 'succeeded', a.cents, 0)))"},
 
-    {"compensated, and not refunded by the gateway",
+    {"not refunded by the gateway",
      R"(SELECT o.key
           FROM outcome o JOIN gateway_charge g ON g.reference = o.order_id AND g.status = 'succeeded'
          WHERE o.saga = 'compensated' AND g.refunded <> g.amount)"},
