@@ -140,7 +140,8 @@ private:
     std::vector<std::thread> threads_;
 };
 
-/// The threads of a process that make calls and go on with waits, with connections of their own, until this is destroyed.
+/// The threads of a process that make calls and go on with waits, with connections of their own, until this is
+/// destroyed.
 class running_calls
 {
 public:
