@@ -4,7 +4,7 @@
 
 stages=(setup format layers reference integration install tidy asan tsan crash storm fuzz metrics image)
 # Run only where they are named: before a release, and after a change to what they look at.
-more_stages=(races long cluster demo traces browser)
+more_stages=(mutants races long cluster demo traces browser)
 
 declare -A about=(
   [setup]='the packages, once for all that follows'
@@ -15,7 +15,8 @@ declare -A about=(
   [asan]='unit and conformance tests under AddressSanitizer and UBSan'
   [tsan]='unit and conformance tests under ThreadSanitizer'
   [races]='whole services under ThreadSanitizer, on real servers, while they are killed and cut off'
-  [crash]='services killed, stopped and cut off at every failpoint; and every mutant dies'
+  [crash]='services killed, stopped and cut off at every failpoint'
+  [mutants]='what is wrong on purpose is noticed by the crash matrix or a unit test'
   [integration]='every test that ctest has but those of other stages'
   [install]='installed, found by a project of its own, built and run'
   [long]='failover, COMMITs that hang, a step that kills its worker, no code of failpoints'
@@ -38,6 +39,7 @@ stage_asan() { scripts/test.sh asan; }
 stage_tsan() { scripts/test.sh tsan; }
 stage_races() { scripts/test.sh races; }
 stage_crash() { scripts/test.sh crash; }
+stage_mutants() { scripts/test.sh mutants; }
 # Before what builds parts of the same folder with fewer warnings, which would all be built again.
 stage_integration() { configure && scripts/test.sh --without 'install|layers'; }
 stage_install() { configure && cmake --build --preset default --parallel "$(nproc)" && ctest --test-dir build --no-tests=error --output-on-failure --label-regex install; }

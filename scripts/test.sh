@@ -5,10 +5,10 @@
 #   scripts/test.sh --without LABELS     everything but the tests whose label matches
 #
 # PRESET is one of CMakePresets.json (default: `default`, which builds in build/ and runs everything). With any other, such
-# as `asan` and `tsan`, the unit tests and the conformance tests of both transports run. Three forms take longer and run
-# alone: `crash` builds with failpoints and runs the crash matrix and its mutants; `races` runs whole services under
-# ThreadSanitizer while they are killed and cut off; `long` runs the failover, COMMITs that hang, a step that kills its
-# worker 51 times, and the proof that a build without failpoints has no code of them.
+# as `asan` and `tsan`, the unit tests and the conformance tests of both transports run. Four forms take longer and run
+# alone: `crash` builds with failpoints and runs the crash matrix; `mutants` runs what must fail there; `races` runs whole
+# services under ThreadSanitizer while they are killed and cut off; `long` runs the failover, COMMITs that hang, a step
+# that kills its worker 51 times, and the proof that a build without failpoints has no code of them.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
@@ -16,6 +16,7 @@ cd "$root"
 
 long=''
 races=''
+mutants=''
 without='^(server_faults|long)$'
 if [[ ${1:-} = --without ]]; then
   without="$without|${2:?--without needs a regular expression}"
@@ -29,6 +30,11 @@ case ${1:-} in
   '' | -*) preset=default ;;
   crash)
     preset=failpoints
+    shift
+    ;;
+  mutants)
+    preset=failpoints
+    mutants=1
     shift
     ;;
   races)
@@ -65,6 +71,10 @@ fi
 if [[ $preset = failpoints ]]; then
   targets=(crash_matrix)
   only=(--label-regex '^crash$' --verbose)
+fi
+if [[ $mutants ]]; then
+  targets=(mutants)
+  only=(--label-regex '^mutants$' --verbose)
 fi
 if [[ $races ]]; then
   # One file for each process, and none if nothing is found: the report of a service that is killed is not lost.
