@@ -24,6 +24,7 @@ every saga must end within a bound, and three databases say whether anything was
   --cluster     a RabbitMQ of three nodes, which fail one at a time
   --only KIND   only faults of that kind (the report lists them)
   --calm S      how many seconds everything may take to come to rest afterwards (default 120)
+  --gateway     a payment provider charges, which misbehaves now and then; its ledger must say what the orders say
   --json FILE   write the figures to FILE (default build/chaos.json)
   --help        this text
 
@@ -45,6 +46,11 @@ while (($# > 0)); do
       shift
       continue
       ;;
+    --gateway)
+      arguments+=(--gateway "$build/tools/gateway")
+      shift
+      continue
+      ;;
     --minutes | --seed | --rate | --only | --calm) need_value && arguments+=("$flag" "$value") ;;
     --json) need_value && json=$(realpath -m -- "$value") ;;
     *) usage_error "unknown option '$flag'" ;;
@@ -58,7 +64,7 @@ before_stack_stops() {
 }
 
 begin_run chaos
-build_for_run "$build" RelWithDebInfo order_service shipping_service order_storm
+build_for_run "$build" RelWithDebInfo order_service shipping_service gateway order_storm
 unset SKALD_HTTP_LISTEN
 kept_settings="${!SKALD_*}"
 start_private_stack

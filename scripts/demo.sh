@@ -6,7 +6,7 @@ set -euo pipefail
 root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
 readonly root
 readonly build=$root/build
-readonly targets=(order_service payment_service shipping_service order_demo)
+targets=(order_service payment_service shipping_service order_demo)
 
 folder=   # this run's: the stack and the logs
 keep=     # where the user wants it
@@ -25,6 +25,8 @@ databases say whether anything was lost or happened twice.
   --orders N    how many orders (default 1000)
   --clients N   how many clients order at the same time (default 16)
   --seed N      the same orders, duplicates and kills again (default: random)
+  --gateway     a payment provider charges, which misbehaves now and then; its
+                ledger must say what the orders say
   --json FILE   also write the figures to FILE
   --keep DIR    run in DIR (new or empty) and keep logs and databases there
   --help        this text
@@ -57,6 +59,12 @@ parse() {
   while (($# > 0)); do
     flag=$1
     [[ $flag != -h && $flag != --help ]] || { usage && exit 0; }
+    if [[ $flag == --gateway ]]; then
+      targets+=(gateway)
+      driver_arguments+=(--gateway "$build/tools/gateway")
+      shift
+      continue
+    fi
     if [[ $flag == --*=* ]]; then
       value=${flag#*=}
       flag=${flag%%=*}

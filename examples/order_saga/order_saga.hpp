@@ -17,8 +17,24 @@ struct order
     std::string sku;
     int quantity{};
     std::int64_t cents{};
+    std::string charge{};  // the gateway's id of it, where one charges
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(order, id, customer, sku, quantity, cents)
+
+inline void to_json(nlohmann::json& to, order const& o)
+{
+    to = {{"id", o.id}, {"customer", o.customer}, {"sku", o.sku}, {"quantity", o.quantity}, {"cents", o.cents}};
+    if (!o.charge.empty()) to["charge"] = o.charge;
+}
+
+inline void from_json(nlohmann::json const& from, order& o)
+{
+    from.at("id").get_to(o.id);
+    from.at("customer").get_to(o.customer);
+    from.at("sku").get_to(o.sku);
+    from.at("quantity").get_to(o.quantity);
+    from.at("cents").get_to(o.cents);
+    o.charge = from.value("charge", "");
+}
 
 namespace steps {
 inline constexpr skald::compensatable<order> create_order{"create-order", "orders"};

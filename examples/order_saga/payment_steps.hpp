@@ -5,6 +5,12 @@
 
 namespace order_saga {
 
+inline void note_charge(skald::step_context& ctx, order const& o, char const* kind)
+{
+    ctx.sql("INSERT INTO charge (order_id, customer, cents, kind) VALUES ($1, $2, $3, $4)", o.id, o.customer, o.cents,
+            kind);
+}
+
 class charge_payment final : public skald::compensatable_step<order>, public skald::batch_step<order>
 {
     skald::outcome execute(skald::step_context& ctx, order& o) const override
@@ -12,7 +18,7 @@ class charge_payment final : public skald::compensatable_step<order>, public ska
         auto const paid =
             ctx.sql("UPDATE wallet SET cents = cents - $2 WHERE customer = $1 AND cents >= $2", o.customer, o.cents);
         if (paid.affected_rows() == 0) return skald::reject("insufficient funds");
-        note(ctx, o, "charge");
+        note_charge(ctx, o, "charge");
         return skald::done();
     }
 
@@ -42,13 +48,7 @@ class charge_payment final : public skald::compensatable_step<order>, public ska
     void compensate(skald::step_context& ctx, order& o) const override
     {
         ctx.sql("UPDATE wallet SET cents = cents + $2 WHERE customer = $1", o.customer, o.cents);
-        note(ctx, o, "refund");
-    }
-
-    static void note(skald::step_context& ctx, order const& o, char const* kind)
-    {
-        ctx.sql("INSERT INTO charge (order_id, customer, cents, kind) VALUES ($1, $2, $3, $4)", o.id, o.customer,
-                o.cents, kind);
+        note_charge(ctx, o, "refund");
     }
 };
 

@@ -81,8 +81,9 @@ BEGIN
 END $$;
 
 -- Takes at most `most` rows that are due, for `new_owner`. `was_in_doubt`: a call may have been made before, and the other side is to be asked
--- first. One that is to be called is marked as in doubt here, before the call. `command`: the latest command for its saga. The time is one
--- that an index scan can begin at, which clock_timestamp() is not: what is not due costs nothing, however much it is.
+-- first. One that may be called now is marked as in doubt here, before the call; a cancelled saga too has steps that are called: those that
+-- undo it. `command`: the latest command for its saga. The time is one that an index scan can begin at, which clock_timestamp() is not: what
+-- is not due costs nothing, however much it is.
 CREATE FUNCTION skald.take_started(new_owner text, of_kind text, of_dependency text, most integer)
 RETURNS TABLE (taken skald.started, was_in_doubt boolean, command text, command_reason text, at timestamptz)
 LANGUAGE sql
@@ -92,7 +93,7 @@ SET jit = off
 AS $$
     WITH due AS (
         SELECT s.scope, s.key, s.step, s.in_doubt, c.action, c.why,
-               s.kind = 'call' AND s.answer IS NULL AND NOT s.in_doubt AND coalesce(c.action, 'resume') = 'resume' AS is_called
+               s.kind = 'call' AND s.answer IS NULL AND NOT s.in_doubt AND coalesce(c.action, 'resume') <> 'pause' AS is_called
           FROM (SELECT * FROM skald.started s
                  WHERE s.kind = of_kind AND s.dependency = of_dependency AND s.due_at <= statement_timestamp()
                  ORDER BY s.due_at LIMIT most FOR UPDATE SKIP LOCKED) AS s
@@ -201,6 +202,11 @@ AS $$
 DECLARE
     s skald.started;
 BEGIN
+    -- A process that can't read it could do nothing with the row.
+    IF NOT coalesce(jsonb_typeof(answer) = 'object' AND (answer ? 'happened') <> (answer ? 'did_not_happen')
+                    AND jsonb_typeof(coalesce(answer->'did_not_happen', '""')) = 'string', false) THEN
+        RETURN format('the answer is {"happened": result} or {"did_not_happen": "why"}, and not %s', coalesce(answer::text, 'NULL'));
+    END IF;
     SELECT * INTO s FROM skald.started t WHERE (t.scope, t.key, t.step) = (of_scope, of_key, of_step) FOR UPDATE;
     IF NOT FOUND THEN RETURN skald.not_under_way(of_scope, of_key, of_step); END IF;
     IF s.kind <> 'call' THEN RETURN format('%s of saga %s waits for a signal, and makes no call', of_step, of_key); END IF;

@@ -96,16 +96,20 @@ SELECT CASE WHEN c.oid IS NOT NULL THEN
   FROM (SELECT to_regclass(:table_name::text)::oid AS oid) AS named
   LEFT JOIN pg_class c ON c.oid = named.oid AND c.relkind IN ('r', 'p')
 
--- What Skald itself stores, without its times.
+-- What Skald itself stores, without its times; and without the attempts of calls, which a crash may use up.
 -- name: state
 SELECT kind, line
   FROM (SELECT 'saga' AS kind, concat(key, ' ', definition, ': ', status) AS line FROM skald.saga
         UNION ALL
-        SELECT 'record', concat(key, ':', step, ' ', status, ', attempts: ', attempts) FROM skald.idempotency WHERE step <> ''
+        SELECT 'record', concat(key, ':', step, ' ', status, CASE WHEN step <> ALL (:calls::text[]) THEN concat(', attempts: ', attempts) END) FROM skald.idempotency WHERE step <> ''
         UNION ALL
         SELECT 'progress', concat(key, ':', step, ' ', status, ' in ', service) FROM skald.progress
         UNION ALL
         SELECT 'parked', concat(key, ':', step, ' ', reason) FROM skald.parked
+        UNION ALL
+        SELECT 'started', concat(key, ':', step, ' ', kind, CASE WHEN in_doubt THEN ' in doubt' END) FROM skald.started
+        UNION ALL
+        SELECT 'signal', concat(key, ':', step, ' ', body) FROM skald.signal
         UNION ALL
         SELECT 'outbox', concat(idempotency_key, ' for ', destination) FROM skald.outbox) AS all_of_it
  ORDER BY 1, 2
@@ -129,7 +133,19 @@ SELECT step, reason, error FROM skald.parked ORDER BY id
 
 -- In milliseconds, below 0 if it is overdue; NULL where nothing waits.
 -- name: next_due
-SELECT ceil(extract(epoch FROM min(due_at) - clock_timestamp()) * 1000)::bigint FROM skald.outbox
+SELECT ceil(extract(epoch FROM min(due_at) - clock_timestamp()) * 1000)::bigint
+  FROM (SELECT due_at FROM skald.outbox
+        UNION ALL
+        SELECT s.due_at FROM skald.started s JOIN skald.idempotency i USING (scope, key, step) WHERE i.status <> 'unknown') AS waiting
+
+-- name: started
+SELECT s.scope, s.key, s.step, s.kind, s.in_doubt, s.calls, coalesce(s.error, '') AS error,
+       ceil(extract(epoch FROM s.due_at - clock_timestamp()) * 1000)::bigint AS due_in
+  FROM skald.started s
+ ORDER BY s.due_at, s.key, s.step
+
+-- name: end_leases
+UPDATE skald.started SET due_at = clock_timestamp() WHERE owner IS NOT NULL
 
 -- Makes time pass: every stored time is moved back by that much. What becomes due by this is due now, and no earlier.
 -- name: advance
@@ -145,7 +161,19 @@ responses AS (
 progress AS (
     UPDATE skald.progress SET at = at - lapse.time FROM lapse),
 parked AS (
-    UPDATE skald.parked SET parked_at = parked_at - lapse.time FROM lapse)
+    UPDATE skald.parked SET parked_at = parked_at - lapse.time FROM lapse),
+signals AS (
+    UPDATE skald.signal SET received_at = received_at - lapse.time FROM lapse),
+started AS (
+    UPDATE skald.started
+       SET due_at = CASE WHEN due_at > clock_timestamp() THEN greatest(due_at - lapse.time, clock_timestamp()) ELSE due_at END,
+           until = until - lapse.time, doubt_since = doubt_since - lapse.time, created_at = created_at - lapse.time,
+           headers = headers || coalesce(
+               (SELECT jsonb_object_agg(h.key, to_char((h.value::timestamptz - lapse.time) AT TIME ZONE 'UTC',
+                                                       'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
+                  FROM jsonb_each_text(headers) AS h
+                 WHERE h.key IN ('x-saga-deadline', 'x-step-deadline')), '{}')
+      FROM lapse)
 UPDATE skald.outbox
    SET due_at = CASE WHEN due_at > clock_timestamp() THEN greatest(due_at - lapse.time, clock_timestamp()) ELSE due_at END,
        created_at = created_at - lapse.time,

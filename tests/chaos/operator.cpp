@@ -35,6 +35,13 @@ std::string server_operator::run(std::string const& verb, std::string const& wor
     return output_of(fmt::format("'{}' {} '{}' {}", script_.string(), verb, folder_.string(), words));
 }
 
+std::string server_operator::rabbitmq_version() const
+{
+    auto text = rabbitmqctl("eval 'rabbit_misc:version().'");
+    std::erase_if(text, [](char c) { return (c < '0' || c > '9') && c != '.'; });
+    return text;
+}
+
 void server_operator::start(std::string const& server) const
 {
     for (int tries = 1;; ++tries) {

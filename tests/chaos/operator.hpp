@@ -24,6 +24,8 @@ public:
 
     std::string rabbitmqctl(std::string const& words) const { return run("ctl", words); }
 
+    std::string rabbitmq_version() const;
+
     /// Asks RabbitMQ to write its directory of queues to the disk. By itself it does so a while after a queue was made,
     /// and one that is killed before that loses the queue with everything in it: that is up to RabbitMQ, and not what
     /// is tested here.

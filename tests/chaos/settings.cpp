@@ -37,6 +37,7 @@ void apply(settings& chosen, std::string_view flag, std::string const& value)
     else if (flag == "--stack") chosen.stack = value;
     else if (flag == "--cluster-script") chosen.cluster_script = value;
     else if (flag == "--cluster") chosen.cluster = value;
+    else if (flag == "--gateway") chosen.gateway = value;
     else if (flag == "--commit") chosen.commit = value;
     else throw usage_error(fmt::format("unknown argument '{}'; --help lists what there is", flag));
 }
@@ -60,6 +61,7 @@ outcome by SQL. scripts/chaos.sh builds what this needs, starts a private Postgr
   --clients N           how many clients order at the same time (default 16)
   --calm S              how many seconds it may take to come to rest afterwards (default 120)
   --only KIND           only faults of that kind
+  --gateway FILE        the program `gateway`: it charges, and misbehaves now and then
   --json FILE           also write the figures to FILE
   --commit TEXT         what is tested, for the report
   --help                this text

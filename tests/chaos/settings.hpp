@@ -21,6 +21,7 @@ struct settings
     std::filesystem::path services;
     std::filesystem::path logs;
     std::filesystem::path json;
+    std::filesystem::path gateway;         // the program; empty: wallets pay
     std::filesystem::path stack_script;    // scripts/stack.sh
     std::filesystem::path stack;           // the folder of the stack
     std::filesystem::path cluster_script;  // scripts/broker_cluster.sh, if AMQP_URL is a cluster started by it

@@ -39,6 +39,8 @@ std::vector<planned_process> plan_processes(settings const& chosen, front const&
         all.push_back({std::string{service_names[i]}, programs[i], databases[i], {"--purge-seconds=2"}});
         if (i == skald::rig::orders)
             all.back().arguments.push_back(fmt::format("--listen=127.0.0.1:{}", n < service_count ? where.port : 0));
+        if (i == skald::rig::payments && !where.gateway.empty())
+            all.back().arguments.insert(all.back().arguments.begin(), {"--gateway", where.gateway});
     }
     all.push_back({"kiosk", SKALD_KIOSK, where.kiosk_database, {"--purge-seconds=2"}});
     return all;

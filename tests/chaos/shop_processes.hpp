@@ -21,6 +21,7 @@ struct front
 {
     std::uint16_t port;  // of the first process of orders
     std::string kiosk_database;
+    std::string gateway;  // its address, if it charges
 };
 
 /// Each service once, then each a second time, then the kiosk. None is started.

@@ -32,12 +32,6 @@ constexpr auto drain_patience = 25s;
 constexpr int unfinished_shown = 10;
 constexpr std::size_t deadly_every = 200;
 
-std::string digits_and_dots(std::string text)
-{
-    std::erase_if(text, [](char c) { return (c < '0' || c > '9') && c != '.'; });
-    return text;
-}
-
 int order_count(settings const& chosen)
 {
     return std::max(1, static_cast<int>(chosen.minutes * 60 * chosen.orders_per_second));
@@ -81,7 +75,10 @@ storm::storm(settings const& chosen, skald::rig::signals const& interruptions)
       database_network_{chosen.shop.orders_database}, broker_network_{chosen.shop.broker},
       port_{skald::rig::find_free_port()}, load_{plan_, port_, chosen.clients, chosen.seed, chosen.orders_per_second}
 {
-    services_ = make_processes(chosen, {port_, kiosk_.database_url()}, database_network_, broker_network_);
+    if (!chosen.gateway.empty())
+        gateway_ = std::make_unique<skald::rig::gateway>(chosen.gateway, chosen.logs, chosen.seed);
+    services_ = make_processes(chosen, {port_, kiosk_.database_url(), gateway_ ? gateway_->address() : ""},
+                               database_network_, broker_network_);
     figures_.orders = order_count(chosen);
 }
 
@@ -101,6 +98,7 @@ void storm::start_services()
 {
     figures_.phase = "starting the services";
     kiosk_.create_database();
+    if (gateway_) gateway_->start();
     for (auto const& service : services_) service->start();
     auto const until = clock::now() + start_patience;
     auto const is_ready = [&] { return skald::rig::is_ready(port_); };
@@ -112,7 +110,7 @@ void storm::start_services()
             tick();
         }
     databases.fill(plan_);
-    poison_charges(chosen_.shop.payments_database);
+    if (!gateway_) poison_charges(chosen_.shop.payments_database);  // what was charged elsewhere must be recorded
     broker_operator_.flush_queue_directory();
 }
 
@@ -131,6 +129,7 @@ void storm::rage()
     for (auto due = clock::now() + draw_pause(random); clock::now() < end;) {
         tick();
         kiosk_.place_due();
+        if (gateway_) gateway_->misbehave();
         if (clock::now() < due || !may_strike(next)) continue;
         strike(next);
         next = only ? draw_fault(*only, random) : draw_fault(random);
@@ -143,6 +142,7 @@ void storm::rage()
 void storm::calm_down()
 {
     figures_.phase = "the faults have ended";
+    if (gateway_) gateway_->behave();
     auto const patience = clock::now() + 60s;
     while (!striking_.empty()) {
         tick();
@@ -192,7 +192,7 @@ storm_summary storm::conclude()
     run.seed = chosen_.seed;
     run.commit = chosen_.commit.empty() ? "unknown" : chosen_.commit;
     run.postgres_version = pqxx::nontransaction{databases_->at(0)}.exec("SHOW server_version")[0][0].c_str();
-    run.broker_version = digits_and_dots(broker_operator_.rabbitmqctl("eval 'rabbit_misc:version().'"));
+    run.broker_version = broker_operator_.rabbitmq_version();
     run.orders = figures_.orders;
     run.sent_twice = counters.sent_twice;
     run.answered_in_flight = counters.answered_in_flight;
@@ -201,7 +201,8 @@ storm_summary storm::conclude()
     run.killed_by_poison = killed_by_poison_;
     auto const elsewhere = kiosk_.ends();
     run.orders_elsewhere = static_cast<int>(elsewhere.size());
-    run.outcome = skald::rig::judge(*databases_, plan_, load_.records(), elsewhere);
+    run.outcome = skald::rig::judge(*databases_, plan_, load_.records(), elsewhere,
+                                    gateway_ ? std::optional{gateway_->charges()} : std::nullopt);
     run.outcome.findings.insert(run.outcome.findings.end(), findings_.begin(), findings_.end());
     return run;
 }
@@ -350,6 +351,7 @@ void storm::tick()
 /// A service must never end by itself, whatever happens around it, unless an order kills it.
 void storm::look_after_services()
 {
+    if (gateway_) gateway_->look_after();
     for (auto const& service : services_)
         if (auto const how = service->ended()) {
             if (how->signal == SIGKILL && service->name() == service_names[skald::rig::payments]) {

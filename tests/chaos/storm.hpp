@@ -9,6 +9,7 @@
 #include "settings.hpp"
 #include "storm_report.hpp"
 
+#include "rig/gateway.hpp"
 #include "rig/order_load.hpp"
 #include "rig/order_plan.hpp"
 #include "rig/process.hpp"
@@ -94,6 +95,7 @@ private:
     std::vector<skald::rig::finding> findings_;
     std::vector<std::string> ended_by_themselves_;
     int killed_by_poison_{};
+    std::unique_ptr<skald::rig::gateway> gateway_;                // if one charges
     std::vector<std::unique_ptr<skald::rig::process>> services_;  // the kiosk's last
     std::vector<striking_fault> striking_;                        // last: they end before what they use is destroyed
 };

@@ -23,6 +23,7 @@ void run::send_malformed()
 void run::disturb()
 {
     repeat_captured();
+    if (!goes_.gateway.empty()) answer_unknown();
     if (was_disturbed_) return;
     if (goes_.companions > 0) come_together();
     if (goes_.besides == disturbance::busy &&

@@ -40,6 +40,7 @@ void run::judge()
         judge_orders(one);
         judge_payments(one);
         judge_shipping(one);
+        if (!one.goes->gateway.empty()) judge_gateway(one);
     }
     judge_operator();
     if (is_forgotten(goes_.besides)) judge_forgetting();

@@ -21,11 +21,20 @@ unsigned covered(std::map<std::string_view, hit_counts> const& seen, way const& 
 }
 
 /// Whether a run at this point is useful: deliveries come together in payments by design and elsewhere only by chance;
-/// and for many orders, only the points of a step differ from what they are for one.
+/// and for many orders, only the points of a step differ from what they are for one. With a gateway those of the calls
+/// and of the transactions around them do.
 bool is_worth_a_run(way const& goes, std::size_t place, std::string_view point)
 {
     constexpr std::size_t payments = 1;
-    return goes.companions == 0 || (point.starts_with("step.") && place == payments);
+    if (goes.companions == 0 && goes.gateway.empty()) return true;
+    bool const is_of_a_call = !goes.gateway.empty() && (point.starts_with("call.") || point.starts_with("store."));
+    return place == payments && (point.starts_with("step.") || is_of_a_call);
+}
+
+/// How many hits of a point are struck. An external step that is undone has four transactions.
+unsigned hits_max(way const& goes)
+{
+    return goes.gateway.empty() ? 2 : 4;
 }
 
 }  // namespace
@@ -62,7 +71,6 @@ std::optional<plan> parse_plan(std::string_view name)
 
 std::vector<plan> make_matrix(std::map<std::string_view, hit_counts> const& seen)
 {
-    constexpr unsigned hits_max = 2;
     std::vector<plan> matrix;
     for (auto const& goes : ways) {
         auto const counts = seen.find(goes.name);
@@ -70,7 +78,7 @@ std::vector<plan> make_matrix(std::map<std::string_view, hit_counts> const& seen
         for (std::size_t place = 0; place < places.size(); ++place)
             for (auto const& [point, count] : counts->second[place]) {
                 if (!is_worth_a_run(goes, place, point)) continue;
-                for (auto hit = covered(seen, goes, place, point) + 1; hit <= std::min(count, hits_max); ++hit)
+                for (auto hit = covered(seen, goes, place, point) + 1; hit <= std::min(count, hits_max(goes)); ++hit)
                     for (auto const action : actions) matrix.push_back({point, std::string{action}, hit, &goes, place});
             }
     }

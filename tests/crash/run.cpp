@@ -60,6 +60,7 @@ result run::execute()
 void run::prepare()
 {
     shop_.set_lanes(payments, goes_.companions > 0 ? 1 : usual_lanes);
+    shop_.set_gateway(goes_.gateway, goes_.is_blind);
     for (auto const& one : placed_) {
         shop_.database(payments).ask("INSERT INTO wallet VALUES (" + sql_text(one.person) + ", " +
                                      std::to_string(one.goes->money) + ')');
@@ -192,6 +193,10 @@ std::string run::where_it_is()
     add(orders, "SELECT 'saga', key, status, reason, expiring FROM skald.saga WHERE key IN (" + keys + ')');
     for (std::size_t i = 0; i < services.size(); ++i) {
         add(i, "SELECT 'record', key, step, status, attempts, snoozes, error FROM skald.idempotency WHERE key IN (" +
+                   keys + ')');
+        add(i, "SELECT 'started', key, step, owner, fence, in_doubt, calls, looks, tries, answer, error FROM "
+               "skald.started "
+               "WHERE key IN (" +
                    keys + ')');
         add(i, "SELECT 'order', verb, detail->>'effect' FROM skald.audit WHERE key IN (" + keys + ')');
         add(i, "SELECT 'ended', key, home FROM skald.ended");

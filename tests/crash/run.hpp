@@ -111,6 +111,12 @@ private:
     void judge_orders(placed const& order);
     void judge_payments(placed const& order);
     void judge_shipping(placed const& order);
+
+    // calls.cpp
+    void answer_unknown();
+    void judge_gateway(placed const& order);
+    bool must_be_unknown() const;
+    bool may_be_unknown() const;
     void expect(std::string_view invariant, std::string const& what, std::string const& found,
                 std::string const& expected);
 
@@ -133,6 +139,7 @@ private:
     std::string cache_hits_;  // when the older saga was gone
     long stuck_remembered_{};
     bool was_disturbed_{};
+    bool was_unknown_{};
     bool is_bound_{true};
     result result_;
 };

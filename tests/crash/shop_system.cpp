@@ -9,6 +9,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -233,6 +234,26 @@ void shop_system::set_lanes(std::size_t service, unsigned lanes)
     lanes_[service] = lanes;
     processes_[service]->set_variable("SKALD_LANES", std::to_string(lanes));
     processes_[service]->set_variable("SKALD_BATCH_MAX", lanes == usual_lanes ? "1" : "32");
+    restart(service);
+}
+
+void shop_system::set_gateway(std::string_view faults, bool is_blind)
+{
+    auto& wanted = is_blind ? blind_gateway_ : gateway_;
+    if (!faults.empty() && !wanted)
+        wanted = std::make_unique<test::gateway_process>(
+            is_blind ? std::vector<std::string>{"--keys", "ignored", "--lookup", "off"} : std::vector<std::string>{});
+    auto* const before = std::exchange(in_use_, faults.empty() ? nullptr : wanted.get());
+    if (in_use_ != nullptr) in_use_->plan(std::string{faults});
+    if (before == in_use_) return;
+    std::vector<std::string> arguments;
+    if (in_use_ != nullptr) arguments = {"--gateway", "127.0.0.1:" + std::to_string(in_use_->port())};
+    for (auto* one : {processes_[payments].get(), standins_[payments].get()}) one->set_arguments(arguments);
+    restart(payments);
+}
+
+void shop_system::restart(std::size_t service)
+{
     processes_[service]->kill(SIGKILL);
     processes_[service]->wait();
     if (!testing::wait_until([&] { return look_after(); }))

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "gateway/gateway_process.hpp"
 #include "plan.hpp"
 #include "support/amqp_hands.hpp"
 #include "support/fresh_database.hpp"
@@ -86,6 +87,11 @@ public:
     /// knows nothing of what came before.
     void set_lanes(std::size_t service, unsigned lanes);
 
+    /// Whether payments calls a gateway from now on, which has these faults; empty: wallets pay. A blind one ignores
+    /// keys and answers no look-up. Restarts payments where that changes.
+    void set_gateway(std::string_view faults, bool is_blind);
+    test::gateway_process const& gateway() const { return *in_use_; }
+
     /// What was continued and killed since arm(), in words.
     std::string what_happened() const { return happened_; }
 
@@ -100,6 +106,7 @@ private:
 
     void look_after(std::size_t service);
     void start_standin(std::size_t service);
+    void restart(std::size_t service);
     test::environment variables(std::size_t service, bool armed) const;
     test::environment operator_variables(std::size_t service, bool armed) const;
 
@@ -111,6 +118,8 @@ private:
     std::array<std::optional<clock::time_point>, services.size()> stopped_;
     std::array<bool, services.size()> is_up_{};
     std::array<unsigned, services.size()> lanes_{usual_lanes, usual_lanes, usual_lanes};
+    std::unique_ptr<test::gateway_process> gateway_, blind_gateway_;  // once a run needs it
+    test::gateway_process* in_use_{};
     std::unique_ptr<test::amqp_hands> hands_;
     std::uint16_t port_{}, standin_port_{};
     std::string happened_;

@@ -22,6 +22,10 @@ enum class disturbance {
     purged,     // an operator's `skald purge` expires it; each message comes again just before that is permitted
 };
 
+/// The gateway acts and does not answer; does not act and does not say so.
+inline constexpr std::string_view no_answer = R"({"fault": "hang_up_after", "next": 1})";
+inline constexpr std::string_view no_act = R"({"fault": "error_before", "next": 1})";
+
 /// It consists of made-up messages only: no customer ordered anything.
 constexpr bool is_made_up(disturbance besides)
 {
@@ -55,6 +59,10 @@ struct way
     int shipments;
 
     int companions{};  // orders in addition to it that go `forward`: together.cpp
+
+    // Not empty: a gateway charges and refunds, and these are its faults, as PUT /faults takes them.
+    std::string_view gateway{};
+    bool is_blind{};  // it ignores keys, and answers no look-up: an operator reads its list
 };
 
 inline constexpr int price = 100;
@@ -88,6 +96,11 @@ inline constexpr std::array ways{
     way{"together-one-commits_itself", "commits_itself", 1000, 10, "together-one-commits_itself", disturbance::none,
         "stuck", 0, 0, 0, 5},
     way{"together-twice", "ann", 1000, 10, "", disturbance::twice, "completed", 1, 0, 1, 5},
+    way{"called", "ann", 1000, 10, "", disturbance::none, "completed", 1, 0, 1, 0, "{}"},
+    way{"called-back", "ann", 1000, 0, "called", disturbance::none, "compensated", 1, 1, 0, 0, "{}"},
+    way{"called-unanswered", "ann", 1000, 10, "called", disturbance::none, "completed", 1, 0, 1, 0, no_answer},
+    way{"called-in-vain", "ann", 1000, 10, "called-unanswered", disturbance::none, "completed", 1, 0, 1, 0, no_act},
+    way{"called-blind", "ann", 1000, 10, "", disturbance::none, "completed", 1, 0, 1, 0, "{}", true},
 };
 
 /// The first of the ways: what the companions of an order do.

@@ -184,6 +184,21 @@ TEST_CASE("an operator can't resolve what is not in doubt")
     CHECK(resolve() == "capture of saga k is completed here: nothing of it is in doubt");
 }
 
+TEST_CASE("an answer that no process could read is refused")
+{
+    bank_services all;
+    all.host();
+    all.gateway.after_charge = [](auto const&) { throw std::runtime_error{"timed out"}; };
+    all.start(buy, purchase{"p", 100}, "k");
+    all.run_all();
+    for (auto const* const odd :
+         {"'{\"did_not_happen\": 5}'", "'\"no\"'", "'{}'", "NULL", "'{\"happened\": {}, \"did_not_happen\": \"x\"}'"})
+        CHECK(all.at("till")
+                  .db.one("SELECT skald.resolve_step('', 'k', 'capture', " + std::string{odd} + ", '')")
+                  .starts_with("the answer is {\"happened\": result} or {\"did_not_happen\": \"why\"}, and not "));
+    CHECK(all.started() == "capture|t|1");
+}
+
 TEST_CASE("a no of the other side is a result: settle rejects, and prepare is undone")
 {
     bank_services all;

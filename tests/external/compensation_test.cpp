@@ -46,3 +46,20 @@ TEST_CASE("a cancel after the call: what happened is recorded, and then undone")
     CHECK(all.gateway.refunds.size() == 1);
     CHECK(all.saga_status("k") == "compensated");
 }
+
+TEST_CASE("the call that undoes a step of a cancelled saga is in doubt as any other")
+{
+    bank_services all;
+    all.host();
+    all.start(order_goods, purchase{"p", 20}, "k");
+    all.run();
+    CHECK(all.at("till").go_on());
+    all.at("till").relay_due();  // on its way to the pivot
+    all.at("shop").db.run("SELECT skald.request_control('cancel', '', 'k', 'too late')");
+    all.run();
+    REQUIRE(all.started() == "charge.compensate|f|0");
+    CHECK(all.at("till").started().take("first", skald::ports::started_kind::call, "", 1).size() == 1);
+    CHECK(all.started() == "charge.compensate|t|1");
+    all.at("till").make_started_due();
+    CHECK(all.at("till").started().take("second", skald::ports::started_kind::call, "", 1).at(0).was_in_doubt);
+}

@@ -79,6 +79,27 @@ TEST_CASE("a call that is silent for too long is somebody else's, and what it do
     CHECK(all.effects("till") == "prepare\nsettle r-1");
 }
 
+TEST_CASE("what was taken longer ago than its lease is not called")
+{
+    bank_services all;
+    all.at("till").options_of_steps.call.lease = 1s;
+    all.host();
+    start_many(all, 1);
+    auto const& db = all.at("till").db;
+    // As if the process was stopped while it took it: the disturbance itself.
+    db.run(
+        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(1.1); RETURN NEW; END $$;"
+        "CREATE TRIGGER slow BEFORE UPDATE ON skald.started FOR EACH ROW WHEN (NEW.owner IS NOT NULL AND "
+        "NEW.fence > OLD.fence) EXECUTE FUNCTION slow()");
+    running_calls process{all.at("till")};
+    REQUIRE(wait_until([&] { return std::stoi(db.one("SELECT fence FROM skald.started")) >= 2; }));
+    CHECK(all.gateway.charges.empty());
+    CHECK(all.gateway.looks == 0);
+    db.run("DROP TRIGGER slow ON skald.started");
+    REQUIRE(wait_until([&] { return started_rows(all) == "0"; }));
+    CHECK(all.gateway.charges.size() == 1);
+}
+
 TEST_CASE("a breaker that is open keeps calls waiting, which costs no attempt, and closes when the other side is well")
 {
     bank_services all;

@@ -155,6 +155,27 @@ constexpr check checks[]{
          WHERE b.free IS DISTINCT FROM a.free + coalesce(s.quantity, 0))"},
 };
 
+// What the ledger of a gateway and the orders say of each other. What was declined moved nothing.
+constexpr check checks_of_gateway[]{
+    {"charged twice by the gateway",
+     "SELECT reference FROM gateway_charge WHERE status = 'succeeded' GROUP BY reference HAVING count(*) > 1"},
+
+    {"completed, and not charged by the gateway",
+     R"(SELECT a.key
+          FROM outcome o JOIN accepted a USING (key)
+         WHERE o.saga = 'completed'
+           AND NOT EXISTS (SELECT FROM gateway_charge g
+                            WHERE (g.reference, g.status, g.amount, g.refunded) = (o.order_id, 'succeeded', a.cents, 0)))"},
+
+    {"compensated, and not refunded by the gateway",
+     R"(SELECT o.key
+          FROM outcome o JOIN gateway_charge g ON g.reference = o.order_id AND g.status = 'succeeded'
+         WHERE o.saga = 'compensated' AND g.refunded <> g.amount)"},
+
+    {"charged by the gateway for nobody",
+     "SELECT id FROM gateway_charge WHERE reference NOT IN (SELECT order_id FROM accepted)"},
+};
+
 // What must be empty in each service's own database.
 constexpr check checks_everywhere[]{
     // Except for what the storm has put into the queues: that has to be there.
@@ -248,7 +269,7 @@ std::int64_t verdict::found(std::string const& name) const
 }
 
 verdict judge(shop_databases& databases, order_plan const& plan, std::vector<order_record> const& records,
-              std::vector<order_elsewhere> const& elsewhere)
+              std::vector<order_elsewhere> const& elsewhere, std::optional<json> const& charges)
 {
     verdict result;
     {
@@ -257,6 +278,12 @@ verdict judge(shop_databases& databases, order_plan const& plan, std::vector<ord
         for (auto const& one : counted_figures)
             result.figures.push_back({one.name, tx.exec(one.query)[0][0].as<std::int64_t>(), one.is_sum});
         for (auto const& one : checks) run_check(tx, one, result.findings.emplace_back(finding{one.name, 0, {}}));
+        if (charges) {
+            fill_table(tx, "gateway_charge", "id text, amount bigint, reference text, status text, refunded bigint",
+                       charges->dump());
+            for (auto const& one : checks_of_gateway)
+                run_check(tx, one, result.findings.emplace_back(finding{one.name, 0, {}}));
+        }
     }
     for (auto const& one : checks_everywhere) {
         auto& found = result.findings.emplace_back(finding{one.name, 0, {}});

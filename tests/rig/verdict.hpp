@@ -5,8 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "rig/order_client.hpp"
 #include "rig/order_plan.hpp"
@@ -48,8 +51,9 @@ struct order_elsewhere
     std::string saga;
 };
 
-/// To be called when nothing changes the databases any more.
+/// To be called when nothing changes the databases any more. `charges`: what a gateway says that it charged, as
+/// rig::gateway::charges() has it; nothing where wallets alone pay.
 verdict judge(shop_databases& databases, order_plan const& plan, std::vector<order_record> const& records,
-              std::vector<order_elsewhere> const& elsewhere = {});
+              std::vector<order_elsewhere> const& elsewhere = {}, std::optional<nlohmann::json> const& charges = {});
 
 }  // namespace skald::rig

@@ -2,6 +2,7 @@
 // its first dash. All others are served as in the example.
 #include "examples/order_saga/payment_steps.hpp"
 #include "order_tables.hpp"
+#include "support/charge_with.hpp"
 
 #include <pqxx/except>
 
@@ -9,6 +10,7 @@
 #include <stdexcept>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <sys/resource.h>
 
@@ -89,15 +91,49 @@ class faulty_charge final : public skald::compensatable_step<order>
     }
 };
 
+skald::service with_tables()
+{
+    skald::service s{"payments"};
+    s.migrate("0001_payments", tables::payments)
+        .migrate("0002_naps", "CREATE SEQUENCE naps")
+        .migrate("0003_gate", "CREATE TABLE gate (customer text PRIMARY KEY)");
+    return s;
+}
+
+// Everything is quick: a lease, a look, an open breaker, and the time until a saga is `unknown`.
+skald::service payments_by_gateway(gateway_address const& address)
+{
+    gateway_client const gateway{address, {.whole_call = 1s}};
+    charge_with charge{gateway};
+    charge.before_call = [](auto& ctx) { ctx.heartbeat(nlohmann::json{{"attempt", ctx.attempt()}}); };
+    auto s = with_tables();
+    s.dependency("gateway", {.failures = 0.9, .open_first = 100ms, .open_longest = 500ms})
+        .host(place_order, steps::charge_payment, std::move(charge), refund_by_gateway{gateway},
+              {.retry = {.attempts_max = 20, .first = 20ms, .longest = 500ms},
+               .prefetch = 3,
+               .call = {.dependency = "gateway",
+                        .lease = 1'500ms,
+                        .look_first = 50ms,
+                        .look_longest = 500ms,
+                        .unknown_after = 3s}});
+    return s;
+}
+
+skald::service payments()
+{
+    auto s = with_tables();
+    s.host(place_order, steps::charge_payment, faulty_charge{},
+           {.retry = {.attempts_max = 3, .first = 20ms, .longest = 40ms}, .prefetch = 3});
+    return s;
+}
+
 }  // namespace
 
+// With `--gateway HOST:PORT` the gateway there charges.
 int main(int argc, char** argv)
 {
-    skald::service payments{"payments"};
-    payments.migrate("0001_payments", tables::payments)
-        .migrate("0002_naps", "CREATE SEQUENCE naps")
-        .migrate("0003_gate", "CREATE TABLE gate (customer text PRIMARY KEY)")
-        .host(place_order, steps::charge_payment, faulty_charge{},
-              {.retry = {.attempts_max = 3, .first = 20ms, .longest = 40ms}, .prefetch = 3});
-    return skald::run_service(std::move(payments), argc, argv);
+    std::vector<char const*> arguments{argv, argv + argc};
+    auto const gateway = take_gateway(arguments);
+    return skald::run_service(gateway ? payments_by_gateway(*gateway) : payments(), static_cast<int>(arguments.size()),
+                              arguments.data());
 }

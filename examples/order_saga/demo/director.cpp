@@ -35,7 +35,12 @@ std::optional<std::chrono::milliseconds> held_back_for(int /*copy*/, random_sour
     }
 }
 
-std::vector<std::unique_ptr<process>> make_services(options const& chosen, std::uint16_t port)
+std::unique_ptr<gateway> make_gateway(options const& chosen)
+{
+    return chosen.gateway.empty() ? nullptr : std::make_unique<gateway>(chosen.gateway, chosen.logs, chosen.seed);
+}
+
+std::vector<std::unique_ptr<process>> make_services(options const& chosen, std::uint16_t port, gateway const* charging)
 {
     auto const& servers = chosen.servers;
     std::array const databases{servers.orders_database, servers.payments_database, servers.shipping_database};
@@ -45,6 +50,7 @@ std::vector<std::unique_ptr<process>> make_services(options const& chosen, std::
         settings.name = service_names[i];
         settings.program = (chosen.services / program_names[i]).string();
         if (i == orders) settings.arguments = {"--listen", fmt::format("127.0.0.1:{}", port)};
+        if (i == payments && charging != nullptr) settings.arguments = {"--gateway", charging->address()};
         settings.inherits_environment = true;
         settings.variables = {{"DATABASE_URL", databases[i]}, {"AMQP_URL", servers.broker}};
         settings.log = chosen.logs / fmt::format("{}.log", program_names[i]);
@@ -62,8 +68,10 @@ std::string queue_of(std::size_t service)
 
 director::director(options const& chosen, signals const& interruptions)
     : chosen_{chosen}, interruptions_{interruptions}, plan_{make_plan(chosen.orders, chosen.seed)},
-      databases_{chosen.servers}, observer_{chosen.servers.broker}, port_{find_free_port()},
-      load_{plan_, port_, chosen.clients, chosen.seed}, services_{make_services(chosen, port_)}
+      databases_{chosen.servers}, observer_{chosen.servers.broker}, port_{find_free_port()}, load_{plan_, port_,
+                                                                                                   chosen.clients,
+                                                                                                   chosen.seed},
+      gateway_{make_gateway(chosen)}, services_{make_services(chosen, port_, gateway_.get())}
 {
     figures_.orders = chosen.orders;
 }
@@ -87,6 +95,7 @@ run_summary director::run()
 void director::start_services()
 {
     figures_.phase = "starting the services";
+    if (gateway_) gateway_->start();
     for (auto const& service : services_) service->start();
     auto const until = clock::now() + start_patience;
     for (std::size_t i = 0; i < service_count; ++i) {
@@ -123,6 +132,7 @@ void director::place_orders()
 bool director::await_sagas()
 {
     figures_.phase = "sagas run to their end";
+    if (gateway_) gateway_->behave();
     // One more kill, if sagas are still running when all services are up again.
     if (!wait_until([this] { return outages_.empty(); })) return false;
     refresh();
@@ -193,7 +203,8 @@ run_summary director::conclude()
     run.orders_took = databases_.orders_took();
     run.disturbed = {counters.sent_twice,           counters.answered_in_flight,         counters.asked_again,
                      static_cast<int>(copied.seen), static_cast<int>(copied.duplicates), figures_.kills};
-    run.outcome = judge(databases_, plan_, load_.records());
+    run.outcome =
+        judge(databases_, plan_, load_.records(), {}, gateway_ ? std::optional{gateway_->charges()} : std::nullopt);
     run.outcome.findings.insert(run.outcome.findings.end(), findings_.begin(), findings_.end());
     return run;
 }
@@ -207,6 +218,7 @@ void director::tick()
     look_after_services();
     if (ordering_) {
         strike_what_is_due();
+        if (gateway_ && !load_.finished()) gateway_->misbehave();
         if (clock::now() - refreshed_ >= between_refreshes) refresh();
     }
     progress_.show(figures_);
@@ -238,6 +250,7 @@ std::string director::signs_of_life() const
 
 void director::look_after_services()
 {
+    if (gateway_) gateway_->look_after();
     for (auto const& service : services_)
         if (auto const how = service->ended())
             throw demo_failure(fmt::format("the {} service ended by itself with {}. The end of its log:\n{}",

@@ -15,6 +15,7 @@
 #include "options.hpp"
 #include "report.hpp"
 #include "rig/broker.hpp"
+#include "rig/gateway.hpp"
 #include "rig/order_load.hpp"
 #include "rig/order_plan.hpp"
 #include "rig/process.hpp"
@@ -93,6 +94,8 @@ private:
     std::optional<clock::time_point> quiet_since_;
     std::int64_t activity_{};
     std::vector<finding> findings_;  // those that no database knows
+
+    std::unique_ptr<gateway> gateway_;  // if there is one
 
     // Last: the services are destroyed before the clients, so that no client waits for a response.
     std::vector<std::unique_ptr<process>> services_;

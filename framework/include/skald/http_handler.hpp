@@ -11,7 +11,8 @@
 // A returned 2xx, 3xx or 4xx is the outcome: it is stored in the same commit, and replayed byte for byte to a client
 // that sends the same key again. An exception, a 5xx, and a 4xx that means "not now" or "not you" (response::is_final)
 // leave nothing behind, so that the client may retry with the same key. See docs/http.md for how, and
-// docs/http-responses.md for the response in each case. The header's source is draft-ietf-httpapi-idempotency-key-header-07.
+// docs/http-responses.md for the response in each case. The header's source is
+// draft-ietf-httpapi-idempotency-key-header-07.
 #pragma once
 
 #include <skald/definition.hpp>

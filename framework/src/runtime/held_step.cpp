@@ -10,8 +10,8 @@ namespace skald::runtime {
 
 using namespace std::chrono_literals;
 
-held_step::held_step(started_step s, std::string dependency, renewer renews)
-    : step{std::move(s)}, dependency_name{std::move(dependency)}, taken_at{clock::now()},
+held_step::held_step(started_step s, std::string dependency, clock::time_point asked, renewer renews)
+    : step{std::move(s)}, dependency_name{std::move(dependency)}, taken_at{asked},
       lease_ends{taken_at + step.row.lease}, last_sign{taken_at}, renews_{std::move(renews)}
 {}
 
@@ -39,13 +39,17 @@ void held_step::heartbeat(std::optional<nlohmann::json> const& checkpoint)
 
 bool held_step::is_stopped() const noexcept
 {
-    return lost || stops || clock::now() >= lease_ends.load();
+    return stops || is_lost();
+}
+
+bool held_step::is_lost() const noexcept
+{
+    return lost || clock::now() >= lease_ends.load();
 }
 
 void held_step::throw_if_stopped() const
 {
-    if (lost || clock::now() >= lease_ends.load())
-        throw call_stopped{"somebody else may have this call now: its lease has ended"};
+    if (is_lost()) throw call_stopped{"somebody else may have this call now: its lease has ended"};
     if (stops) throw call_stopped{"its saga was cancelled or paused, is past its deadline, or this process stops"};
 }
 
@@ -60,6 +64,48 @@ void held_step::take_renewal(ports::started_steps::renewal const& met, clock::ti
     if (!met.is_ours) lost = true;
     else lease_ends = asked + step.row.lease;
     if (met.command == "cancel" || met.command == "pause" || met.command == "close") stops = true;
+}
+
+started_next held_step::go_on(core::call_result& how, core::logger& log, std::mt19937_64& random)
+{
+    // As when the process was stopped since it took it.
+    if (is_lost()) return uncalled();
+    last_sign = clock::now();
+    is_calling = true;
+    if (step.row.was_in_doubt) {
+        SKALD_FAILPOINT("call.looking");
+        auto const met = run_look(step, *this);
+        SKALD_FAILPOINT("call.looked");
+        if (met.what != detail::look_result::answer::unknown) how = core::call_result::ok;
+        return after_look(step, met, random);
+    }
+    SKALD_FAILPOINT("call.calling");
+    auto const began = clock::now();
+    auto const met = run_call(step, *this);
+    SKALD_FAILPOINT("call.called");
+    step.hosted().counts->of(step.delivery.step()->is_forward()).call.observe(clock::now() - began);
+    if (met.what == call_outcome::end::happened) {
+        how = core::call_result::ok;
+    }
+    else {
+        if (!is_stopped()) how = core::call_result::failed;
+        log.warning("call.failed",
+                    {{"key", step.delivery.step()->key().text()},
+                     {"attempt", step.row.calls},
+                     {"did_not_happen", met.what == call_outcome::end::did_not_happen ? "yes" : "unknown"},
+                     {"error", met.text}});
+    }
+    return after_call(step, met, stops, random);
+}
+
+ports::started_release held_step::uncalled() const
+{
+    auto const& row = step.row;
+    ports::started_release r{row.id, 0ms, row.was_in_doubt};
+    r.looks = row.looks;
+    r.tries = row.tries;
+    r.is_uncalled = !row.was_in_doubt;
+    return r;
 }
 
 }  // namespace skald::runtime

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/breaker.hpp"
+#include "core/log.hpp"
 #include "ports/started.hpp"
 #include "runtime/started_work.hpp"
 
@@ -11,6 +12,7 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <random>
 #include <string>
 
 namespace skald::runtime {
@@ -22,7 +24,8 @@ struct held_step final : detail::call_owner
     /// Renews the lease of this one, and keeps its checkpoint. Throws ports::fault.
     using renewer = std::function<ports::started_steps::renewal(ports::started_steps::held const&)>;
 
-    held_step(started_step s, std::string dependency, renewer renews);
+    /// `asked`: when it was asked for, from when the lease counts.
+    held_step(started_step s, std::string dependency, clock::time_point asked, renewer renews);
 
     void heartbeat(std::optional<nlohmann::json> const& checkpoint) override;
     bool is_stopped() const noexcept override;
@@ -30,8 +33,14 @@ struct held_step final : detail::call_owner
     /// By the database's clock.
     bool is_past_deadline(clock::time_point now) const;
 
-    /// `asked`: when the renewal was asked for, from when the lease counts.
+    /// `asked`: likewise.
     void take_renewal(ports::started_steps::renewal const& met, clock::time_point asked);
+
+    /// Calls, or looks. Returns what comes next; and how it went, for the breaker.
+    started_next go_on(core::call_result& how, core::logger& log, std::mt19937_64& random);
+
+    /// For one that was taken, and neither called nor asked about.
+    ports::started_release uncalled() const;
 
     started_step step;
     std::string const dependency_name;
@@ -45,6 +54,7 @@ struct held_step final : detail::call_owner
     bool is_silent{};                // and has been for too long, which was logged
 
 private:
+    bool is_lost() const noexcept;
     void throw_if_stopped() const;
 
     renewer renews_;

@@ -44,17 +44,6 @@ void for_each_work(registry const& steps, What what)
 
 }  // namespace
 
-// One that was taken, and neither called nor asked about.
-ports::started_release started_loop::uncalled(held_step const& one)
-{
-    auto const& row = one.step.row;
-    ports::started_release r{row.id, 0ms, row.was_in_doubt};
-    r.looks = row.looks;
-    r.tries = row.tries;
-    r.is_uncalled = !row.was_in_doubt;
-    return r;
-}
-
 started_loop::started_loop(started_options options, std::string service, registry const& steps,
                            std::map<std::string, dependency_limits> const& limits, ports::started_steps& table,
                            ports::started_steps& heartbeats, core::logger& log)
@@ -96,7 +85,7 @@ void started_loop::stop()
     for (auto const& one : held_) one->stops = true;
     // What has not been called yet is taken up by another process at once.
     for (auto const& one : to_call_) {
-        to_release_.push_back(uncalled(*one));
+        to_release_.push_back(one->uncalled());
         if (one->breaker_call)
             dependencies_.at(one->dependency_name)
                 .breaker.ended(*std::exchange(one->breaker_call, {}), clock::now(), core::call_result::nothing);
@@ -133,7 +122,8 @@ void started_loop::run()
         try {
             keep();
         }
-        catch (ports::fault const& met) {
+        // Also what is no fault of the database: rows that were taken come due again when their leases end.
+        catch (std::exception const& met) {
             log_.warning("started.waiting", {{"error", met.what()}});
             std::this_thread::sleep_for(options_.poll);
             std::lock_guard const lock{mutex_};
@@ -178,9 +168,10 @@ std::size_t started_loop::take_waits()
         if (to_settle_.size() < settles_max) room = settles_max - to_settle_.size();
     }
     if (room == 0) return 0;
+    auto const asked = clock::now();
     auto rows = table_.take(options_.owner, ports::started_kind::wait, "", room);
     auto const count = rows.size();
-    for (auto& row : rows) begin(std::move(row), "");
+    for (auto& row : rows) begin(std::move(row), "", asked);
     return count;
 }
 
@@ -195,14 +186,15 @@ std::size_t started_loop::take_calls(std::string const& name)
             room = std::min(options_.calls - calling, dependencies_.at(name).breaker.room(clock::now()));
     }
     if (room == 0) return 0;
+    auto const asked = clock::now();
     auto rows = table_.take(options_.owner, ports::started_kind::call, name, room);
     SKALD_FAILPOINT_IF(!rows.empty(), "call.taken");
     auto const count = rows.size();
-    for (auto& row : rows) begin(std::move(row), name);
+    for (auto& row : rows) begin(std::move(row), name, asked);
     return count;
 }
 
-void started_loop::begin(ports::started_steps::taken&& row, std::string const& dependency_name)
+void started_loop::begin(ports::started_steps::taken&& row, std::string const& dependency_name, clock::time_point asked)
 {
     auto const id = row.id;
     auto const was_in_doubt = row.was_in_doubt;
@@ -213,7 +205,7 @@ void started_loop::begin(ports::started_steps::taken&& row, std::string const& d
         return;
     }
     auto next = decide(*step);
-    auto const one = std::make_shared<held_step>(*std::move(step), dependency_name,
+    auto const one = std::make_shared<held_step>(*std::move(step), dependency_name, asked,
                                                  [this](auto const& now) { return renew_one(now); });
     {
         std::lock_guard const lock{mutex_};
@@ -236,7 +228,7 @@ void started_loop::follow(std::shared_ptr<held_step> const& one, started_next&& 
     }
     else {
         // The breaker has opened since it was taken, or the process stops. That costs no attempt.
-        to_release_.push_back(uncalled(*one));
+        to_release_.push_back(one->uncalled());
         std::erase(held_, one);
     }
     changed_.notify_all();
@@ -313,52 +305,30 @@ void started_loop::run_calls()
         auto const one = to_call_.front();
         to_call_.pop_front();
         lock.unlock();
-        call(one, random);
+        started_next next = take_look{};
+        auto how = core::call_result::nothing;
+        try {
+            next = one->go_on(how, log_, random);
+        }
+        catch (std::exception const& error) {
+            // Not the user's code, whose exceptions end there. What it has done is not known.
+            next = after_call(one->step, {call_outcome::end::unknown, error.what()}, false, random);
+        }
+        ended(one, how);
+        follow(one, std::move(next));
         lock.lock();
     }
 }
 
-void started_loop::call(std::shared_ptr<held_step> const& one, std::mt19937_64& random)
+void started_loop::ended(std::shared_ptr<held_step> const& one, core::call_result how)
 {
-    auto const& s = one->step;
-    auto const began = clock::now();
-    one->last_sign = began;
-    one->is_calling = true;
-    auto const& key = s.delivery.step()->key();
-    started_next next = take_look{};
-    auto how = core::call_result::ok;
-    if (s.row.was_in_doubt) {
-        SKALD_FAILPOINT("call.looking");
-        auto const met = run_look(s, *one);
-        SKALD_FAILPOINT("call.looked");
-        if (met.what == detail::look_result::answer::unknown) how = core::call_result::nothing;
-        next = after_look(s, met, random);
-    }
-    else {
-        SKALD_FAILPOINT("call.calling");
-        auto const met = run_call(s, *one);
-        SKALD_FAILPOINT("call.called");
-        s.hosted().counts->of(s.delivery.step()->is_forward()).call.observe(clock::now() - began);
-        if (met.what != call_outcome::end::happened) {
-            how = one->is_stopped() ? core::call_result::nothing : core::call_result::failed;
-            log_.warning("call.failed",
-                         {{"key", key.text()},
-                          {"attempt", s.row.calls},
-                          {"did_not_happen", met.what == call_outcome::end::did_not_happen ? "yes" : "unknown"},
-                          {"error", met.text}});
-        }
-        next = after_call(s, met, one->stops, random);
-    }
     one->is_calling = false;
-    {
-        std::lock_guard const lock{mutex_};
-        auto& breaker = dependencies_.at(one->dependency_name).breaker;
-        if (auto const changed = breaker.ended(*std::exchange(one->breaker_call, {}), clock::now(), how))
-            log_.warning(
-                "dependency.changed",
-                {{"dependency", one->dependency_name}, {"state", core::to_string(changed->to)}, {"why", changed->why}});
-    }
-    follow(one, std::move(next));
+    std::lock_guard const lock{mutex_};
+    auto& breaker = dependencies_.at(one->dependency_name).breaker;
+    if (auto const changed = breaker.ended(*std::exchange(one->breaker_call, {}), clock::now(), how))
+        log_.warning(
+            "dependency.changed",
+            {{"dependency", one->dependency_name}, {"state", core::to_string(changed->to)}, {"why", changed->why}});
 }
 
 void started_loop::run_settles(executor& executor)
@@ -371,7 +341,15 @@ void started_loop::run_settles(executor& executor)
         to_settle_.pop_front();
         lock.unlock();
         one->step.delivery.second = std::move(end);
-        settle(one, executor);
+        try {
+            settle(one, executor);
+        }
+        catch (std::exception const& error) {
+            // If it is not recorded, it comes due again when the lease ends.
+            log_.error("call.not_recorded",
+                       {{"key", one->step.delivery.step()->key().text()}, {"error", error.what()}});
+        }
+        forget(one);
         lock.lock();
     }
 }
@@ -393,7 +371,6 @@ void started_loop::settle(std::shared_ptr<held_step> const& one, executor& execu
         if (one->lost || is_stopped_) break;
     }
     SKALD_FAILPOINT("call.settled");
-    forget(one);
 }
 
 }  // namespace skald::runtime

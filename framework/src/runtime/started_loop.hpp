@@ -76,15 +76,14 @@ private:
     void keep();
     std::size_t take_waits();
     std::size_t take_calls(std::string const& name);
-    static ports::started_release uncalled(held_step const& one);
-    void begin(ports::started_steps::taken&& row, std::string const& dependency_name);
+    void begin(ports::started_steps::taken&& row, std::string const& dependency_name, clock::time_point asked);
     void follow(std::shared_ptr<held_step> const& one, started_next&& next);
     void release(std::shared_ptr<held_step> const& one, ports::started_release const& what);
     void forget(std::shared_ptr<held_step> const& one);
     ports::started_steps::renewal renew_one(ports::started_steps::held const& now);
     void renew();
     std::chrono::milliseconds until_next() const;
-    void call(std::shared_ptr<held_step> const& one, std::mt19937_64& random);
+    void ended(std::shared_ptr<held_step> const& one, core::call_result how);
     void settle(std::shared_ptr<held_step> const& one, executor& executor);
     bool has_ended() const;
 

@@ -15,7 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // For a saga that is paused, and for a step of another version of this service.
-constexpr auto paused_wait = 5s;
+constexpr auto wait_of_paused = 5s;
 
 ports::started_release release_of(started_step const& s, std::chrono::milliseconds due_in, bool is_in_doubt)
 {
@@ -57,7 +57,7 @@ started_next did_not_happen(started_step const& s, std::string const& why, std::
 started_next decide_wait(started_step const& s, nlohmann::json const& answer)
 {
     if (auto stop = stopped_by(s)) return end_of(s, *std::move(stop));
-    if (s.row.command == "pause") return release_of(s, paused_wait, false);
+    if (s.row.command == "pause") return release_of(s, wait_of_paused, false);
     if (answer.contains("signal")) return end_of(s, second_transaction::answer{answer["signal"].dump()});
     if (s.row.left <= 0ms) return end_of(s, second_transaction::answer{});
     auto due_in = s.row.left;
@@ -100,7 +100,7 @@ started_next decide(started_step const& s)
     if (s.row.was_in_doubt && !is_told_no) return take_look{};
     if (is_told_no) return did_not_happen(s, "it did not happen: " + answer["did_not_happen"].get<std::string>(), 0ms);
     if (auto stop = stopped_by(s)) return end_of(s, *std::move(stop));
-    if (s.row.command == "pause" || s.row.command == "close") return release_of(s, paused_wait, false);
+    if (s.row.command == "pause" || s.row.command == "close") return release_of(s, wait_of_paused, false);
     // The transaction that was to record this has failed before.
     if (s.row.calls > s.hosted().options.retry.attempts_max)
         return end_of(s, given_up{core::event::attempts_exhausted, "it was called as often as it may be"});

@@ -1,5 +1,6 @@
 #include "testing/final_state.hpp"
 
+#include "postgres/literal.hpp"
 #include "skald_testing_queries.hpp"
 
 #include <algorithm>
@@ -66,12 +67,15 @@ std::vector<section> effects_of(simulation& w, std::vector<effect> const& named)
 final_state final_state_of(simulation& w, std::vector<effect> const& named)
 {
     final_state e;
-    for (auto const& name : w.services())
-        for (auto& [kind, line] : w.service(name).database().pairs(testing_queries::state)) {
+    for (auto const& name : w.services()) {
+        auto& at = w.service(name);
+        auto const state = postgres::filled_in(testing_queries::state{.calls = at.calls()});
+        for (auto& [kind, line] : at.database().pairs(state)) {
             auto const title = name + ": " + kind;
             if (e.state.empty() || e.state.back().title != title) e.state.push_back({title, {}});
             e.state.back().lines.push_back(line);
         }
+    }
     e.effects = effects_of(w, named);
     e.effects.push_back(published(w));
     return e;

@@ -33,6 +33,14 @@ public:
         return all;
     }
 
+    /// A delivery, or else a started step that is due.
+    bool go_on()
+    {
+        if (!all.pull()) return all.go_on();
+        all.process(0);
+        return true;
+    }
+
     inner::service_database& database(std::string const& service);
     message_view view(core::message const& m);
 
@@ -48,6 +56,13 @@ std::string list(std::vector<std::string> const& all)
     std::string text;
     for (auto const& one : all) text.append(text.empty() ? "" : ", ").append(one);
     return text;
+}
+
+std::string in_words(started_view const& s)
+{
+    auto text = s.step + " in " + s.service + (s.kind == "call" ? " is to be called" : " waits");
+    if (s.is_in_doubt) text = s.step + " in " + s.service + " was called, and what became of that is not known";
+    return text + "; due in " + std::to_string(s.due_in.count()) + " ms" + (s.error.empty() ? "" : ": " + s.error);
 }
 
 }  // namespace
@@ -109,9 +124,7 @@ bool harness::deliver_next()
 {
     auto& all = implementation_->begun();
     all.wake();
-    if (!all.pull()) return false;
-    all.process(0);
-    return true;
+    return implementation_->go_on();
 }
 
 bool harness::deliver(std::string_view name)
@@ -128,10 +141,9 @@ bool harness::deliver(std::string_view name)
 
 std::size_t harness::deliver_all()
 {
-    auto& all = implementation_->begun();
-    all.wake();
+    implementation_->begun().wake();
     std::size_t count = 0;
-    for (; all.pull(); ++count) all.process(0);
+    while (implementation_->go_on()) ++count;
     return count;
 }
 
@@ -187,6 +199,17 @@ void harness::reject_at(std::string_view step, std::string reason)
 void harness::fail(std::string_view step, int times)
 {
     implementation_->begun().rules.faults[std::string{step}] = times;
+}
+
+void harness::refuse_call(std::string_view step, int times)
+{
+    implementation_->begun().rules.refusals[std::string{step}] = times;
+}
+
+signal_result harness::signal_as_json(std::string const& key, std::string_view step, std::string const& body,
+                                      std::string const& scope)
+{
+    return implementation_->begun().signal({scope, key}, step, body);
 }
 
 void harness::cancel(std::string const& key, std::string const& scope)
@@ -247,6 +270,19 @@ std::vector<record_view> harness::records(std::string const& key, std::string co
     return seen;
 }
 
+std::vector<started_view> harness::started()
+{
+    auto& all = implementation_->begun();
+    std::vector<started_view> seen;
+    for (auto const& name : all.services())
+        for (auto const& row : all.service(name).database().session().run(std::string{testing_queries::started}))
+            seen.push_back({name, row["key"].c_str(), row["scope"].c_str(), row["step"].c_str(), row["kind"].c_str(),
+                            row["in_doubt"].as<bool>(), row["calls"].as<int>(), row["error"].c_str(),
+                            std::chrono::milliseconds{row["due_in"].as<std::int64_t>()}});
+    std::ranges::stable_sort(seen, {}, &started_view::due_in);
+    return seen;
+}
+
 rows harness::ask(std::string const& service, std::string const& sql)
 {
     return implementation_->database(service).ask(sql);
@@ -264,6 +300,8 @@ check_result harness::saga_is(std::string const& key, std::string_view status)
         text.append("\n  ").append(r.step).append(" in ").append(r.service).append(": ").append(r.status).append(
             r.error.empty() ? "" : ", " + r.error);
     if (steps.empty()) text += " none";
+    for (auto const& s : started())
+        if (s.key == key) text.append("\n  ").append(in_words(s));
     std::vector<std::string> names;
     for (auto const& m : waiting()) names.push_back(m.name);
     return check_result::failure(text + "\n  waiting to be delivered: " + list(names));
@@ -313,8 +351,9 @@ check_result harness::outboxes_are_empty()
 {
     auto& all = implementation_->begun();
     std::vector<std::string> left;
+    auto const state = postgres::filled_in(testing_queries::state{.calls = std::vector<std::string>{}});
     for (auto const& name : all.services())
-        for (auto const& [kind, line] : all.service(name).database().pairs(testing_queries::state))
+        for (auto const& [kind, line] : all.service(name).database().pairs(state))
             if (kind == "outbox") left.push_back(name + ": " + line);
     if (left.empty()) return check_result::success();
     return check_result::failure("the outboxes are expected to be empty, and hold " + list(left));

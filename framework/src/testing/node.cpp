@@ -3,6 +3,7 @@
 #include <skald/errors.hpp>
 
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 #include <utility>
 
@@ -12,6 +13,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int tries_max = 20;
+
+// A crash may use up an attempt of a call: nobody knows whether it was made. A schedule has no more than two.
+constexpr int crashes_max = 2;
 
 }  // namespace
 
@@ -31,13 +35,43 @@ void node::host_all()
 {
     process_.reset();
     steps_ = {};
-    for (auto const& one : hosted_) {
-        auto observed = one.as;
-        observed.step = std::make_shared<observed_step>(one.step, one.as.step, rules_, fault_plan_);
-        auto& attempts_max = observed.options.retry.attempts_max;
-        attempts_max = std::min(attempts_max, attempts_max_);
-        steps_.add(one.definition, one.step, std::move(observed));
+    waits_.clear();
+    for (auto const& one : hosted_) steps_.add(one.definition, one.step, observed(one));
+}
+
+runtime::registered_step node::observed(hosted const& one)
+{
+    auto step = one.as;
+    step.step = std::make_shared<observed_step>(one.step, one.as.step, rules_, fault_plan_);
+    bool makes_calls = false;
+    for (bool const is_forward : {true, false}) {
+        auto const* const work = step.step->external(is_forward);
+        if (work == nullptr) continue;
+        waits_[one.step + (is_forward ? "" : ".compensate")] =
+            work->is_call() ? ports::started_kind::call : ports::started_kind::wait;
+        makes_calls = makes_calls || work->is_call();
     }
+    auto& attempts_max = step.options.retry.attempts_max;
+    bool const is_limited = attempts_max_ != std::numeric_limits<int>::max();
+    attempts_max = is_limited && makes_calls ? attempts_max_ + crashes_max : std::min(attempts_max, attempts_max_);
+    return step;
+}
+
+std::optional<ports::started_kind> node::started_kind_of(std::string_view definition, std::string_view step,
+                                                         bool is_forward) const
+{
+    auto const* const found = steps_.find(definition, step);
+    auto const* const work = found == nullptr ? nullptr : found->step->external(is_forward);
+    if (work == nullptr) return {};
+    return work->is_call() ? ports::started_kind::call : ports::started_kind::wait;
+}
+
+std::vector<std::string> node::calls() const
+{
+    std::vector<std::string> names;
+    for (auto const& [name, kind] : waits_)
+        if (kind == ports::started_kind::call) names.push_back(name);
+    return names;
 }
 
 service_database& node::open(server& on)
@@ -58,6 +92,7 @@ void node::begin(memory::memory_transport& transport)
             },
             [this](std::string const& step, std::string const& what) { rules_.left.emplace(step, what); });
         outbox_ = std::make_unique<watched_outbox>(database_->options(), fault_plan_, naming_);
+        started_ = std::make_unique<postgres::postgres_started>(database_->options());
         apart_.reset();
     }
     ahead_ = {};
@@ -114,6 +149,29 @@ void node::process(ports::delivery const& d)
                                      std::to_string(tries_max) + " tries: " + result.not_processed->error};
     }
     process_->deliveries().ack(d.tag);
+}
+
+bool node::go_on()
+{
+    return std::ranges::any_of(std::array{ports::started_kind::call, ports::started_kind::wait}, [this](auto kind) {
+        bool const is_known = std::ranges::any_of(waits_, [&](auto const& one) { return one.second == kind; });
+        return is_known && process_->go_on(*started_, kind, this);
+    });
+}
+
+void node::enters(std::string const& part)
+{
+    fault_plan_.enter(part);
+    rules_.pending.clear();
+}
+
+// The runtime takes whatever a call throws for the call's own error; also a crash.
+void node::called()
+{
+    if (fault_plan_.is_dead()) throw crashed{};
+    if (!fault_plan_.loses(crash_point::lease_lost)) return;
+    database_->end_leases();
+    process_->go_on(*started_, ports::started_kind::call, this);
 }
 
 void node::process_apart(ports::delivery const& d)

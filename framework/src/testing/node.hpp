@@ -3,6 +3,7 @@
 
 #include "core/log.hpp"
 #include "memory/memory_transport.hpp"
+#include "postgres/postgres_started.hpp"
 #include "runtime/registry.hpp"
 #include "testing/fault_plan.hpp"
 #include "testing/observed_step.hpp"
@@ -14,7 +15,9 @@
 #include <chrono>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,7 +25,7 @@
 namespace skald::testing::inner {
 
 /// Threads: one.
-class node
+class node final : private stepped_process::part_listener
 {
 public:
     node(std::string service, fault_plan& at, script& rules, watched_outbox::naming name);
@@ -43,6 +46,13 @@ public:
     {
         return steps_.find(definition, step) != nullptr;
     }
+
+    /// What the step does between two transactions, if it has two.
+    std::optional<ports::started_kind> started_kind_of(std::string_view definition, std::string_view step,
+                                                       bool is_forward) const;
+
+    /// The steps that make calls, as their records name them.
+    std::vector<std::string> calls() const;
 
     /// From the next begin() on, limits the attempts of each step.
     void limit_attempts(int attempts_max) { attempts_max_ = attempts_max; }
@@ -74,6 +84,9 @@ public:
     /// On a separate connection, as another lane would at the same time.
     void process_apart(ports::delivery const& d);
 
+    /// Goes on with a started step that is due. False if none is.
+    bool go_on();
+
     /// Simulates a crash: the process loses its connections, its memory and its unacked deliveries. It restarts at
     /// once.
     void die(memory::memory_transport& transport);
@@ -91,6 +104,9 @@ private:
     static constexpr std::size_t take_max = 1000;
 
     void host_all();
+    runtime::registered_step observed(hosted const& one);
+    void enters(std::string const& part) override;
+    void called() override;
     void start(memory::memory_transport& transport);
 
     std::string name_;
@@ -100,10 +116,12 @@ private:
     std::vector<hosted> hosted_;
     int attempts_max_{std::numeric_limits<int>::max()};
     runtime::registry steps_;
+    std::map<std::string, ports::started_kind, std::less<>> waits_;  // its steps of two transactions, as in a record
     core::silent_logger log_;
     std::unique_ptr<service_database> database_;
     std::unique_ptr<watched_store> store_;
     std::unique_ptr<watched_outbox> outbox_;
+    std::unique_ptr<postgres::postgres_started> started_;
     std::unique_ptr<postgres::postgres_store> apart_;
     std::unique_ptr<stepped_process> process_;
     std::chrono::milliseconds ahead_{};  // of the server's clock

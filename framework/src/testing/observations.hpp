@@ -1,11 +1,12 @@
 // What can be observed of a step from outside its transaction while it runs: whatever it does there, a ROLLBACK can't
-// undo.
+// undo. And of its calls, which have none: whether look() says what call() did.
 #pragma once
 
 #include "testing/simulation.hpp"
 
 #include <skald/testing/proof.hpp>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,10 +15,10 @@ namespace skald::testing::inner {
 struct section;
 
 /// Collects over several runs. Threads: one.
-class observations
+class observations final : private step_observer
 {
 public:
-    /// Observes every step from now on, in the simulation's current run.
+    /// Observes every step from now on, in the simulation's current run. Both must outlive that.
     void watch(simulation& w, std::vector<effect> const& effects);
 
     /// Collects what the databases recorded of a finished run: which steps ended a transaction, which faulted and how.
@@ -37,14 +38,23 @@ private:
         bool operator==(seen_outside const&) const = default;
     };
 
-    void observe(simulation& w, std::vector<effect> const& effects, std::string const& step, bool behind,
-                 step_context& ctx);
+    void before(std::string const& step) override;
+    void after(std::string const& step, step_context& ctx) override;
+    void before_call() override;
+    void after_call(std::string const& key) override;
+    void after_look(std::string const& step, std::string const& key, skald::detail::look_result::answer said) override;
+    std::vector<section> now() const;
     void compare(std::string const& step, std::vector<section> const& now);
+
+    simulation* simulation_{};
+    std::vector<effect> const* effects_{};
 
     std::vector<section> before_;
     std::vector<seen_outside> outside_;
     std::vector<std::string> swallowed_;
     std::vector<std::string> ended_;
+    std::map<std::string, std::string> done_by_calls_;  // in this run, by key; empty where a call has left nothing
+    std::vector<std::string> wrong_looks_;              // as sentences
 };
 
 /// Why two undisturbed runs may differ, judging by the difference.

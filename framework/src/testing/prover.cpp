@@ -59,12 +59,22 @@ proof prover::prove()
     return std::move(proof_);
 }
 
+std::vector<way> prover::ways() const
+{
+    auto all = ways_of(what_.plan, [this](std::string_view step, bool is_forward) {
+        return simulation_.started_kind_of(what_, step, is_forward);
+    });
+    if (options_.may_end_unknown)
+        for (auto& one : all) one.final_statuses.emplace_back("unknown");
+    return all;
+}
+
 bool prover::explore_all()
 {
-    auto ways = ways_of(what_.plan);
+    auto ways = this->ways();
     // To run one schedule alone: its way, and the way that it is compared with.
     auto const named = std::ranges::find_if(ways, [this](way const& w) { return is_of(options_.only, w); });
-    if (named != ways.end() && named->cancelled_before.empty()) {
+    if (named != ways.end() && !named->is_cancelled()) {
         auto const only = *named;
         std::erase_if(ways, [&only](way const& w) { return w.name != only.name && w.name != only.like; });
     }
@@ -135,7 +145,7 @@ prover::known_way const* prover::known(std::string const& name) const
 bool prover::is_like(way const& along, final_state const& left)
 {
     auto const* const other = known(along.like);
-    if (other == nullptr) return true;
+    if (other == nullptr || status_of(left) == "unknown") return true;
     auto const differing = difference(other->left.effects, left.effects);
     if (differing.empty()) return true;
     auto cause = observations_.cause();
@@ -183,7 +193,7 @@ bool prover::run_only()
     auto const found = find(options_.only, along);
     if (found) return passes(*along, found->disturbances, "one schedule alone");
     std::string ways;
-    for (auto const& one : ways_of(what_.plan)) ways.append("\n  ").append(one.name);
+    for (auto const& one : this->ways()) ways.append("\n  ").append(one.name);
     fail("there is no schedule of that name", options_.only, "",
          "a schedule is a way, and what disturbs it, such as \"" + known_.front().along.name + "; " +
              known_.front().places.front().name(options_.copies) + "\". The ways are:" + ways);
@@ -235,8 +245,9 @@ bool prover::passes(known_way const& along, std::vector<disturbance> const& dist
 std::string prover::differs(known_way const& along, run_result const& result) const
 {
     if (!result.problem.empty()) return result.problem;
+    if (options_.may_end_unknown && status_of(result.left) == "unknown") return {};
     auto const own = difference(along.left, result.left);
-    if (own.empty() || along.along.cancelled_before.empty()) return own;
+    if (own.empty() || !along.along.is_cancelled()) return own;
     for (auto const& other : known_)
         if (difference(other.left, result.left).empty()) return {};
     return own;

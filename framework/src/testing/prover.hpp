@@ -33,6 +33,7 @@ private:
         std::vector<inner::disturbance> places;
     };
 
+    std::vector<inner::way> ways() const;
     bool explore_all();
     bool explore(inner::way const& along);
     bool is_like(inner::way const& along, inner::final_state const& left);

@@ -39,9 +39,54 @@ void add_faults(std::vector<way>& all, way const& along, std::string const& step
     all.push_back(w);
 }
 
+// `step`: with its ".compensate". Once, they lead where `along` does.
+void add_calls(std::vector<way>& all, way const& along, std::string const& step, std::string const& prefix,
+               std::vector<std::string> const& once, std::vector<std::string> ever)
+{
+    auto w = along;
+    w.like = along.name;
+    w.final_statuses = once;
+    w.faults = 1;
+    for (auto const* const part : {".call", ".settle"}) {
+        w.fails = step + part;
+        w.name = prefix + "fail " + w.fails + " once";
+        all.push_back(w);
+    }
+    w.fails = {};
+    w.refuses = step;
+    w.name = prefix + "refuse " + step + ".call once";
+    all.push_back(w);
+    auto const no = std::ranges::find(all, "reject " + step, &way::name);
+    w.like = no == all.end() ? "" : no->name;
+    w.faults = for_ever;
+    w.name = prefix + "refuse " + step + ".call indefinitely";
+    w.final_statuses = std::move(ever);
+    all.push_back(w);
+}
+
+void add_started(std::vector<way>& all, planned_step const& step, ports::started_kind kind)
+{
+    std::string const name{step.name};
+    bool const is_call = kind == ports::started_kind::call;
+    auto const no = step.kind == step_kind::retriable ? "stuck" : "compensated";
+    if (is_call) add_calls(all, all.front(), name, "", {"completed"}, {no});
+    else {
+        way w{"no signal for " + name};
+        w.not_signalled = name;
+        w.final_statuses = {"completed", "compensated"};
+        all.push_back(w);
+    }
+    if (step.kind == step_kind::retriable) return;
+    way w{"cancel while " + name + (is_call ? " is to be called" : " waits")};
+    w.cancelled_while = name;
+    w.like = "reject " + name;
+    w.final_statuses = {"compensated"};
+    all.push_back(w);
+}
+
 }  // namespace
 
-std::vector<way> ways_of(std::span<planned_step const> plan)
+std::vector<way> ways_of(std::span<planned_step const> plan, nature const& nature_of)
 {
     way forward{"forward"};
     forward.final_statuses = {"completed"};
@@ -58,8 +103,12 @@ std::vector<way> ways_of(std::span<planned_step const> plan)
     for (auto const& step : plan) {
         if (step.kind != step_kind::compensatable || &step == last_no) continue;
         auto const no = rejected_at(*last_no);
-        add_faults(all, no, std::string{step.name} + ".compensate", no.name + " and ", {"compensated"}, {"stuck"});
+        auto const back = std::string{step.name} + ".compensate";
+        add_faults(all, no, back, no.name + " and ", {"compensated"}, {"stuck"});
+        if (nature_of(step.name, false)) add_calls(all, no, back, no.name + " and ", {"compensated"}, {"stuck"});
     }
+    for (auto const& step : plan)
+        if (auto const kind = nature_of(step.name, true)) add_started(all, step, *kind);
     for (auto const& step : plan) {
         if (step.kind == step_kind::retriable) continue;
         way w{"cancel before " + std::string{step.name}};

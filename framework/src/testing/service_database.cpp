@@ -145,4 +145,9 @@ void service_database::advance(std::chrono::milliseconds time)
     session().run(postgres::filled_in(testing_queries::advance{.milliseconds = time}));
 }
 
+void service_database::end_leases()
+{
+    session().run(std::string{testing_queries::end_leases});
+}
+
 }  // namespace skald::testing::inner

@@ -56,6 +56,9 @@ public:
     std::optional<std::chrono::milliseconds> next_due();
     void advance(std::chrono::milliseconds time);
 
+    /// Of started steps: whoever has one, another may take it now.
+    void end_leases();
+
 private:
     std::string migrated();
     void recreate();

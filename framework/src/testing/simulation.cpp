@@ -4,6 +4,7 @@
 #include "core/command.hpp"
 #include "core/envelope.hpp"
 #include "core/fingerprint.hpp"
+#include "skald_testing_queries.hpp"
 
 #include <skald/errors.hpp>
 
@@ -59,6 +60,31 @@ std::vector<std::string> simulation::services() const
     std::vector<std::string> names;
     for (auto const* one : in_order_) names.push_back(one->name());
     return names;
+}
+
+bool simulation::makes_calls(std::string_view step) const
+{
+    return std::ranges::any_of(in_order_, [&](node const* one) {
+        auto const calls = one->calls();
+        return std::ranges::find(calls, step) != calls.end();
+    });
+}
+
+std::optional<ports::started_kind> simulation::started_kind_of(scenario const& what, std::string_view step,
+                                                               bool is_forward) const
+{
+    for (auto const* one : in_order_)
+        if (one->hosts(what.definition, step)) return one->started_kind_of(what.definition, step, is_forward);
+    return {};
+}
+
+std::vector<std::string> simulation::started()
+{
+    std::vector<std::string> steps;
+    for (auto* one : in_order_)
+        for (auto const& row : one->database().session().run(std::string{testing_queries::started}))
+            steps.emplace_back(row["step"].c_str());
+    return steps;
 }
 
 void simulation::require_hosted(scenario const& what) const
@@ -127,6 +153,19 @@ bool simulation::pull()
         }
     }
     return !hand_.empty();
+}
+
+bool simulation::go_on()
+{
+    return std::ranges::any_of(in_order_, [this](node* one) {
+        try {
+            return one->go_on();
+        }
+        catch (crashed const&) {
+            crash(*one);
+            return true;
+        }
+    });
 }
 
 void simulation::process(std::size_t place)
@@ -199,6 +238,17 @@ void simulation::advance(std::chrono::milliseconds time)
         shift(one.delivery.message, core::header::saga_deadline, time);
         shift(one.delivery.message, core::header::step_deadline, time);
     }
+}
+
+signal_result simulation::signal(core::saga_id const& saga, std::string_view step, std::string const& body)
+{
+    auto* const at = home(saga);
+    if (at == nullptr) return signal_result::no_saga;
+    pqxx::work tx{at->database().session().raw()};
+    auto const said = signal_saga(tx, saga.key, step, body, saga.scope);
+    tx.commit();
+    at->wake();
+    return said;
 }
 
 std::string simulation::cancel(core::saga_id const& saga)

@@ -9,6 +9,7 @@
 #include "testing/observed_step.hpp"
 #include "testing/server.hpp"
 
+#include <skald/saga.hpp>
 #include <skald/start.hpp>
 #include <skald/testing/proof.hpp>
 #include <skald/testing/views.hpp>
@@ -57,6 +58,16 @@ public:
     node& service(std::string const& name);
     std::vector<std::string> services() const;
 
+    /// Whether a step of that name, as its record has it, is an external step somewhere.
+    bool makes_calls(std::string_view step) const;
+
+    /// What a step of the scenario does between two transactions, if it has two.
+    std::optional<ports::started_kind> started_kind_of(scenario const& what, std::string_view step,
+                                                       bool is_forward) const;
+
+    /// The steps that have begun and not ended.
+    std::vector<std::string> started();
+
     /// Throws configuration_error if a step of the plan is not hosted anywhere.
     void require_hosted(scenario const& what) const;
 
@@ -92,6 +103,10 @@ public:
 
     std::vector<held> const& hand() const { return hand_; }
 
+    /// Goes on with one started step that is due: makes its call, or ends its wait. Its service may crash meanwhile.
+    /// False if none is due.
+    bool go_on();
+
     /// Processes the delivery at that place in hand(). Its service may crash meanwhile.
     void process(std::size_t place);
 
@@ -114,9 +129,13 @@ public:
     /// Appends a copy to the end of its queue.
     void send_again(core::message const& what);
 
-    /// The time until the next message is due; nothing if no outbox has any.
+    /// The time until the next message or started step is due; nothing if there is none. A step whose call is unknown
+    /// does not count: it may be asked about for ever.
     std::optional<std::chrono::milliseconds> next_due();
     void advance(std::chrono::milliseconds time);
+
+    /// Signals a step, by way of the saga's home.
+    signal_result signal(core::saga_id const& saga, std::string_view step, std::string const& body);
 
     /// Returns why the command was refused; empty if it was issued.
     std::string cancel(core::saga_id const& saga);

@@ -25,6 +25,19 @@ step_alone::step_alone(std::unique_ptr<implementation> made) : implementation_{s
 step_alone::~step_alone() = default;
 step_alone::step_alone(step_alone&&) noexcept = default;
 
+std::unique_ptr<call_context> step_alone::call_context_for(step_circumstances const& around, bool back)
+{
+    class nobody final : public skald::detail::call_owner
+    {
+        void heartbeat(std::optional<nlohmann::json> const&) override {}
+        bool is_stopped() const noexcept override { return false; }
+    };
+    static nobody owner;
+    core::derived_key const key{around.key, around.step, back ? core::direction::back : core::direction::forward};
+    return std::make_unique<call_context>(owner, around.scope, around.key, key.text(), around.attempt, std::nullopt,
+                                          trace_context{});
+}
+
 std::unique_ptr<step_context> step_alone::context(step_circumstances const& around, bool back)
 {
     core::derived_key const key{around.key, around.step, back ? core::direction::back : core::direction::forward};

@@ -3,6 +3,7 @@
 #include "runtime/started_work.hpp"
 
 #include <chrono>
+#include <set>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -43,35 +44,73 @@ private:
     bool is_stopped_{};
 };
 
+std::set<std::string> dependencies_of(runtime::registry const& steps, ports::started_kind kind)
+{
+    std::set<std::string> names{""};
+    if (kind == ports::started_kind::call)
+        steps.for_each([&](auto const&, auto const&, runtime::registered_step const& one) {
+            names.insert(one.options.call.dependency);
+        });
+    return names;
+}
+
+std::string transaction_of(runtime::started_step const& step, runtime::second_transaction const& second)
+{
+    if (std::holds_alternative<runtime::postponed>(second.end)) return ".call";
+    auto const* const answer = std::get_if<runtime::second_transaction::answer>(&second.end);
+    if (answer == nullptr) return ".abandon";
+    if (step.row.kind == ports::started_kind::call) return ".settle";
+    return answer->json ? ".arrived" : ".timed_out";
+}
+
 }  // namespace
 
-bool stepped_process::go_on(ports::started_steps& table, ports::started_kind kind)
+bool stepped_process::go_on(ports::started_steps& table, ports::started_kind kind, part_listener* listener)
 {
-    std::vector<std::string> dependencies{""};
-    steps_.for_each([&](auto const&, auto const&, runtime::registered_step const& one) {
-        if (kind == ports::started_kind::call) dependencies.push_back(one.options.call.dependency);
-    });
     std::vector<ports::started_steps::taken> rows;
-    for (auto const& name : dependencies)
+    for (auto const& name : dependencies_of(steps_, kind))
         if (rows.empty()) rows = table.take("the kit", kind, name, 1);
     if (rows.empty()) return false;
     auto const id = rows.front().id;
     auto step = runtime::recognize(std::move(rows.front()), service_, steps_);
     if (!step) throw std::logic_error{"a started step of " + id.saga.key + " that no service hosts: " + id.step};
+    auto const enters = [&](std::string const& part) {
+        if (listener != nullptr) listener->enters(id.step + part);
+    };
     only_owner owner{table, id};
     auto next = runtime::decide(*step);
-    if (std::holds_alternative<runtime::make_call>(next))
-        next = runtime::after_call(*step, runtime::run_call(*step, owner), false, random_);
-    else if (std::holds_alternative<runtime::take_look>(next))
+    if (std::holds_alternative<runtime::make_call>(next)) {
+        enters(".call");
+        auto const met = runtime::run_call(*step, owner);
+        if (listener != nullptr) listener->called();
+        next = runtime::after_call(*step, met, false, random_);
+    }
+    else if (std::holds_alternative<runtime::take_look>(next)) {
+        enters(".look");
         next = runtime::after_look(*step, runtime::run_look(*step, owner), random_);
+    }
     if (auto const* const release = std::get_if<ports::started_release>(&next)) {
         table.release(*release);
         return true;
     }
     step->delivery.second = std::get<runtime::second_transaction>(std::move(next));
-    auto const result = executor_.run({&step->delivery, 1});
-    if (!result.processed()) throw std::runtime_error{result.not_processed->error};
+    record(step->delivery, listener, id.step + transaction_of(*step, *step->delivery.second));
     return true;
+}
+
+// Until it is recorded, or is somebody else's.
+void stepped_process::record(runtime::task& one, part_listener* listener, std::string const& part)
+{
+    constexpr int tries_max = 20;
+    for (int tries = 1;; ++tries) {
+        if (listener != nullptr) listener->enters(part);
+        auto const result = executor_.run({&one, 1});
+        if (result.processed()) return;
+        one.put_back(result.not_processed->why, result.not_processed->then, true);
+        if (tries == tries_max)
+            throw std::runtime_error{part + " could not be recorded in " + std::to_string(tries_max) +
+                                     " tries: " + result.not_processed->error};
+    }
 }
 
 }  // namespace skald::testing::inner

@@ -45,11 +45,25 @@ public:
         return {service_, store, out_, log_, std::mt19937_64{seed}};
     }
 
+    /// Told of each part of a started step that follows.
+    class part_listener
+    {
+    public:
+        virtual ~part_listener() = default;
+        /// Before it: "charge.call", "charge.look"; and its transaction: "charge.settle", "charge.arrived",
+        /// "charge.timed_out", "charge.abandon"; "charge.call" again if the call is to be made again.
+        virtual void enters(std::string const& part) = 0;
+        /// A call has returned, and nothing of it is recorded yet.
+        virtual void called() = 0;
+    };
+
     /// Takes a started step of that kind that is due, makes its call or asks about it, and records what comes of it.
-    /// False if none is due.
-    bool go_on(ports::started_steps& table, ports::started_kind kind);
+    /// False if none is due. `listener`: null: nobody listens.
+    bool go_on(ports::started_steps& table, ports::started_kind kind, part_listener* listener = nullptr);
 
 private:
+    void record(runtime::task& one, part_listener* listener, std::string const& part);
+
     std::string service_;
     runtime::registry const& steps_;
     core::logger& log_;

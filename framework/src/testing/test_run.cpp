@@ -59,11 +59,17 @@ void test_run::play()
     }
 }
 
-// Whether there is something to deliver, now or after some time.
+// Whether there is something to deliver, now, or after started steps have gone on, or after some time.
 bool test_run::go_on()
 {
-    for (;;) {
+    for (int count = 0;; ++count) {
+        if (count == deliveries_max) throw std::runtime_error{"the saga does not end: its started steps go on and on"};
         if (simulation_.pull()) return true;
+        if (!cancelled_ && is_started(plan_.along.cancelled_while)) {
+            cancel();
+            continue;
+        }
+        if (gives_signal() || simulation_.go_on()) continue;
         if (auto const due = simulation_.next_due()) {
             simulation_.advance(*due);
             continue;
@@ -71,6 +77,26 @@ bool test_run::go_on()
         if (late_.empty()) return false;
         for (auto const& one : std::exchange(late_, {})) simulation_.send_again(one);
     }
+}
+
+bool test_run::is_started(std::string const& step)
+{
+    if (step.empty()) return false;
+    auto const steps = simulation_.started();
+    return std::ranges::find(steps, step) != steps.end();
+}
+
+// What a step waits for comes as soon as it waits.
+bool test_run::gives_signal()
+{
+    for (auto const& one : options_.signals) {
+        bool const is_given = std::ranges::find(signalled_, one.step) != signalled_.end();
+        if (is_given || one.step == plan_.along.not_signalled || !is_started(one.step)) continue;
+        signalled_.push_back(one.step);
+        simulation_.signal({{}, saga_key}, one.step, one.json);
+        return true;
+    }
+    return false;
 }
 
 bool test_run::is_time_to_cancel()

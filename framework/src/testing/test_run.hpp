@@ -37,6 +37,8 @@ public:
 private:
     void play();
     bool go_on();
+    bool gives_signal();
+    bool is_started(std::string const& step);
     bool is_time_to_cancel();
     void cancel();
     void deliver_first();
@@ -50,6 +52,7 @@ private:
     std::vector<disturbance> left_;  // those with a manner that have not occurred yet
     std::vector<core::message> late_;
     bool cancelled_{};
+    std::vector<std::string> signalled_;
     run_result result_;
 };
 

@@ -1,4 +1,5 @@
-// Where a service can die, or lose its database, while it processes a delivery or sends what it has committed.
+// Where a service can die, or lose its database, while it processes a delivery, makes a call, or sends what it has
+// committed.
 #pragma once
 
 #include <array>
@@ -22,6 +23,11 @@ enum class crash_point {
     before_confirm,  // the broker has it, but the relay does not know
     before_delete,   // the broker has confirmed it, and the row is still there
     after_delete,    // everything is done
+
+    // Of an external step. The points of its second transaction are those above, of `charge.settle`.
+    before_call,  // it was taken to be called, and has not been called
+    after_call,   // the call has returned, and what it returned is not recorded
+    lease_lost,   // likewise; the service survives, but its lease is over, and another process of it goes on first
 };
 
 /// A point as a schedule of the proof names it.
@@ -44,6 +50,9 @@ inline constexpr std::array crash_points{
     crash_point_name{crash_point::before_confirm, "crash before the confirm"},
     crash_point_name{crash_point::before_delete, "crash after the confirm and before deleting"},
     crash_point_name{crash_point::after_delete, "crash after deleting"},
+    crash_point_name{crash_point::before_call, "crash before the call"},
+    crash_point_name{crash_point::after_call, "crash after the call"},
+    crash_point_name{crash_point::lease_lost, "lose the lease of the call"},
 };
 
 /// Its name in a schedule.

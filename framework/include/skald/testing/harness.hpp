@@ -3,6 +3,7 @@
 #pragma once
 
 #include <skald/definition.hpp>
+#include <skald/saga.hpp>
 #include <skald/service.hpp>
 #include <skald/start.hpp>
 #include <skald/testing/check.hpp>
@@ -71,18 +72,21 @@ public:
         return start({saga.name, saga.version, saga.steps, detail::write_data(data)}, options);
     }
 
-    /// The relays send what is due, and the delivery that has waited longest is processed. False: there was none.
+    /// The relays send what is due, and the delivery that has waited longest is processed. If none waits, a started
+    /// step that is due goes on: its call is made and its end recorded, or its wait is over. False: there was nothing.
     bool deliver_next();
 
     /// The same, except that the delivery of that name (message_view::name) overtakes those that have waited longer:
     /// messages arrive in any order. False: none of that name waits.
     bool deliver(std::string_view name);
 
-    /// Repeats that until nothing is due and nothing waits. What is due later needs advance().
-    /// Returns how many deliveries there were.
+    /// Repeats deliver_next() until nothing is due and nothing waits. What is due later needs advance(): another
+    /// attempt, the end of a wait, a call whose service has crashed.
+    /// Returns how many deliveries and started steps there were.
     std::size_t deliver_all();
 
-    /// The same, also moving the clock on to what is due later, until nothing is left. Returns how many there were.
+    /// The same, also moving the clock on to what is due later, until nothing is left but calls of which nobody knows
+    /// what they did. Returns how many there were.
     std::size_t run_to_the_end();
 
     /// Moves the clock forward by `time`.
@@ -97,14 +101,30 @@ public:
     std::size_t replay_recorded(std::string_view lines);
 
     /// The service crashes there with the next delivery that reaches this point, and restarts at once. `step`, if
-    /// given: only for a delivery of that name (message_view::name, without its number).
+    /// given: only for a delivery of that name (message_view::name, without its number), or for a part of a started step:
+    /// `charge.call`, `charge.settle` (or `approve.arrived`, `approve.timed_out`), `charge.abandon`.
     void crash_at(crash_point point, std::string_view step = {});
 
-    /// From now on that step rejects, after its own code has run; `.compensate` can't.
+    /// From now on that step rejects, after its own code has run; `.compensate` can't. `charge` is what an external step
+    /// prepares, `charge.settle` its end.
     void reject_at(std::string_view step, std::string reason = "the test says no");
 
     /// The first `times` attempts of that step throw, after its own code has run.
+    /// Of an external step: `charge` is prepare(), `charge.call` the call: it is in doubt then; also `charge.look`, whose
+    /// answer is unknown then, and `charge.settle`.
     void fail(std::string_view step, int times = std::numeric_limits<int>::max());
+
+    /// The first `times` calls of that step surely do not happen, as if the other system could not be reached: its call()
+    /// is not run, and did_not_happen_error is thrown.
+    void refuse_call(std::string_view step, int times = std::numeric_limits<int>::max());
+
+    /// Gives a step that waits, or will wait, its signal, as one who asks the saga's home does.
+    template <class Signal>
+    signal_result signal(std::string const& key, std::string_view step, Signal const& body,
+                         std::string const& scope = {})
+    {
+        return signal_as_json(key, step, detail::write_data(body), scope);
+    }
 
     /// An operator's command. Throws std::runtime_error with the reason if it is refused.
     void cancel(std::string const& key, std::string const& scope = {});
@@ -124,6 +144,9 @@ public:
     /// The guards' records of its steps, in all services.
     std::vector<record_view> records(std::string const& key, std::string const& scope = {});
 
+    /// The started steps of all services, in the order in which they are due.
+    std::vector<started_view> started();
+
     /// The rows of a query in the service's database, in a transaction of its own.
     rows ask(std::string const& service, std::string const& sql);
 
@@ -135,10 +158,12 @@ public:
     /// How many messages of that name are in sent().
     check_result was_sent(std::string_view name, std::size_t times = 1) const;
 
-    /// How often the step's code was called, whatever its outcome.
+    /// How often the step's code was called, whatever its outcome. Of an external step: `charge` is prepare(),
+    /// `charge.call`, `charge.look`, `charge.settle` and `charge.abandon` are the others; of one that waits
+    /// `approve.arrived` and `approve.timed_out`.
     check_result ran(std::string_view step, std::size_t times) const;
 
-    /// Its record says `completed`, and exactly one transaction of it was committed.
+    /// Its record says `completed`, and exactly one transaction that completed it was committed.
     check_result applied_once(std::string const& key, std::string_view step);
 
     /// No service has a message that the broker has not confirmed.
@@ -173,6 +198,8 @@ private:
     };
 
     std::string start(scenario const& what, start_options const& options);
+    signal_result signal_as_json(std::string const& key, std::string_view step, std::string const& body,
+                                 std::string const& scope);
     proof prove(scenario const& what, proof_options const& options);
 
     class implementation;

@@ -37,6 +37,13 @@ struct restored_table
     std::vector<std::string> except{};  // columns that may differ: "updated_at"
 };
 
+/// What a wait_step of the saga waits for.
+struct given_signal
+{
+    std::string step;  // its name
+    std::string json;  // the body
+};
+
 /// What is compared, and how many schedules are run.
 struct proof_options
 {
@@ -49,6 +56,13 @@ struct proof_options
     /// or column.
     std::vector<restored_table> restored{};
 
+    /// Given to each step of that name once it waits. There is a way without it, too.
+    std::vector<given_signal> signals{};
+
+    /// Whether the other systems that steps call may be unable to tell what a call has done, so that a schedule may end
+    /// as `unknown`. Nothing more is asked of one that does.
+    bool may_end_unknown{};
+
     /// For the sampled part, which has two disturbances in one run. The rest is exhaustive, and needs no seed.
     std::uint64_t seed{1};
     std::size_t sampled{100};  // how many pairs
@@ -56,7 +70,8 @@ struct proof_options
     /// How often a message is delivered where a schedule says `n times`.
     int copies{5};
 
-    /// A step that always faults is tried this often in the proof, or less often if its own policy says so.
+    /// A step that always faults is tried this often in the proof, or less often if its own policy says so; one that makes
+    /// calls two times more often, since a crash may use up an attempt.
     int attempts_max{2};
 
     /// Runs this schedule alone; empty: the environment's SKALD_TESTING_ONLY, and if that is empty too, all of them.

@@ -6,8 +6,12 @@
 //     CHECK(alone.ask("SELECT cents FROM wallet") == skald::testing::rows{"900"});
 //     alone.compensate(charge_payment{}, o);
 //     CHECK(alone.ask("SELECT cents FROM wallet") == skald::testing::rows{"1000"});
+//
+// The functions of an external step and of one that waits are called one by one: prepare(), call(), look(), settle(),
+// abandon(); begin(), arrived(), timed_out().
 #pragma once
 
+#include <skald/detail/hosted_external_step.hpp>
 #include <skald/outcome.hpp>
 #include <skald/step.hpp>
 #include <skald/step_context.hpp>
@@ -58,8 +62,67 @@ public:
     void compensate(Step const& step, Data& data, step_circumstances const& around = {})
     {
         auto ctx = context(around, true);
-        static_cast<compensatable_step<Data> const&>(step).compensate(*ctx, data);
+        if constexpr (std::is_base_of_v<compensation<Data>, Step>)
+            static_cast<compensation<Data> const&>(step).compensate(*ctx, data);
+        else static_cast<compensatable_step<Data> const&>(step).compensate(*ctx, data);
         finish(*ctx);
+    }
+
+    // The functions of an external step, or of an external_compensation, which is always done.
+
+    /// Its first transaction.
+    template <class Step, class Data>
+    outcome prepare(Step const& step, Data& data, step_circumstances const& around = {})
+    {
+        return part<Data>(step, around, [&](auto const& s, auto& ctx) { return s.prepare(ctx, data); });
+    }
+
+    /// Its call, with call_context::attempt() as in `around`. What it throws passes through; heartbeat() does nothing.
+    template <class Step, class Data>
+    auto call(Step const& step, Data const& data, step_circumstances const& around = {})
+    {
+        return detail::interface_of<Data>(step).call(*call_context_for(around, is_back<Step, Data>), data);
+    }
+
+    /// What it says of an earlier call.
+    template <class Step, class Data>
+    auto look(Step const& step, Data const& data, step_circumstances const& around = {})
+    {
+        return detail::interface_of<Data>(step).look(*call_context_for(around, is_back<Step, Data>), data);
+    }
+
+    /// Its second transaction.
+    template <class Step, class Data, class Result>
+    outcome settle(Step const& step, Data& data, Result const& result, step_circumstances const& around = {})
+    {
+        return part<Data>(step, around, [&](auto const& s, auto& ctx) { return s.settle(ctx, data, result); });
+    }
+
+    /// Its end without a result; also of a wait_step.
+    template <class Step, class Data>
+    void abandon(Step const& step, Data& data, step_circumstances const& around = {})
+    {
+        part<Data>(step, around, [&](auto const& s, auto& ctx) { s.abandon(ctx, data); });
+    }
+
+    // The functions of a wait_step.
+
+    template <class Step, class Data>
+    outcome begin(Step const& step, Data& data, step_circumstances const& around = {})
+    {
+        return part<Data>(step, around, [&](auto const& s, auto& ctx) { return s.begin(ctx, data); });
+    }
+
+    template <class Step, class Data, class Signal>
+    outcome arrived(Step const& step, Data& data, Signal const& signal, step_circumstances const& around = {})
+    {
+        return part<Data>(step, around, [&](auto const& s, auto& ctx) { return s.arrived(ctx, data, signal); });
+    }
+
+    template <class Step, class Data>
+    outcome timed_out(Step const& step, Data& data, step_circumstances const& around = {})
+    {
+        return part<Data>(step, around, [&](auto const& s, auto& ctx) { return s.timed_out(ctx, data); });
     }
 
     /// A query in the same transaction: it sees what the step has written.
@@ -83,6 +146,19 @@ private:
         else return static_cast<retriable_step<Data> const&>(step);
     }
 
+    template <class Step, class Data>
+    static constexpr bool is_back = detail::is_external_compensation<Data, Step>;
+
+    template <class Data, class Step, class Code>
+    outcome part(Step const& step, step_circumstances const& around, Code code)
+    {
+        auto ctx = context(around, is_back<Step, Data>);
+        outcome const said = detail::ended([&] { return code(detail::interface_of<Data>(step), *ctx); });
+        finish(*ctx);
+        return said;
+    }
+
+    static std::unique_ptr<call_context> call_context_for(step_circumstances const& around, bool back);
     std::unique_ptr<step_context> context(step_circumstances const& around, bool back);
     void finish(step_context& ctx);
 

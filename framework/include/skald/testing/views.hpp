@@ -1,6 +1,7 @@
 // What a test can observe.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -28,17 +29,31 @@ struct record_view
 {
     std::string service;  // whose database has it
     std::string step;     // its name; with `.compensate` its compensation
-    std::string status;   // completed, retrying, rejected, parked, cancelled
+    std::string status;   // completed, started, unknown, retrying, rejected, parked, cancelled
     int attempts{};       // so far
     std::string error;    // of the last one that failed, or why it did not run
+};
+
+/// A step that has begun and not ended.
+struct started_view
+{
+    std::string service;                 // whose database has it
+    std::string key;                     // its saga's
+    std::string scope;                   // likewise
+    std::string step;                    // its name; with `.compensate` its compensation
+    std::string kind;                    // call, or wait: for a signal or a time
+    bool is_in_doubt{};                  // a call was made, and what became of it is not known
+    int calls{};                         // made so far
+    std::string error;                   // of the last one that failed
+    std::chrono::milliseconds due_in{};  // when it goes on by itself
 };
 
 /// A saga's row at its home.
 struct saga_view
 {
     std::string key;     // within its scope
-    std::string status;  // running, compensating, completed, compensated, stuck; empty: there is no such saga
-    std::string reason;  // why it compensates, or is stuck
+    std::string status;  // running, unknown, compensating, completed, compensated, stuck; empty: there is no such saga
+    std::string reason;  // why it compensates, is stuck, or is unknown
     std::string data;    // JSON, as it was started
 };
 

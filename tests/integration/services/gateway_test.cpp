@@ -1,0 +1,206 @@
+// Orders whose charges another system makes, while it misbehaves and the processes that call it are killed and stopped.
+#include <array>
+#include <chrono>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "support/gateway_shop.hpp"
+
+using namespace skald::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+enum class strike { none, kill, stop };
+
+struct round_of_orders
+{
+    char const* faults;
+    strike at_a_till;
+};
+
+// "key:step" of the calls after which this process did not know what they had done.
+std::set<std::string> doubts_logged(service_process const& till)
+{
+    std::set<std::string> all;
+    std::istringstream lines{till.log()};
+    for (std::string line; std::getline(lines, line);) {
+        if (line.find(" call.failed ") == line.npos || line.find("did_not_happen=unknown") == line.npos) continue;
+        auto const from = line.find(" key=") + 5;
+        all.insert(line.substr(from, line.find(' ', from) - from));
+    }
+    return all;
+}
+
+// Kills or stops the process in the middle of calls, and wakes it when others have taken over. Returns the calls that
+// were taken over: nobody but the gateway knows of them.
+std::set<std::string> strike_at(gateway_shop& s, service_process& till, strike how)
+{
+    std::map<std::string, std::string> had;
+    REQUIRE(wait_until([&] {
+        s.look_after();
+        had = s.fences_of(till);
+        return had.size() >= 2;
+    }));
+    if (how == strike::kill) till.kill();
+    else till.kill(SIGSTOP);
+    had = s.fences_of(till);
+    auto const began = std::chrono::steady_clock::now();
+    auto const passed = [&] {
+        return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - began).count();
+    };
+    std::set<std::string> taken;
+    std::string when;
+    CHECK(wait_until([&] {
+        s.look_after();
+        auto const before = taken.size();
+        taken.merge(s.taken_over(had));
+        if (taken.size() > before)
+            when += ' ' + std::to_string(taken.size()) + " after " + std::to_string(passed()) + " ms";
+        return s.fences_of(till).empty();
+    }));
+    MESSAGE("of " << had.size() << " taken over:" << when << "; all gone after " << passed() << " ms");
+    if (how == strike::kill) till.start();
+    else till.kill(SIGCONT);
+    s.wait_until_started(till);
+    return taken;
+}
+
+// Returns the calls whose outcome only the gateway can know.
+std::set<std::string> order_in_rounds(gateway_shop& s, std::vector<round_of_orders> const& rounds)
+{
+    std::set<std::string> in_doubt;
+    int number = 0;
+    for (auto const& one : rounds) {
+        s.gateway.plan(one.faults);
+        s.place_round(number++);
+        auto& till = number % 2 == 0 ? s.till_a : s.till_b;
+        if (one.at_a_till != strike::none) {
+            in_doubt.merge(doubts_logged(till));  // its log begins again
+            in_doubt.merge(strike_at(s, till, one.at_a_till));
+        }
+        CHECK(wait_until(
+            [&] {
+                s.look_after();
+                return s.orders_db.count("skald.saga WHERE status IN ('running', 'compensating')") == 0;
+            },
+            60s));
+        s.look_after();
+        s.gateway.plan("{}");
+    }
+    for (auto const* till : {&s.till_a, &s.till_b}) in_doubt.merge(doubts_logged(*till));
+    return in_doubt;
+}
+
+std::set<std::string> unknown_steps(gateway_shop& s)
+{
+    std::set<std::string> all;
+    for (auto const& row :
+         s.payments_db.ask("SELECT key || ':' || step FROM skald.idempotency WHERE status = 'unknown'"))
+        all.insert(row[0]);
+    return all;
+}
+
+void check_end(gateway_shop& s, int orders)
+{
+    CHECK(s.all_end(60s));
+    CHECK(s.outboxes_empty());
+    CHECK(unknown_steps(s).empty());
+    CHECK(s.payments_db.count("skald.started") == 0);
+    CHECK(s.parked_in_all() == 0);
+    CHECK(s.orders_db.count("customer_order") == orders);
+    s.check_books(100001, 1000);
+    s.check_ledger();
+    for (auto* one : {&s.orders, &s.shipping, &s.till_a, &s.till_b}) CHECK(one->terminate().code == 0);
+}
+
+// What somebody says who has read the gateway's own list.
+std::string answer_by_list(gateway_shop& s, std::string const& step, std::string const& order)
+{
+    bool const is_refund = step.ends_with(".compensate");
+    for (auto const& one : s.gateway.charges())
+        if (one.at("reference") == order && (!is_refund || one.at("refunded") == one.at("amount")))
+            return json{
+                {"happened",
+                 {{"id", one.at("id")}, {"amount", one.at("amount")}, {"declined", one.at("status") == "declined"}}}}
+                .dump();
+    return R"({"did_not_happen": "it is not in the list"})";
+}
+
+void resolve_all(gateway_shop& s)
+{
+    for (auto const& row :
+         s.payments_db.ask("SELECT s.key, s.step, convert_from(s.body, 'UTF8')::jsonb->>'id' FROM skald.started s "
+                           "JOIN skald.idempotency i USING (scope, key, step) WHERE i.status = 'unknown'"))
+        CHECK(s.payments_db.value("SELECT coalesce(skald.resolve_step('', '" + row[0] + "', '" + row[1] + "', '" +
+                                  answer_by_list(s, row[1], row[2]) + "', 'the list says so'), '')") == "");
+}
+
+}  // namespace
+
+TEST_CASE("the example's payments charge by a gateway that they are told")
+{
+    gateway_shop s;
+    s.payments.set_arguments({"--gateway", "127.0.0.1:" + std::to_string(s.gateway.port())});
+    s.open();
+    CHECK(s.order("k").status == 202);
+    CHECK(s.order("none-left", {.sku = "rare"}).status == 202);
+    CHECK(s.ends("k", "completed"));
+    CHECK(s.ends("none-left", "compensated"));
+    CHECK(s.gateway.charges().size() == 2);
+    s.check_books(100001, 1000);
+    s.check_ledger();
+    s.close_in_order();
+
+    service_process wrong{shop::program("payment"), {"--gateway", "nowhere"}, shop::variables(s.payments_db)};
+    CHECK(wrong.run().code == 2);
+    CHECK(wrong.has_logged("HOST:PORT"));
+}
+
+TEST_CASE("200 orders are charged once each by a gateway that knows keys, whatever breaks")
+{
+    gateway_shop s;
+    s.open_with_tills();
+    std::vector<round_of_orders> const rounds{
+        {R"({"fault": "die_after", "next": 2})", strike::none},
+        {R"({"fault": "slow 300"})", strike::kill},
+        {R"({"fault": "hang_up_after", "share": 0.4})", strike::none},
+        {R"({"fault": "slow 300"})", strike::stop},
+        {R"({"fault": "error_after", "share": 0.4})", strike::none},
+        {R"({"fault": "answer_late", "share": 0.3})", strike::kill},
+        {R"({"fault": "error_before", "share": 0.4})", strike::none},
+        {R"({"fault": "slow 300", "share": 0.9})", strike::stop},
+        {R"({"fault": "declined", "share": 0.3})", strike::none},
+        {R"({"fault": "down 1500"})", strike::none},
+    };
+    auto const in_doubt = order_in_rounds(s, rounds);
+    CHECK(in_doubt.size() > 20);
+    check_end(s, 200);
+}
+
+TEST_CASE("without keys and look-ups exactly the calls that nobody can know are unknown, and an answer ends them")
+{
+    gateway_shop s{{"--keys", "ignored", "--lookup", "off"}};
+    s.open_with_tills();
+    std::vector<round_of_orders> const rounds{
+        {R"({"fault": "hang_up_after", "share": 0.2})", strike::none}, {R"({"fault": "slow 300"})", strike::kill},
+        {R"({"fault": "error_before", "share": 0.2})", strike::none},  {R"({"fault": "slow 300"})", strike::stop},
+        {R"({"fault": "die_after", "next": 1})", strike::none},        {R"({})", strike::none},
+    };
+    auto const in_doubt = order_in_rounds(s, rounds);
+    CHECK(in_doubt.size() > 10);
+    CHECK(unknown_steps(s) == in_doubt);
+    CHECK(s.orders_db.count("skald.saga WHERE status = 'unknown'") == static_cast<long>(in_doubt.size()));
+    CHECK(s.orders_db.count("skald.saga WHERE status NOT IN ('completed', 'compensated', 'unknown')") == 0);
+
+    // What a process that was stopped may still send is sent before anybody reads the list.
+    for (auto* till : {&s.till_a, &s.till_b}) {
+        CHECK(till->terminate().code == 0);
+        till->start();
+        s.wait_until_started(*till);
+    }
+    resolve_all(s);
+    check_end(s, 120);
+}

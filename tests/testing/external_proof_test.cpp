@@ -1,0 +1,216 @@
+// The proof of a saga with external steps and waits: right ones pass, and each mistake is named.
+#include "bank.hpp"
+
+#include <doctest/doctest.h>
+#include <pqxx/pqxx>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace kit_bank {
+namespace {
+
+namespace steps {
+constexpr skald::compensatable<purchase> charge{"charge", "till"};
+constexpr skald::pivot<purchase> approve{"approve", "desk"};
+}  // namespace steps
+
+// The same definition for each mistake, under a name of its own.
+consteval auto named(std::string_view name)
+{
+    return skald::define(name, steps::charge, steps::approve);
+}
+
+std::shared_ptr<bank> const& gateway()
+{
+    static auto const made = std::make_shared<bank>();
+    return made;
+}
+
+skald::testing::harness& shop()
+{
+    static skald::testing::harness made;
+    static bool const furnished_once = [] {
+        made.add(furnished("till")).add(furnished("desk"));
+        made.watch({"bank", [] { return gateway()->did; }, [] { gateway()->did.clear(); }});
+        return true;
+    }();
+    static_cast<void>(furnished_once);
+    return made;
+}
+
+template <class Definition, class Charge, class Refund = refund>
+void host(Definition const& saga, Charge charging, Refund refunding = refund{gateway()})
+{
+    skald::service till{"till"}, desk{"desk"};
+    till.host(saga, steps::charge, std::move(charging), std::move(refunding));
+    desk.host(saga, steps::approve, approve{});
+    shop().add(std::move(till)).add(std::move(desk));
+}
+
+skald::testing::proof_options with_signal()
+{
+    skald::testing::proof_options options;
+    options.signals = {{"approve", R"({"by": "eve", "yes": true})"}};
+    options.restored = {{"till", "effect"}};
+    return options;
+}
+
+template <class Definition, class Charge>
+skald::testing::proof refute(Definition const& saga, Charge charging)
+{
+    host(saga, std::move(charging));
+    auto options = with_signal();
+    options.sampled = 0;
+    auto const proof = shop().prove_exactly_once(saga, purchase{"p", 100}, options);
+    INFO(proof.report());
+    CHECK_FALSE(proof);
+    CHECK(proof.failed_schedule().find(';') == proof.failed_schedule().rfind(';'));
+    return proof;
+}
+
+std::string till_url()
+{
+    return shop().database_url("till");
+}
+
+namespace mistakes {
+
+/// Its list is never up to date, and it takes that for a no.
+struct always_no final : charge
+{
+    using charge::charge;
+    skald::probe<receipt> look(skald::call_context&, purchase const&) const override { return skald::did_not_happen(); }
+};
+
+/// It takes a list that it can't read for a yes.
+struct always_yes final : charge
+{
+    using charge::charge;
+    skald::probe<receipt> look(skald::call_context&, purchase const&) const override { return receipt{"?"}; }
+};
+
+/// It asks by making the request again.
+struct charging_look final : charge
+{
+    using charge::charge;
+    skald::probe<receipt> look(skald::call_context& ctx, purchase const&) const override
+    {
+        return at().act("charge " + ctx.key());
+    }
+};
+
+struct call_in_prepare final : charge
+{
+    using charge::charge;
+    skald::outcome prepare(skald::step_context& ctx, purchase&) const override
+    {
+        at().act("charge " + ctx.key());
+        note(ctx, "intent");
+        return skald::done();
+    }
+    receipt call(skald::call_context& ctx, purchase const&) const override { return {"charge " + ctx.key()}; }
+};
+
+struct settle_outside final : charge
+{
+    using charge::charge;
+    skald::outcome settle(skald::step_context&, purchase& p, receipt const& r) const override
+    {
+        pqxx::connection own{till_url()};
+        pqxx::nontransaction{own}.exec("INSERT INTO effect VALUES ('receipt')");
+        p.receipt = r.number;
+        return skald::done();
+    }
+};
+
+/// What it prepared remains where the call does not happen.
+struct nothing_abandoned final : charge
+{
+    using charge::charge;
+    void abandon(skald::step_context&, purchase&) const override {}
+};
+
+}  // namespace mistakes
+
+}  // namespace
+
+TEST_CASE("a saga with a call, a call that undoes it, and a wait passes the whole matrix")
+{
+    static constexpr auto saga = named("right");
+    host(saga, charge{gateway()});
+    auto options = with_signal();
+    options.sampled = 30;
+    auto const proof = shop().prove_exactly_once(saga, purchase{"p", 100}, options);
+    INFO(proof.report());
+    REQUIRE(proof);
+    MESSAGE(proof.report());
+    for (auto const* const name : {"crash before the call", "crash after the call", "lose the lease of the call"}) {
+        CAPTURE(name);
+        REQUIRE(proof.by_kind().contains(name));
+        CHECK(proof.by_kind().at(name).run > 10);
+        CHECK(proof.by_kind().at(name).not_met == 0);
+    }
+}
+
+TEST_CASE("a look that always says no is found")
+{
+    auto const proof = refute(named("always-no"), mistakes::always_no{gateway()});
+    CHECK(has(proof.cause(), "look() of charge said did_not_happen(), though a call had already done this"));
+    CHECK(has(proof.cause(), "+ charge proof:charge"));
+    CHECK(has(proof.difference(), "outside: bank"));
+}
+
+TEST_CASE("a look that always says yes is found")
+{
+    auto const proof = refute(named("always-yes"), mistakes::always_yes{gateway()});
+    CHECK(has(proof.cause(), "look() of charge said happened(), though no call had been made"));
+}
+
+TEST_CASE("a look that does it again is found")
+{
+    auto const proof = refute(named("charging-look"), mistakes::charging_look{gateway()});
+    CHECK(has(proof.cause(), "look() of charge did something itself"));
+}
+
+TEST_CASE("a call that is made by prepare is found")
+{
+    auto const proof = refute(named("call-in-prepare"), mistakes::call_in_prepare{gateway()});
+    CHECK(has(proof.cause(), "prepare() of charge already made the call"));
+    CHECK(has(proof.cause(), "+ charge proof:charge"));
+}
+
+TEST_CASE("a settle that writes outside its transaction is found")
+{
+    auto const proof = refute(named("settle-outside"), mistakes::settle_outside{gateway()});
+    CHECK(has(proof.cause(), "settle() of charge made its effect outside its transaction"));
+}
+
+TEST_CASE("what was prepared and not abandoned is found")
+{
+    auto const proof = refute(named("nothing-abandoned"), mistakes::nothing_abandoned{gateway()});
+    CHECK(has(proof.report(), "intent"));
+    CHECK(has(proof.failed_schedule(), "refuse charge.call indefinitely"));
+}
+
+TEST_CASE("a bank that can't tell proves nothing, unless the test says that a saga may end as unknown")
+{
+    static constexpr auto saga = named("cannot-tell");
+    gateway()->can_tell = false;
+    host(saga, charge{gateway()});
+    auto options = with_signal();
+    options.only = "fail charge.call once";
+    auto const without = shop().prove_exactly_once(saga, purchase{"p", 100}, options);
+    CHECK_FALSE(without);
+    INFO(without.report());
+    CHECK(has(without.report(), "the saga ends as unknown and not as completed"));
+    options.may_end_unknown = true;
+    options.only = "forward; crash after the call at charge.call";
+    auto const with = shop().prove_exactly_once(saga, purchase{"p", 100}, options);
+    gateway()->can_tell = true;
+    INFO(with.report());
+    CHECK(with);
+}
+
+}  // namespace kit_bank
