@@ -55,7 +55,8 @@ json list_started(postgres::connection& c, started_filter const& filter)
     json page{{"started", json::array()}, {"more", false}};
     for (auto const& row : c.run(postgres::execute(queries::list_started{
              .key = filter.key, .unknown = filter.unknown, .rows_max = std::int64_t{filter.limit} + 1}))) {
-        if (page["started"].size() < static_cast<std::size_t>(filter.limit)) page["started"].push_back(started_step_of(row));
+        if (page["started"].size() < static_cast<std::size_t>(filter.limit))
+            page["started"].push_back(started_step_of(row));
         else page["more"] = true;
     }
     return page;
