@@ -1,5 +1,5 @@
-// A signal or a command that is given while the transaction that begins a wait has not committed: neither sees the other's
-// rows, and the saga must not wait in vain.
+// A signal or a command that is given while the transaction that begins a wait has not committed: neither sees the
+// other's rows, and the saga must not wait in vain.
 #include "support/database.hpp"
 
 #include <doctest/doctest.h>
