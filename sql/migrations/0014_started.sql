@@ -245,15 +245,8 @@ BEGIN
     INSERT INTO skald.signal (scope, key, step, body, fingerprint) VALUES (of_scope, of_key, of_step, with_body, print)
     ON CONFLICT ON CONSTRAINT signal_once DO NOTHING;
     IF NOT FOUND THEN
-        -- One with which the step could not go on may be corrected.
-        UPDATE skald.signal g SET body = with_body, fingerprint = print, received_at = clock_timestamp()
-         WHERE (g.scope, g.key, g.step) = (of_scope, of_key, of_step) AND g.fingerprint <> print
-           AND EXISTS (SELECT FROM skald.started s WHERE (s.scope, s.key, s.step) = (of_scope, of_key, of_step) AND s.tries > 0);
-        IF NOT FOUND THEN
-            RETURN (SELECT CASE WHEN g.fingerprint = print THEN 'duplicate' ELSE 'mismatch' END
-                      FROM skald.signal g WHERE (g.scope, g.key, g.step) = (of_scope, of_key, of_step));
-        END IF;
-        UPDATE skald.started s SET answer = NULL WHERE (s.scope, s.key, s.step) = (of_scope, of_key, of_step) AND s.kind = 'wait';
+        RETURN (SELECT CASE WHEN g.fingerprint = print THEN 'duplicate' ELSE 'mismatch' END
+                  FROM skald.signal g WHERE (g.scope, g.key, g.step) = (of_scope, of_key, of_step));
     END IF;
     UPDATE skald.started s
        SET answer = coalesce(s.answer, jsonb_build_object('signal', with_body)),
