@@ -147,23 +147,3 @@ TEST_CASE("a process that stops gives back what it has not called, and asks what
     }
     CHECK(all.gateway.charges.size() == 20);
 }
-
-TEST_CASE("of a thousand ends by owners that had lost their step, a thousand are refused")
-{
-    bank_services all;
-    all.host();
-    start_many(all, 1);
-    auto& till = all.at("till");
-    auto row = till.started().take("first", skald::ports::started_kind::call, "", 1).at(0);
-    auto const stale = row.id.fence;
-    till.db.run("UPDATE skald.started SET fence = fence + 1000, owner = 'another'");
-    for (int n = 0; n < 1000; ++n) {
-        auto task = till.route({delivery_of(row.message)});
-        row.id.fence = stale + n;
-        task.front().second = skald::runtime::second_transaction{
-            row.id, true, 0, skald::runtime::second_transaction::answer{R"({"number": "stale"})"}};
-        till.record(std::move(task.front()));
-    }
-    CHECK(all.effects("till") == "prepare");
-    CHECK(started_rows(all) == "1");
-}
