@@ -42,7 +42,6 @@ std::map<std::string, std::string> const other_values{
     {"SKALD_HTTP_LISTEN", "127.0.0.1:0"},
     {"SKALD_HEALTH_LISTEN", "off"},
     {"SKALD_LANES", "7"},
-    {"SKALD_CALLS", "9"},
     {"SKALD_CALLS", "5"},
     {"SKALD_HTTP_LANES", "9"},
     {"SKALD_HTTP_WAIT_SECONDS", "11"},
