@@ -52,7 +52,7 @@ std::string trimmed(std::string query)
     return query;
 }
 
-our_rows::our_rows(postgres::connection& c, ours_options const& options, std::string name, period const& over)
+our_rows::our_rows(postgres::connection& c, ours_options const& options, std::string const& name, period const& over)
     : options_{options}, rows_{declared(c, name, options.query, over)}
 {}
 

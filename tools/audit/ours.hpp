@@ -39,7 +39,7 @@ struct record
 class our_rows
 {
 public:
-    our_rows(postgres::connection& c, ours_options const& options, std::string name, period const& over);
+    our_rows(postgres::connection& c, ours_options const& options, std::string const& name, period const& over);
 
     std::optional<entry> next();
     std::vector<bool> const& is_number() const { return is_number_; }

@@ -147,7 +147,8 @@ service_database const& find_service(std::vector<service_database> const& all, s
 surveyed survey(survey_options const& options, findings& found)
 {
     std::unordered_set<std::size_t> seen;
-    auto counted = look(options, [&](finding one, std::string const& latest) { seen.insert(identity(one, latest)); });
+    auto counted =
+        look(options, [&](finding const& one, std::string const& latest) { seen.insert(identity(one, latest)); });
     if (seen.empty()) return counted;
     if (options.wait) options.wait();
     return look(options, [&](finding one, std::string const& latest) {
