@@ -51,6 +51,7 @@ TEST_CASE("steps that are right pass the whole matrix, and every part of it was 
     for (auto const& at : skald::testing::crash_points) {
         std::string const name{at.name};
         CAPTURE(name);
+        if (name.ends_with(" the call")) continue;  // of steps that make one: external_proof_test.cpp
         REQUIRE(proof.by_kind().contains(name));
         auto const& count = proof.by_kind().at(name);
         CHECK(count.run > 0);
