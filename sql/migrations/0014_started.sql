@@ -215,6 +215,11 @@ BEGIN
         RETURN format('nothing of %s of saga %s is in doubt: %s', of_step, of_key,
                       CASE WHEN s.calls = 0 THEN 'it has not been called yet' ELSE 'it is called again' END);
     END IF;
+    -- A call that is running may still be carried out, whatever nobody has seen of it yet.
+    IF answer ? 'did_not_happen' AND s.owner IS NOT NULL AND s.due_at > clock_timestamp() THEN
+        RETURN format('%s of saga %s is being called, or asked about, by %s now, and may yet happen: say so again when that has ended',
+                      of_step, of_key, s.owner);
+    END IF;
     UPDATE skald.started t SET answer = resolve_step.answer, due_at = CASE WHEN t.owner IS NULL THEN clock_timestamp() ELSE t.due_at END
      WHERE (t.scope, t.key, t.step) = (of_scope, of_key, of_step);
     INSERT INTO skald.audit (actor, verb, scope, key, detail)
@@ -267,6 +272,9 @@ DECLARE
 BEGIN
     SELECT * INTO s FROM skald.saga g WHERE (g.scope, g.key) = (of_scope, of_key);
     IF NOT FOUND THEN RETURN 'no saga'; END IF;
+    IF with_body IS NULL THEN
+        RAISE EXCEPTION 'a signal has a body: JSON, which may be null' USING ERRCODE = 'null_value_not_allowed';
+    END IF;
     there := (SELECT p.service FROM skald.itinerary_steps(s.itinerary) p WHERE p.step = of_step);
     IF there IS NULL THEN RETURN 'no step'; END IF;
     IF there = own THEN RETURN skald.signal(of_scope, of_key, of_step, with_body); END IF;
@@ -288,5 +296,7 @@ LANGUAGE sql
 SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT skald.signal(m.scope, m.key, m.step, m.body)
-      FROM (SELECT * FROM jsonb_to_recordset(members) AS m(scope text, key text, step text, body jsonb) ORDER BY scope, key, step) AS m
+      -- Not by jsonb_to_recordset, which makes SQL's NULL of the body `null`.
+      FROM (SELECT e->>'scope' AS scope, e->>'key' AS key, e->>'step' AS step, e->'body' AS body
+              FROM jsonb_array_elements(members) AS e ORDER BY 1, 2, 3) AS m
 $$;

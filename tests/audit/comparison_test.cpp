@@ -187,10 +187,11 @@ TEST_CASE("the guard's records are compared by the key that a step gave to the o
     };
     CHECK(found({"1:charge-payment", "9:charge-payment"}) ==
           "missing_there 2:charge-payment orders skald saga show 2\n"
-          "still_unknown 3:charge-payment orders skald saga resolve 3 did-not-happen\n"
+          "still_unknown 3:charge-payment orders skald started list --key 3\n"
           "missing_here 9:charge-payment payments skald saga show 9\n");
     s.ours.by_saga = true;
-    CHECK(found({"1", "2", "3"}) == "still_unknown 3 orders skald saga resolve 3 happened\n");
+    CHECK(found({"1", "2", "3"}) ==
+          "still_unknown 3 orders skald saga resolve 3 charge-payment happened --result JSON --reason WHY\n");
     s.ours.step = "charge-payment.compensate";
     CHECK(found({"4"}).empty());
     CHECK(found({"1", "4"}) == "missing_here 1 payments skald saga show 1\n");

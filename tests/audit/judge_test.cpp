@@ -92,8 +92,9 @@ TEST_CASE("what is on one side more than once is named")
 TEST_CASE("of what is still unknown neither side is said to be wrong")
 {
     for (auto const& rules : {by_rows, by_records}) {
-        CHECK(found(one_side(1, 0, known("started")), rules) == "still_unknown: skald saga resolve o-1 happened");
-        CHECK(found(one_side(0, 0, known("started")), rules) == "still_unknown: skald saga resolve o-1 did-not-happen");
+        CHECK(found(one_side(1, 0, known("started")), rules) ==
+              "still_unknown: skald saga resolve o-1 charge-payment happened --result JSON --reason WHY");
+        CHECK(found(one_side(0, 0, known("started")), rules) == "still_unknown: skald started list --key o-1");
         CHECK(found(one_side(1, 0, known("retrying")), rules) == "still_unknown: skald saga show o-1");
         CHECK(found(one_side(1, 0, known("parked")), rules) == "still_unknown: skald saga retry o-1");
         CHECK(found(one_side(0, 0, known("parked")), rules).empty());

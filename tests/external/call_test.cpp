@@ -381,3 +381,19 @@ TEST_CASE("a closed saga's call can't record its end")
     CHECK(all.started() == "");
     CHECK_FALSE(all.at("till").started().release({taken.id, 0ms, true}));
 }
+
+TEST_CASE("nobody can say that a call has not happened while it is made")
+{
+    bank_services all;
+    all.host();
+    std::string refusal;
+    all.gateway.before_charge = [&](auto const&) {
+        refusal =
+            all.at("till").db.one("SELECT skald.resolve_step('', 'k', 'capture', '{\"did_not_happen\": \"x\"}', '')");
+    };
+    all.start(buy, purchase{"p", 100}, "k");
+    all.run_all();
+    CHECK(refusal.find("is being called, or asked about, by the kit now, and may yet happen") != std::string::npos);
+    CHECK(all.gateway.charges.size() == 1);
+    CHECK(all.saga_status("k") == "completed");
+}

@@ -220,3 +220,15 @@ TEST_CASE("what is not due costs nothing, however much it is")
     CHECK(plan[0]["Plan"]["Actual Rows"] == 0);
     CHECK(plan[0]["Plan"]["Shared Hit Blocks"].get<int>() + plan[0]["Plan"]["Shared Read Blocks"].get<int>() < 2000);
 }
+
+TEST_CASE("a signal may be null, on its way as a message too")
+{
+    waiting all;
+    all.start(ask_first, purchase{"p", 10}, "k");
+    all.run_all();
+    CHECK(all.at("shop").db.one("SELECT skald.send_signal('', 'k', 'approve', 'null')") == "sent");
+    all.run_all();
+    CHECK(all.parked() == "");
+    CHECK(all.at("till").db.one("SELECT body FROM skald.signal") == "null");
+    CHECK_THROWS(all.at("shop").db.one("SELECT skald.send_signal('', 'k', 'approve', NULL)"));
+}

@@ -83,8 +83,11 @@ finding still_unknown(met const& one, comparison_rules const& rules)
                              : is_told     ? "has nothing of it"
                                            : "was not asked about that time");
     made.why = "the saga waits until it is known whether it happened";
-    if (one.known->status == "started" && is_told)
-        made.command = command_for(one, rules, "resolve", one.there > 0 ? "happened" : "did-not-happen");
+    // That the other side has nothing of it is no proof that nothing will happen: its call may be running.
+    if (one.known->status == "started" && one.there > 0)
+        made.command = command_for(one, rules, "resolve", rules.step + " happened --result JSON --reason WHY");
+    else if (one.known->status == "started" && is_told)
+        made.command = "skald started list --key " + core::shell_word(saga_of(one, rules));
     else if (one.known->status == "parked") made.command = command_for(one, rules, "retry");
     return made;
 }

@@ -105,13 +105,16 @@ std::string under_way(saga_facts const& saga, step_facts const& step, step_recor
 {
     auto const name =
         step.name + std::string{step.compensation && &record == &*step.compensation ? core::compensate_suffix : ""};
-    auto const tries = record.error.empty()
-                           ? std::string{}
-                           : fmt::format(" (attempt {}; before that{})", record.attempts, because(record.error));
-    return fmt::format("{} has begun at {}, {}{}; it waits for the end of its call, for a signal or for a time. In "
-                       "that service's database {} says for what",
-                       name, step.service, when(record.at, saga.now), tries,
-                       "`skald started list --key " + core::shell_word(saga.id.key) + '`');
+    auto const list = "`skald started list --key " + core::shell_word(saga.id.key) + '`';
+    if (record.error.empty())
+        return fmt::format(
+            "{} has begun at {}, {}; it waits for the end of its call, for a signal or for a time. In that "
+            "service's database {} says for what",
+            name, step.service, when(record.at, saga.now), list);
+    return fmt::format(
+        "{} is under way at {}, attempt {}, and is tried again by itself. The latest from there, {}{}. In "
+        "that service's database {} says more",
+        name, step.service, record.attempts, when(record.at, saga.now), because(record.error), list);
 }
 
 step_facts const* under_way(saga_facts const& saga)
@@ -193,7 +196,7 @@ std::string unknown(saga_facts const& saga)
         auto const& record = is_compensation ? *step.compensation : *step.record;
         auto const name = step.name + std::string{is_compensation ? core::compensate_suffix : ""};
         return fmt::format(
-            "unknown: nobody knows what the call of {} at {} has done, since {}{}. The other side is asked "
+            "unknown: nobody knows what the call of {} at {} has done. The other side was asked at {}{}. It is asked "
             "again by itself, and not called again. Find out, and say so in that service's database: {}, "
             "or did-not-happen instead.",
             name, step.service, when(record.at, saga.now), because(record.error),

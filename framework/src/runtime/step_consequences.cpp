@@ -275,6 +275,7 @@ happened writer::settle_later(std::chrono::milliseconds wait, std::string why, b
     ports::started_release release{second.id, std::clamp<std::chrono::milliseconds>(wait, 1ms, detail::deadline_max)};
     release.is_in_doubt = second.is_in_doubt;
     release.tries = second.tries + (is_failure ? 1 : 0);
+    if (is_failure) why = "its end could not be recorded: " + why;
     release.why = why;
     release.waits_on = answer != nullptr && !answer->json && !is_failure;
     if (answer != nullptr && answer->json && second.is_in_doubt)

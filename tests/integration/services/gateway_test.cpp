@@ -53,14 +53,17 @@ std::set<std::string> strike_at(gateway_shop& s, service_process& till, strike h
     };
     std::set<std::string> taken;
     std::string when;
-    CHECK(wait_until([&] {
-        s.look_after();
-        auto const before = taken.size();
-        taken.merge(s.taken_over(had));
-        if (taken.size() > before)
-            when += ' ' + std::to_string(taken.size()) + " after " + std::to_string(passed()) + " ms";
-        return s.fences_of(till).empty();
-    }));
+    CHECK(wait_until(
+        [&] {
+            s.look_after();
+            auto const before = taken.size();
+            taken.merge(s.taken_over(had));
+            if (taken.size() > before)
+                when += ' ' + std::to_string(taken.size()) + " after " + std::to_string(passed()) + " ms";
+            return s.fences_of(till).empty();
+            // Stopped in a transaction, it keeps the row locked until the server ends its session.
+        },
+        60s));
     MESSAGE("of " << had.size() << " taken over:" << when << "; all gone after " << passed() << " ms");
     if (how == strike::kill) till.start();
     else till.kill(SIGCONT);
