@@ -94,7 +94,7 @@ struct did_not_happen_answer
 /// What unknown() returns.
 struct unknown_answer
 {
-    std::string why;
+    std::string why;  // for people; may be empty
 };
 
 /// What look() found out about an earlier call.
@@ -147,9 +147,8 @@ struct call_options
     /// over. Longer than the time limit of the call itself.
     std::chrono::milliseconds silence{300'000};
 
-    /// While look() says unknown(): the first wait and the longest.
-    std::chrono::milliseconds look_first{1'000};
-    std::chrono::milliseconds look_longest{60'000};
+    std::chrono::milliseconds look_first{1'000};     // before look() is asked, and after its first unknown()
+    std::chrono::milliseconds look_longest{60'000};  // between two, however often it has said unknown()
 
     /// From when on a saga is shown as `unknown`: how long look() has said unknown(). It is asked all the same.
     std::chrono::milliseconds unknown_after{600'000};

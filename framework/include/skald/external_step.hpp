@@ -29,8 +29,8 @@ template <class Data, class Result>
 class external_step
 {
 public:
-    using data_type = Data;
-    using result_type = Result;
+    using data_type = Data;      // of the saga
+    using result_type = Result;  // of the call
     virtual ~external_step() = default;
 
     /// Transaction 1: rows that say what is about to be done, or a rejection. May be called again only if it did not
@@ -58,13 +58,17 @@ template <class Data, class Result>
 class external_retriable_step
 {
 public:
-    using data_type = Data;
-    using result_type = Result;
+    using data_type = Data;      // of the saga
+    using result_type = Result;  // of the call
     virtual ~external_retriable_step() = default;
 
+    /// As of external_step, and so are the others.
     virtual forward_outcome prepare(step_context& ctx, Data& data) const = 0;
+    /// Likewise.
     virtual Result call(call_context& ctx, Data const& data) const = 0;
+    /// Likewise.
     virtual probe<Result> look(call_context& ctx, Data const& data) const = 0;
+    /// Likewise.
     virtual forward_outcome settle(step_context& ctx, Data& data, Result const& result) const = 0;
     virtual void abandon(step_context&, Data&) const {}  // it is parked: its attempts are used up
 };
@@ -74,8 +78,9 @@ template <class Data>
 class compensation
 {
 public:
-    using data_type = Data;
+    using data_type = Data;  // of the saga
     virtual ~compensation() = default;
+    /// As of compensatable_step.
     virtual void compensate(step_context& ctx, Data& data) const = 0;
 };
 
@@ -84,13 +89,17 @@ template <class Data, class Result>
 class external_compensation
 {
 public:
-    using data_type = Data;
-    using result_type = Result;
+    using data_type = Data;      // of the saga
+    using result_type = Result;  // of the call
     virtual ~external_compensation() = default;
 
+    /// As of external_step, without a rejection; and so are the others.
     virtual void prepare(step_context&, Data&) const {}
+    /// Likewise.
     virtual Result call(call_context& ctx, Data const& data) const = 0;
+    /// Likewise.
     virtual probe<Result> look(call_context& ctx, Data const& data) const = 0;
+    /// Likewise.
     virtual void settle(step_context& ctx, Data& data, Result const& result) const = 0;
     virtual void abandon(step_context&, Data&) const {}  // it is parked: its attempts are used up
 };

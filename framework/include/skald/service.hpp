@@ -80,6 +80,7 @@ public:
     {
         return add_external<Data>(saga, step.name, std::move(object), {}, options);
     }
+    /// The same after the pivot.
     template <class Data, step_kind... Kinds, class Step>
     requires detail::is_external_retriable<Data, Step> service& host(definition<Data, Kinds...> const& saga,
                                                                      retriable<Data> const& step, Step object,

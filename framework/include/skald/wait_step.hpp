@@ -15,8 +15,8 @@ template <class Data, class Signal>
 class wait_step
 {
 public:
-    using data_type = Data;
-    using signal_type = Signal;
+    using data_type = Data;      // of the saga
+    using signal_type = Signal;  // the signal's body
     virtual ~wait_step() = default;
 
     /// A transaction of its own, before the step waits: rows that say so (a task in somebody's list), or a rejection.
@@ -40,7 +40,7 @@ template <class Data>
 class sleep_step
 {
 public:
-    using data_type = Data;
+    using data_type = Data;  // of the saga
     virtual ~sleep_step() = default;
 
     /// When the saga goes on. One that has passed: at once.

@@ -107,18 +107,21 @@ public:
 
     // The functions of a wait_step.
 
+    /// Likewise, of a step that waits.
     template <class Step, class Data>
     outcome begin(Step const& step, Data& data, step_circumstances const& around = {})
     {
         return part<Data>(step, around, [&](auto const& s, auto& ctx) { return s.begin(ctx, data); });
     }
 
+    /// Likewise, of a step that waits.
     template <class Step, class Data, class Signal>
     outcome arrived(Step const& step, Data& data, Signal const& signal, step_circumstances const& around = {})
     {
         return part<Data>(step, around, [&](auto const& s, auto& ctx) { return s.arrived(ctx, data, signal); });
     }
 
+    /// Likewise, of a step that waits.
     template <class Step, class Data>
     outcome timed_out(Step const& step, Data& data, step_circumstances const& around = {})
     {
