@@ -52,10 +52,11 @@ SELECT (SELECT count(*) FROM skald.parked) AS parked, (SELECT count(*) FROM skal
          WHERE status IN ('running', 'compensating') AND created_at < clock_timestamp() - interval '1 hour') AS old,
        (SELECT count(*) FROM skald.saga WHERE expiring <> '{}' AND asked_at < clock_timestamp() - interval '1 day') AS expiring
 
--- Started steps of this database that nobody takes, and those of which nobody knows what they have done.
+-- Started steps of this database that nobody takes, whose end can't be recorded, or of which nobody knows what they have done.
 -- name: doctor_started
 SELECT count(*) FILTER (WHERE s.due_at < clock_timestamp() - interval '1 minute') AS overdue,
        coalesce(extract(epoch FROM clock_timestamp() - min(s.due_at)), 0)::bigint AS overdue_seconds,
+       count(*) FILTER (WHERE s.tries >= 3) AS unsettled,
        count(*) FILTER (WHERE i.status = 'unknown') AS unknown
   FROM skald.started s
   LEFT JOIN skald.idempotency i ON (i.scope, i.key, i.step) = (s.scope, s.key, s.step)

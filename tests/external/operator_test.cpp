@@ -162,6 +162,11 @@ TEST_CASE("a result that does not fit its step can be replaced, and one that is 
     all.run_all();
     CHECK(all.record("capture") == "started|1");
     CHECK(all.started().at(0)["waits_for"] == "its end to be recorded, which failed once");
+    for (int n = 0; n < 2; ++n) {
+        all.at("till").make_started_due();
+        all.run_all();
+    }
+    CHECK(all.tool("till", {"doctor"}).says("1 started steps have an end that could not be recorded"));
     CHECK(say(json{{"number", "r-1"}}) == "");
     all.run_all();
     CHECK(all.saga_status("k") == "completed");

@@ -161,6 +161,12 @@ void examine_started(pqxx::connection& c, findings& found)
                                    row["overdue_seconds"].c_str()),
         "does a process of this service run that hosts them, and is their dependency's breaker closed? `skald started "
         "list` shows them, and the log events started.waiting, started.not_hosted and dependency.changed say more");
+    auto const unsettled = row["unsettled"].as<std::int64_t>();
+    add(found, "unsettled steps", unsettled == 0, health::warning,
+        fmt::format("{} started steps have an end that could not be recorded, three times or more", unsettled),
+        "`skald started list` has the error of each: mend the step; or, if it is an operator's answer that does not "
+        "fit, "
+        "`skald saga resolve` it again");
     add(found, "unknown calls", unknown == 0, health::warning,
         fmt::format("of {} calls nobody knows what they have done", unknown),
         "`skald started list --unknown` shows them; find out, and say so with `skald saga resolve`");

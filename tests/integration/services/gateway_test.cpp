@@ -172,7 +172,7 @@ TEST_CASE("200 orders are charged once each by a gateway that knows keys, whatev
         {R"({"fault": "hang_up_after", "share": 0.4})", strike::none},
         {R"({"fault": "slow 300"})", strike::stop},
         {R"({"fault": "error_after", "share": 0.4})", strike::none},
-        {R"({"fault": "answer_late", "share": 0.3})", strike::kill},
+        {R"({"fault": "answer_late 400"})", strike::kill},
         {R"({"fault": "error_before", "share": 0.4})", strike::none},
         {R"({"fault": "slow 300", "share": 0.9})", strike::stop},
         {R"({"fault": "declined", "share": 0.3})", strike::none},
