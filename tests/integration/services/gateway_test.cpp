@@ -56,6 +56,7 @@ std::set<std::string> strike_at(gateway_shop& s, service_process& till, strike h
     CHECK(wait_until(
         [&] {
             s.look_after();
+            had.merge(s.fences_of(till));  // what it had asked for when it was stopped, and the server did after that
             auto const before = taken.size();
             taken.merge(s.taken_over(had));
             if (taken.size() > before)
