@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <thread>
 #include <utility>
 
 namespace skald::runtime {
@@ -125,8 +124,8 @@ void started_loop::run()
         // Also what is no fault of the database: rows that were taken come due again when their leases end.
         catch (std::exception const& met) {
             log_.warning("started.waiting", {{"error", met.what()}});
-            std::this_thread::sleep_for(options_.poll);
-            std::lock_guard const lock{mutex_};
+            std::unique_lock lock{mutex_};
+            changed_.wait_for(lock, options_.poll, [this] { return is_stopped_; });
             if (is_stopped_) to_release_.clear();  // the leases end by themselves
         }
     }
@@ -366,8 +365,8 @@ void started_loop::settle(std::shared_ptr<held_step> const& one, executor& execu
         auto const& met = *result.not_processed;
         task.put_back(met.why, met.then, true);
         log_.warning("call.not_recorded", {{"key", task.step()->key().text()}, {"error", met.error}});
-        std::this_thread::sleep_for(backoff.wait(failures, random));
-        std::lock_guard const lock{mutex_};
+        std::unique_lock lock{mutex_};
+        changed_.wait_for(lock, backoff.wait(failures, random), [this] { return is_stopped_; });
         if (one->lost || is_stopped_) break;
     }
     SKALD_FAILPOINT("call.settled");
