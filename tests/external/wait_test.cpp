@@ -214,11 +214,9 @@ TEST_CASE("what is not due costs nothing, however much it is")
            "'application/json', '', '{}'"
            "   FROM generate_series(1, 20000) n");
     db.run("ANALYZE skald.started");
-    db.run("SELECT count(*) FROM skald.take_started('me', 'wait', '', 64)");
-    auto const plan = nlohmann::json::parse(
-        db.one("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM skald.take_started('me', 'wait', '', 64)"));
-    CHECK(plan[0]["Plan"]["Actual Rows"] == 0);
-    CHECK(plan[0]["Plan"]["Shared Hit Blocks"].get<int>() + plan[0]["Plan"]["Shared Read Blocks"].get<int>() < 2000);
+    // Entries of the index that were read, of 20,000.
+    CHECK(db.one("SELECT count(*) FROM skald.take_started('me', 'wait', '', 64);"
+                 "SELECT pg_stat_get_xact_tuples_returned('skald.started_due'::regclass)") == "0");
 }
 
 TEST_CASE("a signal may be null, on its way as a message too")
