@@ -34,7 +34,7 @@ CREATE DOMAIN skald.step AS text COLLATE "C"
 -- What happened to (scope, key, step): both the guard's record and the saga's history. The row of a step is inserted as `completed` in the
 -- step's own transaction: no one can see it before COMMIT, so writing the row a second time would be a waste. Step '' is the request that
 -- started the saga. `home` is the service whose saga it is, NULL where it is not known: two homes that start sagas under one key share a
--- single record, and the second is refused.
+-- single record, and the second is refused. A message that belongs to no saga has the home `-`, and its handler's name as the step.
 CREATE TABLE skald.idempotency (
     scope       skald.scope       NOT NULL,
     key         skald.key         NOT NULL,
@@ -52,6 +52,9 @@ CREATE TABLE skald.idempotency (
     CONSTRAINT attempts_and_snoozes_count_up CHECK (attempts >= 0 AND snoozes >= 0)
 );
 
+-- Messages of no saga are purged by their age: no home says when.
+CREATE INDEX idempotency_of_messages ON skald.idempotency (updated_at) WHERE home = '-';
+
 -- The stored response to an entry request, byte for byte. bytea, because a response need not be JSON, or even text.
 CREATE TABLE skald.response (
     scope        skald.scope NOT NULL,
@@ -66,6 +69,15 @@ CREATE TABLE skald.response (
 );
 -- Responses are written in order of time: a summary of each range of pages is enough, and adds nothing to the cost of an insert.
 CREATE INDEX response_by_age ON skald.response USING brin (created_at) WITH (pages_per_range = 32, autosummarize = on);
+
+-- The reply of a message handler, byte for byte, for whoever sends the same message again.
+CREATE TABLE skald.reply (
+    scope   skald.scope NOT NULL,
+    key     skald.key   NOT NULL,
+    handler skald.step  NOT NULL,
+    body    bytea       NOT NULL,
+    CONSTRAINT reply_once PRIMARY KEY (scope, key, handler)
+);
 
 -- Identifies this place: the server, the database and its table skald.service. It differs in a copy of the database and after a restore
 -- from a dump; it is the same after a failover, and in a copy of the server's files.
@@ -222,12 +234,14 @@ CREATE TABLE skald.parked (
     attempts     integer     NOT NULL DEFAULT 0,
     fingerprint  bytea       NOT NULL,
     parked_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- The message handler that it was for; '': it is a saga's.
+    handler      text        NOT NULL DEFAULT '',
     CONSTRAINT parked_id PRIMARY KEY (id),
     -- A delivery that comes again while it is parked is still a single parked delivery.
     CONSTRAINT parked_once UNIQUE (fingerprint, reason),
     CONSTRAINT fingerprint_is_sha256 CHECK (octet_length(fingerprint) = 32),
     CONSTRAINT reason_is_known CHECK (reason IN
         ('malformed', 'unknown_step', 'mismatch', 'attempts_exhausted', 'delivery_limit', 'transaction_ended',
-         'unprocessable', 'unknown_saga', 'closed', 'unsigned', 'forged'))
+         'unprocessable', 'unknown_saga', 'closed', 'unsigned', 'forged', 'no_key'))
 );
 CREATE INDEX parked_of_a_saga ON skald.parked (scope, key);

@@ -19,9 +19,10 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    INSERT INTO skald.parked (scope, key, step, reason, error, message_id, type, content_type, body, headers, attempts, fingerprint)
+    INSERT INTO skald.parked (scope, key, step, reason, error, message_id, type, content_type, body, headers, attempts, fingerprint,
+                              handler)
     VALUES (p.scope, p.key, p.step, p.reason, p.error, p.message_id, p.type, p.content_type, p.body, p.headers, p.attempts,
-            p.fingerprint)
+            p.fingerprint, p.handler)
     ON CONFLICT ON CONSTRAINT parked_once DO NOTHING;
     IF FOUND THEN RETURN true; END IF;
     IF NOT EXISTS (SELECT FROM skald.parked q WHERE (q.fingerprint, q.reason) = (p.fingerprint, p.reason)) THEN
@@ -43,6 +44,7 @@ AS $$
             THEN format('its signature is not valid: drop it. If a key was missing here, add it; '
                         '`skald parked replay %s --yes` then sends it as it came, to be checked again', p.id)
         WHEN p.type IN ('skald.progress', 'skald.control', 'skald.signal') AND p.step = '' THEN NULL
+        WHEN p.handler <> '' AND p.step = '' THEN NULL
         WHEN p.step = '' THEN 'its headers name no step of a saga: fix the sender, and drop it'
         WHEN p.reason = 'mismatch' THEN 'its key was used before with another body, or by another home, and that one counts: drop it'
         WHEN was IN ('completed', 'rejected', 'cancelled')
@@ -57,7 +59,7 @@ $$;
 CREATE FUNCTION skald.is_for(home text, p skald.parked) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
-AS $$ SELECT coalesce(home = p.headers->>'x-saga-home', true) $$;
+AS $$ SELECT CASE WHEN p.handler <> '' THEN coalesce(home = '-', false) ELSE coalesce(home = p.headers->>'x-saga-home', true) END $$;
 
 -- Whether its headers say which saga it is part of and where that was started, whatever else is wrong with them. Bytes of a scope that are
 -- no text are stored as `\xff`.
@@ -65,7 +67,7 @@ CREATE FUNCTION skald.names_its_saga(p skald.parked) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-    SELECT p.step <> '' AND octet_length(p.scope) <= 64 AND strpos(p.scope, '\x') = 0 AND p.headers ? 'x-saga-scope'
+    SELECT p.handler = '' AND p.step <> '' AND octet_length(p.scope) <= 64 AND strpos(p.scope, '\x') = 0 AND p.headers ? 'x-saga-scope'
            AND coalesce(p.headers->>'x-saga-home' ~ '^[a-z][a-z0-9-]{0,47}$', false)
 $$;
 
@@ -75,7 +77,7 @@ CREATE FUNCTION skald.is_waited_for(p skald.parked, was skald.step_status) RETUR
 LANGUAGE sql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-    SELECT skald.is_of_its_saga(p.reason)
+    SELECT p.handler = '' AND skald.is_of_its_saga(p.reason)
            AND CASE WHEN was IS NULL THEN p.reason = 'unprocessable' OR (p.reason = 'malformed' AND skald.names_its_saga(p))
                     ELSE was = 'parked' OR (was = 'retrying' AND p.reason = 'unprocessable') END
 $$;
@@ -121,10 +123,11 @@ BEGIN
            SET status = 'retrying', snoozes = i.attempts + i.snoozes, attempts = 0, error = 'put back', updated_at = clock_timestamp()
          WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step);
     END IF;
-    PERFORM skald.enqueue((SELECT s.name FROM skald.service s), p.type,
+    PERFORM skald.enqueue((SELECT s.name FROM skald.service s) || CASE WHEN p.handler <> '' THEN '.on.' || p.handler ELSE '' END,
+                          coalesce(nullif(p.type, ''), 'message'),
                           coalesce(nullif(p.message_id, ''), p.key || ':' || p.step), p.body, sent, p.scope,
-                          aggregatetype => coalesce(p.headers->>'x-saga', 'message'), aggregateid => p.key,
-                          content_type => p.content_type);
+                          aggregatetype => CASE WHEN p.handler = '' THEN coalesce(p.headers->>'x-saga', 'message') ELSE 'message' END,
+                          aggregateid => p.key, content_type => p.content_type);
     DELETE FROM skald.parked WHERE id = wanted;
     IF (was.status = 'parked' AND p.reason <> 'forged') OR skald.is_waited_for(p, was.status) THEN
         PERFORM skald.report_home(p, 'retrying', 'put back');
@@ -167,7 +170,7 @@ CREATE FUNCTION skald.report_home(p skald.parked, status text, error text) RETUR
 LANGUAGE sql
 SET search_path = pg_catalog, pg_temp
 AS $$
-    SELECT skald.report_step(p.headers->>'x-saga-home', p.scope, p.key, p.step, (SELECT s.name FROM skald.service s), status, error,
+    SELECT skald.report_step(CASE WHEN p.handler = '' THEN p.headers->>'x-saga-home' END, p.scope, p.key, p.step, (SELECT s.name FROM skald.service s), status, error,
                              clock_timestamp(), p.headers)
 $$;
 
@@ -269,7 +272,11 @@ BEGIN
                       'with --yes', wanted, p.key);
     END IF;
     DELETE FROM skald.parked WHERE id = wanted;
-    IF is_waited_for THEN
+    IF p.handler <> '' THEN
+        UPDATE skald.idempotency i SET status = 'cancelled', error = dropped, updated_at = clock_timestamp()
+         WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step) AND i.status = 'parked' AND skald.is_for(i.home, p)
+           AND NOT EXISTS (SELECT FROM skald.parked q WHERE (q.scope, q.key, q.step) = (p.scope, p.key, p.step) AND q.handler <> '');
+    ELSIF is_waited_for THEN
         UPDATE skald.idempotency i SET error = dropped, updated_at = clock_timestamp()
          WHERE (i.scope, i.key, i.step) = (p.scope, p.key, p.step) AND i.status = 'parked' AND skald.is_for(i.home, p);
         PERFORM skald.report_home(p, 'parked', dropped);

@@ -84,6 +84,31 @@ AS $$
                           AND (i.updated_at >= before OR i.status IN ('started', 'unknown', 'retrying', 'parked')))
 $$;
 
+-- Records of messages whose outcome is decided, older than `before`, that nothing holds back.
+CREATE FUNCTION skald.messages_to_collect(before timestamptz) RETURNS SETOF skald.idempotency
+LANGUAGE sql STABLE
+AS $$
+    SELECT i.* FROM skald.idempotency i
+     WHERE i.home = '-' AND i.updated_at < before AND i.status NOT IN ('started', 'unknown', 'retrying', 'parked')
+       AND NOT EXISTS (SELECT FROM skald.busy b WHERE b.scope = i.scope AND b.key = i.key)
+$$;
+
+-- Deletes at most `batch_max` of them, with their replies. Returns how many messages there were, and rows.
+CREATE FUNCTION skald.purge_messages(before timestamptz, batch_max integer, OUT messages integer, OUT records integer)
+LANGUAGE sql
+SET search_path = pg_catalog, pg_temp
+AS $$
+    WITH found AS MATERIALIZED (
+        SELECT m.scope, m.key, m.step FROM skald.messages_to_collect(before) m ORDER BY m.updated_at LIMIT batch_max),
+    locked AS MATERIALIZED (
+        SELECT i.scope, i.key, i.step FROM skald.idempotency i JOIN found f USING (scope, key, step)
+         WHERE i.home = '-' FOR UPDATE OF i SKIP LOCKED),
+    i AS (DELETE FROM skald.idempotency i USING locked l
+           WHERE (i.scope, i.key, i.step) = (l.scope, l.key, l.step) RETURNING 1),
+    r AS (DELETE FROM skald.reply r USING locked l WHERE (r.scope, r.key, r.handler) = (l.scope, l.key, l.step) RETURNING 1)
+    SELECT (SELECT count(*) FROM i)::integer, ((SELECT count(*) FROM i) + (SELECT count(*) FROM r))::integer
+$$;
+
 -- What a purge with that retention would find now.
 CREATE FUNCTION skald.purgeable(older_than interval)
 RETURNS TABLE (asked bigint, sagas bigint, answers bigint, expired bigint)
@@ -92,7 +117,7 @@ AS $$
     WITH t AS (SELECT clock_timestamp() - older_than AS before)
     SELECT (SELECT count(*) FROM skald.sagas_to_ask_about(t.before)),
            (SELECT count(*) FROM skald.sagas_to_collect()),
-           (SELECT count(*) FROM skald.answers_to_collect(t.before)),
+           (SELECT count(*) FROM skald.answers_to_collect(t.before)) + (SELECT count(*) FROM skald.messages_to_collect(t.before)),
            (SELECT count(*) FROM skald.ended_to_collect(t.before))
       FROM t
 $$;
@@ -205,6 +230,9 @@ BEGIN
     i AS (DELETE FROM skald.idempotency i USING r WHERE i.scope = r.scope AND i.key = r.key AND i.step = '' RETURNING 1)
     SELECT (SELECT count(*) FROM r), (SELECT count(*) FROM r) + (SELECT count(*) FROM i) INTO answers, gone;
     records := records + gone;
+
+    SELECT answers + m.messages, purge.records + m.records INTO answers, records
+      FROM skald.purge_messages(before, batch_max) AS m;
 
     -- Sagas of other services: this service's records of them, and the answer to their home.
     WITH found AS MATERIALIZED (

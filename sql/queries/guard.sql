@@ -117,15 +117,28 @@ WITH written AS (
     RETURNING 1)
 SELECT CASE WHEN count(*) <> 1 THEN skald.assert_written('skald.response', 1, count(*)) END FROM written
 
+-- name: store_reply
+WITH written AS (
+    INSERT INTO skald.reply (scope, key, handler, body) VALUES (:scope::text, :key::text, :handler::text, :body::bytea)
+    RETURNING 1)
+SELECT CASE WHEN count(*) <> 1 THEN skald.assert_written('skald.reply', 1, count(*)) END FROM written
+
+-- The stored reply, to whoever sent the message again; nothing if there is none.
+-- name: repeat_reply
+SELECT skald.enqueue(:destination::text, :type::text, :message_id::text, r.body, :headers::jsonb, r.scope,
+                     aggregateid => r.key, if_unrouted => 'drop')
+  FROM skald.reply r WHERE (r.scope, r.key, r.handler) = (:scope::text, :key::text, :handler::text)
+
 -- name: park
 SELECT skald.park(ROW(0, :scope::text, :key::text, :step::text, :reason::text, :error::text, :message_id::text, :type::text,
-                      :content_type::text, :body::bytea, :headers::jsonb, :attempts::integer, :fingerprint::bytea, NULL)::skald.parked)
+                      :content_type::text, :body::bytea, :headers::jsonb, :attempts::integer, :fingerprint::bytea, NULL,
+                      :handler::text)::skald.parked)
 
 -- The same for one whose headers can't be read, and a report to its home, if they name that.
 -- name: park_unreadable
 SELECT skald.park_unreadable(ROW(0, :scope::text, :key::text, :step::text, :reason::text, :error::text, :message_id::text, :type::text,
                                  :content_type::text, :body::bytea, :headers::jsonb, :attempts::integer, :fingerprint::bytea,
-                                 NULL)::skald.parked)
+                                 NULL, :handler::text)::skald.parked)
 
 -- How a step's transactions get in each other's way (0010_contention.sql): for operators, and not part of any guarantee.
 -- name: record_contention

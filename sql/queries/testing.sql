@@ -109,6 +109,8 @@ SELECT kind, line
         UNION ALL
         SELECT 'started', concat(key, ':', step, ' ', kind, CASE WHEN in_doubt THEN ' in doubt' END) FROM skald.started
         UNION ALL
+        SELECT 'reply', concat(key, ':', handler, ' ', convert_from(body, 'UTF8')) FROM skald.reply
+        UNION ALL
         SELECT 'signal', concat(key, ':', step, ' ', body) FROM skald.signal
         UNION ALL
         SELECT 'outbox', concat(idempotency_key, ' for ', destination) FROM skald.outbox) AS all_of_it

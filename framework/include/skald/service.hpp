@@ -15,6 +15,7 @@
 #include <skald/detail/hosted_step.hpp>
 #include <skald/errors.hpp>
 #include <skald/http_handler.hpp>
+#include <skald/message_handler.hpp>
 #include <skald/step.hpp>
 #include <skald/step_hooks.hpp>
 #include <skald/step_options.hpp>
@@ -109,6 +110,20 @@ public:
         return add_external<Data>(saga, step.name, std::move(object), {}, options);
     }
 
+    /// Runs `handler`, a callable with (message_context&, Body&) that returns nothing or an outcome, once for each
+    /// message of its queue: skald/message_handler.hpp. A rejection is recorded, and nothing follows from it. `name` is
+    /// like a step's, and no step of this service has it. Throws for a name that is taken or malformed.
+    template <class Body, class Handler>
+    requires detail::handles<Body, Handler> service& on(std::string name, Handler handler,
+                                                        message_options const& options = {})
+    {
+        if (options.run.serial_by && !options.run.serial_by.template is_of<Body>())
+            throw configuration_error{"handler " + name +
+                                      ": step_options{.serial_by} is a member of another type than the message's"};
+        return add_handler(std::move(name), options,
+                           std::make_unique<detail::typed_handler<Body, Handler>>(std::move(handler)));
+    }
+
     /// Another system that external steps call, with its limits. Call it before host() of those that name it. Throws if
     /// it is there already.
     service& dependency(std::string name, dependency_limits const& limits = {});
@@ -163,6 +178,8 @@ private:
 
     service& add(std::string_view definition, int version, std::span<planned_step const> plan, std::string_view step,
                  step_options const& options, std::unique_ptr<detail::hosted_step> hosted);
+
+    service& add_handler(std::string name, message_options const& options, std::unique_ptr<detail::hosted_step> hosted);
 
     std::unique_ptr<detail::service_parts> parts_;
 };

@@ -8,6 +8,7 @@
 #include <skald/errors.hpp>
 #include <skald/http_handler.hpp>
 #include <skald/log.hpp>
+#include <skald/message_handler.hpp>
 #include <skald/outcome.hpp>
 #include <skald/saga.hpp>
 #include <skald/service.hpp>

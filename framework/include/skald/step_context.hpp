@@ -8,7 +8,7 @@
 namespace skald {
 
 /// Lifetime, threads, transaction: as for transaction_context.
-class step_context final : public transaction_context
+class step_context : public transaction_context
 {
 public:
     /// Created by Skald.

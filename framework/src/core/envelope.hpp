@@ -60,6 +60,9 @@ struct envelope
     std::optional<instant> step_deadline;  // set by the first attempt or snooze that did not end the step
     trace_context trace;
 
+    /// False: it is of a message that belongs to no saga, and `saga` is that message's identity.
+    bool is_of_saga() const { return !definition.empty(); }
+
     derived_key key() const { return {saga.key, itinerary.current().name, itinerary.position.direction}; }
 
     /// The fencing token of this message within its step: failed attempts and snoozes both increase it. A message whose

@@ -49,6 +49,17 @@ transition next(itinerary const& at, event what)
     return at.position.direction == direction::forward ? next_forward(at, what) : next_back(at, what);
 }
 
+transition next_of_message(event what)
+{
+    switch (what) {
+    case event::completed: return {step_status::completed, std::nullopt, saga_state::completed};
+    case event::rejected: return {step_status::rejected, std::nullopt, saga_state::completed};
+    case event::cancelled: return {step_status::cancelled, std::nullopt, saga_state::completed};
+    case event::attempts_exhausted: return {step_status::parked, std::nullopt, saga_state::stuck};
+    }
+    assertion_failed("every event is handled", __FILE__, __LINE__);
+}
+
 std::string_view name_of(step_status status)
 {
     constexpr std::array<std::string_view, 7> names{"completed", "started",   "retrying", "rejected",

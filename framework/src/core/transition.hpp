@@ -35,6 +35,9 @@ struct transition
 /// `event` must be possible at the position: a retriable step can't reject.
 transition next(itinerary const& at, event what);
 
+/// The same for a message that belongs to no saga: nothing follows but its record.
+transition next_of_message(event what);
+
 std::string_view name_of(step_status status);
 std::string_view name_of(saga_state state);
 

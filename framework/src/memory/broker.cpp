@@ -1,5 +1,7 @@
 #include "memory/broker.hpp"
 
+#include "core/foreign_message.hpp"
+
 #include <algorithm>
 #include <string_view>
 #include <utility>
@@ -60,7 +62,7 @@ ports::receipt broker::publish(ports::outgoing const& sent)
         --nacks_due_;
         return {row, publish_status::nacked, "the broker did not take the message"};
     }
-    if (!queues_.contains(message.destination))
+    if (!queues_.contains(message.destination) && !handlers_.contains(message.destination))
         return {row, publish_status::returned, "312 NO_ROUTE: no queue is bound for `" + message.destination + "`"};
     captured_.push_back(message);
     enqueue(message, {});
@@ -73,9 +75,12 @@ ports::receipt broker::publish(ports::outgoing const& sent)
 
 void broker::enqueue(core::message message, std::string problem)
 {
-    auto& into = queues_[message.destination];
     auto const order = ++last_order_;
-    into.emplace(order, item{order, std::move(message), std::move(problem), 0, false});
+    item arrived{order, std::move(message), std::move(problem), 0, false};
+    auto const at = handlers_.find(arrived.message.destination);
+    if (at != handlers_.end()) arrived.handler = at->second.second;
+    auto& into = queues_[at != handlers_.end() ? at->second.first : arrived.message.destination];
+    into.emplace(order, std::move(arrived));
     changed_.notify_all();
 }
 
@@ -86,11 +91,16 @@ std::string broker::publishers_last_error() const
     return blocked_.empty() ? "" : "blocked by the broker: " + blocked_;
 }
 
-std::uint64_t broker::subscribe(std::string const& service, std::uint16_t prefetch)
+std::uint64_t broker::subscribe(ports::subscriber const& who)
 {
     std::lock_guard lock{mutex_};
-    queues_[service];
-    consumers_[++last_consumer_] = {service, prefetch, false, {}};
+    queues_[who.service];
+    for (auto const& one : who.handlers) {
+        std::pair const to{who.service, one.handler};
+        handlers_[core::handler_destination(who.service, one.handler)] = to;
+        for (auto const& wanted : one.bindings) handlers_[wanted.routing_key] = to;
+    }
+    consumers_[++last_consumer_] = {who.service, who.prefetch, false, {}};
     return last_consumer_;
 }
 
@@ -111,7 +121,7 @@ std::vector<ports::delivery> broker::take(std::uint64_t consumer, std::size_t ma
         auto node = queues_.at(who.service).extract(queues_.at(who.service).begin());
         auto& next = node.mapped();
         auto const tag = ++last_tag_;
-        taken.push_back({{generation_, tag, 1}, next.returns, next.given_up, next.problem, next.message});
+        taken.push_back({{generation_, tag, 1}, next.returns, next.given_up, next.problem, next.message, next.handler});
         who.unacked.emplace(tag, std::move(next));
     }
     return taken;

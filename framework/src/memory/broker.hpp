@@ -29,7 +29,7 @@ public:
     std::string publishers_last_error() const;
 
     // What a subscription sees. `consumer` names it.
-    std::uint64_t subscribe(std::string const& service, std::uint16_t prefetch);
+    std::uint64_t subscribe(ports::subscriber const& who);
     std::vector<ports::delivery> take(std::uint64_t consumer, std::size_t max, std::chrono::milliseconds wait);
     void ack(std::uint64_t consumer, ports::delivery_tag tag);
     void requeue(std::uint64_t consumer, ports::delivery_tag tag);
@@ -57,6 +57,7 @@ private:
         std::string problem;
         int returns{};
         bool given_up{};
+        std::string handler{};
     };
 
     struct consumer_state
@@ -77,7 +78,8 @@ private:
 
     mutable std::mutex mutex_;
     std::condition_variable changed_;
-    std::map<std::string, queue> queues_;
+    std::map<std::string, queue> queues_;                                  // by service: its handlers' messages too
+    std::map<std::string, std::pair<std::string, std::string>> handlers_;  // service and handler, by destination
     std::map<std::uint64_t, consumer_state> consumers_;
     std::vector<core::message> captured_;
     std::uint64_t last_order_{};

@@ -50,8 +50,8 @@ private:
 class memory_subscription final : public ports::subscription
 {
 public:
-    memory_subscription(std::shared_ptr<broker> at, std::string const& service, std::uint16_t prefetch)
-        : broker_{std::move(at)}, consumer_{broker_->subscribe(service, prefetch)}
+    memory_subscription(std::shared_ptr<broker> at, ports::subscriber const& who)
+        : broker_{std::move(at)}, consumer_{broker_->subscribe(who)}
     {}
     ~memory_subscription() override { broker_->unsubscribe(consumer_); }
 
@@ -81,7 +81,7 @@ std::unique_ptr<ports::subscription> memory_transport::subscribe(ports::subscrib
 {
     if (who.service.empty()) throw std::invalid_argument{"a service's name must not be empty"};
     if (who.prefetch == 0) throw std::invalid_argument{"a prefetch of 0 would be unlimited"};
-    return std::make_unique<memory_subscription>(broker_, who.service, who.prefetch);
+    return std::make_unique<memory_subscription>(broker_, who);
 }
 
 void memory_transport::inject(core::message message, std::string problem)

@@ -10,9 +10,9 @@
 namespace skald::metrics {
 
 /// Why a delivery was parked: those that skald.parked allows (the constraint reason_is_known).
-inline constexpr std::array<std::string_view, 11> parked_reasons{
+inline constexpr std::array<std::string_view, 12> parked_reasons{
     "malformed",     "unknown_step", "mismatch", "attempts_exhausted", "delivery_limit", "transaction_ended",
-    "unprocessable", "unknown_saga", "closed",   "unsigned",           "forged"};
+    "unprocessable", "unknown_saga", "closed",   "unsigned",           "forged",         "no_key"};
 
 /// How a COMMIT in doubt turned out, once the guard was asked again.
 struct doubt_metrics

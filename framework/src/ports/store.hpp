@@ -110,7 +110,24 @@ struct parked_delivery
     std::string error;
     core::message message;
     int attempts{};
-    bool is_unreadable{};  // no step was claimed for it: the store reports it to the home, if its headers name that
+    bool is_unreadable{};   // no step was claimed for it: the store reports it to the home, if its headers name that
+    std::string handler{};  // the message handler that it was for; empty: it is a saga's
+};
+
+/// A message handler's reply, for whoever sends the message again.
+struct stored_reply
+{
+    core::saga_id message;
+    std::string handler;
+    std::string body;
+};
+
+/// The stored reply, if there is one, to a message that came again: `envelope` is the reply without its body.
+struct repeated_reply
+{
+    core::saga_id message;
+    std::string handler;
+    core::message envelope;
 };
 
 struct stored_response
@@ -158,6 +175,8 @@ struct changes
     std::vector<enqueued> messages;
     std::vector<parked_delivery> parked;
     std::optional<stored_response> response;
+    std::vector<stored_reply> replies;
+    std::vector<repeated_reply> repeated;
     std::vector<ports::contention> contention;
 };
 

@@ -6,6 +6,8 @@
 
 #include "core/message.hpp"
 
+#include <skald/message.hpp>
+
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -82,6 +84,7 @@ struct delivery
     bool given_up{};      // the broker has stopped delivering it (its delivery limit)
     std::string problem;  // not empty: it can't be read as a message (for example a header type without a text form)
     core::message message;
+    std::string handler{};  // the message handler whose queue it came from; empty: the service's own queue
 };
 
 /// The deliveries for one service.
@@ -110,11 +113,20 @@ public:
     virtual std::string last_error() const = 0;
 };
 
+/// Messages for one handler of a service (skald/message_handler.hpp): a queue of its own.
+struct handler_queue
+{
+    std::string handler;
+    std::uint16_t prefetch{};
+    std::vector<message_binding> bindings{};
+};
+
 struct subscriber
 {
     std::string service;
     std::uint16_t prefetch{};  // how many deliveries may be out (taken or waiting to be) and not yet acked
     std::string database{};    // identifies the service's database; empty: not compared
+    std::vector<handler_queue> handlers{};
 };
 
 class transport

@@ -201,7 +201,8 @@ std::string write_parked(ports::parked_delivery const& p)
                              .body = bytes{m.body},
                              .headers = write_headers(m.headers),
                              .attempts = p.attempts,
-                             .fingerprint = bytes{fingerprint}});
+                             .fingerprint = bytes{fingerprint},
+                             .handler = p.handler});
 }
 
 std::string write(ports::parked_delivery const& p)
@@ -217,6 +218,24 @@ std::string write(ports::stored_response const& r)
                                            .content_type = r.content_type,
                                            .headers = write_fields(r.headers),
                                            .body = bytes{r.body}});
+}
+
+std::string write(ports::stored_reply const& r)
+{
+    return execute(queries::store_reply{
+        .scope = r.message.scope, .key = r.message.key, .handler = r.handler, .body = bytes{r.body}});
+}
+
+std::string write(ports::repeated_reply const& r)
+{
+    auto const& m = r.envelope;
+    return execute(queries::repeat_reply{.destination = m.destination,
+                                         .type = m.type,
+                                         .message_id = m.id,
+                                         .headers = write_headers(m.headers),
+                                         .scope = r.message.scope,
+                                         .key = r.message.key,
+                                         .handler = r.handler});
 }
 
 std::string write(ports::contention const& c)
@@ -323,8 +342,9 @@ std::string changes_text(ports::changes const& what)
     return write_each(what.new_records) + write_each(what.records) + write_each(what.started) +
            write_each(what.settled) + write_each(what.released) + write_each(what.sagas) + write_reports(what) +
            write_each(what.commands) + write_sagas(what.saga_changes) +
-           (what.response ? write(*what.response) : std::string{}) + write_each(what.parked) +
-           write_messages(what.messages) + write_each(what.contention);
+           (what.response ? write(*what.response) : std::string{}) + write_each(what.replies) +
+           write_each(what.repeated) + write_each(what.parked) + write_messages(what.messages) +
+           write_each(what.contention);
 }
 
 }  // namespace skald::postgres

@@ -1,6 +1,7 @@
 #include "rabbitmq/consumer_session.hpp"
 
 #include "core/failpoint.hpp"
+#include "core/foreign_message.hpp"
 #include "rabbitmq/topology.hpp"
 
 #include <algorithm>
@@ -35,8 +36,12 @@ consumer_session::consumer_session(connection_settings const& settings, sockets:
     broker_.expect_larger_frames();
     auto const prepare = consumer_.declares ? declare_queues : expect_queues;
     prepare(broker_, consumer_.who.service, consumer_.who.database);
+    auto const prepare_handler = consumer_.declares ? declare_handler : expect_handler;
+    for (auto const& one : consumer_.who.handlers) prepare_handler(broker_, consumer_.who.service, one);
     if (consumer_.with_parked) consume(parked_queue_name(consumer_.who.service), parked_prefetch);
     consume(queue_name(consumer_.who.service), consumer_.who.prefetch);
+    for (auto const& one : consumer_.who.handlers)
+        consume(handler_queue_name(consumer_.who.service, one.handler), one.prefetch);
 }
 
 /// Does not wait for the answers: deliveries may come before them, and only read() knows what to do with one that can't
@@ -60,7 +65,7 @@ void consumer_session::keep_bound()
     auto const now = clock::now();
     if (cancelled_ || !consumer_.declares || now - bound_at_ < consumer_.rebind_every) return;
     bound_at_ = now;
-    renew_bindings(broker_, consumer_.who.service);
+    renew_bindings(broker_, consumer_.who.service, consumer_.who.handlers);
 }
 
 bool consumer_session::read(mailbox& box)
@@ -132,8 +137,14 @@ void consumer_session::record(content arrived)
     }
     delivery.problem = std::move(arrived.properties.problem);
     delivery.message = std::move(arrived.properties.message);
-    // Whatever routing key it was published with: it arrived here, so it is for us.
-    delivery.message.destination = consumer_.who.service;
+    // Whatever routing key it was published with: it arrived here, so it is for us. The parked queue has those of all
+    // queues, with the key of the queue that they left.
+    bool const is_parked = arrived.consumer == parked_queue_name(consumer_.who.service);
+    delivery.handler = is_parked ? core::handler_of(arrived.routing_key, consumer_.who.service)
+                                 : handler_of_queue(arrived.consumer, consumer_.who.service);
+    delivery.message.destination = delivery.handler.empty()
+                                       ? consumer_.who.service
+                                       : core::handler_destination(consumer_.who.service, delivery.handler);
     arrived_.push_back(std::move(delivery));
 }
 
@@ -169,7 +180,10 @@ void consumer_session::cancel()
 {
     if (std::exchange(cancelled_, true)) return;
     // Without waiting for the answer: deliveries that cross it on the way are returned as they come.
-    for (auto const& queue : {queue_name(consumer_.who.service), parked_queue_name(consumer_.who.service)}) {
+    std::vector<std::string> queues{queue_name(consumer_.who.service), parked_queue_name(consumer_.who.service)};
+    for (auto const& one : consumer_.who.handlers)
+        queues.push_back(handler_queue_name(consumer_.who.service, one.handler));
+    for (auto const& queue : queues) {
         amqp_basic_cancel_t request{bytes(queue), /*nowait*/ 1};
         broker_.send(AMQP_BASIC_CANCEL_METHOD, &request, "cancelling");
     }

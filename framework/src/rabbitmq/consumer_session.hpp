@@ -51,7 +51,10 @@ public:
     std::string const& dead_lettered() const { return dead_lettered_; }
 
     /// The broker has agreed to deliver.
-    bool consuming() const { return consumers_agreed_ == (consumer_.with_parked ? 2 : 1); }
+    bool consuming() const
+    {
+        return consumers_agreed_ == (consumer_.with_parked ? 2 : 1) + static_cast<int>(consumer_.who.handlers.size());
+    }
 
     /// Acks and returns deliveries of this connection; tags of other connections mean nothing any more.
     void send_acks(requests const& asked);

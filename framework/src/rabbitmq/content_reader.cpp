@@ -59,6 +59,7 @@ void content_reader::begin(amqp_method_t const& method)
         begun.delivery_tag = deliver.delivery_tag;
         begun.redelivered = deliver.redelivered != 0;
         begun.consumer = view(deliver.consumer_tag);
+        begun.routing_key = view(deliver.routing_key);
     }
     else {
         auto const& given_back = *static_cast<amqp_basic_return_t const*>(method.decoded);

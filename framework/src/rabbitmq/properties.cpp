@@ -1,6 +1,7 @@
 #include "rabbitmq/properties.hpp"
 
 #include "core/envelope.hpp"
+#include "core/foreign_message.hpp"
 
 #include <fmt/format.h>
 
@@ -94,6 +95,11 @@ std::string refused_header(std::string const& name)
     return {};
 }
 
+bool is_property(std::string_view name)
+{
+    return name == core::header::reply_to || name == core::header::correlation_id || name == core::header::exchange;
+}
+
 std::size_t header_frame_bytes(core::message const& message)
 {
     std::size_t total = frame_overhead + message.id.size() + message.type.size() + message.content_type.size();
@@ -121,8 +127,16 @@ decoded_properties decode_properties(amqp_basic_properties_t const& properties)
     if (present(AMQP_BASIC_MESSAGE_ID_FLAG)) message.id = view(properties.message_id);
     if (present(AMQP_BASIC_TYPE_FLAG)) message.type = view(properties.type);
     if (present(AMQP_BASIC_CONTENT_TYPE_FLAG)) message.content_type = view(properties.content_type);
-    if (present(AMQP_BASIC_CORRELATION_ID_FLAG)) decoded.correlation = view(properties.correlation_id);
+    if (present(AMQP_BASIC_APP_ID_FLAG)) decoded.correlation = view(properties.app_id);
     if (present(AMQP_BASIC_HEADERS_FLAG)) decode_headers(properties.headers, decoded);
+    // Not what a header of that name says: where a reply goes is the broker's to check.
+    auto const set = [&message](std::string_view name, bool is_there, amqp_bytes_t value) {
+        std::erase_if(message.headers, [&](auto const& one) { return one.first == name; });
+        if (is_there) message.headers.emplace_back(name, view(value));
+    };
+    set(core::header::reply_to, present(AMQP_BASIC_REPLY_TO_FLAG), properties.reply_to);
+    set(core::header::correlation_id, present(AMQP_BASIC_CORRELATION_ID_FLAG), properties.correlation_id);
+    set(core::header::exchange, false, {});
     return decoded;
 }
 
@@ -133,8 +147,11 @@ std::string refusal(core::message const& message, std::size_t frame_max)
     if (auto why = too_long("id", message.id); !why.empty()) return why;
     if (auto why = too_long("type", message.type); !why.empty()) return why;
     if (auto why = too_long("content type", message.content_type); !why.empty()) return why;
-    for (auto const& header : message.headers)
-        if (auto why = refused_header(header.first); !why.empty()) return why;
+    for (auto const& [name, value] : message.headers) {
+        if (auto why = refused_header(name); !why.empty()) return why;
+        if (is_property(name))
+            if (auto why = too_long(name.c_str(), value); !why.empty()) return why;
+    }
     if (auto const needed = header_frame_bytes(message); needed > frame_max)
         return fmt::format("its headers need {} bytes, the broker's frames hold {}", needed, frame_max);
     if (message.body.size() > body_bytes_max)
@@ -145,12 +162,23 @@ std::string refusal(core::message const& message, std::size_t frame_max)
 encoded_properties::encoded_properties(core::message const& message, std::string const& correlation)
 {
     entries_.reserve(message.headers.size());
-    for (auto const& [name, value] : message.headers) entries_.push_back(text_entry(name, value));
+    for (auto const& [name, value] : message.headers)
+        if (!is_property(name)) entries_.push_back(text_entry(name, value));
 
-    properties_._flags = AMQP_BASIC_DELIVERY_MODE_FLAG | AMQP_BASIC_CORRELATION_ID_FLAG | AMQP_BASIC_HEADERS_FLAG |
+    properties_._flags = AMQP_BASIC_DELIVERY_MODE_FLAG | AMQP_BASIC_APP_ID_FLAG | AMQP_BASIC_HEADERS_FLAG |
                          AMQP_BASIC_MESSAGE_ID_FLAG | AMQP_BASIC_TYPE_FLAG | AMQP_BASIC_CONTENT_TYPE_FLAG;
     properties_.delivery_mode = persistent;
-    properties_.correlation_id = bytes(correlation);
+    properties_.app_id = bytes(correlation);
+    for (auto const& [name, value] : message.headers) {
+        if (name == core::header::reply_to) {
+            properties_._flags |= AMQP_BASIC_REPLY_TO_FLAG;
+            properties_.reply_to = bytes(value);
+        }
+        else if (name == core::header::correlation_id) {
+            properties_._flags |= AMQP_BASIC_CORRELATION_ID_FLAG;
+            properties_.correlation_id = bytes(value);
+        }
+    }
     properties_.headers = {static_cast<int>(entries_.size()), entries_.data()};
     properties_.message_id = bytes(message.id);
     properties_.type = bytes(message.type);

@@ -12,11 +12,11 @@ namespace skald::rabbitmq {
 
 struct decoded_properties
 {
-    core::message message;  // id, type, content type and headers
-    std::string correlation;
-    int returns{};        // x-delivery-count, which a quorum queue sets from the second delivery on
-    std::string left_by;  // x-first-death-reason: why it left the queue it was sent to; empty: it did not
-    std::string problem;  // what could not be read, in one line; the rest is there
+    core::message message;    // id, type, content type and headers
+    std::string correlation;  // what its publisher recognizes it by, in `app_id`
+    int returns{};            // x-delivery-count, which a quorum queue sets from the second delivery on
+    std::string left_by;      // x-first-death-reason: why it left the queue it was sent to; empty: it did not
+    std::string problem;      // what could not be read, in one line; the rest is there
 };
 
 /// Any client that may publish to the exchange decides what arrives here.

@@ -1,10 +1,12 @@
 #include "rabbitmq/publish_session.hpp"
 
 #include "core/failpoint.hpp"
+#include "core/foreign_message.hpp"
 #include "rabbitmq/properties.hpp"
 #include "rabbitmq/topology.hpp"
 
 #include <charconv>
+#include <string>
 
 namespace skald::rabbitmq {
 
@@ -24,9 +26,10 @@ void publish_session::send(std::int64_t row, core::message const& message)
     auto const tag = std::to_string(window_.next_tag());
     encoded_properties const properties{message, tag};
     window_.sent(row);
-    auto const status =
-        amqp_basic_publish(broker_.raw(), the_channel, amqp_cstring_bytes(exchange_name), bytes(message.destination),
-                           /*mandatory*/ 1, /*immediate*/ 0, properties.get(), bytes(message.body));
+    auto const exchange =
+        std::string{core::find_header(message.headers, core::header::exchange).value_or(exchange_name)};
+    auto const status = amqp_basic_publish(broker_.raw(), the_channel, bytes(exchange), bytes(message.destination),
+                                           /*mandatory*/ 1, /*immediate*/ 0, properties.get(), bytes(message.body));
     // After a failure, part of a frame may be on the wire: the connection is useless, whatever the failure was.
     broker_.check(status, "publishing");
 }

@@ -1,5 +1,7 @@
 #include "rabbitmq/topology.hpp"
 
+#include "core/foreign_message.hpp"
+
 #include <fmt/format.h>
 
 #include <array>
@@ -17,6 +19,13 @@ constexpr std::int64_t delivery_limit = 50;
 // It is retried until it succeeds, as after a wrong password.
 constexpr char const* without_permission =
     "let this user configure it, or have `skald declare` make it and set SKALD_DECLARE=off";
+
+struct binding
+{
+    std::string queue;
+    std::string exchange;
+    std::string routing_key;
+};
 
 /// Runs a declaration and explains what it means if the thing exists already, but with other properties.
 template <class Declare>
@@ -40,13 +49,13 @@ void declare(connection& broker, std::string const& what, std::string const& rem
     }
 }
 
-void declare_exchange(connection& broker, char const* name)
+void declare_exchange(connection& broker, char const* name, char const* type = "direct")
 {
     declare(
         broker, fmt::format("exchange `{}`", name),
         fmt::format("delete it (`rabbitmqadmin delete exchange name={}`) or use another vhost; then start again", name),
         [&] {
-            amqp_exchange_declare(broker.raw(), the_channel, amqp_cstring_bytes(name), amqp_cstring_bytes("direct"),
+            amqp_exchange_declare(broker.raw(), the_channel, amqp_cstring_bytes(name), amqp_cstring_bytes(type),
                                   /*passive*/ 0, /*durable*/ 1, /*auto_delete*/ 0, /*internal*/ 0, amqp_empty_table);
         });
 }
@@ -61,6 +70,19 @@ void declare_queue(connection& broker, std::string const& name, amqp_table_t arg
                 amqp_queue_declare(broker.raw(), the_channel, bytes(name), /*passive*/ 0, /*durable*/ 1,
                                    /*exclusive*/ 0, /*auto_delete*/ 0, arguments);
             });
+}
+
+// A queue whose deliveries are run. `left_with` is the key with which those that come back too often leave it.
+// Dead-lettering is at-most-once by default; at-least-once requires reject-publish.
+void declare_consumed(connection& broker, std::string const& name, std::string const& left_with)
+{
+    std::array arguments{argument("x-queue-type", "quorum"),
+                         argument("x-delivery-limit", delivery_limit),
+                         argument("x-dead-letter-exchange", parked_exchange_name),
+                         argument("x-dead-letter-routing-key", left_with.c_str()),
+                         argument("x-dead-letter-strategy", "at-least-once"),
+                         argument("x-overflow", "reject-publish")};
+    declare_queue(broker, name, {static_cast<int>(arguments.size()), arguments.data()});
 }
 
 // The broker compares a queue's arguments with the existing ones in one atomic step: of two databases one is first.
@@ -101,8 +123,8 @@ void expect(connection& broker, std::string const& what, std::string const& reme
     }
     catch (refused_by_broker const& refusal) {
         if (refusal.code() != AMQP_NOT_FOUND) throw;
-        throw topology_mismatch{
-            fmt::format("{} does not exist, and SKALD_DECLARE=off: nothing is declared here; {}", what, remedy)};
+        throw topology_mismatch{fmt::format(
+            "{} does not exist, and is not declared here (SKALD_DECLARE=off, or it is another's); {}", what, remedy)};
     }
 }
 
@@ -144,6 +166,18 @@ std::string queue_name(std::string const& service)
     return "skald." + service;
 }
 
+std::string handler_queue_name(std::string const& service, std::string const& handler)
+{
+    return "skald." + core::handler_destination(service, handler);
+}
+
+std::string handler_of_queue(std::string_view queue, std::string const& service)
+{
+    constexpr std::string_view prefix{"skald."};
+    return queue.starts_with(prefix) ? std::string{core::handler_of(queue.substr(prefix.size()), service)}
+                                     : std::string{};
+}
+
 std::string parked_queue_name(std::string const& service)
 {
     return queue_name(service) + ".parked";
@@ -182,14 +216,31 @@ void check_queues(connection& broker, std::string const& service, std::string co
     declare_queue(broker, parked_queue_name(service),
                   {static_cast<int>(parked_arguments.size()), parked_arguments.data()});
 
-    // Dead-lettering is at-most-once by default; at-least-once requires reject-publish.
-    std::array arguments{argument("x-queue-type", "quorum"),
-                         argument("x-delivery-limit", delivery_limit),
-                         argument("x-dead-letter-exchange", parked_exchange_name),
-                         argument("x-dead-letter-routing-key", service.c_str()),
-                         argument("x-dead-letter-strategy", "at-least-once"),
-                         argument("x-overflow", "reject-publish")};
-    declare_queue(broker, queue_name(service), {static_cast<int>(arguments.size()), arguments.data()});
+    declare_consumed(broker, queue_name(service), service);
+    broker.release_buffers();
+}
+
+void declare_handler(connection& broker, std::string const& service, ports::handler_queue const& handler)
+{
+    auto const queue = handler_queue_name(service, handler.handler);
+    auto const address = core::handler_destination(service, handler.handler);
+    declare_consumed(broker, queue, address);
+    bind_queue(broker, parked_queue_name(service), parked_exchange_name, address);
+    bind_queue(broker, queue, exchange_name, address);  // for what is tried again
+    for (auto const& one : handler.bindings) {
+        auto const* const exchange = one.exchange.c_str();
+        bool const is_ours = one.exchange == exchange_name;
+        if (!one.type.empty() && !is_ours) declare_exchange(broker, exchange, one.type.c_str());
+        else if (!is_ours) expect_exchange(broker, exchange, "its owner declares it; or give message_binding{.type}");
+        bind_queue(broker, queue, exchange, one.routing_key);
+    }
+    broker.release_buffers();
+}
+
+void expect_handler(connection& broker, std::string const& service, ports::handler_queue const& handler)
+{
+    expect_queue(broker, handler_queue_name(service, handler.handler),
+                 made_by(service) + " --handler " + handler.handler);
     broker.release_buffers();
 }
 
@@ -202,7 +253,7 @@ void declare_queues(connection& broker, std::string const& service, std::string 
     broker.release_buffers();
 }
 
-void renew_bindings(connection& broker, std::string const& service)
+void renew_bindings(connection& broker, std::string const& service, std::vector<ports::handler_queue> const& handlers)
 {
     for (auto const* const name : {exchange_name, parked_exchange_name}) {
         amqp_exchange_declare_t exchange{};
@@ -212,14 +263,22 @@ void renew_bindings(connection& broker, std::string const& service)
         exchange.nowait = 1;
         broker.send(AMQP_EXCHANGE_DECLARE_METHOD, &exchange, "declaring an exchange again");
     }
-    for (auto const& [queue, exchange] :
-         {std::pair{parked_queue_name(service), parked_exchange_name}, std::pair{queue_name(service), exchange_name}}) {
-        amqp_queue_bind_t binding{};
-        binding.queue = bytes(queue);
-        binding.exchange = amqp_cstring_bytes(exchange);
-        binding.routing_key = bytes(service);
-        binding.nowait = 1;
-        broker.send(AMQP_QUEUE_BIND_METHOD, &binding, "binding a queue again");
+    std::vector<binding> all{{parked_queue_name(service), parked_exchange_name, service},
+                             {queue_name(service), exchange_name, service}};
+    for (auto const& one : handlers) {
+        auto const queue = handler_queue_name(service, one.handler);
+        auto const address = core::handler_destination(service, one.handler);
+        all.push_back({parked_queue_name(service), parked_exchange_name, address});
+        all.push_back({queue, exchange_name, address});
+        for (auto const& wanted : one.bindings) all.push_back({queue, wanted.exchange, wanted.routing_key});
+    }
+    for (auto const& one : all) {
+        amqp_queue_bind_t request{};
+        request.queue = bytes(one.queue);
+        request.exchange = bytes(one.exchange);
+        request.routing_key = bytes(one.routing_key);
+        request.nowait = 1;
+        broker.send(AMQP_QUEUE_BIND_METHOD, &request, "binding a queue again");
     }
 }
 

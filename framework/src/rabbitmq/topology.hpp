@@ -5,9 +5,12 @@
 //                     exchange skald.parked --> queue skald.<service>.parked --> the same worker, which parks it
 #pragma once
 
+#include "ports/transport.hpp"
 #include "rabbitmq/connection.hpp"
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace skald::rabbitmq {
 
@@ -15,6 +18,7 @@ inline constexpr char const* exchange_name = "skald";
 inline constexpr char const* parked_exchange_name = "skald.parked";
 
 std::string queue_name(std::string const& service);
+std::string handler_queue_name(std::string const& service, std::string const& handler);
 std::string parked_queue_name(std::string const& service);
 std::string database_queue_name(std::string const& service);
 std::string marker_queue_name(std::string const& service, std::string const& database);
@@ -27,7 +31,8 @@ void declare_exchanges(connection& broker);
 
 /// Binds again what declare_queues() has bound, without waiting for an answer: if one of the exchanges now has other
 /// properties, the broker closes the channel. Throws: connection_lost.
-void renew_bindings(connection& broker, std::string const& service);
+void renew_bindings(connection& broker, std::string const& service,
+                    std::vector<ports::handler_queue> const& handlers = {});
 
 /// Checks that the existing queues are as Skald needs them; changes nothing. Throws: topology_mismatch,
 /// connection_lost.
@@ -45,5 +50,15 @@ void declare_marker(connection& broker, std::string const& service, std::string 
 /// queues have the right arguments and bindings can't be seen this way. Throws: connection_lost too.
 void expect_exchanges(connection& broker);
 void expect_queues(connection& broker, std::string const& service, std::string const& database);
+
+/// The queue of a message handler, with its bindings; and the exchanges of others whose types are given. Throws:
+/// topology_mismatch too, if an exchange is missing.
+void declare_handler(connection& broker, std::string const& service, ports::handler_queue const& handler);
+
+/// Checks that the queue is there.
+void expect_handler(connection& broker, std::string const& service, ports::handler_queue const& handler);
+
+/// The handler whose queue it is; empty: it is none's.
+std::string handler_of_queue(std::string_view queue, std::string const& service);
 
 }  // namespace skald::rabbitmq

@@ -26,6 +26,12 @@ std::string progress_body(core::envelope const& e, std::string_view service, ste
     return nlohmann::json::array({std::move(member)}).dump();
 }
 
+// skald.enqueue() has the same default.
+std::string aggregate_type_of(std::string_view definition)
+{
+    return definition.empty() ? "message" : std::string{definition};
+}
+
 }  // namespace
 
 ports::enqueued to_enqueue(core::envelope const& e, std::string body, std::chrono::milliseconds delay)
@@ -46,16 +52,17 @@ void add_published(ports::changes& changes, core::saga_id const& saga, std::stri
         m.id = key + '.' + std::to_string(++number) + '.' + p.type;
         m.body = p.body;
         m.headers = {{std::string{core::header::idempotency_key}, m.id},
-                     {std::string{core::header::scope}, saga.scope},
-                     {std::string{core::header::definition}, std::string{definition}}};
+                     {std::string{core::header::scope}, saga.scope}};
+        if (!definition.empty()) m.headers.emplace_back(core::header::definition, definition);
         core::add_trace(m.headers, trace);
-        changes.messages.push_back({std::move(m), saga.scope, std::string{definition}, saga.key, {}});
+        changes.messages.push_back({std::move(m), saga.scope, aggregate_type_of(definition), saga.key, {}});
         changes.messages.back().if_unrouted = p.if_unrouted == unrouted::drop ? "drop" : "keep";
     }
 }
 
 void add_report(ports::changes& changes, core::envelope const& e, std::string_view service, step_report const& report)
 {
+    if (!e.is_of_saga()) return;  // nobody waits for it
     if (e.home == service && !report.is_recorded) {
         changes.progress.push_back(progress_body(e, service, report));
         return;

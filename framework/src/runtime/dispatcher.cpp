@@ -53,7 +53,7 @@ void read_serial(task& t)
 try {
     auto const& hosted = *t.step()->hosted;
     if (!hosted.options.serial_by) return;
-    t.read = hosted.step->read(t.delivery.message.body);
+    t.read = hosted.step->read(t.data());
     t.serial = '=' + hosted.options.serial_by.value_of(t.read->object());
 }
 catch (data_error const&) {
@@ -114,7 +114,7 @@ std::vector<task> dispatcher::read(std::vector<ports::delivery>&& arrived)
     std::vector<task> tasks;
     tasks.reserve(arrived.size());
     for (auto& one : arrived) {
-        if (!options_.must_be_signed) log_distrust(one.message);
+        if (!options_.must_be_signed && one.handler.empty()) log_distrust(one.message);
         auto& t = tasks.emplace_back(
             route(std::move(one), service_, steps_, options_.must_be_signed ? options_.keys : nullptr));
         count(t);

@@ -284,12 +284,13 @@ step_result executor::run_step(attempt& a, std::size_t member, int number)
     if (t.second) return run_second(t, a.trace, number);
     std::unique_ptr<detail::step_run> run;
     try {
-        run = t.read ? std::move(t.read) : step.hosted->step->read(t.delivery.message.body);
+        run = t.read ? std::move(t.read) : step.hosted->step->read(t.data());
     }
     catch (data_error const& error) {
         return unrunnable{"malformed", error.what()};
     }
     auto const timed = a.trace.run(member);
+    if (step.is_message()) return run_message(t, *run, number);
     step_context ctx{store_.unit(), step.envelope.saga.scope, step.envelope.saga.key, step.key().text(),
                      number,        step.envelope.trace};
     std::optional<outcome> ended;
@@ -335,7 +336,8 @@ void executor::commit_steps(attempt& a, std::span<ports::claim_answer const> cla
         all.push_back(add_consequences(changes, a.tasks[n], claimed[n], std::move(a.ends[n]), around));
     merge_reports(changes);
     bool const is_idle = std::ranges::none_of(claimed, &ports::claim_answer::held) && changes.messages.empty() &&
-                         changes.parked.empty() && changes.records.empty() && changes.progress.empty();
+                         changes.parked.empty() && changes.records.empty() && changes.progress.empty() &&
+                         changes.repeated.empty();
     SKALD_FAILPOINT_IF(is_idle, "step.duplicate");
     {
         auto const timed = a.trace.part(is_idle ? "rollback" : "commit");

@@ -98,6 +98,7 @@ private:
     static step_result end_of_first(detail::step_run& run, step_context const& ctx,
                                     detail::external_work const* external);
     step_result run_second(task& t, group_trace& trace, int number);
+    step_result run_message(task const& t, detail::step_run& run, int number);
     static bool settle_rejected(task& t, std::optional<step_result>& end);
     std::optional<aborted> undo_member(attempt& a, std::size_t member, step_result how);
     void roll_back();

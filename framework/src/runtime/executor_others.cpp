@@ -109,14 +109,16 @@ void executor::park(task const& t, std::string_view reason, std::string const& w
     auto const& m = t.delivery.message;
     auto parked = to_park(t, reason, why);
     parked.attempts = 0;
-    parked.is_unreadable = reason == "malformed";
+    parked.is_unreadable = reason == "malformed" && t.delivery.handler.empty();
     ports::changes changes;
     changes.parked.push_back(std::move(parked));
     store_.write(changes);
     counts_->metrics.was_parked(reason);
     SKALD_FAILPOINT("delivery.parked");
     auto const key = core::find_header(m.headers, core::header::idempotency_key).value_or(std::string_view{});
-    log_.error("delivery.parked", {{"key", key}, {"type", m.type}, {"reason", reason}, {"error", why}});
+    std::vector<core::log_field> fields{{"key", key}, {"type", m.type}, {"reason", reason}, {"error", why}};
+    if (!t.delivery.handler.empty()) fields.emplace_back("handler", t.delivery.handler);
+    log_.write(core::severity::error, "delivery.parked", fields);
 }
 
 void executor::record_contention(std::vector<ports::contention> changed) noexcept

@@ -35,7 +35,8 @@ step_bounds registry::bounds_of(std::string_view step) const
 std::size_t registry::prefetch() const
 {
     std::size_t sum = 0;
-    for (auto const& [name, hosted] : steps_) sum += hosted.options.prefetch;
+    for (auto const& [name, hosted] : steps_)
+        if (!hosted.handles) sum += hosted.options.prefetch;  // a handler has a queue of its own
     return sum;
 }
 

@@ -5,6 +5,7 @@
 
 #include <skald/definition.hpp>
 #include <skald/detail/hosted_step.hpp>
+#include <skald/message.hpp>
 #include <skald/step_options.hpp>
 
 #include <limits>
@@ -21,7 +22,8 @@ struct registered_step
     std::shared_ptr<detail::hosted_step const> step;
     step_options options;
     step_kind kind{};
-    int version{1};  // of the definition, as this service was built with it
+    int version{1};                                    // of the definition, as this service was built with it
+    std::shared_ptr<message_options const> handles{};  // of a message handler: which messages; null: it is a step
     std::shared_ptr<metrics::step_metrics> counts{std::make_shared<metrics::step_metrics>()};
 };
 
@@ -35,7 +37,8 @@ struct step_bounds
 class registry
 {
 public:
-    /// Throws configuration_error if that step of that definition is already there.
+    /// A message handler has the definition ''. Throws configuration_error if that step of that definition is already
+    /// there.
     void add(std::string_view definition, std::string_view step, registered_step hosted);
 
     registered_step const* find(std::string_view definition, std::string_view step) const;

@@ -40,6 +40,34 @@ void route_step(task& t, std::string_view service, registry const& steps)
     t.purpose = step;
 }
 
+// As a plan of one step, which is not a saga's.
+void route_handled(task& t, std::string_view service, registry const& steps)
+{
+    auto const& m = t.delivery.message;
+    auto const* const hosted = steps.find("", t.delivery.handler);
+    if (hosted == nullptr) {
+        t.purpose = unreadable_message{"unknown_step", "service " + std::string{service} + " has no message handler " +
+                                                           t.delivery.handler};
+        return;
+    }
+    auto read = core::read_foreign(m, *hosted->handles);
+    if (auto* const refused = std::get_if<core::refused_message>(&read)) {
+        t.purpose = unreadable_message{refused->reason, std::move(refused->why)};
+        return;
+    }
+    auto& accepted = std::get<core::accepted_message>(read);
+    core::envelope e;
+    e.saga = std::move(accepted.identity);
+    e.itinerary.steps = {{t.delivery.handler, std::string{service}, step_kind::retriable}};
+    e.attempt = accepted.attempt;
+    e.snoozes = accepted.snoozes;
+    e.trace = std::move(accepted.trace);
+    if (t.delivery.given_up) t.refused = {"delivery_limit", "the broker stopped delivering it: it came back too often"};
+    t.alone = t.refused || e.fencing_token() > 1 || t.delivery.returns > 0;
+    auto fingerprint = core::fingerprint_of(accepted.payload);
+    t.purpose = step_message{std::move(e), hosted, std::move(fingerprint), std::move(accepted.payload)};
+}
+
 void route_command(task& t)
 {
     auto read = core::read_command(t.delivery.message.body);
@@ -53,6 +81,11 @@ void route_command(task& t)
 task route(ports::delivery d, std::string_view service, registry const& steps, core::key_ring const* must_be_signed)
 {
     task t{std::move(d), {}};
+    if (!t.delivery.handler.empty()) {  // its senders know nothing of Skald, and sign nothing
+        if (!t.delivery.problem.empty()) t.purpose = unreadable_message{"malformed", t.delivery.problem};
+        else route_handled(t, service, steps);
+        return t;
+    }
     // Before anything it says is believed, even that it is malformed: a replay would sign what was parked for that.
     if (must_be_signed != nullptr)
         if (auto bad = must_be_signed->check(t.delivery.message)) {

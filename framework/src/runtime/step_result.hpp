@@ -18,6 +18,7 @@ struct done
 {
     std::string data;  // for the next step
     std::vector<detail::published_message> published;
+    std::optional<std::string> reply{};  // a message handler's
 };
 
 struct rejected

@@ -4,6 +4,7 @@
 #include "core/command.hpp"
 #include "core/envelope.hpp"
 #include "core/fingerprint.hpp"
+#include "core/foreign_message.hpp"
 #include "core/instant.hpp"
 #include "core/signature.hpp"
 #include "ports/store.hpp"
@@ -22,13 +23,15 @@
 
 namespace skald::runtime {
 
-/// For a step. `hosted` is null if this service has no such step; then `task::refused` says so.
+/// For a step or a message handler. `hosted` is null if this service has no such step; then `task::refused` says so.
 struct step_message
 {
     core::envelope envelope;
     registered_step const* hosted{};
     core::fingerprint fingerprint;
+    std::optional<std::string> payload{};  // of a message that belongs to no saga; nothing: the body as received
 
+    bool is_message() const { return !envelope.is_of_saga(); }
     core::derived_key key() const { return envelope.key(); }
     bool is_forward() const { return envelope.itinerary.position.direction == core::direction::forward; }
 
@@ -40,7 +43,7 @@ struct step_message
                 envelope.fencing_token(),
                 envelope.itinerary.past_pivot(),
                 envelope.deadline(),
-                envelope.home};
+                is_message() ? std::string{core::no_saga} : envelope.home};
     }
 };
 
@@ -100,6 +103,13 @@ struct task
     void put_back(failure why, reaction then, bool was_alone);
 
     step_message const* step() const { return std::get_if<step_message>(&purpose); }
+
+    /// What its step, or its handler, reads.
+    std::string const& data() const
+    {
+        auto const* const of = step();
+        return of != nullptr && of->payload ? *of->payload : delivery.message.body;
+    }
 };
 
 /// Pure. Whatever is wrong with the message is in the result. With keys, a wrong or missing signature comes first.

@@ -119,7 +119,7 @@ void process::start()
     // Even a service without steps must receive what other services report about its sagas.
     auto const prefetch = static_cast<std::uint16_t>(
         std::min<std::size_t>(settings_.prefetch + steps_.prefetch(), std::numeric_limits<std::uint16_t>::max()));
-    deliveries_ = transport_.subscribe({service_, prefetch, database_id_});
+    deliveries_ = transport_.subscribe({service_, prefetch, database_id_, handler_queues()});
     work_ = std::make_unique<runtime::dispatcher>(
         runtime::dispatcher_options{.lanes = settings_.lanes,
                                     .batch_max = settings_.batch_max,
@@ -148,6 +148,18 @@ void process::start()
                                  {"prefetch", prefetch},
                                  {"http", http_ ? http_->address() : off},
                                  {"health", health_ ? health_->address() : off}});
+}
+
+std::vector<ports::handler_queue> process::handler_queues() const
+{
+    std::vector<ports::handler_queue> all;
+    steps_.for_each([&](auto const&, auto const& name, runtime::registered_step const& one) {
+        if (!one.handles) return;
+        auto const prefetch =
+            std::min<std::size_t>(settings_.prefetch + one.options.prefetch, std::numeric_limits<std::uint16_t>::max());
+        all.push_back({name, static_cast<std::uint16_t>(prefetch), one.handles->bind});
+    });
+    return all;
 }
 
 void process::start_thread(std::function<void()> code)

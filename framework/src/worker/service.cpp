@@ -2,6 +2,7 @@
 
 #include "core/envelope.hpp"
 #include "core/identity.hpp"
+#include "core/uuid.hpp"
 #include "worker/hooked_step.hpp"
 #include "worker/service_parts.hpp"
 
@@ -49,7 +50,32 @@ void check(std::string_view step, step_kind kind, step_options const& options)
     if (options.prefetch > 10'000) refuse(step, "step_options{.prefetch} is at most 10000 deliveries");
 }
 
+void check_key(std::string_view handler, message_key const& key)
+{
+    bool const has_members = key.by == message_key::kind::members || key.by == message_key::kind::uuid_v5;
+    if (has_members && key.names.empty()) refuse(handler, "a message_key of members names at least one");
+    if (key.by == message_key::kind::header && key.names.front().empty())
+        refuse(handler, "message_key::header() is the name of a header");
+    if (key.by == message_key::kind::uuid_v5 && !core::is_uuid(key.space))
+        refuse(handler, "the namespace of message_key::uuid_v5() is a UUID with dashes");
+    if (key.by == message_key::kind::computed && !key.make) refuse(handler, "message_key::computed() has no function");
+    if (has_members)
+        for (auto const& one : key.names)
+            if (one.empty() || one.front() != '/')
+                refuse(handler, "'" + one + "' is no JSON pointer: it begins with a slash, \"/order/id\"");
+}
+
 }  // namespace
+
+// The guard's record has the name, and neither the definition nor whether it is a handler's.
+void detail::service_parts::check_names() const
+{
+    for (auto const& handler : steps)
+        for (auto const& other : steps)
+            if (&handler != &other && handler.hosted.handles && handler.name == other.name)
+                throw configuration_error{"the message handler " + handler.name + " of service " + name +
+                                          " has the name of another handler or of a step: each needs its own"};
+}
 
 // Its queue receives the messages of all its steps: those of a step that is not hosted would be parked.
 void detail::service_parts::check_complete() const
@@ -104,6 +130,30 @@ service& service::add(std::string_view definition, int version, std::span<planne
                                                                std::move(hosted), parts_->hooks);
     parts_->steps.push_back(
         {std::string{definition}, plan, std::string{step}, {std::move(object), options, it->kind, version}});
+    parts_->check_names();
+    return *this;
+}
+
+service& service::add_handler(std::string name, message_options const& options,
+                              std::unique_ptr<detail::hosted_step> hosted)
+{
+    if (!core::is_name(name))
+        throw configuration_error{"'" + name +
+                                  "' is not a handler's name: a lower-case letter, then lower-case letters, digits and "
+                                  "dashes, 48 at most. The routing key of what it handles belongs in "
+                                  "message_options{.bind}"};
+    check(name, step_kind::retriable, options.run);
+    check_key(name, options.key);
+    if (options.scope) check_key(name, *options.scope);
+    for (auto const& one : options.bind)
+        if (one.exchange.empty() || one.exchange.size() > 255 || one.routing_key.size() > 255)
+            refuse(name, "message_binding{.exchange} has 1 to 255 bytes, .routing_key at most 255: a queue can't be "
+                         "bound to the default exchange");
+    auto object = std::make_shared<worker_detail::hooked_step>("", name, std::move(hosted), parts_->hooks);
+    runtime::registered_step one{std::move(object), options.run, step_kind::retriable, 1};
+    one.handles = std::make_shared<message_options>(options);
+    parts_->steps.push_back({"", {}, std::move(name), std::move(one)});
+    parts_->check_names();
     return *this;
 }
 

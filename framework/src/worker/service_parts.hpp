@@ -15,10 +15,10 @@
 
 namespace skald::detail {
 
-/// One step, with its service's hooks around it.
+/// One step, or message handler, with its service's hooks around it.
 struct service_step
 {
-    std::string definition;
+    std::string definition;  // empty: a handler
     std::span<planned_step const> plan;
     std::string name;
     runtime::registered_step hosted;
@@ -28,6 +28,9 @@ struct service_parts
 {
     /// Throws configuration_error that names a step which a definition gives the service and which it does not host.
     void check_complete() const;
+
+    /// Throws configuration_error if a message handler shares its name.
+    void check_names() const;
 
     std::string name;
     std::vector<service_step> steps;

@@ -1,0 +1,284 @@
+#include "core/foreign_message.hpp"
+
+#include "core/envelope.hpp"
+#include "core/fingerprint.hpp"
+#include "core/text.hpp"
+#include "core/uuid.hpp"
+
+#include <skald/detail/data.hpp>
+#include <skald/errors.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <stdexcept>
+#include <utility>
+
+namespace skald::core {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view cloud_events_type = "application/cloudevents";
+constexpr std::string_view cloud_events_json = "application/cloudevents+json";
+// CloudEvents' binding to AMQP has the first two, its binding to HTTP and Kafka the others; bridges pass them on.
+constexpr std::array<std::string_view, 4> attribute_prefixes{"cloudEvents:", "cloudEvents_", "ce-", "ce_"};
+
+/// Why there is no key.
+struct no_key_error : std::runtime_error
+{
+    using std::runtime_error::runtime_error;
+};
+
+/// What a message carries, and the identity that its format gives it.
+struct content
+{
+    std::string payload;
+    std::string id;
+    std::string why_no_id;
+};
+
+std::string text_member(json const& object, char const* name)
+{
+    auto const it = object.find(name);
+    if (it == object.end() || !it->is_string() || it->get_ref<std::string const&>().empty())
+        throw data_error{std::string{"it is no CloudEvent: its attribute `"} + name + "` is missing, or no text"};
+    return it->get<std::string>();
+}
+
+// A source is a URI reference, in which there are no spaces: the two are told apart.
+std::string cloud_event_id(std::string const& source, std::string const& id)
+{
+    return source + ' ' + id;
+}
+
+content read_structured(message const& m)
+{
+    auto const event = detail::parse_checked(m.body);
+    if (!event.is_object()) throw data_error{"it is no CloudEvent: its body is no JSON object"};
+    text_member(event, "specversion");
+    auto id = cloud_event_id(text_member(event, "source"), text_member(event, "id"));
+    if (auto const it = event.find("data_base64"); it != event.end()) {
+        auto decoded = it->is_string() ? from_base64(it->get<std::string>()) : std::nullopt;
+        if (!decoded) throw data_error{"the member `data_base64` of the CloudEvent is no base64"};
+        return {*std::move(decoded), std::move(id), {}};
+    }
+    auto const it = event.find("data");
+    return {it == event.end() ? "null" : it->dump(), std::move(id), {}};
+}
+
+std::optional<std::string_view> attribute(message const& m, std::string_view name)
+{
+    for (auto const prefix : attribute_prefixes)
+        if (auto const value = find_header(m.headers, std::string{prefix}.append(name))) return value;
+    return std::nullopt;
+}
+
+content read_cloud_event(message const& m)
+{
+    if (m.content_type.starts_with(cloud_events_json)) return read_structured(m);
+    if (m.content_type.starts_with(cloud_events_type))
+        throw data_error{"it is a CloudEvent in a form that is not read: " + m.content_type};
+    if (!attribute(m, "specversion"))
+        throw data_error{"it is no CloudEvent: neither is its content type application/cloudevents+json, nor has it a "
+                         "header cloudEvents:specversion"};
+    auto const source = attribute(m, "source").value_or(""), id = attribute(m, "id").value_or("");
+    if (source.empty() || id.empty()) throw data_error{"it is no CloudEvent: its source or its id is missing"};
+    return {m.body, cloud_event_id(std::string{source}, std::string{id}), {}};
+}
+
+// The router sends the outbox row's payload. Connect's JSON converter puts a schema around it unless told not to, and
+// writes a payload column of text as a JSON string.
+content read_debezium(message const& m)
+{
+    auto body = detail::parse_checked(m.body);
+    bool const has_schema =
+        body.is_object() && body.size() == 2 && body.contains("schema") && body.contains("payload");
+    if (has_schema) body = json(body.at("payload"));
+    auto const id = find_header(m.headers, "id");
+    content read{m.body, std::string{id.value_or(m.id)}, "neither has it a header `id`, nor a message_id"};
+    if (body.is_string()) read.payload = body.get<std::string>();
+    else if (has_schema) read.payload = body.dump();
+    return read;
+}
+
+content read_content(message const& m, message_format format)
+{
+    switch (format) {
+    case message_format::json: return {m.body, m.id, "it has no message_id"};
+    case message_format::cloud_events: return read_cloud_event(m);
+    case message_format::debezium: return read_debezium(m);
+    }
+    throw std::logic_error{"every format is handled"};
+}
+
+json const& at_pointer(json const& payload, std::string const& pointer)
+try {
+    auto const& value = payload.at(json::json_pointer{pointer});
+    if (!value.is_string() && !value.is_number_integer())
+        throw no_key_error{"its member " + pointer + " is neither text nor an integer"};
+    return value;
+}
+catch (json::exception const&) {
+    throw no_key_error{"it has no member " + pointer};
+}
+
+std::string text_of(json const& value)
+{
+    return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+std::string of_members(json const& payload, std::vector<std::string> const& pointers)
+{
+    if (pointers.size() == 1) return text_of(at_pointer(payload, pointers.front()));
+    auto all = json::array();
+    for (auto const& one : pointers) all.push_back(at_pointer(payload, one));
+    return all.dump();
+}
+
+/// Looks for keys in one message, which is parsed at most once.
+class finder
+{
+public:
+    finder(message const& m, content const& read) : message_{m}, read_{read} {}
+
+    std::string find(message_key const& key)
+    {
+        switch (key.by) {
+        case message_key::kind::id:
+            if (read_.id.empty()) throw no_key_error{read_.why_no_id};
+            return read_.id;
+        case message_key::kind::header:
+            if (auto const value = find_header(message_.headers, key.names.front()); value && !value->empty())
+                return std::string{*value};
+            throw no_key_error{"it has no header " + key.names.front()};
+        case message_key::kind::members: return of_members(payload(), key.names);
+        case message_key::kind::uuid_v5: return make_uuid_v5(key.space, of_members(payload(), key.names));
+        case message_key::kind::computed: return compute(key);
+        }
+        throw std::logic_error{"every kind of key is handled"};
+    }
+
+private:
+    json const& payload()
+    {
+        if (parsed_.is_discarded()) parsed_ = detail::parse_checked(read_.payload);
+        return parsed_;
+    }
+
+    std::string compute(message_key const& key) const
+    try {
+        return key.make(as_received(message_, read_.payload));
+    }
+    catch (std::exception const& error) {
+        throw no_key_error{std::string{"the function that makes its key failed: "} + error.what()};
+    }
+
+    message const& message_;
+    content const& read_;
+    json parsed_{json::value_t::discarded};
+};
+
+std::string as_key(std::string found)
+{
+    if (found.empty()) throw no_key_error{"its key is empty"};
+    return is_key(found) ? found : "sha256:" + to_hex(fingerprint_of(found));
+}
+
+// A header of that name that is somebody else's means nothing here.
+int count_in(message const& m, std::string_view header, int if_none)
+{
+    auto const text = find_header(m.headers, header).value_or("");
+    int count = if_none;
+    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+    bool const is_count = error == std::errc{} && end == text.data() + text.size() && count >= if_none;
+    return is_count && count <= fencing_token_max ? count : if_none;
+}
+
+void set_header(header_list& headers, std::string_view name, std::string value)
+{
+    std::erase_if(headers, [&](auto const& one) { return one.first == name; });
+    headers.emplace_back(name, std::move(value));
+}
+
+}  // namespace
+
+std::string handler_destination(std::string_view service, std::string_view handler)
+{
+    return std::string{service}.append(".on.").append(handler);
+}
+
+std::string_view handler_of(std::string_view destination, std::string_view service)
+{
+    if (!destination.starts_with(service)) return {};
+    destination.remove_prefix(service.size());
+    if (!destination.starts_with(".on.")) return {};
+    return destination.substr(4);
+}
+
+std::variant<accepted_message, refused_message> read_foreign(message const& received, message_options const& rules)
+try {
+    auto read = read_content(received, rules.format);
+    finder in{received, read};
+    accepted_message accepted;
+    accepted.identity.key = as_key(in.find(rules.key));
+    if (rules.scope) accepted.identity.scope = in.find(*rules.scope);
+    if (!is_scope(accepted.identity.scope))
+        return refused_message{"malformed", "its scope has more than 64 bytes, or is no UTF-8"};
+    accepted.trace = valid_trace(find_header(received.headers, header::traceparent).value_or(""),
+                                 find_header(received.headers, header::tracestate).value_or(""));
+    accepted.attempt = count_in(received, header::attempt, 1);
+    accepted.snoozes = count_in(received, header::snoozes, 0);
+    accepted.payload = std::move(read.payload);
+    return accepted;
+}
+catch (no_key_error const& error) {
+    return refused_message{"no_key", error.what()};
+}
+catch (data_error const& error) {
+    return refused_message{"malformed", error.what()};
+}
+
+received_message as_received(message const& m, std::string payload)
+{
+    received_message all{m.id, m.type, m.content_type, m.headers, m.body, std::move(payload)};
+    return all;
+}
+
+message write_again(message const& received, std::string destination, std::string const& derived_key, int attempt,
+                    int snoozes)
+{
+    auto again = received;
+    again.destination = std::move(destination);
+    if (again.id.empty()) again.id = derived_key;
+    if (again.type.empty()) again.type = "message";
+    set_header(again.headers, header::attempt, std::to_string(attempt));
+    set_header(again.headers, header::snoozes, std::to_string(snoozes));
+    return again;
+}
+
+message write_reply(message const& request, std::string_view handler, std::string const& derived_key, std::string body)
+{
+    message reply;
+    reply.destination = find_header(request.headers, header::reply_to).value_or("");
+    reply.id = derived_key + ".reply";
+    reply.type = std::string{handler} + ".reply";
+    auto const correlation = find_header(request.headers, header::correlation_id).value_or(request.id);
+    reply.headers = {{std::string{header::exchange}, ""}, {std::string{header::correlation_id}, std::string{correlation}}};
+    reply.body = std::move(body);
+    return reply;
+}
+
+}  // namespace skald::core
+
+namespace skald {
+
+std::string uuid_v5(std::string_view space, std::string_view name)
+{
+    if (!core::is_uuid(space)) throw std::invalid_argument{"'" + std::string{space} + "' is not a UUID with dashes"};
+    return core::make_uuid_v5(space, name);
+}
+
+}  // namespace skald

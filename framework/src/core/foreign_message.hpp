@@ -1,0 +1,61 @@
+// Messages of senders that know nothing of Skald: who they are about, and what they carry. Pure.
+#pragma once
+
+#include "core/identity.hpp"
+#include "core/message.hpp"
+
+#include <skald/message.hpp>
+#include <skald/trace.hpp>
+
+#include <string>
+#include <string_view>
+#include <variant>
+
+namespace skald::core {
+
+/// In place of a saga's home in the guard's record of a message: no service has this name, so neither a saga's step nor
+/// a command for a saga of the same key is taken for it.
+inline constexpr std::string_view no_saga = "-";
+
+namespace header {
+// Properties of the message itself, not among its headers on the wire. The transport turns one into the other, so that
+// they travel through outbox and parked deliveries like any header.
+inline constexpr std::string_view reply_to = "skald-reply-to";
+inline constexpr std::string_view correlation_id = "skald-correlation-id";
+inline constexpr std::string_view exchange = "skald-exchange";  // that it is published to; empty: the default one
+}  // namespace header
+
+/// Where messages for a handler go on the exchange `skald`: `payments.on.payment-created`.
+std::string handler_destination(std::string_view service, std::string_view handler);
+
+/// The handler that such a destination of `service` names; empty: none.
+std::string_view handler_of(std::string_view destination, std::string_view service);
+
+struct accepted_message
+{
+    saga_id identity;  // scope and key
+    std::string payload;
+    trace_context trace;
+    int attempt{1};
+    int snoozes{0};
+};
+
+struct refused_message
+{
+    std::string_view reason;  // one that the constraint reason_is_known allows
+    std::string why;
+};
+
+std::variant<accepted_message, refused_message> read_foreign(message const& received, message_options const& rules);
+
+/// For the handler.
+received_message as_received(message const& m, std::string payload);
+
+/// The same message once more: the attempt's number is all that differs.
+message write_again(message const& received, std::string destination, std::string const& derived_key, int attempt,
+                    int snoozes);
+
+/// The reply to `request`. Its destination is empty if that asks for none.
+message write_reply(message const& request, std::string_view handler, std::string const& derived_key, std::string body);
+
+}  // namespace skald::core
