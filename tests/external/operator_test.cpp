@@ -162,10 +162,20 @@ TEST_CASE("a result that does not fit its step can be replaced, and one that is 
     all.run_all();
     CHECK(all.record("capture") == "started|1");
     CHECK(all.started().at(0)["waits_for"] == "its end to be recorded, which failed once");
+    auto till = all.to("till");
+    skald::metrics::database_figures figures;
+    skald::admin::figure_reader reader{figures};
     for (int n = 0; n < 2; ++n) {
+        reader.read(till, "-infinity");
+        CHECK(figures.now().latest.value().unsettled.empty());
         all.at("till").make_started_due();
         all.run_all();
     }
+    reader.read(till, "-infinity");
+    auto const unsettled = figures.now().latest.value().unsettled;
+    REQUIRE(unsettled.size() == 1);
+    CHECK(unsettled.at(0).first + ' ' + unsettled.at(0).second == "capture forward");
+    CHECK(unsettled.at(0).value == 1);
     CHECK(all.tool("till", {"doctor"}).says("1 started steps have an end that could not be recorded"));
     CHECK(say(json{{"number", "r-1"}}) == "");
     all.run_all();
