@@ -162,6 +162,8 @@ TEST_CASE("a result that does not fit its step can be replaced, and one that is 
     all.run_all();
     CHECK(all.record("capture") == "started|1");
     CHECK(all.started().at(0)["waits_for"] == "its end to be recorded, which failed once");
+    auto const error = all.started().at(0)["error"].get<std::string>();
+    CHECK_MESSAGE(error.find("the result does not fit the step's result type: ") != std::string::npos, error);
     auto till = all.to("till");
     skald::metrics::database_figures figures;
     skald::admin::figure_reader reader{figures};
