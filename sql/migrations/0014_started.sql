@@ -193,8 +193,23 @@ AS $$
         'is not under way here: it has not begun, or another service has it')
 $$;
 
--- An answer from somewhere else to a call in doubt, or another than one that could not be recorded: the step goes on with it at once, unless somebody owns it now; then it is
--- taken up when that one gives it back. Returns NULL, or why not.
+-- The steps of a saga that are under way, as its home knows it: of its own, which row; of others, what was reported last.
+CREATE FUNCTION skald.under_way(of_scope text, of_key text) RETURNS text[]
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT coalesce(array_agg(u.what ORDER BY u.step), '{}')
+      FROM (SELECT s.step, format('%s here (fence %s, %s, %s)', s.step, s.fence, coalesce('owned by ' || s.owner, 'without an owner'),
+                                  CASE WHEN s.kind = 'wait' THEN 'a wait' WHEN s.in_doubt THEN 'in doubt' ELSE 'not called now' END) AS what
+              FROM skald.started s WHERE (s.scope, s.key) = (of_scope, of_key)
+             UNION ALL
+            SELECT p.step, format('%s at %s (%s since %s)', p.step, p.service, p.status, skald.instant(p.at))
+              FROM skald.progress p WHERE (p.scope, p.key) = (of_scope, of_key) AND p.status IN ('started', 'unknown')
+               AND p.service <> (SELECT o.name FROM skald.service o)) AS u
+$$;
+
+-- An answer from somewhere else to a call in doubt, or another than one that could not be recorded: the step goes on with it at once,
+-- unless somebody owns it now; then it is taken up when that one gives it back. Returns NULL, or why not.
 CREATE FUNCTION skald.resolve_step(of_scope text, of_key text, of_step text, answer jsonb, why text, by text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp

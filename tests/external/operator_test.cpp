@@ -251,3 +251,23 @@ TEST_CASE("an operator's signal is for a step that waits, at the saga's home")
     CHECK(all.signal("nope") == "no step");
     CHECK(all.signal("capture") == "late");
 }
+
+TEST_CASE("a saga with a call under way is closed only by somebody who says that its end is to be lost")
+{
+    office all;
+    all.begin_unknown();
+    std::vector<std::string> words{"saga", "close", "k", "--as", "compensated", "--reason", "by hand", "--yes"};
+    all.tool("shop", {"saga", "pause", "k"});
+    all.run();
+    auto const refused = all.tool("shop", words);
+    CHECK(refused.code == 1);
+    CHECK_MESSAGE(refused.says("of saga k is under way: capture at till (unknown since "), refused.text);
+    CHECK(refused.says("is recorded nowhere"));
+    CHECK(all.saga_status("k") == "unknown");
+    words.emplace_back("--even-with-calls");
+    auto const closed = all.tool("shop", words);
+    CHECK_MESSAGE(closed.code == 0, closed.text);
+    CHECK(closed.says("nothing records how it ends: capture at till"));
+    CHECK(all.saga_status("k") == "compensated");
+    CHECK(all.at("shop").db.one("SELECT detail->'lost'->>0 LIKE 'capture at till%' FROM skald.audit WHERE verb = 'saga close'") == "t");
+}
