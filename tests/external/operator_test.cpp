@@ -99,6 +99,13 @@ TEST_CASE("the list says what each started step waits for")
     CHECK(all.started().at(0)["owner"] == "till/7");
     CHECK(all.started().at(0)["due_in_seconds"] > 0);
 
+    all.at("shop").db.run("SELECT skald.request_control('pause', '', 'k')");
+    all.run();
+    CHECK(all.started().at(0)["waits_for"] == "its call, made once, to end; its saga is paused");
+    all.at("shop").db.run("SELECT skald.request_control('resume', '', 'k')");
+    all.run();
+    CHECK(all.started().at(0)["waits_for"] == "its call, made once, to end");
+
     CHECK(all.started({.key = "other"}).empty());
     CHECK(all.started({.unknown = true}).empty());
 }
@@ -270,4 +277,26 @@ TEST_CASE("a saga with a call under way is closed only by somebody who says that
     CHECK(closed.says("nothing records how it ends: capture at till"));
     CHECK(all.saga_status("k") == "compensated");
     CHECK(all.at("shop").db.one("SELECT detail->'lost'->>0 LIKE 'capture at till%' FROM skald.audit WHERE verb = 'saga close'") == "t");
+}
+
+TEST_CASE("a reason that says nothing, or that is no text, is refused by name")
+{
+    office all;
+    all.begin_unknown();
+    for (auto const& words : {std::vector<std::string>{"saga", "resolve", "k", "capture", "did-not-happen"},
+                              {"saga", "pause", "k"},
+                              {"saga", "close", "k", "--as", "completed", "--yes"},
+                              {"parked", "drop", "1"}}) {
+        auto const with = [&](std::string const& reason) {
+            auto all_words = words;
+            all_words.insert(all_words.end(), {"--reason", reason});
+            return all.tool("till", all_words);
+        };
+        auto const empty = with(" ");
+        CHECK(empty.code == 2);
+        CHECK_MESSAGE(empty.says("--reason: is empty: say why, it is kept"), empty.text);
+        auto const no_text = with("by\xff");
+        CHECK(no_text.code == 2);
+        CHECK_MESSAGE(no_text.says("--reason: is not UTF-8: by\\xff"), no_text.text);
+    }
 }

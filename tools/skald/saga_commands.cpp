@@ -123,7 +123,7 @@ void add_order(CLI::App& saga, std::string const& action, std::string const& hel
     auto const what = std::make_shared<admin::command>();
     what->action = action;
     add_identity(*command, what->saga);
-    command->add_option("--reason", what->reason, "why: it is kept and shown with the saga");
+    add_reason(*command, what->reason, "why: it is kept and shown with the saga");
     command->add_option("--by", what->by, "who you are, for the audit; the database's user is recorded anyway");
     out.add_flag(*command);
     command->callback([=, &out, &chosen] { chosen = [what, &out] { return order(*what, out); }; });
@@ -154,7 +154,7 @@ void add_close(CLI::App& saga, output& out, choice& chosen)
     command->add_option("--as", *as_status, "what it is from then on")
         ->required()
         ->check(CLI::IsMember({"completed", "compensated"}));
-    command->add_option("--reason", what->reason, "why: it is kept and shown with the saga")->required();
+    add_reason(*command, what->reason, "why: it is kept and shown with the saga")->required();
     command->add_option("--by", what->by, "who you are, for the audit; the database's user is recorded anyway");
     command->add_flag("--yes", *has_looked, "you have checked every service of it")->required();
     auto const even_with_calls = std::make_shared<bool>();
