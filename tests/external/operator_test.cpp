@@ -276,7 +276,8 @@ TEST_CASE("a saga with a call under way is closed only by somebody who says that
     CHECK_MESSAGE(closed.code == 0, closed.text);
     CHECK(closed.says("nothing records how it ends: capture at till"));
     CHECK(all.saga_status("k") == "compensated");
-    CHECK(all.at("shop").db.one("SELECT detail->'lost'->>0 LIKE 'capture at till%' FROM skald.audit WHERE verb = 'saga close'") == "t");
+    CHECK(all.at("shop").db.one(
+              "SELECT detail->'lost'->>0 LIKE 'capture at till%' FROM skald.audit WHERE verb = 'saga close'") == "t");
 }
 
 TEST_CASE("a reason that says nothing, or that is no text, is refused by name")

@@ -167,7 +167,10 @@ TEST_CASE("hooks know which transaction of two is one of the compensation, and r
         "send", "book",
         std::make_unique<detail::typed_external_step<parcel, booking, unbooking>>(booking{}, unbooking{}), h.hooks};
     auto ctx = h.context("k");
-    auto const second = [&](bool is_forward) -> auto const& { return *both.external(is_forward); };
+    auto const second = [&](bool is_forward) -> auto const&
+    {
+        return *both.external(is_forward);
+    };
     second(true).settle(body("light"), R"({"number": 1})")->execute(ctx);
     second(true).abandon(body("light"))->execute(ctx);
     CHECK(h.called() == list{"send book k: before", "send book k: done", "send book k: before", "send book k: done"});

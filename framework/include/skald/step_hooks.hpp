@@ -18,9 +18,9 @@ struct step_call
 };
 
 /// Functions that are called around execute() and compensate() of every step of a service; each may be empty. For a
-/// batch_step's execute_batch() they are called for each of its deliveries. For a step of two transactions they are called
-/// around the code of each: prepare() or begin(), and settle(), arrived(), timed_out() or abandon(), whose outcome is
-/// done(): what `before` sets is needed there too. Not around call() and look(), which have no transaction.
+/// batch_step's execute_batch() they are called for each of its deliveries. For a step of two transactions they are
+/// called around the code of each: prepare() or begin(); and settle(), arrived() or timed_out(), or abandon(), whose
+/// outcome is done(), since what `before` sets is needed there too. Not around call() and look(): no transaction.
 ///
 /// Threads: any lane, several at a time, as for execute().
 struct step_hooks

@@ -172,8 +172,8 @@ void process::start_thread(std::function<void()> code)
 void process::start_calls()
 {
     started_ = std::make_unique<runtime::started_loop>(
-        runtime::started_options{.owner = name_of(pid_and_host()), .calls = settings_.calls}, service_,
-        steps_, limits_, started_rows_, heartbeats_, log_);
+        runtime::started_options{.owner = name_of(pid_and_host()), .calls = settings_.calls}, service_, steps_, limits_,
+        started_rows_, heartbeats_, log_);
     start_thread([this] { started_->run(); });
     for (std::size_t i = 0; i < settings_.calls; ++i) start_thread([this] { started_->run_calls(); });
     // What is recorded takes a fraction of what a call takes.

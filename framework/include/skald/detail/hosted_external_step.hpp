@@ -97,7 +97,8 @@ public:
     look_result look(call_context& ctx, std::string_view body) const override
     {
         auto const found = interface_of<Data>(step_).look(ctx, read_data<Data>(body));
-        if (auto const* const what = found.happened()) return {look_result::answer::happened, write_data(*what, as_result.what)};
+        if (auto const* const what = found.happened())
+            return {look_result::answer::happened, write_data(*what, as_result.what)};
         if (auto const* const what = found.unknown()) return {look_result::answer::unknown, what->why};
         return {look_result::answer::did_not_happen};
     }
