@@ -275,15 +275,18 @@ BEGIN
     RETURN 'kept';
 END $$;
 
--- The same at the saga's home, for a step of any service: one elsewhere gets it as a message. Also `sent`, `no saga` and `no step`.
+-- The same at the saga's home, for a step of any service: one elsewhere gets it as a message. Also `sent`, `no saga` and `no step`. The home
+-- keeps what it has sent: the same again is sent again, should the first message be lost, and another is refused.
 CREATE FUNCTION skald.send_signal(of_scope text, of_key text, of_step text, with_body jsonb) RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     own   text := (SELECT o.name FROM skald.service o);
+    print bytea := sha256(convert_to(with_body::text, 'UTF8'));
     s     skald.saga;
     there text;
+    is_new boolean;
 BEGIN
     SELECT * INTO s FROM skald.saga g WHERE (g.scope, g.key) = (of_scope, of_key);
     IF NOT FOUND THEN RETURN 'no saga'; END IF;
@@ -295,14 +298,21 @@ BEGIN
     IF there = own THEN RETURN skald.signal(of_scope, of_key, of_step, with_body); END IF;
     IF s.finished_at IS NOT NULL OR EXISTS (SELECT FROM skald.progress p WHERE (p.scope, p.key, p.step) = (of_scope, of_key, of_step)
                                                AND p.status IN ('completed', 'rejected', 'cancelled')) THEN
-        RETURN 'late';
+        RETURN (SELECT CASE WHEN g.fingerprint = print THEN 'duplicate' ELSE 'late' END
+                  FROM (SELECT) AS one LEFT JOIN skald.signal g ON (g.scope, g.key, g.step) = (of_scope, of_key, of_step));
+    END IF;
+    INSERT INTO skald.signal (scope, key, step, body, fingerprint) VALUES (of_scope, of_key, of_step, with_body, print)
+    ON CONFLICT ON CONSTRAINT signal_once DO NOTHING;
+    is_new := FOUND;
+    IF NOT is_new AND NOT EXISTS (SELECT FROM skald.signal g WHERE (g.scope, g.key, g.step, g.fingerprint) = (of_scope, of_key, of_step, print)) THEN
+        RETURN 'mismatch';
     END IF;
     PERFORM skald.enqueue(there, 'skald.signal', m.id, convert_to(jsonb_build_array(jsonb_build_object(
                               'scope', of_scope, 'key', of_key, 'step', of_step, 'body', with_body))::text, 'UTF8'),
                           jsonb_build_object('x-idempotency-key', m.id, 'x-saga-scope', of_scope, 'x-saga', s.definition),
                           of_scope, aggregatetype => s.definition, aggregateid => of_key)
        FROM (SELECT of_key || '.signal.' || of_step AS id) AS m;
-    RETURN 'sent';
+    RETURN CASE WHEN is_new THEN 'sent' ELSE 'duplicate' END;
 END $$;
 
 -- Signals that came as messages: {scope, key, step, body}.
