@@ -155,7 +155,9 @@ END $$;
 -- has seen that every service has that command, has checked each service and has done manually what was missing. From this command on,
 -- nothing of the saga runs in a service that has it: what still arrives there is parked as `closed`.
 -- Returns {"id", "action", "told"}, or {"refused": why}; then nothing was done.
-CREATE FUNCTION skald.close_saga(as_status text, scope text, key text, reason text, by text DEFAULT NULL) RETURNS jsonb
+-- `even_with_calls`: also where a step is under way, whose end nothing will record then.
+CREATE FUNCTION skald.close_saga(as_status text, scope text, key text, reason text, by text DEFAULT NULL,
+                                 even_with_calls boolean DEFAULT false) RETURNS jsonb
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -163,6 +165,7 @@ AS $$
 DECLARE
     was     skald.saga;
     told    text[];
+    lost    text[];
     command jsonb;
 BEGIN
     IF as_status IS NULL OR as_status NOT IN ('completed', 'compensated') THEN
@@ -185,15 +188,22 @@ BEGIN
             'a message of saga %s that is under way would still be processed: pause it, check that each service has that command, and '
             'then check what has run (docs/repair.md, "A message that is lost")', key));
     END IF;
+    lost := skald.under_way(scope, key);
+    IF lost <> '{}' AND NOT even_with_calls THEN
+        RETURN jsonb_build_object('refused', format(
+            'of saga %s is under way: %s. Once it is closed, what such a call has done or will do is recorded nowhere, and nothing undoes '
+            'it. Let it end, or say with `skald saga resolve` what it has done; or check it on the other side, and close the saga '
+            'with --even-with-calls', key, array_to_string(lost, '; ')));
+    END IF;
     told := ARRAY(SELECT DISTINCT p.service FROM skald.itinerary_steps(was.itinerary) p ORDER BY p.service);
     reason := format('closed by an operator (%s): %s', skald.actor(by), reason);
     command := skald.send_command(was, 'close', reason, NULL, told, by);
     UPDATE skald.saga s
        SET status = as_status::skald.saga_status, reason = reason, updated_at = clock_timestamp(), finished_at = clock_timestamp()
      WHERE (s.scope, s.key) = (scope, key);
-    UPDATE skald.audit a SET detail = a.detail || jsonb_build_object('as', as_status, 'was', was.status)
+    UPDATE skald.audit a SET detail = a.detail || jsonb_build_object('as', as_status, 'was', was.status, 'lost', to_jsonb(lost))
      WHERE a.command_id = (command->>'id')::uuid;
-    RETURN jsonb_build_object('id', command->'id', 'action', 'close', 'told', to_jsonb(told));
+    RETURN jsonb_build_object('id', command->'id', 'action', 'close', 'told', to_jsonb(told), 'lost', to_jsonb(lost));
 END $$;
 
 -- Cancels the steps of a closed saga that were to be tried again here, and tells its home, which knows them as `retrying` or `parked`.

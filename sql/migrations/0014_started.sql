@@ -193,8 +193,23 @@ AS $$
         'is not under way here: it has not begun, or another service has it')
 $$;
 
--- An answer from somewhere else to a call in doubt, or another than one that could not be recorded: the step goes on with it at once, unless somebody owns it now; then it is
--- taken up when that one gives it back. Returns NULL, or why not.
+-- The steps of a saga that are under way, as its home knows it: of its own, which row; of others, what was reported last.
+CREATE FUNCTION skald.under_way(of_scope text, of_key text) RETURNS text[]
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT coalesce(array_agg(u.what ORDER BY u.step), '{}')
+      FROM (SELECT s.step, format('%s here (fence %s, %s, %s)', s.step, s.fence, coalesce('owned by ' || s.owner, 'without an owner'),
+                                  CASE WHEN s.kind = 'wait' THEN 'a wait' WHEN s.in_doubt THEN 'in doubt' ELSE 'not called now' END) AS what
+              FROM skald.started s WHERE (s.scope, s.key) = (of_scope, of_key)
+             UNION ALL
+            SELECT p.step, format('%s at %s (%s since %s)', p.step, p.service, p.status, skald.instant(p.at))
+              FROM skald.progress p WHERE (p.scope, p.key) = (of_scope, of_key) AND p.status IN ('started', 'unknown')
+               AND p.service <> (SELECT o.name FROM skald.service o)) AS u
+$$;
+
+-- An answer from somewhere else to a call in doubt, or another than one that could not be recorded: the step goes on with it at once,
+-- unless somebody owns it now; then it is taken up when that one gives it back. Returns NULL, or why not.
 CREATE FUNCTION skald.resolve_step(of_scope text, of_key text, of_step text, answer jsonb, why text, by text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -260,15 +275,18 @@ BEGIN
     RETURN 'kept';
 END $$;
 
--- The same at the saga's home, for a step of any service: one elsewhere gets it as a message. Also `sent`, `no saga` and `no step`.
+-- The same at the saga's home, for a step of any service: one elsewhere gets it as a message. Also `sent`, `no saga` and `no step`. The home
+-- keeps what it has sent: the same again is sent again, should the first message be lost, and another is refused.
 CREATE FUNCTION skald.send_signal(of_scope text, of_key text, of_step text, with_body jsonb) RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     own   text := (SELECT o.name FROM skald.service o);
+    print bytea := sha256(convert_to(with_body::text, 'UTF8'));
     s     skald.saga;
     there text;
+    is_new boolean;
 BEGIN
     SELECT * INTO s FROM skald.saga g WHERE (g.scope, g.key) = (of_scope, of_key);
     IF NOT FOUND THEN RETURN 'no saga'; END IF;
@@ -280,14 +298,21 @@ BEGIN
     IF there = own THEN RETURN skald.signal(of_scope, of_key, of_step, with_body); END IF;
     IF s.finished_at IS NOT NULL OR EXISTS (SELECT FROM skald.progress p WHERE (p.scope, p.key, p.step) = (of_scope, of_key, of_step)
                                                AND p.status IN ('completed', 'rejected', 'cancelled')) THEN
-        RETURN 'late';
+        RETURN (SELECT CASE WHEN g.fingerprint = print THEN 'duplicate' ELSE 'late' END
+                  FROM (SELECT) AS one LEFT JOIN skald.signal g ON (g.scope, g.key, g.step) = (of_scope, of_key, of_step));
+    END IF;
+    INSERT INTO skald.signal (scope, key, step, body, fingerprint) VALUES (of_scope, of_key, of_step, with_body, print)
+    ON CONFLICT ON CONSTRAINT signal_once DO NOTHING;
+    is_new := FOUND;
+    IF NOT is_new AND NOT EXISTS (SELECT FROM skald.signal g WHERE (g.scope, g.key, g.step, g.fingerprint) = (of_scope, of_key, of_step, print)) THEN
+        RETURN 'mismatch';
     END IF;
     PERFORM skald.enqueue(there, 'skald.signal', m.id, convert_to(jsonb_build_array(jsonb_build_object(
                               'scope', of_scope, 'key', of_key, 'step', of_step, 'body', with_body))::text, 'UTF8'),
                           jsonb_build_object('x-idempotency-key', m.id, 'x-saga-scope', of_scope, 'x-saga', s.definition),
                           of_scope, aggregatetype => s.definition, aggregateid => of_key)
        FROM (SELECT of_key || '.signal.' || of_step AS id) AS m;
-    RETURN 'sent';
+    RETURN CASE WHEN is_new THEN 'sent' ELSE 'duplicate' END;
 END $$;
 
 -- Signals that came as messages: {scope, key, step, body}.

@@ -7,7 +7,8 @@ SELECT skald.take_control(:command::jsonb)
 SELECT skald.request_control(:action::text, :scope::text, :key::text, :reason::text, :requested_by::text)::text AS answer
 
 -- name: close_saga
-SELECT skald.close_saga(:status::text, :scope::text, :key::text, :reason::text, :requested_by::text)::text AS answer
+SELECT skald.close_saga(:status::text, :scope::text, :key::text, :reason::text, :requested_by::text,
+                        :even_with_calls::boolean)::text AS answer
 
 -- Sagas that have not ended come first, each part by age. Where :after_... are NULL, from the start.
 -- name: list_sagas

@@ -15,10 +15,15 @@ waiting AS (
                                   ELSE 'later' END AS state
               FROM skald.outbox o WHERE o.due_at >= :outbox_from::timestamptz ORDER BY o.due_at, o.id LIMIT :rows_max::bigint) AS w
      GROUP BY 1),
+started_rows AS MATERIALIZED (
+    SELECT kind, dependency, step, tries, created_at, due_at FROM skald.started ORDER BY kind, dependency, due_at LIMIT :rows_max::bigint),
 started AS (
-    SELECT s.kind, s.dependency, count(*) AS steps, min(s.created_at) AS since, min(s.due_at) AS due_at
-      FROM (SELECT kind, dependency, created_at, due_at FROM skald.started ORDER BY kind, dependency, due_at LIMIT :rows_max::bigint) AS s
-     GROUP BY 1, 2),
+    SELECT s.kind, s.dependency, count(*) AS steps, min(s.created_at) AS since, min(s.due_at) AS due_at FROM started_rows s GROUP BY 1, 2),
+-- As `skald doctor` counts them: what fails once or twice is tried again, and usually succeeds.
+unsettled AS (
+    SELECT regexp_replace(s.step, '\.compensate$', '') AS step,
+           CASE WHEN s.step LIKE '%.compensate' THEN 'compensation' ELSE 'forward' END AS direction, count(*) AS steps
+      FROM started_rows s WHERE s.tries >= 3 GROUP BY 1, 2),
 unknown_calls AS (
     SELECT s.dependency, count(*) AS calls
       FROM (SELECT scope, key, step, dependency FROM skald.started WHERE kind = 'call' AND looks > 0
@@ -43,6 +48,8 @@ UNION ALL
 SELECT 'oldest started', kind, dependency, extract(epoch FROM clock_timestamp() - since)::float8 FROM started
 UNION ALL
 SELECT 'overdue started', kind, dependency, greatest(extract(epoch FROM clock_timestamp() - due_at), 0)::float8 FROM started
+UNION ALL
+SELECT 'unsettled', step, direction, steps::float8 FROM unsettled
 UNION ALL
 SELECT 'unknown calls', dependency, '', calls::float8 FROM unknown_calls
 UNION ALL

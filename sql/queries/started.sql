@@ -51,7 +51,10 @@ SELECT skald.resolve_step(:scope::text, :key::text, :step::text, :answer::jsonb,
 -- What waits, the one that began first at first. `seconds`: since it began; `due_in`: below 0 if it is late.
 -- name: list_started
 SELECT s.scope, s.key, s.step, s.kind, s.dependency, coalesce(s.owner, '') AS owner, s.in_doubt, s.calls, s.looks, s.tries,
-       s.answer IS NOT NULL AS is_answered, i.status::text AS status, coalesce(s.error, '') AS error,
+       s.answer IS NOT NULL AS is_answered,
+       EXISTS (SELECT FROM skald.control c
+                WHERE (c.scope, c.key, c.action) = (s.scope, s.key, 'pause')
+                  AND c.home = coalesce(s.headers->>'x-saga-home', (SELECT o.name FROM skald.service o))) AS is_paused, i.status::text AS status, coalesce(s.error, '') AS error,
        skald.instant(s.created_at) AS since, skald.instant(s.due_at) AS due_at, skald.instant(s.until) AS until,
        extract(epoch FROM clock_timestamp() - s.created_at)::bigint AS age_seconds,
        extract(epoch FROM s.due_at - clock_timestamp())::bigint AS due_in_seconds

@@ -99,6 +99,13 @@ TEST_CASE("the list says what each started step waits for")
     CHECK(all.started().at(0)["owner"] == "till/7");
     CHECK(all.started().at(0)["due_in_seconds"] > 0);
 
+    all.at("shop").db.run("SELECT skald.request_control('pause', '', 'k')");
+    all.run();
+    CHECK(all.started().at(0)["waits_for"] == "its call, made once, to end; its saga is paused");
+    all.at("shop").db.run("SELECT skald.request_control('resume', '', 'k')");
+    all.run();
+    CHECK(all.started().at(0)["waits_for"] == "its call, made once, to end");
+
     CHECK(all.started({.key = "other"}).empty());
     CHECK(all.started({.unknown = true}).empty());
 }
@@ -162,10 +169,22 @@ TEST_CASE("a result that does not fit its step can be replaced, and one that is 
     all.run_all();
     CHECK(all.record("capture") == "started|1");
     CHECK(all.started().at(0)["waits_for"] == "its end to be recorded, which failed once");
+    auto const error = all.started().at(0)["error"].get<std::string>();
+    CHECK_MESSAGE(error.find("the result does not fit the step's result type: ") != std::string::npos, error);
+    auto till = all.to("till");
+    skald::metrics::database_figures figures;
+    skald::admin::figure_reader reader{figures};
     for (int n = 0; n < 2; ++n) {
+        reader.read(till, "-infinity");
+        CHECK(figures.now().latest.value().unsettled.empty());
         all.at("till").make_started_due();
         all.run_all();
     }
+    reader.read(till, "-infinity");
+    auto const unsettled = figures.now().latest.value().unsettled;
+    REQUIRE(unsettled.size() == 1);
+    CHECK(unsettled.at(0).first + ' ' + unsettled.at(0).second == "capture forward");
+    CHECK(unsettled.at(0).value == 1);
     CHECK(all.tool("till", {"doctor"}).says("1 started steps have an end that could not be recorded"));
     CHECK(say(json{{"number", "r-1"}}) == "");
     all.run_all();
@@ -238,4 +257,47 @@ TEST_CASE("an operator's signal is for a step that waits, at the saga's home")
     all.run_all();
     CHECK(all.signal("nope") == "no step");
     CHECK(all.signal("capture") == "late");
+}
+
+TEST_CASE("a saga with a call under way is closed only by somebody who says that its end is to be lost")
+{
+    office all;
+    all.begin_unknown();
+    std::vector<std::string> words{"saga", "close", "k", "--as", "compensated", "--reason", "by hand", "--yes"};
+    all.tool("shop", {"saga", "pause", "k"});
+    all.run();
+    auto const refused = all.tool("shop", words);
+    CHECK(refused.code == 1);
+    CHECK_MESSAGE(refused.says("of saga k is under way: capture at till (unknown since "), refused.text);
+    CHECK(refused.says("is recorded nowhere"));
+    CHECK(all.saga_status("k") == "unknown");
+    words.emplace_back("--even-with-calls");
+    auto const closed = all.tool("shop", words);
+    CHECK_MESSAGE(closed.code == 0, closed.text);
+    CHECK(closed.says("nothing records how it ends: capture at till"));
+    CHECK(all.saga_status("k") == "compensated");
+    CHECK(all.at("shop").db.one(
+              "SELECT detail->'lost'->>0 LIKE 'capture at till%' FROM skald.audit WHERE verb = 'saga close'") == "t");
+}
+
+TEST_CASE("a reason that says nothing, or that is no text, is refused by name")
+{
+    office all;
+    all.begin_unknown();
+    for (auto const& words : {std::vector<std::string>{"saga", "resolve", "k", "capture", "did-not-happen"},
+                              {"saga", "pause", "k"},
+                              {"saga", "close", "k", "--as", "completed", "--yes"},
+                              {"parked", "drop", "1"}}) {
+        auto const with = [&](std::string const& reason) {
+            auto all_words = words;
+            all_words.insert(all_words.end(), {"--reason", reason});
+            return all.tool("till", all_words);
+        };
+        auto const empty = with(" ");
+        CHECK(empty.code == 2);
+        CHECK_MESSAGE(empty.says("--reason: is empty: say why, it is kept"), empty.text);
+        auto const no_text = with("by\xff");
+        CHECK(no_text.code == 2);
+        CHECK_MESSAGE(no_text.says("--reason: is not UTF-8: by\\xff"), no_text.text);
+    }
 }

@@ -230,3 +230,19 @@ TEST_CASE("a signal may be null, on its way as a message too")
     CHECK(all.at("till").db.one("SELECT body FROM skald.signal") == "null");
     CHECK_THROWS(all.at("shop").db.one("SELECT skald.send_signal('', 'k', 'approve', NULL)"));
 }
+
+TEST_CASE("the home compares signals for another service's step, and sends the same one again")
+{
+    waiting all;
+    all.start(ask_first, purchase{"p", 10}, "k");
+    auto const send = [&](std::string const& body) {
+        return all.at("shop").db.one("SELECT skald.send_signal('', 'k', 'approve', '" + body + "')");
+    };
+    CHECK(send(R"({"by": "eve", "ok": true})") == "sent");
+    CHECK(send(R"({"by": "eve", "ok": false})") == "mismatch");
+    all.at("shop").db.run("DELETE FROM skald.outbox WHERE type = 'skald.signal'");
+    CHECK(send(R"({"ok": true, "by": "eve"})") == "duplicate");
+    CHECK(all.at("shop").db.one("SELECT count(*) FROM skald.outbox WHERE type = 'skald.signal'") == "1");
+    all.run_all();
+    CHECK(send(R"({"by": "eve", "ok": true})") == "duplicate");
+}

@@ -79,10 +79,12 @@ TEST_CASE("started steps show what they wait for, what is late, and calls that n
     read.started.push_back({"call", "gateway", 7});
     read.started_overdue.push_back({"wait", "", 3});
     read.unknown_calls.push_back({"gateway", "", 2});
+    read.unsettled.push_back({"charge", "compensation", 4});
     auto const text = page_of({read, 5s, {}, true});
     CHECK(has_line(text, R"(skald_started_steps{service="payments",kind="call",dependency="gateway"} 7)"));
     CHECK(has_line(text, R"(skald_started_overdue_seconds{service="payments",kind="wait",dependency=""} 3)"));
     CHECK(has_line(text, R"(skald_unknown_calls{service="payments",dependency="gateway"} 2)"));
+    CHECK(has_line(text, R"(skald_unsettled_steps{service="payments",step="charge",direction="compensation"} 4)"));
 }
 
 TEST_CASE("of a dependency the page says whether its breaker is closed, and how its calls ended")

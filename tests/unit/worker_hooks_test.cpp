@@ -47,6 +47,27 @@ struct packing final : compensatable_step<parcel>, batch_step<parcel>
     }
 };
 
+struct ticket
+{
+    int number{};
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ticket, number)
+
+struct booking final : external_step<parcel, ticket>
+{
+    outcome prepare(step_context&, parcel&) const override { return done(); }
+    ticket call(call_context&, parcel const&) const override { return {}; }
+    probe<ticket> look(call_context&, parcel const&) const override { return did_not_happen(); }
+    outcome settle(step_context&, parcel&, ticket const&) const override { return done(); }
+};
+
+struct unbooking final : external_compensation<parcel, ticket>
+{
+    ticket call(call_context&, parcel const&) const override { return {}; }
+    probe<ticket> look(call_context&, parcel const&) const override { return did_not_happen(); }
+    void settle(step_context&, parcel&, ticket const&) const override {}
+};
+
 /// The step `pack` with hooks that record their calls.
 struct hooked
 {
@@ -136,4 +157,25 @@ TEST_CASE("in a batch, hooks are called for each delivery")
     CHECK_THROWS(run("light", "fragile"));
     CHECK(h.called() ==
           list{"send pack a: before", "send pack b: before", "send pack a: it broke", "send pack b: it broke"});
+}
+
+TEST_CASE("hooks know which transaction of two is one of the compensation, and run around what is abandoned too")
+{
+    using list = std::vector<std::string>;
+    hooked h;
+    worker_detail::hooked_step const both{
+        "send", "book",
+        std::make_unique<detail::typed_external_step<parcel, booking, unbooking>>(booking{}, unbooking{}), h.hooks};
+    auto ctx = h.context("k");
+    auto const second = [&](bool is_forward) -> auto const&
+    {
+        return *both.external(is_forward);
+    };
+    second(true).settle(body("light"), R"({"number": 1})")->execute(ctx);
+    second(true).abandon(body("light"))->execute(ctx);
+    CHECK(h.called() == list{"send book k: before", "send book k: done", "send book k: before", "send book k: done"});
+    second(false).settle(body("light"), R"({"number": 1})")->execute(ctx);
+    second(false).abandon(body("light"))->execute(ctx);
+    CHECK(h.called() == list{"send book back k: before", "send book back k: done", "send book back k: before",
+                             "send book back k: done"});
 }

@@ -10,7 +10,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace skald::tools {
 
@@ -29,6 +30,9 @@ struct output
     /// Adds --json to a command.
     void add_flag(CLI::App& command);
 };
+
+/// `--reason TEXT`, which is kept: it says something, in UTF-8.
+CLI::Option* add_reason(CLI::App& command, std::string& reason, std::string const& help);
 
 /// A line on stderr, for people: control characters other than line feeds are shown as text.
 void complain(std::string_view why);

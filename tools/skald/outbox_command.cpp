@@ -162,7 +162,7 @@ void add_drop_of_messages(CLI::App& outbox, output& out, choice& chosen)
     auto const what = std::make_shared<dropping>();
     command->add_option("message_id", what->id, "as `skald outbox list` shows it");
     command->add_option("--to", what->to, "all to that destination, or only the message's copy to it");
-    command->add_option("--reason", what->why, "why, for the audit")->required();
+    add_reason(*command, what->why, "why, for the audit")->required();
     command->add_flag("--yes", what->yes,
                       "also those that a saga needs, and those that the broker has not refused; needed for all to a "
                       "destination");

@@ -30,4 +30,14 @@ void output::add_flag(CLI::App& command)
     command.add_flag("--json", json, "print one JSON object");
 }
 
+CLI::Option* add_reason(CLI::App& command, std::string& reason, std::string const& help)
+{
+    auto const refusal = [](std::string const& text) -> std::string {
+        if (text.find_first_not_of(" \t\r\n") == std::string::npos) return "is empty: say why, it is kept";
+        if (!core::is_storable_text(text)) return "is not UTF-8: " + core::visible_text(text);
+        return {};
+    };
+    return command.add_option("--reason", reason, help)->check(CLI::Validator{refusal, "TEXT", "reason"});
+}
+
 }  // namespace skald::tools

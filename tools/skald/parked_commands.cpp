@@ -183,7 +183,7 @@ void add_drop(CLI::App& parked, output& out, choice& chosen)
     auto* const command = parked.add_subcommand("drop", "remove them for good");
     auto const what = std::make_shared<choice_of_parked>();
     command->add_option("id", what->ids, "their numbers")->required()->check(a_number());
-    command->add_option("--reason", what->why, "why, for the audit")->required();
+    add_reason(*command, what->why, "why, for the audit")->required();
     command->add_flag("--yes", what->yes, "more than one, or one that a saga is stuck on");
     command->add_option("--by", what->by, "who you are, for the audit; the database's user is recorded anyway");
     out.add_flag(*command);

@@ -123,19 +123,21 @@ void add_order(CLI::App& saga, std::string const& action, std::string const& hel
     auto const what = std::make_shared<admin::command>();
     what->action = action;
     add_identity(*command, what->saga);
-    command->add_option("--reason", what->reason, "why: it is kept and shown with the saga");
+    add_reason(*command, what->reason, "why: it is kept and shown with the saga");
     command->add_option("--by", what->by, "who you are, for the audit; the database's user is recorded anyway");
     out.add_flag(*command);
     command->callback([=, &out, &chosen] { chosen = [what, &out] { return order(*what, out); }; });
 }
 
-int close(std::string const& as_status, admin::command const& what, output const& out)
+int close(std::string const& as_status, admin::command const& what, bool even_with_calls, output const& out)
 {
     auto c = connect();
-    auto const done = admin::close(c, as_status, what);
+    auto const done = admin::close(c, as_status, what, even_with_calls);
     if (done.contains("refused")) return out.refuse(done["refused"].get<std::string>());
-    out.tell(fmt::format("saga {}: closed as {}; what still arrives of it is parked as `closed`",
-                         core::visible_text(what.saga.key), as_status),
+    std::string lost;
+    for (auto const& step : done["lost"]) lost += "\nnothing records how it ends: " + shown(step);
+    out.tell(fmt::format("saga {}: closed as {}; what still arrives of it is parked as `closed`{}",
+                         core::visible_text(what.saga.key), as_status, lost),
              done);
     return 0;
 }
@@ -152,13 +154,16 @@ void add_close(CLI::App& saga, output& out, choice& chosen)
     command->add_option("--as", *as_status, "what it is from then on")
         ->required()
         ->check(CLI::IsMember({"completed", "compensated"}));
-    command->add_option("--reason", what->reason, "why: it is kept and shown with the saga")->required();
+    add_reason(*command, what->reason, "why: it is kept and shown with the saga")->required();
     command->add_option("--by", what->by, "who you are, for the audit; the database's user is recorded anyway");
     command->add_flag("--yes", *has_looked, "you have checked every service of it")->required();
+    auto const even_with_calls = std::make_shared<bool>();
+    command->add_flag("--even-with-calls", *even_with_calls,
+                      "also if a step is under way: what its call has done or will do is recorded nowhere");
     out.add_flag(*command);
     command->callback([=, &out, &chosen] {
         if (!*has_looked) throw configuration_error{"pause it and check every service first, then say --yes too"};
-        chosen = [as_status, what, &out] { return close(*as_status, *what, out); };
+        chosen = [=, &out] { return close(*as_status, *what, *even_with_calls, out); };
     });
 }
 

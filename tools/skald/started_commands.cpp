@@ -96,7 +96,7 @@ void add_resolve(CLI::App& saga, output& out, choice& chosen)
         ->check(CLI::IsMember({"happened", "did-not-happen"}));
     command->add_option("--result", *result,
                         "of what happened: what the other side answered, as the step's Result in JSON");
-    command->add_option("--reason", what->reason, "how you know: it is kept")->required();
+    add_reason(*command, what->reason, "how you know: it is kept")->required();
     command->add_option("--by", what->by, "who you are, for the audit; the database's user is recorded anyway");
     out.add_flag(*command);
     command->callback([=, &out, &chosen] {

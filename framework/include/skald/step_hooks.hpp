@@ -14,11 +14,13 @@ struct step_call
 {
     std::string_view definition;  // "place-order"
     std::string_view step;        // "charge-payment"
-    bool is_compensation{};       // compensate() rather than execute()
+    bool is_compensation{};       // what undoes it rather than the step itself
 };
 
 /// Functions that are called around execute() and compensate() of every step of a service; each may be empty. For a
-/// batch_step's execute_batch() they are called for each of its deliveries.
+/// batch_step's execute_batch() they are called for each of its deliveries. For a step of two transactions they are
+/// called around the code of each: prepare() or begin(); and settle(), arrived() or timed_out(), or abandon(), whose
+/// outcome is done(), since what `before` sets is needed there too. Not around call() and look(): no transaction.
 ///
 /// Threads: any lane, several at a time, as for execute().
 struct step_hooks

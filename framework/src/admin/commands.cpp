@@ -31,13 +31,14 @@ nlohmann::json issue(postgres::connection& c, command const& what)
     return answer;
 }
 
-nlohmann::json close(postgres::connection& c, std::string const& as_status, command const& what)
+nlohmann::json close(postgres::connection& c, std::string const& as_status, command const& what, bool even_with_calls)
 {
     return answer_to(c, queries::close_saga{.status = as_status,
                                             .scope = what.saga.scope,
                                             .key = what.saga.key,
                                             .reason = what.reason,
-                                            .requested_by = what.by});
+                                            .requested_by = what.by,
+                                            .even_with_calls = even_with_calls});
 }
 
 }  // namespace skald::admin

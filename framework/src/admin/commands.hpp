@@ -24,7 +24,9 @@ struct command
 nlohmann::json issue(postgres::connection& c, command const& what);
 
 /// Closes a saga as `as_status`, completed or compensated; the action in `what` is ignored. Shapes and errors are those
-/// of issue().
-nlohmann::json close(postgres::connection& c, std::string const& as_status, command const& what);
+/// of issue(), and "lost": steps that are under way, whose end nothing will record. It is refused if there are
+/// any, unless `even_with_calls`.
+nlohmann::json close(postgres::connection& c, std::string const& as_status, command const& what,
+                     bool even_with_calls = false);
 
 }  // namespace skald::admin

@@ -56,6 +56,7 @@ void figure_reader::read_figures(postgres::connection& c, std::string const& out
         else if (figure == "oldest started") read.oldest_started.push_back(std::move(one));
         else if (figure == "overdue started") read.started_overdue.push_back(std::move(one));
         else if (figure == "unknown calls") read.unknown_calls.push_back(std::move(one));
+        else if (figure == "unsettled") read.unsettled.push_back(std::move(one));
         else if (figure == "overdue") read.outbox_overdue_seconds = one.value;
         else if (figure == "unrouted") read.unrouted = one.value;
         else if (figure == "deadlocks") read.deadlocks = one.value;

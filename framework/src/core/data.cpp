@@ -192,16 +192,17 @@ std::string write_checked(nlohmann::json& data)
     return text;
 }
 
-void check_numbers_survived(nlohmann::json const& received, nlohmann::json const& understood)
+void check_numbers_survived(nlohmann::json const& received, nlohmann::json const& understood, std::string_view type)
 {
     if (has_changed(received, understood))
-        throw data_error{received.dump() + " does not fit the saga's data type: it became " + understood.dump()};
+        throw data_error{
+            received.dump().append(" does not fit ").append(type).append(": it became ").append(understood.dump())};
     if (received.is_object() && understood.is_object()) {
         for (auto const& [name, value] : understood.items())
-            if (auto const it = received.find(name); it != received.end()) check_numbers_survived(*it, value);
+            if (auto const it = received.find(name); it != received.end()) check_numbers_survived(*it, value, type);
     }
     else if (received.is_array() && understood.is_array() && received.size() == understood.size()) {
-        for (std::size_t i = 0; i < received.size(); ++i) check_numbers_survived(received[i], understood[i]);
+        for (std::size_t i = 0; i < received.size(); ++i) check_numbers_survived(received[i], understood[i], type);
     }
 }
 

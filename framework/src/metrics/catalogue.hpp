@@ -138,6 +138,9 @@ inline constexpr description started_overdue{
     "How long the first of those has been due: nobody takes it, or its owner has let its lease end."};
 inline constexpr description unknown_calls{"skald_unknown_calls", kind::gauge,
                                            "Calls of which nobody knows what they have done."};
+inline constexpr description unsettled{
+    "skald_unsettled_steps", kind::gauge,
+    "Started steps whose end could not be recorded, three times or more: settle or arrived fails."};
 inline constexpr description deadlocks{"skald_database_deadlocks_total", kind::counter,
                                        "Deadlocks in the whole database, as PostgreSQL counts them."};
 inline constexpr description figures_age{"skald_database_figures_age_seconds", kind::gauge,
@@ -199,6 +202,7 @@ inline constexpr std::array all{uptime,
                                 oldest_started,
                                 started_overdue,
                                 unknown_calls,
+                                unsettled,
                                 deadlocks,
                                 figures_age};
 

@@ -34,6 +34,7 @@ struct figures
     std::vector<by_two> oldest_started;   // seconds, likewise
     std::vector<by_two> started_overdue;  // seconds, likewise
     std::vector<by_two> unknown_calls;    // by dependency
+    std::vector<by_two> unsettled;        // started steps whose end can't be recorded, by step and direction
     double unrouted{};                    // messages of users that no queue was bound for
     double outbox_overdue_seconds{};      // how long the first row has been due
     std::optional<double> deadlocks{};    // of the whole database, since its statistics began

@@ -61,6 +61,8 @@ void write_figures(exposition& to, figures const& m)
     add_started(of::started_overdue, m.started_overdue);
     for (auto const& [dependency, nothing, value] : m.unknown_calls)
         to.add(of::unknown_calls, {{"dependency", dependency}}, value);
+    for (auto const& [step, direction, value] : m.unsettled)
+        to.add(of::unsettled, {{"step", step}, {"direction", direction}}, value);
     to.add(of::outbox_overdue, {}, m.outbox_overdue_seconds);
     to.add(of::unrouted_rows, {}, m.unrouted);
     if (m.deadlocks) to.add(of::deadlocks, {}, *m.deadlocks);

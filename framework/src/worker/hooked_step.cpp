@@ -35,19 +35,19 @@ void fail(step_hooks const& hooks, step_call const& call, step_context const& ct
 class hooked_run final : public detail::step_run
 {
 public:
-    hooked_run(std::string_view definition, std::string_view step, std::unique_ptr<detail::step_run> run,
-               step_hooks const& hooks)
-        : definition_{definition}, step_{step}, run_{std::move(run)}, hooks_{hooks}
+    /// `executes`: what execute() is a call of.
+    hooked_run(step_call const& executes, std::unique_ptr<detail::step_run> run, step_hooks const& hooks)
+        : executes_{executes}, run_{std::move(run)}, hooks_{hooks}
     {}
 
     outcome execute(step_context& ctx) override
     {
-        return with_hooks({definition_, step_, false}, ctx, [&] { return run_->execute(ctx); });
+        return with_hooks(executes_, ctx, [&] { return run_->execute(ctx); });
     }
 
     void compensate(step_context& ctx) override
     {
-        with_hooks({definition_, step_, true}, ctx, [&] {
+        with_hooks({executes_.definition, executes_.step, true}, ctx, [&] {
             run_->compensate(ctx);
             return outcome{done()};
         });
@@ -73,8 +73,7 @@ private:
         throw;
     }
 
-    std::string_view definition_;
-    std::string_view step_;
+    step_call executes_;
     std::unique_ptr<detail::step_run> run_;
     step_hooks const& hooks_;
 };
@@ -83,9 +82,8 @@ private:
 class hooked_work final : public detail::external_work
 {
 public:
-    hooked_work(std::string_view definition, std::string_view step, detail::external_work const& work,
-                step_hooks const& hooks)
-        : definition_{definition}, step_{step}, work_{work}, hooks_{hooks}
+    hooked_work(step_call const& of, detail::external_work const& work, step_hooks const& hooks)
+        : of_{of}, work_{work}, hooks_{hooks}
     {}
 
     bool is_call() const override { return work_.is_call(); }
@@ -98,13 +96,15 @@ public:
     std::unique_ptr<detail::step_run> settle(std::string_view body,
                                              std::optional<std::string> const& answer) const override
     {
-        return std::make_unique<hooked_run>(definition_, step_, work_.settle(body, answer), hooks_);
+        return std::make_unique<hooked_run>(of_, work_.settle(body, answer), hooks_);
     }
-    std::unique_ptr<detail::step_run> abandon(std::string_view body) const override { return work_.abandon(body); }
+    std::unique_ptr<detail::step_run> abandon(std::string_view body) const override
+    {
+        return std::make_unique<hooked_run>(of_, work_.abandon(body), hooks_);
+    }
 
 private:
-    std::string_view definition_;
-    std::string_view step_;
+    step_call of_;
     detail::external_work const& work_;
     step_hooks const& hooks_;
 };
@@ -122,16 +122,19 @@ hooked_step::hooked_step(std::string definition, std::string name, std::unique_p
                          std::shared_ptr<step_hooks const> hooks)
     : definition_{std::move(definition)}, name_{std::move(name)}, step_{std::move(step)}, hooks_{std::move(hooks)}
 {
-    auto const with_hooks = [this](detail::external_work const* work) {
-        return work == nullptr ? nullptr : std::make_unique<hooked_work>(definition_, name_, *work, *hooks_);
+    auto const with_hooks = [this](bool is_forward) {
+        auto const* const work = step_->external(is_forward);
+        return work == nullptr
+                   ? nullptr
+                   : std::make_unique<hooked_work>(step_call{definition_, name_, !is_forward}, *work, *hooks_);
     };
-    forward_ = with_hooks(step_->external(true));
-    back_ = with_hooks(step_->external(false));
+    forward_ = with_hooks(true);
+    back_ = with_hooks(false);
 }
 
 std::unique_ptr<detail::step_run> hooked_step::read(std::string_view body) const
 {
-    return std::make_unique<hooked_run>(definition_, name_, step_->read(body), *hooks_);
+    return std::make_unique<hooked_run>(step_call{definition_, name_, false}, step_->read(body), *hooks_);
 }
 
 batch_outcome hooked_step::execute_batch(std::span<detail::member_run const> all) const

@@ -14,6 +14,7 @@
 #include <pqxx/except>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdlib>
 #include <limits>
@@ -32,6 +33,14 @@ rabbitmq::options broker_of(std::string const& service, config const& settings)
     options.connection_name = "skald/" + service;
     options.declares = settings.declare;
     return options;
+}
+
+// Of started steps: who sees it looks for the process there.
+std::string pid_and_host()
+{
+    std::array<char, 256> host{};
+    if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
+    return std::to_string(::getpid()) + '@' + host.data();
 }
 
 }  // namespace
@@ -175,8 +184,8 @@ void process::start_thread(std::function<void()> code)
 void process::start_calls()
 {
     started_ = std::make_unique<runtime::started_loop>(
-        runtime::started_options{.owner = name_of(std::to_string(::getpid())), .calls = settings_.calls}, service_,
-        steps_, limits_, started_rows_, heartbeats_, log_);
+        runtime::started_options{.owner = name_of(pid_and_host()), .calls = settings_.calls}, service_, steps_, limits_,
+        started_rows_, heartbeats_, log_);
     start_thread([this] { started_->run(); });
     for (std::size_t i = 0; i < settings_.calls; ++i) start_thread([this] { started_->run_calls(); });
     // What is recorded takes a fraction of what a call takes.

@@ -39,39 +39,47 @@ bool is_same(nlohmann::json const& one, nlohmann::json const& other);
 /// not change, unknown members included, has the bytes received. Throws what write_checked throws. Rules: docs/data.md.
 std::string write_changes(received_data& came, nlohmann::json const& after);
 
+/// What is read, as what: for messages.
+struct reading
+{
+    std::string_view what{"the body"};
+    std::string_view type{"the saga's data type"};
+};
+
 /// Throws data_error if a number came out of the type different from how it went in, as 4294967297 does from an int.
-void check_numbers_survived(nlohmann::json const& received, nlohmann::json const& understood);
+void check_numbers_survived(nlohmann::json const& received, nlohmann::json const& understood,
+                            std::string_view type = reading{}.type);
 
 /// Throws data_error if it does not fit the type. `known` becomes what the type writes of it.
 template <class Data>
-Data understand(nlohmann::json const& received, nlohmann::json& known)
+Data understand(nlohmann::json const& received, nlohmann::json& known, reading const& as = {})
 try {
     Data data = received.get<Data>();
     known = nlohmann::json(data);
-    check_numbers_survived(received, known);
+    check_numbers_survived(received, known, as.type);
     return data;
 }
 catch (nlohmann::json::exception const& error) {
-    throw data_error{std::string{"the body does not fit the saga's data type: "} + error.what()};
+    throw data_error{std::string{as.what}.append(" does not fit ").append(as.type).append(": ") + error.what()};
 }
 
 template <class Data>
-Data understand(nlohmann::json const& received)
+Data understand(nlohmann::json const& received, reading const& as = {})
 {
     nlohmann::json known;
-    return understand<Data>(received, known);
+    return understand<Data>(received, known, as);
 }
 
 template <class Data>
-Data read_data(std::string_view body)
+Data read_data(std::string_view body, reading const& as = {})
 {
-    return understand<Data>(parse_checked(body));
+    return understand<Data>(parse_checked(body), as);
 }
 
 /// Throws data_error if the next step could not read what is written: text that is not UTF-8 or holds a NUL, a number
 /// that is not finite. Better here, where it originates, than in the service that receives it.
 template <class Data>
-std::string write_data(Data const& data)
+std::string write_data(Data const& data, std::string_view what = "the saga's data")
 try {
     if constexpr (std::is_same_v<Data, nlohmann::json>) check_depth(data);
     auto written = nlohmann::json(data);
@@ -80,7 +88,7 @@ try {
     return text;
 }
 catch (std::exception const& error) {
-    throw data_error{std::string{"the saga's data can't be written as JSON: "} + error.what()};
+    throw data_error{std::string{what}.append(" can't be written as JSON: ") + error.what()};
 }
 
 template <class Data>

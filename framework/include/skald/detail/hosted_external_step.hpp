@@ -30,6 +30,10 @@ concept is_compensation = std::derived_from<Undo, compensation<Data>> || is_exte
 struct nothing_to_undo
 {};
 
+// What is known of the end of a step, which may have been said by a person.
+inline constexpr reading as_result{"the result", "the step's result type"};
+inline constexpr reading as_signal{"the signal", "the step's signal type"};
+
 // The interface that an object implements: through it, its overrides may be private.
 template <class Data, class Step>
 auto const& interface_of(Step const& step)
@@ -87,20 +91,21 @@ public:
 
     std::string call(call_context& ctx, std::string_view body) const override
     {
-        return write_data(interface_of<Data>(step_).call(ctx, read_data<Data>(body)));
+        return write_data(interface_of<Data>(step_).call(ctx, read_data<Data>(body)), as_result.what);
     }
 
     look_result look(call_context& ctx, std::string_view body) const override
     {
         auto const found = interface_of<Data>(step_).look(ctx, read_data<Data>(body));
-        if (auto const* const what = found.happened()) return {look_result::answer::happened, write_data(*what)};
+        if (auto const* const what = found.happened())
+            return {look_result::answer::happened, write_data(*what, as_result.what)};
         if (auto const* const what = found.unknown()) return {look_result::answer::unknown, what->why};
         return {look_result::answer::did_not_happen};
     }
 
     std::unique_ptr<step_run> settle(std::string_view body, std::optional<std::string> const& answer) const override
     {
-        auto what = read_data<result>(answer.value());
+        auto what = read_data<result>(answer.value(), as_result);
         return std::make_unique<function_run<Data>>(
             body, [this, what = std::move(what)](step_context& ctx, Data& data) {
                 return ended([&] { return interface_of<Data>(step_).settle(ctx, data, what); });
@@ -143,7 +148,8 @@ public:
         if constexpr (is_wait<Data, Step>) {
             auto const& step = interface_of<Data>(step_);
             if (!answer) return run(body, [&step](auto& ctx, auto& data) { return step.timed_out(ctx, data); });
-            return run(body, [&step, signal = read_data<typename Step::signal_type>(*answer)](auto& ctx, auto& data) {
+            auto signal = read_data<typename Step::signal_type>(*answer, as_signal);
+            return run(body, [&step, signal = std::move(signal)](auto& ctx, auto& data) {
                 return step.arrived(ctx, data, signal);
             });
         }
