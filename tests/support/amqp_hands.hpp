@@ -185,6 +185,31 @@ public:
         return taken;
     }
 
+    void publish(std::string const& exchange, std::string const& key, raw_message message)
+    {
+        message.properties.headers = {static_cast<int>(message.headers.size()), message.headers.data()};
+        if (!message.headers.empty()) message.properties._flags |= AMQP_BASIC_HEADERS_FLAG;
+        amqp_bytes_t const body{message.body.size(), message.body.data()};
+        if (amqp_basic_publish(connection_, 1, bytes(exchange), bytes(key), 0, 0, &message.properties, body) !=
+            AMQP_STATUS_OK)
+            fail("publishing");
+    }
+    /// The next message of a queue, which is acked.
+    std::optional<raw_message> get(std::string const& queue)
+    {
+        check(amqp_basic_get(connection_, 1, bytes(queue), 1), "getting a message");
+        auto const reply = amqp_get_rpc_reply(connection_);
+        if (reply.reply.id != AMQP_BASIC_GET_OK_METHOD) return std::nullopt;
+        raw_message got;
+        got.destination = view(static_cast<amqp_basic_get_ok_t*>(reply.reply.decoded)->routing_key);
+        amqp_message_t message{};
+        check(amqp_read_message(connection_, 1, &message, 0), "reading a message");
+        copy(message, got);
+        amqp_destroy_message(&message);
+        amqp_maybe_release_buffers(connection_);
+        return got;
+    }
+
     /// Straight to the service's queue, so that a capture does not see it again.
     void send(raw_message const& message) { publish("", "skald." + message.destination, message); }
 
@@ -230,30 +255,6 @@ private:
 
     static amqp_bytes_t bytes(std::string const& text) { return {text.size(), const_cast<char*>(text.data())}; }
 
-    void publish(std::string const& exchange, std::string const& key, raw_message message)
-    {
-        message.properties.headers = {static_cast<int>(message.headers.size()), message.headers.data()};
-        if (!message.headers.empty()) message.properties._flags |= AMQP_BASIC_HEADERS_FLAG;
-        amqp_bytes_t const body{message.body.size(), message.body.data()};
-        if (amqp_basic_publish(connection_, 1, bytes(exchange), bytes(key), 0, 0, &message.properties, body) !=
-            AMQP_STATUS_OK)
-            fail("publishing");
-    }
-
-    std::optional<raw_message> get(std::string const& queue)
-    {
-        check(amqp_basic_get(connection_, 1, bytes(queue), 1), "getting a message");
-        auto const reply = amqp_get_rpc_reply(connection_);
-        if (reply.reply.id != AMQP_BASIC_GET_OK_METHOD) return std::nullopt;
-        raw_message got;
-        got.destination = view(static_cast<amqp_basic_get_ok_t*>(reply.reply.decoded)->routing_key);
-        amqp_message_t message{};
-        check(amqp_read_message(connection_, 1, &message, 0), "reading a message");
-        copy(message, got);
-        amqp_destroy_message(&message);
-        amqp_maybe_release_buffers(connection_);
-        return got;
-    }
     static void copy(amqp_message_t const& from, raw_message& to)
     {
         auto const& p = from.properties;
@@ -262,6 +263,10 @@ private:
         if (p._flags & AMQP_BASIC_CONTENT_TYPE_FLAG) {
             to.properties.content_type = keep(std::string{view(p.content_type)});
             to.properties._flags |= AMQP_BASIC_CONTENT_TYPE_FLAG;
+        }
+        if (p._flags & AMQP_BASIC_CORRELATION_ID_FLAG) {
+            to.properties.correlation_id = keep(std::string{view(p.correlation_id)});
+            to.properties._flags |= AMQP_BASIC_CORRELATION_ID_FLAG;
         }
         to.properties.delivery_mode = 2;
         to.properties._flags |= AMQP_BASIC_DELIVERY_MODE_FLAG;

@@ -8,6 +8,7 @@
 #include <skald/skald.hpp>
 
 #include <chrono>
+#include <future>
 #include <optional>
 #include <string>
 #include <thread>
@@ -39,10 +40,20 @@ public:
         using namespace std::chrono_literals;
         service_.host(saga, handle, std::move(step), {.retry = {.attempts_max = 2, .first = 1ms, .longest = 1ms}});
     }
+    template <class Body, class Handler>
+    void on(std::string name, Handler handler, skald::message_options options)
+    {
+        using namespace std::chrono_literals;
+        options.run.retry = {.attempts_max = 3, .first = 1ms, .longest = 1ms};
+        service_.on<Body>(std::move(name), std::move(handler), options);
+    }
     void start()
     {
         worker_.emplace(std::move(service_), settings(db.url()));
-        thread_ = std::thread{[this] { worker_->run(); }};
+        // From then on its queues are there.
+        std::promise<void> consumes;
+        thread_ = std::thread{[this, &consumes] { worker_->run([&] { consumes.set_value(); }); }};
+        consumes.get_future().wait();
     }
 
     database const db;

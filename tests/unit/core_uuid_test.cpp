@@ -4,11 +4,13 @@
 #include "core/identity.hpp"
 #include "core/uuid.hpp"
 
+#include <skald/message.hpp>
 #include <skald/start.hpp>
 
 #include <chrono>
 #include <cstdint>
 #include <set>
+#include <stdexcept>
 #include <string>
 
 using namespace skald::core;
@@ -65,6 +67,16 @@ TEST_CASE("no two UUIDs are alike")
     std::set<std::string> seen;
     for (int i = 0; i < 20'000; ++i) seen.insert(make_uuid_v7());
     CHECK(seen.size() == 20'000);
+}
+
+TEST_CASE("version 5 is that of RFC 9562")
+{
+    // Appendix A.4, and one of Python's uuid module with the namespace of URLs.
+    CHECK(make_uuid_v5("6ba7b810-9dad-11d1-80b4-00c04fd430c8", "www.example.com") ==
+          "2ed6657d-e927-568b-95e1-2665a8aea6a2");
+    CHECK(skald::uuid_v5("6ba7b810-9dad-11d1-80b4-00c04fd430c8", "python.org") ==
+          "886313e1-3b8a-5372-9b90-0c9aee199e5d");
+    CHECK_THROWS_AS(skald::uuid_v5("dns", "python.org"), std::invalid_argument);
 }
 
 TEST_CASE("a key that Skald makes is a key")

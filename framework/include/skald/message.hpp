@@ -16,9 +16,9 @@ namespace skald {
 /// A message as it was received.
 struct received_message
 {
-    std::string id;            // its message_id; empty: none
-    std::string type;          // empty: none
-    std::string content_type;  // likewise
+    std::string id;                                            // its message_id; empty: none
+    std::string type;                                          // empty: none
+    std::string content_type;                                  // likewise
     std::vector<std::pair<std::string, std::string>> headers;  // those with a text form, in the order received
     std::string body;                                          // as received
     std::string payload;  // the JSON that the handler gets: the body, or what it carries (message_format)
@@ -70,11 +70,11 @@ public:
     }
 
     // For Skald.
-    enum class kind { id, header, members, uuid_v5, computed };              // which of them it is
-    kind by{kind::id};                                                       // of this one
-    std::vector<std::string> names{};                                        // the header, or the pointers
-    std::string space{};                                                     // the namespace
-    std::function<std::string(received_message const&)> make{};              // of computed()
+    enum class kind { id, header, members, uuid_v5, computed };  // which of them it is
+    kind by{kind::id};                                           // of this one
+    std::vector<std::string> names{};                            // the header, or the pointers
+    std::string space{};                                         // the namespace
+    std::function<std::string(received_message const&)> make{};  // of computed()
 
 private:
     message_key(kind k, std::vector<std::string> n, std::string s) : by{k}, names{std::move(n)}, space{std::move(s)} {}
@@ -95,7 +95,7 @@ struct message_binding
 enum class message_format {
     json,          // the body is the payload
     cloud_events,  // CloudEvents 1.0, structured (`application/cloudevents+json`) or binary (headers `cloudEvents:...`)
-    debezium,      // what Debezium's outbox event router sends: with or without a schema around it, JSON or JSON in text
+    debezium,  // what Debezium's outbox event router sends: with or without a schema around it, JSON or JSON in text
 };
 
 /// What service::on() takes beside the handler.

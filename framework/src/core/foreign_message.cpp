@@ -94,8 +94,7 @@ content read_cloud_event(message const& m)
 content read_debezium(message const& m)
 {
     auto body = detail::parse_checked(m.body);
-    bool const has_schema =
-        body.is_object() && body.size() == 2 && body.contains("schema") && body.contains("payload");
+    bool const has_schema = body.is_object() && body.size() == 2 && body.contains("schema") && body.contains("payload");
     if (has_schema) body = json(body.at("payload"));
     auto const id = find_header(m.headers, "id");
     content read{m.body, std::string{id.value_or(m.id)}, "neither has it a header `id`, nor a message_id"};
@@ -178,7 +177,7 @@ private:
 
     message const& message_;
     content const& read_;
-    json parsed_{json::value_t::discarded};
+    json parsed_ = json(json::value_t::discarded);
 };
 
 std::string as_key(std::string found)
@@ -266,7 +265,8 @@ message write_reply(message const& request, std::string_view handler, std::strin
     reply.id = derived_key + ".reply";
     reply.type = std::string{handler} + ".reply";
     auto const correlation = find_header(request.headers, header::correlation_id).value_or(request.id);
-    reply.headers = {{std::string{header::exchange}, ""}, {std::string{header::correlation_id}, std::string{correlation}}};
+    reply.headers = {{std::string{header::exchange}, ""},
+                     {std::string{header::correlation_id}, std::string{correlation}}};
     reply.body = std::move(body);
     return reply;
 }

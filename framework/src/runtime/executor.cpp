@@ -219,7 +219,7 @@ std::optional<executor::aborted> executor::run_together(attempt& a, std::vector<
             at = n;
             auto& t = a.tasks[n];
             auto const& saga = t.step()->envelope.saga;
-            runs.push_back(t.read ? std::move(t.read) : t.step()->hosted->step->read(t.delivery.message.body));
+            runs.push_back(t.read ? std::move(t.read) : t.step()->hosted->step->read(t.data()));
             contexts.emplace_back(store_.unit(), saga.scope, saga.key, t.step()->key().text(), 1,
                                   t.step()->envelope.trace);
             all.push_back({contexts.back(), *runs.back(), rejections[all.size()]});

@@ -12,8 +12,9 @@ step_result executor::run_message(task const& t, detail::step_run& run, int numb
 {
     auto const& step = *t.step();
     auto const received = core::as_received(t.delivery.message, t.data());
-    message_context ctx{store_.unit(), step.envelope.saga.scope, step.envelope.saga.key, step.key().text(),
-                        number,        step.envelope.trace,      received};
+    message_context ctx{
+        store_.unit(), step.envelope.saga.scope, step.envelope.saga.key, step.key().text(), number, step.envelope.trace,
+        received};
     auto const ended = run.execute(ctx);
     if (ended.rejected()) return rejected{ended.rejected()->reason};
     if (ended.snoozed()) return snoozed{ended.snoozed()->wait};

@@ -1,0 +1,272 @@
+// Handlers of messages that belong to no saga: once each, whatever comes twice, fails, or can't be read.
+#include "support/fresh_database.hpp"
+#include "support/running_service.hpp"
+
+#include <skald/testing/wait_until.hpp>
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <stdexcept>
+
+using namespace skald::test;
+using namespace std::chrono_literals;
+using skald::message_key;
+
+namespace {
+
+struct payment
+{
+    std::string id;
+    std::int64_t cents{};
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(payment, id, cents)
+
+struct enter_payment final : skald::retriable_step<payment>
+{
+    skald::forward_outcome execute(skald::step_context& ctx, payment& p) const override
+    {
+        ctx.sql("INSERT INTO entry VALUES ('by saga ' || $1, $2)", p.id, p.cents);
+        return skald::done();
+    }
+};
+constexpr skald::retriable<payment> enter_step{"enter-payment", "books"};
+constexpr auto enter_saga = skald::define("enter", enter_step);
+
+constexpr auto entries = "SELECT string_agg(id || '=' || cents, ' ' ORDER BY id) FROM entry";
+constexpr auto parked = "SELECT handler, step, key, reason FROM skald.parked ORDER BY id";
+
+raw_message paid(std::string const& id, int cents)
+{
+    raw_message m;
+    m.set_id("m-" + id);
+    m.body = R"({"id":")" + id + R"(","cents":)" + std::to_string(cents) + '}';
+    return m;
+}
+
+/// A service that hears of payments over an exchange of somebody else's.
+struct books
+{
+    books()
+    {
+        service.db.run("DROP TABLE IF EXISTS entry; CREATE TABLE entry (id text, cents bigint)");
+        service.host(enter_saga, enter_step, enter_payment{});
+        service.on<payment>(
+            "payment-created",
+            [this](skald::message_context& ctx, payment const& p) {
+                ++runs;
+                ctx.sql("INSERT INTO entry VALUES ($1, $2)", p.id, p.cents);
+                if (failures > 0 && failures-- > 0) throw std::runtime_error{"not now"};
+            },
+            {.bind = {{"payment.created", exchange, "topic"}}, .key = message_key::members({"/id"})});
+        service.on<payment>("quote", [](skald::message_context& ctx, payment const& p) { ctx.reply({{"cents", p.cents * 2}}); },
+                            {});
+        service.on<payment>("begin",
+                            [](skald::message_context& ctx, payment const& p) {
+                                skald::start(ctx.tx(), enter_saga, p, {.key = "of-" + ctx.message_key()});
+                                ctx.publish("nobody", "begun", {{"id", p.id}});
+                            },
+                            {});
+        service.on<payment>("refuse",
+                            [](skald::message_context& ctx, payment const& p) -> skald::outcome {
+                                ctx.sql("INSERT INTO entry VALUES ($1, 0)", p.id);
+                                return skald::reject("no such customer");
+                            },
+                            {.scope = message_key::header("tenant")});
+        service.start();
+    }
+    ~books() { broker.delete_exchange(exchange); }
+
+    void tell(raw_message const& m) { broker.publish(exchange, "payment.created", m); }
+    void send(std::string const& handler, raw_message const& m) { broker.publish("skald", "books.on." + handler, m); }
+    bool comes_to(std::string const& sql, std::string const& answer) const
+    {
+        return skald::testing::wait_until([&] { return service.db.rows(sql) == answer; }, 30s);
+    }
+
+    std::string const exchange{"shop-" + random_word()};
+    std::atomic<int> runs{}, failures{};
+    amqp_hands broker{amqp_place{required("AMQP_URL")}};
+    running_service service{"books"};
+};
+
+}  // namespace
+
+TEST_CASE("a message takes effect once, however often it comes")
+{
+    books b;
+    for (int copy = 0; copy < 8; ++copy)
+        for (auto const* id : {"a", "b", "c"}) b.tell(paid(id, 5));
+    CHECK(b.comes_to(entries, "a=5 b=5 c=5"));
+    // Whatever came before this one has been handled when this one has.
+    b.tell(paid("d", 6));
+    CHECK(b.comes_to(entries, "a=5 b=5 c=5 d=6"));
+    CHECK(b.runs == 4);
+    CHECK(b.service.db.rows("SELECT DISTINCT step, status, home, attempts FROM skald.idempotency") ==
+          "payment-created|completed|-|1");
+    CHECK(b.service.db.one("SELECT count(*) FROM skald.saga") == "0");
+    CHECK(b.comes_to("SELECT count(*) FROM skald.outbox", "0"));
+}
+
+TEST_CASE("the key with another body is parked, and the first one counts")
+{
+    books b;
+    b.tell(paid("a", 5));
+    CHECK(b.comes_to(entries, "a=5"));
+    b.tell(paid("a", 6));
+    CHECK(b.comes_to(parked, "payment-created|payment-created|a|mismatch"));
+    CHECK(b.service.db.one(entries) == "a=5");
+    CHECK(b.service.db.one("SELECT skald.replay_parked(id) FROM skald.parked").find("that one counts") != std::string::npos);
+    CHECK(b.service.db.one("SELECT skald.drop_parked(id, 'seen') IS NULL FROM skald.parked") == "t");
+    CHECK(b.service.db.one("SELECT status FROM skald.idempotency") == "completed");
+}
+
+TEST_CASE("a message without a key, or one that is no JSON, is parked and never run")
+{
+    books b;
+    auto nameless = paid("a", 5);
+    nameless.body = R"({"cents":5})";
+    b.tell(nameless);
+    CHECK(b.comes_to(parked, "payment-created|||no_key"));
+    CHECK(b.service.db.one("SELECT error FROM skald.parked") == "it has no member /id");
+    CHECK(b.service.db.one("SELECT message_id FROM skald.parked") == "m-a");
+
+    // Replayed, it comes again as it was: after a deployment the key may be found elsewhere.
+    CHECK(b.service.db.one("SELECT skald.replay_parked(id) IS NULL FROM skald.parked") == "t");
+    CHECK(b.comes_to(parked, "payment-created|||no_key"));
+
+    nameless.body = R"({"id":"a"})";
+    b.tell(nameless);
+    CHECK(b.comes_to("SELECT step, key, reason FROM skald.parked WHERE step <> ''", "payment-created|a|malformed"));
+    CHECK(b.runs == 0);
+    // The right one may still come.
+    b.tell(paid("a", 7));
+    CHECK(b.comes_to(entries, "a=7"));
+}
+
+TEST_CASE("a handler that throws is tried again with all that the message had, and parked after its last attempt")
+{
+    books b;
+    b.failures = 2;
+    b.tell(paid("a", 5));
+    CHECK(b.comes_to(entries, "a=5"));
+    CHECK(b.service.db.rows("SELECT status, attempts FROM skald.idempotency") == "completed|3");
+
+    b.failures = 3;
+    auto other = paid("b", 5);
+    other.set("color", "red");
+    b.tell(other);
+    CHECK(b.comes_to("SELECT handler, key, reason, headers->>'color' FROM skald.parked", "payment-created|b|attempts_exhausted|red"));
+    CHECK(b.service.db.one(entries) == "a=5");
+    CHECK(b.service.db.one("SELECT skald.replay_parked(id) IS NULL FROM skald.parked") == "t");
+    CHECK(b.comes_to(entries, "a=5 b=5"));
+    CHECK(b.comes_to("SELECT count(*) FROM skald.parked", "0"));
+
+    b.failures = 3;
+    b.tell(paid("c", 5));
+    CHECK(b.comes_to("SELECT key FROM skald.parked", "c"));
+    CHECK(b.service.db.one("SELECT skald.drop_parked(id, 'not needed') IS NULL FROM skald.parked") == "t");
+    CHECK(b.service.db.one("SELECT status FROM skald.idempotency WHERE key = 'c'") == "cancelled");
+}
+
+TEST_CASE("a rejection is recorded, its writes are gone, and nothing follows")
+{
+    books b;
+    auto m = paid("a", 5);
+    m.set("tenant", "acme");
+    b.send("refuse", m);
+    CHECK(b.comes_to("SELECT scope, key, status, error FROM skald.idempotency", "acme|m-a|rejected|no such customer"));
+    CHECK(b.service.db.one("SELECT count(*) FROM entry") == "0");
+    CHECK(b.service.db.one("SELECT count(*) FROM skald.parked") == "0");
+    CHECK(b.comes_to("SELECT count(*) FROM skald.outbox", "0"));
+}
+
+TEST_CASE("a duplicate of a request gets the same reply, byte for byte")
+{
+    books b;
+    std::string const answers = "answers-" + random_word();
+    b.broker.declare_queue(answers);
+    auto const ask = [&](std::string const& correlation) {
+        auto m = paid("a", 5);
+        m.properties.reply_to = keep(answers);
+        m.properties.correlation_id = keep(correlation);
+        m.properties._flags |= AMQP_BASIC_REPLY_TO_FLAG | AMQP_BASIC_CORRELATION_ID_FLAG;
+        b.send("quote", m);
+        std::optional<raw_message> reply;
+        CHECK(skald::testing::wait_until([&] { return (reply = b.broker.get(answers)).has_value(); }, 30s));
+        REQUIRE(reply);
+        CHECK(reply->body == R"({"cents":10})");
+        CHECK(reply->id() == "m-a:quote.reply");
+        return std::string{view(reply->properties.correlation_id)};
+    };
+    CHECK(ask("1") == "1");
+    CHECK(ask("2") == "2");
+    CHECK(b.service.db.rows("SELECT key, handler, convert_from(body, 'UTF8') FROM skald.reply") == R"(m-a|quote|{"cents":10})");
+
+    // Whoever asked has gone: nothing waits for them.
+    b.broker.delete_queue(answers);
+    auto m = paid("b", 5);
+    m.properties.reply_to = keep(answers);
+    m.properties._flags |= AMQP_BASIC_REPLY_TO_FLAG;
+    b.send("quote", m);
+    CHECK(b.comes_to("SELECT count(*) FROM skald.reply", "2"));
+    CHECK(b.comes_to("SELECT count(*) FROM skald.outbox", "0"));
+    CHECK(b.service.db.one("SELECT count(*) FROM skald.unrouted") == "0");
+}
+
+TEST_CASE("a handler starts a saga and publishes, once")
+{
+    books b;
+    for (int copy = 0; copy < 4; ++copy) b.send("begin", paid("a", 5));
+    CHECK(b.comes_to("SELECT key, status FROM skald.saga", "of-m-a|completed"));
+    CHECK(b.comes_to("SELECT id FROM entry", "by saga a"));
+    CHECK(b.comes_to("SELECT destination, idempotency_key FROM skald.unrouted", "nobody|m-a:begin.1.begun"));
+}
+
+TEST_CASE("a saga of the same key is another thing: a command for it does not touch the message")
+{
+    books b;
+    b.service.db.run("INSERT INTO skald.control (scope, key, home, action) VALUES ('', 'a', 'books', 'close'), "
+                     "('', 'a', 'orders', 'pause')");
+    b.tell(paid("a", 5));
+    CHECK(b.comes_to(entries, "a=5"));
+}
+
+TEST_CASE("records of messages are purged by their age, with their replies, and not while one is parked")
+{
+    books b;
+    b.send("quote", paid("a", 5));
+    b.failures = 3;
+    b.tell(paid("b", 5));
+    CHECK(b.comes_to("SELECT key FROM skald.reply", "m-a"));
+    CHECK(b.comes_to("SELECT key FROM skald.parked", "b"));
+    CHECK(b.comes_to("SELECT count(*) FROM skald.outbox", "0"));
+    auto const purge = "SELECT answers, records FROM skald.purge(interval '1 day', 100)";
+    CHECK(b.service.db.rows(purge) == "0|0");
+    b.service.db.run("UPDATE skald.idempotency SET updated_at = updated_at - interval '2 days'");
+    CHECK(b.service.db.rows("SELECT answers FROM skald.purgeable(interval '1 day')") == "1");
+    CHECK(b.service.db.rows(purge) == "1|2");
+    CHECK(b.service.db.rows("SELECT key FROM skald.idempotency") == "b");
+    CHECK(b.service.db.one("SELECT count(*) FROM skald.reply") == "0");
+}
+
+TEST_CASE("a handler's name, key and bindings are checked where it is hosted")
+{
+    auto const nothing = [](skald::message_context&, payment&) {};
+    skald::service s{"books"};
+    s.host(enter_saga, enter_step, enter_payment{});
+    CHECK_THROWS_WITH_AS(s.on<payment>("payment.created", nothing),
+                         doctest::Contains("belongs in message_options{.bind}"), skald::configuration_error);
+    CHECK_THROWS_WITH_AS(s.on<payment>("enter-payment", nothing), doctest::Contains("each needs its own"),
+                         skald::configuration_error);
+    skald::service t{"books"};
+    CHECK_THROWS_AS(t.on<payment>("a", nothing, {.key = message_key::members({})}), skald::configuration_error);
+    CHECK_THROWS_WITH_AS(t.on<payment>("a", nothing, {.key = message_key::members({"id"})}),
+                         doctest::Contains("begins with a slash"), skald::configuration_error);
+    CHECK_THROWS_AS(t.on<payment>("a", nothing, {.key = message_key::uuid_v5("dns", {"/id"})}), skald::configuration_error);
+    CHECK_THROWS_AS(t.on<payment>("a", nothing, {.key = message_key::computed({})}), skald::configuration_error);
+    CHECK_THROWS_AS(t.on<payment>("a", nothing, {.bind = {{"k", ""}}}), skald::configuration_error);
+    CHECK_THROWS_AS(t.on<payment>("a", nothing, {.run = {.retry = {.deadline = 1s}}}), skald::configuration_error);
+    t.on<payment>("a", nothing);
+    CHECK_THROWS_AS(t.on<payment>("a", nothing), skald::configuration_error);
+}
