@@ -65,7 +65,7 @@ SELECT p.id, p.scope, p.key, p.step, p.reason, p.error, p.message_id, p.type, p.
  WHERE p.id = :id::bigint
 
 -- name: recorded_parked
-SELECT (SELECT s.name FROM skald.service s) AS destination, p.id, p.scope, p.key, p.step, p.reason, p.error, p.message_id, p.type,
+SELECT (SELECT s.name FROM skald.service s) || CASE WHEN p.handler <> '' THEN '.on.' || p.handler ELSE '' END AS destination, p.id, p.scope, p.key, p.step, p.reason, p.error, p.message_id, p.type,
        p.content_type, p.attempts, skald.instant(p.parked_at) AS parked_at, encode(p.body, 'hex') AS body,
        p.headers::text AS headers, i.status::text AS record, i.attempts AS record_attempts, i.snoozes AS record_snoozes
   FROM skald.parked p

@@ -51,15 +51,17 @@ struct books
     {
         service.db.run("DROP TABLE IF EXISTS entry; CREATE TABLE entry (id text, cents bigint)");
         service.host(enter_saga, enter_step, enter_payment{});
-        service.on<payment>(
-            "payment-created",
-            [this](skald::message_context& ctx, payment const& p) {
-                ++runs;
-                ctx.sql("INSERT INTO entry VALUES ($1, $2)", p.id, p.cents);
-                if (failures > 0 && failures-- > 0) throw std::runtime_error{"not now"};
-            },
-            {.bind = {{"payment.created", exchange, "topic"}}, .key = message_key::members({"/id"})});
-        service.on<payment>("quote", [](skald::message_context& ctx, payment const& p) { ctx.reply({{"cents", p.cents * 2}}); },
+        service.on<payment>("payment-created",
+                            [this](skald::message_context& ctx, payment const& p) {
+                                ++runs;
+                                ctx.sql("INSERT INTO entry VALUES ($1, $2)", p.id, p.cents);
+                                if (failures > 0 && failures-- > 0) throw std::runtime_error{"not now"};
+                            },
+                            {.bind = {{"payment.created", exchange, "topic"}}, .key = message_key::members({"/id"})});
+        service.on<payment>("quote",
+                            [](skald::message_context& ctx, payment const& p) {
+                                ctx.reply({{"cents", p.cents * 2}});
+                            },
                             {});
         service.on<payment>("begin",
                             [](skald::message_context& ctx, payment const& p) {
@@ -116,7 +118,8 @@ TEST_CASE("the key with another body is parked, and the first one counts")
     b.tell(paid("a", 6));
     CHECK(b.comes_to(parked, "payment-created|payment-created|a|mismatch"));
     CHECK(b.service.db.one(entries) == "a=5");
-    CHECK(b.service.db.one("SELECT skald.replay_parked(id) FROM skald.parked").find("that one counts") != std::string::npos);
+    CHECK(b.service.db.one("SELECT skald.replay_parked(id) FROM skald.parked").find("that one counts") !=
+          std::string::npos);
     CHECK(b.service.db.one("SELECT skald.drop_parked(id, 'seen') IS NULL FROM skald.parked") == "t");
     CHECK(b.service.db.one("SELECT status FROM skald.idempotency") == "completed");
 }
@@ -156,7 +159,8 @@ TEST_CASE("a handler that throws is tried again with all that the message had, a
     auto other = paid("b", 5);
     other.set("color", "red");
     b.tell(other);
-    CHECK(b.comes_to("SELECT handler, key, reason, headers->>'color' FROM skald.parked", "payment-created|b|attempts_exhausted|red"));
+    CHECK(b.comes_to("SELECT handler, key, reason, headers->>'color' FROM skald.parked",
+                     "payment-created|b|attempts_exhausted|red"));
     CHECK(b.service.db.one(entries) == "a=5");
     CHECK(b.service.db.one("SELECT skald.replay_parked(id) IS NULL FROM skald.parked") == "t");
     CHECK(b.comes_to(entries, "a=5 b=5"));
@@ -201,7 +205,8 @@ TEST_CASE("a duplicate of a request gets the same reply, byte for byte")
     };
     CHECK(ask("1") == "1");
     CHECK(ask("2") == "2");
-    CHECK(b.service.db.rows("SELECT key, handler, convert_from(body, 'UTF8') FROM skald.reply") == R"(m-a|quote|{"cents":10})");
+    CHECK(b.service.db.rows("SELECT key, handler, convert_from(body, 'UTF8') FROM skald.reply") ==
+          R"(m-a|quote|{"cents":10})");
 
     // Whoever asked has gone: nothing waits for them.
     b.broker.delete_queue(answers);
@@ -263,7 +268,8 @@ TEST_CASE("a handler's name, key and bindings are checked where it is hosted")
     CHECK_THROWS_AS(t.on<payment>("a", nothing, {.key = message_key::members({})}), skald::configuration_error);
     CHECK_THROWS_WITH_AS(t.on<payment>("a", nothing, {.key = message_key::members({"id"})}),
                          doctest::Contains("begins with a slash"), skald::configuration_error);
-    CHECK_THROWS_AS(t.on<payment>("a", nothing, {.key = message_key::uuid_v5("dns", {"/id"})}), skald::configuration_error);
+    CHECK_THROWS_AS(t.on<payment>("a", nothing, {.key = message_key::uuid_v5("dns", {"/id"})}),
+                    skald::configuration_error);
     CHECK_THROWS_AS(t.on<payment>("a", nothing, {.key = message_key::computed({})}), skald::configuration_error);
     CHECK_THROWS_AS(t.on<payment>("a", nothing, {.bind = {{"k", ""}}}), skald::configuration_error);
     CHECK_THROWS_AS(t.on<payment>("a", nothing, {.run = {.retry = {.deadline = 1s}}}), skald::configuration_error);

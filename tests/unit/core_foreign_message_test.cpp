@@ -27,7 +27,8 @@ message a_message(std::string body = R"({"id":"p-1","order":{"id":7,"line":2},"p
 std::string key_of(message const& m, message_options const& rules)
 {
     auto const read = core::read_foreign(m, rules);
-    if (auto const* const no = std::get_if<core::refused_message>(&read)) return std::string{no->reason} + ": " + no->why;
+    if (auto const* const no = std::get_if<core::refused_message>(&read))
+        return std::string{no->reason} + ": " + no->why;
     return std::get<core::accepted_message>(read).identity.key;
 }
 
@@ -43,7 +44,8 @@ std::string payload_of(message const& m, message_format format)
     message_options rules;
     rules.format = format;
     auto const read = core::read_foreign(m, rules);
-    if (auto const* const no = std::get_if<core::refused_message>(&read)) return std::string{no->reason} + ": " + no->why;
+    if (auto const* const no = std::get_if<core::refused_message>(&read))
+        return std::string{no->reason} + ": " + no->why;
     return std::get<core::accepted_message>(read).payload;
 }
 
@@ -67,8 +69,9 @@ TEST_CASE("a message's key is its id, a header, members, or a function of it")
     CHECK(key_of(a_message(), message_key::members({"/order/id", "/id"})) == R"([7,"p-1"])");
     CHECK(key_of(a_message(), message_key::uuid_v5(dns, {"/id"})) == uuid_v5(dns, "p-1"));
     CHECK(key_of(a_message(), message_key::uuid_v5(dns, {"/order/id", "/id"})) == uuid_v5(dns, R"([7,"p-1"])"));
-    CHECK(key_of(a_message(), message_key::computed([](auto const& m) { return *m.header("tenant") + m.payload.substr(2, 2); })) ==
-          "acmeid");
+    CHECK(key_of(a_message(), message_key::computed([](auto const& m) {
+                     return *m.header("tenant") + m.payload.substr(2, 2);
+                 })) == "acmeid");
 }
 
 TEST_CASE("keys of several members don't run into each other")
@@ -134,7 +137,8 @@ TEST_CASE("a structured CloudEvent")
     m.body = R"({"specversion":"1.0","id":"42","source":"/pay","type":"created","data_base64":"eyJpZCI6MX0="})";
     CHECK(payload_of(m, message_format::cloud_events) == R"({"id":1})");
     m.body = R"({"specversion":"1.0","id":"42","source":"/pay","type":"created","data_base64":"e"})";
-    CHECK(payload_of(m, message_format::cloud_events) == "malformed: the member `data_base64` of the CloudEvent is no base64");
+    CHECK(payload_of(m, message_format::cloud_events) ==
+          "malformed: the member `data_base64` of the CloudEvent is no base64");
     m.body = R"({"specversion":"1.0","id":"42","type":"created"})";
     CHECK(payload_of(m, message_format::cloud_events) ==
           "malformed: it is no CloudEvent: its attribute `source` is missing, or no text");
@@ -154,7 +158,8 @@ TEST_CASE("a binary CloudEvent")
         CHECK(key_of(m, message_format::cloud_events) == "/pay 42");
         CHECK(payload_of(m, message_format::cloud_events) == R"({"id":"p-1"})");
         m.headers.pop_back();
-        CHECK(key_of(m, message_format::cloud_events) == "malformed: it is no CloudEvent: its source or its id is missing");
+        CHECK(key_of(m, message_format::cloud_events) ==
+              "malformed: it is no CloudEvent: its source or its id is missing");
     }
     CHECK(key_of(a_message(), message_format::cloud_events).starts_with("malformed: it is no CloudEvent: neither"));
 }

@@ -2,6 +2,7 @@
 // that runs with SKALD_DECLARE=off.
 #include "commands.hpp"
 
+#include "core/identity.hpp"
 #include "core/uuid.hpp"
 #include "postgres/migrate.hpp"
 #include "rabbitmq/administration.hpp"
@@ -12,19 +13,44 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace skald::tools {
 namespace {
 
-int declare(std::string const& service, std::string database, output const& out)
+// NAME, or NAME=EXCHANGE:ROUTING_KEY.
+std::vector<ports::handler_queue> read_handlers(std::vector<std::string> const& all)
+{
+    std::vector<ports::handler_queue> handlers;
+    for (auto const& text : all) {
+        auto const equals = text.find('=');
+        auto const name = text.substr(0, equals);
+        if (!core::is_name(name))
+            throw configuration_error{fmt::format("--handler {}: '{}' is not a handler's name", text, name)};
+        auto it = std::ranges::find(handlers, name, &ports::handler_queue::handler);
+        if (it == handlers.end()) it = handlers.insert(it, ports::handler_queue{name});
+        if (equals == std::string::npos) continue;
+        auto const binding = text.substr(equals + 1);
+        auto const colon = binding.find(':');
+        if (colon == std::string::npos || colon == 0)
+            throw configuration_error{
+                fmt::format("--handler {}: it is NAME, or NAME=EXCHANGE:ROUTING_KEY for each binding", text)};
+        it->bindings.push_back({.routing_key = binding.substr(colon + 1), .exchange = binding.substr(0, colon)});
+    }
+    return handlers;
+}
+
+int declare(std::string const& service, std::string database, std::vector<std::string> const& handlers,
+            output const& out)
 {
     auto const settings = config::from_environment();
     if (database.empty()) database = postgres::own_database(settings.database_url, service);
     if (!core::is_uuid(database))
         throw configuration_error{"--database is the `id` in the table skald.service of the service's database"};
-    rabbitmq::provision(settings.amqp_url, service, database);
+    rabbitmq::provision(settings.amqp_url, service, database, read_handlers(handlers));
     out.tell(fmt::format("what {} needs is declared, for the database {}", service, database),
              {{"service", service}, {"database", database}});
     return 0;
@@ -41,9 +67,15 @@ void add_declare_command(CLI::App& app, output& out, choice& chosen)
     auto const database = std::make_shared<std::string>();
     command->add_option("--database", *database,
                         "the `id` in skald.service of its database; without it, that of DATABASE_URL");
+    auto const handlers = std::make_shared<std::vector<std::string>>();
+    command
+        ->add_option("--handler", *handlers,
+                     "a message handler of the service: NAME, or NAME=EXCHANGE:ROUTING_KEY, once for each binding")
+        ->allow_extra_args(false);
     out.add_flag(*command);
-    command->callback(
-        [=, &out, &chosen] { chosen = [service, database, &out] { return declare(*service, *database, out); }; });
+    command->callback([=, &out, &chosen] {
+        chosen = [service, database, handlers, &out] { return declare(*service, *database, *handlers, out); };
+    });
 }
 
 }  // namespace skald::tools

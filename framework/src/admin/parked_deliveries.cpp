@@ -146,6 +146,11 @@ std::string advice(std::string const& reason, std::string const& record, bool re
             "Check that this is the database in which the saga was started. A report of it can be sent again "
             "then ({}); what belongs to a saga that is over can be dropped ({}).",
             replay, drop);
+    if (reason == "no_key")
+        return fmt::format(
+            "It has no key where its message handler looks for one. If others like it come, correct their "
+            "sender, and drop it ({}); or deploy a handler that finds one, then {}.",
+            drop, replay);
     if (reason == "unknown_step") return fmt::format("Deploy the service that hosts this step; then {}.", replay);
     return fmt::format("Fix what the error says; then {}.", replay);
 }

@@ -62,6 +62,11 @@ ports::receipt broker::publish(ports::outgoing const& sent)
         --nacks_due_;
         return {row, publish_status::nacked, "the broker did not take the message"};
     }
+    // To a queue that is nobody's here: a reply.
+    if (core::find_header(message.headers, core::header::exchange)) {
+        captured_.push_back(message);
+        return {row, publish_status::confirmed, {}};
+    }
     if (!queues_.contains(message.destination) && !handlers_.contains(message.destination))
         return {row, publish_status::returned, "312 NO_ROUTE: no queue is bound for `" + message.destination + "`"};
     captured_.push_back(message);
@@ -78,8 +83,12 @@ void broker::enqueue(core::message message, std::string problem)
     auto const order = ++last_order_;
     item arrived{order, std::move(message), std::move(problem), 0, false};
     auto const at = handlers_.find(arrived.message.destination);
-    if (at != handlers_.end()) arrived.handler = at->second.second;
-    auto& into = queues_[at != handlers_.end() ? at->second.first : arrived.message.destination];
+    std::string const service = at != handlers_.end() ? at->second.first : arrived.message.destination;
+    if (at != handlers_.end()) {
+        arrived.handler = at->second.second;
+        arrived.message.destination = core::handler_destination(service, arrived.handler);
+    }
+    auto& into = queues_[service];
     into.emplace(order, std::move(arrived));
     changed_.notify_all();
 }

@@ -148,7 +148,8 @@ inspection inspect(std::string const& url, std::string const& service, std::stri
     return seen;
 }
 
-void provision(std::string const& url, std::string const& service, std::string const& database)
+void provision(std::string const& url, std::string const& service, std::string const& database,
+               std::vector<ports::handler_queue> const& handlers)
 {
     check_service_name(service);
     auto const where = parse_url(url);
@@ -159,6 +160,7 @@ void provision(std::string const& url, std::string const& service, std::string c
     // The queue of the database first: if the messages belong to another one, nothing is created for this one.
     declare_queues(broker, service, database);
     declare_marker(broker, service, database);
+    for (auto const& one : handlers) declare_handler(broker, service, one);
     broker.close();
 }
 

@@ -1,6 +1,7 @@
 #include <skald/testing/harness.hpp>
 
 #include "core/envelope.hpp"
+#include "core/foreign_message.hpp"
 #include "core/recorded_delivery.hpp"
 #include "core/text.hpp"
 #include "postgres/literal.hpp"
@@ -15,6 +16,7 @@
 #include <pqxx/pqxx>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <iterator>
 #include <utility>
@@ -49,6 +51,18 @@ public:
 };
 
 namespace {
+
+core::message as_sent(std::string const& service, std::string const& handler, received_message const& what)
+{
+    core::message m;
+    m.destination = core::handler_destination(service, handler);
+    m.id = what.id;
+    m.type = what.type;
+    m.content_type = what.content_type;
+    m.headers = what.headers;
+    m.body = what.body;
+    return m;
+}
 
 std::string list(std::vector<std::string> const& all)
 {
@@ -179,7 +193,7 @@ std::size_t harness::replay_recorded(std::string_view lines)
     auto const messages = core::read_recorded(lines);
     auto const services = implementation_->begun().services();
     for (auto const& one : messages)
-        if (std::ranges::find(services, one.destination) == services.end())
+        if (std::ranges::find(services, one.destination.substr(0, one.destination.find('.'))) == services.end())
             throw std::invalid_argument{"the recorded delivery " + one.id + " is for the service " + one.destination +
                                         ", which hosts nothing here: host its steps, or leave its line out"};
     for (auto const& one : messages) implementation_->all.send_again(one);
@@ -362,6 +376,27 @@ check_result harness::outboxes_are_empty()
 step_alone harness::alone(std::string const& service)
 {
     return step_alone{std::make_unique<step_alone::implementation>(implementation_->database(service).options())};
+}
+
+void harness::send(std::string const& service, std::string const& handler, received_message const& what)
+{
+    auto& all = implementation_->begun();
+    if (!all.service(service).hosts("", handler))
+        throw configuration_error{"the service " + service + " has no message handler " + handler +
+                                  ": add() it, with on()"};
+    all.send_again(as_sent(service, handler, what));
+}
+
+proof harness::prove_exactly_once(std::string const& service, std::string const& handler, received_message const& what,
+                                  proof_options const& options)
+{
+    implementation_->shown.clear();
+    std::array const plan{planned_step{handler, service, step_kind::retriable}};
+    inner::scenario one{"", 1, plan, what.body};
+    one.received = as_sent(service, handler, what);
+    auto proved = prover{implementation_->all, std::move(one), options}.prove();
+    rewind();
+    return proved;
 }
 
 proof harness::prove(scenario const& what, proof_options const& options)

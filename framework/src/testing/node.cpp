@@ -109,14 +109,22 @@ void node::advance(std::chrono::milliseconds time)
     wake();
 }
 
+std::vector<ports::handler_queue> node::handler_queues() const
+{
+    std::vector<ports::handler_queue> all;
+    for (auto const& one : hosted_)
+        if (one.as.handles) all.push_back({one.step, take_max, one.as.handles->bind});
+    return all;
+}
+
 void node::start(memory::memory_transport& transport)
 {
     runtime::publish_options one_by_one;
     one_by_one.batch_max = 1;
     process_.reset();  // the one before loses its unacked deliveries first
-    process_ = std::make_unique<stepped_process>(name_, steps_, *store_, *outbox_,
-                                                 std::make_unique<watched_publisher>(transport, fault_plan_),
-                                                 transport.subscribe({name_, take_max}), log_, one_by_one);
+    process_ = std::make_unique<stepped_process>(
+        name_, steps_, *store_, *outbox_, std::make_unique<watched_publisher>(transport, fault_plan_),
+        transport.subscribe({name_, take_max, {}, handler_queues()}), log_, one_by_one);
     woken_ = true;
 }
 

@@ -107,6 +107,7 @@ private:
     runtime::registered_step observed(hosted const& one);
     void enters(std::string const& part) override;
     void called() override;
+    std::vector<ports::handler_queue> handler_queues() const;
     void start(memory::memory_transport& transport);
 
     std::string name_;

@@ -4,6 +4,7 @@
 #include "core/command.hpp"
 #include "core/envelope.hpp"
 #include "core/fingerprint.hpp"
+#include "postgres/literal.hpp"
 #include "skald_testing_queries.hpp"
 
 #include <skald/errors.hpp>
@@ -20,6 +21,7 @@ namespace {
 std::string plain_name(core::message const& m)
 {
     if (m.type == core::control_type) return "control@" + m.destination;
+    if (auto const at = m.destination.find(".on."); at != std::string::npos) return m.destination.substr(at + 4);
     return m.id.substr(m.id.rfind(':') + 1);
 }
 
@@ -122,6 +124,10 @@ std::string simulation::start(scenario const& what, start_options const& options
 {
     require_hosted(what);
     if (!has_begun()) begin();
+    if (what.received) {
+        send_again(*what.received);
+        return {};
+    }
     auto& at = service(std::string{what.plan.front().service});
     pqxx::work tx{at.database().session().raw()};
     auto const started = skald::detail::start_saga(tx, what.definition, what.version, what.plan, what.data, options);
@@ -133,8 +139,12 @@ std::string simulation::start(scenario const& what, start_options const& options
 
 node* simulation::home(core::saga_id const& saga)
 {
-    auto const it = homes_.find(text_of(saga));
-    return it == homes_.end() ? nullptr : it->second;
+    if (auto const it = homes_.find(text_of(saga)); it != homes_.end()) return it->second;
+    // Started by a step or a message handler.
+    auto const query = postgres::filled_in(testing_queries::sagas{.scope = saga.scope, .key = saga.key});
+    auto const at =
+        std::ranges::find_if(in_order_, [&](node* one) { return !one->database().session().run(query).empty(); });
+    return at == in_order_.end() ? nullptr : *at;
 }
 
 bool simulation::pull()

@@ -34,6 +34,8 @@ struct scenario
     int version{};
     std::span<planned_step const> plan;
     std::string data;
+    std::optional<core::message>
+        received{};  // in place of a saga: a message to the handler that is the plan's one step
 };
 
 /// A delivery that a service holds unacked.
@@ -126,7 +128,7 @@ public:
         std::stable_partition(hand_.begin(), hand_.end(), is_meant);
     }
 
-    /// Appends a copy to the end of its queue.
+    /// Appends a copy, or a message from outside, to the end of its queue.
     void send_again(core::message const& what);
 
     /// The time until the next message or started step is due; nothing if there is none. A step whose call is unknown

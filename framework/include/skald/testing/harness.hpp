@@ -3,6 +3,7 @@
 #pragma once
 
 #include <skald/definition.hpp>
+#include <skald/message.hpp>
 #include <skald/saga.hpp>
 #include <skald/service.hpp>
 #include <skald/start.hpp>
@@ -71,6 +72,11 @@ public:
     {
         return start({saga.name, saga.version, saga.steps, detail::write_data(data)}, options);
     }
+
+    /// Puts a message into the queue of that service's message handler, as its sender does. What a service of this
+    /// harness publishes with the routing key of one of its message_bindings gets there by itself.
+    /// Throws configuration_error if the service has no such handler.
+    void send(std::string const& service, std::string const& handler, received_message const& what);
 
     /// The relays send what is due, and the delivery that has waited longest is processed. If none waits, a started
     /// step that is due goes on: its call is made and its end recorded, or its wait is over. False: there was nothing.
@@ -187,6 +193,11 @@ public:
     {
         return prove({saga.name, saga.version, saga.steps, detail::write_data(data)}, options);
     }
+
+    /// The same for a message in place of a saga: its handler is disturbed likewise, and made to fail once and
+    /// permanently. What the handler starts runs along.
+    proof prove_exactly_once(std::string const& service, std::string const& handler, received_message const& what,
+                             proof_options const& options = {});
 
 private:
     struct scenario

@@ -1,0 +1,108 @@
+// Message handlers in the kit: sent, replayed, crashed, and proved.
+#include <skald/testing.hpp>
+
+#include <doctest/doctest.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace {
+
+struct payment
+{
+    std::string id;
+    std::int64_t cents{};
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(payment, id, cents)
+
+struct enter_payment final : skald::retriable_step<payment>
+{
+    skald::forward_outcome execute(skald::step_context& ctx, payment& p) const override
+    {
+        ctx.sql("INSERT INTO entry VALUES ($1, $2)", p.id, p.cents);
+        return skald::done();
+    }
+};
+constexpr skald::retriable<payment> enter_step{"enter-payment", "books"};
+constexpr auto enter_saga = skald::define("enter", enter_step);
+
+skald::message_options by_id()
+{
+    skald::message_options options;
+    options.key = skald::message_key::members({"/id"});
+    options.bind = {{"paid"}};
+    return options;
+}
+
+/// Enters a payment, tells others, replies and begins a saga. `slip`: what a mistaken one does besides.
+skald::service books(std::function<void(skald::message_context&)> slip = [](auto&) {})
+{
+    skald::service s{"books"};
+    s.migrate("0001_books", "CREATE TABLE entry (id text, cents bigint)");
+    s.host(enter_saga, enter_step, enter_payment{});
+    s.on<payment>(
+        "payment-created",
+        [slip](skald::message_context& ctx, payment const& p) {
+            ctx.sql("INSERT INTO entry VALUES ('message ' || $1, $2)", p.id, p.cents);
+            ctx.publish("elsewhere", "entered", {{"id", p.id}}, skald::unrouted::drop);
+            ctx.reply({{"entered", p.id}});
+            skald::start(ctx.tx(), enter_saga, p, {.key = "of-" + ctx.message_key()});
+            slip(ctx);
+        },
+        by_id());
+    return s;
+}
+
+skald::received_message paid(std::string body = R"({"id":"p-1","cents":7})")
+{
+    skald::received_message m;
+    m.id = "m-1";
+    m.headers = {{"skald-reply-to", "answers"}};
+    m.body = std::move(body);
+    return m;
+}
+
+}  // namespace
+
+TEST_CASE("a message is handled once, and its reply is sent to each who asks")
+{
+    skald::testing::harness shop;
+    shop.add(books());
+    for (int copy = 0; copy < 3; ++copy) shop.send("books", "payment-created", paid());
+    shop.deliver_all();
+    CHECK(shop.ask("books", "SELECT id FROM entry ORDER BY 1") ==
+          skald::testing::rows{{"message p-1"}, {"p-1"}});
+    CHECK(shop.ran("payment-created", 1));
+    CHECK(shop.applied_once("p-1", "payment-created"));
+    CHECK(shop.saga_is("of-p-1", "completed"));
+    std::string replies;
+    for (auto const& one : shop.sent())
+        if (one.destination == "answers") replies += one.body;
+    CHECK(replies == R"({"entered":"p-1"}{"entered":"p-1"}{"entered":"p-1"})");
+    CHECK_THROWS_AS(shop.send("books", "nobody", paid()), skald::configuration_error);
+}
+
+TEST_CASE("a handler that is right passes every schedule")
+{
+    skald::testing::harness shop;
+    shop.add(books());
+    auto const proof = shop.prove_exactly_once("books", "payment-created", paid(), {.sampled = 10});
+    INFO(proof.report());
+    CHECK(proof);
+    CHECK(proof.schedules() > 50);
+}
+
+TEST_CASE("a handler that does something outside its transaction is named")
+{
+    skald::testing::harness shop;
+    shop.add(books([&](skald::message_context&) {
+        pqxx::connection other{shop.database_url("books")};
+        pqxx::work tx{other};
+        tx.exec("INSERT INTO entry VALUES ('outside', 0)");
+        tx.commit();
+    }));
+    auto const proof = shop.prove_exactly_once("books", "payment-created", paid());
+    CHECK(!proof);
+    CAPTURE(proof.report());
+    CHECK(proof.report().find("payment-created") != std::string::npos);
+}
