@@ -70,8 +70,7 @@ TEST_CASE("a message is handled once, and its reply is sent to each who asks")
     shop.add(books());
     for (int copy = 0; copy < 3; ++copy) shop.send("books", "payment-created", paid());
     shop.deliver_all();
-    CHECK(shop.ask("books", "SELECT id FROM entry ORDER BY 1") ==
-          skald::testing::rows{{"message p-1"}, {"p-1"}});
+    CHECK(shop.ask("books", "SELECT id FROM entry ORDER BY 1") == skald::testing::rows{{"message p-1"}, {"p-1"}});
     CHECK(shop.ran("payment-created", 1));
     CHECK(shop.applied_once("p-1", "payment-created"));
     CHECK(shop.saga_is("of-p-1", "completed"));

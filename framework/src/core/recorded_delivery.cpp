@@ -130,10 +130,11 @@ message read_line(std::string_view text)
     check_format(line);
     message m;
     m.destination = name_in(line, "destination");
-    if (!is_name(m.destination))
+    auto const on = m.destination.find(".on.");
+    if (!is_name(m.destination.substr(0, on)) || (on != std::string::npos && !is_name(m.destination.substr(on + 4))))
         refuse(fmt::format(
             "`destination` is '{}', which is no service's name: a small letter, then small letters, digits and "
-            "dashes, at most 48",
+            "dashes, at most 48; with `.on.` and another such name it is a message handler's",
             m.destination));
     m.id = name_in(line, "message_id");
     m.type = name_in(line, "type");

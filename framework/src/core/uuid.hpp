@@ -1,5 +1,5 @@
-// UUIDs (RFC 9562). Version 7: the key of a saga whose caller gave none, ordered by time, so that new keys hit warm index
-// pages. Version 5: the key of a message whose sender gave none, made of what the message says.
+// UUIDs (RFC 9562). Version 7: the key of a saga whose caller gave none, ordered by time, so that new keys hit warm
+// index pages. Version 5: the key of a message whose sender gave none, made of what the message says.
 #pragma once
 
 #include <string>

@@ -36,9 +36,9 @@ struct inspection
 inspection inspect(std::string const& url, std::string const& service, std::string const& database = {},
                    bool declares = true);
 
-/// Declares the exchanges, the service's queues and those of its message handlers, and which `database` takes its messages; a second call changes
-/// nothing. Throws: topology_mismatch, connection_lost, std::invalid_argument for a URL that is invalid or a name too
-/// long for a queue.
+/// Declares the exchanges, the service's queues and those of its message handlers, and which `database` takes its
+/// messages; a second call changes nothing. Throws: topology_mismatch, connection_lost, std::invalid_argument for a URL
+/// that is invalid or a name too long for a queue.
 void provision(std::string const& url, std::string const& service, std::string const& database,
                std::vector<ports::handler_queue> const& handlers = {});
 
