@@ -119,4 +119,25 @@ std::string join_arrays(std::vector<std::string> const& arrays)
     return joined;
 }
 
+ports::parked_delivery to_park(task const& t, std::string_view reason, std::string const& why)
+{
+    auto const& m = t.delivery.message;
+    if (auto const* const step = t.step()) {
+        ports::parked_delivery parked{step->envelope.saga,   step->key().guarded_step(), std::string{reason}, why, m,
+                                      step->envelope.attempt};
+        parked.handler = t.delivery.handler;
+        return parked;
+    }
+    ports::parked_delivery parked{{}, {}, std::string{reason}, why, m, 0};
+    parked.handler = t.delivery.handler;
+    if (!parked.handler.empty()) return parked;  // its headers are its sender's
+    auto const text = core::find_header(m.headers, core::header::idempotency_key).value_or(std::string_view{});
+    if (auto const key = core::parse_derived_key(text)) {
+        auto const scope = core::find_header(m.headers, core::header::scope).value_or(std::string_view{});
+        parked.saga = {std::string{scope}, key->key};
+        parked.step = key->guarded_step();
+    }
+    return parked;
+}
+
 }  // namespace skald::runtime

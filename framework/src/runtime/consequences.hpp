@@ -5,6 +5,7 @@
 #include "core/envelope.hpp"
 #include "core/transition.hpp"
 #include "ports/store.hpp"
+#include "runtime/task.hpp"
 
 #include <skald/transaction_context.hpp>
 
@@ -44,5 +45,8 @@ void merge_reports(ports::changes& changes);
 
 /// Joins JSON arrays, none of them empty, into one.
 std::string join_arrays(std::vector<std::string> const& arrays);
+
+/// The parked row of a delivery that belongs to no step, or no longer does.
+ports::parked_delivery to_park(task const& t, std::string_view reason, std::string const& why);
 
 }  // namespace skald::runtime

@@ -6,6 +6,7 @@
 #include "core/reasons.hpp"
 #include "core/text.hpp"
 #include "runtime/consequences.hpp"
+#include "runtime/message_consequences.hpp"
 
 #include <skald/detail/deadline.hpp>
 
@@ -58,9 +59,10 @@ private:
     void park_step(unrunnable const& how);
     void add_transition(core::event what, std::string const& why, std::string body);
     core::transition after(core::event what) const;
-    ports::enqueued once_more(core::envelope const& e, std::chrono::milliseconds wait) const;
-    void add_reply(std::string const& body);
-    void repeat_reply();
+    ports::enqueued once_more(core::envelope const& e, std::chrono::milliseconds wait) const
+    {
+        return step_.is_message() ? message_again(task_, e, wait) : to_enqueue(e, received(), wait);
+    }
     std::string const& received() const { return task_.delivery.message.body; }
 
     ports::changes& changes_;
@@ -96,7 +98,7 @@ happened writer::write(std::optional<step_result>&& how)
         if (claimed_.result == claim_result::mismatch)
             return park_delivery("mismatch", "the key was used before with another body");
         if (task_.second) return {severity::info, "step.outdated", step_end::duplicate};
-        if (step_.is_message()) repeat_reply();
+        if (step_.is_message()) repeat_reply(changes_, task_);
         return {severity::debug, "step.duplicate", step_end::duplicate};
     case claim_result::fresh:
     case claim_result::retry: break;
@@ -165,7 +167,7 @@ happened writer::end(done&& how)
     // The messages of both transactions are numbered from 1.
     auto const key = step_.key().text() + (task_.second ? ".settled" : "");
     add_published(changes_, step_.envelope.saga, step_.envelope.definition, key, step_.envelope.trace, how.published);
-    if (how.reply) add_reply(*how.reply);
+    if (how.reply) add_reply(changes_, task_, *how.reply);
     add_transition(core::event::completed, "", std::move(how.data));
     return {severity::debug, "step.completed", step_end::completed, claimed_.attempts};
 }
@@ -343,37 +345,6 @@ core::transition writer::after(core::event what) const
     return step_.is_message() ? core::next_of_message(what) : core::next(step_.envelope.itinerary, what);
 }
 
-// The same message for this service again, with the envelope's numbers.
-ports::enqueued writer::once_more(core::envelope const& e, std::chrono::milliseconds wait) const
-{
-    if (!step_.is_message()) return to_enqueue(e, received(), wait);
-    auto const& handler = e.itinerary.current().name;
-    auto again = core::write_again(task_.delivery.message, core::handler_destination(around_.service, handler),
-                                   step_.key().text(), e.attempt, e.snoozes);
-    return {std::move(again), e.saga.scope, "message", e.saga.key, wait};
-}
-
-// Kept for whoever sends the message again; and sent, if this one says where to.
-void writer::add_reply(std::string const& body)
-{
-    auto const& e = step_.envelope;
-    auto const& handler = e.itinerary.current().name;
-    changes_.replies.push_back({e.saga, handler, body});
-    auto reply = core::write_reply(task_.delivery.message, handler, step_.key().text(), body);
-    if (reply.destination.empty()) return;
-    core::add_trace(reply.headers, e.trace);
-    changes_.messages.push_back({std::move(reply), e.saga.scope, "message", e.saga.key, {}});
-    changes_.messages.back().if_unrouted = "drop";  // whoever asked has gone
-}
-
-void writer::repeat_reply()
-{
-    auto const& e = step_.envelope;
-    auto const& handler = e.itinerary.current().name;
-    auto reply = core::write_reply(task_.delivery.message, handler, step_.key().text(), {});
-    if (!reply.destination.empty()) changes_.repeated.push_back({e.saga, handler, std::move(reply)});
-}
-
 // Writes down what core::next() says follows from `what`: the record, the next message, the report to the home.
 void writer::add_transition(core::event what, std::string const& why, std::string body)
 {
@@ -413,27 +384,6 @@ happened add_consequences(ports::changes& changes, task const& t, ports::claim_a
     SKALD_ASSERT(t.step() != nullptr);
     SKALD_ASSERT(how || !must_run(claimed));
     return writer{changes, t, claimed, around}.write(std::move(how));
-}
-
-ports::parked_delivery to_park(task const& t, std::string_view reason, std::string const& why)
-{
-    auto const& m = t.delivery.message;
-    if (auto const* const step = t.step()) {
-        ports::parked_delivery parked{step->envelope.saga,   step->key().guarded_step(), std::string{reason}, why, m,
-                                      step->envelope.attempt};
-        parked.handler = t.delivery.handler;
-        return parked;
-    }
-    ports::parked_delivery parked{{}, {}, std::string{reason}, why, m, 0};
-    parked.handler = t.delivery.handler;
-    if (!parked.handler.empty()) return parked;  // its headers are its sender's
-    auto const text = core::find_header(m.headers, core::header::idempotency_key).value_or(std::string_view{});
-    if (auto const key = core::parse_derived_key(text)) {
-        auto const scope = core::find_header(m.headers, core::header::scope).value_or(std::string_view{});
-        parked.saga = {std::string{scope}, key->key};
-        parked.step = key->guarded_step();
-    }
-    return parked;
 }
 
 }  // namespace skald::runtime

@@ -44,7 +44,4 @@ happened add_consequences(ports::changes& changes, task const& t, ports::claim_a
 /// A step's delivery that could not be claimed or recorded.
 happened add_refused(ports::changes& changes, task const& t, std::string const& why, circumstances const& around);
 
-/// The parked row of a delivery that belongs to no step, or no longer does.
-ports::parked_delivery to_park(task const& t, std::string_view reason, std::string const& why);
-
 }  // namespace skald::runtime

@@ -1,13 +1,12 @@
 #include <skald/testing/harness.hpp>
 
 #include "core/envelope.hpp"
-#include "core/foreign_message.hpp"
 #include "core/recorded_delivery.hpp"
 #include "core/text.hpp"
 #include "postgres/literal.hpp"
 #include "skald_testing_queries.hpp"
+#include "testing/harness_implementation.hpp"
 #include "testing/prover.hpp"
-#include "testing/simulation.hpp"
 #include "testing/step_alone_implementation.hpp"
 #include "worker/service_parts.hpp"
 
@@ -16,53 +15,13 @@
 #include <pqxx/pqxx>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <iterator>
 #include <utility>
 
 namespace skald::testing {
 
-class harness::implementation
-{
-public:
-    explicit implementation(std::string url) : all{std::move(url)} {}
-
-    /// Ready to start a saga.
-    inner::simulation& begun()
-    {
-        if (!all.has_begun()) all.begin();
-        return all;
-    }
-
-    /// A delivery, or else a started step that is due.
-    bool go_on()
-    {
-        if (!all.pull()) return all.go_on();
-        all.process(0);
-        return true;
-    }
-
-    inner::service_database& database(std::string const& service);
-    message_view view(core::message const& m);
-
-    inner::simulation all;
-    std::vector<core::message> shown;  // by message_view::number - 1
-};
-
 namespace {
-
-core::message as_sent(std::string const& service, std::string const& handler, received_message const& what)
-{
-    core::message m;
-    m.destination = core::handler_destination(service, handler);
-    m.id = what.id;
-    m.type = what.type;
-    m.content_type = what.content_type;
-    m.headers = what.headers;
-    m.body = what.body;
-    return m;
-}
 
 std::string list(std::vector<std::string> const& all)
 {
@@ -376,27 +335,6 @@ check_result harness::outboxes_are_empty()
 step_alone harness::alone(std::string const& service)
 {
     return step_alone{std::make_unique<step_alone::implementation>(implementation_->database(service).options())};
-}
-
-void harness::send(std::string const& service, std::string const& handler, received_message const& what)
-{
-    auto& all = implementation_->begun();
-    if (!all.service(service).hosts("", handler))
-        throw configuration_error{"the service " + service + " has no message handler " + handler +
-                                  ": add() it, with on()"};
-    all.send_again(as_sent(service, handler, what));
-}
-
-proof harness::prove_exactly_once(std::string const& service, std::string const& handler, received_message const& what,
-                                  proof_options const& options)
-{
-    implementation_->shown.clear();
-    std::array const plan{planned_step{handler, service, step_kind::retriable}};
-    inner::scenario one{"", 1, plan, what.body};
-    one.received = as_sent(service, handler, what);
-    auto proved = prover{implementation_->all, std::move(one), options}.prove();
-    rewind();
-    return proved;
 }
 
 proof harness::prove(scenario const& what, proof_options const& options)
