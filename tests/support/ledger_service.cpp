@@ -1,0 +1,36 @@
+// The service `ledger`: it hears of deposits over a bank's exchange, enters each once, and replies with a receipt that
+// no second run would write.
+#include <skald/skald.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace {
+
+struct deposit
+{
+    std::string id;
+    std::int64_t cents{};
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(deposit, id, cents)
+
+// No constraint: a second run would show.
+constexpr auto tables = "CREATE TABLE deposit (id text, cents bigint)";
+
+void enter(skald::message_context& ctx, deposit const& d)
+{
+    ctx.sql("INSERT INTO deposit VALUES ($1, $2)", d.id, d.cents);
+    ctx.reply({{"id", d.id}, {"receipt", skald::make_key()}});
+}
+
+}  // namespace
+
+int main(int argc, char** argv)
+{
+    skald::service ledger{"ledger"};
+    ledger.migrate("0001_ledger", tables)
+        .on<deposit>("deposit", enter,
+                     {.bind = {{.routing_key = "deposit.*", .exchange = "bank", .type = "topic"}},
+                      .key = skald::message_key::members({"/id"})});
+    return skald::run_service(std::move(ledger), argc, argv);
+}
