@@ -84,9 +84,9 @@ TEST_CASE("1,000 messages, 8 copies of each, and processes killed meanwhile: 1,0
         },
         120s));
     CHECK(killed == 20);
-    CHECK(l.db.rows("SELECT count(*), count(DISTINCT id) FROM deposit") == "1000|1000");
-    CHECK(l.db.rows("SELECT DISTINCT step, status, home FROM skald.idempotency") == "deposit|completed|-");
-    CHECK(l.db.rows("SELECT count(*) FROM skald.parked") == "0");
+    CHECK(l.db.ask("SELECT count(*), count(DISTINCT id) FROM deposit") == table{{"1000", "1000"}});
+    CHECK(l.db.ask("SELECT DISTINCT step, status, home FROM skald.idempotency") == table{{"deposit", "completed", "-"}});
+    CHECK(l.db.ask("SELECT count(*) FROM skald.parked") == table{{"0"}});
     CHECK(l.bodies.size() == messages);
     for (auto const& [id, all] : l.bodies) REQUIRE(all.size() == 1);
 }
