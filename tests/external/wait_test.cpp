@@ -214,9 +214,10 @@ TEST_CASE("what is not due costs nothing, however much it is")
            "'application/json', '', '{}'"
            "   FROM generate_series(1, 20000) n");
     db.run("ANALYZE skald.started");
-    // Entries of the index that were read, of 20,000.
-    CHECK(db.one("SELECT count(*) FROM skald.take_started('me', 'wait', '', 64);"
-                 "SELECT pg_stat_get_xact_tuples_returned('skald.started_due'::regclass)") == "0");
+    // Entries of the index that were read, of 20,000. The planner may look at the two ends of an index itself.
+    auto const read = db.one("SELECT count(*) FROM skald.take_started('me', 'wait', '', 64);"
+                             "SELECT pg_stat_get_xact_tuples_returned('skald.started_due'::regclass)");
+    CHECK(std::stoi(read) <= 2);
 }
 
 TEST_CASE("a signal may be null, on its way as a message too")

@@ -56,7 +56,7 @@ struct ledger
     std::vector<std::unique_ptr<service_process>> all;
     amqp_hands out{broker()};
     amqp_hands in{broker()};
-    std::set<std::string> answered;                      // by correlation
+    std::set<std::string> answered;                       // by correlation
     std::map<std::string, std::set<std::string>> bodies;  // by id
 };
 
@@ -85,7 +85,8 @@ TEST_CASE("1,000 messages, 8 copies of each, and processes killed meanwhile: 1,0
         120s));
     CHECK(killed == 20);
     CHECK(l.db.ask("SELECT count(*), count(DISTINCT id) FROM deposit") == table{{"1000", "1000"}});
-    CHECK(l.db.ask("SELECT DISTINCT step, status, home FROM skald.idempotency") == table{{"deposit", "completed", "-"}});
+    CHECK(l.db.ask("SELECT DISTINCT step, status, home FROM skald.idempotency") ==
+          table{{"deposit", "completed", "-"}});
     CHECK(l.db.ask("SELECT count(*) FROM skald.parked") == table{{"0"}});
     CHECK(l.bodies.size() == messages);
     for (auto const& [id, all] : l.bodies) REQUIRE(all.size() == 1);
