@@ -69,8 +69,8 @@ public:
         return key;
     }
 
-    // For Skald.
-    enum class kind { id, header, members, uuid_v5, computed };  // which of them it is
+    /// For Skald: which of them it is.
+    enum class kind { id, header, members, uuid_v5, computed };
     kind by{kind::id};                                           // of this one
     std::vector<std::string> names{};                            // the header, or the pointers
     std::string space{};                                         // the namespace
@@ -83,7 +83,7 @@ private:
 /// Which messages a handler's queue receives.
 struct message_binding
 {
-    std::string routing_key;
+    std::string routing_key;        // as the kind of exchange reads it: of a topic exchange a pattern
     std::string exchange{"skald"};  // where others publish
 
     /// `direct`, `topic`, `fanout` or `headers`: the exchange is declared, durable, if it is not there. Empty: its
@@ -102,10 +102,10 @@ enum class message_format {
 struct message_options
 {
     std::vector<message_binding> bind{};  // none: only what is sent to `<service>.on.<name>` on the exchange `skald`
-    message_format format{};
-    message_key key{};                   // within the scope
-    std::optional<message_key> scope{};  // whose it is: a tenant; at most 64 bytes. Nothing: ''
-    step_options run{};                  // as of a step; `retry.deadline` and `call` don't apply
+    message_format format{};              // how it carries the payload
+    message_key key{};                    // within the scope
+    std::optional<message_key> scope{};   // whose it is: a tenant; at most 64 bytes. Nothing: ''
+    step_options run{};                   // as of a step; `retry.deadline` and `call` don't apply
 };
 
 }  // namespace skald
