@@ -114,14 +114,13 @@ public:
     /// message of its queue: skald/message_handler.hpp. A rejection is recorded, and nothing follows from it. `name` is
     /// like a step's, and no step of this service has it. Throws for a name that is taken or malformed.
     template <class Body, class Handler>
-    requires detail::handles<Body, Handler> service& on(std::string name, Handler handler,
+    requires detail::handles<Body, Handler> service& on(std::string const& name, Handler handler,
                                                         message_options const& options = {})
     {
         if (options.run.serial_by && !options.run.serial_by.template is_of<Body>())
             throw configuration_error{"handler " + name +
                                       ": step_options{.serial_by} is a member of another type than the message's"};
-        return add_handler(std::move(name), options,
-                           std::make_unique<detail::typed_handler<Body, Handler>>(std::move(handler)));
+        return add_handler(name, options, std::make_unique<detail::typed_handler<Body, Handler>>(std::move(handler)));
     }
 
     /// Another system that external steps call, with its limits. Call it before host() of those that name it. Throws if

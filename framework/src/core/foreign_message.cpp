@@ -180,7 +180,7 @@ private:
     json parsed_ = json(json::value_t::discarded);
 };
 
-std::string as_key(std::string found)
+std::string as_key(std::string const& found)
 {
     if (found.empty()) throw no_key_error{"its key is empty"};
     return is_key(found) ? found : "sha256:" + to_hex(fingerprint_of(found));
