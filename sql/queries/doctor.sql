@@ -120,6 +120,7 @@ migration: migration_once
 outbox: outbox_id idempotency_key_fits_a_message_id type_fits_the_wire destination_fits_a_routing_key content_type_fits_the_wire payload_is_at_most_1_mib headers_are_an_object_of_at_most_64_kib if_unrouted_is_known
 parked: parked_id parked_once fingerprint_is_sha256 reason_is_known
 progress: progress_once attempts_are_counted at_is_between_years_1_and_9999
+reply: reply_once
 response: response_once only_answers_that_are_an_outcome_are_stored
 saga: saga_once finished_exactly_in_final_states only_what_has_ended_expires
 service: one_service_owns_a_database only_one_is_true
@@ -165,6 +166,7 @@ parked.content_type ''::text
 parked.headers '{}'::jsonb
 parked.attempts 0
 parked.parked_at clock_timestamp()
+parked.handler ''::text
 response.content_type ''::text
 response.headers '{}'::jsonb
 response.body '\x'::bytea

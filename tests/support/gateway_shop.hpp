@@ -53,8 +53,8 @@ public:
     {
         std::map<std::string, std::string> all;
         for (auto const& row : payments_db.ask("SELECT key || ':' || step, fence FROM skald.started WHERE in_doubt AND "
-                                               "owner = 'skald/payments/" +
-                                               std::to_string(till.pid()) + '\''))
+                                               "owner LIKE 'skald/payments/" +
+                                               std::to_string(till.pid()) + "@%'"))
             all[row[0]] = row[1];
         return all;
     }
