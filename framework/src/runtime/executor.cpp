@@ -26,9 +26,6 @@ constexpr auto key_wait = 100ms;
 // How long a single delivery waits for a lock, if its step has met one that is not released.
 constexpr auto brief_lock_wait = 100ms;
 
-// When one delivery in 64 fails its transaction, half of those in batches of 32 would run twice: not worth trying.
-constexpr double often = 1.0 / 64;
-
 constexpr char const* ended_by_step = "the step ran COMMIT or ROLLBACK itself; look at what it wrote";
 constexpr char const* went_on_after_error =
     "the step went on after an SQL error; let the exception pass, or use a SAVEPOINT";
@@ -364,7 +361,11 @@ void executor::commit(ports::changes& changes)
 {
     SKALD_FAILPOINT("step.before_commit");
     bool const starts = !changes.started.empty();
-    out_.commit(store_, changes, [] { SKALD_FAILPOINT("step.committed"); });
+    auto const committed = [] {
+        // Before anything that was committed is dispatched.
+        SKALD_FAILPOINT("step.committed");
+    };
+    out_.commit(store_, changes, committed);
     if (starts && on_started_) on_started_();
 }
 
@@ -381,18 +382,6 @@ void executor::log_outcome(task const& t, happened const& what)
     fields.emplace_back("step", e.itinerary.current().name);
     if (trace) fields.insert(fields.end(), {{"trace_id", trace_id}, {"span_id", span_id}});
     log_.write(what.level, what.event, fields);
-}
-
-bool executor::often_fails(registered_step const& step) const
-{
-    auto const it = failure_rate_.find(&step);
-    return it != failure_rate_.end() && it->second > often;
-}
-
-void executor::record_result(registered_step const& step, bool fails)
-{
-    auto& share = failure_rate_[&step];
-    share += ((fails ? 1.0 : 0.0) - share) / 64;
 }
 
 }  // namespace skald::runtime

@@ -2,6 +2,12 @@
 #include "runtime/executor.hpp"
 
 namespace skald::runtime {
+namespace {
+
+// When one delivery in 64 fails its transaction, half of those in batches of 32 would run twice: not worth trying.
+constexpr double often = 1.0 / 64;
+
+}  // namespace
 
 // Deliveries of a step that this service does not have are parked, and counted as that.
 metrics::direction_metrics& executor::counts_of(task const& first)
@@ -34,6 +40,18 @@ void executor::count_outcome(metrics::direction_metrics& counts, task const& t, 
     counts_->seen.met_again(
         {step.envelope.saga.scope, step.envelope.saga.key, step.key().guarded_step(), step.envelope.home},
         is_duplicate);
+}
+
+bool executor::often_fails(registered_step const& step) const
+{
+    auto const it = failure_rate_.find(&step);
+    return it != failure_rate_.end() && it->second > often;
+}
+
+void executor::record_result(registered_step const& step, bool fails)
+{
+    auto& share = failure_rate_[&step];
+    share += ((fails ? 1.0 : 0.0) - share) / 64;
 }
 
 }  // namespace skald::runtime
