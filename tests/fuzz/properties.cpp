@@ -1,8 +1,10 @@
 // The properties of an AMQP message, as they come off the wire: whoever may publish decides what they are.
 #include <algorithm>
 #include <cstddef>
+#include <string_view>
 
 #include "core/envelope.hpp"
+#include "core/foreign_message.hpp"
 #include "core/message.hpp"
 #include "demand.hpp"
 #include "rabbitmq/properties.hpp"
@@ -22,6 +24,13 @@ struct pool
     amqp_pool_t memory{};
 };
 
+// What is no header on the wire: two are made of properties, and nobody can send them as headers.
+bool is_property(std::string_view name)
+{
+    using namespace core::header;
+    return name == reply_to || name == correlation_id || name == exchange;
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size)
@@ -35,12 +44,17 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
     auto const& headers = read.message.headers;
     demand(std::ranges::none_of(headers, [](auto const& one) { return core::is_brokers_own_header(one.first); }),
            "the broker's own headers are no part of a message");
+    auto const of_properties = std::ranges::count_if(headers, [](auto const& one) { return is_property(one.first); });
+    auto const has = [&](amqp_flags_t flag) { return (properties._flags & flag) != 0 ? 1 : 0; };
+    demand(of_properties == has(AMQP_BASIC_REPLY_TO_FLAG) + has(AMQP_BASIC_CORRELATION_ID_FLAG),
+           "what is said of a reply is said by properties alone");
     if ((properties._flags & AMQP_BASIC_HEADERS_FLAG) == 0) return 0;
     auto const& table = properties.headers;
     auto const own = std::count_if(table.entries, table.entries + table.num_entries, [](auto const& one) {
         return core::is_brokers_own_header(rabbitmq::view(one.key));
     });
-    demand(headers.size() + static_cast<std::size_t>(own) <= static_cast<std::size_t>(table.num_entries),
+    auto const others = headers.size() - static_cast<std::size_t>(of_properties);
+    demand(others + static_cast<std::size_t>(own) <= static_cast<std::size_t>(table.num_entries),
            "no header is made up");
     auto const sent = std::count_if(table.entries, table.entries + table.num_entries,
                                     [](auto const& one) { return core::is_skalds_header(rabbitmq::view(one.key)); });
