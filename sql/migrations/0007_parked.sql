@@ -116,6 +116,9 @@ BEGIN
     ELSE
         sent := p.headers - 'x-step-deadline' - 'skald-signature';
     END IF;
+    IF p.handler <> '' AND p.step <> '' THEN  -- the key that was found in it, and that its record has
+        sent := sent || jsonb_build_object('skald-message-key', p.key, 'skald-message-scope', p.scope);
+    END IF;
     IF was.status IN ('retrying', 'parked') AND p.reason <> 'forged' THEN
         -- The fencing token keeps growing, or the claim would take the message for an old copy; the budget of attempts is new.
         sent := sent || jsonb_build_object('x-attempt', '1', 'x-snoozes', (was.attempts + was.snoozes)::text);

@@ -69,6 +69,19 @@ struct books
                                 ctx.publish("nobody", "begun", {{"id", p.id}});
                             },
                             {});
+        service.on<payment>(
+            "by-what-it-has",
+            [this](skald::message_context& ctx, payment const& p) {
+                ctx.sql("INSERT INTO entry VALUES ($1, $2)", p.id, p.cents);
+                if (failures > 0 && failures-- > 0) throw std::runtime_error{"not now"};
+            },
+            // What an outbox may not keep as it came: an empty id, a name that comes twice, bytes that are no text.
+            {.key = message_key::computed([](skald::received_message const& m) {
+                 std::string all = m.id + '|' + m.type;
+                 for (auto const& [name, value] : m.headers)
+                     if (name.starts_with("of-")) all += '|' + name + '=' + value;
+                 return all;
+             })});
         service.on<payment>("refuse",
                             [](skald::message_context& ctx, payment const& p) -> skald::outcome {
                                 ctx.sql("INSERT INTO entry VALUES ($1, 0)", p.id);
@@ -171,6 +184,39 @@ TEST_CASE("a handler that throws is tried again with all that the message had, a
     CHECK(b.comes_to("SELECT key FROM skald.parked", "c"));
     CHECK(b.service.db.one("SELECT skald.drop_parked(id, 'not needed') IS NULL FROM skald.parked") == "t");
     CHECK(b.service.db.one("SELECT status FROM skald.idempotency WHERE key = 'c'") == "cancelled");
+}
+
+TEST_CASE("what is tried again keeps the key of its first try, whatever the outbox makes of the message")
+{
+    books b;
+    raw_message m;
+    m.body = R"({"id":"a","cents":5})";
+    m.add("of-z", text_field("1"));
+    m.add("of-a", text_field("one"));
+    m.add("of-a", text_field("two"));
+    m.add("of-b", text_field("\xff"));
+    b.failures = 1;
+    b.send("by-what-it-has", m);
+    CHECK(b.comes_to(entries, "a=5"));
+    for (int copy = 0; copy < 3; ++copy) b.send("by-what-it-has", m);
+    b.send("quote", paid("last", 1));
+    CHECK(b.comes_to("SELECT key FROM skald.reply", "m-last"));
+    CHECK(b.comes_to("SELECT count(*) FROM skald.outbox", "0"));
+    CHECK(b.service.db.one("SELECT count(*) FROM entry") == "1");
+    CHECK(b.service.db.rows("SELECT status, attempts FROM skald.idempotency WHERE step = 'by-what-it-has'") ==
+          "completed|2");
+
+    // The same for one that an operator puts back.
+    b.failures = 3;
+    m.body = R"({"id":"b","cents":5})";
+    m.add("of-c", text_field("other"));
+    b.send("by-what-it-has", m);
+    CHECK(b.comes_to("SELECT reason FROM skald.parked", "attempts_exhausted"));
+    CHECK(b.service.db.one("SELECT skald.replay_parked(id) IS NULL FROM skald.parked") == "t");
+    CHECK(b.comes_to(entries, "a=5 b=5"));
+    b.send("by-what-it-has", m);
+    CHECK(b.comes_to("SELECT count(*) FROM skald.idempotency WHERE status <> 'completed'", "0"));
+    CHECK(b.service.db.one("SELECT count(*) FROM entry") == "2");
 }
 
 TEST_CASE("a rejection is recorded, its writes are gone, and nothing follows")

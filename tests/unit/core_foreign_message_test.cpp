@@ -181,23 +181,24 @@ TEST_CASE("what Debezium's outbox event router sends")
     CHECK(key_of(m, message_format::debezium) == "no_key: neither has it a header `id`, nor a message_id");
 }
 
-TEST_CASE("a message that is tried again differs in its numbers only")
+TEST_CASE("a message that is tried again keeps its key, and differs in its numbers only")
 {
     auto m = a_message();
     m.headers.emplace_back("x-attempt", "first");
-    auto const again = core::write_again(m, "books.on.paid", "p-1:paid", 3, 2);
+    auto const again = core::write_again(m, "books.on.paid", {"acme", "p-1"}, "p-1:paid", 3, 2);
     CHECK(again.destination == "books.on.paid");
     CHECK(again.id == "m-1");
     CHECK(again.body == m.body);
     CHECK(core::find_header(again.headers, "tenant") == "acme");
     auto const read = std::get<core::accepted_message>(core::read_foreign(again, {}));
+    CHECK(read.identity == core::saga_id{"acme", "p-1"});  // not what the rules find now
     CHECK(read.attempt == 3);
     CHECK(read.snoozes == 2);
 
     // Somebody else's header of that name is no count.
     CHECK(std::get<core::accepted_message>(core::read_foreign(m, {})).attempt == 1);
     m.id.clear();
-    CHECK(core::write_again(m, "d", "p-1:paid", 1, 1).id == "p-1:paid");
+    CHECK(core::write_again(m, "d", {}, "p-1:paid", 1, 1).id == "p-1:paid");
 }
 
 TEST_CASE("a handler's destination names it, and only to its service")

@@ -222,8 +222,10 @@ try {
     auto read = read_content(received, rules.format);
     finder in{received, read};
     accepted_message accepted;
-    accepted.identity.key = as_key(in.find(rules.key));
-    if (rules.scope) accepted.identity.scope = in.find(*rules.scope);
+    if (auto const known = find_header(received.headers, header::message_key))
+        accepted.identity = {std::string{find_header(received.headers, header::message_scope).value_or("")},
+                             as_key(std::string{*known})};
+    else accepted.identity = {rules.scope ? in.find(*rules.scope) : "", as_key(in.find(rules.key))};
     if (!is_scope(accepted.identity.scope))
         return refused_message{"malformed", "its scope has more than 64 bytes, or is no UTF-8"};
     accepted.trace = valid_trace(find_header(received.headers, header::traceparent).value_or(""),
@@ -246,13 +248,15 @@ received_message as_received(message const& m, std::string payload)
     return all;
 }
 
-message write_again(message const& received, std::string destination, std::string const& derived_key, int attempt,
-                    int snoozes)
+message write_again(message const& received, std::string destination, saga_id const& identity,
+                    std::string const& derived_key, int attempt, int snoozes)
 {
     auto again = received;
     again.destination = std::move(destination);
     if (again.id.empty()) again.id = derived_key;
     if (again.type.empty()) again.type = "message";
+    set_header(again.headers, header::message_key, identity.key);
+    set_header(again.headers, header::message_scope, identity.scope);
     set_header(again.headers, header::attempt, std::to_string(attempt));
     set_header(again.headers, header::snoozes, std::to_string(snoozes));
     return again;

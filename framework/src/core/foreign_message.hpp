@@ -18,6 +18,11 @@ namespace skald::core {
 inline constexpr std::string_view no_saga = "-";
 
 namespace header {
+// The key and the scope that were found when the message first came. What the rules would find in a message that has
+// been in the outbox may differ: JSON has neither two headers of one name, nor bytes that are no text.
+inline constexpr std::string_view message_key = "skald-message-key";
+inline constexpr std::string_view message_scope = "skald-message-scope";
+
 // Properties of the message itself, not among its headers on the wire. The transport turns one into the other, so that
 // they travel through outbox and parked deliveries like any header.
 inline constexpr std::string_view reply_to = "skald-reply-to";
@@ -51,9 +56,10 @@ std::variant<accepted_message, refused_message> read_foreign(message const& rece
 /// For the handler.
 received_message as_received(message const& m, std::string payload);
 
-/// The same message once more: the attempt's number is all that differs.
-message write_again(message const& received, std::string destination, std::string const& derived_key, int attempt,
-                    int snoozes);
+/// The same message once more, with the identity that was found in it and the numbers of the attempt. It gets an id and
+/// a type if it has none.
+message write_again(message const& received, std::string destination, saga_id const& identity,
+                    std::string const& derived_key, int attempt, int snoozes);
 
 /// The reply to `request`. Its destination is empty if that asks for none.
 message write_reply(message const& request, std::string_view handler, std::string const& derived_key, std::string body);

@@ -9,8 +9,8 @@ namespace skald::runtime {
 ports::enqueued message_again(task const& t, core::envelope const& e, std::chrono::milliseconds wait)
 {
     auto const& at = e.itinerary.current();
-    auto again = core::write_again(t.delivery.message, core::handler_destination(at.service, at.name), e.key().text(),
-                                   e.attempt, e.snoozes);
+    auto again = core::write_again(t.delivery.message, core::handler_destination(at.service, at.name), e.saga,
+                                   e.key().text(), e.attempt, e.snoozes);
     return {std::move(again), e.saga.scope, "message", e.saga.key, wait};
 }
 
