@@ -195,7 +195,13 @@ TEST_CASE("what an operator deletes under a consumer is there again soon, and no
                    publish_status::confirmed;
     }));
     CHECK(collect_ids(*subscription, 1).size() == 1);
-    CHECK_FALSE(fixture.log().has("broker.lost role=consumer"));
+    // Unless the exchange goes in the very moment between a renewal's declaration and its binding.
+    auto const lines = fixture.log().lines();
+    auto const lost = lines.find("broker.lost role=consumer");
+    INFO(lines);
+    if (lost != std::string::npos)
+        CHECK(lines.substr(lost, lines.find('\n', lost) - lost).find("NOT_FOUND - no exchange 'skald'") !=
+              std::string::npos);
 }
 
 namespace {
