@@ -25,6 +25,7 @@ skald::service payments(bool each)
 {
     skald::service s{"bench-payments"};
     s.migrate("0001_payments", tables::payments);
+    s.on<order>("payment-due", charge_due_payment, {.key = skald::message_key::members({"/id"})});
     if (each) s.host(place_order, steps::charge_payment, charge_payment{});
     else s.host(place_order, steps::charge_payment, charge_payments{});
     return s;

@@ -38,5 +38,26 @@ SELECT 'bench-order', k.key, 'create-order', convert_to(b.body, 'UTF8'), 'plain'
   FROM (SELECT gen_random_uuid()::text AS key FROM generate_series(1, $1::bigint)) AS k
  CROSS JOIN LATERAL (SELECT format('{"id":"%s","customer":"ada","sku":"tea","quantity":1,"cents":1200}', k.key)) AS b(body)
 
+-- For a step, or for a handler of the same service: each inserts the same row and sends the same message.
+-- name: messages_for_step
+INSERT INTO skald.outbox (aggregatetype, aggregateid, type, payload, scope, idempotency_key, headers, destination)
+SELECT 'bench-order', k.key, 'charge-payment', convert_to(b.body, 'UTF8'), '', k.key || ':charge-payment',
+       jsonb_build_object('x-idempotency-key', k.key || ':charge-payment', 'x-saga-scope', '', 'x-saga', 'bench-order',
+                          'x-saga-version', '1', 'x-saga-itinerary', $2::text, 'x-saga-home', 'bench-orders', 'x-attempt', '1'),
+       'bench-payments'
+  FROM (SELECT gen_random_uuid()::text AS key FROM generate_series(1, $1::bigint)) AS k
+ CROSS JOIN LATERAL (SELECT format('{"id":"%s","customer":"ada","sku":"tea","quantity":1,"cents":1200}', k.key)) AS b(body)
+
+-- name: messages_for_handler
+INSERT INTO skald.outbox (aggregatetype, aggregateid, type, payload, scope, idempotency_key, destination, if_unrouted)
+SELECT 'shop', k.key, 'payment-due', convert_to(b.body, 'UTF8'), '', k.key, 'bench-payments.on.payment-due', 'keep'
+  FROM (SELECT gen_random_uuid()::text AS key FROM generate_series(1, $1::bigint)) AS k
+ CROSS JOIN LATERAL (SELECT format('{"id":"%s","customer":"ada","sku":"tea","quantity":1,"cents":1200}', k.key)) AS b(body)
+
+-- From the first record to the last.
+-- name: handled
+SELECT count(*), coalesce(extract(epoch FROM max(updated_at) - min(updated_at)), 0)::float8, (SELECT count(*) FROM charge)
+  FROM skald.idempotency WHERE step = $1::text
+
 -- name: is_backlog_left
 SELECT EXISTS (SELECT FROM skald.outbox)

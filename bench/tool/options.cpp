@@ -97,6 +97,9 @@ void add_scenarios(CLI::App& app, options& o)
     app.add_option("--backlog", o.backlog, "backlog: messages [1000000]")
         ->check(CLI::Range(std::int64_t{1}, std::int64_t{100'000'000}))
         ->option_text("N");
+    app.add_option("--messages", o.messages, "messages: in the queue of a step, and in that of a handler [50000]")
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{10'000'000}))
+        ->option_text("N");
     app.add_option("--connections", o.connections, "entry: at the same time [8]")
         ->check(CLI::Range(1, 1'000))
         ->option_text("N");

@@ -10,7 +10,7 @@ namespace skald_bench {
 
 /// The scenarios, in the order in which they run.
 inline constexpr char const* scenario_names[]{"shop",     "throughput", "latency", "tables",
-                                              "snapshot", "backlog",    "entry"};
+                                              "snapshot", "backlog",    "entry",   "messages"};
 
 struct options
 {
@@ -37,6 +37,7 @@ struct options
     std::vector<std::string> keys{"random", "ordered"};
     int hold_seconds{600};
     std::int64_t backlog{1'000'000};
+    std::int64_t messages{50'000};
     int connections{8};
     bool tcp{};   // to PostgreSQL in all scenarios
     bool each{};  // one business statement for each delivery, instead of one for a batch

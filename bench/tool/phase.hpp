@@ -76,4 +76,14 @@ struct backlog_figures
 /// The relay of one service alone, with a full outbox.
 backlog_figures run_backlog(bench const& b, bench_databases& databases, implementation who);
 
+struct message_figures
+{
+    std::string label;
+    std::int64_t messages{};
+    double seconds{}, per_second{};  // from the first record to the last
+};
+
+/// A queue full of messages, then a service that handles them: with its step, or with its message handler.
+message_figures run_messages(bench const& b, bench_databases& databases, bool by_handler);
+
 }  // namespace skald_bench

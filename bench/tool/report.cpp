@@ -185,6 +185,7 @@ void report::begin(std::string const& scenario, std::string const& explanation)
     else if (scenario == "entry")
         fmt::print("{:<36}{:>10}{:>12} |{:>8}{:>8}{:>8}{:>8}\n", "", "requests", "a second", "p50 ms", "p99", "p99.9",
                    "max");
+    else if (scenario == "messages") fmt::print("{:<30}{:>12}{:>10}{:>12}\n", "", "messages", "s", "a second");
     else if (scenario == "backlog")
         fmt::print("{:<20}{:>12}{:>10}{:>14}{:>16}{:>16}{:>10}\n", "", "messages", "s", "a second", "first quarter",
                    "last quarter", "RSS MiB");
@@ -254,6 +255,14 @@ void report::add(entry_figures const& m)
                                     {"requests", m.requests},
                                     {"per_second", m.per_second},
                                     {"answer_ms", to_json(m.ms)}});
+}
+
+void report::add(message_figures const& m)
+{
+    fmt::print("{:<30}{:>12}{:>10.2f}{:>12.0f}\n", m.label, m.messages, m.seconds, m.per_second);
+    std::fflush(stdout);
+    scenario()["phases"].push_back(
+        {{"label", m.label}, {"messages", m.messages}, {"seconds", m.seconds}, {"per_second", m.per_second}});
 }
 
 void report::say(std::string const& words) const

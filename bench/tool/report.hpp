@@ -33,6 +33,7 @@ public:
     void add(latency_figures const& measured);
     void add(backlog_figures const& measured);
     void add(entry_figures const& measured);
+    void add(message_figures const& measured);
     void say(std::string const& words) const;
 
     /// What one step of each cost the servers, side by side.

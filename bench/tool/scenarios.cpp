@@ -208,12 +208,30 @@ void entry(bench const& b, report& out)
     }
 }
 
+void messages(bench const& b, report& out)
+{
+    out.begin("messages", "a row and a message for each delivery of a full queue: by a step, and by a message handler");
+    if (b.chosen.only_baseline) return out.say("the baseline has no message handlers: nothing to measure");
+    auto chosen = b.chosen;
+    chosen.each = true;  // a handler has no batches of its own
+    bench const one_by_one{chosen, b.interruptions};
+    for (int round = 1; round <= b.chosen.rounds; ++round) {
+        fresh_databases w{one_by_one};
+        auto const step = run_messages(one_by_one, w.databases, false);
+        out.add(step);
+        auto const handler = run_messages(one_by_one, w.databases, true);
+        out.add(handler);
+        out.add_ratio(fmt::format("messages, round {}", round), {"handler", handler.per_second},
+                      {"step", step.per_second});
+    }
+}
+
 }  // namespace
 
 void run_scenarios(bench const& b, report& out)
 {
     using scenario = void (*)(bench const&, report&);
-    constexpr scenario all[]{shop, throughput, latency, tables, snapshot, backlog, entry};
+    constexpr scenario all[]{shop, throughput, latency, tables, snapshot, backlog, entry, messages};
     static_assert(std::size(all) == std::size(scenario_names));
     for (std::size_t i = 0; i < std::size(all); ++i)
         if (b.chosen.runs(scenario_names[i])) all[i](b, out);

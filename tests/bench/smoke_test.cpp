@@ -124,12 +124,12 @@ TEST_CASE("framework and baseline leave the same behind, and the report adds up"
 {
     folder const made;
     auto const json_file = made.path / "figures.json", plots = made.path / "plots";
-    auto const bench =
-        run_bench("--baseline --rounds 1 --sagas " + std::to_string(sagas) +
-                  " --scenario throughput --scenario latency --rates 40 --scenario tables --rows 500 --keys random"
-                  " --scenario backlog --backlog 700 --scenario entry --connections 3"
-                  " --json " +
-                  json_file.string() + " --svg " + plots.string());
+    auto const bench = run_bench(
+        "--baseline --rounds 1 --sagas " + std::to_string(sagas) +
+        " --scenario throughput --scenario latency --rates 40 --scenario tables --rows 500 --keys random"
+        " --scenario backlog --backlog 700 --scenario entry --connections 3 --scenario messages --messages 300"
+        " --json " +
+        json_file.string() + " --svg " + plots.string());
     INFO(bench.said);
     REQUIRE(bench.code == 0);
     auto const report = json::parse(read(json_file));
@@ -158,6 +158,9 @@ TEST_CASE("framework and baseline leave the same behind, and the report adds up"
     for (auto const& phase : entry) CHECK(phase.at("requests") == sagas);
     CHECK(entry[1].at("replayed") == true);
     CHECK(scenario(report, "tables").at("phases").size() == 2);
+    auto const messages = scenario(report, "messages").at("phases");
+    REQUIRE(messages.size() == 2);  // by a step, and by a handler
+    for (auto const& phase : messages) CHECK(phase.at("messages") == 300);
 
     CHECK(report.at("settings").at("postgres").at("synchronous_commit") == "on");
     for (auto const* plot : {"throughput.svg", "latency.svg"}) CHECK(read(plots / plot).ends_with("</svg>\n"));
