@@ -138,7 +138,7 @@ CREATE INDEX saga_expired ON skald.saga (finished_at) WHERE expiring = '{}';
 
 -- A message that the broker has not confirmed yet. Rows are inserted and deleted, never updated: an update would leave a dead row behind
 -- for every poll to walk over. A row that could not be sent is deleted and inserted again in one transaction, with the reason and a later
--- due_at. aggregatetype, aggregateid, type and payload have Debezium's names and meanings, so that Debezium can be the relay.
+-- due_at.
 CREATE TABLE skald.outbox (
     id              bigint GENERATED ALWAYS AS IDENTITY,
     aggregatetype   text        NOT NULL,

@@ -42,7 +42,7 @@ SELECT o.idempotency_key AS message_id, o.type, o.destination, o.scope, o.aggreg
 SELECT skald.drop_messages(:destination::text, :message_id::text, :reason::text, :by::text, :forced::boolean)::text AS answer
 
 -- name: list_parked
-SELECT p.id, p.scope, p.key, p.step, p.reason, p.error, p.type, p.attempts, skald.instant(p.parked_at) AS parked_at,
+SELECT p.id, p.scope, p.key, p.step, p.handler, p.reason, p.error, p.type, p.attempts, skald.instant(p.parked_at) AS parked_at,
        octet_length(p.body) AS body_bytes
   FROM skald.parked p
  WHERE (:reason::text IS NULL OR p.reason = :reason::text)
@@ -57,7 +57,7 @@ SELECT p.id, p.scope, p.key, p.step, p.reason, p.error, p.type, p.attempts, skal
 SELECT max(id) AS id FROM skald.parked
 
 -- name: show_parked
-SELECT p.id, p.scope, p.key, p.step, p.reason, p.error, p.message_id, p.type, p.content_type, p.attempts,
+SELECT p.id, p.scope, p.key, p.step, p.handler, p.reason, p.error, p.message_id, p.type, p.content_type, p.attempts,
        skald.instant(p.parked_at) AS parked_at, encode(p.body, 'hex') AS body, p.headers::text AS headers,
        i.status::text AS record, coalesce(i.attempts, 0) AS record_attempts, skald.is_replayable(p.parked_at) AS replayable
   FROM skald.parked p

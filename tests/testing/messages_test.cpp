@@ -5,6 +5,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -104,4 +105,43 @@ TEST_CASE("a handler that does something outside its transaction is named")
     CHECK(!proof);
     CAPTURE(proof.report());
     CHECK(proof.report().find("payment-created") != std::string::npos);
+}
+
+TEST_CASE("a handler of any JSON gets the body as it was sent")
+{
+    std::vector<std::string> bodies;
+    skald::service s{"books"};
+    s.on<nlohmann::json>("anything",
+                         [&](skald::message_context&, nlohmann::json const& body) { bodies.push_back(body.dump()); });
+    skald::testing::harness shop;
+    shop.add(std::move(s));
+    std::vector<std::string> const sent{R"({"v":1})", "null", "12", "[1,2]", "[]"};
+    for (auto const& body : sent) {
+        auto message = paid(body);
+        message.id = "m-" + std::to_string(bodies.size());
+        shop.send("books", "anything", message);
+        shop.deliver_all();
+    }
+    CHECK(bodies == sent);
+}
+
+TEST_CASE("a saga whose data is any JSON gets it as it was given")
+{
+    struct keep final : skald::retriable_step<nlohmann::json>
+    {
+        skald::forward_outcome execute(skald::step_context& ctx, nlohmann::json& data) const override
+        {
+            ctx.sql("INSERT INTO kept VALUES ($1)", data.dump());
+            return skald::done();
+        }
+    };
+    constexpr skald::retriable<nlohmann::json> keep_it{"keep", "books"};
+    constexpr auto keeping = skald::define("keeping", keep_it);
+    skald::service s{"books"};
+    s.migrate("0001_kept", "CREATE TABLE kept (body text)").host(keeping, keep_it, keep{});
+    skald::testing::harness shop;
+    shop.add(std::move(s));
+    shop.start(keeping, nlohmann::json{{"v", 1}}, {.key = "k-1"});
+    shop.deliver_all();
+    CHECK(shop.ask("books", "SELECT body FROM kept") == skald::testing::rows{{R"({"v":1})"}});
 }

@@ -27,13 +27,19 @@ std::optional<std::string> given(request const& asked, char const* name)
     return value.empty() ? std::nullopt : std::optional{value};
 }
 
+// A message of no saga has no step before its key was found.
+std::string step_or_handler(json const& one)
+{
+    return one[one["handler"] == "" ? "step" : "handler"].get<std::string>();
+}
+
 markup row_of(context const& with, std::string const& service, json const& one)
 {
     auto const id = one["id"].dump();
     markup facts = styled("span", "state no", one["reason"].get<std::string>()) +
                    styled("span", "what",
                           element("code", {{"class", "key"}}, one["key"].get<std::string>()) +
-                              styled("span", "def", one["step"].get<std::string>()) +
+                              styled("span", "def", step_or_handler(one)) +
                               (one["scope"].get<std::string>().empty()
                                    ? markup{}
                                    : styled("span", "scope", "in " + one["scope"].get<std::string>()))) +
@@ -158,7 +164,7 @@ markup acts_of(context const& with, std::string const& service, std::string cons
 
 response show(context const& with, std::string const& service, json const& one, prospect const& replay)
 {
-    auto const id = one["id"].dump(), key = one["key"].get<std::string>(), step = one["step"].get<std::string>(),
+    auto const id = one["id"].dump(), key = one["key"].get<std::string>(), step = step_or_handler(one),
                scope = one["scope"].get<std::string>(), reason = one["reason"].get<std::string>();
     auto const home = one["headers"].value("x-saga-home", "");
     markup saga = element("code", key);
@@ -175,7 +181,7 @@ response show(context const& with, std::string const& service, json const& one, 
                                                      : styled("p", "error", one["error"].get<std::string>())) +
             styled(
                 "p", "facts",
-                markup{step.empty() ? "no step" : step} + " of " + saga +
+                markup{step.empty() ? "no step" : step} + (one["handler"] == "" ? " of " : ", message ") + saga +
                     (scope.empty() ? markup{} : markup{" in scope " + scope}) + " · parked " +
                     shown_time(one["parked_at"].get<std::string>()) + " · " +
                     counted(one["attempts"].get<std::int64_t>(), "attempt", "attempts") +

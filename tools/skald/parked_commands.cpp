@@ -39,13 +39,32 @@ struct choice_of_parked
     bool vouch{};
 };
 
+// A message of no saga has no step before its key was found.
+std::string step_or_handler(json const& parked)
+{
+    return parked[parked["handler"] == "" ? "step" : "handler"].get<std::string>();
+}
+
+// Whose it is: "saga order-1 of scope acme, step charge-payment", or "message m-1 for the handler payment-created".
+std::string whose(json const& parked)
+{
+    auto const shown = [&](char const* name) { return core::visible_text(parked.at(name).get<std::string>()); };
+    auto const scope = shown("scope"), key = shown("key"), id = shown("message_id");
+    auto const scoped = key + (scope.empty() ? "" : " of scope " + scope);
+    if (parked["handler"] == "") return fmt::format("saga {}, step {}", scoped, shown("step"));
+    return fmt::format("{} for the handler {}{}", key.empty() ? "a message without a key" : "message " + scoped,
+                       shown("handler"), id.empty() ? "" : ", message_id " + id);
+}
+
 int list(admin::parked_filter const& filter, output const& out)
 {
     auto c = connect();
     auto const page = admin::list_parked(c, filter);
-    std::vector<std::vector<std::string>> rows{{"ID", "PARKED AT", "REASON", "KEY", "SCOPE", "STEP", "ERROR"}};
+    std::vector<std::vector<std::string>> rows{
+        {"ID", "PARKED AT", "REASON", "KEY", "SCOPE", "STEP OR HANDLER", "ERROR"}};
     for (auto const& p : page["parked"])
-        rows.push_back({p["id"].dump(), p["parked_at"], p["reason"], p["key"], p["scope"], p["step"], p["error"]});
+        rows.push_back(
+            {p["id"].dump(), p["parked_at"], p["reason"], p["key"], p["scope"], step_or_handler(p), p["error"]});
     auto text = rows.size() > 1 ? table(rows) : "no parked delivery here matches";
     if (!page["next"].is_null()) text += "\nmore: --after " + page["next"].dump();
     out.tell(text, page);
@@ -58,11 +77,9 @@ int show(std::int64_t id, output const& out)
     auto const p = admin::show_parked(c, id);
     if (!p) return out.refuse(fmt::format("there is no parked delivery {} here", id));
     auto const shown = [&](char const* name) { return core::visible_text(p->at(name).get<std::string>()); };
-    auto const scope = shown("scope");
     auto text =
-        fmt::format("parked delivery {} ({}) at {}\nsaga {}{}, step {}, attempts {}\nerror: {}\n{}\n\n", id,
-                    shown("reason"), shown("parked_at"), shown("key"), scope.empty() ? "" : " of scope " + scope,
-                    shown("step"), p->at("attempts").get<int>(), shown("error"), shown("advice"));
+        fmt::format("parked delivery {} ({}) at {}\n{}, attempts {}\nerror: {}\n{}\n\n", id, shown("reason"),
+                    shown("parked_at"), whose(*p), p->at("attempts").get<int>(), shown("error"), shown("advice"));
     for (auto const& [name, value] : p->at("headers").items())
         text += fmt::format("{}: {}\n", core::visible_text(name),
                             core::visible_text(value.is_string() ? value.get<std::string>() : value.dump()));

@@ -76,7 +76,7 @@ template <class Body, class Handler>
 class handler_run final : public step_run
 {
 public:
-    handler_run(Handler const& handler, std::string_view body) : handler_{handler}, body_{read_data<Body>(body)} {}
+    handler_run(Handler const& handler, std::string_view body) : handler_{handler}, body_(read_data<Body>(body)) {}
 
     outcome execute(step_context& ctx) override
     {

@@ -21,7 +21,7 @@ using postgres::execute;
 json common(pqxx::row const& row)
 {
     json parked{{"id", row["id"].as<std::int64_t>()}, {"attempts", row["attempts"].as<int>()}};
-    for (auto const* name : {"scope", "key", "step", "reason", "error", "type", "parked_at"})
+    for (auto const* name : {"scope", "key", "step", "handler", "reason", "error", "type", "parked_at"})
         parked[name] = row[name].c_str();
     return parked;
 }
@@ -90,7 +90,8 @@ std::optional<json> show_parked(postgres::connection& c, std::int64_t id)
     if (core::is_storable_text(body)) parked["body"] = body;
     else parked["body_hex"] = row["body"].c_str();
     parked["record"] = row["record"].is_null() ? json(nullptr) : json(row["record"].c_str());
-    parked["advice"] = advice(parked["reason"], row["record"].c_str(), row["replayable"].as<bool>(), id);
+    parked["advice"] = advice(parked["reason"], row["record"].c_str(), row["replayable"].as<bool>(), id,
+                              !parked["handler"].get_ref<std::string const&>().empty());
     return parked;
 }
 
@@ -106,7 +107,8 @@ std::optional<std::string> record_parked(postgres::connection& c, std::int64_t i
     return core::write_recorded(postgres::message_of(row), parking_of(row));
 }
 
-std::string advice(std::string const& reason, std::string const& record, bool replayable, std::int64_t id)
+std::string advice(std::string const& reason, std::string const& record, bool replayable, std::int64_t id,
+                   bool of_handler)
 {
     auto const replay = fmt::format("`skald parked replay {}`", id);
     auto const drop = fmt::format("`skald parked drop {} --reason TEXT`", id);
@@ -124,6 +126,11 @@ std::string advice(std::string const& reason, std::string const& record, bool re
                            replay.substr(0, replay.size() - 1), drop);
     if (reason == "mismatch")
         return fmt::format("Its key was used before with another body, or by another home: fix the sender. {}.", drop);
+    if (reason == "malformed" && of_handler)
+        return fmt::format("A replay sends it as it came. If its handler reads it wrongly, deploy one that reads it; "
+                           "then {}. Otherwise "
+                           "its sender must send it again as it should be; {}.",
+                           replay, drop);
     if (reason == "malformed" && record.empty())
         return fmt::format(
             "If Skald sent it, something on its way changed it: correct that, then {}. Otherwise fix its sender; {}.",

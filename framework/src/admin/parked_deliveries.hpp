@@ -21,7 +21,7 @@ struct parked_filter
     int limit{50};
 };
 
-/// {"parked": [{"id", "scope", "key", "step", "reason", "error", "type", "attempts", "parked_at", "body_bytes"}],
+/// {"parked": [{"id", "scope", "key", "step", "handler", "reason", "error", "type", "attempts", "parked_at", "body_bytes"}],
 /// "next": id or null}, by id, which is by age.
 nlohmann::json list_parked(postgres::connection& c, parked_filter const& filter);
 
@@ -37,7 +37,9 @@ std::optional<nlohmann::json> show_parked(postgres::connection& c, std::int64_t 
 std::optional<std::string> record_parked(postgres::connection& c, std::int64_t id);
 
 /// What to do about a parked delivery, in a sentence. `record`: the status of its step, empty if there is none.
-std::string advice(std::string const& reason, std::string const& record, bool replayable, std::int64_t id);
+/// `of_handler`: it is a message of no saga.
+std::string advice(std::string const& reason, std::string const& record, bool replayable, std::int64_t id,
+                   bool of_handler = false);
 
 /// Returns why not, or nothing if it was done. One transaction, with its row in skald.audit. `vouched`: it is genuine,
 /// though not signed. `why` is kept in the audit; a replay may do without.

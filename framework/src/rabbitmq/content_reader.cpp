@@ -79,7 +79,8 @@ void content_reader::read_header(amqp_frame_t const& frame)
     header_read_ = true;
     if (header.body_size > body_bytes_kept_max && unfinished_->properties.problem.empty())
         unfinished_->properties.problem =
-            fmt::format("its body has {} bytes; the first {} were kept", header.body_size, body_bytes_kept_max);
+            fmt::format("its body has {} bytes; the first {} were kept, and more can't be handled", header.body_size,
+                        body_bytes_kept_max);
 }
 
 void content_reader::read_body(amqp_bytes_t fragment)

@@ -55,7 +55,7 @@ class function_run final : public step_run
 {
 public:
     using function = std::function<outcome(step_context&, Data&)>;
-    function_run(std::string_view body, function code) : data_{read_data<Data>(body, came_)}, code_{std::move(code)} {}
+    function_run(std::string_view body, function code) : data_(read_data<Data>(body, came_)), code_{std::move(code)} {}
 
     outcome execute(step_context& ctx) override { return code_(ctx, data_); }
     void compensate(step_context& ctx) override { code_(ctx, data_); }
@@ -206,7 +206,7 @@ private:
     {
     public:
         first_run(typed_external_step const& own, std::string_view body)
-            : own_{own}, data_{read_data<Data>(body, came_)}
+            : own_{own}, data_(read_data<Data>(body, came_))
         {}
 
         outcome execute(step_context& ctx) override

@@ -59,7 +59,7 @@ template <class Data, class Step>
 class typed_run final : public step_run
 {
 public:
-    typed_run(Step const& step, std::string_view body) : step_{step}, data_{read_data<Data>(body, came_)} {}
+    typed_run(Step const& step, std::string_view body) : step_{step}, data_(read_data<Data>(body, came_)) {}
 
     outcome execute(step_context& ctx) override { return base().execute(ctx, data_); }
 
