@@ -105,9 +105,38 @@ CREATE TABLE skald.service (
     name     text    NOT NULL,
     id       uuid    NOT NULL DEFAULT gen_random_uuid(),
     place    text    NOT NULL DEFAULT skald.place(),
+    epoch    bigint  NOT NULL DEFAULT 1,
     CONSTRAINT one_service_owns_a_database PRIMARY KEY (only_one),
     CONSTRAINT only_one_is_true CHECK (only_one)
 );
+
+-- A copy of a stored response, kept somewhere else, is good while this is the same. It changes with a failover and with a restore to a point
+-- in time (the timeline), with another database, and with skald.begin_epoch(). Where the server does not say its timeline, it is NULL, and a
+-- failover is not noticed. The timeline is the log's own, at once after a promotion: pg_control_checkpoint() has the old one until the next
+-- checkpoint ends.
+CREATE FUNCTION skald.epoch() RETURNS text
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    timeline text;
+BEGIN
+    BEGIN
+        timeline := left(pg_walfile_name(pg_current_wal_insert_lsn()), 8);
+    EXCEPTION WHEN insufficient_privilege OR feature_not_supported THEN
+        RETURN NULL;
+    END;
+    RETURN (SELECT concat(s.id, '/', s.place, '/', timeline, '/', s.epoch) FROM skald.service s);
+END $$;
+
+-- To be called in the transaction that deletes or changes a stored response by hand: a process that has a copy drops it at the next claim that
+-- it makes after COMMIT. The purge need not: a response that it deletes is a day old at least, and no process keeps a copy for so long.
+CREATE FUNCTION skald.begin_epoch() RETURNS bigint
+LANGUAGE sql
+SET search_path = pg_catalog, pg_temp
+AS $$
+    UPDATE skald.service SET epoch = epoch + 1 RETURNING epoch
+$$;
 
 -- A saga, in the database of the service that started it: its home.
 CREATE TABLE skald.saga (

@@ -178,6 +178,7 @@ saga.updated_at clock_timestamp()
 service.only_one true
 service.id gen_random_uuid()
 service.place place()
+service.epoch 1
 signal.received_at clock_timestamp()
 started.dependency ''::text
 started.fence 0

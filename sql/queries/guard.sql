@@ -13,13 +13,15 @@ SELECT c.ord, c.result, c.attempts, c.held, c.cause, c.reason,
                    :past_pivot::boolean[], :key_wait::integer, :deadlines::text[]::timestamptz[],
                    array_replace(:homes::text[], '', NULL)) AS c
 
--- The same for a request, with its response if it was answered before.
+-- The same for a request, with its response if it was answered before. The epoch is as of when the statement began, and so never later than
+-- the response: skald.epoch() is STABLE, and the claim looks with snapshots of its own.
 -- name: claim_request
 SELECT c.result, c.attempts, c.held, NULL AS cause, NULL AS reason, pg_current_xact_id_if_assigned()::text AS transaction,
        to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at,
        set_config('default_transaction_read_only', NULL, true) AS read_only, current_setting('synchronous_standby_names') <> '' AS standbys,
        'skald.service'::regclass::oid AS service_table,
-       c.status_code, c.content_type, c.headers::text AS headers, encode(c.body, 'hex') AS body
+       c.status_code, c.content_type, c.headers::text AS headers, encode(c.body, 'hex') AS body,
+       skald.epoch() AS epoch
   FROM skald.claim_request(:scope::text, :key::text, :fingerprint::bytea, :key_wait::integer) AS c
 
 -- The same where nothing is claimed. It requests a transaction id, by which assert_transaction recognizes it.

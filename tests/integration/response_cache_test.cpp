@@ -83,3 +83,34 @@ TEST_CASE(
     CHECK(value_of(door.answer(post("c"), good), "Idempotency-Replayed").empty());
     CHECK(door.effects() == "3");
 }
+
+TEST_CASE(
+    "what was kept before a new epoch of the database is not answered from memory once a claim has met that epoch")
+{
+    front_door door{1'000'000};
+    auto const first = door.answer(post("k"), door.giving({201, "text/plain", {}, "lost"}));
+    CHECK(text_of(door.answer(post("k"), door.giving({500, "", {}, ""}))) == text_of(first));
+
+    // As after a failover that lost it.
+    door.db.run("BEGIN; DELETE FROM skald.response; DELETE FROM skald.idempotency; SELECT skald.begin_epoch(); COMMIT");
+    CHECK(door.answer(post("other"), door.giving({201, "", {}, ""})).status == 201);
+
+    auto const again = door.answer(post("k"), door.giving({201, "text/plain", {}, "made again"}));
+    CHECK(again.body == "made again");
+    CHECK(value_of(again, "Idempotency-Replayed").empty());
+    door.db.run("TRUNCATE skald.idempotency, skald.response");  // so that only memory can have it
+    CHECK(door.answer(post("k"), door.giving({500, "", {}, ""})).body == "made again");
+}
+
+TEST_CASE("the epoch names the server's timeline, and begin_epoch changes it once it has committed")
+{
+    test::database const db;
+    auto const before = db.one("SELECT skald.epoch()");
+    CHECK(before ==
+          db.one("SELECT concat(id, '/', place, '/', left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), '/', "
+                 "epoch) FROM skald.service"));
+    db.run("BEGIN; SELECT skald.begin_epoch(); ROLLBACK");
+    CHECK(db.one("SELECT skald.epoch()") == before);
+    db.run("SELECT skald.begin_epoch()");
+    CHECK(db.one("SELECT skald.epoch()") != before);
+}

@@ -1,3 +1,4 @@
+#include "entry/epoch_watch.hpp"
 #include "entry/response_cache.hpp"
 
 #include <doctest/doctest.h>
@@ -78,4 +79,32 @@ TEST_CASE("what would take a large part of the room is not kept, and neither is 
     response_cache none;
     none.keep(answer("k"), begin);
     CHECK(body_of(none, "k") == "none");
+}
+
+TEST_CASE("one of another epoch takes the place of what was kept, and one of the same epoch does not")
+{
+    response_cache kept{{1'000'000, 60s}};
+    auto const keep = [&](std::string const& body, std::string const& epoch) {
+        auto one = answer("k", body);
+        one.epoch = epoch;
+        kept.keep(std::move(one), begin);
+    };
+    keep("one", "e1");
+    keep("one again", "e1");
+    CHECK(body_of(kept, "k") == "one");
+    keep("two", "e2");
+    CHECK(body_of(kept, "k") == "two");
+    CHECK(kept.find({"", "k"}, begin)->epoch == "e2");
+}
+
+TEST_CASE("the epoch is the one that the claim saw which was sent last, whichever was answered last")
+{
+    epoch_watch epochs;
+    CHECK_FALSE(epochs.is_current("e1"));
+    epochs.saw("e1", begin);
+    CHECK(epochs.is_current("e1"));
+    epochs.saw("e2", begin + 2s);
+    epochs.saw("e1", begin + 1s);
+    CHECK(epochs.is_current("e2"));
+    CHECK_FALSE(epochs.is_current("e1"));
 }

@@ -5,6 +5,7 @@
 
 #include "core/fingerprint.hpp"
 #include "core/identity.hpp"
+#include "entry/epoch_watch.hpp"
 #include "entry/response_cache.hpp"
 #include "metrics/lane_metrics.hpp"
 
@@ -88,6 +89,7 @@ struct known_requests
 {
     in_flight_requests in_flight{};
     response_cache responses{};
+    epoch_watch epochs{};
     metrics::doubt_metrics doubts{};  // COMMITs of requests whose outcome was unknown
 };
 

@@ -51,9 +51,10 @@ struct request_guard::call
     core::fingerprint fingerprint;
     request_trace const& trace;
     std::optional<in_flight_requests::mark> mark{};
-    bool in_flight{};  // the first request with this key is still in flight
-    bool in_doubt{};   // an earlier attempt may have committed
-    bool was_lost{};   // the last attempt lost its connection
+    std::string epoch{};  // the database's, at the last claim
+    bool in_flight{};     // the first request with this key is still in flight
+    bool in_doubt{};      // an earlier attempt may have committed
+    bool was_lost{};      // the last attempt lost its connection
     bool committed{};
 
     bool may_have_effect() const { return in_doubt || committed; }  // then the client is not told that it had none
@@ -85,7 +86,7 @@ std::optional<http::reply> find_known(known_requests const& known, guarded_reque
 {
     auto const& [message, to] = r;
     if (!to.client_has_key) return {};
-    if (auto const ended = known.responses.find(to.id))
+    if (auto const ended = known.responses.find(to.id); ended && known.epochs.is_current(ended->epoch))
         return ended->fingerprint == fingerprint_of(message) ? replayed(ended->answer) : key_reused();
     if (!known.in_flight.has(to.id)) return {};  // the usual case, which saves a look at the body
     auto const is_same = known.in_flight.find(to.id, fingerprint_of(message));
@@ -166,11 +167,11 @@ catch (ports::fault const& met) {
 std::optional<http::response> request_guard::claim_and_run(call& c)
 {
     auto timed = c.trace.span.child("claim");
-    auto met = store_.begin_request(c.item(), in_flight_wait);
+    auto met = claim(c, in_flight_wait);
     if (met.claimed.result == ports::claim_result::in_flight) {
         // The wait may have been for something else, such as extending the table file. A key in flight still is.
         store_.rollback();
-        met = store_.begin_request(c.item(), in_flight_wait);
+        met = claim(c, in_flight_wait);
     }
     timed.end();
     if (met.claimed.result != ports::claim_result::fresh) return explain_unclaimed(c, std::move(met));
@@ -182,6 +183,16 @@ std::optional<http::response> request_guard::claim_and_run(call& c)
     }
     c.mark = known_.in_flight.enter(c.id, c.fingerprint);
     return run(c);
+}
+
+// What commits after it has the epoch in which it began: if that ends meanwhile, a copy of its response is void.
+ports::request_claim request_guard::claim(call& c, std::optional<std::chrono::milliseconds> wait)
+{
+    auto const asked = epoch_watch::clock::now();
+    auto met = store_.begin_request(c.item(), wait);
+    known_.epochs.saw(met.epoch, asked);
+    c.epoch = met.epoch;
+    return met;
 }
 
 // Another request holds or held the key; or this request did, in an earlier attempt.
@@ -260,7 +271,7 @@ http::response request_guard::store_refusal(call& c, http::response answer)
 {
     store_.rollback();
     c.mark.reset();
-    auto met = store_.begin_request(c.item(), {});
+    auto met = claim(c, {});
     if (met.claimed.result != ports::claim_result::fresh) return explain_unclaimed(c, std::move(met));
     c.mark = known_.in_flight.enter(c.id, c.fingerprint);
     ports::changes changes;
@@ -323,7 +334,8 @@ http::response request_guard::replay(call const& c, std::optional<ports::stored_
 void request_guard::cache(call const& c, std::optional<ports::stored_response> const& stored)
 {
     if (!stored || !c.client_has_key) return;
-    known_.responses.keep({c.id, c.fingerprint, {stored->status, stored->content_type, stored->headers, stored->body}});
+    known_.responses.keep(
+        {c.id, c.fingerprint, {stored->status, stored->content_type, stored->headers, stored->body}, c.epoch});
 }
 
 }  // namespace skald::entry_detail

@@ -10,6 +10,7 @@
 #include "runtime/memory_source.hpp"
 #include "tracing/tracer.hpp"
 
+#include <chrono>
 #include <optional>
 #include <string>
 
@@ -63,6 +64,7 @@ private:
     http::response try_until_known(call& c);
     std::optional<http::response> try_once(call& c);
     std::optional<http::response> claim_and_run(call& c);
+    ports::request_claim claim(call& c, std::optional<std::chrono::milliseconds> wait);
     http::response run(call& c);
     http::response run_unguarded(call& c);
     static bool leaves_nothing(call const& c, http::response const& made);

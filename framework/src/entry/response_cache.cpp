@@ -15,7 +15,7 @@ constexpr std::size_t large_part = 16;
 std::size_t size_of(cached_response const& what)
 {
     std::size_t bytes = overhead + 2 * (what.id.scope.size() + what.id.key.size()) + what.fingerprint.size() +
-                        what.answer.content_type.size() + what.answer.body.size();
+                        what.epoch.size() + what.answer.content_type.size() + what.answer.body.size();
     for (auto const& [name, value] : what.answer.headers) bytes += name.size() + value.size() + overhead / 8;
     return bytes;
 }
@@ -29,8 +29,12 @@ void response_cache::keep(cached_response what, clock::time_point now)
     auto kept = std::make_shared<cached_response const>(std::move(what));
 
     std::lock_guard const lock{mutex_};
-    while (!entries_.empty() && (bytes_ + bytes > limits_.bytes_max || entries_.front().until <= now)) drop_first();
-    if (by_id_.contains(kept->id)) return;
+    while (!entries_.empty() && entries_.front().until <= now) drop(entries_.begin());
+    if (auto const before = by_id_.find(kept->id); before != by_id_.end()) {
+        if (before->second->what->epoch == kept->epoch) return;
+        drop(before->second);
+    }
+    while (!entries_.empty() && bytes_ + bytes > limits_.bytes_max) drop(entries_.begin());
     auto const at = entries_.insert(entries_.end(), {kept, bytes, now + limits_.longest});
     by_id_.emplace(kept->id, at);
     bytes_ += bytes;
@@ -45,13 +49,12 @@ std::shared_ptr<cached_response const> response_cache::find(core::saga_id const&
     return found->second->what;
 }
 
-void response_cache::drop_first()
+void response_cache::drop(std::list<entry>::const_iterator which)
 {
-    auto const& first = entries_.front();
-    SKALD_ASSERT(first.bytes <= bytes_);
-    bytes_ -= first.bytes;
-    by_id_.erase(first.what->id);
-    entries_.pop_front();
+    SKALD_ASSERT(which->bytes <= bytes_);
+    bytes_ -= which->bytes;
+    by_id_.erase(which->what->id);
+    entries_.erase(which);
 }
 
 }  // namespace skald::entry_detail

@@ -26,6 +26,7 @@ struct cached_response
     core::saga_id id;
     core::fingerprint fingerprint;  // of the request that got this response
     http::response answer;
+    std::string epoch{};  // the database's when it was read there: in another one, it may not be stored any more
 };
 
 /// Threads: any.
@@ -43,9 +44,11 @@ public:
     response_cache() = default;
     explicit response_cache(limits l) : limits_{l} {}
 
-    /// The oldest entries make room. A response that would take a large part of the whole cache is not cached.
+    /// The oldest entries make room, and so does one of another epoch under the same key. A response that would take a
+    /// large part of the whole cache is not cached.
     void keep(cached_response what, clock::time_point now = clock::now());
 
+    /// Of whatever epoch it is.
     std::shared_ptr<cached_response const> find(core::saga_id const& id, clock::time_point now = clock::now()) const;
 
 private:
@@ -64,7 +67,7 @@ private:
         }
     };
 
-    void drop_first();
+    void drop(std::list<entry>::const_iterator which);
 
     limits const limits_{};
     std::mutex mutable mutex_;

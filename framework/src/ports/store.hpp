@@ -155,6 +155,7 @@ struct request_claim
 {
     claim_answer claimed;
     std::optional<stored_response> answer;
+    std::string epoch{};  // the database's (skald.epoch()), no later than the response; empty: not known
 };
 
 /// What a transaction leaves behind besides the user's own writes. Written in one round trip, together with COMMIT.
