@@ -50,6 +50,24 @@ CREATE TABLE skald.signal (
     CONSTRAINT signal_once PRIMARY KEY (scope, key, step)
 );
 
+-- The steps that processes of this service have had since the database is its own, and whether any of them takes signals under that name: one
+-- for a step that never does is refused. Nothing is forgotten, since versions run side by side.
+CREATE TABLE skald.hosted (
+    step          skald.step NOT NULL,
+    takes_signals boolean    NOT NULL,
+    CONSTRAINT hosted_once PRIMARY KEY (step)
+);
+
+-- By a process that starts, before it has any of them.
+CREATE FUNCTION skald.record_hosted(steps text[], take_signals boolean[]) RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, pg_temp
+AS $$
+    INSERT INTO skald.hosted AS h (step, takes_signals)
+    SELECT n.step, bool_or(n.takes) FROM unnest(steps, take_signals) AS n(step, takes) GROUP BY 1 ORDER BY 1
+    ON CONFLICT ON CONSTRAINT hosted_once DO UPDATE SET takes_signals = true WHERE excluded.takes_signals AND NOT h.takes_signals
+$$;
+
 -- Held from when a step begins to wait, or a signal or a command is given, to the end of that transaction: the row of the one can't be seen
 -- by the other before it commits. Two sagas with one number only wait for each other. After the guard's record and before the saga's row.
 CREATE FUNCTION skald.lock_wait(of_scope text, of_key text) RETURNS void
@@ -279,7 +297,7 @@ BEGIN
 END $$;
 
 -- A signal for a step that waits, or will wait. `kept`: it waits now and goes on, or the signal is there when it does; `duplicate`: the same
--- was there before; `mismatch`: another was; `late`: the step has ended.
+-- was there before; `mismatch`: another was; `late`: the step has ended; `no wait`: this service has it, and it never takes a signal.
 CREATE FUNCTION skald.signal(of_scope text, of_key text, of_step text, with_body jsonb) RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -289,6 +307,7 @@ DECLARE
     was   skald.step_status;
     held  interval;
 BEGIN
+    IF EXISTS (SELECT FROM skald.hosted h WHERE h.step = of_step AND NOT h.takes_signals) THEN RETURN 'no wait'; END IF;
     -- Waits for a transaction that ends the step, or begins it again; and for one that begins it for the first time, whose record is not seen.
     SELECT i.status INTO was FROM skald.idempotency i WHERE (i.scope, i.key, i.step) = (of_scope, of_key, of_step) FOR UPDATE;
     IF NOT FOUND THEN
@@ -354,13 +373,19 @@ BEGIN
     RETURN CASE WHEN is_new THEN 'sent' ELSE 'duplicate' END;
 END $$;
 
--- Signals that came as messages: {scope, key, step, body}.
+-- Signals that came as messages: {scope, key, step, body}. The home could not know that a step never waits for one.
 CREATE FUNCTION skald.take_signals(members jsonb) RETURNS void
-LANGUAGE sql
+LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
-    SELECT skald.signal(m.scope, m.key, m.step, m.body)
-      -- Not by jsonb_to_recordset, which makes SQL's NULL of the body `null`.
-      FROM (SELECT e->>'scope' AS scope, e->>'key' AS key, e->>'step' AS step, e->'body' AS body
-              FROM jsonb_array_elements(members) AS e ORDER BY 1, 2, 3) AS m
-$$;
+DECLARE
+    m record;
+BEGIN
+    -- Not by jsonb_to_recordset, which makes SQL's NULL of the body `null`.
+    FOR m IN SELECT e->>'scope' AS scope, e->>'key' AS key, e->>'step' AS step, e->'body' AS body
+               FROM jsonb_array_elements(members) AS e ORDER BY 1, 2, 3 LOOP
+        IF skald.signal(m.scope, m.key, m.step, m.body) = 'no wait' THEN
+            RAISE EXCEPTION 'a signal for % of saga %, which never waits for one', m.step, m.key USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+    END LOOP;
+END $$;

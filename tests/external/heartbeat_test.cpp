@@ -57,7 +57,8 @@ class long_calls final : public bank_services
 {
 public:
     /// With a lease so long that no renewal says anything.
-    void host_long(in_call forward, in_call back = [](auto&) {})
+    void host_long(
+        in_call forward, in_call back = [](auto&) {})
     {
         auto& call = at("till").options_of_steps.call;
         call.lease = call.silence = 1h;

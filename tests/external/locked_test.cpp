@@ -145,8 +145,8 @@ TEST_CASE("an answer and a signal given in somebody's transaction limit its sile
     auto const rows = take_two(all);
     auto& till = all.at("till");
     session other{till.db};
-    CHECK(other.run("BEGIN; SELECT skald.resolve_step('', 'a', 'capture', '{\"happened\": {\"number\": \"r\"}}', '')") ==
-          "");
+    CHECK(other.run(
+              "BEGIN; SELECT skald.resolve_step('', 'a', 'capture', '{\"happened\": {\"number\": \"r\"}}', '')") == "");
     CHECK(other.run(own_limit) == "15s");
     CHECK(other.run("SELECT count(*) FROM skald.audit WHERE verb = 'saga resolve'") == "1");
     other.run("ROLLBACK");
