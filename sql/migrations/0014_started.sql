@@ -50,6 +50,24 @@ CREATE TABLE skald.signal (
     CONSTRAINT signal_once PRIMARY KEY (scope, key, step)
 );
 
+-- The steps that processes of this service have had since the database is its own, and whether any of them takes signals under that name: one
+-- for a step that never does is refused. Nothing is forgotten, since versions run side by side.
+CREATE TABLE skald.hosted (
+    step          skald.step NOT NULL,
+    takes_signals boolean    NOT NULL,
+    CONSTRAINT hosted_once PRIMARY KEY (step)
+);
+
+-- By a process that starts, before it has any of them.
+CREATE FUNCTION skald.record_hosted(steps text[], take_signals boolean[]) RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, pg_temp
+AS $$
+    INSERT INTO skald.hosted AS h (step, takes_signals)
+    SELECT n.step, bool_or(n.takes) FROM unnest(steps, take_signals) AS n(step, takes) GROUP BY 1 ORDER BY 1
+    ON CONFLICT ON CONSTRAINT hosted_once DO UPDATE SET takes_signals = true WHERE excluded.takes_signals AND NOT h.takes_signals
+$$;
+
 -- Held from when a step begins to wait, or a signal or a command is given, to the end of that transaction: the row of the one can't be seen
 -- by the other before it commits. Two sagas with one number only wait for each other. After the guard's record and before the saga's row.
 CREATE FUNCTION skald.lock_wait(of_scope text, of_key text) RETURNS void
@@ -110,25 +128,51 @@ AS $$
     RETURNING s, due.in_doubt, due.action, due.why, clock_timestamp()
 $$;
 
--- Extends leases, and keeps checkpoints where there are some. A row for each that is still the owner's, with the latest command.
+-- Of a transaction that locks a started row: the server ends a session that stands still in it for longer than the row's lease. Nobody takes
+-- over before that, however long the lease is over.
+CREATE FUNCTION skald.limit_silence(lease interval) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    own interval := current_setting('idle_in_transaction_session_timeout')::interval;
+BEGIN
+    IF own = interval '0' OR lease < own THEN
+        PERFORM set_config('idle_in_transaction_session_timeout', ceil(extract(epoch FROM lease) * 1000)::bigint::text, true);
+    END IF;
+END $$;
+
+-- Extends leases, and keeps checkpoints where there are some. A row for each that is still the owner's, with the latest command. What another
+-- transaction has locked is not waited for, since all that a process has is renewed by one thread: it is not extended then.
 CREATE FUNCTION skald.renew_started(scopes text[], keys text[], steps text[], fences integer[], checkpoints text[])
-RETURNS TABLE (ord integer, command text)
+RETURNS TABLE (ord integer, is_extended boolean, command text)
 LANGUAGE sql
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET jit = off
 AS $$
-    UPDATE skald.started s
-       SET due_at = clock_timestamp() + s.lease, checkpoint = coalesce(w.c::jsonb, s.checkpoint)
-      FROM (SELECT w.s COLLATE "C" AS s, w.k COLLATE "C" AS k, w.t COLLATE "C" AS t, w.f, nullif(w.c, '') AS c, w.o
-              FROM unnest(scopes, keys, steps, fences, checkpoints) WITH ORDINALITY AS w(s, k, t, f, c, o)) AS w
-     WHERE s.scope = w.s AND s.key = w.k AND s.step = w.t AND s.fence = w.f AND s.owner IS NOT NULL
-    RETURNING w.o::integer, (SELECT c.action FROM skald.control c
-                              WHERE (c.scope, c.key) = (s.scope, s.key)
-                                AND c.home = coalesce(s.headers->>'x-saga-home', (SELECT o.name FROM skald.service o)))
+    WITH asked AS (
+        SELECT w.s COLLATE "C" AS s, w.k COLLATE "C" AS k, w.t COLLATE "C" AS t, w.f, nullif(w.c, '') AS c, w.o
+          FROM unnest(scopes, keys, steps, fences, checkpoints) WITH ORDINALITY AS w(s, k, t, f, c, o)),
+    free AS (
+        SELECT s.scope, s.key, s.step, w.c, w.o
+          FROM asked w
+          JOIN skald.started s ON s.scope = w.s AND s.key = w.k AND s.step = w.t AND s.fence = w.f AND s.owner IS NOT NULL
+           FOR UPDATE OF s SKIP LOCKED),
+    extended AS (
+        UPDATE skald.started s SET due_at = clock_timestamp() + s.lease, checkpoint = coalesce(f.c::jsonb, s.checkpoint)
+          FROM free f WHERE (s.scope, s.key, s.step) = (f.scope, f.key, f.step)
+        RETURNING f.o)
+    SELECT w.o::integer, e.o IS NOT NULL, (SELECT c.action FROM skald.control c
+                                            WHERE (c.scope, c.key) = (s.scope, s.key)
+                                              AND c.home = coalesce(s.headers->>'x-saga-home', (SELECT o.name FROM skald.service o)))
+      FROM asked w
+      JOIN skald.started s ON s.scope = w.s AND s.key = w.k AND s.step = w.t AND s.fence = w.f AND s.owner IS NOT NULL
+      LEFT JOIN extended e ON e.o = w.o
 $$;
 
--- Gives one back, to be taken again in `due_in`. Whether it was still the owner's.
+-- Gives one back, to be taken again in `due_in`. Whether it was still the owner's; NULL if another transaction has it locked now: nothing is
+-- done then.
 CREATE FUNCTION skald.release_started(
     of_scope text, of_key text, of_step text, of_fence integer, due_in interval, is_in_doubt boolean,
     looks_now integer, tries_now integer, new_answer jsonb, waits_on boolean, is_uncalled boolean, why text)
@@ -137,13 +181,20 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    PERFORM FROM skald.started s
+      WHERE (s.scope, s.key, s.step) = (of_scope, of_key, of_step) AND s.fence = of_fence AND s.owner IS NOT NULL
+        FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN CASE WHEN NOT EXISTS (SELECT FROM skald.started s WHERE (s.scope, s.key, s.step) = (of_scope, of_key, of_step)
+                                        AND s.fence = of_fence AND s.owner IS NOT NULL) THEN false END;
+    END IF;
     UPDATE skald.started s
        SET owner = NULL, due_at = clock_timestamp() + due_in, in_doubt = is_in_doubt, calls = s.calls - is_uncalled::integer, looks = looks_now,
            tries = tries_now, doubt_since = CASE WHEN is_in_doubt THEN coalesce(s.doubt_since, clock_timestamp()) END,
            until = CASE WHEN s.kind = 'wait' AND waits_on THEN clock_timestamp() + due_in ELSE s.until END,
            answer = CASE WHEN s.kind = 'wait' OR is_in_doubt THEN coalesce(s.answer, new_answer) END, error = coalesce(why, s.error)
-     WHERE (s.scope, s.key, s.step) = (of_scope, of_key, of_step) AND s.fence = of_fence AND s.owner IS NOT NULL;
-    RETURN FOUND;
+     WHERE (s.scope, s.key, s.step) = (of_scope, of_key, of_step);
+    RETURN true;
 END $$;
 
 -- The claim for the second transaction of a started step: `retry` and held if the row is still the one with that fence; otherwise it has
@@ -158,17 +209,19 @@ AS $$
 #variable_conflict use_column
 DECLARE
     made integer;
+    held interval;
 BEGIN
     SELECT i.attempts INTO made FROM skald.idempotency i
      WHERE (i.scope, i.key, i.step) = (of_scope, of_key, of_step) AND i.status IN ('started', 'unknown')
        FOR UPDATE;
-    PERFORM FROM skald.started s
-      WHERE (s.scope, s.key, s.step) = (of_scope, of_key, of_step) AND s.fence = of_fence AND s.owner IS NOT NULL
-        FOR UPDATE;
+    SELECT s.lease INTO held FROM skald.started s
+     WHERE (s.scope, s.key, s.step) = (of_scope, of_key, of_step) AND s.fence = of_fence AND s.owner IS NOT NULL
+       FOR UPDATE;
     IF made IS NULL OR NOT FOUND THEN
         RETURN QUERY SELECT 1, 'duplicate', 0, false, NULL, NULL;
         RETURN;
     END IF;
+    PERFORM skald.limit_silence(held);
     -- What makes a step's own COMMIT fail (0003_open.sql).
     IF current_setting('skald.is_open', true) = 'on' THEN
         UPDATE skald.idempotency i SET updated_at = i.updated_at WHERE (i.scope, i.key, i.step) = (of_scope, of_key, of_step);
@@ -224,6 +277,7 @@ BEGIN
     END IF;
     SELECT * INTO s FROM skald.started t WHERE (t.scope, t.key, t.step) = (of_scope, of_key, of_step) FOR UPDATE;
     IF NOT FOUND THEN RETURN skald.not_under_way(of_scope, of_key, of_step); END IF;
+    PERFORM skald.limit_silence(s.lease);
     IF s.kind <> 'call' THEN RETURN format('%s of saga %s waits for a signal, and makes no call', of_step, of_key); END IF;
     IF s.answer IS NOT NULL AND s.tries = 0 THEN RETURN format('%s of saga %s has an answer already: %s', of_step, of_key, s.answer); END IF;
     IF NOT s.in_doubt THEN
@@ -243,7 +297,7 @@ BEGIN
 END $$;
 
 -- A signal for a step that waits, or will wait. `kept`: it waits now and goes on, or the signal is there when it does; `duplicate`: the same
--- was there before; `mismatch`: another was; `late`: the step has ended.
+-- was there before; `mismatch`: another was; `late`: the step has ended; `no wait`: this service has it, and it never takes a signal.
 CREATE FUNCTION skald.signal(of_scope text, of_key text, of_step text, with_body jsonb) RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -251,7 +305,9 @@ AS $$
 DECLARE
     print bytea := sha256(convert_to(with_body::text, 'UTF8'));
     was   skald.step_status;
+    held  interval;
 BEGIN
+    IF EXISTS (SELECT FROM skald.hosted h WHERE h.step = of_step AND NOT h.takes_signals) THEN RETURN 'no wait'; END IF;
     -- Waits for a transaction that ends the step, or begins it again; and for one that begins it for the first time, whose record is not seen.
     SELECT i.status INTO was FROM skald.idempotency i WHERE (i.scope, i.key, i.step) = (of_scope, of_key, of_step) FOR UPDATE;
     IF NOT FOUND THEN
@@ -271,7 +327,9 @@ BEGIN
     UPDATE skald.started s
        SET answer = coalesce(s.answer, jsonb_build_object('signal', with_body)),
            due_at = CASE WHEN s.owner IS NULL THEN clock_timestamp() ELSE s.due_at END
-     WHERE (s.scope, s.key, s.step) = (of_scope, of_key, of_step) AND s.kind = 'wait';
+     WHERE (s.scope, s.key, s.step) = (of_scope, of_key, of_step) AND s.kind = 'wait'
+    RETURNING s.lease INTO held;
+    IF FOUND THEN PERFORM skald.limit_silence(held); END IF;
     RETURN 'kept';
 END $$;
 
@@ -315,13 +373,19 @@ BEGIN
     RETURN CASE WHEN is_new THEN 'sent' ELSE 'duplicate' END;
 END $$;
 
--- Signals that came as messages: {scope, key, step, body}.
+-- Signals that came as messages: {scope, key, step, body}. The home could not know that a step never waits for one.
 CREATE FUNCTION skald.take_signals(members jsonb) RETURNS void
-LANGUAGE sql
+LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
-    SELECT skald.signal(m.scope, m.key, m.step, m.body)
-      -- Not by jsonb_to_recordset, which makes SQL's NULL of the body `null`.
-      FROM (SELECT e->>'scope' AS scope, e->>'key' AS key, e->>'step' AS step, e->'body' AS body
-              FROM jsonb_array_elements(members) AS e ORDER BY 1, 2, 3) AS m
-$$;
+DECLARE
+    m record;
+BEGIN
+    -- Not by jsonb_to_recordset, which makes SQL's NULL of the body `null`.
+    FOR m IN SELECT e->>'scope' AS scope, e->>'key' AS key, e->>'step' AS step, e->'body' AS body
+               FROM jsonb_array_elements(members) AS e ORDER BY 1, 2, 3 LOOP
+        IF skald.signal(m.scope, m.key, m.step, m.body) = 'no wait' THEN
+            RAISE EXCEPTION 'a signal for % of saga %, which never waits for one', m.step, m.key USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+    END LOOP;
+END $$;

@@ -115,6 +115,7 @@ contention: contention_once
 control: control_once action_is_known
 deliveries_seen: deliveries_seen_once delivered_more_than_once
 ended: ended_once
+hosted: hosted_once
 idempotency: idempotency_once fingerprint_is_sha256 attempts_and_snoozes_count_up
 migration: migration_once
 outbox: outbox_id idempotency_key_fits_a_message_id type_fits_the_wire destination_fits_a_routing_key content_type_fits_the_wire payload_is_at_most_1_mib headers_are_an_object_of_at_most_64_kib if_unrouted_is_known

@@ -44,3 +44,6 @@ SELECT name, id::text AS id, place <> skald.place() AS is_copy FROM skald.servic
 -- name: adopt_database
 WITH adopted AS (UPDATE skald.service SET place = skald.place() WHERE name = :service::text RETURNING name)
 INSERT INTO skald.audit (actor, verb, scope, key, detail) SELECT skald.actor(NULL), 'adopt', '', '', '{}' FROM adopted
+
+-- name: record_hosted
+SELECT skald.record_hosted(:steps::text[], :take_signals::boolean[])

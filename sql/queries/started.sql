@@ -6,12 +6,14 @@ SELECT skald.start_step(ROW(:scope::text, :key::text, :step::text, :kind::text, 
                             :content_type::text, :body::bytea, :headers::jsonb, clock_timestamp())::skald.started,
                         :due_in::bigint * interval '1 millisecond', :deadline::timestamptz)
 
+-- `silence_ms`: for how long the session may stand still in this transaction; 0: for any time.
 -- name: claim_started
 SELECT c.ord, c.result, c.attempts, c.held, c.cause, c.reason,
        pg_current_xact_id_if_assigned()::text AS transaction,
        to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at,
        set_config('default_transaction_read_only', NULL, true) AS read_only, current_setting('synchronous_standby_names') <> '' AS standbys,
-       'skald.service'::regclass::oid AS service_table
+       'skald.service'::regclass::oid AS service_table,
+       (extract(epoch FROM current_setting('idle_in_transaction_session_timeout')::interval) * 1000)::bigint AS silence_ms
   FROM skald.claim_started(:scope::text, :key::text, :step::text, :fence::integer) AS c
 
 -- It has ended.
@@ -31,7 +33,7 @@ SELECT (t.taken).scope, (t.taken).key, (t.taken).step, (t.taken).fence, (t.taken
   FROM skald.take_started(:owner::text, :kind::text, :dependency::text, :most::integer) AS t
 
 -- name: renew_started
-SELECT r.ord, coalesce(r.command, '') AS command
+SELECT r.ord, r.is_extended, coalesce(r.command, '') AS command
   FROM skald.renew_started(:scopes::text[], :keys::text[], :steps::text[], :fences::bigint[]::integer[], :checkpoints::text[]) AS r
 
 -- name: release_started

@@ -220,7 +220,7 @@ TEST_CASE("the command line shows an unknown call, and answers for it where its 
     CHECK(elsewhere.says("capture of saga k belongs to till"));
     CHECK(all.record("capture") == "unknown|1");
 
-    auto const done = all.tool("till", with({"--result", R"({"number": "r-1"})", "--by", "eve"}));
+    auto const done = all.tool("till", with({"--result", R"({"number": "r-1"})", "--by", "eve", "--wait", "0"}));
     CHECK_MESSAGE(done.code == 0, done.text);
     all.run_all();
     CHECK(all.saga_status("k") == "completed");
@@ -300,4 +300,49 @@ TEST_CASE("a reason that says nothing, or that is no text, is refused by name")
         CHECK(no_text.code == 2);
         CHECK_MESSAGE(no_text.says("--reason: is not UTF-8: by\\xff"), no_text.text);
     }
+}
+
+TEST_CASE("the command line says at once that a result does not fit its step, and that one which fits is recorded")
+{
+    office all;
+    all.begin_unknown();
+    running_calls process{all.at("till")};
+    auto const say = [&](std::string const& result) {
+        return all.tool("till", {"saga", "resolve", "k", "capture", "happened", "--result", result, "--reason",
+                                 "by phone", "--wait", "60"});
+    };
+    auto const wrong = say(R"({"number": 7})");
+    CHECK(wrong.code == 1);
+    CHECK_MESSAGE(wrong.says("the result does not fit the step's result type"), wrong.text);
+    auto const right = say(R"({"number": "r-1"})");
+    CHECK(right.code == 0);
+    CHECK_MESSAGE(right.says("its service has recorded it"), right.text);
+    CHECK(all.record("capture").starts_with("completed"));
+}
+
+TEST_CASE("a result in C++ has the type of its step")
+{
+    office all;
+    all.begin_unknown();
+    pqxx::connection c{all.at("till").db.url()};
+    pqxx::work tx{c};
+    skald::resolve_call<capture>(tx, "k", "capture", receipt{"r-1", false}, {.reason = "a webhook"});
+    tx.commit();
+    all.run_all();
+    CHECK(all.effects("till") == "prepare\nsettle r-1");
+}
+
+TEST_CASE("the command line refuses a signal for a step that never waits, and says when it can't know")
+{
+    office all;
+    all.host();
+    all.at("shop").db.run("SELECT skald.record_hosted('{reserve,ship}', '{f,f}')");
+    all.start(buy, purchase{"p", 100}, "k");
+    all.run();
+    auto const never = all.tool("shop", {"saga", "signal", "k", "ship", "--body", "{}"});
+    CHECK(never.code == 1);
+    CHECK_MESSAGE(never.says("never waits for a signal"), never.text);
+    auto const elsewhere = all.tool("shop", {"saga", "signal", "k", "capture", "--body", "{}"});
+    CHECK(elsewhere.code == 0);
+    CHECK_MESSAGE(elsewhere.says("which alone knows whether it waits"), elsewhere.text);
 }

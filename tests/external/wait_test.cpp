@@ -248,3 +248,37 @@ TEST_CASE("the home compares signals for another service's step, and sends the s
     all.run_all();
     CHECK(send(R"({"by": "eve", "ok": true})") == "duplicate");
 }
+
+TEST_CASE("a signal for a step that never waits is refused where that is known, and parked where it arrives")
+{
+    waiting all;
+    for (auto const* const name : {"shop", "till"})
+        all.at(name).db.run(name == std::string{"shop"} ? "SELECT skald.record_hosted('{reserve,ship}', '{f,f}')"
+                                                        : "SELECT skald.record_hosted('{approve,cool-off}', '{t,f}')");
+    all.start(ask_first, purchase{"p", 10}, "k");
+    all.run_all();
+    auto const at_home = [&](std::string const& step) {
+        return all.at("shop").db.one("SELECT skald.send_signal('', 'k', '" + step + "', '{}')");
+    };
+    CHECK(at_home("ship") == "no wait");
+    CHECK(all.signal("{}", "cool-off") == "no wait");
+    CHECK(at_home("cool-off") == "sent");  // the home can't know
+    all.run_all();
+    CHECK(all.parked() == "till|malformed|1");
+    CHECK(all.at("till").db.one("SELECT error FROM skald.parked").find("never waits for one") != std::string::npos);
+    CHECK(all.at("till").db.one("SELECT count(*) FROM skald.signal") == "0");
+    CHECK(all.signal(yes) == "kept");
+    all.run_all();
+    CHECK(all.record("approve").starts_with("completed"));
+}
+
+TEST_CASE("a step that once took signals is not refused one by a process of another version that knows of none")
+{
+    waiting all;
+    auto const& db = all.at("till").db;
+    db.run("SELECT skald.record_hosted('{approve}', '{f}')");
+    CHECK(all.signal(yes) == "no wait");
+    db.run("SELECT skald.record_hosted('{approve,approve}', '{f,t}')");
+    db.run("SELECT skald.record_hosted('{approve}', '{f}')");
+    CHECK(all.signal(yes) == "kept");
+}

@@ -13,6 +13,7 @@ class charge_with final : public skald::external_step<order, receipt>
 public:
     std::function<void(skald::step_context&, order const&)> before_prepare{[](auto&, auto&) {}};
     std::function<void(skald::call_context&)> before_call{[](auto&) {}};
+    std::function<void(skald::step_context&, order const&)> before_settle{[](auto&, auto&) {}};
 
     explicit charge_with(gateway_client const& gateway) : charge_{gateway} {}
 
@@ -35,6 +36,7 @@ private:
     }
     skald::outcome settle(skald::step_context& ctx, order& o, receipt const& r) const override
     {
+        before_settle(ctx, o);
         return genuine().settle(ctx, o, r);
     }
     void abandon(skald::step_context& ctx, order& o) const override { genuine().abandon(ctx, o); }

@@ -19,6 +19,18 @@ namespace {
 using namespace order_saga;
 using namespace std::chrono_literals;
 
+std::string_view habit_of(order const& o)
+{
+    return std::string_view{o.customer}.substr(0, o.customer.find('-'));
+}
+
+// Until the test takes the customer out of the table, between two polls. Not by a lock: every way to wait for one has a
+// timeout.
+void wait_at_gate(skald::step_context& ctx, order const& o)
+{
+    while (ctx.sql("SELECT FROM gate WHERE customer = $1", o.customer).size() > 0) ctx.sql("SELECT pg_sleep(0.005)");
+}
+
 class faulty_charge final : public skald::compensatable_step<order>
 {
     skald::outcome execute(skald::step_context& ctx, order& o) const override
@@ -49,11 +61,6 @@ class faulty_charge final : public skald::compensatable_step<order>
         return one;
     }
 
-    static std::string_view habit_of(order const& o)
-    {
-        return std::string_view{o.customer}.substr(0, o.customer.find('-'));
-    }
-
     // Every time, in every process: the worst kind of poison message.
     static void die()
     {
@@ -64,14 +71,6 @@ class faulty_charge final : public skald::compensatable_step<order>
 
     // A sequence is not rolled back: every second call overall is a snooze.
     static bool nap(skald::step_context& ctx) { return ctx.sql("SELECT nextval('naps')")[0][0].as<long>() % 2 == 1; }
-
-    // Until the test takes the customer out of the table, between two polls. Not by a lock: every way to wait for one
-    // has a timeout.
-    static void wait_at_gate(skald::step_context& ctx, order const& o)
-    {
-        while (ctx.sql("SELECT FROM gate WHERE customer = $1", o.customer).size() > 0)
-            ctx.sql("SELECT pg_sleep(0.005)");
-    }
 
     // An operator has given a command to retry.
     static bool is_looked_after(skald::step_context& ctx)
@@ -106,6 +105,9 @@ skald::service payments_by_gateway(gateway_address const& address)
     gateway_client const gateway{address, {.whole_call = 1s}};
     charge_with charge{gateway};
     charge.before_call = [](auto& ctx) { ctx.heartbeat(nlohmann::json{{"attempt", ctx.attempt()}}); };
+    charge.before_settle = [](auto& ctx, auto& o) {
+        if (habit_of(o) == "gated") wait_at_gate(ctx, o);
+    };
     auto s = with_tables();
     s.dependency("gateway", {.failures = 0.9, .open_first = 100ms, .open_longest = 500ms})
         .host(place_order, steps::charge_payment, std::move(charge), refund_by_gateway{gateway},

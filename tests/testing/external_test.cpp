@@ -78,7 +78,7 @@ TEST_CASE_FIXTURE(bank_day, "an external step, a wait and a timer are stepped li
     CHECK(shop().started().front().step == "approve");
     CHECK(shop().started().front().kind == "wait");
     CHECK(shop().started().front().due_in > 59min);
-    CHECK(shop().signal(key, "approve", approval{"eve", true}) == signal_result::taken);
+    CHECK(shop().signal(key, "approve", approval{"eve", true}) == signal_result::sent);
     // It is on its way to another service, and the home has kept it: the first counts.
     CHECK(shop().signal(key, "approve", approval{"eve", false}) == signal_result::mismatch);
     CHECK(shop().signal(key, "nothing", 1) == signal_result::no_step);

@@ -14,7 +14,9 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <chrono>
 #include <memory>
+#include <thread>
 #include <vector>
 
 namespace skald::tools {
@@ -53,13 +55,42 @@ catch (data_error const& error) {
     throw configuration_error{option + " is JSON: " + error.what()};
 }
 
-int resolve(admin::resolution const& what, output const& out)
+/// The step in the list of started ones; null if it is not there.
+json find_started(postgres::connection& c, admin::resolution const& what)
+{
+    constexpr int all_of_a_key = 10'000;
+    auto const page = admin::list_started(c, {.key = what.saga.key, .limit = all_of_a_key});
+    for (auto const& one : page["started"])
+        if (one["scope"] == what.saga.scope && one["step"] == what.step) return one;
+    return nullptr;
+}
+
+/// What the process that records the result says of it, if it says so within that time: only it knows the step's type.
+json await_verdict(postgres::connection& c, admin::resolution const& what, int tries, std::chrono::seconds longest)
+{
+    auto const until = std::chrono::steady_clock::now() + longest;
+    while (true) {
+        auto const now = find_started(c, what);
+        if (now.is_null()) return {{"is_recorded", true}};
+        if (now["tries"] > tries) return {{"is_recorded", false}, {"error", now["error"]}};
+        if (std::chrono::steady_clock::now() >= until) return nullptr;
+        std::this_thread::sleep_for(std::chrono::milliseconds{100});
+    }
+}
+
+int resolve(admin::resolution const& what, std::chrono::seconds wait, output const& out)
 {
     auto c = connect();
+    auto const before = find_started(c, what);
     if (auto const refused = admin::resolve(c, what)) return out.refuse(core::visible_text(*refused));
-    out.tell(fmt::format("{} of saga {}: {}; its service goes on with it", core::visible_text(what.step),
-                         core::visible_text(what.saga.key), what.result ? "it happened" : "it did not happen"),
-             {{"resolved", what.result ? "happened" : "did-not-happen"}});
+    auto const name = fmt::format("{} of saga {}", core::visible_text(what.step), core::visible_text(what.saga.key));
+    auto const verdict = what.result && !before.is_null() ? await_verdict(c, what, before["tries"], wait) : json{};
+    if (!verdict.is_null() && !verdict["is_recorded"])
+        return out.refuse(fmt::format("the result of {} could not be recorded: {}. If it is wrong, say it again", name,
+                                      core::visible_text(verdict["error"].get<std::string>())));
+    out.tell(fmt::format("{}: {}; {}", name, what.result ? "it happened" : "it did not happen",
+                         verdict.is_null() ? "its service goes on with it" : "its service has recorded it"),
+             {{"resolved", what.result ? "happened" : "did-not-happen"}, {"recorded", !verdict.is_null()}});
     return 0;
 }
 
@@ -70,13 +101,17 @@ int signal(core::saga_id const& saga, std::string const& step, json const& body,
     auto const key = core::visible_text(saga.key), name = core::visible_text(step);
     if (became == "no saga") return out.refuse("no saga " + key + " was started here: ask the database of its home");
     if (became == "no step") return out.refuse("saga " + key + " has no step " + name);
+    if (became == "no wait")
+        return out.refuse(name + " of saga " + key + " never waits for a signal: `skald saga show` has its steps");
     if (became == "late")
         return out.refuse(name + " of saga " + key + " has ended: nothing waits for a signal any more");
     if (became == "mismatch")
         return out.refuse("another signal for " + name + " of saga " + key + " was there before: the first counts");
     out.tell(became == "duplicate" ? "the same signal was there already: nothing is to be done"
-             : became == "sent"    ? "sent to the service of " + name
-                                   : "kept for " + name + ": it goes on, or will when it waits",
+             : became == "sent"
+                 ? "sent to the service of " + name +
+                       ", which alone knows whether it waits: if it never does, the signal is parked there"
+                 : "kept for " + name + ": it goes on, or will when it waits",
              {{"signal", became}});
     return 0;
 }
@@ -96,6 +131,10 @@ void add_resolve(CLI::App& saga, output& out, choice& chosen)
         ->check(CLI::IsMember({"happened", "did-not-happen"}));
     command->add_option("--result", *result,
                         "of what happened: what the other side answered, as the step's Result in JSON");
+    auto const wait = std::make_shared<int>(5);
+    command->add_option("--wait", *wait, "for how many seconds to wait for what its service says of the result")
+        ->check(CLI::Range(0, 600))
+        ->capture_default_str();
     add_reason(*command, what->reason, "how you know: it is kept")->required();
     command->add_option("--by", what->by, "who you are, for the audit; the database's user is recorded anyway");
     out.add_flag(*command);
@@ -107,7 +146,7 @@ void add_resolve(CLI::App& saga, output& out, choice& chosen)
                                               ? "say with --result what the other side answered: the step records it"
                                               : "what did not happen has no --result"};
             if (happened) what->result = read_json("--result", *result);
-            return resolve(*what, out);
+            return resolve(*what, std::chrono::seconds{*wait}, out);
         };
     });
 }

@@ -71,7 +71,8 @@ public:
     std::optional<nlohmann::json> const& checkpoint() const { return checkpoint_; }
 
     /// Says that the work goes on, and keeps where it is: durable when this returns. One is due within
-    /// call_options::silence. Blocks for a round trip to the database.
+    /// call_options::silence. Blocks for a round trip to the database: with a checkpoint each time, and without one
+    /// about once a second, however often it is called.
     /// Throws call_stopped if somebody else has the call now, or if it was cancelled, paused, is past its deadline, or
     /// its process stops: end it, by letting the exception pass. What was done until then is found out by look().
     void heartbeat(std::optional<nlohmann::json> const& checkpoint = std::nullopt) { owner_.heartbeat(checkpoint); }

@@ -2,6 +2,8 @@
 // there over HTTP (GET and DELETE /sagas/{key}), and on the command line (`skald saga`).
 #pragma once
 
+#include <skald/detail/data.hpp>
+
 #include <chrono>
 #include <optional>
 #include <string>
@@ -60,12 +62,14 @@ void resume_saga(pqxx::transaction_base& tx, std::string_view key, command_optio
 
 /// What became of a signal.
 enum class signal_result {
-    taken,      // it is kept for the step, or on its way to the service that has it
+    taken,      // it is kept for the step
+    sent,       // it is on its way to the service that has the step, which alone knows whether that ever waits
     duplicate,  // the same one was there already
     mismatch,   // another one was: the first counts
     late,       // the step has ended, or the saga has
     no_saga,    // none of that key was started in this database
     no_step,    // the saga has no step of that name
+    no_wait,    // this service has the step, and it never waits for a signal
 };
 
 /// Sends what a wait_step waits for (skald/wait_step.hpp). `body` is JSON that fits the step's Signal.
@@ -81,5 +85,15 @@ signal_result signal_saga(pqxx::transaction_base& tx, std::string_view key, std:
 /// Throws: command_refused if nothing of it is in doubt; data_error for a result that is no JSON; what pqxx throws.
 void resolve_call(pqxx::transaction_base& tx, std::string_view key, std::string_view step,
                   std::optional<std::string_view> result, command_options const& options = {});
+
+/// That it happened, with a result whose type is checked here: `Step` is the class of the step, or of what undoes it.
+/// A result in JSON is checked when it is recorded, by a process that has the step. Otherwise as the other.
+template <class Step>
+void resolve_call(pqxx::transaction_base& tx, std::string_view key, std::string_view step,
+                  typename Step::result_type const& result, command_options const& options = {})
+{
+    std::string const json = detail::write_data(result, "the result");
+    resolve_call(tx, key, step, std::optional<std::string_view>{json}, options);
+}
 
 }  // namespace skald

@@ -38,7 +38,8 @@ struct resolution
 /// In the database of the step's service. Returns why it was refused; then nothing was done.
 std::optional<std::string> resolve(postgres::connection& c, resolution const& what);
 
-/// At the saga's home. Returns what skald.send_signal() does: kept, sent, duplicate, mismatch, late, no saga, no step.
+/// At the saga's home. Returns what skald.send_signal() does: kept, sent, duplicate, mismatch, late, no saga, no step,
+/// no wait.
 std::string signal(postgres::connection& c, core::saga_id const& saga, std::string const& step,
                    nlohmann::json const& body);
 

@@ -14,12 +14,18 @@ try {
     auto const& step = ctx.parameter("step");
     switch (signal_saga(ctx.tx(), key, step, ctx.request().body, ctx.scope())) {
     case signal_result::taken: return {202, "application/json", {}, R"({"signal": "taken"})"};
+    case signal_result::sent:
+        return {202,
+                "application/json",
+                {},
+                R"({"signal": "sent", "detail": "to the step's service, which alone knows whether the step waits"})"};
     case signal_result::duplicate: return {200, "application/json", {}, R"({"signal": "taken before"})"};
     case signal_result::mismatch:
         return http::problem(409, "another signal was sent to this step: the first one counts");
     case signal_result::late: return http::problem(409, "the step has ended: the signal is too late");
     case signal_result::no_saga: return http::problem(404, "there is no such saga");
     case signal_result::no_step: return http::problem(404, "the saga has no step of that name");
+    case signal_result::no_wait: return http::problem(404, "the step " + step + " never waits for a signal");
     }
     return http::problem(500, "");
 }

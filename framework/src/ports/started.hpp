@@ -59,6 +59,13 @@ struct started_release
     std::string why{};
 };
 
+/// What became of one that is to be given back.
+enum class release_result {
+    released,
+    not_ours,  // it is somebody else's, or has ended
+    locked,    // another transaction has the row: nothing was done, and it may be tried again
+};
+
 /// The table, as a process sees it.
 /// Threads: one. Every function throws ports::fault, and then nothing is known of what it did: a row that was taken
 /// comes due again when its lease ends.
@@ -93,6 +100,7 @@ public:
     struct renewal
     {
         bool is_ours{};
+        bool is_extended{};   // not while another transaction has the row locked: nothing was written then
         std::string command;  // as in `taken`
     };
 
@@ -102,11 +110,11 @@ public:
     virtual std::vector<taken> take(std::string_view owner, started_kind kind, std::string_view dependency,
                                     std::size_t most) = 0;
 
-    /// Extends the leases; the result is in the order of `all`.
+    /// Extends the leases, and waits for no lock; the result is in the order of `all`.
     virtual std::vector<renewal> renew(std::span<held const> all) = 0;
 
-    /// False if it was somebody else's, or has ended.
-    virtual bool release(started_release const& what) = 0;
+    /// Waits for no lock.
+    virtual release_result release(started_release const& what) = 0;
 };
 
 }  // namespace skald::ports

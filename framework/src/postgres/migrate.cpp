@@ -166,4 +166,18 @@ std::string own_database(std::string const& url, std::string const& service)
     return own(c, service);
 }
 
+void record_hosted(std::string const& url, std::vector<hosted_step_name> const& all)
+{
+    std::vector<std::string> steps;
+    std::vector<bool> take_signals;
+    for (auto const& one : all) {
+        steps.push_back(one.step);
+        take_signals.push_back(one.takes_signals);
+    }
+    pqxx::connection c{with_defaults(url, "skald/migrate")};
+    pqxx::work tx{c};
+    run_in(tx, migrate_queries::record_hosted{.steps = steps, .take_signals = take_signals});
+    tx.commit();
+}
+
 }  // namespace skald::postgres

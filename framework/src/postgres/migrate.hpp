@@ -70,4 +70,14 @@ void adopt(std::string const& url, std::string const& service);
 /// it is reached through such a pooler.
 std::string own_database(std::string const& url, std::string const& service);
 
+/// A step that a process has, and whether it waits for a signal.
+struct hosted_step_name
+{
+    std::string step;
+    bool takes_signals{};
+};
+
+/// Records them in the service's database, so that a signal for a step that never waits is refused, whoever gives it.
+void record_hosted(std::string const& url, std::vector<hosted_step_name> const& all);
+
 }  // namespace skald::postgres

@@ -85,13 +85,17 @@ std::vector<ports::started_steps::renewal> postgres_started::renew(std::span<hel
     std::vector<renewal> renewed(all.size());
     for (auto const& row : run(execute(queries::renew_started{
              .scopes = scopes, .keys = keys, .steps = steps, .fences = fences, .checkpoints = checkpoints})))
-        renewed.at(row["ord"].as<std::size_t>() - 1) = {true, row["command"].c_str()};
+        renewed.at(row["ord"].as<std::size_t>() - 1) = {true, row["is_extended"].as<bool>(), row["command"].c_str()};
     return renewed;
 }
 
-bool postgres_started::release(ports::started_release const& what)
+ports::release_result postgres_started::release(ports::started_release const& what)
 {
-    return run(release_text(what))[0]["is_ours"].as<bool>();
+    using ports::release_result;
+    auto const rows = run(release_text(what));
+    auto const is_ours = rows[0]["is_ours"];
+    if (is_ours.is_null()) return release_result::locked;
+    return is_ours.as<bool>() ? release_result::released : release_result::not_ours;
 }
 
 }  // namespace skald::postgres

@@ -72,6 +72,7 @@ try {
     step_ = items.empty() ? std::string{} : items.front().step;
     auto const rows = begin_and_claim(items.empty() ? execute("claim_nothing") : claim_text(items, how.key_wait),
                                       items.size() > 1 ? stage::many : stage::one, how);
+    if (!items.empty() && items.front().fence) silence_ = std::chrono::milliseconds{rows[0]["silence_ms"].as<int>()};
     std::vector<ports::claim_answer> answers(items.size());
     if (!items.empty())
         for (auto const& row : rows) answers.at(row["ord"].as<std::size_t>() - 1) = read_claim(row);
@@ -113,11 +114,10 @@ std::string postgres_store::begin_text(stage next, ports::claim_options const& h
     SKALD_ASSERT(next != stage::none);
     began_ = std::chrono::steady_clock::now();
     transaction_id_.clear();
-    has_savepoint_ = false;
-    is_lent_ = false;
+    has_savepoint_ = is_lent_ = is_finished_ = false;
     no_rows_ = nullptr;
+    silence_ = options_.idle_in_transaction_timeout;
     has_lock_wait_ = how.lock_wait.has_value();
-    is_finished_ = false;
     stage_ = next;
     auto text = begin_read_committed;
     if (session_is_used_) text.append(session_queries::reset_session).append(settings_text(options_, false, role_));
@@ -387,7 +387,7 @@ ports::fault postgres_store::with_reason(ports::fault const& met) const
 {
     if (!connection_ || connection_->is_open()) return met;
     ports::fault const said{met.kind, last_words(connection_->raw(), met.what()), met.connection_is_suspect};
-    return lost_session(said, std::chrono::steady_clock::now() - began_, options_.idle_in_transaction_timeout);
+    return lost_session(said, std::chrono::steady_clock::now() - began_, silence_);
 }
 
 ports::fault postgres_store::classify_current()

@@ -125,6 +125,7 @@ private:
     std::string transaction_id_;  // empty while nothing was written
     core::instant claimed_at_{};
     std::chrono::steady_clock::time_point began_{};
+    std::chrono::milliseconds silence_{};  // for which the session may stand still in this transaction
     stage stage_{stage::none};
     bool has_savepoint_{};
     bool has_lock_wait_{};  // of its own, which does not apply to what Skald writes at the end

@@ -84,11 +84,10 @@ signal_result signal_saga(pqxx::transaction_base& tx, std::string_view key, std:
     auto const checked = detail::parse_checked(body).dump();
     auto const rows =
         postgres::run_in(tx, queries::send_signal{.scope = scope, .key = key, .step = step, .body = checked});
-    constexpr std::array<std::string_view, 7> names{"kept",    "duplicate", "mismatch", "late",
-                                                    "no saga", "no step",   "sent"};
+    constexpr std::array<std::string_view, 8> names{"kept", "sent",    "duplicate", "mismatch",
+                                                    "late", "no saga", "no step",   "no wait"};
     auto const it = std::ranges::find(names, std::string_view{rows[0]["outcome"].c_str()});
     if (it == names.end()) throw std::logic_error{"skald.send_signal gave an unknown result"};
-    if (*it == "sent") return signal_result::taken;
     return static_cast<signal_result>(it - names.begin());
 }
 

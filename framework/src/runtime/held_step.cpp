@@ -10,6 +10,13 @@ namespace skald::runtime {
 
 using namespace std::chrono_literals;
 
+namespace {
+
+// In a tight loop, heartbeat() asks as often as this.
+constexpr auto ask_every = 1s;
+
+}  // namespace
+
 held_step::held_step(started_step s, std::string dependency, clock::time_point asked, renewer renews)
     : step{std::move(s)}, dependency_name{std::move(dependency)}, taken_at{asked},
       lease_ends{taken_at + step.row.lease}, last_sign{taken_at}, renews_{std::move(renews)}
@@ -17,24 +24,31 @@ held_step::held_step(started_step s, std::string dependency, clock::time_point a
 
 void held_step::heartbeat(std::optional<nlohmann::json> const& checkpoint)
 {
+    auto const now = clock::now();
+    if (is_past_deadline(now)) stops = true;
     throw_if_stopped();
-    last_sign = clock::now();
-    // Without something to keep, the loop's own renewal is enough.
-    if (!checkpoint) return;
-    ports::started_steps::held const now{step.row.id, checkpoint->dump()};
-    while (true) {
-        try {
-            auto const asked = clock::now();
-            take_renewal(renews_(now), asked);
-            break;
-        }
-        catch (ports::fault const&) {
-            throw_if_stopped();
-        }
-        std::this_thread::sleep_for(100ms);  // the database is away; the lease may outlast that
+    last_sign = now;
+    if (!checkpoint && now - last_asked.load() < ask_every) return;
+    last_asked = now;
+    ports::started_steps::held const kept{step.row.id, checkpoint ? checkpoint->dump() : ""};
+    while (!renew(kept) && checkpoint) {
+        throw_if_stopped();
+        std::this_thread::sleep_for(100ms);  // the database is away, or the row is locked; the lease may outlast that
     }
     throw_if_stopped();
-    SKALD_FAILPOINT("call.heartbeat");
+    SKALD_FAILPOINT_IF(checkpoint, "call.heartbeat");
+}
+
+// Whether it is written, or is not to be written any more.
+bool held_step::renew(ports::started_steps::held const& kept)
+try {
+    auto const asked = clock::now();
+    auto const met = renews_(kept);
+    take_renewal(met, asked);
+    return met.is_extended || !met.is_ours;
+}
+catch (ports::fault const&) {
+    return false;
 }
 
 bool held_step::is_stopped() const noexcept
@@ -62,8 +76,8 @@ bool held_step::is_past_deadline(clock::time_point now) const
 void held_step::take_renewal(ports::started_steps::renewal const& met, clock::time_point asked)
 {
     if (!met.is_ours) lost = true;
-    else lease_ends = asked + step.row.lease;
-    if (met.command == "cancel" || met.command == "pause" || met.command == "close") stops = true;
+    else if (met.is_extended) lease_ends = asked + step.row.lease;
+    if (ends_call(step, met.command)) stops = true;
 }
 
 started_next held_step::go_on(core::call_result& how, core::logger& log, std::mt19937_64& random)

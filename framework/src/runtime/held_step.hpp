@@ -48,13 +48,15 @@ struct held_step final : detail::call_owner
     std::optional<core::breaker::call> breaker_call{};  // until it has ended
     std::atomic<clock::time_point> lease_ends;
     std::atomic<clock::time_point> last_sign;
-    std::atomic<bool> lost{};        // it is somebody else's
-    std::atomic<bool> stops{};       // its call is asked to end
-    std::atomic<bool> is_calling{};  // its call is running
-    bool is_silent{};                // and has been for too long, which was logged
+    std::atomic<clock::time_point> last_asked{};  // by heartbeat(): whether the call is still wanted
+    std::atomic<bool> lost{};                     // it is somebody else's
+    std::atomic<bool> stops{};                    // its call is asked to end
+    std::atomic<bool> is_calling{};               // its call is running
+    bool is_silent{};                             // and has been for too long, which was logged
 
 private:
     bool is_lost() const noexcept;
+    bool renew(ports::started_steps::held const& kept);
     void throw_if_stopped() const;
 
     renewer renews_;

@@ -105,7 +105,7 @@ std::vector<dependency_state> started_loop::dependencies() const
 
 bool started_loop::has_ended() const
 {
-    return is_stopped_ && held_.empty() && to_release_.empty();
+    return is_stopped_ && held_.empty() && to_release_.empty() && locked_.empty();
 }
 
 void started_loop::run()
@@ -126,7 +126,7 @@ void started_loop::run()
             log_.warning("started.waiting", {{"error", met.what()}});
             std::unique_lock lock{mutex_};
             changed_.wait_for(lock, options_.poll, [this] { return is_stopped_; });
-            if (is_stopped_) to_release_.clear();  // the leases end by themselves
+            if (is_stopped_) to_release_.clear(), locked_.clear();  // the leases end by themselves
         }
     }
     std::lock_guard const lock{mutex_};
@@ -134,21 +134,11 @@ void started_loop::run()
     changed_.notify_all();
 }
 
-// One round: what is given back, the leases, and then what is due.
+// One round: the leases, what is given back, and then what is due.
 void started_loop::keep()
 {
-    while (true) {
-        ports::started_release what;
-        {
-            std::lock_guard const lock{mutex_};
-            if (to_release_.empty()) break;
-            what = to_release_.front();
-        }
-        table_.release(what);
-        std::lock_guard const lock{mutex_};
-        to_release_.pop_front();
-    }
     renew();
+    release_all();
     {
         std::lock_guard const lock{mutex_};
         if (is_stopped_) return;
@@ -157,6 +147,23 @@ void started_loop::keep()
     for (auto const& name : called_) taken += take_calls(name);
     // There may be more.
     if (taken > 0) notify();
+}
+
+// One that another transaction has locked is not waited for: the leases of all others are renewed by this thread.
+void started_loop::release_all()
+{
+    std::unique_lock lock{mutex_};
+    to_release_.insert(to_release_.end(), locked_.begin(), locked_.end());
+    locked_.clear();
+    while (!to_release_.empty()) {
+        auto const what = to_release_.front();
+        lock.unlock();
+        auto const became = table_.release(what);
+        lock.lock();
+        to_release_.pop_front();
+        // A process that stops leaves it to the end of its lease.
+        if (became == ports::release_result::locked && !is_stopped_) locked_.push_back(what);
+    }
 }
 
 std::size_t started_loop::take_waits()

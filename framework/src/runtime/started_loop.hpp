@@ -74,6 +74,7 @@ private:
     };
 
     void keep();
+    void release_all();
     std::size_t take_waits();
     std::size_t take_calls(std::string const& name);
     void begin(ports::started_steps::taken&& row, std::string const& dependency_name, clock::time_point asked);
@@ -105,6 +106,7 @@ private:
     std::deque<std::shared_ptr<held_step>> to_call_;
     std::deque<std::pair<std::shared_ptr<held_step>, second_transaction>> to_settle_;
     std::deque<ports::started_release> to_release_;
+    std::deque<ports::started_release> locked_;  // to be released in the next round
     bool is_notified_{};
     bool is_stopped_{};
     bool keeper_has_ended_{};

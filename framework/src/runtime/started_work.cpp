@@ -31,14 +31,18 @@ second_transaction end_of(started_step const& s, decltype(second_transaction::en
     return {s.row.id, is_answer && s.row.kind == ports::started_kind::call, s.row.tries, std::move(end)};
 }
 
+bool may_be_cancelled(started_step const& s)
+{
+    auto const& plan = s.envelope().itinerary;
+    return plan.position.direction == core::direction::forward && !plan.past_pivot();
+}
+
 // Up to the pivot a command or a deadline ends what has not happened.
 std::optional<given_up> stopped_by(started_step const& s)
 {
-    auto const& e = s.envelope();
-    bool const may_stop = e.itinerary.position.direction == core::direction::forward && !e.itinerary.past_pivot();
-    if (!may_stop) return {};
+    if (!may_be_cancelled(s)) return {};
     if (s.row.command == "cancel") return given_up{core::event::cancelled, s.row.command_reason};
-    auto const deadline = e.deadline();
+    auto const deadline = s.envelope().deadline();
     if (deadline && *deadline <= s.row.at) return given_up{core::event::cancelled, "deadline passed"};
     return {};
 }
@@ -105,6 +109,11 @@ started_next decide(started_step const& s)
     if (s.row.calls > s.hosted().options.retry.attempts_max)
         return end_of(s, given_up{core::event::attempts_exhausted, "it was called as often as it may be"});
     return make_call{};
+}
+
+bool ends_call(started_step const& s, std::string_view command)
+{
+    return command == "pause" || command == "close" || (command == "cancel" && may_be_cancelled(s));
 }
 
 call_outcome run_call(started_step const& s, detail::call_owner& owner)

@@ -41,6 +41,10 @@ using started_next = std::variant<make_call, take_look, second_transaction, port
 /// After it was taken.
 started_next decide(started_step const& s);
 
+/// Whether a call that is running is to end, with that as the latest command for its saga: one that undoes something,
+/// or that comes after the pivot, is what a cancel asks for, and goes on.
+bool ends_call(started_step const& s, std::string_view command);
+
 /// How a call ended.
 struct call_outcome
 {

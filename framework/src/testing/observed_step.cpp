@@ -99,6 +99,7 @@ public:
     {}
 
     bool is_call() const override { return work_.is_call(); }
+    bool takes_signal() const override { return work_.takes_signal(); }
 
     std::chrono::milliseconds due_in(std::string_view body, step_context const& ctx) const override
     {

@@ -23,24 +23,24 @@ stepped_process::stepped_process(std::string service, runtime::registry const& s
 
 namespace {
 
-/// A call that nothing stops.
+/// A call, and the one that has it.
 class only_owner final : public skald::detail::call_owner
 {
 public:
-    only_owner(ports::started_steps& table, ports::started_id id) : table_{table}, id_{std::move(id)} {}
+    only_owner(ports::started_steps& table, runtime::started_step const& step) : table_{table}, step_{step} {}
 
     void heartbeat(std::optional<nlohmann::json> const& checkpoint) override
     {
-        ports::started_steps::held const now{id_, checkpoint ? checkpoint->dump() : ""};
+        ports::started_steps::held const now{step_.row.id, checkpoint ? checkpoint->dump() : ""};
         auto const met = table_.renew({&now, 1}).front();
-        is_stopped_ = !met.is_ours || (!met.command.empty() && met.command != "resume");
+        is_stopped_ = !met.is_ours || runtime::ends_call(step_, met.command);
         if (is_stopped_) throw call_stopped{"the call is somebody else's, or is to end"};
     }
     bool is_stopped() const noexcept override { return is_stopped_; }
 
 private:
     ports::started_steps& table_;
-    ports::started_id id_;
+    runtime::started_step const& step_;
     bool is_stopped_{};
 };
 
@@ -77,7 +77,7 @@ bool stepped_process::go_on(ports::started_steps& table, ports::started_kind kin
     auto const enters = [&](std::string const& part) {
         if (listener != nullptr) listener->enters(id.step + part);
     };
-    only_owner owner{table, id};
+    only_owner owner{table, *step};
     auto next = runtime::decide(*step);
     if (std::holds_alternative<runtime::make_call>(next)) {
         enters(".call");

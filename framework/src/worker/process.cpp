@@ -109,6 +109,7 @@ bool process::prepare_database(std::vector<postgres::migration> const& migration
                     log_.info("database.migrated", {{"migration", name}});
             }
             database_id_ = postgres::own_database(settings_.database_url, service_);
+            if (!settings_.migrate_only) postgres::record_hosted(settings_.database_url, hosted_names());
             return true;
         }
         catch (pqxx::broken_connection const& error) {
@@ -157,6 +158,17 @@ void process::start()
                                  {"prefetch", prefetch},
                                  {"http", http_ ? http_->address() : off},
                                  {"health", health_ ? health_->address() : off}});
+}
+
+std::vector<postgres::hosted_step_name> process::hosted_names() const
+{
+    std::vector<postgres::hosted_step_name> all;
+    steps_.for_each([&](auto const&, auto const& name, runtime::registered_step const& one) {
+        if (one.handles) return;
+        auto const* const work = one.step->external(true);
+        all.push_back({name, work != nullptr && work->takes_signal()});
+    });
+    return all;
 }
 
 std::vector<ports::handler_queue> process::handler_queues() const

@@ -85,6 +85,7 @@ private:
     void run_lane();
     void start_publishing(publishing& loop, runtime::publish_options options);
     void run_maintenance();
+    std::vector<postgres::hosted_step_name> hosted_names() const;
     std::vector<ports::handler_queue> handler_queues() const;
     void start_thread(std::function<void()> code);  // one that stops with the lanes
     void start_calls();

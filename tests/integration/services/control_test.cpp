@@ -73,3 +73,26 @@ TEST_CASE("a paused saga waits, and goes on when it is released")
     CHECK(s.payments_db.count("charge") == 2);
     s.close_in_order();
 }
+
+TEST_CASE("a signal for a step that never waits is 404, and one for another service's step says what is not known")
+{
+    shop s;
+    s.orders.start();
+    s.wait_until_started(s.orders);
+    REQUIRE(s.order("k").status == 202);
+    auto const signal = [&](std::string const& step) {
+        return s.connect().ask("POST /sagas/k/signals/" + step +
+                               " HTTP/1.1\r\nHost: shop\r\nContent-Type: application/json\r\nIdempotency-Key: for-" +
+                               step + "\r\nContent-Length: 2\r\n\r\n{}");
+    };
+    auto const never = signal("confirm-order");
+    CHECK(never.status == 404);
+    CHECK_MESSAGE(never.body.find("never waits for a signal") != std::string::npos, never.body);
+    auto const elsewhere = signal("charge-payment");
+    CHECK(elsewhere.status == 202);
+    CHECK_MESSAGE(elsewhere.body.find("alone knows whether") != std::string::npos, elsewhere.body);
+    s.payments.start();
+    s.wait_until_started(s.payments);
+    CHECK(wait_until([&] { return s.payments_db.count("skald.parked WHERE reason = 'malformed'") == 1; }));
+    for (auto* one : {&s.orders, &s.payments}) CHECK(one->terminate().code == 0);
+}

@@ -30,6 +30,9 @@ public:
     /// Whether there is something to call; otherwise it waits.
     virtual bool is_call() const = 0;
 
+    /// Whether it waits for a signal, and not only for a time.
+    virtual bool takes_signal() const = 0;
+
     /// How long it waits if no signal comes. 0 for a call.
     virtual std::chrono::milliseconds due_in(std::string_view body, step_context const& ctx) const = 0;
 

@@ -87,6 +87,7 @@ public:
     explicit call_work(Step const& step) : step_{step} {}
 
     bool is_call() const override { return true; }
+    bool takes_signal() const override { return false; }
     std::chrono::milliseconds due_in(std::string_view, step_context const&) const override { return {}; }
 
     std::string call(call_context& ctx, std::string_view body) const override
@@ -131,6 +132,7 @@ public:
     explicit wait_work(Step const& step) : step_{step} {}
 
     bool is_call() const override { return false; }
+    bool takes_signal() const override { return is_wait<Data, Step>; }
 
     std::chrono::milliseconds due_in(std::string_view body, step_context const& ctx) const override
     {
