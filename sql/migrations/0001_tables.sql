@@ -64,6 +64,7 @@ CREATE TABLE skald.response (
     headers      jsonb       NOT NULL DEFAULT '{}',
     body         bytea       NOT NULL DEFAULT '',
     created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    kept         text,       -- the reference to a body that is too large for this row (0016_bodies.sql)
     CONSTRAINT response_once PRIMARY KEY (scope, key),
     CONSTRAINT only_answers_that_are_an_outcome_are_stored CHECK (status_code BETWEEN 200 AND 499)
 );
@@ -154,6 +155,7 @@ CREATE TABLE skald.saga (
     deadline_at timestamptz,
     expiring  text[],       -- NULL before the other services were asked to expire it; then those that have not answered yet
     asked_at    timestamptz,
+    kept        text,       -- the reference to data that is too large for this row (0016_bodies.sql)
     CONSTRAINT saga_once PRIMARY KEY (scope, key),
     CONSTRAINT finished_exactly_in_final_states
         CHECK ((finished_at IS NOT NULL) = (status IN ('completed', 'compensated'))),
@@ -271,6 +273,6 @@ CREATE TABLE skald.parked (
     CONSTRAINT fingerprint_is_sha256 CHECK (octet_length(fingerprint) = 32),
     CONSTRAINT reason_is_known CHECK (reason IN
         ('malformed', 'unknown_step', 'mismatch', 'attempts_exhausted', 'delivery_limit', 'transaction_ended',
-         'unprocessable', 'unknown_saga', 'closed', 'unsigned', 'forged', 'no_key'))
+         'unprocessable', 'unknown_saga', 'closed', 'unsigned', 'forged', 'no_key', 'body_missing', 'body_damaged'))
 );
 CREATE INDEX parked_of_a_saga ON skald.parked (scope, key);

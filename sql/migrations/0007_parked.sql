@@ -298,5 +298,6 @@ SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT jsonb_build_object('id', p.id, 'step', p.step, 'reason', p.reason, 'error', p.error, 'type', p.type,
                               'message_id', p.message_id, 'parked_at', skald.instant(p.parked_at),
-                              'body_sha256', encode(sha256(p.body), 'hex'))
+                              'body_sha256', coalesce(substring(p.headers->>'skald-body' FROM '^sha256:([0-9a-f]{64})'),
+                                                      encode(sha256(p.body), 'hex')))
 $$;

@@ -70,7 +70,9 @@ BEGIN
         VALUES (skald.actor(by), 'outbox drop', m.scope, m.aggregateid,
                 jsonb_build_object('message_id', m.idempotency_key, 'destination', m.destination, 'type', m.type, 'error', m.error,
                                    'attempts', m.attempts, 'created_at', skald.instant(m.created_at),
-                                   'body_sha256', encode(sha256(m.payload), 'hex'), 'why', why));
+                                   'body_sha256', coalesce(substring(m.headers->>'skald-body' FROM '^sha256:([0-9a-f]{64})'),
+                                                          encode(sha256(m.payload), 'hex')),
+                                   'why', why));
         dropped := dropped || jsonb_build_object('message_id', m.idempotency_key, 'destination', m.destination, 'type', m.type,
                                                  'key', m.aggregateid);
     END LOOP;

@@ -111,6 +111,8 @@ WITH tables AS (
 expected_constraints AS (
     SELECT split_part(t.line, ': ', 1) AS relname, w.name
       FROM regexp_split_to_table($$audit: audit_id command_taken_once
+body: body_once fingerprint_is_sha256 size_is_at_most_64_mib
+body_part: body_part_once part_of_a_body
 contention: contention_once
 control: control_once action_is_known
 deliveries_seen: deliveries_seen_once delivered_more_than_once
@@ -140,6 +142,8 @@ expected_defaults AS (
 audit.scope ''::text
 audit.key ''::text
 audit.detail '{}'::jsonb
+body.created_at clock_timestamp()
+body.touched_at clock_timestamp()
 contention.changed_at clock_timestamp()
 control.requested_at clock_timestamp()
 control.requested_by SESSION_USER

@@ -20,7 +20,7 @@ SELECT c.result, c.attempts, c.held, NULL AS cause, NULL AS reason, pg_current_x
        to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at,
        set_config('default_transaction_read_only', NULL, true) AS read_only, current_setting('synchronous_standby_names') <> '' AS standbys,
        'skald.service'::regclass::oid AS service_table,
-       c.status_code, c.content_type, c.headers::text AS headers, encode(c.body, 'hex') AS body,
+       c.status_code, c.content_type, c.headers::text AS headers, encode(c.body, 'hex') AS body, c.kept,
        skald.epoch() AS epoch
   FROM skald.claim_request(:scope::text, :key::text, :fingerprint::bytea, :key_wait::integer) AS c
 
@@ -114,8 +114,8 @@ SELECT CASE WHEN count(*) <> 1 THEN skald.assert_written('skald.idempotency', 1,
 
 -- name: store_response
 WITH written AS (
-    INSERT INTO skald.response (scope, key, status_code, content_type, headers, body)
-    VALUES (:scope::text, :key::text, :status_code::smallint, :content_type::text, :headers::jsonb, :body::bytea)
+    INSERT INTO skald.response (scope, key, status_code, content_type, headers, body, kept)
+    VALUES (:scope::text, :key::text, :status_code::smallint, :content_type::text, :headers::jsonb, :body::bytea, :kept::text)
     RETURNING 1)
 SELECT CASE WHEN count(*) <> 1 THEN skald.assert_written('skald.response', 1, count(*)) END FROM written
 

@@ -1,7 +1,7 @@
 -- name: insert_saga
 WITH written AS (
-    INSERT INTO skald.saga (scope, key, definition, version, data, itinerary, deadline_at)
-    VALUES (:scope::text, :key::text, :definition::text, :version::integer, :data::jsonb, :itinerary::text, :deadline::timestamptz)
+    INSERT INTO skald.saga (scope, key, definition, version, data, itinerary, deadline_at, kept)
+    VALUES (:scope::text, :key::text, :definition::text, :version::integer, :data::jsonb, :itinerary::text, :deadline::timestamptz, :kept::text)
     RETURNING 1)
 SELECT CASE WHEN count(*) <> 1 THEN skald.assert_written('skald.saga', 1, count(*)) END FROM written
 

@@ -54,7 +54,7 @@ SELECT home FROM skald.control WHERE (scope, key) = (:scope::text, :key::text)
 SELECT name FROM skald.service
 
 -- name: saga_of_step
-SELECT definition, version, itinerary, data::text AS data, (SELECT name FROM skald.service) AS home
+SELECT definition, version, itinerary, data::text AS data, kept, (SELECT name FROM skald.service) AS home
   FROM skald.saga WHERE (scope, key) = (:scope::text, :key::text)
 
 -- As if the step had not been decided.

@@ -77,7 +77,7 @@ TEST_CASE("the answers of the broker are in the order of their names")
 TEST_CASE("a parked delivery counts under its reason, and a reason that is not known counts nowhere")
 {
     metrics::lane_metrics m;
-    m.was_parked("no_key");
+    m.was_parked("body_damaged");
     m.was_parked("made up");
     std::uint64_t all = 0;
     for (auto const& one : m.parked) all += one.value();

@@ -38,6 +38,7 @@ public:
     detail::unit_of_work& unit() override { throw std::logic_error{"no transaction"}; }
     core::instant claimed_at() const override { return {}; }
     void finish_step() override {}
+    std::string read_body(core::body_reference const&) override { return {}; }
     void commit(ports::changes const& what) override { on_commit(what); }
     void write(ports::changes const&) override {}
     ports::transaction_state state() noexcept override { return ports::transaction_state::open; }

@@ -127,6 +127,8 @@ std::string_view meaning_of(std::string const& reason)
     if (reason == "unprocessable") return "Skald's own writes for it were refused five times because of their content.";
     if (reason == "unknown_saga")
         return "The saga it belongs to was not started in this database, or is past its retention.";
+    if (reason == "body_missing") return "Its body is kept apart from it, and is not there; its step did not run.";
+    if (reason == "body_damaged") return "What is kept as its body has other bytes; its step did not run.";
     if (reason == "no_key") return "Its message handler found no key in it, and so never ran.";
     if (reason == "closed") return "Its saga had been closed by an operator when it came.";
     if (reason == "unsigned") return "It has no signature, and this service requires one.";

@@ -214,7 +214,7 @@ void add_filters(CLI::App& command, admin::parked_filter& filter)
     command.add_option("--reason", filter.reason, "only those parked for that reason")
         ->check(CLI::IsMember({"malformed", "unknown_step", "mismatch", "attempts_exhausted", "delivery_limit",
                                "transaction_ended", "unprocessable", "unknown_saga", "closed", "unsigned", "forged",
-                               "no_key"}));
+                               "no_key", "body_missing", "body_damaged"}));
     command.add_option("--scope", filter.scope, "only those of that scope");
     command.add_option("--key", filter.key, "only those of the saga with that key");
     command.add_option("--step", filter.step, "only those of that step: NAME or NAME.compensate");

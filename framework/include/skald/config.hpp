@@ -59,6 +59,9 @@ struct config
     std::string signatures{"off"};  // off; sign: messages that are sent; require: also park unsigned ones that arrive
     std::string signing_keys;       // files with a key each, FILE or FILE,FILE: the first signs, both are accepted
 
+    std::size_t body_inline_max{64 * 1024};  // bytes of a body that stay in its message or row: docs/bodies.md
+    std::string body_store{"database"};      // where larger ones are kept; "directory:/PATH": services share it
+
     bool declare{true};                         // declare exchanges and queues; false: `skald declare` has done so
     bool relay{true};                           // move this database's outbox to the broker from within this process
     bool migrate{true};                         // migrate the database at start

@@ -21,6 +21,8 @@ using namespace std::chrono_literals;
 constexpr int rest_factor = 4;
 constexpr std::chrono::milliseconds rest_least = 50ms;
 
+constexpr std::int64_t bodies_max = 1'000;  // at a time
+
 // The same for the figures: a hundredth.
 constexpr int figures_rest_factor = 100;
 
@@ -57,6 +59,19 @@ purged purge_batch(postgres::connection& c, int retention_days, int batch_max, s
     c.run("COMMIT");
     SKALD_FAILPOINT_IF(done.did_something(), "purge.committed");
     return done;
+}
+
+std::int64_t purge_bodies(postgres::connection& c, ports::body_store* apart, int retention_days)
+{
+    auto const older_than = std::chrono::seconds{std::chrono::hours{24} * retention_days};
+    auto const own =
+        c.run(postgres::execute(queries::purge_bodies{.older_than = older_than.count(), .most = bodies_max}));
+    auto gone = own[0]["gone"].as<std::int64_t>();
+    if (apart == nullptr) return gone;
+    auto const is_in_use = [&c](core::body_reference const& what) {
+        return c.run(postgres::execute(queries::body_is_in_use{.name = what.name()}))[0]["is_in_use"].as<bool>();
+    };
+    return gone + static_cast<std::int64_t>(apart->purge(older_than, bodies_max, is_in_use));
 }
 
 maintenance::maintenance(maintenance_options options, postgres::connection_options database, runtime::backlog& backlog,
@@ -174,6 +189,18 @@ void maintenance::end_purge()
                                  {"records", purged_.records}});
     purged_ = {};
     purge_at_ = clock::now() + options_.purge_every;
+    if (clock::now() >= bodies_at_) purge_bodies();
+}
+
+// A store that can't be reached stops nothing else.
+void maintenance::purge_bodies()
+try {
+    bodies_at_ = clock::now() + options_.bodies_every;
+    auto const gone = admin::purge_bodies(*connection_, database_.bodies.get(), options_.retention_days);
+    if (gone > 0) log_.info("bodies.purged", {{"bodies", gone}});
+}
+catch (ports::fault const& met) {
+    log_.warning("bodies.not_purged", {{"error", met.what()}});
 }
 
 }  // namespace skald::admin

@@ -43,13 +43,18 @@ struct purged
 purged purge_batch(postgres::connection& c, int retention_days, int batch_max,
                    std::string const& outbox_from = "-infinity");
 
+/// Removes large bodies that nothing has referred to for that long: those in the database, and those in the store of
+/// the service, if it has one apart. A batch; returns how many. Throws what pqxx throws, and ports::fault.
+std::int64_t purge_bodies(postgres::connection& c, ports::body_store* apart, int retention_days);
+
 struct maintenance_options
 {
     bool purge{true};
     int retention_days{30};
     int batch_max{500};
     std::chrono::milliseconds purge_every{60'000};
-    std::int64_t outbox_max{100'000};  // 0: it is not measured
+    std::chrono::milliseconds bodies_every{3'600'000};  // of those, at the end of a purge
+    std::int64_t outbox_max{100'000};                   // 0: it is not measured
     std::chrono::milliseconds measure_every{1'000};
     bool reads_figures{};  // for /metrics
     std::chrono::milliseconds figures_every{5'000};
@@ -76,6 +81,7 @@ private:
     void read_figures();
     void purge_one_batch();
     void end_purge();
+    void purge_bodies();
     void log_backlog(bool over);
 
     maintenance_options options_;
@@ -89,6 +95,7 @@ private:
     std::mt19937_64 random_;
     std::unique_ptr<postgres::connection> connection_;
     clock::time_point purge_at_;
+    clock::time_point bodies_at_{};
     clock::time_point measure_at_{};
     clock::time_point retry_at_{};
     clock::time_point figures_at_{};

@@ -158,6 +158,8 @@ std::string advice(std::string const& reason, std::string const& record, bool re
             "It has no key where its message handler looks for one. If others like it come, correct their "
             "sender, and drop it ({}); or deploy a handler that finds one, then {}.",
             drop, replay);
+    if (reason == "body_missing" || reason == "body_damaged")
+        return fmt::format("Bring the body back to where the error says, from a backup, say; then {}.", replay);
     if (reason == "unknown_step") return fmt::format("Deploy the service that hosts this step; then {}.", replay);
     return fmt::format("Fix what the error says; then {}.", replay);
 }

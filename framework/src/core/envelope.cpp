@@ -1,5 +1,6 @@
 #include "core/envelope.hpp"
 
+#include "core/body_reference.hpp"
 #include "core/span_context.hpp"
 #include "core/text.hpp"
 
@@ -54,10 +55,10 @@ std::string_view header_given_twice(message const& m)
 
 bool is_skalds_header(std::string_view name)
 {
-    static constexpr std::array names{header::idempotency_key, header::scope,        header::definition,
-                                      header::version,         header::itinerary,    header::home,
-                                      header::reason,          header::attempt,      header::snoozes,
-                                      header::saga_deadline,   header::step_deadline};
+    static constexpr std::array names{header::idempotency_key, header::scope,         header::definition,
+                                      header::version,         header::itinerary,     header::home,
+                                      header::reason,          header::attempt,       header::snoozes,
+                                      header::saga_deadline,   header::step_deadline, header::body};
     return std::ranges::find(names, name) != names.end();
 }
 

@@ -1,6 +1,7 @@
 #include "core/signature.hpp"
 
 #include "core/assert.hpp"
+#include "core/body_reference.hpp"
 #include "core/envelope.hpp"
 #include "core/text.hpp"
 
@@ -43,6 +44,7 @@ std::string_view signed_twice(header_list const& headers)
 {
     for (auto const name : signed_headers)
         if (count_of(headers, name) > 1) return name;
+    if (count_of(headers, header::body) > 1) return header::body;
     return count_of(headers, signature_header) > 1 ? signature_header : std::string_view{};
 }
 
@@ -97,6 +99,8 @@ std::string signed_text(message const& m)
         else text += "-,";
     }
     add(text, m.body);
+    // In the place of the body. Only there, so that all other messages are signed as before.
+    if (auto const kept = find_header(m.headers, header::body)) add(text, *kept);
     return text;
 }
 

@@ -6,6 +6,7 @@
 #include "http/prefer.hpp"
 #include "http/problem.hpp"
 #include "http/response_head.hpp"
+#include "ports/body_store.hpp"
 #include "runtime/consequences.hpp"
 
 #include <skald/errors.hpp>
@@ -126,6 +127,12 @@ catch (ports::fault const& met) {
     if (met.kind == ports::fault_kind::transaction_ended)
         return http::problem(500, "the service ended its own transaction; part of the request may have taken effect");
     return http::problem(500, "the request could not be served; it had no effect");
+}
+// The stored response can't be read, and it is the outcome: there is no other.
+catch (ports::body_fault const& error) {
+    store_.rollback();
+    log_.error("entry.failed", {{"error", error.what()}});
+    return outcome_unknown(c.client_has_key);
 }
 catch (std::exception const& error) {
     store_.rollback();
@@ -276,8 +283,7 @@ http::response request_guard::store_refusal(call& c, http::response answer)
     c.mark = known_.in_flight.enter(c.id, c.fingerprint);
     ports::changes changes;
     changes.response = {c.id, answer.status, answer.content_type, answer.headers, answer.body};
-    store_.commit(changes);
-    c.committed = true;
+    out_.commit(store_, changes, [&c] { c.committed = true; });
     cache(c, changes.response);
     return answer;
 }
@@ -325,6 +331,7 @@ http::response request_guard::replay(call const& c, std::optional<ports::stored_
     if (!stored)
         return http::problem(http::problem_type::key_used_elsewhere,
                              "the key was used outside of HTTP: there is no answer to replay");
+    if (stored->kept) stored->body = store_.read_body(*stored->kept);
     cache(c, stored);
     return replayed(
         {stored->status, std::move(stored->content_type), std::move(stored->headers), std::move(stored->body)});
@@ -333,7 +340,7 @@ http::response request_guard::replay(call const& c, std::optional<ports::stored_
 // Caches only what is stored, and only if a client can ask for it again.
 void request_guard::cache(call const& c, std::optional<ports::stored_response> const& stored)
 {
-    if (!stored || !c.client_has_key) return;
+    if (!stored || stored->kept || !c.client_has_key) return;  // a large one would push out all others
     known_.responses.keep(
         {c.id, c.fingerprint, {stored->status, stored->content_type, stored->headers, stored->body}, c.epoch});
 }

@@ -10,9 +10,10 @@
 namespace skald::metrics {
 
 /// Why a delivery was parked: those that skald.parked allows (the constraint reason_is_known).
-inline constexpr std::array<std::string_view, 12> parked_reasons{
+inline constexpr std::array<std::string_view, 14> parked_reasons{
     "malformed",     "unknown_step", "mismatch", "attempts_exhausted", "delivery_limit", "transaction_ended",
-    "unprocessable", "unknown_saga", "closed",   "unsigned",           "forged",         "no_key"};
+    "unprocessable", "unknown_saga", "closed",   "unsigned",           "forged",         "no_key",
+    "body_missing",  "body_damaged"};
 
 /// How a COMMIT in doubt turned out, once the guard was asked again.
 struct doubt_metrics

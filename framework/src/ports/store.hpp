@@ -4,6 +4,7 @@
 // plainly a PostgreSQL transaction. The statements that implement each function are in sql/queries/guard.sql.
 #pragma once
 
+#include "core/body_reference.hpp"
 #include "core/command.hpp"
 #include "core/envelope.hpp"
 #include "core/fingerprint.hpp"
@@ -93,6 +94,7 @@ struct new_saga
     std::string data;
     std::string itinerary;
     std::optional<core::instant> deadline{};
+    std::optional<core::body_reference> kept{};  // what its data is, if that is kept elsewhere
 };
 
 struct saga_change
@@ -137,6 +139,14 @@ struct stored_response
     std::string content_type;
     core::header_list headers;
     std::string body;
+    std::optional<core::body_reference> kept{};  // in the place of the body
+};
+
+/// A body that something in the same transaction refers to.
+struct kept_body
+{
+    core::body_reference what;
+    std::optional<std::string> bytes{};  // nothing: it is kept already, and held from now on by this service too
 };
 
 /// The current limits of one step whose transactions conflict, as a process determined them (runtime/step_limit.hpp).
@@ -179,6 +189,7 @@ struct changes
     std::vector<stored_reply> replies;
     std::vector<repeated_reply> repeated;
     std::vector<ports::contention> contention;
+    std::vector<kept_body> bodies;  // written before anything that refers to them
 };
 
 /// How a transaction begins.
@@ -232,6 +243,10 @@ public:
 
     /// The server's clock when begin() claimed.
     virtual core::instant claimed_at() const = 0;
+
+    /// The bytes of a body that is kept elsewhere, verified; inside a transaction or outside. Throws fault, and
+    /// body_fault (ports/body_store.hpp), after which the transaction goes on.
+    virtual std::string read_body(core::body_reference const& what) = 0;
 
     /// Numbers for the rows of `count` messages that the next commit() is to insert. Empty if none are available: then
     /// the outbox numbers them itself. Only commit() or rollback() may follow.

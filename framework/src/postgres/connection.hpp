@@ -1,6 +1,7 @@
 // A connection with everything that Skald relies on: session settings, and the framework's statements prepared by name.
 #pragma once
 
+#include "ports/body_store.hpp"
 #include "postgres/leftovers.hpp"
 #include "sockets/watchdog.hpp"
 
@@ -74,6 +75,8 @@ struct connection_options
     std::shared_ptr<server_state> server{std::make_shared<server_state>()};
     // The same. Apart, for callers that work with several databases of one server.
     std::shared_ptr<database_identity> database{std::make_shared<database_identity>()};
+    // Where large bodies are kept; null: in this database. Shared by all of a process.
+    std::shared_ptr<ports::body_store> bodies{};
 };
 
 /// The settings that all of Skald's statements rely on, for a session that anyone may have changed. `writes`: outside

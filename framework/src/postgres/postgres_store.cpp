@@ -196,6 +196,7 @@ void postgres_store::commit(ports::changes const& what)
     try {
         if (no_rows_) std::rethrow_exception(std::exchange(no_rows_, nullptr));
         SKALD_FAILPOINT("store.committing");
+        keep_bodies(what);
         SKALD_FAILPOINT("store.commit_sent");
         run_commit(check() + changes_text(what) + "COMMIT");
         if (!is_lent_) session_is_used_ = false;
@@ -322,22 +323,6 @@ bool postgres_store::wait_for_standbys_if_met(std::span<ports::claim_answer cons
     if (!connection_->warning().empty())
         throw ports::fault{ports::fault_kind::in_doubt, "decided, but possibly not durably: " + connection_->warning()};
     return true;
-}
-
-void postgres_store::write(ports::changes const& what)
-{
-    auto const text = begin_text(stage::one, {}) + execute("close_transaction") + changes_text(what);
-    try {
-        SKALD_FAILPOINT("store.committing");
-        SKALD_FAILPOINT("store.commit_sent");
-        run_commit(text + "COMMIT");
-        session_is_used_ = false;
-    }
-    catch (pqxx::failure const&) {
-        auto const met = record_fault(classify_current_at_commit_of_ours());
-        rollback();
-        throw met;
-    }
 }
 
 ports::transaction_state postgres_store::state() noexcept

@@ -61,6 +61,7 @@ public:
     detail::unit_of_work& unit() override;
     core::instant claimed_at() const override { return claimed_at_; }
     std::vector<std::int64_t> new_rows(std::size_t count) override;
+    std::string read_body(core::body_reference const& what) override;
     void finish_step() override;
     void commit(ports::changes const& what) override;
     void write(ports::changes const& what) override;
@@ -106,6 +107,8 @@ private:
     std::string as_ourselves() const;
     std::string check() const;
     void run_in_transaction(std::string const& text);
+    void keep_bodies(ports::changes const& what);
+    void keep_in_own_database(ports::changes const& what);
     void run_commit(std::string const& text);
     bool was_committed();
     std::string end_of_use();

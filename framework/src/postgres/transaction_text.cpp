@@ -40,6 +40,11 @@ bool any_deadline(std::span<ports::claim_item const> items)
     return std::ranges::any_of(items, [](ports::claim_item const& item) { return item.deadline.has_value(); });
 }
 
+std::optional<std::string> text_of(std::optional<core::body_reference> const& kept)
+{
+    return kept ? std::optional{kept->text()} : std::nullopt;
+}
+
 std::string write(ports::new_saga const& s)
 {
     return execute(queries::insert_saga{.scope = s.saga.scope,
@@ -48,7 +53,8 @@ std::string write(ports::new_saga const& s)
                                         .version = s.version,
                                         .data = s.data,
                                         .itinerary = s.itinerary,
-                                        .deadline = s.deadline});
+                                        .deadline = s.deadline,
+                                        .kept = text_of(s.kept)});
 }
 
 std::string write(ports::new_record const& r)
@@ -217,7 +223,8 @@ std::string write(ports::stored_response const& r)
                                            .status_code = r.status,
                                            .content_type = r.content_type,
                                            .headers = write_fields(r.headers),
-                                           .body = bytes{r.body}});
+                                           .body = bytes{r.body},
+                                           .kept = text_of(r.kept)});
 }
 
 std::string write(ports::stored_reply const& r)
@@ -332,8 +339,12 @@ ports::claim_answer read_claim(pqxx::row const& row)
 std::optional<ports::stored_response> read_stored_response(pqxx::row const& row, core::saga_id const& saga)
 {
     if (row["status_code"].is_null()) return {};
-    return ports::stored_response{saga, row["status_code"].as<int>(), row["content_type"].c_str(),
-                                  read_fields(row["headers"].c_str()), core::from_hex(row["body"].c_str())};
+    return ports::stored_response{saga,
+                                  row["status_code"].as<int>(),
+                                  row["content_type"].c_str(),
+                                  read_fields(row["headers"].c_str()),
+                                  core::from_hex(row["body"].c_str()),
+                                  core::parse_reference(row["kept"].c_str())};
 }
 
 // Always in this order, guard before saga before outbox, so that two transactions can't deadlock (traps G22).

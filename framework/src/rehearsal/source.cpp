@@ -1,5 +1,6 @@
 #include "rehearsal/source.hpp"
 
+#include "core/body_reference.hpp"
 #include "core/envelope.hpp"
 #include "postgres/stored_message.hpp"
 #include "skald_rehearsal_queries.hpp"
@@ -134,6 +135,8 @@ private:
         e.home = homes.empty() ? unknown_home : homes[0]["home"].c_str();
         source made{
             core::write_message(e, what_.data ? *what_.data : std::string{rows[0]["data"].c_str()}), {}, {}, {}};
+        if (auto const kept = what_.data ? std::nullopt : core::parse_reference(rows[0]["kept"].c_str()))
+            core::refer(made.message, *kept);
         made.from =
             what_.data ? "the data given with --data" : "the saga's row, which has the data that it started with";
         if (!what_.data)

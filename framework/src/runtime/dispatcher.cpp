@@ -52,7 +52,7 @@ void count(task const& arrived)
 void read_serial(task& t)
 try {
     auto const& hosted = *t.step()->hosted;
-    if (!hosted.options.serial_by) return;
+    if (!hosted.options.serial_by || t.kept) return;  // what is kept elsewhere is not read before it runs
     t.read = hosted.step->read(t.data());
     t.serial = '=' + hosted.options.serial_by.value_of(t.read->object());
 }

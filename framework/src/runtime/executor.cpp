@@ -4,6 +4,7 @@
 
 #include "core/assert.hpp"
 #include "core/failpoint.hpp"
+#include "ports/body_store.hpp"
 #include "runtime/consequences.hpp"
 
 #include <skald/errors.hpp>
@@ -281,10 +282,14 @@ step_result executor::run_step(attempt& a, std::size_t member, int number)
     if (t.second) return run_second(t, a.trace, number);
     std::unique_ptr<detail::step_run> run;
     try {
-        run = t.read ? std::move(t.read) : step.hosted->step->read(t.data());
+        if (t.kept) run = step.hosted->step->read(store_.read_body(*t.kept));
+        else run = t.read ? std::move(t.read) : step.hosted->step->read(t.data());
     }
     catch (data_error const& error) {
         return unrunnable{"malformed", error.what()};
+    }
+    catch (ports::body_fault const& error) {
+        return unrunnable{error.reason(), error.what()};
     }
     auto const timed = a.trace.run(member);
     if (step.is_message()) return run_message(t, *run, number);

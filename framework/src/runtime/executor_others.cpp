@@ -112,7 +112,7 @@ void executor::park(task const& t, std::string_view reason, std::string const& w
     parked.is_unreadable = reason == "malformed" && t.delivery.handler.empty();
     ports::changes changes;
     changes.parked.push_back(std::move(parked));
-    store_.write(changes);
+    out_.write(store_, changes);
     counts_->metrics.was_parked(reason);
     SKALD_FAILPOINT("delivery.parked");
     auto const key = core::find_header(m.headers, core::header::idempotency_key).value_or(std::string_view{});

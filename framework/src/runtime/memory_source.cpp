@@ -82,6 +82,7 @@ private:
 
 void memory_source::commit(ports::store& store, ports::changes& changes, std::function<void()> const& after_commit)
 {
+    keep_large_bodies(changes, options_.bodies);
     std::size_t messages = 0, bytes = 0;
     for (auto const& one : changes.messages)
         if (goes_at_once(one)) ++messages, bytes += bytes_of(one.message);

@@ -7,6 +7,7 @@
 // to the table. See docs/adr/0013-handed-over-in-memory.md and 0018-one-publish-loop.md.
 #pragma once
 
+#include "runtime/large_bodies.hpp"
 #include "runtime/publish_source.hpp"
 
 #include <deque>
@@ -24,6 +25,7 @@ struct memory_options
     // Rows are deleted together: when there are this many, when one was not taken, or when the first waited this long.
     std::size_t delete_at_once{250};
     std::chrono::milliseconds delete_after{25};
+    body_rules bodies{};  // what of a transaction is kept apart from it
 };
 
 /// One for a process. Threads: any, for commit() and notify().
@@ -41,6 +43,13 @@ public:
     /// dispatches nothing: after a COMMIT in doubt the rows come due, or do not exist. Takes the dispatched messages
     /// out of `changes`.
     void commit(ports::store& store, ports::changes& changes, std::function<void()> const& after_commit);
+
+    /// Writes these changes in a transaction of its own, in which nothing is to be sent at once. Throws as commit().
+    void write(ports::store& store, ports::changes& changes) const
+    {
+        keep_large_bodies(changes, options_.bodies);
+        store.write(changes);
+    }
 
     /// There may be something due in the table that was not dispatched.
     void notify()

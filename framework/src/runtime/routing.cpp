@@ -32,11 +32,13 @@ void route_step(task& t, std::string_view service, registry const& steps)
     }
     auto e = std::get<core::envelope>(std::move(read));
     auto const* const hosted = steps.find(e.definition, e.itinerary.current().name);
-    step_message const step{std::move(e), hosted, core::fingerprint_of(m.body)};
+    t.kept = core::reference_in(m);
+    step_message const step{std::move(e), hosted, t.kept ? t.kept->fingerprint : core::fingerprint_of(m.body)};
     if (t.delivery.given_up) t.refused = {"delivery_limit", "the broker stopped delivering it: it came back too often"};
     else if (auto why = not_hosted(step, service); !why.empty()) t.refused = {"unknown_step", std::move(why)};
-    // One that was tried before, or was being processed when its process died, could fail its whole batch.
-    t.alone = t.refused || step.envelope.fencing_token() > 1 || t.delivery.returns > 0;
+    // One that was tried before, or was being processed when its process died, could fail its whole batch. A large one
+    // alone is what a lane holds in memory.
+    t.alone = t.kept || t.refused || step.envelope.fencing_token() > 1 || t.delivery.returns > 0;
     t.purpose = step;
 }
 
@@ -76,6 +78,17 @@ void route_command(task& t)
     else t.purpose = command_message{std::get<core::command>(std::move(read))};
 }
 
+// Empty if its body is its own, or a reference that is well-formed.
+std::string wrong_reference(task const& t)
+{
+    auto const& m = t.delivery.message;
+    if (!core::is_kept_elsewhere(m)) return {};
+    if (!t.delivery.handler.empty() || m.type.starts_with("skald."))
+        return "its body is kept elsewhere: only a step's may be";
+    if (!core::reference_in(m)) return "header skald-body is malformed, is given twice, or comes with a body";
+    return {};
+}
+
 }  // namespace
 
 task route(ports::delivery d, std::string_view service, registry const& steps, core::key_ring const* must_be_signed)
@@ -83,6 +96,7 @@ task route(ports::delivery d, std::string_view service, registry const& steps, c
     task t{std::move(d), {}};
     if (!t.delivery.handler.empty()) {  // its senders know nothing of Skald, and sign nothing
         if (!t.delivery.problem.empty()) t.purpose = unreadable_message{"malformed", t.delivery.problem};
+        else if (auto wrong = wrong_reference(t); !wrong.empty()) t.purpose = unreadable_message{"malformed", wrong};
         else route_handled(t, service, steps);
         return t;
     }
@@ -94,6 +108,7 @@ task route(ports::delivery d, std::string_view service, registry const& steps, c
         }
     auto const& type = t.delivery.message.type;
     if (!t.delivery.problem.empty()) t.purpose = unreadable_message{"malformed", t.delivery.problem};
+    else if (auto wrong = wrong_reference(t); !wrong.empty()) t.purpose = unreadable_message{"malformed", wrong};
     else if (type == core::progress_type) t.purpose = report_message{&ports::changes::progress};
     else if (type == core::expire_type) t.purpose = report_message{&ports::changes::ended};
     else if (type == core::expired_type) t.purpose = report_message{&ports::changes::expired};

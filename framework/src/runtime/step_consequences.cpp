@@ -57,13 +57,19 @@ private:
     bool is_last_try() const { return step_.envelope.fencing_token() >= core::fencing_token_max; }
     void try_again(int attempts_made, int snoozes_added, std::string const& why, std::chrono::milliseconds wait);
     void park_step(unrunnable const& how);
-    void add_transition(core::event what, std::string const& why, std::string body);
+    void add_transition(core::event what, std::string const& why, std::optional<std::string> changed = {});
     core::transition after(core::event what) const;
     ports::enqueued once_more(core::envelope const& e, std::chrono::milliseconds wait) const
     {
-        return step_.is_message() ? message_again(task_, e, wait) : to_enqueue(e, received(), wait);
+        return step_.is_message() ? message_again(task_, e, wait) : received_for(e, wait);
     }
-    std::string const& received() const { return task_.delivery.message.body; }
+    // The data as it came, or its reference.
+    ports::enqueued received_for(core::envelope const& e, std::chrono::milliseconds wait = {}) const
+    {
+        auto made = to_enqueue(e, {}, wait);
+        core::carry_body(made.message, task_.delivery.message);
+        return made;
+    }
 
     ports::changes& changes_;
     task const& task_;
@@ -135,7 +141,7 @@ happened writer::yield_to_other_home()
 {
     auto why = "here the key " + step_.envelope.saga.key + " is that of a saga of " + claimed_.reason;
     if (step_.is_forward() && step_.envelope.itinerary.past_pivot()) return park_and_report("mismatch", why);
-    add_transition(step_.is_forward() ? core::event::rejected : core::event::cancelled, why, received());
+    add_transition(step_.is_forward() ? core::event::rejected : core::event::cancelled, why);
     return {severity::warning, "step.rejected", step_end::rejected, 0, std::move(why)};
 }
 
@@ -157,7 +163,7 @@ happened writer::park_and_report(std::string_view reason, std::string const& why
 
 happened writer::cancel()
 {
-    add_transition(core::event::cancelled, claimed_.reason, received());
+    add_transition(core::event::cancelled, claimed_.reason);
     return {severity::info, "step.cancelled", step_end::cancelled, 0, claimed_.reason};
 }
 
@@ -174,7 +180,7 @@ happened writer::end(done&& how)
 
 happened writer::end(rejected&& how)
 {
-    add_transition(core::event::rejected, how.reason, received());
+    add_transition(core::event::rejected, how.reason);
     return {severity::info, "step.rejected", step_end::rejected, 0, std::move(how.reason)};
 }
 
@@ -211,7 +217,7 @@ happened writer::end_attempts(std::string why)
     // If it compensates, this is recorded like a rejection, whose reason the saga's customer may read.
     auto const recorded = after(core::event::attempts_exhausted).recorded;
     bool const compensates = recorded == core::step_status::rejected;
-    add_transition(core::event::attempts_exhausted, compensates ? core::failed_last_attempt(why) : why, received());
+    add_transition(core::event::attempts_exhausted, compensates ? core::failed_last_attempt(why) : why);
     if (changes_.records.back().status != core::step_status::parked)
         return {severity::warning, "step.attempts_exhausted", step_end::exhausted, claimed_.attempts, {},
                 std::move(why)};
@@ -257,7 +263,7 @@ happened writer::end(given_up&& how)
         changes_.records.back().drop_fingerprint = true;
         return said;
     }
-    add_transition(how.event, how.why, received());
+    add_transition(how.event, how.why);
     bool const is_rejection = how.event == core::event::rejected;
     return {severity::info, is_rejection ? "step.rejected" : "step.cancelled",
             is_rejection ? step_end::rejected : step_end::cancelled, 0, std::move(how.why)};
@@ -310,7 +316,9 @@ void writer::park_step(unrunnable const& how)
 {
     // A delivery that was wrong has made no attempt: the right one, if it comes, still has its first one.
     bool const was_wrong = how.reason == "malformed" || how.reason == "unknown_step";
-    int const attempts = was_wrong ? claimed_.attempts - 1 : claimed_.attempts;
+    // One whose body is not there is the right one, and comes again when it is.
+    bool const is_incomplete = how.reason == "body_missing" || how.reason == "body_damaged";
+    int const attempts = was_wrong || is_incomplete ? claimed_.attempts - 1 : claimed_.attempts;
     changes_.records.push_back(
         {step_.envelope.saga, step_.key().guarded_step(), core::step_status::parked, attempts, 0, how.why, was_wrong});
     changes_.parked.push_back(to_park(task_, how.reason, how.why));
@@ -346,7 +354,8 @@ core::transition writer::after(core::event what) const
 }
 
 // Writes down what core::next() says follows from `what`: the record, the next message, the report to the home.
-void writer::add_transition(core::event what, std::string const& why, std::string body)
+// `changed`: the data that goes on; nothing: as it came.
+void writer::add_transition(core::event what, std::string const& why, std::optional<std::string> changed)
 {
     auto const& e = step_.envelope;
     auto const then = after(what);
@@ -358,7 +367,8 @@ void writer::add_transition(core::event what, std::string const& why, std::strin
 
     auto reported = e;
     if (reported.reason.empty()) reported.reason = core::storable_text(why);
-    if (then.next) changes_.messages.push_back(to_enqueue(reported.at(*then.next), std::move(body)));
+    if (auto const at = then.next ? reported.at(*then.next) : reported; then.next)
+        changes_.messages.push_back(changed ? to_enqueue(at, *std::move(changed)) : received_for(at));
 
     bool const is_news = then.saga != core::saga_state::running || claimed_.result != claim_result::fresh;
     add_report(changes_, reported, around_.service,

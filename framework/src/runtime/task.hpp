@@ -88,6 +88,8 @@ struct task
     std::optional<second_transaction> second{};
     std::optional<unrunnable> refused{};  // why the step can't be run; the claim decides what happens to it
 
+    std::optional<core::body_reference> kept{};  // its body, which is read when it runs; the delivery has none
+
     // Its history in this process.
     std::uint64_t number{};  // by arrival
     int tries{};             // in a row that failed for the same reason
@@ -104,7 +106,7 @@ struct task
 
     step_message const* step() const { return std::get_if<step_message>(&purpose); }
 
-    /// What its step, or its handler, reads.
+    /// What its step, or its handler, reads, unless that is kept elsewhere.
     std::string const& data() const
     {
         auto const* const of = step();

@@ -27,6 +27,7 @@ public:
     void undo_to_savepoint() override { inner_->undo_to_savepoint(); }
     detail::unit_of_work& unit() override { return *this; }
     core::instant claimed_at() const override { return inner_->claimed_at(); }
+    std::string read_body(core::body_reference const& what) override { return inner_->read_body(what); }
     std::vector<std::int64_t> new_rows(std::size_t count) override { return inner_->new_rows(count); }
     void finish_step() override { inner_->finish_step(); }
     void commit(ports::changes const& what) override;

@@ -103,6 +103,7 @@ private:
     std::optional<core::key_ring> const keys_;  // if messages are signed
     std::random_device seed_;
     std::string database_id_;
+    std::shared_ptr<ports::body_store> bodies_;
     std::shared_ptr<postgres::server_state> server_{std::make_shared<postgres::server_state>()};
     std::shared_ptr<postgres::database_identity> identity_{std::make_shared<postgres::database_identity>()};
     runtime::backlog backlog_;

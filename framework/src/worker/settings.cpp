@@ -132,6 +132,15 @@ void set_trace_ratio(config& c, std::string_view value)
     c.trace_ratio = ratio;
 }
 
+// `database`, or a directory that exists by the time it is used: a mount may come later than this process.
+void set_body_store(config& c, std::string_view value)
+{
+    constexpr std::string_view directory = "directory:/";
+    if (value != "database" && (!value.starts_with(directory) || value.size() == directory.size()))
+        throw std::invalid_argument{"database, or directory:/PATH"};
+    c.body_store = value;
+}
+
 void set_migrate(config& c, std::string_view value)
 {
     if (value != "on" && value != "off" && value != "only") throw std::invalid_argument{"on, off or only"};
@@ -219,6 +228,12 @@ constexpr std::array table{
     milliseconds<&config::dispatch_grace, 0>(
         other, {"SKALD_DISPATCH_GRACE_MS", "--dispatch-grace-ms"},
         "how long a relay leaves a message alone that is sent from memory; 0: none is"),
+    number<&config::body_inline_max, 1'024, 1'048'576>(
+        other, {"SKALD_BODY_INLINE_MAX", "--body-inline-max"},
+        "bytes of a body that stay in its message or row; larger ones are kept apart"),
+    setting{other, "SKALD_BODY_STORE", "--body-store",
+            "where: database, this service's own; directory:/PATH, which services share", set_body_store,
+            show<&config::body_store>},
     setting{other, "SKALD_MIGRATE", "--migrate", "on: migrate the database at start; only: and then exit", set_migrate,
             [](config const& c) { return c.migrate_only ? "only" : shown(c.migrate); }},
     milliseconds<&config::lock_timeout>(other, {"SKALD_LOCK_TIMEOUT_MS", "--lock-timeout-ms"},

@@ -1,0 +1,222 @@
+#include "bodies/directory_bodies.hpp"
+
+#include "core/text.hpp"
+#include "ports/fault.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace skald::bodies {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr mode_t file_mode = 0660;
+constexpr mode_t folder_mode = 0770;
+constexpr std::size_t read_bytes = 1024 * 1024;
+constexpr std::size_t hex_digits = 64;
+
+[[noreturn]] void fail(std::string const& doing, std::string const& path)
+{
+    throw ports::fault{ports::fault_kind::unavailable,
+                       doing + ' ' + path + ": " + std::generic_category().message(errno)};
+}
+
+class file
+{
+public:
+    file(std::string const& path, int flags) : fd_{::open(path.c_str(), flags | O_CLOEXEC, file_mode)} {}
+    ~file()
+    {
+        if (is_open()) ::close(fd_);
+    }
+    file(file const&) = delete;
+    file& operator=(file const&) = delete;
+
+    bool is_open() const { return fd_ >= 0; }
+    int get() const { return fd_; }
+
+private:
+    int fd_;
+};
+
+// What a crash must not undo: a new name in a folder.
+void flush_folder(std::string const& folder)
+{
+    file const opened{folder, O_RDONLY | O_DIRECTORY};
+    if (!opened.is_open() || ::fsync(opened.get()) != 0) fail("can't flush", folder);
+}
+
+/// The lock of a folder, and the time by the clock of whoever serves the files.
+class folder_lock
+{
+public:
+    explicit folder_lock(std::string const& folder) : opened_{folder + "/.lock", O_CREAT | O_RDWR}
+    {
+        if (!opened_.is_open() || ::flock(opened_.get(), LOCK_EX) != 0) fail("can't lock", folder);
+    }
+
+    time_t now() const
+    {
+        struct stat met
+        {};
+        if (::futimens(opened_.get(), nullptr) != 0 || ::fstat(opened_.get(), &met) != 0) fail("can't touch", "a lock");
+        return met.st_mtim.tv_sec;
+    }
+
+private:
+    file opened_;  // closing it unlocks
+};
+
+void touch(std::string const& path)
+{
+    if (::utimensat(AT_FDCWD, path.c_str(), nullptr, 0) != 0) fail("can't touch", path);
+}
+
+bool is_file(std::string const& path, struct stat& met)
+{
+    if (::stat(path.c_str(), &met) == 0) return true;
+    if (errno != ENOENT) fail("can't look at", path);
+    return false;
+}
+
+void write_all(file const& to, std::string_view bytes, std::string const& path)
+{
+    while (!bytes.empty()) {
+        auto const written = ::write(to.get(), bytes.data(), bytes.size());
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) fail("can't write", path);
+        bytes.remove_prefix(static_cast<std::size_t>(written));
+    }
+}
+
+std::string hex_of(core::body_reference const& what)
+{
+    return core::to_hex(what.fingerprint);
+}
+
+}  // namespace
+
+directory_bodies::directory_bodies(std::string directory, std::string holder)
+    : root_{std::move(directory)}, holder_{std::move(holder)}
+{}
+
+void directory_bodies::mark(std::string const& hex) const
+{
+    auto const path = path_of(hex) + '.' + holder_;
+    file const made{path, O_CREAT | O_WRONLY};
+    if (!made.is_open()) fail("can't create", path);
+}
+
+void directory_bodies::keep(core::body_reference const& what, std::string_view body)
+{
+    auto const hex = hex_of(what);
+    if (::mkdir(folder_of(hex).c_str(), folder_mode) == 0) flush_folder(root_);
+    else if (errno != EEXIST) fail("can't create", folder_of(hex));
+    folder_lock const locked{folder_of(hex)};
+    struct stat met
+    {};
+    // One of another size is what a crash of the server, or somebody else, has left of it.
+    if (is_file(path_of(hex), met) && static_cast<std::uint64_t>(met.st_size) == what.size) touch(path_of(hex));
+    else {
+        auto const half = path_of(hex) + "..new";  // no holder has an empty name
+        file const made{half, O_CREAT | O_TRUNC | O_WRONLY};
+        if (!made.is_open()) fail("can't create", half);
+        write_all(made, body, half);
+        if (::fsync(made.get()) != 0) fail("can't flush", half);
+        if (::rename(half.c_str(), path_of(hex).c_str()) != 0) fail("can't rename", half);
+    }
+    mark(hex);
+    flush_folder(folder_of(hex));
+}
+
+bool directory_bodies::hold(core::body_reference const& what)
+{
+    auto const hex = hex_of(what);
+    struct stat met
+    {};
+    if (!is_file(path_of(hex), met)) return false;
+    folder_lock const locked{folder_of(hex)};
+    if (!is_file(path_of(hex), met)) return false;
+    touch(path_of(hex));
+    mark(hex);
+    flush_folder(folder_of(hex));
+    return true;
+}
+
+std::string directory_bodies::read(core::body_reference const& what)
+{
+    auto const path = path_of(hex_of(what));
+    file const from{path, O_RDONLY};
+    if (!from.is_open()) {
+        // A directory that is not mounted lacks nothing in particular.
+        if (errno != ENOENT || !fs::is_directory(root_)) fail("can't open", path);
+        throw ports::missing_body(what, name());
+    }
+    std::string body(what.size, '\0');
+    std::size_t at = 0;
+    while (at < body.size()) {
+        auto const got = ::read(from.get(), body.data() + at, std::min(read_bytes, body.size() - at));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) fail("can't read", path);
+        if (got == 0) break;
+        at += static_cast<std::size_t>(got);
+    }
+    body.resize(at);
+    ports::verify_body(what, body, name());
+    return body;
+}
+
+std::size_t directory_bodies::purge(std::chrono::seconds older_than, std::size_t most,
+                                    std::function<bool(core::body_reference const&)> const& is_in_use)
+try {
+    std::size_t gone = 0;
+    for (auto const& folder : fs::directory_iterator{root_}) {
+        if (!folder.is_directory() || folder.path().filename().string().size() != 2) continue;
+        std::vector<std::string> all;
+        for (auto const& one : fs::directory_iterator{folder})
+            if (auto const hex = one.path().filename().string(); hex.size() == hex_digits) all.push_back(hex);
+        for (auto const& hex : all) {
+            if (gone >= most) return gone;
+            if (purge_one(hex, older_than, is_in_use)) ++gone;
+        }
+    }
+    return gone;
+}
+catch (fs::filesystem_error const& error) {
+    throw ports::fault{ports::fault_kind::unavailable, error.what()};
+}
+
+bool directory_bodies::purge_one(std::string const& hex, std::chrono::seconds older_than,
+                                 std::function<bool(core::body_reference const&)> const& is_in_use)
+{
+    folder_lock const locked{folder_of(hex)};
+    struct stat met
+    {};
+    if (!is_file(path_of(hex), met)) return false;
+    auto const age = std::chrono::seconds{locked.now() - met.st_mtim.tv_sec};
+    if (age < older_than / 2) return false;
+    if (is_in_use({core::from_hex(hex), static_cast<std::uint64_t>(met.st_size)})) {
+        touch(path_of(hex));
+        mark(hex);
+        return false;
+    }
+    fs::remove(path_of(hex) + '.' + holder_);
+    bool const is_held = std::ranges::any_of(fs::directory_iterator{folder_of(hex)}, [&](auto const& one) {
+        auto const name = one.path().filename().string();
+        return name.starts_with(hex + '.') && !name.ends_with("..new");
+    });
+    if (is_held || age < older_than) return false;
+    fs::remove(path_of(hex));
+    return true;
+}
+
+}  // namespace skald::bodies

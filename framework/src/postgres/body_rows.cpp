@@ -1,0 +1,56 @@
+#include "postgres/body_rows.hpp"
+
+#include "core/text.hpp"
+#include "ports/body_store.hpp"
+#include "postgres/literal.hpp"
+#include "skald_queries.hpp"
+
+#include <pqxx/pqxx>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace skald::postgres {
+namespace {
+
+constexpr std::size_t part_bytes = 1024 * 1024;
+
+}  // namespace
+
+void keep_body(connection& c, core::body_reference const& what, std::string_view bytes)
+{
+    auto const rows =
+        c.run(execute(queries::keep_body{.fingerprint = postgres::bytes{what.fingerprint}, .size = what.size}));
+    if (!rows[0]["is_new"].as<bool>()) return;
+    std::int64_t part = 0;
+    do {
+        auto const next = bytes.substr(0, part_bytes);
+        bytes.remove_prefix(next.size());
+        c.run(execute(queries::keep_body_part{
+            .fingerprint = postgres::bytes{what.fingerprint}, .part = part++, .bytes = postgres::bytes{next}}));
+    } while (!bytes.empty());
+}
+
+bool hold_body(connection& c, core::body_reference const& what)
+{
+    return c.run(execute(queries::hold_body{.fingerprint = postgres::bytes{what.fingerprint}}))[0]["is_there"]
+        .as<bool>();
+}
+
+std::string read_body(connection& c, core::body_reference const& what, std::string const& store)
+{
+    std::string body;
+    body.reserve(what.size);
+    for (std::int64_t part = 0;; ++part) {
+        auto const rows =
+            c.run(execute(queries::body_part{.fingerprint = postgres::bytes{what.fingerprint}, .part = part}));
+        if (rows.empty() && part == 0) throw ports::missing_body(what, store);
+        if (rows.empty()) break;
+        body += core::from_hex(rows[0]["bytes"].c_str());
+        if (body.size() > what.size) break;
+    }
+    ports::verify_body(what, body, store);
+    return body;
+}
+
+}  // namespace skald::postgres

@@ -1,0 +1,82 @@
+// What a store writes apart from its one round trip: large bodies, before anything that refers to them; and what it
+// writes without a claim.
+#include "postgres/postgres_store.hpp"
+
+#include "core/failpoint.hpp"
+#include "postgres/body_rows.hpp"
+#include "postgres/faults.hpp"
+#include "postgres/transaction_text.hpp"
+#include "skald_queries.hpp"
+
+namespace skald::postgres {
+namespace {
+
+constexpr char const* own_database = "this service's database";
+
+}  // namespace
+
+// In the open transaction. What another store keeps is durable before this one commits; if it does not, nobody refers
+// to it, and the purge takes it.
+void postgres_store::keep_bodies(ports::changes const& what)
+{
+    if (what.bodies.empty()) return;
+    if (!options_.bodies) return keep_in_own_database(what);
+    for (auto const& one : what.bodies) {
+        if (one.bytes) options_.bodies->keep(one.what, *one.bytes);
+        else options_.bodies->hold(one.what);
+    }
+}
+
+void postgres_store::keep_in_own_database(ports::changes const& what)
+{
+    if (is_lent_) connection_->run(as_ourselves());
+    for (auto const& one : what.bodies) {
+        if (one.bytes) keep_body(*connection_, one.what, *one.bytes);
+        else hold_body(*connection_, one.what);
+    }
+}
+
+std::string postgres_store::read_body(core::body_reference const& what)
+try {
+    if (options_.bodies) return options_.bodies->read(what);
+    bool const is_inside = stage_ != stage::none;
+    transaction_.reset();
+    auto& c = is_inside ? *connection_ : open();
+    auto const give_back = [&] {
+        if (is_inside) transaction_.emplace(c.raw());
+    };
+    try {
+        auto body = postgres::read_body(c, what, own_database);
+        give_back();
+        return body;
+    }
+    catch (ports::body_fault const&) {
+        give_back();
+        throw;
+    }
+}
+catch (pqxx::failure const&) {
+    throw record_fault(classify_current_of_ours());
+}
+
+void postgres_store::write(ports::changes const& what)
+{
+    auto opening = begin_text(stage::one, {}) + execute("close_transaction");
+    try {
+        SKALD_FAILPOINT("store.committing");
+        if (!what.bodies.empty()) {
+            connection_->run(std::exchange(opening, {}));
+            keep_bodies(what);
+        }
+        SKALD_FAILPOINT("store.commit_sent");
+        run_commit(opening + changes_text(what) + "COMMIT");
+        session_is_used_ = false;
+    }
+    catch (pqxx::failure const&) {
+        auto const met = record_fault(classify_current_at_commit_of_ours());
+        rollback();
+        throw met;
+    }
+}
+
+}  // namespace skald::postgres

@@ -1,0 +1,97 @@
+#include "runtime/large_bodies.hpp"
+
+#include "core/envelope.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace skald::runtime {
+namespace {
+
+// What a row of the outbox holds itself: the constraint payload_is_at_most_1_mib.
+constexpr std::size_t outbox_bytes_max = 1024 * 1024;
+
+class keeper
+{
+public:
+    keeper(ports::changes& changes, body_rules const& rules) : bodies_{changes.bodies}, rules_{rules} {}
+
+    core::body_reference keep(std::string&& body, std::string_view of)
+    {
+        if (body.size() > core::kept_body_bytes_max)
+            throw ports::fault{ports::fault_kind::broken,
+                               "the body of " + std::string{of} + " has " + std::to_string(body.size()) +
+                                   " bytes: at most " + std::to_string(core::kept_body_bytes_max) + " may be sent"};
+        auto made = core::reference_to(body, rules_.store);
+        add({made, std::move(body)});
+        return made;
+    }
+
+    void keep_of(core::message& m) { core::refer(m, keep(std::move(m.body), m.type)); }
+
+    // What came as a reference and goes on as one.
+    void hold(core::message const& m)
+    {
+        if (!core::is_kept_elsewhere(m)) return;
+        if (auto const there = core::reference_in(m)) add({*there});
+    }
+
+private:
+    // Once, with its bytes if any of those that refer to it have them.
+    void add(ports::kept_body&& one)
+    {
+        auto const same =
+            std::ranges::find(bodies_, one.what.fingerprint, [](auto const& other) { return other.what.fingerprint; });
+        if (same == bodies_.end()) bodies_.push_back(std::move(one));
+        else if (!same->bytes) same->bytes = std::move(one.bytes);
+    }
+
+    std::vector<ports::kept_body>& bodies_;
+    body_rules const& rules_;
+};
+
+// Of a saga's step only: Skald's own reports are read by SQL, and are small; and others than services know nothing of
+// references.
+bool is_to_be_kept(core::message const& m, body_rules const& rules)
+{
+    auto const size = m.body.size();
+    if (size <= rules.inline_max || !core::find_header(m.headers, core::header::itinerary)) return false;
+    if (rules.is_shared || m.destination == rules.service) return true;
+    if (size > outbox_bytes_max)
+        throw ports::fault{ports::fault_kind::broken,
+                           "the data for " + m.type + " has " + std::to_string(size) + " bytes: more than " +
+                               std::to_string(outbox_bytes_max) + " go to " + m.destination +
+                               " only by a store that both services read: set SKALD_BODY_STORE in both, see "
+                               "docs/bodies.md"};
+    return false;
+}
+
+}  // namespace
+
+void keep_large_bodies(ports::changes& changes, body_rules const& rules)
+{
+    keeper to{changes, rules};
+    for (auto& one : changes.messages) {
+        if (is_to_be_kept(one.message, rules)) to.keep_of(one.message);
+        else to.hold(one.message);
+    }
+    for (auto& one : changes.parked) {
+        if (one.message.body.size() > rules.inline_max) to.keep_of(one.message);
+        else to.hold(one.message);
+    }
+    for (auto& one : changes.sagas) {
+        if (one.data.size() <= rules.inline_max) continue;
+        one.kept = to.keep(std::move(one.data), "the saga");
+        one.data = nlohmann::json{{core::header::body, one.kept->text()}}.dump();
+    }
+    if (auto& response = changes.response; response && response->body.size() > rules.inline_max) {
+        response->kept = to.keep(std::move(response->body), "the response");
+        response->body.clear();
+    }
+    // In one order, so that two transactions that keep the same ones do not wait for each other in a circle.
+    std::ranges::sort(changes.bodies, {}, [](auto const& one) { return one.what.fingerprint; });
+}
+
+}  // namespace skald::runtime
