@@ -41,7 +41,8 @@ message_figures run_messages(bench const& b, bench_databases& databases, bool by
     databases.settle_down();
 
     message_figures made{by_handler ? "by a message handler" : "by a step", b.chosen.messages, {}, {}};
-    fleet service{b.chosen, b.interruptions, databases, {implementation::framework, b.chosen.tcp, false, 1, {payments}}};
+    fleet service{
+        b.chosen, b.interruptions, databases, {implementation::framework, b.chosen.tcp, false, 1, {payments}}};
     service.wait_for("handling the messages", 3'600s, 100ms, [&] {
         auto const handled = ask(databases.at(payments), sql::handled, step)[0];
         made.seconds = handled[1].as<double>();

@@ -84,7 +84,8 @@ private:
             "DELETE FROM skald.idempotency; DELETE FROM skald.response; DELETE FROM skald.saga; DELETE FROM "
             "skald.outbox;"
             "DELETE FROM skald.progress; DELETE FROM skald.control; DELETE FROM skald.parked; DELETE FROM skald.audit;"
-            "DELETE FROM skald.started; DELETE FROM skald.signal; DELETE FROM skald.reply; DELETE FROM skald.hosted; DELETE FROM skald.body;"
+            "DELETE FROM skald.started; DELETE FROM skald.signal; DELETE FROM skald.reply; DELETE FROM skald.hosted; "
+            "DELETE FROM skald.body;"
             "DELETE FROM skald.ended; DELETE FROM skald.unrouted; DELETE FROM skald.unrouted_destination;"
             "DROP SCHEMA public CASCADE; CREATE SCHEMA public;");
     }

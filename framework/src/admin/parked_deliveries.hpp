@@ -21,8 +21,8 @@ struct parked_filter
     int limit{50};
 };
 
-/// {"parked": [{"id", "scope", "key", "step", "handler", "reason", "error", "type", "attempts", "parked_at", "body_bytes"}],
-/// "next": id or null}, by id, which is by age.
+/// {"parked": [{"id", "scope", "key", "step", "handler", "reason", "error", "type", "attempts", "parked_at",
+/// "body_bytes"}], "next": id or null}, by id, which is by age.
 nlohmann::json list_parked(postgres::connection& c, parked_filter const& filter);
 
 /// The highest id there is; nothing if nothing is parked.

@@ -103,8 +103,9 @@ std::variant<envelope, refusal> read_envelope(message const& received)
         return refusal{"header " + std::string{twice} + " is given twice"};
     auto const key = parse_derived_key(text_of(received, header::idempotency_key));
     if (!key && !find_header(received.headers, header::idempotency_key))
-        return refusal{"header x-idempotency-key is missing, so Skald did not send it; a message handler's messages go to "
-                       "its own address, SERVICE.on.NAME"};
+        return refusal{
+            "header x-idempotency-key is missing, so Skald did not send it; a message handler's messages go to "
+            "its own address, SERVICE.on.NAME"};
     if (!key) return missing_or_malformed(header::idempotency_key);
 
     envelope e;
