@@ -105,7 +105,7 @@ bool same(config const& a, config const& b)
            a.signatures == b.signatures && a.signing_keys == b.signing_keys && a.purge == b.purge &&
            a.purge_every == b.purge_every && a.retention_days == b.retention_days && a.log_format == b.log_format &&
            a.access_log_level == b.access_log_level && a.otlp_endpoint == b.otlp_endpoint &&
-           a.trace_ratio == b.trace_ratio;
+           a.trace_ratio == b.trace_ratio && a.body_inline_max == b.body_inline_max && a.body_store == b.body_store;
 }
 
 /// A file for the length of a test.
@@ -207,6 +207,8 @@ TEST_CASE("variables reach the field of their name")
     CHECK_FALSE(c.purge);
     CHECK(c.purge_every == 19s);
     CHECK(c.retention_days == 23);
+    CHECK(c.body_inline_max == 1024);
+    CHECK(c.body_store == "directory:/srv/bodies");
 }
 
 TEST_CASE("a retention of less than a day is refused")
