@@ -77,10 +77,8 @@ void keep_large_bodies(ports::changes& changes, body_rules const& rules)
         if (is_to_be_kept(one.message, rules)) to.keep_of(one.message);
         else to.hold(one.message);
     }
-    for (auto& one : changes.parked) {
-        if (one.message.body.size() > rules.inline_max) to.keep_of(one.message);
-        else to.hold(one.message);
-    }
+    // As it came, so that it can be exported with its body, and replayed to whom references mean nothing.
+    for (auto const& one : changes.parked) to.hold(one.message);
     for (auto& one : changes.sagas) {
         if (one.data.size() <= rules.inline_max) continue;
         one.kept = to.keep(std::move(one.data), "the saga");

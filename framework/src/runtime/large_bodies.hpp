@@ -17,7 +17,7 @@ struct body_rules
 };
 
 /// Moves the bodies that are too large into `changes.bodies`, and puts references in their place: of messages to steps,
-/// parked deliveries, the saga and the stored response. References that were there are held.
+/// the saga and the stored response. References that were there are held, also those of parked deliveries.
 /// Throws ports::fault{broken} for a body that can't be sent: it is larger than any may be, or nothing but a store
 /// that services share could bring it to where it is going.
 void keep_large_bodies(ports::changes& changes, body_rules const& rules);
