@@ -18,8 +18,7 @@ CREATE TABLE skald.body_part (
     fingerprint bytea   NOT NULL,
     part        integer NOT NULL,
     bytes       bytea   NOT NULL,
-    CONSTRAINT body_part_once PRIMARY KEY (fingerprint, part),
-    CONSTRAINT part_of_a_body FOREIGN KEY (fingerprint) REFERENCES skald.body ON DELETE CASCADE
+    CONSTRAINT body_part_once PRIMARY KEY (fingerprint, part)
 );
 -- Not compressed: that takes longer than to write it, and much of what is large is compressed already.
 ALTER TABLE skald.body_part ALTER bytes SET STORAGE EXTERNAL;
@@ -97,7 +96,8 @@ BEGIN
         SELECT b.fingerprint FROM skald.body b
          WHERE b.touched_at < clock_timestamp() - older_than
            AND NOT EXISTS (SELECT FROM skald.body_in_use u WHERE u.name = 'sha256:' || encode(b.fingerprint, 'hex'))
-         ORDER BY b.touched_at LIMIT most FOR UPDATE OF b SKIP LOCKED)
+         ORDER BY b.touched_at LIMIT most FOR UPDATE OF b SKIP LOCKED),
+    parts AS (DELETE FROM skald.body_part p USING found f WHERE p.fingerprint = f.fingerprint)
     DELETE FROM skald.body b USING found f WHERE b.fingerprint = f.fingerprint;
     GET DIAGNOSTICS gone = ROW_COUNT;
     RETURN gone;

@@ -112,7 +112,7 @@ expected_constraints AS (
     SELECT split_part(t.line, ': ', 1) AS relname, w.name
       FROM regexp_split_to_table($$audit: audit_id command_taken_once
 body: body_once fingerprint_is_sha256 size_is_at_most_64_mib
-body_part: body_part_once part_of_a_body
+body_part: body_part_once
 contention: contention_once
 control: control_once action_is_known
 deliveries_seen: deliveries_seen_once delivered_more_than_once

@@ -102,6 +102,10 @@ TEST_CASE("a side that can't be asked is an error, and not a side that has nothi
     auto const failed = c.audit({"--service", "payments", "--step", "charge-payment", "--against", "exit 7"});
     CHECK(failed.code == 2);
     CHECK(failed.says("exited with 7"));
+    auto const left_open = c.audit({"--service", "payments", "--step", "charge-payment", "--against",
+                                    "sleep 60 & printf '{\"key\":\"1:charge-payment\"}\n'"});
+    CHECK(left_open.code == 2);
+    CHECK(left_open.says("in the background"));
 }
 
 TEST_CASE("usage that makes no sense is refused, and says what to do")
@@ -124,6 +128,10 @@ TEST_CASE("usage that makes no sense is refused, and says what to do")
             "records are kept for");
     refused({"--since", "2026-01-01", "--databases", c.databases()}, "--against");
     refused({"--databases", "/nowhere"}, "--databases /nowhere can't be read");
+    c.at("payments").db.run("SELECT skald.record_hosted('{charge-payment,book}', '{f,f}')");
+    refused({"--service", "payments", "--against", "true", "--step", "charge-paymnet"},
+            "payments has no step charge-paymnet; it has book, charge-payment");
+    refused({"--service", "payments", "--against", "exit 7", "--step", "charge-payment.compensate"}, "exited with 7");
     refused({"--service", "kiosk", "--against", "true", "--step", "x", "--databases", c.databases()},
             "no line for kiosk");
 }

@@ -207,8 +207,7 @@ TEST_CASE("variables reach the field of their name")
     CHECK_FALSE(c.purge);
     CHECK(c.purge_every == 19s);
     CHECK(c.retention_days == 23);
-    CHECK(c.body_inline_max == 1024);
-    CHECK(c.body_store == "directory:/srv/bodies");
+    CHECK((c.body_inline_max == 1024 && c.body_store == "directory:/srv/bodies"));
 }
 
 TEST_CASE("a retention of less than a day is refused")

@@ -4,10 +4,12 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <stdexcept>
 #include <string_view>
 #include <system_error>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +17,7 @@
 namespace skald::audit {
 namespace {
 
+constexpr int look_every_ms = 500;
 constexpr std::size_t part_bytes = std::size_t{64} * 1024;
 
 // Where a part of a pipeline fails, its last part may still end with 0. Not every sh knows that option.
@@ -84,10 +87,27 @@ pipe_from::~pipe_from()
     ::waitpid(child_, nullptr, 0);
 }
 
+// Whoever else has the output keeps it open: a part of it that would be waited for without an end.
+void pipe_from::wait_for_bytes()
+{
+    ::pollfd output{from_, POLLIN, 0};
+    while (::poll(&output, 1, look_every_ms) == 0) {
+        int status{};
+        if (child_ == 0 || ::waitpid(child_, &status, WNOHANG) != child_) continue;
+        child_ = 0;
+        ended_ = status;
+        if (::poll(&output, 1, look_every_ms) == 0)
+            throw std::runtime_error{
+                "the command has ended, and what it left in the background still has its output: let "
+                "the command wait for it"};
+    }
+}
+
 std::string pipe_from::read()
 {
     std::string part(part_bytes, '\0');
     for (;;) {
+        wait_for_bytes();
         auto const count = ::read(from_, part.data(), part.size());
         if (count < 0 && errno == EINTR) continue;
         if (count < 0) check(errno, "the command's output can't be read");
@@ -98,8 +118,8 @@ std::string pipe_from::read()
 
 std::string pipe_from::wait()
 {
-    int status{};
-    while (::waitpid(child_, &status, 0) < 0)
+    int status = ended_.value_or(0);
+    while (!ended_ && ::waitpid(child_, &status, 0) < 0)
         if (errno != EINTR) check(errno, "the command's end can't be seen");
     child_ = 0;
     if (WIFSIGNALED(status)) return "was ended by signal " + std::to_string(WTERMSIG(status));

@@ -1,6 +1,7 @@
 // The output of a command, and how it ended.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,14 +21,17 @@ public:
     pipe_from(pipe_from const&) = delete;
     pipe_from& operator=(pipe_from const&) = delete;
 
-    /// Some bytes; empty: there are no more.
+    /// Some bytes; empty: there are no more. Throws std::runtime_error if the command has ended and its output has not.
     std::string read();
 
     /// Empty: it ended with 0. Otherwise "exited with 3", "was ended by signal 9".
     std::string wait();
 
 private:
-    ::pid_t child_{};
+    void wait_for_bytes();
+
+    ::pid_t child_{};             // 0: it has ended
+    std::optional<int> ended_{};  // how, where that was seen while its output was read
     int from_{-1};
 };
 

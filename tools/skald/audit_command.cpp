@@ -8,6 +8,7 @@
 #include "audit/listing.hpp"
 #include "audit/survey.hpp"
 #include "core/regular_file.hpp"
+#include "postgres/literal.hpp"
 #include "rabbitmq/administration.hpp"
 #include "skald_audit_queries.hpp"
 
@@ -148,6 +149,18 @@ void check_retention(audit::period const& over, audit_options const& options, co
         days)};
 }
 
+// A name that nobody has would compare nothing with all that the other side has.
+void check_step(postgres::connection& c, std::string step, std::string const& service)
+{
+    constexpr std::string_view undoing{".compensate"};
+    if (step.ends_with(undoing)) step.resize(step.size() - undoing.size());
+    if (step.empty()) return;
+    auto const known = c.run(postgres::filled_in(audit::queries::audit_step{.step = step}));
+    if (known[0]["is_known"].as<bool>()) return;
+    throw configuration_error{
+        fmt::format("--step: {} has no step {}; it has {}", service, step, known[0]["all_steps"].c_str())};
+}
+
 std::optional<core::instant> time_or_none(std::string const& option, std::string const& text)
 {
     if (text.empty()) return std::nullopt;
@@ -163,6 +176,7 @@ int audit_against(audit_options options, output const& out)
         url = audit::find_service(audit::read_databases(options.databases), options.service, options.databases).url;
     postgres::connection c{audit::options_for(url)};
     audit::check_owner(c, options.service);
+    check_step(c, options.ours.step, options.service);
     auto const now = core::parse_instant(c.run(std::string{audit::queries::audit_clock})[0]["at"].c_str()).value();
     auto const over = audit::make_period(time_or_none("--since", options.since), time_or_none("--until", options.until),
                                          options.grace(), now);

@@ -65,14 +65,22 @@ json find_started(postgres::connection& c, admin::resolution const& what)
     return nullptr;
 }
 
+// Whether its error is of a try that began after the row was `then`. Whoever had it then may have failed since, with what was said before.
+bool has_failed_since(json const& now, json const& then)
+{
+    auto const taken = now["fence"].get<int>() - then["fence"].get<int>();
+    return now["tries"] > then["tries"] && taken >= (now["owner"] == "" ? 1 : 2);
+}
+
 /// What the process that records the result says of it, if it says so within that time: only it knows the step's type.
-json await_verdict(postgres::connection& c, admin::resolution const& what, int tries, std::chrono::seconds longest)
+json await_verdict(postgres::connection& c, admin::resolution const& what, json const& then,
+                   std::chrono::seconds longest)
 {
     auto const until = std::chrono::steady_clock::now() + longest;
     while (true) {
         auto const now = find_started(c, what);
         if (now.is_null()) return {{"is_recorded", true}};
-        if (now["tries"] > tries) return {{"is_recorded", false}, {"error", now["error"]}};
+        if (has_failed_since(now, then)) return {{"is_recorded", false}, {"error", now["error"]}};
         if (std::chrono::steady_clock::now() >= until) return nullptr;
         std::this_thread::sleep_for(std::chrono::milliseconds{100});
     }
@@ -81,10 +89,12 @@ json await_verdict(postgres::connection& c, admin::resolution const& what, int t
 int resolve(admin::resolution const& what, std::chrono::seconds wait, output const& out)
 {
     auto c = connect();
-    auto const before = find_started(c, what);
+    c.run("BEGIN");  // as the row is when it gets the answer: it is locked from then on
     if (auto const refused = admin::resolve(c, what)) return out.refuse(core::visible_text(*refused));
+    auto const then = find_started(c, what);
+    c.run("COMMIT");
     auto const name = fmt::format("{} of saga {}", core::visible_text(what.step), core::visible_text(what.saga.key));
-    auto const verdict = what.result && !before.is_null() ? await_verdict(c, what, before["tries"], wait) : json{};
+    auto const verdict = what.result ? await_verdict(c, what, then, wait) : json{};
     if (!verdict.is_null() && !verdict["is_recorded"])
         return out.refuse(fmt::format("the result of {} could not be recorded: {}. If it is wrong, say it again", name,
                                       core::visible_text(verdict["error"].get<std::string>())));

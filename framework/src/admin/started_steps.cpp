@@ -40,7 +40,7 @@ json started_step_of(pqxx::row const& row)
     for (auto const* name :
          {"key", "scope", "step", "status", "kind", "dependency", "owner", "since", "due_at", "error"})
         s[name] = row[name].c_str();
-    for (auto const* name : {"calls", "looks", "tries"}) s[name] = row[name].as<int>();
+    for (auto const* name : {"fence", "calls", "looks", "tries"}) s[name] = row[name].as<int>();
     for (auto const* name : {"age_seconds", "due_in_seconds"}) s[name] = row[name].as<std::int64_t>();
     for (auto const* name : {"in_doubt", "is_answered", "is_paused"}) s[name] = row[name].as<bool>();
     s["until"] = row["until"].is_null() ? json(nullptr) : json(row["until"].c_str());

@@ -37,8 +37,9 @@ public:
     }
     bool replay_parked()
     {
-        service_process command{
-            SKALD_TOOL, {"parked", "replay", "--all"}, {{"DATABASE_URL", payments_db.url()}, {"PATH", "/usr/bin:/bin"}}};
+        service_process command{SKALD_TOOL,
+                                {"parked", "replay", "--all"},
+                                {{"DATABASE_URL", payments_db.url()}, {"PATH", "/usr/bin:/bin"}}};
         command.start();
         return command.wait().code == 0;
     }
