@@ -269,7 +269,7 @@ CREATE TABLE skald.parked (
     handler      text        NOT NULL DEFAULT '',
     CONSTRAINT parked_id PRIMARY KEY (id),
     -- A delivery that comes again while it is parked is still a single parked delivery.
-    CONSTRAINT parked_once UNIQUE (fingerprint, reason),
+    CONSTRAINT parked_once UNIQUE (fingerprint, reason, handler),
     CONSTRAINT fingerprint_is_sha256 CHECK (octet_length(fingerprint) = 32),
     CONSTRAINT reason_is_known CHECK (reason IN
         ('malformed', 'unknown_step', 'mismatch', 'attempts_exhausted', 'delivery_limit', 'transaction_ended',

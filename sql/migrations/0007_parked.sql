@@ -25,7 +25,7 @@ BEGIN
             p.fingerprint, p.handler)
     ON CONFLICT ON CONSTRAINT parked_once DO NOTHING;
     IF FOUND THEN RETURN true; END IF;
-    IF NOT EXISTS (SELECT FROM skald.parked q WHERE (q.fingerprint, q.reason) = (p.fingerprint, p.reason)) THEN
+    IF NOT EXISTS (SELECT FROM skald.parked q WHERE (q.fingerprint, q.reason, q.handler) = (p.fingerprint, p.reason, p.handler)) THEN
         PERFORM skald.assert_written('skald.parked', 1, 0);
     END IF;
     RETURN false;
@@ -118,6 +118,10 @@ BEGIN
     END IF;
     IF p.handler <> '' AND p.step <> '' THEN  -- the key that was found in it, and that its record has
         sent := sent || jsonb_build_object('skald-message-key', p.key, 'skald-message-scope', p.scope);
+    END IF;
+    IF p.handler <> '' THEN  -- a row of the outbox has both: what is made up for it here is no key
+        sent := sent || CASE WHEN p.message_id = '' THEN '{"skald-message-id": ""}'::jsonb ELSE '{}' END
+                     || CASE WHEN p.type = '' THEN '{"skald-message-type": ""}'::jsonb ELSE '{}' END;
     END IF;
     IF was.status IN ('retrying', 'parked') AND p.reason <> 'forged' THEN
         -- The fencing token keeps growing, or the claim would take the message for an old copy; the budget of attempts is new.

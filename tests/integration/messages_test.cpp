@@ -160,6 +160,30 @@ TEST_CASE("a message without a key, or one that is no JSON, is parked and never 
     CHECK(b.comes_to(entries, "a=7"));
 }
 
+TEST_CASE("a message without an id stays without one when it is put back")
+{
+    books b;
+    raw_message nameless;
+    nameless.body = R"({"id":"a","cents":5})";
+    b.send("begin", nameless);
+    CHECK(b.comes_to(parked, "begin|||no_key"));
+    CHECK(b.service.db.one("SELECT skald.replay_parked(id) IS NULL FROM skald.parked") == "t");
+    CHECK(b.comes_to("SELECT handler, id > 1, reason, message_id FROM skald.parked", "begin|t|no_key|"));
+    CHECK(b.service.db.one("SELECT count(*) FROM skald.idempotency") == "0");
+}
+
+TEST_CASE("two handlers that can't run the same message park it both")
+{
+    books b;
+    raw_message unfit;
+    unfit.set_id("m");
+    unfit.body = "[]";
+    b.send("begin", unfit);
+    CHECK(b.comes_to("SELECT handler, reason FROM skald.parked", "begin|malformed"));
+    b.send("quote", unfit);
+    CHECK(b.comes_to("SELECT handler, reason FROM skald.parked ORDER BY id", "begin|malformed\nquote|malformed"));
+}
+
 TEST_CASE("a handler that throws is tried again with all that the message had, and parked after its last attempt")
 {
     books b;

@@ -97,6 +97,8 @@ TEST_CASE("a message without its key is refused, with what is missing")
     CHECK(key_of(a_message("[1]"), message_key::members({"/id"})) == "no_key: it has no member /id");
     auto const throws = message_key::computed([](auto const&) -> std::string { throw std::runtime_error{"no luck"}; });
     CHECK(key_of(a_message(), throws) == "no_key: the function that makes its key failed: no luck");
+    auto const throws_else = message_key::computed([](auto const&) -> std::string { throw 7; });
+    CHECK(key_of(a_message(), throws_else).starts_with("no_key: the function that makes its key threw something"));
     CHECK(key_of(a_message("no json"), message_key::members({"/id"})).starts_with("malformed: "));
 }
 

@@ -174,6 +174,9 @@ private:
     catch (std::exception const& error) {
         throw no_key_error{std::string{"the function that makes its key failed: "} + error.what()};
     }
+    catch (...) {
+        throw no_key_error{"the function that makes its key threw something that is no std::exception"};
+    }
 
     message const& message_;
     content const& read_;
@@ -242,6 +245,18 @@ catch (data_error const& error) {
     return refused_message{"malformed", error.what()};
 }
 
+void restore_properties(message& m)
+{
+    auto const take = [&m](std::string_view name, std::string& into) {
+        auto const given = find_header(m.headers, name);
+        if (!given) return;
+        into = *given;
+        std::erase_if(m.headers, [&](auto const& one) { return one.first == name; });
+    };
+    take(header::message_id, m.id);
+    take(header::message_type, m.type);
+}
+
 received_message as_received(message const& m, std::string payload)
 {
     received_message all{m.id, m.type, m.content_type, m.headers, m.body, std::move(payload)};
@@ -253,8 +268,14 @@ message write_again(message const& received, std::string destination, saga_id co
 {
     auto again = received;
     again.destination = std::move(destination);
-    if (again.id.empty()) again.id = derived_key;
-    if (again.type.empty()) again.type = "message";
+    if (again.id.empty()) {
+        again.id = derived_key;
+        set_header(again.headers, header::message_id, "");
+    }
+    if (again.type.empty()) {
+        again.type = "message";
+        set_header(again.headers, header::message_type, "");
+    }
     set_header(again.headers, header::message_key, identity.key);
     set_header(again.headers, header::message_scope, identity.scope);
     set_header(again.headers, header::attempt, std::to_string(attempt));

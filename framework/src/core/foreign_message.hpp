@@ -22,6 +22,9 @@ namespace header {
 // been in the outbox may differ: JSON has neither two headers of one name, nor bytes that are no text.
 inline constexpr std::string_view message_key = "skald-message-key";
 inline constexpr std::string_view message_scope = "skald-message-scope";
+// A message that is sent again has an id and a type, since the outbox needs both. These say that it had none.
+inline constexpr std::string_view message_id = "skald-message-id";
+inline constexpr std::string_view message_type = "skald-message-type";
 
 // Properties of the message itself, not among its headers on the wire. The transport turns one into the other, so that
 // they travel through outbox and parked deliveries like any header.
@@ -54,6 +57,9 @@ struct refused_message
 std::variant<accepted_message, refused_message> read_foreign(message const& received, message_options const& rules);
 
 /// For the handler.
+/// Gives a message that is sent again the id and the type that it came with.
+void restore_properties(message& m);
+
 received_message as_received(message const& m, std::string payload);
 
 /// The same message once more, with the identity that was found in it and the numbers of the attempt. It gets an id and

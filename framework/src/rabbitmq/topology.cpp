@@ -49,15 +49,20 @@ void declare(connection& broker, std::string const& what, std::string const& rem
     }
 }
 
-void declare_exchange(connection& broker, char const* name, char const* type = "direct")
+void declare_exchange(connection& broker, char const* name, char const* type, std::string const& remedy)
 {
-    declare(
-        broker, fmt::format("exchange `{}`", name),
-        fmt::format("delete it (`rabbitmqadmin delete exchange name={}`) or use another vhost; then start again", name),
-        [&] {
-            amqp_exchange_declare(broker.raw(), the_channel, amqp_cstring_bytes(name), amqp_cstring_bytes(type),
-                                  /*passive*/ 0, /*durable*/ 1, /*auto_delete*/ 0, /*internal*/ 0, amqp_empty_table);
-        });
+    declare(broker, fmt::format("exchange `{}`", name), remedy, [&] {
+        amqp_exchange_declare(broker.raw(), the_channel, amqp_cstring_bytes(name), amqp_cstring_bytes(type),
+                              /*passive*/ 0, /*durable*/ 1, /*auto_delete*/ 0, /*internal*/ 0, amqp_empty_table);
+    });
+}
+
+void declare_own_exchange(connection& broker, char const* name)
+{
+    declare_exchange(
+        broker, name, "direct",
+        fmt::format("delete it (`rabbitmqadmin delete exchange name={}`) or use another vhost; then start again",
+                    name));
 }
 
 void declare_queue(connection& broker, std::string const& name, amqp_table_t arguments)
@@ -144,9 +149,9 @@ void expect_queue(connection& broker, std::string const& name, std::string const
     });
 }
 
-std::string made_by(std::string const& service)
+std::string made_by(std::string const& service, std::string const& more = {})
 {
-    return fmt::format("an operator makes it with `skald declare --service {}`", service);
+    return fmt::format("an operator makes it with `skald declare --service {}{}`", service, more);
 }
 
 // A process that only checks does not see a queue's arguments, only its name: the one of this database must exist.
@@ -202,8 +207,8 @@ void check_service_name(std::string const& service)
 
 void declare_exchanges(connection& broker)
 {
-    declare_exchange(broker, exchange_name);
-    declare_exchange(broker, parked_exchange_name);
+    declare_own_exchange(broker, exchange_name);
+    declare_own_exchange(broker, parked_exchange_name);
     broker.release_buffers();
 }
 
@@ -230,7 +235,9 @@ void declare_handler(connection& broker, std::string const& service, ports::hand
     for (auto const& one : handler.bindings) {
         auto const* const exchange = one.exchange.c_str();
         bool const is_ours = one.exchange == exchange_name;
-        if (!one.type.empty() && !is_ours) declare_exchange(broker, exchange, one.type.c_str());
+        if (!one.type.empty() && !is_ours)
+            declare_exchange(broker, exchange, one.type.c_str(),
+                             "it may be another team's: give message_binding{.type} as it is, or leave that out");
         else if (!is_ours) expect_exchange(broker, exchange, "its owner declares it; or give message_binding{.type}");
         bind_queue(broker, queue, exchange, one.routing_key);
     }
@@ -240,7 +247,7 @@ void declare_handler(connection& broker, std::string const& service, ports::hand
 void expect_handler(connection& broker, std::string const& service, ports::handler_queue const& handler)
 {
     expect_queue(broker, handler_queue_name(service, handler.handler),
-                 made_by(service) + " --handler " + handler.handler);
+                 made_by(service, " --handler " + handler.handler));
     broker.release_buffers();
 }
 

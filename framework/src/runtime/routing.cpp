@@ -45,6 +45,7 @@ void route_step(task& t, std::string_view service, registry const& steps)
 // As a plan of one step, which is not a saga's.
 void route_handled(task& t, std::string_view service, registry const& steps)
 {
+    core::restore_properties(t.delivery.message);
     auto const& m = t.delivery.message;
     auto const* const hosted = steps.find("", t.delivery.handler);
     if (hosted == nullptr) {
