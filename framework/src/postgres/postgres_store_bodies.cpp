@@ -11,7 +11,7 @@
 namespace skald::postgres {
 namespace {
 
-constexpr char const* own_database = "this service's database";
+constexpr char const* this_database = "this service's database";
 
 }  // namespace
 
@@ -46,7 +46,7 @@ try {
         if (is_inside) transaction_.emplace(c.raw());
     };
     try {
-        auto body = postgres::read_body(c, what, own_database);
+        auto body = postgres::read_body(c, what, this_database);
         give_back();
         return body;
     }
