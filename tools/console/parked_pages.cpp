@@ -30,7 +30,7 @@ std::optional<std::string> given(request const& asked, char const* name)
 // A message of no saga has no step before its key was found.
 std::string step_or_handler(json const& one)
 {
-    return one[one["handler"] == "" ? "step" : "handler"].get<std::string>();
+    return one[one["handler"].get_ref<std::string const&>().empty() ? "step" : "handler"].get<std::string>();
 }
 
 markup row_of(context const& with, std::string const& service, json const& one)
@@ -183,7 +183,8 @@ response show(context const& with, std::string const& service, json const& one, 
                                                      : styled("p", "error", one["error"].get<std::string>())) +
             styled(
                 "p", "facts",
-                markup{step.empty() ? "no step" : step} + (one["handler"] == "" ? " of " : ", message ") + saga +
+                markup{step.empty() ? "no step" : step} +
+                    (one["handler"].get_ref<std::string const&>().empty() ? " of " : ", message ") + saga +
                     (scope.empty() ? markup{} : markup{" in scope " + scope}) + " · parked " +
                     shown_time(one["parked_at"].get<std::string>()) + " · " +
                     counted(one["attempts"].get<std::int64_t>(), "attempt", "attempts") +

@@ -42,7 +42,7 @@ struct choice_of_parked
 // A message of no saga has no step before its key was found.
 std::string step_or_handler(json const& parked)
 {
-    return parked[parked["handler"] == "" ? "step" : "handler"].get<std::string>();
+    return parked[parked["handler"].get_ref<std::string const&>().empty() ? "step" : "handler"].get<std::string>();
 }
 
 // Whose it is: "saga order-1 of scope acme, step charge-payment", or "message m-1 for the handler payment-created".
@@ -51,7 +51,8 @@ std::string whose(json const& parked)
     auto const shown = [&](char const* name) { return core::visible_text(parked.at(name).get<std::string>()); };
     auto const scope = shown("scope"), key = shown("key"), id = shown("message_id");
     auto const scoped = key + (scope.empty() ? "" : " of scope " + scope);
-    if (parked["handler"] == "") return fmt::format("saga {}, step {}", scoped, shown("step"));
+    if (parked["handler"].get_ref<std::string const&>().empty())
+        return fmt::format("saga {}, step {}", scoped, shown("step"));
     return fmt::format("{} for the handler {}{}", key.empty() ? "a message without a key" : "message " + scoped,
                        shown("handler"), id.empty() ? "" : ", message_id " + id);
 }

@@ -69,7 +69,7 @@ json find_started(postgres::connection& c, admin::resolution const& what)
 bool has_failed_since(json const& now, json const& then)
 {
     auto const taken = now["fence"].get<int>() - then["fence"].get<int>();
-    return now["tries"] > then["tries"] && taken >= (now["owner"] == "" ? 1 : 2);
+    return now["tries"] > then["tries"] && taken >= (now["owner"].get_ref<std::string const&>().empty() ? 1 : 2);
 }
 
 /// What the process that records the result says of it, if it says so within that time: only it knows the step's type.

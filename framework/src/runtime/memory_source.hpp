@@ -13,6 +13,7 @@
 #include <deque>
 #include <functional>
 #include <unordered_map>
+#include <utility>
 
 namespace skald::runtime {
 
@@ -35,7 +36,7 @@ public:
     /// `rows`: deletes and defers its rows, on a connection of its own. `table`: the source of what is left to the
     /// table. Both may be null if nothing is ever opened.
     explicit memory_source(memory_options options = {}, ports::outbox* rows = nullptr, publish_source* table = nullptr)
-        : options_{options}, rows_{rows}, table_{table}
+        : options_{std::move(options)}, rows_{rows}, table_{table}
     {}
 
     /// Commits what `store` has open, with these changes, and then dispatches their messages: all that are to be sent
