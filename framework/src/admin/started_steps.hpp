@@ -20,9 +20,9 @@ struct started_filter
 };
 
 /// {"started", "more"}: an array, the one that began first at first, of {"key", "scope", "step", "status", "kind",
-/// "dependency", "waits_for", "owner", "fence", "in_doubt", "is_answered", "calls", "looks", "tries", "since", "due_at",
-/// "until", "age_seconds", "due_in_seconds", "error"}. `waits_for` is for people. Throws what pqxx throws, as the
-/// others.
+/// "dependency", "waits_for", "owner", "fence", "in_doubt", "is_answered", "calls", "looks", "tries", "since",
+/// "due_at", "until", "age_seconds", "due_in_seconds", "error"}. `waits_for` is for people. Throws what pqxx throws, as
+/// the others.
 nlohmann::json list_started(postgres::connection& c, started_filter const& filter);
 
 /// What has become of a call: with a result (JSON), it happened; with none, it did not and will not.
