@@ -65,8 +65,8 @@ json find_started(postgres::connection& c, admin::resolution const& what)
     return nullptr;
 }
 
-// Whether its error is of a try that began after the row was `then`. Whoever had it then may have failed since, with what
-// was said before.
+// Whether its error is of a try that began after the row was `then`. Whoever had it then may have failed since, with
+// what was said before.
 bool has_failed_since(json const& now, json const& then)
 {
     auto const taken = now["fence"].get<int>() - then["fence"].get<int>();
