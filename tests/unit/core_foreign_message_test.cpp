@@ -133,7 +133,7 @@ TEST_CASE("a structured CloudEvent")
 {
     auto m = a_message(R"({"specversion":"1.0","id":"42","source":"/pay","type":"created","data":{"id":"p-1"}})");
     m.content_type = "application/cloudevents+json; charset=UTF-8";
-    CHECK(key_of(m, message_format::cloud_events) == "/pay 42");
+    CHECK(key_of(m, message_format::cloud_events) == R"(["/pay","42"])");
     CHECK(payload_of(m, message_format::cloud_events) == R"({"id":"p-1"})");
 
     m.body = R"({"specversion":"1.0","id":"42","source":"/pay","type":"created","data_base64":"eyJpZCI6MX0="})";
@@ -156,14 +156,110 @@ TEST_CASE("a binary CloudEvent")
     for (std::string const prefix : {"cloudEvents:", "cloudEvents_", "ce-", "ce_"}) {
         CAPTURE(prefix);
         auto m = a_message(R"({"id":"p-1"})");
-        m.headers = {{prefix + "specversion", "1.0"}, {prefix + "id", "42"}, {prefix + "source", "/pay"}};
-        CHECK(key_of(m, message_format::cloud_events) == "/pay 42");
+        m.headers = {{prefix + "specversion", "1.0"},
+                     {prefix + "id", "42"},
+                     {prefix + "type", "created"},
+                     {prefix + "source", "/pay"}};
+        CHECK(key_of(m, message_format::cloud_events) == R"(["/pay","42"])");
         CHECK(payload_of(m, message_format::cloud_events) == R"({"id":"p-1"})");
         m.headers.pop_back();
         CHECK(key_of(m, message_format::cloud_events) ==
-              "malformed: it is no CloudEvent: its source or its id is missing");
+              "malformed: it is no CloudEvent: its attribute `source` is missing, or no text");
+        m.headers.emplace_back(prefix + "source", "");
+        CHECK(key_of(m, message_format::cloud_events)
+                  .starts_with("malformed: it is no CloudEvent: its attribute `source`"));
     }
     CHECK(key_of(a_message(), message_format::cloud_events).starts_with("malformed: it is no CloudEvent: neither"));
+}
+
+namespace {
+
+message structured(std::string const& members, std::string content_type = "application/cloudevents+json")
+{
+    auto m = a_message("{" + members + "}");
+    m.content_type = std::move(content_type);
+    return m;
+}
+
+message binary(core::header_list attributes, std::string body)
+{
+    auto m = a_message(std::move(body));
+    m.headers.clear();
+    for (auto& [name, value] : attributes) m.headers.emplace_back("cloudEvents:" + name, std::move(value));
+    m.content_type = "application/json";
+    return m;
+}
+
+constexpr auto as_events = message_format::cloud_events;
+
+}  // namespace
+
+TEST_CASE("a CloudEvent without a required attribute, or of another version, is malformed")
+{
+    std::string const all = R"("specversion":"1.0","id":"42","source":"/pay","type":"created")";
+    REQUIRE(key_of(structured(all), as_events) == R"(["/pay","42"])");
+    for (std::string const name : {"specversion", "id", "source", "type"}) {
+        auto const at = all.find('"' + name);
+        auto const other = std::string{all}.replace(at, name.size() + 2, R"("other")");
+        CHECK(key_of(structured(other), as_events) ==
+              "malformed: it is no CloudEvent: its attribute `" + name + "` is missing, or no text");
+        core::header_list attributes{{"specversion", "1.0"}, {"id", "42"}, {"source", "/pay"}, {"type", "created"}};
+        std::erase_if(attributes, [&](auto const& one) { return one.first == name; });
+        CHECK(key_of(binary(attributes, "{}"), as_events).starts_with("malformed: it is no CloudEvent: "));
+    }
+    auto const of_version = [](std::string const& version) {
+        return key_of(structured(R"("id":"42","source":"/pay","type":"created","specversion":")" + version + '"'),
+                      as_events);
+    };
+    for (std::string const version : {"0.3", "1.1", "2.0", "1.0 "})
+        CHECK(of_version(version) == "malformed: it is a CloudEvent of version '" + version + "': only 1.0 is read");
+    CHECK(key_of(binary({{"specversion", "0.3"}, {"id", "1"}, {"source", "s"}, {"type", "t"}}, "{}"), as_events) ==
+          "malformed: it is a CloudEvent of version '0.3': only 1.0 is read");
+}
+
+TEST_CASE("two CloudEvents have one key only if source and id are the same")
+{
+    auto const key = [](std::string const& source, std::string const& id) {
+        return key_of(binary({{"specversion", "1.0"}, {"id", id}, {"source", source}, {"type", "t"}}, "{}"), as_events);
+    };
+    CHECK(key("a b", "c") != key("a", "b c"));
+    CHECK(key("a\",\"b", "c") != key("a", "b\",\"c"));
+    CHECK(key("a", "b") == key("a", "b"));
+    CHECK(key("zürich", "1").starts_with("sha256:"));
+    CHECK(key("\xff", "1").starts_with("malformed: "));
+}
+
+TEST_CASE("a content type means the same in any case and with any parameters, and a longer one another")
+{
+    std::string const all = R"("specversion":"1.0","id":"42","source":"/pay","type":"created","data":1)";
+    for (std::string const type :
+         {"application/cloudevents+json", "Application/CloudEvents+JSON", "application/cloudevents+json;charset=utf-8",
+          "APPLICATION/CLOUDEVENTS+JSON ; charset=\"utf-8\""})
+        CHECK_MESSAGE(payload_of(structured(all, type), as_events) == "1", type);
+    for (std::string const type :
+         {"application/cloudevents+jsonx", "application/cloudevents+avro", "Application/CloudEvents-Batch+JSON"})
+        CHECK_MESSAGE(
+            payload_of(structured(all, type), as_events).starts_with("malformed: it is a CloudEvent in a form"), type);
+}
+
+TEST_CASE("an event has the same payload whether it comes structured or binary, and however it is written")
+{
+    std::string const all = R"("specversion":"1.0","id":"42","source":"/pay","type":"created")";
+    core::header_list const attributes{{"specversion", "1.0"}, {"id", "42"}, {"source", "/pay"}, {"type", "created"}};
+    for (std::string const data : {R"({ "b" : [1, 2.50], "a":"\u00fc" })", "7", "\"text\"", "null"})
+        CHECK(payload_of(structured(all + R"(, "data":)" + data), as_events) ==
+              payload_of(binary(attributes, data), as_events));
+    CHECK(payload_of(structured(all), as_events) == payload_of(binary(attributes, ""), as_events));
+    CHECK(payload_of(structured(all + R"(,"data_base64":"eyAiaWQiIDogMSB9")"), as_events) == R"({"id":1})");
+    CHECK(payload_of(binary(attributes, "no json"), as_events).starts_with("malformed: "));
+}
+
+TEST_CASE("an object that only looks like an envelope of Debezium's is the payload itself")
+{
+    for (std::string const body : {R"({"schema":"text","payload":7})", R"({"schema":[1],"payload":7})",
+                                   R"({"schema":{},"payload":7,"x":1})", R"({"payload":7})", R"({"schema":{}})"})
+        CHECK(payload_of(a_message(body), message_format::debezium) == body);
+    CHECK(payload_of(a_message(R"({"schema":null,"payload":7})"), message_format::debezium) == "7");
 }
 
 TEST_CASE("what Debezium's outbox event router sends")

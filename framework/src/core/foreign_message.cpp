@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view cloud_events_type = "application/cloudevents";
+constexpr std::string_view cloud_events_media = "application/cloudevents";
 constexpr std::string_view cloud_events_json = "application/cloudevents+json";
 // CloudEvents' binding to AMQP has the first two, its binding to HTTP and Kafka the others; bridges pass them on.
 constexpr std::array<std::string_view, 4> attribute_prefixes{"cloudEvents:", "cloudEvents_", "ce-", "ce_"};
@@ -40,30 +40,51 @@ struct content
     std::string why_no_id;
 };
 
-std::string text_member(json const& object, char const* name)
+// Neither case nor parameters matter (RFC 9110, 8.3.1).
+std::string media_type(std::string_view content_type)
 {
-    auto const it = object.find(name);
-    if (it == object.end() || !it->is_string() || it->get_ref<std::string const&>().empty())
-        throw data_error{std::string{"it is no CloudEvent: its attribute `"} + name + "` is missing, or no text"};
-    return it->get<std::string>();
+    std::string media{content_type.substr(0, content_type.find(';'))};
+    while (media.ends_with(' ') || media.ends_with('\t')) media.pop_back();
+    std::ranges::transform(media, media.begin(),
+                           [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+    return media;
 }
 
-// A source is a URI reference, in which there are no spaces: the two are told apart.
-std::string cloud_event_id(std::string const& source, std::string const& id)
+// `attribute` returns the text of the attribute of that name, or nothing. What it throws is data_error. An id is unique
+// for its source only; an array keeps the two apart, whatever is in them.
+template <class Attribute>
+std::string cloud_event_id(Attribute attribute)
 {
-    return source + ' ' + id;
+    auto const required = [&](char const* name) {
+        auto const text = attribute(name);
+        if (!text || text->empty() || !is_storable_text(*text))
+            throw data_error{std::string{"it is no CloudEvent: its attribute `"} + name + "` is missing, or no text"};
+        return std::string{*text};
+    };
+    if (auto const version = required("specversion"); version != "1.0")
+        throw data_error{"it is a CloudEvent of version '" + version + "': only 1.0 is read"};
+    required("type");
+    return json::array({required("source"), required("id")}).dump();
+}
+
+// Written again, so that an event has the same payload whichever way and however often it is sent.
+std::string as_written(std::string_view data)
+{
+    return data.empty() ? "null" : detail::parse_checked(data).dump();
 }
 
 content read_structured(message const& m)
 {
     auto const event = detail::parse_checked(m.body);
     if (!event.is_object()) throw data_error{"it is no CloudEvent: its body is no JSON object"};
-    text_member(event, "specversion");
-    auto id = cloud_event_id(text_member(event, "source"), text_member(event, "id"));
+    auto id = cloud_event_id([&](char const* name) -> std::optional<std::string> {
+        auto const it = event.find(name);
+        return it != event.end() && it->is_string() ? std::optional{it->get<std::string>()} : std::nullopt;
+    });
     if (auto const it = event.find("data_base64"); it != event.end()) {
         auto decoded = it->is_string() ? from_base64(it->get<std::string>()) : std::nullopt;
         if (!decoded) throw data_error{"the member `data_base64` of the CloudEvent is no base64"};
-        return {*std::move(decoded), std::move(id), {}};
+        return {as_written(*decoded), std::move(id), {}};
     }
     auto const it = event.find("data");
     return {it == event.end() ? "null" : it->dump(), std::move(id), {}};
@@ -78,15 +99,15 @@ std::optional<std::string_view> attribute(message const& m, std::string_view nam
 
 content read_cloud_event(message const& m)
 {
-    if (m.content_type.starts_with(cloud_events_json)) return read_structured(m);
-    if (m.content_type.starts_with(cloud_events_type))
+    auto const media = media_type(m.content_type);
+    if (media == cloud_events_json) return read_structured(m);
+    if (media.starts_with(cloud_events_media))
         throw data_error{"it is a CloudEvent in a form that is not read: " + m.content_type};
     if (!attribute(m, "specversion"))
         throw data_error{"it is no CloudEvent: neither is its content type application/cloudevents+json, nor has it a "
                          "header cloudEvents:specversion"};
-    auto const source = attribute(m, "source").value_or(""), id = attribute(m, "id").value_or("");
-    if (source.empty() || id.empty()) throw data_error{"it is no CloudEvent: its source or its id is missing"};
-    return {m.body, cloud_event_id(std::string{source}, std::string{id}), {}};
+    auto id = cloud_event_id([&m](char const* name) { return attribute(m, name); });
+    return {as_written(m.body), std::move(id), {}};
 }
 
 // The router sends the outbox row's payload. Connect's JSON converter puts a schema around it unless told not to, and
@@ -94,7 +115,8 @@ content read_cloud_event(message const& m)
 content read_debezium(message const& m)
 {
     auto body = detail::parse_checked(m.body);
-    bool const has_schema = body.is_object() && body.size() == 2 && body.contains("schema") && body.contains("payload");
+    bool const has_schema = body.is_object() && body.size() == 2 && body.contains("schema") &&
+                            body.contains("payload") && (body.at("schema").is_object() || body.at("schema").is_null());
     if (has_schema) body = json(body.at("payload"));
     auto const id = find_header(m.headers, "id");
     content read{m.body, std::string{id.value_or(m.id)}, "neither has it a header `id`, nor a message_id"};
