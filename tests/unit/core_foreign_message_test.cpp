@@ -299,6 +299,16 @@ TEST_CASE("a message that is tried again keeps its key, and differs in its numbe
     CHECK(core::write_again(m, "d", {}, "p-1:paid", 1, 1).id == "p-1:paid");
 }
 
+TEST_CASE("only the headers that Skald adds to what it sends again are dropped")
+{
+    auto m = core::write_again(a_message(), "books.on.paid", {"acme", "p-1"}, "p-1:paid", 3, 2);
+    core::drop_words_of_ours(m);
+    auto const read = std::get<core::accepted_message>(core::read_foreign(m, {}));
+    CHECK(read.identity == core::saga_id{"", "m-1"});
+    CHECK(read.attempt == 3);
+    CHECK(core::find_header(m.headers, "tenant") == "acme");
+}
+
 TEST_CASE("a handler's destination names it, and only to its service")
 {
     CHECK(core::handler_of(core::handler_destination("books", "paid"), "books") == "paid");

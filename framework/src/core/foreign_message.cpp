@@ -267,6 +267,12 @@ catch (data_error const& error) {
     return refused_message{"malformed", error.what()};
 }
 
+void drop_words_of_ours(message& m)
+{
+    constexpr std::array ours{header::message_key, header::message_scope, header::message_id, header::message_type};
+    std::erase_if(m.headers, [&](auto const& one) { return std::ranges::find(ours, one.first) != ours.end(); });
+}
+
 void restore_properties(message& m)
 {
     auto const take = [&m](std::string_view name, std::string& into) {

@@ -19,7 +19,8 @@ inline constexpr std::string_view no_saga = "-";
 
 namespace header {
 // The key and the scope that were found when the message first came. What the rules would find in a message that has
-// been in the outbox may differ: JSON has neither two headers of one name, nor bytes that are no text.
+// been in the outbox may differ: JSON has neither two headers of one name, nor bytes that are no text. They mean
+// something in what came over Skald's exchange only: drop_words_of_ours().
 inline constexpr std::string_view message_key = "skald-message-key";
 inline constexpr std::string_view message_scope = "skald-message-scope";
 // A message that is sent again has an id and a type, since the outbox needs both. These say that it had none.
@@ -56,10 +57,14 @@ struct refused_message
 
 std::variant<accepted_message, refused_message> read_foreign(message const& received, message_options const& rules);
 
-/// For the handler.
+/// Takes out of a message the headers that only one that Skald sends again has: the transport does, where it did not
+/// come over Skald's exchange. Whoever may publish elsewhere must not name the key.
+void drop_words_of_ours(message& m);
+
 /// Gives a message that is sent again the id and the type that it came with.
 void restore_properties(message& m);
 
+/// For the handler.
 received_message as_received(message const& m, std::string payload);
 
 /// The same message once more, with the identity that was found in it and the numbers of the attempt. It gets an id and

@@ -145,6 +145,8 @@ void consumer_session::record(content arrived)
     delivery.message.destination = delivery.handler.empty()
                                        ? consumer_.who.service
                                        : core::handler_destination(consumer_.who.service, delivery.handler);
+    auto const& sent_to = is_parked ? arrived.properties.sent_to : arrived.exchange;
+    if (sent_to != exchange_name) core::drop_words_of_ours(delivery.message);
     arrived_.push_back(std::move(delivery));
 }
 

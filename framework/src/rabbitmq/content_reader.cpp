@@ -59,6 +59,7 @@ void content_reader::begin(amqp_method_t const& method)
         begun.delivery_tag = deliver.delivery_tag;
         begun.redelivered = deliver.redelivered != 0;
         begun.consumer = view(deliver.consumer_tag);
+        begun.exchange = view(deliver.exchange);
         begun.routing_key = view(deliver.routing_key);
     }
     else {

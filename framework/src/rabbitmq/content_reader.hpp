@@ -19,6 +19,7 @@ struct content
     std::uint64_t delivery_tag{};  // basic.deliver
     bool redelivered{};            // basic.deliver
     std::string consumer;          // basic.deliver: the consumer tag
+    std::string exchange;          // basic.deliver
     std::string routing_key;       // basic.deliver
     std::string reason;            // basic.return: code and text
     decoded_properties properties;

@@ -60,6 +60,7 @@ void decode_headers(amqp_table_t const& table, decoded_properties& into)
         std::string name{view(key)};
         if (name == "x-delivery-count") into.returns = to_count(value);
         if (name == "x-first-death-reason") into.left_by = to_text(value).value_or("");
+        if (name == "x-first-death-exchange") into.sent_to = to_text(value).value_or("");
         if (core::is_brokers_own_header(name)) continue;
         if (auto text = to_text(value)) {
             into.message.headers.emplace_back(std::move(name), std::move(*text));

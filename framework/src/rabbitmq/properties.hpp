@@ -16,6 +16,7 @@ struct decoded_properties
     std::string correlation;  // what its publisher recognizes it by, in `app_id`
     int returns{};            // x-delivery-count, which a quorum queue sets from the second delivery on
     std::string left_by;      // x-first-death-reason: why it left the queue it was sent to; empty: it did not
+    std::string sent_to;      // x-first-death-exchange: the exchange that it was published to, if it left a queue
     std::string problem;      // what could not be read, in one line; the rest is there
 };
 
