@@ -11,6 +11,7 @@ namespace {
 
 // What can be sent: the same limits that RabbitMQ's wire has, so that a test learns about them without a broker.
 constexpr std::size_t name_bytes_max = 255;
+constexpr std::string_view skalds_exchange = "skald";
 constexpr std::size_t headers_bytes_max = 128 * 1024 - 2048;
 constexpr std::size_t body_bytes_max = 16 * 1024 * 1024;
 
@@ -78,18 +79,21 @@ ports::receipt broker::publish(ports::outgoing const& sent)
     return {row, publish_status::confirmed, {}};
 }
 
-void broker::enqueue(core::message message, std::string problem)
+// A copy for each queue that is bound.
+void broker::enqueue(core::message const& message, std::string const& problem)
+{
+    auto const at = handlers_.find(message.destination);
+    if (at == handlers_.end() || queues_.contains(message.destination)) push(message.destination, {}, message, problem);
+    if (at == handlers_.end()) return;
+    for (auto const& [service, handler] : at->second) push(service, handler, message, problem);
+}
+
+void broker::push(std::string const& service, std::string const& handler, core::message message, std::string problem)
 {
     auto const order = ++last_order_;
-    item arrived{order, std::move(message), std::move(problem), 0, false};
-    auto const at = handlers_.find(arrived.message.destination);
-    std::string const service = at != handlers_.end() ? at->second.first : arrived.message.destination;
-    if (at != handlers_.end()) {
-        arrived.handler = at->second.second;
-        arrived.message.destination = core::handler_destination(service, arrived.handler);
-    }
-    auto& into = queues_[service];
-    into.emplace(order, std::move(arrived));
+    item arrived{order, std::move(message), std::move(problem), 0, false, handler};
+    if (!handler.empty()) arrived.message.destination = core::handler_destination(service, handler);
+    queues_[service].emplace(order, std::move(arrived));
     changed_.notify_all();
 }
 
@@ -106,8 +110,9 @@ std::uint64_t broker::subscribe(ports::subscriber const& who)
     queues_[who.service];
     for (auto const& one : who.handlers) {
         std::pair const to{who.service, one.handler};
-        handlers_[core::handler_destination(who.service, one.handler)] = to;
-        for (auto const& wanted : one.bindings) handlers_[wanted.routing_key] = to;
+        handlers_[core::handler_destination(who.service, one.handler)].insert(to);
+        for (auto const& wanted : one.bindings)
+            if (wanted.exchange == skalds_exchange) handlers_[wanted.routing_key].insert(to);
     }
     consumers_[++last_consumer_] = {who.service, who.prefetch, false, {}};
     return last_consumer_;
@@ -200,7 +205,7 @@ void broker::declare(std::string const& service)
 void broker::inject(core::message message, std::string problem)
 {
     std::lock_guard lock{mutex_};
-    enqueue(std::move(message), std::move(problem));
+    enqueue(message, problem);
 }
 
 void broker::go_down()

@@ -12,7 +12,9 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace skald::memory {
@@ -71,15 +73,17 @@ private:
     using queue = std::map<std::uint64_t, item>;  // by order
 
     // The mutex is held for all of these.
-    void enqueue(core::message message, std::string problem);
+    void enqueue(core::message const& message, std::string const& problem);
+    void push(std::string const& service, std::string const& handler, core::message message, std::string problem);
     void give_back(consumer_state& from, std::uint64_t tag);
     void give_back_all(consumer_state& from);
     bool can_take(consumer_state const& who) const;
 
     mutable std::mutex mutex_;
     std::condition_variable changed_;
-    std::map<std::string, queue> queues_;                                  // by service: its handlers' messages too
-    std::map<std::string, std::pair<std::string, std::string>> handlers_;  // service and handler, by destination
+    std::map<std::string, queue> queues_;  // by service: its handlers' messages too
+    // Services and handlers, by what is published to Skald's exchange: here there is no other.
+    std::map<std::string, std::set<std::pair<std::string, std::string>>> handlers_;
     std::map<std::uint64_t, consumer_state> consumers_;
     std::vector<core::message> captured_;
     std::uint64_t last_order_{};
