@@ -20,7 +20,8 @@ CREATE TABLE skald.unrouted_destination (
     CONSTRAINT unrouted_destination_once PRIMARY KEY (destination)
 );
 
--- Takes rows that came back out of the outbox. The newest 10,000 of each destination are kept.
+-- Takes rows that came back out of the outbox. The newest 10,000 of each destination are kept. A reply whose queue is gone leaves no trace:
+-- nobody can bind one, and whoever asks again is answered.
 CREATE FUNCTION skald.move_to_unrouted(ids bigint[], errors text[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -40,7 +41,7 @@ BEGIN
                    due_at, least(attempts, 2000000000) + 1, new_error, created_at, if_unrouted
               FROM gone WHERE if_unrouted = 'keep')
         SELECT g.destination, max(g.new_error) AS error, count(*) FILTER (WHERE g.if_unrouted = 'drop') AS dropped
-          FROM gone g GROUP BY 1 ORDER BY 1
+          FROM gone g WHERE NOT (g.if_unrouted = 'drop' AND g.headers ? 'skald-exchange') GROUP BY 1 ORDER BY 1
     LOOP
         INSERT INTO skald.unrouted_destination AS d (destination, error, dropped)
         VALUES (one.destination, one.error, one.dropped)

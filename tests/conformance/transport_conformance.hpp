@@ -16,6 +16,8 @@
     TEST_CASE_TEMPLATE_INVOKE(transport_bytes, fixture);                                                               \
     TEST_CASE_TEMPLATE_INVOKE(transport_receipts, fixture);                                                            \
     TEST_CASE_TEMPLATE_INVOKE(transport_refusals, fixture);                                                            \
+    TEST_CASE_TEMPLATE_INVOKE(transport_barred, fixture);                                                              \
+    TEST_CASE_TEMPLATE_INVOKE(transport_handlers, fixture);                                                            \
     TEST_CASE_TEMPLATE_INVOKE(transport_acks, fixture);                                                                \
     TEST_CASE_TEMPLATE_INVOKE(transport_requeues, fixture);                                                            \
     TEST_CASE_TEMPLATE_INVOKE(transport_taking, fixture);                                                              \

@@ -280,4 +280,60 @@ TEST_CASE_TEMPLATE_DEFINE("what can never be sent is refused, its neighbours are
     CHECK(publisher->available());
 }
 
+TEST_CASE_TEMPLATE_DEFINE("an exchange that takes nothing bars its own messages and no others", Fixture,
+                          transport_barred)
+{
+    Fixture fixture;
+    auto const service = fixture.service();
+    auto const subscription = fixture.transport().subscribe({service, 10});
+    auto const publisher = fixture.transport().open_publisher();
+    auto const to_nowhere = [&](std::string id) {
+        auto m = message_for(service, std::move(id));
+        m.headers.emplace_back("skald-exchange", "no-exchange-" + service);
+        return m;
+    };
+    constexpr auto confirmed = publish_status::confirmed, barred = publish_status::barred;
+    CHECK(publish_until_answered(*publisher,
+                                 batch({message_for(service, "a"), to_nowhere("x"), message_for(service, "b")})) ==
+          std::vector{confirmed, barred, confirmed});
+    // It is known now, and costs the others nothing.
+    auto const receipts = publish(
+        *publisher, batch({message_for(service, "c"), to_nowhere("y"), to_nowhere("z"), message_for(service, "d")}));
+    REQUIRE(receipts.size() == 4);
+    for (int n : {0, 3}) CHECK(receipts[static_cast<std::size_t>(n)].status == confirmed);
+    for (int n : {1, 2}) {
+        CHECK(receipts[static_cast<std::size_t>(n)].status == barred);
+        CHECK(receipts[static_cast<std::size_t>(n)].reason.find("no-exchange-" + service) != std::string::npos);
+    }
+    CHECK(publisher->available());
+    CHECK(collect_ids(*subscription, 4) == std::set<std::string>{"a", "b", "c", "d"});
+}
+
+TEST_CASE_TEMPLATE_DEFINE("a message comes once to each handler that is bound to its key, and to no other", Fixture,
+                          transport_handlers)
+{
+    Fixture fixture;
+    auto const service = fixture.service();
+    auto const both = "both-" + service, second = "second-" + service;
+    auto const subscription = fixture.transport().subscribe(
+        {service, 10, {}, {{"one", 10, {{both}}}, {"two", 10, {{both}, {second}, {service}}}}});
+    auto const publisher = fixture.transport().open_publisher();
+    auto const come = [&](std::string const& destination, std::size_t count) {
+        CHECK(all_confirmed(publish(*publisher, batch({message_for(destination)}))));
+        std::multiset<std::string> to;
+        for (auto const& one : collect(*subscription, count)) {
+            to.insert(one.handler);
+            CHECK(one.message.destination == (one.handler.empty() ? service : service + ".on." + one.handler));
+            subscription->ack(one.tag);
+        }
+        CHECK(nothing_comes(*subscription));
+        return to;
+    };
+    using names = std::multiset<std::string>;
+    CHECK(come(both, 2) == names{"one", "two"});
+    CHECK(come(second, 1) == names{"two"});
+    CHECK(come(service, 2) == names{"", "two"});
+    CHECK(come(service + ".on.one", 1) == names{"one"});
+}
+
 }  // namespace skald::test

@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <map>
 #include <set>
@@ -26,6 +27,9 @@ inline constexpr auto patience = 20s;
 
 /// Long enough for something that must not happen to happen.
 inline constexpr auto short_while = 300ms;
+
+/// Handlers that the claims give a service of theirs.
+inline constexpr std::array handlers_of_claims{"one", "two"};
 
 inline core::message message_for(std::string const& service, std::string id = "order-1:charge-payment")
 {
@@ -71,6 +75,22 @@ inline std::vector<ports::receipt> publish(ports::publisher& publisher, std::vec
     CHECK(seen.size() == rows.size());
     for (std::size_t i = 0; i < rows.size(); ++i) receipts[i].row = rows[i].row;
     return receipts;
+}
+
+/// Publishes, and once more what is unresolved, until nothing is.
+inline std::vector<publish_status> publish_until_answered(ports::publisher& publisher,
+                                                          std::vector<ports::outgoing> const& rows)
+{
+    std::vector<publish_status> answers;
+    for (auto const& row : rows) {
+        auto status = publish_status::unresolved;
+        CHECK(wait_until([&] {
+            return publisher.available() &&
+                   (status = publish(publisher, {row}).front().status) != publish_status::unresolved;
+        }));
+        answers.push_back(status);
+    }
+    return answers;
 }
 
 inline bool all_confirmed(std::vector<ports::receipt> const& receipts)

@@ -108,6 +108,7 @@ public:
     {
         delete_queue(rabbitmq::queue_name(service));
         delete_queue(rabbitmq::parked_queue_name(service));
+        for (auto const* handler : handlers_of_claims) delete_queue(rabbitmq::handler_queue_name(service, handler));
     }
     std::uint32_t messages_in(std::string const& name)
     {

@@ -1,34 +1,13 @@
 // What an operator, or a broker short of memory, does to the transport.
 //
-// Needs AMQP_URL and an operator's rabbitmqctl for that broker: SKALD_TEST_STACK names a directory of scripts/stack.sh,
-// or SKALD_RABBITMQCTL the command itself. An alarm concerns the whole broker, so nothing else may use it meanwhile.
+// Needs what transport_rabbitmq_operator.hpp says. An alarm concerns the whole broker, so nothing else may use it
+// meanwhile.
 #include "rabbitmq/administration.hpp"
-#include "transport_rabbitmq_fixture.hpp"
-
-#include <cstdlib>
+#include "transport_rabbitmq_operator.hpp"
 
 using namespace skald::test;
 
 namespace {
-
-/// The command that runs rabbitmqctl. Throws if there is none: a test that did nothing would count as passed.
-std::string control_command()
-{
-    if (char const* const command = std::getenv("SKALD_RABBITMQCTL")) return command;
-#ifdef SKALD_STACK_SCRIPT
-    if (char const* const stack = std::getenv("SKALD_TEST_STACK"))
-        return std::string{SKALD_STACK_SCRIPT} + " ctl '" + stack + "'";
-#endif
-    throw std::runtime_error{"neither SKALD_TEST_STACK nor SKALD_RABBITMQCTL is set: these tests need rabbitmqctl"};
-}
-
-bool control(std::string const& arguments)
-{
-    auto const command = control_command() + " " + arguments + " >/dev/null";
-    bool const succeeded = std::system(command.c_str()) == 0;
-    CHECK_MESSAGE(succeeded, command);
-    return succeeded;
-}
 
 /// The broker believes that it has no memory left, until the end of the scope.
 class memory_alarm
@@ -43,28 +22,6 @@ public:
 
 private:
     bool on_{true};
-};
-
-/// A vhost of its own, so that closing all of its connections concerns nobody else.
-class private_vhost
-{
-public:
-    private_vhost()
-    {
-        REQUIRE(control("add_vhost " + name_));
-        REQUIRE(control("set_permissions -p " + name_ + " " + test_broker().user + " '.*' '.*' '.*'"));
-    }
-    ~private_vhost() { control("delete_vhost " + name_); }
-    skald::rabbitmq::address where() const
-    {
-        auto broker = test_broker();
-        broker.vhost = name_;
-        return broker;
-    }
-    std::string const& name() const { return name_; }
-
-private:
-    std::string name_{random_name("skald-test-")};
 };
 
 }  // namespace

@@ -71,6 +71,7 @@ TEST_CASE("the answers of the broker are in the order of their names")
     CHECK(metrics::publish_names.at(static_cast<std::size_t>(returned)) == "returned");
     CHECK(metrics::publish_names.at(static_cast<std::size_t>(nacked)) == "nacked");
     CHECK(metrics::publish_names.at(static_cast<std::size_t>(refused)) == "refused");
+    CHECK(metrics::publish_names.at(static_cast<std::size_t>(barred)) == "barred");
     CHECK(metrics::publish_names.at(static_cast<std::size_t>(unresolved)) == "unresolved");
 }
 

@@ -117,6 +117,7 @@ public:
     std::vector<std::int64_t> sent;
     std::vector<core::message> sent_messages;  // the same
     std::string why_not;                       // empty: available
+    std::string barred_because;
     int looks{};
     std::function<void()> on_look = [] {};
     std::function<void()> on_publish = [] {};
@@ -138,9 +139,10 @@ public:
             sent_messages.push_back(m.message);
             auto const it = says.find(sent.back());
             auto const status = it == says.end() ? publish_status::confirmed : it->second;
-            receipts.push_back(
-                {m.row, status,
-                 status == publish_status::confirmed ? "" : "because of " + std::to_string(sent.back())});
+            auto why = "because of " + std::to_string(sent.back());
+            if (status == publish_status::confirmed) why.clear();
+            if (status == publish_status::barred && !barred_because.empty()) why = barred_because;
+            receipts.push_back({m.row, status, why});
         }
     }
 

@@ -186,6 +186,23 @@ TEST_CASE("what was abandoned is unresolved, once, and what is sent afterwards i
     CHECK(statuses(window) == expected{{0, returned}});
 }
 
+TEST_CASE("what was sent to a barred exchange is barred, once, and the others are not")
+{
+    confirm_window window;
+    window.sent(0, "skald");
+    window.sent(1, "");
+    window.sent(2, "");
+    window.sent(3, "other");
+    window.acked(2, false);
+    CHECK(window.exchanges() == std::set<std::string>{"", "other", "skald"});
+    window.bar("", "403 ACCESS_REFUSED");
+    window.abandon("the channel was closed");
+    CHECK(statuses(window) == expected{{1, confirmed},
+                                       {2, publish_status::barred},
+                                       {0, publish_status::unresolved},
+                                       {3, publish_status::unresolved}});
+}
+
 TEST_CASE("whatever a broker answers in whatever order, each message is resolved once and as it was answered first")
 {
     for (unsigned seed = 0; seed < 2'000; ++seed) {

@@ -137,6 +137,48 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("what an exchange bars is put off for longer, told once for all its destinations, and holds up nothing")
+{
+    bench b;
+    b.options.batch_max = 100;
+    b.options.defer = {1ms, 1ms};
+    b.options.defer_barred = {1h, 1h};
+    for (int id = 1; id <= 20; ++id) {
+        b.outbox.add(id, 0, "reply-queue-" + std::to_string(id));
+        b.outbox.rows[id].is_users = true;
+        b.publisher.says[id] = publish_status::barred;
+    }
+    b.publisher.barred_because = "403 ACCESS_REFUSED";
+    b.outbox.add(21);
+    b.relay().drain();
+    CHECK(b.log.count("outbox.not_sent") == 1);
+    CHECK(b.outbox.deferred.size() == 20);
+    bool is_longer = false;
+    for (auto const& one : b.outbox.deferred) {
+        CHECK(one.reason == "403 ACCESS_REFUSED");
+        CHECK_FALSE(one.is_unrouted);
+        is_longer = is_longer || one.delay > 1min;
+    }
+    CHECK(is_longer);
+    CHECK(!b.outbox.rows.contains(21));
+    CHECK(b.outbox.rows.size() == 20);
+}
+
+TEST_CASE("a reply that comes back is no event without a queue")
+{
+    bench b;
+    for (int id = 1; id <= 3; ++id) {
+        b.outbox.add(id, 0, "reply-queue-" + std::to_string(id));
+        b.outbox.rows[id].is_users = true;
+        b.outbox.rows[id].message.headers.emplace_back("skald-exchange", "");
+        b.publisher.says[id] = publish_status::returned;
+    }
+    b.relay().drain();
+    CHECK(b.log.count("event.unrouted") == 0);
+    CHECK(b.log.count("reply.unrouted") == 1);
+    CHECK(std::ranges::count_if(b.outbox.deferred, &ports::outbox::deferral::is_unrouted) == 3);
+}
+
 TEST_CASE("one that was set aside and comes back again is not told again, and one that goes through ends the silence")
 {
     bench b;

@@ -91,8 +91,8 @@ TEST_CASE("where a batch breaks off, the other one that is under way is given ba
 
 TEST_CASE("a row leaves only on its own confirm")
 {
-    for (auto const no :
-         {publish_status::returned, publish_status::nacked, publish_status::refused, publish_status::unresolved}) {
+    for (auto const no : {publish_status::returned, publish_status::nacked, publish_status::refused,
+                          publish_status::barred, publish_status::unresolved}) {
         CAPTURE(static_cast<int>(no));
         bench b;
         for (int id : {1, 2, 3}) b.outbox.add(id);
@@ -106,7 +106,7 @@ TEST_CASE("a row leaves only on its own confirm")
 TEST_CASE("every mixture of confirmed and unconfirmed rows loses none and keeps no confirmed one")
 {
     constexpr std::array all{publish_status::confirmed, publish_status::returned, publish_status::nacked,
-                             publish_status::refused, publish_status::unresolved};
+                             publish_status::refused,   publish_status::barred,   publish_status::unresolved};
     for (std::size_t mixture = 0; mixture < 5 * 5 * 5; ++mixture) {
         bench b;
         ids stay, deferred;
@@ -129,7 +129,8 @@ TEST_CASE("every mixture of confirmed and unconfirmed rows loses none and keeps 
 
 TEST_CASE("a row that was returned, nacked or refused is deferred with the reason for it")
 {
-    for (auto const no : {publish_status::returned, publish_status::nacked, publish_status::refused}) {
+    for (auto const no :
+         {publish_status::returned, publish_status::nacked, publish_status::refused, publish_status::barred}) {
         CAPTURE(static_cast<int>(no));
         bench b;
         b.outbox.add(1);

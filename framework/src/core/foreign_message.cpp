@@ -311,6 +311,11 @@ message write_again(message const& received, std::string destination, saga_id co
     return again;
 }
 
+bool is_reply(message const& m)
+{
+    return find_header(m.headers, header::exchange) == "";
+}
+
 message write_reply(message const& request, std::string_view handler, std::string const& derived_key, std::string body)
 {
     message reply;

@@ -72,6 +72,9 @@ received_message as_received(message const& m, std::string payload);
 message write_again(message const& received, std::string destination, saga_id const& identity,
                     std::string const& derived_key, int attempt, int snoozes);
 
+/// Whether it is one.
+bool is_reply(message const& m);
+
 /// The reply to `request`. Its destination is empty if that asks for none.
 message write_reply(message const& request, std::string_view handler, std::string const& derived_key, std::string body);
 

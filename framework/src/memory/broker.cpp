@@ -64,7 +64,10 @@ ports::receipt broker::publish(ports::outgoing const& sent)
         return {row, publish_status::nacked, "the broker did not take the message"};
     }
     // To a queue that is nobody's here: a reply.
-    if (core::find_header(message.headers, core::header::exchange)) {
+    auto const exchange = core::find_header(message.headers, core::header::exchange).value_or(skalds_exchange);
+    if (exchange != skalds_exchange) {
+        if (!exchange.empty())
+            return {row, publish_status::barred, "404 NOT_FOUND - no exchange '" + std::string{exchange} + "'"};
         captured_.push_back(message);
         return {row, publish_status::confirmed, {}};
     }

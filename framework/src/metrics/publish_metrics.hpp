@@ -10,8 +10,8 @@
 namespace skald::metrics {
 
 /// The names of ports::publish_status, in its order (a test compares them).
-inline constexpr std::array<std::string_view, 5> publish_names{"confirmed", "returned", "nacked", "refused",
-                                                               "unresolved"};
+inline constexpr std::array<std::string_view, 6> publish_names{"confirmed", "returned", "nacked",
+                                                               "refused",   "barred",   "unresolved"};
 
 /// Threads: any.
 struct publish_metrics

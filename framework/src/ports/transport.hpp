@@ -29,6 +29,7 @@ enum class publish_status {
     returned,    // no queue is bound for its destination
     nacked,      // the broker refused to take responsibility for it
     refused,     // it can never be sent as it is (a field too long for the wire)
+    barred,      // the broker takes nothing for its exchange: this user may not write there, or there is none
     unresolved,  // the connection was lost, blocked or too slow: it may or may not have arrived
 };
 

@@ -7,9 +7,9 @@
 
 namespace skald::rabbitmq {
 
-void confirm_window::sent(std::int64_t row)
+void confirm_window::sent(std::int64_t row, std::string exchange)
 {
-    entries_.push_back({row, true, true, {}});
+    entries_.push_back({row, true, true, {}, std::move(exchange)});
     ++outstanding_;
 }
 
@@ -76,6 +76,23 @@ void confirm_window::abandon(std::string const& why)
 {
     for (auto& one : entries_) {
         if (one.outstanding && one.wanted) resolved_.push_back({one.row, ports::publish_status::unresolved, why});
+        one.wanted = false;
+    }
+}
+
+std::set<std::string> confirm_window::exchanges() const
+{
+    std::set<std::string> all;
+    for (auto const& one : entries_)
+        if (one.outstanding) all.insert(one.exchange);
+    return all;
+}
+
+void confirm_window::bar(std::string const& exchange, std::string const& why)
+{
+    for (auto& one : entries_) {
+        if (one.exchange != exchange) continue;
+        if (one.outstanding && one.wanted) resolved_.push_back({one.row, ports::publish_status::barred, why});
         one.wanted = false;
     }
 }

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,8 @@ public:
     /// Every message with a lower tag is resolved.
     std::uint64_t oldest_tag() const { return oldest_; }
 
-    /// The message is being sent under next_tag(). Its receipt will be for `row`.
-    void sent(std::int64_t row);
+    /// The message is being sent under next_tag(), to that exchange. Its receipt will be for `row`.
+    void sent(std::int64_t row, std::string exchange = {});
 
     /// Not final: its ack or nack follows. Tags that are not outstanding are ignored, here and below.
     void returned(std::uint64_t tag, std::string reason);
@@ -33,6 +34,12 @@ public:
 
     /// All that is outstanding is resolved as `unresolved`, for this reason: an answer that comes later is ignored.
     void abandon(std::string const& why);
+
+    /// Where what is outstanding was sent.
+    std::set<std::string> exchanges() const;
+
+    /// What is outstanding there is resolved as `barred`, for this reason.
+    void bar(std::string const& exchange, std::string const& why);
 
     std::size_t outstanding() const { return outstanding_; }
 
@@ -46,6 +53,7 @@ private:
         bool outstanding{true};
         bool wanted{true};
         std::string returned;  // why, if it was returned
+        std::string exchange{};
     };
 
     entry* find(std::uint64_t tag);

@@ -7,8 +7,24 @@
 
 #include <charconv>
 #include <string>
+#include <string_view>
 
 namespace skald::rabbitmq {
+namespace {
+
+// Names a consumer and no queue, to the default exchange: it gets the message, and yet the broker returns what was sent
+// there as mandatory (3.10 does). So it isn't; where the consumer has gone, nobody is told.
+bool is_direct_reply(std::string_view exchange, std::string_view destination)
+{
+    return exchange.empty() && destination.starts_with("amq.rabbitmq.reply-to.");
+}
+
+}  // namespace
+
+std::string exchange_of(core::message const& message)
+{
+    return std::string{core::find_header(message.headers, core::header::exchange).value_or(exchange_name)};
+}
 
 publish_session::publish_session(connection_settings const& settings, sockets::socket_interrupter& interrupter,
                                  bool declares)
@@ -25,11 +41,11 @@ void publish_session::send(std::int64_t row, core::message const& message)
     // The answers will carry the tag; a return carries only what the message carried, so the message carries its tag.
     auto const tag = std::to_string(window_.next_tag());
     encoded_properties const properties{message, tag};
-    window_.sent(row);
-    auto const exchange =
-        std::string{core::find_header(message.headers, core::header::exchange).value_or(exchange_name)};
+    auto const exchange = exchange_of(message);
+    window_.sent(row, exchange);
+    amqp_boolean_t const mandatory = is_direct_reply(exchange, message.destination) ? 0 : 1;
     auto const status = amqp_basic_publish(broker_.raw(), the_channel, bytes(exchange), bytes(message.destination),
-                                           /*mandatory*/ 1, /*immediate*/ 0, properties.get(), bytes(message.body));
+                                           mandatory, /*immediate*/ 0, properties.get(), bytes(message.body));
     // After a failure, part of a frame may be on the wire: the connection is useless, whatever the failure was.
     broker_.check(status, "publishing");
 }

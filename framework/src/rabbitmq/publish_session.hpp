@@ -10,6 +10,9 @@
 
 namespace skald::rabbitmq {
 
+/// Where a message is published: Skald's exchange, unless it says otherwise (a reply).
+std::string exchange_of(core::message const& message);
+
 /// Every function throws connection_lost if the connection is lost; then only window() may be called.
 class publish_session
 {

@@ -3,6 +3,7 @@
 #include "core/assert.hpp"
 #include "core/failpoint.hpp"
 #include "rabbitmq/properties.hpp"
+#include "rabbitmq/topology.hpp"
 
 #include <fmt/format.h>
 
@@ -38,6 +39,22 @@ milliseconds time_left(std::chrono::steady_clock::time_point until)
     return std::max(0ms, std::chrono::ceil<milliseconds>(until - std::chrono::steady_clock::now()));
 }
 
+// Whether that is why the broker closed the channel. Skald's own exchange is looked for, or declared, at each connect.
+bool is_barred_by(refused_by_broker const& refusal, std::string const& exchange)
+{
+    if (exchange == exchange_name) return false;
+    if (refusal.code() != AMQP_ACCESS_REFUSED && refusal.code() != AMQP_NOT_FOUND) return false;
+    auto const named = fmt::format("exchange '{}'", exchange.empty() ? "amq.default" : exchange);
+    return std::string_view{refusal.what()}.find(named) != std::string_view::npos;
+}
+
+char const* remedy_for(refused_by_broker const& refusal)
+{
+    return refusal.code() == AMQP_NOT_FOUND ? "declare it again, or delete what is to be sent there from skald.outbox"
+                                            : "let this user write to it (`rabbitmqctl set_permissions`): replies go "
+                                              "to `amq.default`. See docs/security.md, \"Permissions at the broker\"";
+}
+
 }  // namespace
 
 // Packs many small frames into few packets. The library writes each frame separately, and a message has three: without
@@ -67,7 +84,8 @@ private:
 };
 
 rabbitmq_publisher::rabbitmq_publisher(publisher_settings settings, core::logger& log)
-    : settings_{std::move(settings)}, log_{log}, schedule_{settings_.reconnect, settings_.seed}
+    : settings_{std::move(settings)}, log_{log}, schedule_{settings_.reconnect, settings_.seed}, barred_{
+                                                                                                     settings_.barred}
 {
     try {
         connect(settings_.connection.connect_timeout);
@@ -103,12 +121,30 @@ void rabbitmq_publisher::try_to_connect(milliseconds timeout)
         connect(timeout);
     }
     catch (connection_lost const& lost) {
-        lose(lost.what());
+        lose(lost);
     }
     catch (topology_mismatch const& mismatch) {
         // The first connect threw it; now that the process runs it can only be logged.
         log_.error("broker.topology_mismatch", {{"role", "publisher"}, {"error", mismatch.what()}});
         lose(mismatch.what());
+    }
+}
+
+void rabbitmq_publisher::lose(connection_lost const& lost)
+{
+    if (auto const* const refusal = dynamic_cast<refused_by_broker const*>(&lost)) bar_exchanges(*refusal);
+    lose(lost.what());
+}
+
+// One exchange cost the channel: what was sent there is set aside, and all else is sent again on the next connection.
+void rabbitmq_publisher::bar_exchanges(refused_by_broker const& refusal)
+{
+    if (!session_) return;
+    for (auto const& exchange : session_->window().exchanges()) {
+        if (!is_barred_by(refusal, exchange)) continue;
+        auto const why = fmt::format("{}; {}", refusal.what(), remedy_for(refusal));
+        session_->window().bar(exchange, why);
+        barred_.bar(exchange, why, clock::now());
     }
 }
 
@@ -141,7 +177,7 @@ void rabbitmq_publisher::listen()
         fail_overdue();
     }
     catch (connection_lost const& lost) {
-        lose(lost.what());
+        lose(lost);
     }
 }
 
@@ -188,7 +224,7 @@ void rabbitmq_publisher::send(batch messages, milliseconds deadline)
             record_blocking();
         }
         catch (connection_lost const& lost) {
-            lose(lost.what());
+            lose(lost);
         }
         catch (std::exception const& error) {
             // Part of a message may be on the wire, and nothing waits for the answers to the others any more.
@@ -202,9 +238,10 @@ void rabbitmq_publisher::send(batch messages, milliseconds deadline)
         receipts_.push_back({row, ports::publish_status::unresolved, why.empty() ? "the deadline passed" : why});
 }
 
-bool rabbitmq_publisher::make_room(clock::time_point until, gathered_writes& writes)
+// Until fewer than `below` wait for their answers.
+bool rabbitmq_publisher::make_room(std::size_t below, clock::time_point until, gathered_writes& writes)
 {
-    while (session_->window().outstanding() >= settings_.confirm_window) {
+    while (session_->window().outstanding() >= below) {
         if (!session_->blocked().empty() || clock::now() >= until) return false;
         writes.flush();  // the answers that this waits for are to what was sent
         session_->read(time_left(until));
@@ -220,23 +257,41 @@ void rabbitmq_publisher::send_all(batch messages, clock::time_point until, std::
     waiting_.push_back({until, window.next_tag()});
     gathered_writes writes{session_->socket()};
     std::size_t unread = 0;
-    for (auto const& [row, message] : messages) {
-        if (auto why = refusal(message, session_->frame_max()); !why.empty()) {
-            receipts_.push_back({row, ports::publish_status::refused, std::move(why)});
+    for (auto const& one : messages) {
+        auto const& [row, message] = one;
+        auto const exchange = exchange_of(message);
+        if (auto no = refuse(one, exchange)) {
+            receipts_.push_back(*std::move(no));
             ++dealt_with;
             continue;
         }
-        if (!make_room(until, writes)) return;
+        // If it costs the connection, it costs nothing else its answer.
+        bool const goes_alone = barred_.is_doubtful(exchange);
+        if (!make_room(goes_alone ? 1 : settings_.confirm_window, until, writes)) return;
         SKALD_ASSERT(window.outstanding() < settings_.confirm_window);
         ++dealt_with;
         waiting_.back().end = window.next_tag() + 1;
         session_->send(row, message);
         SKALD_FAILPOINT("relay.sending");
+        if (goes_alone) {
+            if (!make_room(1, until, writes)) return;
+            barred_.open(exchange);
+        }
         unread += message_overhead + message.body.size();
         if (unread < unread_bytes_max) continue;
         session_->drain();
         unread = 0;
     }
+}
+
+// Nothing: it may be sent.
+std::optional<ports::receipt> rabbitmq_publisher::refuse(ports::outgoing const& one, std::string const& exchange) const
+{
+    if (auto why = refusal(one.message, session_->frame_max()); !why.empty())
+        return ports::receipt{one.row, ports::publish_status::refused, std::move(why)};
+    if (auto why = barred_.why_not(exchange, clock::now()); !why.empty())
+        return ports::receipt{one.row, ports::publish_status::barred, std::move(why)};
+    return std::nullopt;
 }
 
 std::vector<ports::receipt> rabbitmq_publisher::collect(milliseconds wait)

@@ -4,6 +4,7 @@
 #include "core/backoff.hpp"
 #include "core/log.hpp"
 #include "ports/transport.hpp"
+#include "rabbitmq/barred_exchanges.hpp"
 #include "rabbitmq/publish_session.hpp"
 #include "rabbitmq/reconnect_schedule.hpp"
 #include "rabbitmq/waker.hpp"
@@ -25,6 +26,7 @@ struct publisher_settings
     std::size_t confirm_window{1'000};
     std::uint64_t seed{};
     bool declares{true};
+    core::backoff barred{std::chrono::seconds{5}, std::chrono::minutes{1}};  // between tries of an exchange
 };
 
 class rabbitmq_publisher final : public ports::publisher
@@ -54,10 +56,13 @@ private:
     void connect(std::chrono::milliseconds timeout);
     void try_to_connect(std::chrono::milliseconds timeout);
     bool is_available_within(std::chrono::milliseconds timeout);
+    void lose(connection_lost const& lost);
     void lose(std::string const& why);
+    void bar_exchanges(refused_by_broker const& refusal);
     void listen();
     void record_blocking();
-    bool make_room(clock::time_point until, gathered_writes& writes);
+    bool make_room(std::size_t below, clock::time_point until, gathered_writes& writes);
+    std::optional<ports::receipt> refuse(ports::outgoing const& one, std::string const& exchange) const;
     void send_all(batch messages, clock::time_point until, std::size_t& dealt_with);
     bool is_woken_within(std::chrono::milliseconds wait);
     void harvest();
@@ -66,6 +71,7 @@ private:
     publisher_settings settings_;
     core::logger& log_;
     reconnect_schedule schedule_;
+    barred_exchanges barred_;
     sockets::socket_interrupter interrupter_;
     sockets::watchdog watchdog_{interrupter_};
     waker wake_;

@@ -47,6 +47,7 @@ std::unique_ptr<ports::publisher> rabbitmq_transport::open_publisher()
     settings.confirm_window = options_.confirm_window;
     settings.seed = next_seed();
     settings.declares = options_.declares;
+    settings.barred = options_.barred;
     return std::make_unique<rabbitmq_publisher>(std::move(settings), log_);
 }
 

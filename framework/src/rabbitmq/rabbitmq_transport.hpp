@@ -25,6 +25,7 @@ struct options
     std::chrono::milliseconds rebind_every{15'000};  // how soon a binding that was deleted is there again
     std::uint64_t seed{0};                           // of the jitter; 0: random
     bool declares{true};                             // exchanges and queues; false: they must be there
+    core::backoff barred{std::chrono::seconds{5}, std::chrono::minutes{1}};  // as publisher_settings::barred
 };
 
 /// Threads: open_publisher() and subscribe() may be called from any thread. Each publisher and each subscription has

@@ -1,6 +1,7 @@
 #include "runtime/publish_loop.hpp"
 
 #include "core/envelope.hpp"
+#include "core/foreign_message.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -103,7 +104,8 @@ std::size_t publish_loop::send()
         auto const now = clock::now();
         for (auto& [id, attempts, message, is_users, waited] : rows) {
             options_.counts->waited.observe(waited);
-            unanswered_[id] = {attempts, message.id, message.destination, is_users, now, begin_send(message)};
+            unanswered_[id] = {attempts, message.id,         message.destination, is_users, core::is_reply(message),
+                               now,      begin_send(message)};
             // Here and nowhere earlier: rows are also written by other languages and by SQL, which have no key.
             if (options_.sign_with != nullptr) options_.sign_with->sign(message);
             messages.push_back({id, std::move(message)});
@@ -152,7 +154,7 @@ void publish_loop::record(ports::receipt&& receipt, clock::time_point now, publi
 {
     auto const found = unanswered_.extract(receipt.row);
     if (found.empty()) return;  // from a pass that failed
-    auto& [attempts, key, destination, is_users, sent_at, sending] = found.mapped();
+    auto& [attempts, key, destination, is_users, is_reply, sent_at, sending] = found.mapped();
     options_.counts->messages.at(static_cast<std::size_t>(receipt.status)).add();
     options_.counts->confirm.observe(now - sent_at);
     if (receipt.status != ports::publish_status::confirmed) sending.fail(receipt.reason);
@@ -161,36 +163,52 @@ void publish_loop::record(ports::receipt&& receipt, clock::time_point now, publi
         if (is_users) logged_unrouted_.erase(destination);
         return answers.confirmed.push_back(receipt.row);
     }
-    if (receipt.status == ports::publish_status::returned && is_users) {
-        // One that was moved to skald.unrouted and is tried again has been logged already.
-        if (attempts == 0) log_unrouted(destination, receipt.reason);
-        return answers.deferred.push_back({receipt.row, std::move(receipt.reason), 0ms, true});
-    }
+    if (receipt.status == ports::publish_status::returned && is_users)
+        return record_unrouted(std::move(receipt), found.mapped(), answers);
     has_failed_ = true;
     if (receipt.status == ports::publish_status::unresolved) {
         log_availability(receipt.reason);
         return answers.unresolved.push_back(receipt.row);
     }
     int const tries = std::min(attempts, attempts_max) + 1;
-    log_not_sent(found.mapped(), tries, receipt.reason);
-    answers.deferred.push_back({receipt.row, std::move(receipt.reason), options_.defer.wait(tries, random_)});
+    log_not_sent(found.mapped(), tries, receipt);
+    // Until somebody has changed that, each try is in vain.
+    auto const& backoff = receipt.status == ports::publish_status::barred ? options_.defer_barred : options_.defer;
+    answers.deferred.push_back({receipt.row, std::move(receipt.reason), backoff.wait(tries, random_)});
 }
 
-// Logs the first one of a destination at once, and then one line a minute that counts the others: thousands of rows
-// that wait for one queue are one problem.
-void publish_loop::log_not_sent(label const& what, int tries, std::string const& reason)
+void publish_loop::record_unrouted(ports::receipt&& receipt, label const& what, publish_source::answers& answers)
 {
-    if (not_sent_.size() >= destinations_max && !not_sent_.contains(what.destination)) not_sent_.clear();
-    auto& unreported = not_sent_[what.destination];
+    if (what.is_reply)
+        log_now_and_then(replies_, core::severity::info, "reply.unrouted", what, what.attempts + 1, receipt.reason);
+    // One that was moved to skald.unrouted and is tried again has been logged already.
+    else if (what.attempts == 0) log_unrouted(what.destination, receipt.reason);
+    answers.deferred.push_back({receipt.row, std::move(receipt.reason), 0ms, true});
+}
+
+// Logs the first one at once, and then one line a minute that counts the others: thousands of rows that wait for one
+// queue are one problem.
+void publish_loop::log_now_and_then(not_sent& unreported, core::severity level, std::string_view event,
+                                    label const& what, int tries, std::string const& reason)
+{
     ++unreported.count;
     auto const now = clock::now();
     if (now < unreported.silent_until) return;
-    log_.warning("outbox.not_sent", {{"key", what.key},
-                                     {"destination", what.destination},
-                                     {"attempts", tries},
-                                     {"count", unreported.count},
-                                     {"reason", reason}});
+    log_.write(level, event,
+               {{"key", what.key},
+                {"destination", what.destination},
+                {"attempts", tries},
+                {"count", unreported.count},
+                {"reason", reason}});
     unreported = {now + options_.not_sent_silence, 0};
+}
+
+// Replies go to as many queues as there are clients: where an exchange is barred, that is one problem.
+void publish_loop::log_not_sent(label const& what, int tries, ports::receipt const& receipt)
+{
+    auto const& about = receipt.status == ports::publish_status::barred ? receipt.reason : what.destination;
+    if (not_sent_.size() >= destinations_max && !not_sent_.contains(about)) not_sent_.clear();
+    log_now_and_then(not_sent_[about], core::severity::warning, "outbox.not_sent", what, tries, receipt.reason);
 }
 
 // Logged once per destination, until one of its messages goes through.

@@ -32,9 +32,11 @@ struct publish_options
     std::size_t batch_max{500};
     std::chrono::milliseconds deadline{5'000};  // for the confirms; and for the last ones when it stops
     core::backoff defer{std::chrono::milliseconds{250}, std::chrono::milliseconds{15'000}};
-    std::chrono::milliseconds not_sent_silence{60'000};  // per destination, after a log line about it
-    core::backoff pause{};                               // after a failure
-    core::key_ring const* sign_with{};                   // null: messages are sent unsigned
+    core::backoff defer_barred{std::chrono::milliseconds{15'000},
+                               std::chrono::milliseconds{300'000}};  // of barred ones
+    std::chrono::milliseconds not_sent_silence{60'000};              // per destination, after a log line about it
+    core::backoff pause{};                                           // after a failure
+    core::key_ring const* sign_with{};                               // null: messages are sent unsigned
     std::shared_ptr<metrics::publish_metrics> counts{std::make_shared<metrics::publish_metrics>()};
     tracing::tracer* traces{};  // for spans of what is sent; null: none
 };
@@ -75,6 +77,7 @@ private:
         std::string key;
         std::string destination;
         bool is_users{};
+        bool is_reply{};
         clock::time_point sent_at{};
         tracing::open_span sending{};
     };
@@ -92,9 +95,12 @@ private:
     tracing::open_span begin_send(core::message const& m) const;
     std::size_t take_answers(std::chrono::milliseconds max_wait);
     void record(ports::receipt&& receipt, clock::time_point now, publish_source::answers& answers);
+    void record_unrouted(ports::receipt&& receipt, label const& what, publish_source::answers& answers);
     void pause();
     void log_availability(std::string const& reason);
-    void log_not_sent(label const& what, int tries, std::string const& reason);
+    void log_now_and_then(not_sent& unreported, core::severity level, std::string_view event, label const& what,
+                          int tries, std::string const& reason);
+    void log_not_sent(label const& what, int tries, ports::receipt const& receipt);
     void log_unrouted(std::string const& destination, std::string const& reason);
 
     publish_options options_;
@@ -109,7 +115,8 @@ private:
     int failures_in_a_row_{};
     clock::time_point paused_until_{};
     std::string last_error_;
-    std::map<std::string, not_sent, std::less<>> not_sent_;  // by destination
+    std::map<std::string, not_sent, std::less<>> not_sent_;  // by destination; by reason, if its exchange is barred
+    not_sent replies_;                                       // that came back
     std::set<std::string, std::less<>> logged_unrouted_;     // destinations
 };
 
