@@ -58,14 +58,27 @@ CREATE TABLE skald.hosted (
     CONSTRAINT hosted_once PRIMARY KEY (step)
 );
 
+-- The message handlers likewise, and what the queue of each is to be bound to, as the process that started last had it: an array of
+-- {exchange, routing_key, type}. For whoever looks at the broker (`skald doctor`).
+CREATE TABLE skald.handler (
+    handler     skald.step  NOT NULL,
+    bindings    jsonb       NOT NULL,
+    recorded_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT handler_once PRIMARY KEY (handler)
+);
+
 -- By a process that starts, before it has any of them.
-CREATE FUNCTION skald.record_hosted(steps text[], take_signals boolean[]) RETURNS void
+CREATE FUNCTION skald.record_hosted(steps text[], take_signals boolean[], handlers text[] DEFAULT '{}', bindings text[] DEFAULT '{}')
+RETURNS void
 LANGUAGE sql
 SET search_path = pg_catalog, pg_temp
 AS $$
     INSERT INTO skald.hosted AS h (step, takes_signals)
     SELECT n.step, bool_or(n.takes) FROM unnest(steps, take_signals) AS n(step, takes) GROUP BY 1 ORDER BY 1
-    ON CONFLICT ON CONSTRAINT hosted_once DO UPDATE SET takes_signals = true WHERE excluded.takes_signals AND NOT h.takes_signals
+    ON CONFLICT ON CONSTRAINT hosted_once DO UPDATE SET takes_signals = true WHERE excluded.takes_signals AND NOT h.takes_signals;
+    INSERT INTO skald.handler AS h (handler, bindings)
+    SELECT n.handler, n.bindings::jsonb FROM unnest(handlers, bindings) AS n(handler, bindings) ORDER BY 1
+    ON CONFLICT ON CONSTRAINT handler_once DO UPDATE SET bindings = excluded.bindings, recorded_at = clock_timestamp();
 $$;
 
 -- Held from when a step begins to wait, or a signal or a command is given, to the end of that transaction: the row of the one can't be seen

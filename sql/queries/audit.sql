@@ -16,7 +16,7 @@ SELECT name FROM skald.service
 -- Whether a process of the service has ever had the step; and which it has had, for whoever mistook the name. Without any it is not known.
 -- name: audit_step
 SELECT coalesce(bool_or(h.step = :step::text), true) AS is_known, coalesce(string_agg(h.step, ', ' ORDER BY h.step), '') AS all_steps
-  FROM skald.hosted h
+  FROM (SELECT step FROM skald.hosted UNION SELECT handler FROM skald.handler) AS h
 
 -- name: audit_fetch
 FETCH 2000 FROM @cursor@

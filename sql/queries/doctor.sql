@@ -61,6 +61,19 @@ SELECT count(*) FILTER (WHERE s.due_at < clock_timestamp() - interval '1 minute'
   FROM skald.started s
   LEFT JOIN skald.idempotency i ON (i.scope, i.key, i.step) = (s.scope, s.key, s.step)
 
+-- Messages that wait because the broker takes none for their exchange: it closed the channel over one (ports::publish_status::barred).
+-- name: doctor_barred
+SELECT error, count(*) AS messages, min(destination) AS destination,
+       extract(epoch FROM clock_timestamp() - skald.shown(min(created_at)))::bigint AS seconds
+  FROM skald.outbox WHERE error LIKE 'the broker closed the channel: %'
+ GROUP BY error ORDER BY messages DESC, error LIMIT 10
+
+-- The message handlers that processes of this service have had, and what their queues are to be bound to.
+-- name: doctor_handlers
+SELECT h.handler, b.value->>'exchange' AS exchange, b.value->>'routing_key' AS routing_key, b.value->>'type' AS type
+  FROM skald.handler h LEFT JOIN LATERAL jsonb_array_elements(h.bindings) b ON true
+ ORDER BY h.handler, 2, 3
+
 -- Of how many sagas a step completed whose compensation found no record of it.
 -- name: doctor_not_undone
 SELECT count(DISTINCT (scope, key)) AS sagas FROM skald.not_undone
@@ -117,6 +130,7 @@ contention: contention_once
 control: control_once action_is_known
 deliveries_seen: deliveries_seen_once delivered_more_than_once
 ended: ended_once
+handler: handler_once
 hosted: hosted_once
 idempotency: idempotency_once fingerprint_is_sha256 attempts_and_snoozes_count_up
 migration: migration_once
@@ -149,6 +163,7 @@ control.requested_at clock_timestamp()
 control.requested_by SESSION_USER
 deliveries_seen.last_at clock_timestamp()
 ended.noted_at clock_timestamp()
+handler.recorded_at clock_timestamp()
 idempotency.status 'completed'::step_status
 idempotency.attempts 1
 idempotency.snoozes 0

@@ -46,4 +46,4 @@ WITH adopted AS (UPDATE skald.service SET place = skald.place() WHERE name = :se
 INSERT INTO skald.audit (actor, verb, scope, key, detail) SELECT skald.actor(NULL), 'adopt', '', '', '{}' FROM adopted
 
 -- name: record_hosted
-SELECT skald.record_hosted(:steps::text[], :take_signals::boolean[])
+SELECT skald.record_hosted(:steps::text[], :take_signals::boolean[], :handlers::text[], :bindings::text[])

@@ -50,9 +50,17 @@ int declare(std::string const& service, std::string database, std::vector<std::s
     if (database.empty()) database = postgres::own_database(settings.database_url, service);
     if (!core::is_uuid(database))
         throw configuration_error{"--database is the `id` in the table skald.service of the service's database"};
-    rabbitmq::provision(settings.amqp_url, service, database, read_handlers(handlers));
-    out.tell(fmt::format("what {} needs is declared, for the database {}", service, database),
-             {{"service", service}, {"database", database}});
+    auto const named = read_handlers(handlers);
+    rabbitmq::provision(settings.amqp_url, service, database, named);
+    auto text = fmt::format("the exchanges and the queues of {} are declared, for the database {}", service, database);
+    auto names = nlohmann::json::array();
+    for (auto const& one : named) {
+        names.push_back(one.handler);
+        text += fmt::format("\n  message handler {}: its queue, with {} bindings to what others publish", one.handler,
+                            one.bindings.size());
+    }
+    if (named.empty()) text += "; no queue of a message handler, for none was named with --handler";
+    out.tell(text, {{"service", service}, {"database", database}, {"handlers", names}});
     return 0;
 }
 
@@ -60,8 +68,9 @@ int declare(std::string const& service, std::string database, std::vector<std::s
 
 void add_declare_command(CLI::App& app, output& out, choice& chosen)
 {
-    auto* const command = app.add_subcommand(
-        "declare", "declare a service's exchanges and queues on the broker, if it runs with SKALD_DECLARE=off");
+    auto* const command = app.add_subcommand("declare", "declare a service's exchanges and queues, and those of its "
+                                                        "message handlers, on the broker: for a service that "
+                                                        "runs with SKALD_DECLARE=off");
     auto const service = std::make_shared<std::string>();
     command->add_option("--service", *service, "the service")->required();
     auto const database = std::make_shared<std::string>();

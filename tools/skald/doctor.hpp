@@ -1,6 +1,7 @@
 // The findings of `skald doctor`: one line for each check.
 #pragma once
 
+#include "ports/transport.hpp"
 #include "postgres/migrate.hpp"
 
 #include <nlohmann/json.hpp>
@@ -22,11 +23,18 @@ struct finding
 
 using findings = std::vector<finding>;
 
-/// Checks the database at `url`. Returns its owner, or none if it has no owner or can't be queried. Everything that
-/// goes wrong is a finding.
-postgres::ownership examine_database(std::string const& url, findings& found);
+/// What a database says of what should be at the broker.
+struct expected
+{
+    postgres::ownership owner{};
+    std::vector<ports::handler_queue> handlers{};
+};
+
+/// Checks the database at `url`. The owner is empty if it has none or can't be queried. Everything that goes wrong is a
+/// finding.
+expected examine_database(std::string const& url, findings& found);
 
 /// Checks the broker and the queues of the owner's service. `declares`: it declares them itself, not an operator.
-void examine_broker(std::string const& url, postgres::ownership const& owner, bool declares, findings& found);
+void examine_broker(std::string const& url, expected const& at_broker, bool declares, findings& found);
 
 }  // namespace skald::tools

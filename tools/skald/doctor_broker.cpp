@@ -46,11 +46,70 @@ void examine_queues(rabbitmq::inspection const& seen, std::string const& service
              "start the service; if they stay, inspect them with the broker's tools: they can't be decoded"});
 }
 
+std::string no_longer_there(std::string const& handler)
+{
+    return fmt::format(
+        "; if no version of the service has this handler any more, delete its queue, and its row: `DELETE "
+        "FROM skald.handler WHERE handler = '{}'`",
+        handler);
+}
+
+// What its queue is to be bound to. AMQP doesn't show what it is bound to.
+std::string bindings_of(ports::handler_queue const& one)
+{
+    std::string all;
+    for (auto const& to : one.bindings)
+        all += fmt::format("{}{}:{}", all.empty() ? "" : ", ", to.exchange, to.routing_key);
+    return all.empty() ? "none but its own key" : all;
+}
+
+finding examine_handler(rabbitmq::handler_inspection const& seen, ports::handler_queue const& one,
+                        std::string const& service, bool declares)
+{
+    auto const check = "handler " + one.handler;
+    if (!seen.depth)
+        return {check, health::problem, seen.queue + " does not exist: what is published for the handler is lost",
+                (declares ? "start the service: it declares the queue"
+                          : fmt::format("run `skald declare --service {} --handler {}=EXCHANGE:ROUTING_KEY`, for {}",
+                                        service, one.handler, bindings_of(one))) +
+                    no_longer_there(one.handler)};
+    if (!seen.missing_exchanges.empty())
+        return {check, health::problem,
+                fmt::format("the exchange {} does not exist: the handler hears nothing of it",
+                            seen.missing_exchanges.front()),
+                "its owner declares it, or the service when it starts, if message_binding{.type} is given"};
+    if (!seen.mismatch.empty()) return {check, health::problem, seen.mismatch, ""};
+    if (!seen.may_not_consume.empty())
+        return {check, health::problem, "this user may not: " + seen.may_not_consume,
+                "if the service connects as this user, give it the permission to read the queue: see docs/security.md"};
+    if (seen.depth->consumers == 0)
+        return {check, health::warning,
+                fmt::format("no process consumes {}; {} wait", seen.queue, seen.depth->messages),
+                "start the service" + no_longer_there(one.handler)};
+    return {check, health::ok,
+            fmt::format("{} waits for {}; {} wait, {} consumers", seen.queue, bindings_of(one), seen.depth->messages,
+                        seen.depth->consumers),
+            ""};
+}
+
+void examine_handlers(rabbitmq::inspection const& seen, expected const& at_broker, bool declares, findings& found)
+{
+    for (std::size_t n = 0; n < seen.handlers.size(); ++n)
+        found.push_back(examine_handler(seen.handlers[n], at_broker.handlers[n], at_broker.owner.service, declares));
+    if (!seen.may_not_reply.empty())
+        found.push_back(
+            {"replies", health::warning, "this user may not reply: " + seen.may_not_reply,
+             "if the service connects as this user and its handlers reply, let it write to `amq.default`: see "
+             "docs/security.md"});
+    else if (!seen.handlers.empty()) found.push_back({"replies", health::ok, "this user may reply to messages", ""});
+}
+
 }  // namespace
 
-void examine_broker(std::string const& url, postgres::ownership const& owner, bool declares, findings& found)
+void examine_broker(std::string const& url, expected const& at_broker, bool declares, findings& found)
 try {
-    auto const seen = rabbitmq::inspect(url, owner.service, owner.database, declares);
+    auto const& owner = at_broker.owner;
+    auto const seen = rabbitmq::inspect(url, owner.service, owner.database, declares, at_broker.handlers);
     found.push_back({"broker", health::ok, seen.broker + " is reachable", ""});
     if (seen.missing_exchange)
         found.push_back({"exchange", health::problem, "the exchange " + *seen.missing_exchange + " does not exist",
@@ -63,6 +122,7 @@ try {
                          "outboxes"});
     else if (!seen.missing_exchange) found.push_back({"publishing", health::ok, "the broker takes messages", ""});
     if (!owner.service.empty()) examine_queues(seen, owner.service, declares, found);
+    examine_handlers(seen, at_broker, declares, found);
 }
 catch (std::exception const& error) {
     found.push_back(

@@ -34,16 +34,16 @@ int doctor(output const& out)
 {
     auto const settings = config::from_environment();
     findings found;
-    auto const owner = examine_database(settings.database_url, found);
+    auto const at_broker = examine_database(settings.database_url, found);
     if (std::getenv("AMQP_URL") != nullptr || std::getenv("AMQP_URL_FILE") != nullptr)
-        examine_broker(settings.amqp_url, owner, settings.declare, found);
+        examine_broker(settings.amqp_url, at_broker, settings.declare, found);
     else
         found.push_back(
             {"broker", health::warning, "not examined: AMQP_URL is not set", "set AMQP_URL to the services' broker"});
 
     for (auto& one : found) one.means = on_one_line(std::move(one.means));
     auto const count = [&](health level) { return std::ranges::count(found, level, &finding::level); };
-    nlohmann::json object{{"service", owner.service},
+    nlohmann::json object{{"service", at_broker.owner.service},
                           {"problems", count(health::problem)},
                           {"warnings", count(health::warning)},
                           {"checks", nlohmann::json::array()}};

@@ -125,6 +125,12 @@ void examine_outbox(pqxx::connection& c, findings& found)
                              : fmt::format("; {} to {}: {}", reasons[0]["messages"].c_str(),
                                            reasons[0]["destination"].c_str(), reasons[0]["error"].c_str())),
         "`skald outbox status` says for which destinations, and why");
+    for (auto const& row : run(c, q::doctor_barred))
+        found.push_back(
+            {"refused messages", health::problem,
+             fmt::format("the broker refuses {} messages, one for {} since {} s: {}", row["messages"].c_str(),
+                         row["destination"].c_str(), row["seconds"].c_str(), row["error"].c_str()),
+             "they are tried again every few minutes, and nothing else waits for them"});
 }
 
 void examine_sagas(pqxx::connection& c, findings& found)
@@ -227,7 +233,21 @@ void examine_owner(postgres::ownership const& owner, findings& found)
             owner.service + " --adopt`");
 }
 
-postgres::ownership examine(pqxx::connection& c, std::string const& conninfo, findings& found)
+std::vector<ports::handler_queue> handlers_of(pqxx::connection& c)
+{
+    std::vector<ports::handler_queue> all;
+    for (auto const& row : run(c, q::doctor_handlers)) {
+        std::string const name = row["handler"].c_str();
+        if (all.empty() || all.back().handler != name) all.push_back({name});
+        if (row["exchange"].is_null()) continue;
+        all.back().bindings.push_back({.routing_key = row["routing_key"].c_str(),
+                                       .exchange = row["exchange"].c_str(),
+                                       .type = row["type"].c_str()});
+    }
+    return all;
+}
+
+expected examine(pqxx::connection& c, std::string const& conninfo, findings& found)
 {
     auto const server = run(c, q::doctor_server);
     examine_node(server[0], found);
@@ -237,8 +257,9 @@ postgres::ownership examine(pqxx::connection& c, std::string const& conninfo, fi
     examine_xmin(c, found);
     run(c, q::doctor_session);
     if (!examine_schema(c, found)) return {};
-    postgres::ownership owner;
-    examine_part(found, "owner", [&] { examine_owner(owner = postgres::owner_of(c), found); });
+    expected at_broker;
+    examine_part(found, "owner", [&] { examine_owner(at_broker.owner = postgres::owner_of(c), found); });
+    examine_part(found, "handlers", [&] { at_broker.handlers = handlers_of(c); });
     examine_privileges(c, found);
     examine_part(found, "outbox", [&] { examine_outbox(c, found); });
     examine_part(found, "sagas", [&] { examine_sagas(c, found); });
@@ -246,12 +267,12 @@ postgres::ownership examine(pqxx::connection& c, std::string const& conninfo, fi
     examine_part(found, "events", [&] { examine_events(c, found); });
     examine_part(found, "contention", [&] { examine_contention(c, found); });
     examine_locks(c, found);
-    return owner;
+    return at_broker;
 }
 
 }  // namespace
 
-postgres::ownership examine_database(std::string const& url, findings& found)
+expected examine_database(std::string const& url, findings& found)
 try {
     // Connects to any node: if it accepts no writes, that is a finding, and no reason to report nothing.
     auto const conninfo = postgres::with_defaults(url, "skald/doctor", "any");

@@ -166,17 +166,23 @@ std::string own_database(std::string const& url, std::string const& service)
     return own(c, service);
 }
 
-void record_hosted(std::string const& url, std::vector<hosted_step_name> const& all)
+void record_hosted(std::string const& url, std::vector<hosted_step_name> const& all,
+                   std::vector<hosted_handler_name> const& handlers)
 {
-    std::vector<std::string> steps;
+    std::vector<std::string> steps, names, bindings;
     std::vector<bool> take_signals;
     for (auto const& one : all) {
         steps.push_back(one.step);
         take_signals.push_back(one.takes_signals);
     }
+    for (auto const& one : handlers) {
+        names.push_back(one.handler);
+        bindings.push_back(one.bindings);
+    }
     pqxx::connection c{with_defaults(url, "skald/migrate")};
     pqxx::work tx{c};
-    run_in(tx, migrate_queries::record_hosted{.steps = steps, .take_signals = take_signals});
+    run_in(tx, migrate_queries::record_hosted{
+                   .steps = steps, .take_signals = take_signals, .handlers = names, .bindings = bindings});
     tx.commit();
 }
 

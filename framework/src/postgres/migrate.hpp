@@ -77,7 +77,16 @@ struct hosted_step_name
     bool takes_signals{};
 };
 
-/// Records them in the service's database, so that a signal for a step that never waits is refused, whoever gives it.
-void record_hosted(std::string const& url, std::vector<hosted_step_name> const& all);
+/// A message handler that a process has, and what its queue is to be bound to: JSON, as in skald.handler.
+struct hosted_handler_name
+{
+    std::string handler;
+    std::string bindings;
+};
+
+/// Records them in the service's database, so that a signal for a step that never waits is refused, whoever gives it,
+/// and so that `skald doctor` knows which queues there should be.
+void record_hosted(std::string const& url, std::vector<hosted_step_name> const& all,
+                   std::vector<hosted_handler_name> const& handlers);
 
 }  // namespace skald::postgres

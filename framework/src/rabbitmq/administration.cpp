@@ -1,5 +1,6 @@
 #include "rabbitmq/administration.hpp"
 
+#include "core/foreign_message.hpp"
 #include "rabbitmq/connection.hpp"
 #include "rabbitmq/publish_session.hpp"
 #include "rabbitmq/topology.hpp"
@@ -53,10 +54,10 @@ std::string product_of(connection& broker)
     return properties == nullptr ? "" : text_of(*properties, "product") + ' ' + text_of(*properties, "version");
 }
 
-bool has_exchange(address const& where, char const* name)
+bool has_exchange(address const& where, std::string const& name)
 {
     return exists(where, [&](connection& broker) {
-        amqp_exchange_declare(broker.raw(), the_channel, amqp_cstring_bytes(name), amqp_cstring_bytes("direct"),
+        amqp_exchange_declare(broker.raw(), the_channel, bytes(name), amqp_cstring_bytes("direct"),
                               /*passive*/ 1, /*durable*/ 1, /*auto_delete*/ 0, /*internal*/ 0, amqp_empty_table);
         broker.check_last("looking for an exchange");
     });
@@ -92,16 +93,17 @@ catch (refused_by_broker const& refusal) {
     return refusal.code() == AMQP_PRECONDITION_FAILED ? std::string{} : refusal.what();
 }
 
-// A broker that is short of memory or disk reports it only to publishers. What is sent here has no queue, so it goes
-// nowhere.
-std::string find_alarm(address const& where)
+// Why the broker takes nothing that is sent there: this user may not, or it is short of memory or disk, which it
+// reports only to publishers. What is sent here has no queue, so it goes nowhere.
+std::string find_refusal(address const& where, std::string const& exchange)
 try {
     sockets::socket_interrupter interrupter;
     sockets::watchdog dog{interrupter};
     sockets::watched const guard{dog, sockets::watchdog::clock::now() + std::chrono::seconds{15}};
     publish_session session{{where, "skald/doctor"}, interrupter, /*declares*/ false};
     core::message probe;
-    probe.destination = probe.id = probe.type = "skald.doctor";  // no service can have that name
+    probe.destination = probe.id = probe.type = "skald.doctor";  // no service can have that name, and no queue of one
+    probe.headers.emplace_back(core::header::exchange, exchange);
     session.send(0, probe);
     auto const until = std::chrono::steady_clock::now() + answer_within;
     while (session.blocked().empty() && session.window().outstanding() > 0) {
@@ -114,18 +116,46 @@ catch (refused_by_broker const& refusal) {
     return refusal.what();
 }
 
+handler_inspection inspect_handler(address const& where, std::string const& service, ports::handler_queue const& one,
+                                   bool declares)
+{
+    handler_inspection seen;
+    seen.queue = handler_queue_name(service, one.handler);
+    seen.depth = depth_of(where, seen.queue);
+    for (auto const& to : one.bindings)
+        if (to.exchange != exchange_name && !has_exchange(where, to.exchange))
+            seen.missing_exchanges.push_back(to.exchange);
+    if (!seen.depth) return seen;
+    seen.may_not_consume = find_consume_refusal(where, seen.queue);
+    if (!declares || !seen.may_not_consume.empty() || !seen.missing_exchanges.empty()) return seen;
+    try {
+        ask(where, [&](connection& broker) {
+            check_handler(broker, service, one);
+            return true;
+        });
+    }
+    catch (topology_mismatch const& mismatch) {
+        seen.mismatch = mismatch.what();
+    }
+    return seen;
+}
+
 }  // namespace
 
-inspection inspect(std::string const& url, std::string const& service, std::string const& database, bool declares)
+inspection inspect(std::string const& url, std::string const& service, std::string const& database, bool declares,
+                   std::vector<ports::handler_queue> const& handlers)
 {
     auto const where = parse_url(url);
     inspection seen;
     seen.broker = ask(where, product_of);
     for (auto const* name : {exchange_name, parked_exchange_name})
         if (!has_exchange(where, name)) seen.missing_exchange = name;
-    if (!seen.missing_exchange) seen.takes_nothing = find_alarm(where);
+    if (!seen.missing_exchange) seen.takes_nothing = find_refusal(where, exchange_name);
     if (service.empty()) return seen;
 
+    for (auto const& one : handlers) seen.handlers.push_back(inspect_handler(where, service, one, declares));
+    if (!handlers.empty() && seen.takes_nothing.empty() && !seen.missing_exchange)
+        seen.may_not_reply = find_refusal(where, "");
     seen.queue = depth_of(where, queue_name(service));
     seen.parked = depth_of(where, parked_queue_name(service));
     for (auto const& queue : {queue_name(service), parked_queue_name(service)})

@@ -18,6 +18,16 @@ struct queue_depth
     std::uint32_t consumers{};
 };
 
+/// The queue of a message handler, and what it is to be bound to.
+struct handler_inspection
+{
+    std::string queue;
+    std::optional<queue_depth> depth;            // nothing: there is no such queue
+    std::vector<std::string> missing_exchanges;  // that it is to be bound to
+    std::string may_not_consume;                 // as of the service's queues
+    std::string mismatch;                        // likewise; of one of its exchanges too
+};
+
 struct inspection
 {
     std::string broker;  // "RabbitMQ 3.10.8"
@@ -28,13 +38,16 @@ struct inspection
     std::string may_not_consume;  // which of the two this user may not consume, in the broker's words; empty if none
     std::string
         mismatch;  // what exists with other properties than Skald needs, and the remedy; empty if nothing is wrong
+    std::vector<handler_inspection> handlers;  // in the order in which they were given
+    std::string may_not_reply;  // why the broker takes no reply from this user, if there are handlers; empty if it does
 };
 
 /// Only looks, and creates nothing. With an empty service, only the broker and the exchanges are inspected. With a
 /// `database`: whether the queues are that one's. `declares`: whether the services, and so this user, may declare what
-/// they need; otherwise it checks as they do. Throws: connection_lost, std::invalid_argument for a URL that is invalid.
+/// they need; otherwise it checks as they do. AMQP shows no bindings. Throws: connection_lost, std::invalid_argument
+/// for a URL that is invalid.
 inspection inspect(std::string const& url, std::string const& service, std::string const& database = {},
-                   bool declares = true);
+                   bool declares = true, std::vector<ports::handler_queue> const& handlers = {});
 
 /// Declares the exchanges, the service's queues and those of its message handlers, and which `database` takes its
 /// messages; a second call changes nothing. Throws: topology_mismatch, connection_lost, std::invalid_argument for a URL

@@ -90,6 +90,14 @@ void declare_consumed(connection& broker, std::string const& name, std::string c
     declare_queue(broker, name, {static_cast<int>(arguments.size()), arguments.data()});
 }
 
+// An exchange that a handler's queue is bound to, if its type was given. Skald's own is declared anyway.
+void declare_if_typed(connection& broker, message_binding const& one)
+{
+    if (one.type.empty() || one.exchange == exchange_name) return;
+    declare_exchange(broker, one.exchange.c_str(), one.type.c_str(),
+                     "it may be another team's: give message_binding{.type} as it is, or leave that out");
+}
+
 // The broker compares a queue's arguments with the existing ones in one atomic step: of two databases one is first.
 // Nothing is ever sent to this queue, so its dead-letter key can hold the id of the database.
 void bind_database(connection& broker, std::string const& service, std::string const& database)
@@ -225,6 +233,14 @@ void check_queues(connection& broker, std::string const& service, std::string co
     broker.release_buffers();
 }
 
+void check_handler(connection& broker, std::string const& service, ports::handler_queue const& handler)
+{
+    declare_consumed(broker, handler_queue_name(service, handler.handler),
+                     core::handler_destination(service, handler.handler));
+    for (auto const& one : handler.bindings) declare_if_typed(broker, one);
+    broker.release_buffers();
+}
+
 void declare_handler(connection& broker, std::string const& service, ports::handler_queue const& handler)
 {
     auto const queue = handler_queue_name(service, handler.handler);
@@ -234,11 +250,9 @@ void declare_handler(connection& broker, std::string const& service, ports::hand
     bind_queue(broker, queue, exchange_name, address);  // for what is tried again
     for (auto const& one : handler.bindings) {
         auto const* const exchange = one.exchange.c_str();
-        bool const is_ours = one.exchange == exchange_name;
-        if (!one.type.empty() && !is_ours)
-            declare_exchange(broker, exchange, one.type.c_str(),
-                             "it may be another team's: give message_binding{.type} as it is, or leave that out");
-        else if (!is_ours) expect_exchange(broker, exchange, "its owner declares it; or give message_binding{.type}");
+        declare_if_typed(broker, one);
+        if (one.type.empty() && one.exchange != exchange_name)
+            expect_exchange(broker, exchange, "its owner declares it; or give message_binding{.type}");
         bind_queue(broker, queue, exchange, one.routing_key);
     }
     broker.release_buffers();
@@ -246,8 +260,11 @@ void declare_handler(connection& broker, std::string const& service, ports::hand
 
 void expect_handler(connection& broker, std::string const& service, ports::handler_queue const& handler)
 {
-    expect_queue(broker, handler_queue_name(service, handler.handler),
-                 made_by(service, " --handler " + handler.handler));
+    std::string named;
+    for (auto const& one : handler.bindings)
+        named += fmt::format(" --handler '{}={}:{}'", handler.handler, one.exchange, one.routing_key);
+    if (named.empty()) named = " --handler " + handler.handler;
+    expect_queue(broker, handler_queue_name(service, handler.handler), made_by(service, named));
     broker.release_buffers();
 }
 

@@ -55,6 +55,10 @@ void expect_queues(connection& broker, std::string const& service, std::string c
 /// topology_mismatch too, if an exchange is missing.
 void declare_handler(connection& broker, std::string const& service, ports::handler_queue const& handler);
 
+/// Checks that its queue, which exists, and the exchanges of others whose types are given, are as they should be; binds
+/// nothing. Throws: topology_mismatch.
+void check_handler(connection& broker, std::string const& service, ports::handler_queue const& handler);
+
 /// Checks that the queue is there.
 void expect_handler(connection& broker, std::string const& service, ports::handler_queue const& handler);
 

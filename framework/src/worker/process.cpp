@@ -12,6 +12,7 @@
 
 #include <skald/errors.hpp>
 
+#include <nlohmann/json.hpp>
 #include <pqxx/except>
 
 #include <algorithm>
@@ -137,7 +138,8 @@ bool process::prepare_database(std::vector<postgres::migration> const& migration
                     log_.info("database.migrated", {{"migration", name}});
             }
             database_id_ = postgres::own_database(settings_.database_url, service_);
-            if (!settings_.migrate_only) postgres::record_hosted(settings_.database_url, hosted_names());
+            if (!settings_.migrate_only)
+                postgres::record_hosted(settings_.database_url, hosted_names(), handler_names());
             return true;
         }
         catch (pqxx::broken_connection const& error) {
@@ -197,6 +199,18 @@ std::vector<postgres::hosted_step_name> process::hosted_names() const
         auto const* const work = one.step->external(true);
         all.push_back({name, work != nullptr && work->takes_signal()});
     });
+    return all;
+}
+
+std::vector<postgres::hosted_handler_name> process::handler_names() const
+{
+    std::vector<postgres::hosted_handler_name> all;
+    for (auto const& one : handler_queues()) {
+        auto bindings = nlohmann::json::array();
+        for (auto const& to : one.bindings)
+            bindings.push_back({{"exchange", to.exchange}, {"routing_key", to.routing_key}, {"type", to.type}});
+        all.push_back({one.handler, bindings.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)});
+    }
     return all;
 }
 

@@ -86,6 +86,7 @@ private:
     void start_publishing(publishing& loop, runtime::publish_options options);
     void run_maintenance();
     std::vector<postgres::hosted_step_name> hosted_names() const;
+    std::vector<postgres::hosted_handler_name> handler_names() const;
     std::vector<ports::handler_queue> handler_queues() const;
     void start_thread(std::function<void()> code);  // one that stops with the lanes
     void start_calls();

@@ -1,5 +1,5 @@
 // Messages that belong to no saga, to processes that are killed all the time.
-#include "support/shop.hpp"
+#include "support/skald_command.hpp"
 
 #include <algorithm>
 #include <map>
@@ -14,7 +14,7 @@ namespace {
 /// Two processes of the service `ledger`, and what its customers got.
 struct ledger
 {
-    explicit ledger(int processes = 2)
+    explicit ledger(int processes = 2, std::string const& url = broker().url())
     {
         amqp_hands hands{broker()};
         hands.delete_queue("skald.ledger.database");
@@ -24,7 +24,7 @@ struct ledger
         for (int n = 0; n < processes; ++n)
             all.push_back(std::make_unique<service_process>(
                 SKALD_LEDGER_SERVICE, std::vector<std::string>{},
-                environment{{"DATABASE_URL", db.url()}, {"AMQP_URL", broker().url()}, {"PATH", "/usr/bin:/bin"}}));
+                environment{{"DATABASE_URL", db.url()}, {"AMQP_URL", url}, {"PATH", "/usr/bin:/bin"}}));
         for (auto const& one : all) {
             one->start();
             REQUIRE_MESSAGE(wait_until([&] { return one->has_logged("worker.started"); }), one->log());
@@ -39,6 +39,18 @@ struct ledger
         m.properties.correlation_id = keep(std::to_string(id) + '/' + std::to_string(copy));
         m.properties._flags |= AMQP_BASIC_REPLY_TO_FLAG | AMQP_BASIC_CORRELATION_ID_FLAG;
         out.publish("bank", "deposit.made", m);
+    }
+
+    told doctor(std::string const& url = broker().url())
+    {
+        service_process command{
+            SKALD_TOOL, {"doctor", "--json"}, environment{{"DATABASE_URL", db.url()}, {"AMQP_URL", url}}};
+        auto const end = command.run();
+        return {end.code.value_or(-1), command.log()};
+    }
+    bool comes_to(std::string const& sql, std::string const& answer)
+    {
+        return wait_until([&] { return db.ask(sql) == table{{answer}}; }, 60s);
     }
 
     /// Takes the replies that are there.
@@ -92,6 +104,99 @@ TEST_CASE("1,000 messages, 8 copies of each, and processes killed meanwhile: 1,0
     for (auto const& [id, all] : l.bodies) REQUIRE(all.size() == 1);
 }
 
+TEST_CASE("replies that the broker refuses hold up nothing else, are seen by the doctor, and go once they may")
+{
+    auto const user = "ledger-" + random_word();
+    auto const may_write = [&](std::string const& pattern) {
+        rabbitmqctl("set_permissions -p " + broker().vhost + ' ' + user + " '.*' '" + pattern + "' '.*'");
+    };
+    rabbitmqctl("add_user " + user + " secret");
+    may_write("^(skald.*|bank)$");
+    auto place = broker();
+    place.user = user;
+    place.password = "secret";
+    {
+        ledger l{1, place.url()};
+        constexpr int refused = 20;
+        for (int id = 0; id < refused; ++id) l.send(id, 0);
+        CHECK(l.comes_to("SELECT count(*) FROM deposit", "20"));
+        CHECK(l.comes_to("SELECT count(*) FROM skald.outbox WHERE error LIKE '%ACCESS_REFUSED%amq.default%'", "20"));
+        // What was committed after them leaves.
+        for (int n = 0; n < 50; ++n)
+            l.db.ask("SELECT skald.enqueue('ledger.on.deposit', 'deposit', 'later-" + std::to_string(n) +
+                     "', convert_to('{\"id\":\"later-" + std::to_string(n) + "\",\"cents\":5}', 'UTF8'))");
+        CHECK(l.comes_to("SELECT count(*) FROM deposit", "70"));
+        CHECK(l.comes_to("SELECT count(*) FROM skald.outbox WHERE error IS NULL", "0"));
+        CHECK(l.all[0]->has_logged("outbox.not_sent"));
+
+        auto const ill = l.doctor(place.url());
+        CHECK(ill.code == 1);
+        CHECK_MESSAGE(level(ill.object(), "refused messages") == "problem", ill.text);
+        CHECK(level(ill.object(), "replies") == "warning");
+        CHECK(ill.text.find("the broker refuses 20 messages") != std::string::npos);
+        CHECK(level(l.doctor().object(), "replies") == "ok");  // as another user
+
+        may_write("^(skald.*|bank|amq[.]default)$");
+        CHECK(wait_until(
+            [&] {
+                l.db.ask("UPDATE skald.outbox SET due_at = clock_timestamp()");
+                l.read_replies();
+                return l.answered.size() == refused;
+            },
+            120s));
+        CHECK(l.comes_to("SELECT count(*) FROM skald.outbox", "0"));
+        CHECK(l.db.ask("SELECT count(*) FROM skald.parked") == table{{"0"}});
+        for (auto const& [id, all] : l.bodies) CHECK(all.size() == 1);
+        auto const well = l.doctor(place.url());
+        CHECK(level(well.object(), "refused messages") == "none");
+
+        auto const shown = run_skald(l.db, {"saga", "show", "d0", "--json"});
+        CHECK_MESSAGE(shown.code == 0, shown.text);
+        auto const messages = shown.object()["messages"];
+        REQUIRE(messages.size() == 1);
+        CHECK(messages[0]["handler"] == "deposit");
+        CHECK(messages[0]["status"] == "completed");
+        CHECK(messages[0]["has_reply"] == true);
+        CHECK(run_skald(l.db, {"saga", "show", "nobody"}).code == 1);
+        CHECK(level(well.object(), "replies") == "ok");
+    }
+    rabbitmqctl("delete_user " + user);
+}
+
+TEST_CASE("skald doctor looks at each message handler's queue, and at the exchanges that it is bound to")
+{
+    ledger l{1};
+    auto const seen = [&](std::string const& check = "handler deposit") { return level(l.doctor().object(), check); };
+    auto const well = l.doctor();
+    CHECK_MESSAGE(well.code == 0, well.text);
+    CHECK(level(well.object(), "handler deposit") == "ok");
+    CHECK(well.text.find("skald.ledger.on.deposit waits for bank:deposit.*") != std::string::npos);
+
+    CHECK(l.all[0]->terminate().code == 0);
+    CHECK(seen() == "warning");
+    CHECK(l.doctor().text.find("no process consumes skald.ledger.on.deposit") != std::string::npos);
+
+    l.out.delete_exchange("bank");
+    CHECK(seen() == "problem");
+    CHECK(l.doctor().text.find("the exchange bank does not exist") != std::string::npos);
+    l.out.declare_exchange("bank", "fanout");
+    CHECK(seen() == "problem");
+    CHECK(l.doctor().text.find("exchange `bank` exists with other properties") != std::string::npos);
+    l.out.delete_exchange("bank");
+    l.out.declare_exchange("bank", "topic");
+    CHECK(seen() == "warning");
+
+    l.out.delete_queue("skald.ledger.on.deposit");
+    CHECK(seen() == "problem");
+    CHECK(l.doctor().text.find("skald.ledger.on.deposit does not exist") != std::string::npos);
+    l.out.declare_queue("skald.ledger.on.deposit");  // a classic one
+    CHECK(seen() == "problem");
+    CHECK(l.doctor().text.find("exists with other properties") != std::string::npos);
+    l.out.delete_queue("skald.ledger.on.deposit");
+    l.db.ask("DELETE FROM skald.handler");
+    CHECK(seen() == "none");
+}
+
 TEST_CASE("a service whose exchange does not exist says who declares it, and an operator declares its queue")
 {
     // What the code asks for with a type is declared; by `skald declare`, nothing of others' is.
@@ -103,7 +208,9 @@ TEST_CASE("a service whose exchange does not exist says who declares it, and an 
         auto const end = tool.run();
         return std::to_string(end.code.value_or(-1)) + ' ' + tool.log();
     };
-    CHECK(declare("deposit=bank:deposit.late").starts_with("0 "));
+    auto const declared = declare("deposit=bank:deposit.late");
+    CHECK(declared.starts_with("0 "));
+    CHECK_MESSAGE(declared.find("message handler deposit: its queue, with 1 bindings") != std::string::npos, declared);
     auto const missing = declare("deposit=nobody:deposit");
     CHECK(!missing.starts_with("0 "));
     CHECK(missing.find("exchange `nobody` does not exist") != std::string::npos);
