@@ -41,6 +41,14 @@ SELECT s.definition, s.status::text AS status, s.reason, s.itinerary, skald.inst
   FROM skald.saga s LEFT JOIN skald.control c ON (c.scope, c.key) = (s.scope, s.key) AND skald.is_ours(c.home)
  WHERE (s.scope, s.key) = (:scope::text, :key::text)
 
+-- Messages of no saga with that key: their records here.
+-- name: messages_of_key
+SELECT i.step AS handler, i.status::text AS status, i.attempts, coalesce(i.error, '') AS error, skald.instant(i.updated_at) AS at,
+       r.handler IS NOT NULL AS has_reply, (SELECT min(p.id) FROM skald.parked p WHERE (p.scope, p.key, p.handler) = (i.scope, i.key, i.step)) AS parked
+  FROM skald.idempotency i
+  LEFT JOIN skald.reply r ON (r.scope, r.key, r.handler) = (i.scope, i.key, i.step)
+ WHERE (i.scope, i.key) = (:scope::text, :key::text) AND i.home = '-' ORDER BY i.step
+
 -- Every known step: those of this database, and those that other services have reported.
 -- name: show_steps
 SELECT step, service, status, attempts, error, skald.instant(at) AS at FROM skald.known_steps(:scope::text, :key::text)

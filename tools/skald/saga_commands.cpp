@@ -6,6 +6,8 @@
 #include "admin/saga_view.hpp"
 #include "core/text.hpp"
 #include "database.hpp"
+#include "postgres/literal.hpp"
+#include "skald_queries.hpp"
 #include "started.hpp"
 #include "table.hpp"
 
@@ -60,11 +62,36 @@ std::vector<std::string> step_row(std::string const& name, json const& step, std
             step.value("error", "")};
 }
 
+// A key may be that of a message of no saga, of which there is a record for each handler that got it.
+int show_messages(postgres::connection& c, core::saga_id const& id, output const& out)
+{
+    auto const found = c.run(postgres::execute(queries::messages_of_key{.scope = id.scope, .key = id.key}));
+    if (found.empty()) return out.refuse("no saga " + id.key + " was started here: ask the database of its home");
+    std::vector<std::vector<std::string>> rows{{"HANDLER", "STATUS", "ATTEMPTS", "AT", "REPLY", "PARKED", "ERROR"}};
+    auto all = json::array();
+    for (auto const& row : found) {
+        bool const has_reply = row["has_reply"].as<bool>();
+        rows.push_back({row["handler"].c_str(), row["status"].c_str(), row["attempts"].c_str(), row["at"].c_str(),
+                        has_reply ? "yes" : "no", row["parked"].is_null() ? "" : row["parked"].c_str(),
+                        row["error"].c_str()});
+        all.push_back({{"handler", row["handler"].c_str()},
+                       {"status", row["status"].c_str()},
+                       {"attempts", row["attempts"].as<int>()},
+                       {"at", row["at"].c_str()},
+                       {"has_reply", has_reply},
+                       {"error", row["error"].c_str()}});
+        if (!row["parked"].is_null()) all.back()["parked"] = row["parked"].as<std::int64_t>();
+    }
+    out.tell(fmt::format("no saga of this key was started here; a message of no saga has it\n\n{}", table(rows)),
+             {{"key", id.key}, {"scope", id.scope}, {"messages", all}});
+    return 0;
+}
+
 int show(core::saga_id const& id, output const& out)
 {
     auto c = connect();
     auto const found = admin::find_saga(c, id);
-    if (!found) return out.refuse("no saga " + id.key + " was started here: ask the database of its home");
+    if (!found) return show_messages(c, id, out);
     auto const saga = admin::to_operator_json(*found);
     std::vector<std::vector<std::string>> rows{{"STEP", "SERVICE", "STATUS", "ATTEMPTS", "AT", "ERROR"}};
     for (auto const& step : saga["steps"]) {
