@@ -84,12 +84,13 @@ AS $$
                           AND (i.updated_at >= before OR i.status IN ('started', 'unknown', 'retrying', 'parked')))
 $$;
 
--- Records of messages whose outcome is decided, older than `before`, that nothing holds back.
+-- Records of messages whose outcome is decided, older than `before`, that nothing holds back. One that is `parked` is decided where nothing
+-- is parked any more: somebody has deleted that by hand.
 CREATE FUNCTION skald.messages_to_collect(before timestamptz) RETURNS SETOF skald.idempotency
 LANGUAGE sql STABLE
 AS $$
     SELECT i.* FROM skald.idempotency i
-     WHERE i.home = '-' AND i.updated_at < before AND i.status NOT IN ('started', 'unknown', 'retrying', 'parked')
+     WHERE i.home = '-' AND i.updated_at < before AND i.status NOT IN ('started', 'unknown', 'retrying')
        AND NOT EXISTS (SELECT FROM skald.busy b WHERE b.scope = i.scope AND b.key = i.key)
 $$;
 
@@ -233,7 +234,7 @@ BEGIN
 
     -- What holds them back is read only if there are any: that reads the whole outbox.
     IF EXISTS (SELECT FROM skald.idempotency i
-                WHERE i.home = '-' AND i.updated_at < before AND i.status NOT IN ('started', 'unknown', 'retrying', 'parked')) THEN
+                WHERE i.home = '-' AND i.updated_at < before AND i.status NOT IN ('started', 'unknown', 'retrying')) THEN
         SELECT answers + m.messages, purge.records + m.records INTO answers, records
           FROM skald.purge_messages(before, batch_max) AS m;
     END IF;
