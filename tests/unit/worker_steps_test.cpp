@@ -63,3 +63,10 @@ TEST_CASE("options that a step can't have are refused, and what is hosted twice"
     CHECK(contains(test::complaint_about([&] { depot.host(move_house, carry, no_step{}); }),
                    "step carry belongs to the service carrier, and this is depot"));
 }
+
+TEST_CASE("a snooze of no time, or of less, is one of a second")
+{
+    using namespace std::chrono_literals;
+    CHECK(snooze(1ms).wait == 1ms);
+    for (auto const wait : {0ms, -1ms, std::chrono::milliseconds::min()}) CHECK(snooze(wait).wait == 1s);
+}

@@ -20,6 +20,7 @@
 #include <nlohmann/json.hpp>
 
 #include <concepts>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -52,11 +53,17 @@ public:
     /// Replies to the message when this transaction commits. The reply is stored: whoever sends the same message again
     /// gets the same bytes. It goes to the queue that the message names as its `reply_to`, with its `correlation_id`
     /// (or its `message_id`, if it has none). If it names no queue, or that queue is gone, it is only stored.
-    /// Throws: std::logic_error the second time.
+    /// Throws: std::logic_error the second time; std::length_error if its text has more than 1 MiB.
     void reply(nlohmann::json const& body)
     {
         if (reply_) throw std::logic_error{"a message gets one reply, and this one has it already"};
-        reply_ = body.dump();
+        auto text = body.dump();
+        constexpr std::size_t bytes_max = 1024 * 1024;
+        if (text.size() > bytes_max)
+            throw std::length_error{"a reply has at most " + std::to_string(bytes_max) +
+                                    " bytes (1 MiB), and this one has " + std::to_string(text.size()) +
+                                    ": put the data elsewhere, and reply where it is"};
+        reply_ = std::move(text);
     }
 
     /// For Skald.
@@ -76,7 +83,8 @@ template <class Body, class Handler>
 class handler_run final : public step_run
 {
 public:
-    handler_run(Handler const& handler, std::string_view body) : handler_{handler}, body_(read_data<Body>(body)) {}
+    handler_run(Handler const& handler, std::string_view body) : handler_{handler}, body_(read_data<Body>(body, words))
+    {}
 
     outcome execute(step_context& ctx) override
     {
@@ -95,6 +103,8 @@ public:
     void const* object() const override { return &body_; }
 
 private:
+    static constexpr reading words{"the payload", "the handler's type"};
+
     Handler const& handler_;
     Body body_;
 };

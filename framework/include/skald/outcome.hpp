@@ -38,10 +38,11 @@ inline reject_outcome reject(std::string reason)
     return {std::move(reason)};
 }
 
-/// Not yet. Nothing that the step wrote remains; it runs again after `wait`, and this does not count as an attempt.
+/// Not yet. Nothing that the step wrote remains; it runs again after `wait`, and this does not count as an attempt. A
+/// wait of 0 or less, as for what is due already, is one of a second.
 inline snooze_outcome snooze(std::chrono::milliseconds wait)
 {
-    return {wait};
+    return {wait.count() > 0 ? wait : std::chrono::seconds{1}};
 }
 
 /// What `execute` of a compensatable or pivot step returns: done(), reject(...) or snooze(...).

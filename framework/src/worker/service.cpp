@@ -8,61 +8,91 @@
 
 #include <skald/detail/deadline.hpp>
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 #include <utility>
 
 namespace skald {
 namespace {
 
-[[noreturn]] void refuse(std::string_view step, std::string const& why)
+// `who` is in the user's words: "step charge", "message handler payment-created".
+[[noreturn]] void refuse(std::string const& who, std::string const& why)
 {
-    throw configuration_error{"step " + std::string{step} + ": " + why};
+    throw configuration_error{who + ": " + why};
 }
 
-void check_call(std::string_view step, call_options const& call)
+std::string step_named(std::string_view name)
+{
+    return "step " + std::string{name};
+}
+
+void check_call(std::string const& who, call_options const& call)
 {
     if (call.lease < std::chrono::seconds{1})
-        refuse(step, "call_options{.lease} is at least a second: it is renewed three times in that time");
+        refuse(who, "call_options{.lease} is at least a second: it is renewed three times in that time");
     if (call.silence < call.lease)
-        refuse(step,
-               "call_options{.silence} is not below .lease: a call that may be silent for less than a lease could "
-               "not even be renewed once");
+        refuse(who, "call_options{.silence} is not below .lease: a call that may be silent for less than a lease could "
+                    "not even be renewed once");
     if (call.look_first.count() < 1 || call.look_longest < call.look_first)
-        refuse(step, "call_options{.look_first} is at least 1 ms, and .look_longest is not below it");
-    if (call.unknown_after.count() < 0) refuse(step, "call_options{.unknown_after} is not below 0");
+        refuse(who, "call_options{.look_first} is at least 1 ms, and .look_longest is not below it");
+    if (call.unknown_after.count() < 0) refuse(who, "call_options{.unknown_after} is not below 0");
 }
 
-void check(std::string_view step, step_kind kind, step_options const& options)
+void check(std::string const& who, step_kind kind, step_options const& options)
 {
     auto const& policy = options.retry;
     if (policy.attempts_max > core::fencing_token_max)
-        refuse(step, "a retry policy has at most " + std::to_string(core::fencing_token_max) + " attempts");
-    if (policy.deadline > detail::deadline_max) refuse(step, "a deadline is at most 1000 years from the first try");
+        refuse(who, "a retry policy has at most " + std::to_string(core::fencing_token_max) + " attempts");
+    if (policy.deadline > detail::deadline_max) refuse(who, "a deadline is at most 1000 years from the first try");
     if (policy.attempts_max < 1 || policy.first.count() < 0 || policy.longest < policy.first)
-        refuse(step, "a retry policy has at least one attempt, and its longest wait is not below its first");
+        refuse(who, "a retry policy has at least one attempt, and its longest wait is not below its first");
     if (policy.deadline.count() < 0 || (policy.deadline.count() > 0 && kind == step_kind::retriable))
-        refuse(step, "a deadline is not below 0, and a retriable step has none: a saga that is past its pivot can't "
-                     "compensate");
-    if (options.batch < 1)
-        refuse(step, "step_options{.batch} is at least 1: each delivery in a transaction of its own");
-    check_call(step, options.call);
-    if (options.prefetch > 10'000) refuse(step, "step_options{.prefetch} is at most 10000 deliveries");
+        refuse(who, "a deadline is not below 0, and a retriable step has none: a saga that is past its pivot can't "
+                    "compensate");
+    if (options.batch < 1) refuse(who, "step_options{.batch} is at least 1: each delivery in a transaction of its own");
+    check_call(who, options.call);
+    if (options.prefetch > 10'000) refuse(who, "step_options{.prefetch} is at most 10000 deliveries");
 }
 
-void check_key(std::string_view handler, message_key const& key)
+bool is_pointer(std::string const& text)
+try {
+    return text.starts_with('/') && !nlohmann::json::json_pointer{text}.empty();
+}
+catch (nlohmann::json::exception const&) {
+    return false;
+}
+
+void check_binding(std::string const& who, message_binding const& one)
+{
+    if (one.exchange.empty() || one.exchange.size() > 255 || one.routing_key.size() > 255)
+        refuse(who,
+               "message_binding{.exchange} has 1 to 255 bytes, .routing_key at most 255: a queue can't be bound to "
+               "the default exchange");
+    constexpr std::array<std::string_view, 5> types{"", "direct", "topic", "fanout", "headers"};
+    if (std::ranges::find(types, one.type) == types.end())
+        refuse(who, "message_binding{.type} is direct, topic, fanout or headers, or empty if its owner declares the "
+                    "exchange, and not '" +
+                        one.type + "'");
+}
+
+void check_key(std::string const& who, message_key const& key)
 {
     bool const has_members = key.by == message_key::kind::members || key.by == message_key::kind::uuid_v5;
-    if (has_members && key.names.empty()) refuse(handler, "a message_key of members names at least one");
+    if (has_members && key.names.empty()) refuse(who, "a message_key of members names at least one");
     if (key.by == message_key::kind::header && key.names.front().empty())
-        refuse(handler, "message_key::header() is the name of a header");
+        refuse(who, "message_key::header() is the name of a header");
     if (key.by == message_key::kind::uuid_v5 && !core::is_uuid(key.space))
-        refuse(handler, "the namespace of message_key::uuid_v5() is a UUID with dashes");
-    if (key.by == message_key::kind::computed && !key.make) refuse(handler, "message_key::computed() has no function");
+        refuse(who, "the namespace of message_key::uuid_v5() is a UUID with dashes");
+    if (key.by == message_key::kind::computed && !key.make) refuse(who, "message_key::computed() has no function");
     if (has_members)
         for (auto const& one : key.names)
-            if (one.empty() || one.front() != '/')
-                refuse(handler, "'" + one + "' is no JSON pointer: it begins with a slash, \"/order/id\"");
+            if (!is_pointer(one))
+                refuse(who, "'" + one +
+                                "' is no JSON pointer: it begins with a slash, \"/order/id\", and after a ~ comes "
+                                "0 or 1");
 }
 
 }  // namespace
@@ -119,10 +149,10 @@ service& service::add(std::string_view definition, int version, std::span<planne
     if (it->service != name())
         throw configuration_error{"step " + std::string{step} + " belongs to the service " + std::string{it->service} +
                                   ", and this is " + name()};
-    check(step, it->kind, options);
+    check(step_named(step), it->kind, options);
     if (auto const& called = options.call.dependency; !called.empty() && !parts_->dependencies.contains(called))
-        refuse(step, "it calls the dependency " + called + ", which service " + this->name() +
-                         " has not declared: call dependency(\"" + called + "\") before host()");
+        refuse(step_named(step), "it calls the dependency " + called + ", which service " + this->name() +
+                                     " has not declared: call dependency(\"" + called + "\") before host()");
     for (auto const& one : parts_->steps)
         if (one.definition == definition && one.name == step)
             throw configuration_error{"step " + one.name + " of " + one.definition + " is hosted twice"};
@@ -142,13 +172,13 @@ service& service::add_handler(std::string name, message_options const& options,
                                   "' is not a handler's name: a lower-case letter, then lower-case letters, digits and "
                                   "dashes, 48 at most. The routing key of what it handles belongs in "
                                   "message_options{.bind}"};
-    check(name, step_kind::retriable, options.run);
-    check_key(name, options.key);
-    if (options.scope) check_key(name, *options.scope);
-    for (auto const& one : options.bind)
-        if (one.exchange.empty() || one.exchange.size() > 255 || one.routing_key.size() > 255)
-            refuse(name, "message_binding{.exchange} has 1 to 255 bytes, .routing_key at most 255: a queue can't be "
-                         "bound to the default exchange");
+    auto const who = "message handler " + name;
+    if (options.run.retry.deadline.count() != 0)
+        refuse(who, "it has no deadline: a message is tried as often as `.retry` says, and then parked");
+    check(who, step_kind::retriable, options.run);
+    check_key(who, options.key);
+    if (options.scope) check_key(who, *options.scope);
+    for (auto const& one : options.bind) check_binding(who, one);
     auto object = std::make_shared<worker_detail::hooked_step>("", name, std::move(hosted), parts_->hooks);
     runtime::registered_step one{std::move(object), options.run, step_kind::retriable, 1};
     one.handles = std::make_shared<message_options>(options);
