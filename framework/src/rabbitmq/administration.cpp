@@ -137,6 +137,10 @@ handler_inspection inspect_handler(address const& where, std::string const& serv
     catch (topology_mismatch const& mismatch) {
         seen.mismatch = mismatch.what();
     }
+    catch (refused_by_broker const& refusal) {
+        if (refusal.code() != AMQP_ACCESS_REFUSED) throw;
+        seen.mismatch = refusal.what();  // a service that declares as this user may not either
+    }
     return seen;
 }
 
