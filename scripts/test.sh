@@ -69,7 +69,7 @@ if [[ $preset != default ]]; then
   only=(--tests-regex '^(unit|http_server|conformance_memory|conformance_rabbitmq)')
 fi
 if [[ $preset = failpoints ]]; then
-  targets=(crash_matrix)
+  targets=(crash_matrix crash_messages)
   only=(--label-regex '^crash$' --verbose)
 fi
 if [[ $mutants ]]; then

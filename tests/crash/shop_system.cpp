@@ -4,15 +4,10 @@
 #include "support/stack_control.hpp"
 
 #include <array>
-#include <cstring>
-#include <fstream>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
 #include <utility>
-
-#include <fcntl.h>
-#include <unistd.h>
 
 namespace skald::crash {
 namespace {
@@ -26,34 +21,10 @@ constexpr std::array<char const*, services.size()> programs{
     SKALD_PROGRAMS "/order_service", SKALD_PROGRAMS "/faulty_payment_service", SKALD_PROGRAMS "/shipping_service"};
 constexpr char const* tool_of_operator = SKALD_PROGRAMS "/skald_cli";
 
-std::string new_file()
-{
-    char name[] = "/tmp/skald-crash-XXXXXX";
-    int const file = ::mkstemp(name);
-    if (file < 0) throw std::runtime_error{"no temporary file"};
-    ::close(file);
-    return name;
-}
-
-/// Whether every thread of it is stopped.
-bool is_stopped(pid_t pid)
-{
-    std::ifstream file{"/proc/" + std::to_string(pid) + "/stat"};
-    std::string text{std::istreambuf_iterator<char>{file}, {}};
-    auto const end = text.rfind(") ");
-    return end != std::string::npos && text.size() > end + 2 && text[end + 2] == 'T';
-}
-
 std::vector<std::string> arguments(std::size_t service, std::uint16_t port)
 {
     if (service != orders) return {};
     return {"--listen", "127.0.0.1:" + std::to_string(port)};
-}
-
-void add_armament(test::environment& variables, armament const& arms)
-{
-    variables["SKALD_FAILPOINTS"] = '@' + arms.program();
-    variables["SKALD_FAILPOINT_TRACE"] = arms.trace();
 }
 
 std::string words_for(test::ending const& how)
@@ -63,49 +34,6 @@ std::string words_for(test::ending const& how)
 }
 
 }  // namespace
-
-armament::armament() : program_{new_file()}, trace_{new_file()} {}
-
-armament::~armament()
-{
-    ::unlink(program_.c_str());
-    ::unlink(trace_.c_str());
-}
-
-void armament::rearm(std::string const& text)
-{
-    // Newlines at the end mean nothing but make it a different text, so that the counts start again; one write, so that
-    // it is read in one piece.
-    std::string record = text + std::string(1 + generation_++ % 64, '\n');
-    int const file = ::open(program_.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
-    if (file < 0 || ::write(file, record.data(), record.size()) != static_cast<ssize_t>(record.size()))
-        throw std::runtime_error{"can't write " + program_};
-    ::close(file);
-}
-
-void armament::arm(std::string const& text)
-{
-    if (::truncate(trace_.c_str(), 0) != 0) throw std::runtime_error{"can't empty " + trace_};
-    rearm(text);
-}
-
-std::map<std::string, unsigned> armament::hits() const
-{
-    std::map<std::string, unsigned> counts;
-    std::ifstream file{trace_};
-    std::string point, count, action;
-    while (file >> point >> count >> action) ++counts[point];
-    return counts;
-}
-
-bool armament::sprang() const
-{
-    std::ifstream file{trace_};
-    std::string point, count, action;
-    while (file >> point >> count >> action)
-        if (action != "-") return true;
-    return false;
-}
 
 shop_system::shop_system(std::string const& mutant)
     : mutant_{mutant}, broker_{test::required("AMQP_URL")}, port_{rig::find_free_port()}, standin_port_{
@@ -150,7 +78,7 @@ test::environment shop_system::variables(std::size_t service, bool armed) const
                            {"SKALD_DISPATCH_GRACE_MS", "1000"},  // a message that is lost from memory comes that late
                            {"SKALD_PURGE_SECONDS", "1"}};
     if (!mutant_.empty()) made["LD_PRELOAD"] = library_of(mutant_);
-    if (armed) add_armament(made, *arms_[service]);
+    if (armed) arms_[service]->add_to(made);
     return made;
 }
 
@@ -158,7 +86,7 @@ test::environment shop_system::operator_variables(std::size_t service, bool arme
 {
     test::environment made{{"DATABASE_URL", databases_[service]->url()}, {"PATH", "/usr/bin:/bin"}};
     if (!mutant_.empty()) made["LD_PRELOAD"] = library_of(mutant_);
-    if (armed) add_armament(made, *arms_[the_operator]);
+    if (armed) arms_[the_operator]->add_to(made);
     return made;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "armament.hpp"
 #include "gateway/gateway_process.hpp"
 #include "plan.hpp"
 #include "support/amqp_hands.hpp"
@@ -24,38 +25,6 @@ inline constexpr std::size_t the_operator = 3;  // of `places`
 
 /// Of a service, unless a run sets another number.
 inline constexpr unsigned usual_lanes = 4;
-
-/// The file from which the programs of a place read their failpoints, and the one to which they write their hits.
-class armament
-{
-public:
-    armament();
-    ~armament();
-    armament(armament const&) = delete;
-    armament& operator=(armament const&) = delete;
-
-    std::string const& program() const { return program_; }
-    std::string const& trace() const { return trace_; }
-
-    /// A new program, new counts, an empty trace.
-    void arm(std::string const& text);
-
-    /// No fault from here on; the trace stays.
-    void disarm() { rearm(""); }
-
-    /// A new program, and new counts; the trace stays.
-    void rearm(std::string const& text);
-
-    /// How often each point was hit since the last arm().
-    std::map<std::string, unsigned> hits() const;
-
-    /// Whether the armed fault happened.
-    bool sprang() const;
-
-private:
-    std::string program_, trace_;
-    unsigned generation_{};
-};
 
 /// Threads: one; ports may be read by others.
 class shop_system

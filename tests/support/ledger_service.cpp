@@ -1,8 +1,10 @@
 // The service `ledger`: it hears of deposits over a bank's exchange, enters each once, and replies with a receipt that
-// no second run would write.
+// no second run would write. A deposit `flaky...` fails the first time.
 #include <skald/skald.hpp>
 
+#include <chrono>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 
 namespace {
@@ -20,6 +22,7 @@ constexpr auto tables = "CREATE TABLE deposit (id text, cents bigint)";
 void enter(skald::message_context& ctx, deposit const& d)
 {
     ctx.sql("INSERT INTO deposit VALUES ($1, $2)", d.id, d.cents);
+    if (d.id.starts_with("flaky") && ctx.attempt() == 1) throw std::runtime_error{"not now"};
     ctx.reply({{"id", d.id}, {"receipt", skald::make_key()}});
 }
 
@@ -31,6 +34,7 @@ int main(int argc, char** argv)
     ledger.migrate("0001_ledger", tables)
         .on<deposit>("deposit", enter,
                      {.bind = {{.routing_key = "deposit.*", .exchange = "bank", .type = "topic"}},
-                      .key = skald::message_key::members({"/id"})});
+                      .key = skald::message_key::members({"/id"}),
+                      .run = {.retry = {.first = std::chrono::milliseconds{20}}}});
     return skald::run_service(std::move(ledger), argc, argv);
 }
