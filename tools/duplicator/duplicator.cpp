@@ -3,10 +3,10 @@
 #include "duplicator/agenda.hpp"
 #include "duplicator/copier.hpp"
 #include "duplicator/tap.hpp"
-#include "rabbitmq/io_thread.hpp"
-#include "rabbitmq/reconnect_schedule.hpp"
+#include "transports/io_thread.hpp"
+#include "transports/reconnect_schedule.hpp"
 #include "rabbitmq/topology.hpp"
-#include "rabbitmq/waker.hpp"
+#include "transports/waker.hpp"
 #include "sockets/watchdog.hpp"
 
 #include <algorithm>

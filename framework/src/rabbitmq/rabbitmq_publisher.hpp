@@ -5,8 +5,8 @@
 #include "core/log.hpp"
 #include "ports/transport.hpp"
 #include "rabbitmq/publish_session.hpp"
-#include "rabbitmq/reconnect_schedule.hpp"
-#include "rabbitmq/waker.hpp"
+#include "transports/reconnect_schedule.hpp"
+#include "transports/waker.hpp"
 #include "sockets/watchdog.hpp"
 
 #include <deque>
@@ -65,10 +65,10 @@ private:
 
     publisher_settings settings_;
     core::logger& log_;
-    reconnect_schedule schedule_;
+    transports::reconnect_schedule schedule_;
     sockets::socket_interrupter interrupter_;
     sockets::watchdog watchdog_{interrupter_};
-    waker wake_;
+    transports::waker wake_;
     std::optional<publish_session> session_;
     std::deque<waiting> waiting_;  // for answers on this connection
     std::vector<ports::receipt> receipts_;
