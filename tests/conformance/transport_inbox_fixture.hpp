@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace skald::test {
 
@@ -18,7 +19,7 @@ class inbox_fixture
 public:
     inbox_fixture() : proxy_{server().hostname(), std::stoi(server().port())}
     {
-        for (int i = 1; i <= services_max; ++i) peers_.emplace("service-" + std::to_string(i), url_through_proxy());
+        for (int i = 1; i <= services_max; ++i) peers_.push_back({"service-" + std::to_string(i), url_through_proxy()});
     }
 
     ports::transport& transport()
@@ -65,7 +66,7 @@ private:
     database db_;
     tcp_proxy proxy_;
     recording_logger log_;
-    inbox::peer_map peers_;
+    std::vector<postgres::service_database> peers_;
     int services_{};
     std::unique_ptr<inbox::inbox_transport> transport_;
 };

@@ -4,19 +4,20 @@
 
 #include "core/backoff.hpp"
 #include "core/log.hpp"
-#include "inbox/peers.hpp"
 #include "ports/transport.hpp"
 #include "postgres/connection.hpp"
+#include "postgres/service_databases.hpp"
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace skald::inbox {
 
 struct options
 {
     postgres::connection_options database;  // the service's own: where its inbox is
-    peer_map peers;                         // where the others' are, and its own under its name
+    std::vector<postgres::service_database> peers;  // whose inboxes may be written into: the service's own, too
     core::backoff reconnect{};
     std::uint64_t seed{0};  // of the jitter; 0: random
 };
