@@ -44,15 +44,15 @@ consumer::consumer(postgres::connection_options const& options, ports::subscribe
                    std::vector<std::int64_t>& ended)
     : generation_{generation}, ended_{ended}, connection_{options}
 {
-    queues_.push_back({who.service, {}, who.prefetch, 0});
+    queues_.push_back({who.service, {}, who.prefetch});
     for (auto const& one : who.handlers)
-        queues_.push_back({core::handler_destination(who.service, one.handler), one.handler, one.prefetch, 0});
+        queues_.push_back({core::handler_destination(who.service, one.handler), one.handler, one.prefetch});
     std::string prepared;
     for (auto const& [name, text] : inbox_queries::all)
         prepared += "PREPARE " + std::string{name} + " AS " + std::string{text} + ";\n";
     std::vector<std::string> names;
     for (auto const& one : queues_) names.push_back(one.name);
-    connection_.run(prepared + execute("without_flush") + execute(inbox_queries::declare{.queues = names}));
+    connection_.run(prepared + execute("consumer_session") + execute(inbox_queries::declare{.queues = names}));
     ear_ = std::make_unique<ear>(connection_.raw());
     id_ = connection_.run(execute(inbox_queries::begin_consumer{.is_of = options.application_name}))[0]["id"]
               .as<std::int64_t>();
@@ -77,14 +77,16 @@ void consumer::read_notices()
 bool consumer::take(transports::mailbox& box)
 {
     std::vector<std::string> names;
-    std::vector<std::int64_t> rooms;
+    std::vector<std::int64_t> rooms, first_ids;
     for (auto const& one : queues_)
         if (one.out < one.prefetch) {
             names.push_back(one.name);
             rooms.push_back(static_cast<std::int64_t>(std::min(rows_max, one.prefetch - one.out)));
+            first_ids.push_back(one.first_id);
         }
     if (names.empty()) return false;
-    auto const rows = connection_.run(execute(inbox_queries::take{.me = id_, .queues = names, .rooms = rooms}));
+    auto const rows = connection_.run(execute(
+        inbox_queries::take{.me = id_, .queues = names, .rooms = rooms, .first_ids = first_ids}));
     SKALD_FAILPOINT_IF(!rows.empty(), "consumer.delivered");
     std::vector<ports::delivery> taken;
     for (auto const& row : rows) taken.push_back(read(row));
@@ -162,6 +164,34 @@ void consumer::keep()
     if (connection_.run(execute(inbox_queries::keep_consumer{.me = id_})).empty())
         throw pqxx::broken_connection{"this process was silent for so long that others have its messages now"};
     if (end_others()) connection_.run(execute("free_orphans"));
+    raise_first_ids();
+}
+
+std::set<std::string> consumer::writers()
+{
+    std::set<std::string> now;
+    for (auto const& row : connection_.run(execute("inbox_writers"))) now.insert(row["writer"].c_str());
+    return now;
+}
+
+// As postgres/low_water.hpp does for the outbox, by ids: here no clock orders the rows.
+void consumer::raise_first_ids()
+{
+    auto const now = writers();
+    bool const all_ended = std::ranges::none_of(writers_, [&](auto const& one) { return now.contains(one); });
+    if (!all_ended) return;
+    std::vector<std::string> names;
+    std::vector<std::int64_t> first_ids;
+    for (auto const& one : queues_) {
+        names.push_back(one.name);
+        first_ids.push_back(one.first_id);
+    }
+    auto const found = connection_.run(execute(
+        inbox_queries::first_ids{.last_id = last_id_, .queues = names, .first_ids = first_ids}));
+    for (std::size_t i = 0; i < queues_.size(); ++i)
+        queues_[i].first_id = found[static_cast<pqxx::result::size_type>(i)]["id"].as<std::int64_t>();
+    last_id_ = connection_.run(execute("last_id"))[0]["id"].as<std::int64_t>();
+    writers_ = writers();
 }
 
 // Whether there were any.

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,11 +44,15 @@ public:
     /// Takes what there is room for, and hands it over. False if there was no more.
     bool take(transports::mailbox& box);
 
-    /// Tells the others that it is alive, and frees what those had that are not. At most once a second.
+    /// Tells the others that it is alive, frees what those had that are not, and finds out where the inbox begins. At
+    /// most once a second.
     void keep();
 
     /// Gives back what it has: nothing comes any more.
     void close();
+
+    /// Of the service's own queue: nothing is left before it.
+    std::int64_t first_id() const { return queues_.front().first_id; }
 
     int socket() const;
 
@@ -62,7 +67,8 @@ private:
         std::string name;
         std::string handler;
         std::size_t prefetch{};
-        std::size_t out{};  // taken, and neither acked nor put back
+        std::int64_t first_id{1};  // nothing is left before it
+        std::size_t out{};         // taken, and neither acked nor put back
     };
 
     class ear;
@@ -73,6 +79,8 @@ private:
     template <class Statement>
     void settle(std::vector<ports::delivery_tag> const& tags);
     bool end_others();
+    void raise_first_ids();
+    std::set<std::string> writers();
 
     std::uint64_t generation_;
     std::vector<std::int64_t>& ended_;
@@ -82,6 +90,8 @@ private:
     std::int64_t id_{};
     std::map<std::int64_t, std::size_t> out_;  // each row that it has, with the index of its queue
     clock::time_point next_keep_{};
+    std::int64_t last_id_{};         // a candidate for first_id, once all of these have ended
+    std::set<std::string> writers_;  // that may have been given ids up to it
 };
 
 }  // namespace skald::inbox
