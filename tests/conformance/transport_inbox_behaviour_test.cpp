@@ -209,3 +209,17 @@ TEST_CASE("R11: a search for messages does not walk over what was taken while a 
     send(f, numbered(service, 1));
     CHECK(c.take().size() == 1);
 }
+
+TEST_CASE("a message that comes while the consumer asks for others is told of, and not found by the next look")
+{
+    inbox_fixture f;
+    auto const service = f.service();
+    auto const listening = f.transport().subscribe({service, 10});
+    auto const publisher = f.transport().open_publisher();
+    for (int i = 0; i < 300; ++i) {
+        REQUIRE(all_confirmed(publish(*publisher, batch({message_for(service)}))));
+        auto const came = collect(*listening, 1);
+        REQUIRE(came.size() == 1);
+        ack_all(*listening, came);  // which wakes the consumer, just as the next one comes
+    }
+}

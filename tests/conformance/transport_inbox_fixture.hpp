@@ -35,6 +35,7 @@ public:
         made.database.url = url_through_proxy();
         made.database.application_name = "skald-test";
         made.peers = peers_;
+        made.poll_every = std::chrono::hours{1};  // a message that nobody was told of would be missed
         made.reconnect = {std::chrono::milliseconds{10}, std::chrono::milliseconds{200}};
         return made;
     }

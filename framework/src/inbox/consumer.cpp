@@ -30,12 +30,13 @@ constexpr auto keep_every = 1s;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // the one form that libpqxx 6 and 7 share
 
-// What it hears is read by take(): that something was said is enough.
 class consumer::ear final : public pqxx::notification_receiver
 {
 public:
     explicit ear(pqxx::connection& c) : notification_receiver{c, "skald_inbox"} {}
-    void operator()(std::string const&, int) override {}
+    void operator()(std::string const&, int) override { has_heard = true; }
+
+    bool has_heard{};
 };
 
 #pragma GCC diagnostic pop
@@ -68,10 +69,11 @@ int consumer::socket() const
     return connection_.socket();
 }
 
-void consumer::read_notices()
+bool consumer::has_heard()
 {
     connection_.raw().get_notifs();
     if (!connection_.is_open()) throw pqxx::broken_connection{"the server ended the session"};
+    return ear_->has_heard;
 }
 
 bool consumer::take(transports::mailbox& box)
@@ -85,6 +87,7 @@ bool consumer::take(transports::mailbox& box)
             first_ids.push_back(one.first_id);
         }
     if (names.empty()) return false;
+    ear_->has_heard = false;
     auto const rows = connection_.run(execute(
         inbox_queries::take{.me = id_, .queues = names, .rooms = rooms, .first_ids = first_ids}));
     SKALD_FAILPOINT_IF(!rows.empty(), "consumer.delivered");

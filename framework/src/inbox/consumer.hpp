@@ -56,8 +56,9 @@ public:
 
     int socket() const;
 
-    /// Reads what woke the socket.
-    void read_notices();
+    /// Whether somebody has said since the last take() began that there is something to take. poll() on the socket does
+    /// not see it: a statement that ran meanwhile has read it.
+    bool has_heard();
 
 private:
     using clock = std::chrono::steady_clock;

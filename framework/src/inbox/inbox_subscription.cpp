@@ -8,15 +8,6 @@
 #include <poll.h>
 
 namespace skald::inbox {
-namespace {
-
-using namespace std::chrono_literals;
-
-// A notice that was missed, and consumers that are gone, are found this late at most.
-constexpr auto poll_every = 1s;
-
-}  // namespace
-
 inbox_subscription::inbox_subscription(subscription_settings settings, core::logger& log)
     : settings_{std::move(settings)}, log_{log}, schedule_{settings_.reconnect, settings_.seed}
 {
@@ -79,16 +70,15 @@ void inbox_subscription::serve(consumer& with)
         with.settle(asked);
         if (asked.close) return with.close();
         with.keep();
-        bool const more = !asked.stop && with.take(mailbox_);
+        bool const more = !asked.stop && (with.take(mailbox_) || with.has_heard());
         if (!more) wait_for_something(with);
-        with.read_notices();
     }
 }
 
 void inbox_subscription::wait_for_something(consumer const& with) const
 {
     std::array<pollfd, 2> ready{{{with.socket(), POLLIN, 0}, {mailbox_.wake_descriptor(), POLLIN, 0}}};
-    ::poll(ready.data(), ready.size(), static_cast<int>(std::chrono::milliseconds{poll_every}.count()));
+    ::poll(ready.data(), ready.size(), static_cast<int>(settings_.poll_every.count()));
 }
 
 }  // namespace skald::inbox

@@ -27,6 +27,7 @@ struct subscription_settings
     core::backoff reconnect;
     std::uint64_t seed{};
     ports::subscriber who;
+    std::chrono::milliseconds poll_every{};
 };
 
 class inbox_subscription final : public ports::subscription

@@ -48,7 +48,7 @@ std::unique_ptr<ports::subscription> inbox_transport::subscribe(ports::subscribe
     if (who.prefetch == 0) throw std::invalid_argument{"a prefetch of 0 would be unlimited"};
     refuse_bindings(who);
     return std::make_unique<inbox_subscription>(
-        subscription_settings{options_.database, options_.reconnect, next_seed(), who}, log_);
+        subscription_settings{options_.database, options_.reconnect, next_seed(), who, options_.poll_every}, log_);
 }
 
 }  // namespace skald::inbox

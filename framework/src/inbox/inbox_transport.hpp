@@ -8,6 +8,7 @@
 #include "postgres/connection.hpp"
 #include "postgres/service_databases.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -20,6 +21,9 @@ struct options
     std::vector<postgres::service_database> peers;  // whose inboxes may be written into: the service's own, too
     core::backoff reconnect{};
     std::uint64_t seed{0};  // of the jitter; 0: random
+
+    /// How often a consumer looks without having been told: for others that are gone. Messages are told of.
+    std::chrono::milliseconds poll_every{1'000};
 };
 
 /// Threads: open_publisher() and subscribe() may be called from any thread. A publisher has a connection for each peer,
