@@ -136,7 +136,8 @@ TEST_CASE("a sender needs no right on the tables of its peer but to read whose t
     CHECK(sent.reason == "");
     CHECK(sent.status == publish_status::confirmed);
     CHECK(collect(*listening, 1).size() == 1);
-    CHECK(f.db().one("SELECT has_table_privilege('skald_test_sender', 'skald.inbox', 'SELECT, INSERT, UPDATE, DELETE')") ==
+    CHECK(f.db().one(
+              "SELECT has_table_privilege('skald_test_sender', 'skald.inbox', 'SELECT, INSERT, UPDATE, DELETE')") ==
           "f");
     f.db().run("REVOKE ALL ON SCHEMA skald FROM skald_test_sender;"
                "REVOKE ALL ON ALL TABLES IN SCHEMA skald FROM skald_test_sender");
@@ -200,7 +201,8 @@ TEST_CASE("R11: a search for messages does not walk over what was taken while a 
 
     // Dead rows: as many as some seconds of traffic leave.
     f.db().run("INSERT INTO skald.inbox (queue, message_id, type, content_type, headers, body)"
-               " SELECT '" + service + "', 'x', 'x', 'x', '[]', '' FROM generate_series(1, 20000)");
+               " SELECT '" +
+               service + "', 'x', 'x', 'x', '[]', '' FROM generate_series(1, 20000)");
     f.db().run("DELETE FROM skald.inbox");
     CHECK(wait_until([&] {
         c.with.keep();

@@ -3,11 +3,11 @@
 #include "duplicator/agenda.hpp"
 #include "duplicator/copier.hpp"
 #include "duplicator/tap.hpp"
+#include "rabbitmq/topology.hpp"
+#include "sockets/watchdog.hpp"
 #include "transports/io_thread.hpp"
 #include "transports/reconnect_schedule.hpp"
-#include "rabbitmq/topology.hpp"
 #include "transports/waker.hpp"
-#include "sockets/watchdog.hpp"
 
 #include <algorithm>
 #include <array>
@@ -133,7 +133,7 @@ private:
     transports::waker wake_;
     std::atomic<bool> is_hurried_{}, is_stopping_{}, is_abandoned_{}, has_failed_{};
     std::atomic<std::uint64_t> seen_{}, duplicates_{};
-    std::exception_ptr failure_;                 // written before has_failed_
+    std::exception_ptr failure_;                   // written before has_failed_
     std::optional<transports::io_thread> thread_;  // last: it uses the members above
 };
 

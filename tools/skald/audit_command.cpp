@@ -8,12 +8,12 @@
 #include "audit/listing.hpp"
 #include "audit/survey.hpp"
 #include "core/regular_file.hpp"
-#include "postgres/literal.hpp"
 #include "postgres/connection.hpp"
+#include "postgres/literal.hpp"
 #include "rabbitmq/administration.hpp"
+#include "skald_audit_queries.hpp"
 #include "skald_operator_queries.hpp"
 #include "worker/transports.hpp"
-#include "skald_audit_queries.hpp"
 
 #include <skald/config.hpp>
 #include <skald/errors.hpp>
@@ -86,7 +86,8 @@ std::map<std::string, std::optional<unsigned>> inboxes(std::vector<audit::servic
         options.url = one.url;
         postgres::connection c{options};
         unsigned messages = 0;
-        for (auto const& row : c.run(std::string{operator_queries::inbox_queues})) messages += row["waiting"].as<unsigned>();
+        for (auto const& row : c.run(std::string{operator_queries::inbox_queues}))
+            messages += row["waiting"].as<unsigned>();
         waiting[one.service] = messages;
     }
     return waiting;
@@ -191,7 +192,9 @@ int audit_against(audit_options options, output const& out)
     check(options);
     auto url = config::from_environment().database_url;
     if (!options.databases.empty())
-        url = audit::find_service(postgres::read_service_databases(options.databases, "--databases"), options.service, options.databases).url;
+        url = audit::find_service(postgres::read_service_databases(options.databases, "--databases"), options.service,
+                                  options.databases)
+                  .url;
     postgres::connection c{audit::options_for(url)};
     audit::check_owner(c, options.service);
     check_step(c, options.ours.step, options.service);

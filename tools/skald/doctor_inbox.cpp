@@ -20,17 +20,17 @@ void examine_queues(postgres::connection& c, std::string const& service, finding
     auto const consumers = c.run(std::string{operator_queries::inbox_consumers})[0][0].as<std::int64_t>();
     auto const queues = c.run(std::string{operator_queries::inbox_queues});
     if (queues.empty())
-        found.push_back({"inbox", health::problem,
-                         "nothing has ever consumed this inbox: what is sent to " + service +
-                             " stays in the senders' outboxes",
-                         "start the service once with SKALD_TRANSPORT=postgres: it declares its queues"});
+        found.push_back(
+            {"inbox", health::problem,
+             "nothing has ever consumed this inbox: what is sent to " + service + " stays in the senders' outboxes",
+             "start the service once with SKALD_TRANSPORT=postgres: it declares its queues"});
     for (auto const& one : queues)
-        found.push_back({"inbox", consumers > 0 ? health::ok : health::warning,
-                         fmt::format("{}: {} messages wait, {} are taken, the oldest came {} s ago; {} processes consume",
-                                     one["name"].c_str(), one["waiting"].as<std::int64_t>(),
-                                     one["taken"].as<std::int64_t>(), one["oldest_seconds"].as<std::int64_t>(),
-                                     consumers),
-                         consumers > 0 ? "" : "no process consumes it: start the service"});
+        found.push_back(
+            {"inbox", consumers > 0 ? health::ok : health::warning,
+             fmt::format("{}: {} messages wait, {} are taken, the oldest came {} s ago; {} processes consume",
+                         one["name"].c_str(), one["waiting"].as<std::int64_t>(), one["taken"].as<std::int64_t>(),
+                         one["oldest_seconds"].as<std::int64_t>(), consumers),
+             consumers > 0 ? "" : "no process consumes it: start the service"});
 }
 
 void examine_peer(postgres::service_database const& peer, findings& found)
@@ -52,7 +52,8 @@ try {
     else found.push_back({"peer", health::ok, fmt::format("the inbox of {} can be reached", peer.service), ""});
 }
 catch (std::exception const& error) {
-    found.push_back({"peer", health::problem, fmt::format("the database of {} can't be used: {}", peer.service, error.what()),
+    found.push_back({"peer", health::problem,
+                     fmt::format("the database of {} can't be used: {}", peer.service, error.what()),
                      "its messages wait in the outbox until it can"});
 }
 
@@ -63,7 +64,8 @@ try {
     auto c = connect(settings, "doctor");
     examine_queues(c, owner.service.empty() ? "this service" : owner.service, found);
     if (settings.peers_file.empty())
-        found.push_back({"peer", health::warning, "SKALD_PEERS_FILE is not set: only this service itself can be reached",
+        found.push_back({"peer", health::warning,
+                         "SKALD_PEERS_FILE is not set: only this service itself can be reached",
                          "name the databases of the others in a file, and that file in SKALD_PEERS_FILE"});
     else
         for (auto const& one : postgres::read_service_databases(settings.peers_file, "SKALD_PEERS_FILE"))

@@ -43,8 +43,8 @@ class queues_in_databases final : public queues
 public:
     explicit queues_in_databases(options const& chosen)
         : peers_{(chosen.logs / "peers").string()}, connections_{pqxx::connection{chosen.servers.orders_database},
-                                                                pqxx::connection{chosen.servers.payments_database},
-                                                                pqxx::connection{chosen.servers.shipping_database}}
+                                                                 pqxx::connection{chosen.servers.payments_database},
+                                                                 pqxx::connection{chosen.servers.shipping_database}}
     {
         std::ofstream file{peers_};
         file << "orders=" << chosen.servers.orders_database << "\npayments=" << chosen.servers.payments_database

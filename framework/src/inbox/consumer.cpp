@@ -88,8 +88,8 @@ bool consumer::take(transports::mailbox& box)
         }
     if (names.empty()) return false;
     ear_->has_heard = false;
-    auto const rows = connection_.run(execute(
-        inbox_queries::take{.me = id_, .queues = names, .rooms = rooms, .first_ids = first_ids}));
+    auto const rows = connection_.run(
+        execute(inbox_queries::take{.me = id_, .queues = names, .rooms = rooms, .first_ids = first_ids}));
     SKALD_FAILPOINT_IF(!rows.empty(), "consumer.delivered");
     std::vector<ports::delivery> taken;
     for (auto const& row : rows) taken.push_back(read(row));
@@ -189,8 +189,8 @@ void consumer::raise_first_ids()
         names.push_back(one.name);
         first_ids.push_back(one.first_id);
     }
-    auto const found = connection_.run(execute(
-        inbox_queries::first_ids{.last_id = last_id_, .queues = names, .first_ids = first_ids}));
+    auto const found = connection_.run(
+        execute(inbox_queries::first_ids{.last_id = last_id_, .queues = names, .first_ids = first_ids}));
     for (std::size_t i = 0; i < queues_.size(); ++i)
         queues_[i].first_id = found[static_cast<pqxx::result::size_type>(i)]["id"].as<std::int64_t>();
     last_id_ = connection_.run(execute("last_id"))[0]["id"].as<std::int64_t>();

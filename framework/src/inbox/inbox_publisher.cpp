@@ -31,9 +31,8 @@ std::string_view service_of(std::string_view destination)
 // What a column of text can't hold, and a wire of bytes can.
 std::string why_no_text(core::message const& m)
 {
-    for (auto const& [field, value] :
-         {std::pair{"destination", &m.destination}, std::pair{"id", &m.id}, std::pair{"type", &m.type},
-          std::pair{"content type", &m.content_type}})
+    for (auto const& [field, value] : {std::pair{"destination", &m.destination}, std::pair{"id", &m.id},
+                                       std::pair{"type", &m.type}, std::pair{"content type", &m.content_type}})
         if (!core::is_storable_text(*value)) return "its " + std::string{field} + " is no UTF-8, or has a zero byte";
     return {};
 }
@@ -107,7 +106,8 @@ void inbox_publisher::send_to(std::string_view service, std::span<ports::outgoin
     while (!messages.empty()) {
         auto const left = std::chrono::ceil<milliseconds>(until - clock::now());
         if (!to.available()) return answer(messages, put_off(), std::string{service} + ": " + to.last_error());
-        if (left <= 0ms) return answer(messages, ports::publish_status::unresolved, "there was no time left to send it");
+        if (left <= 0ms)
+            return answer(messages, ports::publish_status::unresolved, "there was no time left to send it");
         auto const part = messages.first(part_size(messages));
         send_part(to, service, part, left);
         messages = messages.subspan(part.size());

@@ -17,7 +17,7 @@ namespace skald::inbox {
 
 struct options
 {
-    postgres::connection_options database;  // the service's own: where its inbox is
+    postgres::connection_options database;          // the service's own: where its inbox is
     std::vector<postgres::service_database> peers;  // whose inboxes may be written into: the service's own, too
     core::backoff reconnect{};
     std::uint64_t seed{0};  // of the jitter; 0: random

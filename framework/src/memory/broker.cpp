@@ -12,7 +12,8 @@ using ports::publish_status;
 ports::receipt broker::publish(ports::outgoing const& sent)
 {
     auto const& [row, message] = sent;
-    if (auto why = transports::why_never_sent(message); !why.empty()) return {row, publish_status::refused, std::move(why)};
+    if (auto why = transports::why_never_sent(message); !why.empty())
+        return {row, publish_status::refused, std::move(why)};
 
     std::lock_guard lock{mutex_};
     if (down_) return {row, publish_status::unresolved, "the broker is down"};

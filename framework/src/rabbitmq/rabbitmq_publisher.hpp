@@ -5,9 +5,9 @@
 #include "core/log.hpp"
 #include "ports/transport.hpp"
 #include "rabbitmq/publish_session.hpp"
+#include "sockets/watchdog.hpp"
 #include "transports/reconnect_schedule.hpp"
 #include "transports/waker.hpp"
-#include "sockets/watchdog.hpp"
 
 #include <deque>
 #include <optional>

@@ -5,10 +5,10 @@
 #include "core/log.hpp"
 #include "ports/transport.hpp"
 #include "rabbitmq/connection.hpp"
+#include "sockets/socket_interrupter.hpp"
 #include "transports/io_thread.hpp"
 #include "transports/mailbox.hpp"
 #include "transports/reconnect_schedule.hpp"
-#include "sockets/socket_interrupter.hpp"
 
 #include <cstdint>
 #include <future>

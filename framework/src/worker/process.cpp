@@ -71,7 +71,8 @@ process::process(std::string service, config const& settings, runtime::registry 
                                                                    .bodies = body_rules_of(service_, settings)},
                                                                   &dispatched_,
                                                                   &table_},
-      started_rows_{database("calls")}, heartbeats_{database("heartbeats")}, transport_{make_transport(service_, "skald/" + service_, settings, database("inbox"), log)}
+      started_rows_{database("calls")}, heartbeats_{database("heartbeats")},
+      transport_{make_transport(service_, "skald/" + service_, settings, database("inbox"), log)}
 {
     postgres::check_settings(settings_.database_url);
     // When a peer closes a socket, this process must get an error code and not be killed.

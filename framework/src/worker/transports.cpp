@@ -14,8 +14,7 @@ namespace {
 std::vector<postgres::service_database> peers_of(std::string const& service, config const& settings)
 {
     std::vector<postgres::service_database> peers;
-    if (!settings.peers_file.empty())
-        peers = postgres::read_service_databases(settings.peers_file, "SKALD_PEERS_FILE");
+    if (!settings.peers_file.empty()) peers = postgres::read_service_databases(settings.peers_file, "SKALD_PEERS_FILE");
     std::erase_if(peers, [&](auto const& one) { return one.service == service; });
     if (!service.empty()) peers.push_back({service, settings.database_url});
     return peers;
