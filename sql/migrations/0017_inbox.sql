@@ -37,10 +37,10 @@ CREATE TABLE skald.inbox (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 
 -- Puts messages into the inbox, and returns those queues of them that do not exist: their messages are not taken. The arrays are of equal
--- length; `headers` are JSON arrays of pairs. With the rights of its owner, so that a peer needs none on the tables.
+-- length; `headers` are JSON arrays of pairs.
 CREATE FUNCTION skald.deliver(queues text[], message_ids text[], types text[], content_types text[], headers text[], bodies bytea[])
 RETURNS text[]
-LANGUAGE plpgsql SECURITY DEFINER
+LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable

@@ -32,4 +32,4 @@ SELECT count(*) AS consumers FROM skald.consumer WHERE seen_at > clock_timestamp
 -- Whether a sender of this user may write into this inbox, and whose it is.
 -- name: inbox_of_peer
 SELECT (SELECT name FROM skald.service) AS owner,
-       has_function_privilege('skald.deliver(text[], text[], text[], text[], text[], bytea[])', 'EXECUTE') AS may_send
+       has_any_column_privilege('skald.inbox', 'INSERT') AND has_table_privilege('skald.queue', 'SELECT') AS may_send
