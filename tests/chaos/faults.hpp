@@ -67,6 +67,13 @@ struct fault
 
 std::string_view name_of(fault_kind kind);
 
+/// Whether there must be a broker for it.
+constexpr bool needs_broker(fault const& what)
+{
+    return what.on == target::broker || what.on == target::broker_link || what.on == target::queues ||
+           what.kind == fault_kind::queue_deleted || what.kind == fault_kind::messages_forged;
+}
+
 /// What happens there, for --help and the report.
 std::string_view description_of(fault_kind kind);
 

@@ -29,6 +29,11 @@ void apply(settings& chosen, std::string_view flag, std::string const& value)
     else if (flag == "--seed") chosen.seed = static_cast<std::uint64_t>(parse_number(flag, value, 0, 1e15));
     else if (flag == "--calm")
         chosen.calm_max = std::chrono::seconds{static_cast<int>(parse_number(flag, value, 1, 3'600))};
+    else if (flag == "--transport") {
+        if (value != "rabbitmq" && value != "postgres")
+            throw usage_error(fmt::format("--transport is rabbitmq or postgres, not '{}'", value));
+        chosen.without_broker = value == "postgres";
+    }
     else if (flag == "--only") chosen.only = value;
     else if (flag == "--services") chosen.services = value;
     else if (flag == "--logs") chosen.logs = value;
@@ -60,6 +65,7 @@ outcome by SQL. scripts/chaos.sh builds what this needs, starts a private Postgr
   --rate N              orders per second (default 20)
   --clients N           how many clients order at the same time (default 16)
   --calm S              how many seconds it may take to come to rest afterwards (default 120)
+  --transport T         how messages travel: rabbitmq (default), or postgres, where nothing befalls a broker
   --only KIND           only faults of that kind
   --gateway FILE        the program `gateway`: it charges, and misbehaves now and then
   --json FILE           also write the figures to FILE
