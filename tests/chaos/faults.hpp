@@ -71,7 +71,7 @@ std::string_view name_of(fault_kind kind);
 constexpr bool needs_broker(fault const& what)
 {
     return what.on == target::broker || what.on == target::broker_link || what.on == target::queues ||
-           what.kind == fault_kind::queue_deleted || what.kind == fault_kind::messages_forged;
+           what.kind == fault_kind::queue_deleted;
 }
 
 /// What happens there, for --help and the report.
