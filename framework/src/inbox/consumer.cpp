@@ -54,6 +54,7 @@ consumer::consumer(postgres::connection_options const& options, ports::subscribe
     std::vector<std::string> names;
     for (auto const& one : queues_) names.push_back(one.name);
     connection_.run(prepared + execute("consumer_session") + execute(inbox_queries::declare{.queues = names}));
+    SKALD_FAILPOINT_SOCKET(consumer, connection_.socket());
     ear_ = std::make_unique<ear>(connection_.raw());
     id_ = connection_.run(execute(inbox_queries::begin_consumer{.is_of = options.application_name}))[0]["id"]
               .as<std::int64_t>();

@@ -1,5 +1,6 @@
 #include "inbox/peer.hpp"
 
+#include "core/failpoint.hpp"
 #include "postgres/header_json.hpp"
 #include "postgres/literal.hpp"
 #include "skald_inbox_queries.hpp"
@@ -94,6 +95,7 @@ std::set<std::string, std::less<>> peer::deliver(std::span<core::message const* 
                                                  std::chrono::milliseconds deadline)
 try {
     connection_->answer_within(deadline);
+    SKALD_FAILPOINT_SOCKET(publisher, connection_->socket());
     auto const missing = connection_->run(execute(delivery_of(messages)));
     // "Committed", but a wait for standbys was cut short: a failover may lose it.
     if (!connection_->warning().empty()) throw pqxx::broken_connection{connection_->warning()};
