@@ -127,19 +127,14 @@ void storm::rage()
         began + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>{chosen_.minutes * 60});
     if (only && chosen_.without_broker && needs_broker(draw_fault(*only, random)))
         throw storm_failure{"without a broker there is no " + chosen_.only};
-    auto const draw = [&] {
-        auto drawn = only ? draw_fault(*only, random) : draw_fault(random);
-        while (chosen_.without_broker && needs_broker(drawn)) drawn = draw_fault(random);
-        return drawn;
-    };
-    auto next = draw();
+    auto next = draw_fault(only, chosen_.without_broker, random);
     for (auto due = clock::now() + draw_pause(random); clock::now() < end;) {
         tick();
         kiosk_.place_due();
         if (gateway_) gateway_->misbehave();
         if (clock::now() < due || !may_strike(next)) continue;
         strike(next);
-        next = draw();
+        next = draw_fault(only, chosen_.without_broker, random);
         due = clock::now() + draw_pause(random);
     }
     summary_.stormed = std::chrono::duration_cast<milliseconds>(clock::now() - began);
