@@ -1,5 +1,7 @@
 #include "settings.hpp"
 
+#include "faults.hpp"
+
 #include <cmath>
 #include <cstdlib>
 #include <random>
@@ -87,6 +89,10 @@ settings parse_settings(int argument_count, char const* const* arguments)
     }
     if (chosen.services.empty() || chosen.logs.empty() || chosen.stack_script.empty() || chosen.stack.empty())
         throw usage_error("--services, --logs, --stack-script and --stack are all needed");
+    random_source any{0};
+    if (auto const only = kind_named(chosen.only);
+        only && chosen.without_broker && needs_broker(draw_fault(*only, any)))
+        throw usage_error("without a broker there is no " + chosen.only);
     chosen.shop = skald::rig::addresses_from_environment("scripts/chaos.sh");
     return chosen;
 }

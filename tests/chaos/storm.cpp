@@ -125,8 +125,6 @@ void storm::rage()
     auto const began = clock::now();
     auto const end =
         began + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>{chosen_.minutes * 60});
-    if (only && chosen_.without_broker && needs_broker(draw_fault(*only, random)))
-        throw storm_failure{"without a broker there is no " + chosen_.only};
     auto next = draw_fault(only, chosen_.without_broker, random);
     for (auto due = clock::now() + draw_pause(random); clock::now() < end;) {
         tick();
