@@ -22,6 +22,7 @@ every saga must end within a bound, and three databases say whether anything was
   --seed N      the same orders and faults again (default: random, printed)
   --rate N      orders per second (default 20)
   --cluster     a RabbitMQ of three nodes, which fail one at a time
+  --transport T rabbitmq (default), or postgres: messages go from database to database, and nothing befalls a broker
   --only KIND   only faults of that kind (the report lists them)
   --calm S      how many seconds everything may take to come to rest afterwards (default 120)
   --gateway     a payment provider charges, which misbehaves now and then; its ledger must say what the orders say
@@ -51,7 +52,7 @@ while (($# > 0)); do
       shift
       continue
       ;;
-    --minutes | --seed | --rate | --only | --calm) need_value && arguments+=("$flag" "$value") ;;
+    --minutes | --seed | --rate | --only | --calm | --transport) need_value && arguments+=("$flag" "$value") ;;
     --json) need_value && json=$(realpath -m -- "$value") ;;
     *) usage_error "unknown option '$flag'" ;;
   esac

@@ -12,6 +12,7 @@ folder=   # this run's: the stack and the logs
 keep=     # where the user wants it
 driver=   # the driver's process id while it runs
 driver_arguments=()
+transport=rabbitmq
 
 usage() {
   cat <<'USAGE'
@@ -27,6 +28,8 @@ databases say whether anything was lost or happened twice.
   --seed N      the same orders, duplicates and kills again (default: random)
   --gateway     a payment provider charges, which misbehaves now and then; its
                 ledger must say what the orders say
+  --transport T rabbitmq (default), or postgres: messages go from database to
+                database, and no broker is started
   --json FILE   also write the figures to FILE
   --keep DIR    run in DIR (new or empty) and keep logs and databases there
   --help        this text
@@ -78,6 +81,11 @@ parse() {
       --orders) number "$flag" "$value" 1 100000 ;;
       --clients) number "$flag" "$value" 1 256 ;;
       --seed) number "$flag" "$value" 0 999999999999999999 ;;
+      --transport)
+        [[ $value == rabbitmq || $value == postgres ]] || usage_error "--transport is rabbitmq or postgres, not '$value'"
+        transport=$value
+        driver_arguments+=(--transport "$value")
+        ;;
       --json)
         [[ $value ]] || usage_error '--json needs a FILE'
         driver_arguments+=(--json "$(realpath -m -- "$value")")
@@ -159,12 +167,18 @@ build_all() {
 
 start_stack() {
   local exports
-  say "starting a private PostgreSQL and RabbitMQ in $folder/stack"
+  local -a only=()
+  local what='PostgreSQL and RabbitMQ'
+  if [[ $transport == postgres ]]; then
+    only=(postgres)
+    what=PostgreSQL
+  fi
+  say "starting a private $what in $folder/stack"
   # What the caller has set for other servers is not meant for these.
-  unset "${!PG@}" DATABASE_URL DATABASE_URL_FILE AMQP_URL_FILE SKALD_HTTP_LISTEN
-  exports=$("$root/scripts/stack.sh" up "$folder/stack" 2>"$folder/logs/stack-up.log") || {
+  unset "${!PG@}" DATABASE_URL DATABASE_URL_FILE AMQP_URL AMQP_URL_FILE SKALD_HTTP_LISTEN
+  exports=$("$root/scripts/stack.sh" up "$folder/stack" ${only[@]+"${only[@]}"} 2>"$folder/logs/stack-up.log") || {
     cat "$folder/logs/stack-up.log" >&2
-    die 'the private PostgreSQL and RabbitMQ did not start'
+    die "the private $what did not start"
   }
   eval "$exports"
 }

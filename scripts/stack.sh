@@ -16,7 +16,7 @@ usage() {
   cat <<'USAGE'
 usage: scripts/stack.sh VERB DIR [postgres|rabbitmq]
 
-  up DIR             start both servers (create them the first time) and print
+  up DIR [SERVER]    start both servers, or one (create them the first time) and print
                      export lines for DATABASE_URL, DATABASE_URL_ORDERS,
                      DATABASE_URL_PAYMENTS, DATABASE_URL_SHIPPING and AMQP_URL:
                          eval "$(scripts/stack.sh up DIR)"
@@ -45,7 +45,7 @@ print_env() {
     for name in "${pg_databases[@]}"; do
       printf "export DATABASE_URL_%s='%s/%s'\n" "${name^^}" "$base" "$name"
     done
-    printf "export AMQP_URL='amqp://guest:guest@127.0.0.1:%s'\n" "${conf[amqp_port]}"
+    ! running rabbitmq || printf "export AMQP_URL='amqp://guest:guest@127.0.0.1:%s'\n" "${conf[amqp_port]}"
   } >&3
 }
 
@@ -117,7 +117,9 @@ enter_to_stop() {
 }
 
 cmd_up() {
-  start_servers "$1" "${servers[@]}"
+  local -a wanted=("${servers[@]}")
+  [[ -z ${2-} ]] || wanted=("$2")
+  start_servers "$1" "${wanted[@]}"
   print_env
 }
 
@@ -195,13 +197,15 @@ main() {
   (($# >= 2)) || usage_error 'a verb and DIR are needed'
   ((!purge)) || [[ $1 == down ]] || usage_error '--purge is for down'
   case $1 in
-    up | down | env | status) (($# == 2)) || usage_error "$1 takes one DIR" ;;
+    up) [[ $# == 2 || ($# == 3 && $3 =~ ^(postgres|rabbitmq)$) ]] || usage_error 'up takes DIR, and postgres or rabbitmq if only that is wanted' ;;
+    down | env | status) (($# == 2)) || usage_error "$1 takes one DIR" ;;
     start | stop | kill) [[ $# == 3 && $3 =~ ^(postgres|rabbitmq)$ ]] || usage_error "$1 needs DIR and postgres or rabbitmq" ;;
     *) usage_error "unknown verb '$1'" ;;
   esac
   case $1 in
     down) cmd_down "$2" "$purge" ;;
     start) start_servers "$2" "$3" ;;
+    up) cmd_up "$2" "${3-}" ;;
     stop | kill)
       enter_to_stop "$2"
       "$1_$3"

@@ -65,8 +65,8 @@ targets=(all)
 only=()
 if [[ $preset != default ]]; then
   build=$root/build-$preset
-  targets=(unit_tests http_server_tests conformance_memory conformance_rabbitmq)
-  only=(--tests-regex '^(unit|http_server|conformance_memory|conformance_rabbitmq)')
+  targets=(unit_tests http_server_tests conformance_memory conformance_inbox conformance_rabbitmq)
+  only=(--tests-regex '^(unit|http_server|conformance_memory|conformance_inbox|conformance_rabbitmq)')
 fi
 if [[ $preset = failpoints ]]; then
   targets=(crash_matrix crash_messages)

@@ -6,6 +6,7 @@
 #include "rig/http.hpp"
 
 #include <algorithm>
+#include <fstream>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -25,32 +26,62 @@ std::string queue_of(std::size_t service, bool shop)
     return fmt::format("skald.{}{}", shop ? "" : "bench-", service_names.at(service));
 }
 
+std::string peers_file(options const& chosen)
+{
+    return (std::filesystem::path{chosen.logs} / "peers").string();
+}
+
 }  // namespace
 
 std::string name_of(implementation who)
 {
-    return who == implementation::framework ? "framework" : "baseline";
+    switch (who) {
+    case implementation::framework: return "framework";
+    case implementation::inbox: return "no broker";
+    default: return "baseline";
+    }
 }
 
 fleet::fleet(options const& chosen, skald::rig::signals const& interruptions, bench_databases const& databases,
              fleet_shape shape)
     : interruptions_{interruptions}, shape_{std::move(shape)}
 {
-    for (auto const service : shape_.services)
-        for (int n = 1; n <= shape_.processes; ++n) start(chosen, databases, service, n);
+    start_all(chosen, databases);
     skald::rig::broker observer{chosen.broker_url};
     wait_for("starting the services", start_patience, 20ms, [&] {
-        bool const consuming = std::ranges::all_of(shape_.services, [&](std::size_t service) {
-            auto const queue = observer.look_at(queue_of(service, shape_.shop));
-            return queue && queue->consumers >= static_cast<std::uint32_t>(shape_.processes);
-        });
-        return consuming && (http_port_ == 0 || skald::rig::is_ready(http_port_));
+        return take_deliveries(observer, databases) && (http_port_ == 0 || skald::rig::is_ready(http_port_));
+    });
+}
+
+void fleet::start_all(options const& chosen, bench_databases const& databases)
+{
+    if (shape_.who == implementation::inbox) {
+        std::ofstream file{peers_file(chosen)};
+        for (auto const service : {orders, payments, shipping})
+            file << (shape_.shop ? "" : "bench-") << service_names.at(service) << '='
+                 << databases.url(service, shape_.tcp) << '\n';
+    }
+    for (auto const service : shape_.services)
+        for (int n = 1; n <= shape_.processes; ++n) start(chosen, databases, service, n);
+}
+
+bool fleet::take_deliveries(skald::rig::broker& observer, bench_databases const& databases) const
+{
+    auto const wanted = static_cast<std::uint32_t>(shape_.processes);
+    return std::ranges::all_of(shape_.services, [&](std::size_t service) {
+        if (shape_.who == implementation::inbox) {
+            pqxx::connection c{databases.url(service)};
+            return pqxx::nontransaction{c}.exec("SELECT count(*) FROM skald.consumer")[0][0].as<std::uint32_t>() >=
+                   wanted;
+        }
+        auto const queue = observer.look_at(queue_of(service, shape_.shop));
+        return queue && queue->consumers >= wanted;
     });
 }
 
 void fleet::start(options const& chosen, bench_databases const& databases, std::size_t service, int number)
 {
-    bool const by_framework = shape_.who == implementation::framework;
+    bool const by_framework = shape_.who != implementation::baseline;
     skald::rig::process_settings one;
     one.name = fmt::format("{} {}", name_of(shape_.who), service_names.at(service));
     if (shape_.processes > 1) one.name += fmt::format(" {}", number);
@@ -59,6 +90,10 @@ void fleet::start(options const& chosen, bench_databases const& databases, std::
     one.log = std::filesystem::path{chosen.logs} / file;
     one.inherits_environment = true;
     one.variables = {{"DATABASE_URL", databases.url(service, shape_.tcp)}, {"AMQP_URL", chosen.broker_url}};
+    if (shape_.who == implementation::inbox) {
+        one.variables["SKALD_TRANSPORT"] = "postgres";
+        one.variables["SKALD_PEERS_FILE"] = peers_file(chosen);
+    }
     if (by_framework && shape_.shop) one.program = (chosen.shop_programs / shop_programs.at(service)).string();
     else {
         one.program = (chosen.programs / (by_framework ? "skald-bench-service" : "skald-bench-baseline")).string();

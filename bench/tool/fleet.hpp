@@ -15,9 +15,14 @@
 #include <string>
 #include <vector>
 
+namespace skald::rig {
+class broker;
+}
+
 namespace skald_bench {
 
-enum class implementation { framework, baseline };
+/// `inbox`: the framework without a broker, SKALD_TRANSPORT=postgres.
+enum class implementation { framework, inbox, baseline };
 
 std::string name_of(implementation who);
 
@@ -57,6 +62,8 @@ public:
     std::vector<process> processes() const;
 
 private:
+    void start_all(options const& chosen, bench_databases const& databases);
+    bool take_deliveries(skald::rig::broker& observer, bench_databases const& databases) const;
     void start(options const& chosen, bench_databases const& databases, std::size_t service, int number);
 
     skald::rig::signals const& interruptions_;

@@ -107,10 +107,10 @@ void await_rest(fleet const& services, bench_databases& databases)
 
 }  // namespace
 
-latency_figures run_alone(bench const& b, bench_databases& databases)
+latency_figures run_alone(bench const& b, bench_databases& databases, implementation who)
 {
     databases.settle_down();
-    fleet services{b.chosen, b.interruptions, databases, {implementation::framework, b.chosen.tcp}};
+    fleet services{b.chosen, b.interruptions, databases, {who, b.chosen.tcp}};
     skald::rig::http_client client{services.http_port(), answer_patience};
     key_maker keys{true, std::random_device{}()};
     std::vector<double> answers, ends;
@@ -139,10 +139,10 @@ latency_figures run_alone(bench const& b, bench_databases& databases)
             sum_ms > 0 ? static_cast<double>(count) * 1'000 / sum_ms : 0};
 }
 
-latency_figures run_at_rate(bench const& b, bench_databases& databases, double rate)
+latency_figures run_at_rate(bench const& b, bench_databases& databases, implementation who, double rate)
 {
     databases.settle_down();
-    fleet services{b.chosen, b.interruptions, databases, {implementation::framework, b.chosen.tcp}};
+    fleet services{b.chosen, b.interruptions, databases, {who, b.chosen.tcp}};
     auto const wanted =
         b.chosen.sagas > 0 ? static_cast<double>(b.chosen.sagas) : rate * (b.chosen.seconds + b.chosen.warm_up);
     auto const warm_up = b.chosen.sagas > 0 ? std::size_t{0} : static_cast<std::size_t>(rate * b.chosen.warm_up);

@@ -27,6 +27,8 @@ void add_what(CLI::App& app, options& o)
         ->check(CLI::IsMember(names))
         ->option_text("NAME");
     app.add_flag("--baseline", o.baseline, "in turn with the hand-written baseline, where the scenario has one");
+    app.add_flag("--without-broker", o.without_broker,
+                 "in turn over RabbitMQ and without it (SKALD_TRANSPORT=postgres)");
     app.add_flag("--only-baseline", o.only_baseline, "the baseline alone");
     app.add_option("--json", o.json, "also write the figures to FILE")->option_text("FILE")->take_last();
     app.add_option("--svg", o.svg, "write plots into the folder DIR")->option_text("DIR")->take_last();

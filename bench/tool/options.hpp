@@ -16,6 +16,7 @@ struct options
 {
     std::vector<std::string> scenarios;  // none: all
     bool baseline{};                     // the baseline in alternation with the framework, where a scenario has one
+    bool without_broker{};               // in alternation over RabbitMQ and from database to database
     bool only_baseline{};
 
     int seconds{20};  // of each measurement

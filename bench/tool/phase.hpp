@@ -59,10 +59,10 @@ struct latency_figures
 };
 
 /// Over HTTP, on the framework: one saga after the other.
-latency_figures run_alone(bench const& b, bench_databases& databases);
+latency_figures run_alone(bench const& b, bench_databases& databases, implementation who);
 
 /// Open loop, over HTTP, on the framework.
-latency_figures run_at_rate(bench const& b, bench_databases& databases, double rate);
+latency_figures run_at_rate(bench const& b, bench_databases& databases, implementation who, double rate);
 
 struct backlog_figures
 {

@@ -27,6 +27,7 @@ public:
 std::vector<implementation> who_runs(options const& chosen)
 {
     if (chosen.only_baseline) return {implementation::baseline};
+    if (chosen.without_broker) return {implementation::framework, implementation::inbox};
     if (chosen.baseline) return {implementation::framework, implementation::baseline};
     return {implementation::framework};
 }
@@ -54,7 +55,8 @@ std::vector<phase_figures> take_turns(bench const& b, report& out, bench_databas
             out.add(pair.back());
         }
         if (pair.size() == 2)
-            out.add_ratio(pair[0].asked.label, {"framework", pair[0].per_second}, {"baseline", pair[1].per_second});
+            out.add_ratio(pair[0].asked.label, {name_of(pair[0].asked.who), pair[0].per_second},
+                          {name_of(pair[1].asked.who), pair[1].per_second});
     }
     return pair;
 }
@@ -99,8 +101,8 @@ void compare_shops(bench const& b, report& out, int processes)
             else unshared[who] = made.per_second;
         }
         if (rates.size() == 2)
-            out.add_ratio(one.label, {"framework", rates[implementation::framework]},
-                          {"baseline", rates[implementation::baseline]});
+            out.add_ratio(one.label, {name_of(rates.begin()->first), rates.begin()->second},
+                          {name_of(rates.rbegin()->first), rates.rbegin()->second});
     }
     for (auto const& made : shared)
         if (unshared.contains(made.asked.who))
@@ -133,8 +135,12 @@ void latency(bench const& b, report& out)
     out.begin("latency", "orders over HTTP; open loop counts from when each was due, whatever became of those before");
     if (b.chosen.only_baseline) return out.say("the baseline has no HTTP entry: nothing to measure");
     fresh_databases w{b};
-    out.add(run_alone(b, w.databases));
-    for (auto const rate : b.chosen.rates) out.add(run_at_rate(b, w.databases, rate));
+    for (auto const who : who_runs(b.chosen)) {
+        if (who == implementation::baseline) continue;
+        if (b.chosen.without_broker) out.say(name_of(who) + ':');
+        out.add(run_alone(b, w.databases, who));
+        for (auto const rate : b.chosen.rates) out.add(run_at_rate(b, w.databases, who, rate));
+    }
 }
 
 void tables(bench const& b, report& out)

@@ -126,6 +126,7 @@ expected_constraints AS (
       FROM regexp_split_to_table($$audit: audit_id command_taken_once
 body: body_once fingerprint_is_sha256 size_is_at_most_64_mib
 body_part: body_part_once
+consumer: consumer_once
 contention: contention_once
 control: control_once action_is_known
 deliveries_seen: deliveries_seen_once delivered_more_than_once
@@ -133,10 +134,12 @@ ended: ended_once
 handler: handler_once
 hosted: hosted_once
 idempotency: idempotency_once fingerprint_is_sha256 attempts_and_snoozes_count_up
+inbox: inbox_once returns_count_up body_is_at_most_16_mib
 migration: migration_once
 outbox: outbox_id idempotency_key_fits_a_message_id type_fits_the_wire destination_fits_a_routing_key content_type_fits_the_wire payload_is_at_most_1_mib headers_are_an_object_of_at_most_64_kib if_unrouted_is_known
 parked: parked_id parked_once fingerprint_is_sha256 reason_is_known
 progress: progress_once attempts_are_counted at_is_between_years_1_and_9999
+queue: queue_once queue_name_is_at_most_255_bytes
 reply: reply_once
 response: response_once only_answers_that_are_an_outcome_are_stored
 saga: saga_once finished_exactly_in_final_states only_what_has_ended_expires
@@ -158,6 +161,7 @@ audit.key ''::text
 audit.detail '{}'::jsonb
 body.created_at clock_timestamp()
 body.touched_at clock_timestamp()
+consumer.seen_at clock_timestamp()
 contention.changed_at clock_timestamp()
 control.requested_at clock_timestamp()
 control.requested_by SESSION_USER
@@ -169,6 +173,8 @@ idempotency.attempts 1
 idempotency.snoozes 0
 idempotency.created_at clock_timestamp()
 idempotency.updated_at clock_timestamp()
+inbox.returns 0
+inbox.arrived_at clock_timestamp()
 migration.applied_at clock_timestamp()
 outbox.scope ''::text
 outbox.headers '{}'::jsonb
@@ -187,6 +193,7 @@ parked.headers '{}'::jsonb
 parked.attempts 0
 parked.parked_at clock_timestamp()
 parked.handler ''::text
+queue.declared_at clock_timestamp()
 response.content_type ''::text
 response.headers '{}'::jsonb
 response.body '\x'::bytea

@@ -18,3 +18,18 @@ SELECT destination, count(*) AS messages,
 -- name: outbox_by_reason
 SELECT destination, error, count(*) AS messages, max(attempts) AS attempts_max
   FROM skald.outbox WHERE error IS NOT NULL GROUP BY destination, error ORDER BY messages DESC, destination, error LIMIT 50
+
+-- The queues of an inbox, without a broker. `given_up`: delivered so often that whoever takes them next parks them.
+-- name: inbox_queues
+SELECT q.name, count(i.id) FILTER (WHERE i.consumer IS NULL) AS waiting, count(i.consumer) AS taken,
+       coalesce(extract(epoch FROM clock_timestamp() - min(i.arrived_at)), 0)::bigint AS oldest_seconds
+  FROM skald.queue q LEFT JOIN skald.inbox i ON i.queue = q.name
+ GROUP BY q.name ORDER BY q.name
+
+-- name: inbox_consumers
+SELECT count(*) AS consumers FROM skald.consumer WHERE seen_at > clock_timestamp() - interval '30 seconds'
+
+-- Whether a sender of this user may write into this inbox, and whose it is.
+-- name: inbox_of_peer
+SELECT (SELECT name FROM skald.service) AS owner,
+       has_any_column_privilege('skald.inbox', 'INSERT') AND has_table_privilege('skald.queue', 'SELECT') AS may_send

@@ -64,14 +64,16 @@ std::optional<fault_kind> kind_named(std::string_view name)
     return std::nullopt;
 }
 
-fault draw_fault(random_source& random)
+fault draw_fault(std::optional<fault_kind> only, bool without_broker, random_source& random)
 {
+    if (only) return draw_fault(*only, random);
     int all = 0;
     for (auto const& row : rows) all += row.weight;
     int luck = pick(random, 1, all);
     std::size_t chosen = 0;
     while ((luck -= rows[chosen].weight) > 0) ++chosen;
-    return draw_fault(static_cast<fault_kind>(chosen), random);
+    auto const drawn = draw_fault(static_cast<fault_kind>(chosen), random);
+    return without_broker && needs_broker(drawn) ? draw_fault(only, without_broker, random) : drawn;
 }
 
 fault draw_fault(fault_kind kind, random_source& random)

@@ -67,14 +67,22 @@ struct fault
 
 std::string_view name_of(fault_kind kind);
 
+/// Whether there must be a broker for it.
+constexpr bool needs_broker(fault const& what)
+{
+    return what.on == target::broker || what.on == target::broker_link || what.on == target::queues ||
+           what.kind == fault_kind::queue_deleted;
+}
+
 /// What happens there, for --help and the report.
 std::string_view description_of(fault_kind kind);
 
 /// Nothing if no kind has this name.
 std::optional<fault_kind> kind_named(std::string_view name);
 
-/// Draws the next fault; the same source draws the same sequence.
-fault draw_fault(random_source& random);
+/// Draws the next fault; the same source draws the same sequence. Of `only` that kind; none that needs a broker, if
+/// there is none: then `only` must not.
+fault draw_fault(std::optional<fault_kind> only, bool without_broker, random_source& random);
 fault draw_fault(fault_kind kind, random_source& random);
 
 /// How long it stays quiet before the next one.

@@ -1,5 +1,7 @@
 #include "settings.hpp"
 
+#include "faults.hpp"
+
 #include <cmath>
 #include <cstdlib>
 #include <random>
@@ -29,6 +31,11 @@ void apply(settings& chosen, std::string_view flag, std::string const& value)
     else if (flag == "--seed") chosen.seed = static_cast<std::uint64_t>(parse_number(flag, value, 0, 1e15));
     else if (flag == "--calm")
         chosen.calm_max = std::chrono::seconds{static_cast<int>(parse_number(flag, value, 1, 3'600))};
+    else if (flag == "--transport") {
+        if (value != "rabbitmq" && value != "postgres")
+            throw usage_error(fmt::format("--transport is rabbitmq or postgres, not '{}'", value));
+        chosen.without_broker = value == "postgres";
+    }
     else if (flag == "--only") chosen.only = value;
     else if (flag == "--services") chosen.services = value;
     else if (flag == "--logs") chosen.logs = value;
@@ -60,6 +67,7 @@ outcome by SQL. scripts/chaos.sh builds what this needs, starts a private Postgr
   --rate N              orders per second (default 20)
   --clients N           how many clients order at the same time (default 16)
   --calm S              how many seconds it may take to come to rest afterwards (default 120)
+  --transport T         how messages travel: rabbitmq (default), or postgres, where nothing befalls a broker
   --only KIND           only faults of that kind
   --gateway FILE        the program `gateway`: it charges, and misbehaves now and then
   --json FILE           also write the figures to FILE
@@ -81,6 +89,10 @@ settings parse_settings(int argument_count, char const* const* arguments)
     }
     if (chosen.services.empty() || chosen.logs.empty() || chosen.stack_script.empty() || chosen.stack.empty())
         throw usage_error("--services, --logs, --stack-script and --stack are all needed");
+    random_source any{0};
+    if (auto const only = kind_named(chosen.only);
+        only && chosen.without_broker && needs_broker(draw_fault(*only, any)))
+        throw usage_error("without a broker there is no " + chosen.only);
     chosen.shop = skald::rig::addresses_from_environment("scripts/chaos.sh");
     return chosen;
 }

@@ -17,6 +17,7 @@ struct settings
     int clients{16};
     std::uint64_t seed{};
     std::chrono::seconds calm_max{120};  // how long the shop may take to come to rest once the faults have ended
+    bool without_broker{};               // messages go from database to database; the broker's faults are left out
     std::string only;                    // one kind of fault, to study it alone
     std::filesystem::path services;
     std::filesystem::path logs;

@@ -46,6 +46,17 @@ std::vector<planned_process> plan_processes(settings const& chosen, front const&
     return all;
 }
 
+// Each reaches the others as it reaches its own database.
+std::string write_peers(settings const& chosen, front const& where, network const& databases)
+{
+    auto const path = chosen.logs / "peers";
+    std::ofstream{path} << "orders=" << databases.through(chosen.shop.orders_database)
+                        << "\npayments=" << databases.through(chosen.shop.payments_database)
+                        << "\nshipping=" << databases.through(chosen.shop.shipping_database)
+                        << "\nkiosk=" << databases.through(where.kiosk_database) << '\n';
+    return path.string();
+}
+
 }  // namespace
 
 std::vector<std::unique_ptr<skald::rig::process>> make_processes(settings const& chosen, front const& where,
@@ -62,6 +73,10 @@ std::vector<std::unique_ptr<skald::rig::process>> make_processes(settings const&
         made.variables = {{"DATABASE_URL", database_network.through(planned.database)},
                           {"AMQP_URL", broker_network.through(chosen.shop.broker)},
                           {"SKALD_LOG_LEVEL", "debug"}};
+        if (chosen.without_broker) {
+            made.variables["SKALD_TRANSPORT"] = "postgres";
+            made.variables["SKALD_PEERS_FILE"] = write_peers(chosen, where, database_network);
+        }
         made.log = log_of(chosen, planned.name, all.size() / service_count + 1);
         all.push_back(std::make_unique<skald::rig::process>(std::move(made)));
     }

@@ -125,14 +125,14 @@ void storm::rage()
     auto const began = clock::now();
     auto const end =
         began + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>{chosen_.minutes * 60});
-    auto next = only ? draw_fault(*only, random) : draw_fault(random);
+    auto next = draw_fault(only, chosen_.without_broker, random);
     for (auto due = clock::now() + draw_pause(random); clock::now() < end;) {
         tick();
         kiosk_.place_due();
         if (gateway_) gateway_->misbehave();
         if (clock::now() < due || !may_strike(next)) continue;
         strike(next);
-        next = only ? draw_fault(*only, random) : draw_fault(random);
+        next = draw_fault(only, chosen_.without_broker, random);
         due = clock::now() + draw_pause(random);
     }
     summary_.stormed = std::chrono::duration_cast<milliseconds>(clock::now() - began);

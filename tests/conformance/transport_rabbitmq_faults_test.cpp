@@ -2,7 +2,7 @@
 #include "transport_rabbitmq_fixture.hpp"
 
 #include "rabbitmq/errors.hpp"
-#include "rabbitmq/io_thread.hpp"
+#include "transports/io_thread.hpp"
 
 #include <array>
 #include <future>
@@ -323,7 +323,7 @@ TEST_CASE("headers nested deep are no crash, and nothing behind them is held up"
     for (std::size_t const depth : {50u, 20'000u}) {
         CAPTURE(depth);
         // rabbitmq-c encodes by recursion too, over megabytes of stack.
-        skald::rabbitmq::io_thread{[&] {
+        skald::transports::io_thread{[&] {
             operator_hands hands;
             deep_header deep{depth};
             hands.publish(queue_name(service), with_headers(deep.table()), "deep");

@@ -2,10 +2,10 @@
 // hands on the queues. What a test made on the broker is deleted when its fixture ends.
 #pragma once
 
+#include "support/recording_logger.hpp"
 #include "support/tcp_proxy.hpp"
 #include "transport_helpers.hpp"
 
-#include "core/log.hpp"
 #include "rabbitmq/connection.hpp"
 #include "rabbitmq/rabbitmq_transport.hpp"
 #include "rabbitmq/topology.hpp"
@@ -30,28 +30,6 @@ inline std::string random_name(std::string const& prefix)
 {
     return prefix + std::to_string(std::random_device{}()) + std::to_string(std::random_device{}());
 }
-
-/// Keeps the lines, for tests of what is logged and of what must not be.
-class recording_logger final : public core::logger
-{
-public:
-    void write(core::severity level, std::string_view event, std::span<core::log_field const> fields) noexcept override
-    {
-        auto const line = core::log_line("now", level, "test", event, fields);
-        std::lock_guard lock{mutex_};
-        lines_ += line + "\n";
-    }
-    std::string lines() const
-    {
-        std::lock_guard lock{mutex_};
-        return lines_;
-    }
-    bool has(std::string_view text) const { return lines().find(text) != std::string::npos; }
-
-private:
-    mutable std::mutex mutex_;
-    std::string lines_;
-};
 
 /// A connection of its own, to do by hand what the adapter never would.
 class operator_hands

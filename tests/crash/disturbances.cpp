@@ -16,7 +16,7 @@ void run::send_malformed()
     odd.set_type("charge-payment");
     odd.set_id("malformed " + key_);
     odd.body = "not JSON: " + key_;
-    shop_.hands().send(odd);
+    shop_.between().send(odd);
 }
 
 /// Whatever else the way does, once its moment has come.
@@ -64,9 +64,8 @@ void run::bind_or_unbind()
         value(orders, "SELECT (SELECT count(*) FROM skald.outbox WHERE attempts > 0 AND idempotency_key = '" + key_ +
                           ":charge-payment') + (SELECT count(*) FROM skald.progress WHERE key = " + sql_text(key_) +
                           ')') != "0";
-    if (!has_come_back) return shop_.hands().unbind("skald.payments", "skald", "payments");
-    shop_.hands().bind("skald.payments", "skald", "payments");
-    shop_.hands().bind("e2e.capture", "skald", "payments");
+    if (!has_come_back) return shop_.between().cut_off_payments();
+    shop_.between().restore_payments();
     was_disturbed_ = is_bound_ = true;
 }
 
@@ -77,7 +76,7 @@ void run::repeat_captured()
     auto const number_of_service = [](std::string const& name) {
         return static_cast<std::size_t>(std::ranges::find(services, name) - services.begin());
     };
-    for (auto& message : shop_.hands().take_captured()) {
+    for (auto& message : shop_.between().take_captured()) {
         auto const order =
             std::ranges::find_if(placed_, [&](auto const& one) { return message.id().starts_with(one.key + ':'); });
         if (order == placed_.end()) continue;
@@ -94,7 +93,7 @@ void run::repeat_captured()
         if (type == "confirm-order") parent(shipping, "arrange-shipping");
         if (is_new && !type.starts_with("skald.")) captured_.push_back(message);
         if (!is_new || goes_.besides != disturbance::twice) continue;
-        shop_.hands().send(message);
+        shop_.between().send(message);
         if (type == "skald.progress") continue;
         acks_expected_[number_of_service(message.destination)] += 2;
         ++copies_[number_of_service(message.destination)];
@@ -151,7 +150,7 @@ void run::send_made_up(std::string const& step, std::string const& direction, st
     if (!deadline.empty()) message.set("x-saga-deadline", deadline);
     message.body =
         nlohmann::json{{"id", key_}, {"customer", person_}, {"sku", item_}, {"quantity", 1}, {"cents", price}}.dump();
-    shop_.hands().send(message);
+    shop_.between().send(message);
 }
 
 }  // namespace skald::crash

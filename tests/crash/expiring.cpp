@@ -111,7 +111,7 @@ void run::send_copies()
     for (std::size_t i = 0; i < services.size(); ++i) acks_expected_[i] = shop_.arms(i).hits()["step.acked"];
     for (std::size_t i = 0; i < services.size(); ++i) copies_[i] = shop_.arms(i).hits()["step.duplicate"];
     for (auto const& message : captured_) {
-        shop_.hands().send(message);
+        shop_.between().send(message);
         for (std::size_t i = 0; i < services.size(); ++i) {
             acks_expected_[i] += services[i] == message.destination;
             copies_[i] += services[i] == message.destination;

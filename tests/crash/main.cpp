@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
 #include <thread>
 
 #include <fmt/format.h>
@@ -13,7 +12,6 @@
 #include "core/failpoint.hpp"
 #include "mutants.hpp"
 #include "run.hpp"
-#include "support/stack_control.hpp"
 
 namespace skald::crash {
 namespace {
@@ -40,6 +38,8 @@ AMQP_URL and SKALD_TEST_STACK say where (scripts/test.sh crash sets them).
   --only RUN        one run, such as step.committed=kill@2/back/payments, or a way without a fault, such as back;
                     may be given several times
   --list            the names of the runs; goes each way once without a fault, to learn them
+  --transport T      rabbitmq [default], or postgres: the points of the transport, where messages go from database to
+                     database; no mutants
   --systems N        how many shops run side by side [8]
   --help            this
 
@@ -51,6 +51,7 @@ struct options
     std::vector<plan> only;
     std::string mutant;
     bool with_matrix{true}, with_mutants{true}, list{};
+    bool without_broker{};
     std::size_t systems{8};
 };
 
@@ -75,7 +76,7 @@ void tell(result const& one)
 class yard
 {
 public:
-    explicit yard(std::size_t systems) : systems_{systems} {}
+    yard(std::size_t systems, bool without_broker) : systems_{systems}, without_broker_{without_broker} {}
 
     std::vector<result> run_all(std::vector<plan> const& plans)
     {
@@ -101,7 +102,7 @@ public:
 private:
     void work(std::vector<plan> const& plans, std::vector<result>& results, std::atomic<std::size_t>& next)
     {
-        shop_system shop{""};
+        shop_system shop{"", without_broker_};
         int number = 0;
         for (std::size_t i = next++; i < plans.size(); i = next++) {
             results[i] = try_until_it_strikes(shop, plans[i], number);
@@ -124,16 +125,7 @@ private:
     // What came late, after its run was judged, must not have changed anything.
     void judge_all(shop_system& shop)
     {
-        bool const acked = testing::wait_until(
-            [&] {
-                auto const queues =
-                    test::rabbitmqctl("-q list_queues --no-table-headers -p " + shop.vhost() + " messages name");
-                std::istringstream lines{queues};
-                for (std::string line; std::getline(lines, line);)
-                    if (line.find("\tskald.") != std::string::npos && !line.starts_with("0\t")) return false;
-                return true;
-            },
-            patience);
+        bool const acked = testing::wait_until([&] { return shop.between().is_empty(); }, patience);
         auto const none = [&](std::size_t service, std::string const& what, std::string const& from) {
             auto const count = shop.database(service).count(from);
             if (count > 0) complain(fmt::format("{} in {}: {}", what, services[service], count));
@@ -153,8 +145,15 @@ private:
     }
 
     std::size_t systems_;
+    bool without_broker_;
     std::atomic<std::size_t> done_{0};
 };
+
+bool is_of_transport(std::string_view point)
+{
+    return point.starts_with("relay.") || point.starts_with("memory.") || point.starts_with("consumer.") ||
+           point == "step.committed" || point == "step.acked";
+}
 
 // --- The matrix -----------------------------------------------------------------------------------------------------
 
@@ -171,11 +170,13 @@ std::map<std::string_view, hit_counts> discover(yard& all, bool& failed)
 }
 
 /// For each point the number of runs in which its fault happened, by action; false if it never did at some point.
-bool tell_points(std::vector<result> const& results)
+bool tell_points(std::vector<result> const& results, bool without_broker)
 {
     bool all = true;
     say(fmt::format("\n{:<22}{:>6}{:>7}{:>7}{:>6}", "point", "kill", "throw", "reset", "stop"));
     for (auto const& point : core::failpoints) {
+        // Nothing comes back from an inbox: who writes into it is told at once.
+        if (without_broker && (!is_of_transport(point.name) || point.name == "relay.returned")) continue;
         std::string line = fmt::format("{:<22}", point.name);
         for (auto const action : actions) {
             auto const count = std::ranges::count_if(results, [&](auto const& r) {
@@ -215,9 +216,12 @@ bool check_page(std::vector<result> const& results)
 bool run_matrix(options const& chosen)
 {
     auto const began = clock::now();
-    yard all{chosen.systems};
+    yard all{chosen.systems, chosen.without_broker};
     bool failed = false;
-    auto const plans = chosen.only.empty() ? make_matrix(discover(all, failed)) : chosen.only;
+    auto plans = chosen.only.empty() ? make_matrix(discover(all, failed)) : chosen.only;
+    // What a step, a call and an entry do at the points of their own, the other transport's runs have shown.
+    if (chosen.only.empty() && chosen.without_broker)
+        std::erase_if(plans, [](plan const& one) { return !is_of_transport(one.point); });
     if (chosen.list) {
         for (auto const& one : plans) say(one.name());
         return true;
@@ -228,8 +232,9 @@ bool run_matrix(options const& chosen)
     auto const broken = std::ranges::count_if(results, [](auto const& r) { return !r.broken.empty(); });
     auto const missed =
         std::ranges::count_if(results, [](auto const& r) { return !r.what.point.empty() && !r.sprang; });
-    bool const every_point = !chosen.only.empty() || tell_points(results);
-    bool const page_holds = !chosen.only.empty() || check_page(results);
+    bool const is_whole = chosen.only.empty() && !chosen.without_broker;
+    bool const every_point = chosen.only.empty() ? tell_points(results, chosen.without_broker) : true;
+    bool const page_holds = !is_whole || check_page(results);
     if (!every_point) say("FAILED  a point (!) whose fault never happened in any run");
     say(fmt::format("\n{} runs, {} failed, {} in which the fault did not happen, {} s", results.size(), broken, missed,
                     std::chrono::duration_cast<std::chrono::seconds>(clock::now() - began).count()));
@@ -250,7 +255,7 @@ std::string noticed_by(mutant const& one, shop_system& sound, int& number)
     auto const control = run{sound, *what, ++number, patience}.execute();
     if (!control.broken.empty())
         throw std::runtime_error{"without the mutant " + one.run + " fails too: " + control.broken.front()};
-    shop_system shop{one.name};
+    shop_system shop{one.name, false};
     auto const plain = run{shop, {"", "", 1, &forward, 0}, ++number, patience}.execute();
     if (!plain.is_late && std::ranges::any_of(plain.broken, [](auto const& why) { return why.starts_with("I6 "); }))
         throw std::runtime_error{"no order ends, also where nothing happens to it: " + plain.broken.front()};
@@ -277,7 +282,7 @@ bool run_mutants(options const& chosen)
     std::vector<std::jthread> threads;
     for (std::size_t i = 0; i < std::min(chosen.systems, systems_with_mutants); ++i)
         threads.emplace_back([&] {
-            shop_system sound{""};
+            shop_system sound{"", false};
             int number = 0;
             for (auto n = next++; n < known.size(); n = next++) {
                 std::string by;
@@ -339,6 +344,13 @@ options read(int argc, char** argv)
         else if (word == "--matrix") chosen.with_mutants = false;
         else if (word == "--mutants")
             chosen.with_matrix = false, chosen.mutant = has_value ? read_mutant(argv[++i]) : "";
+        else if (word == "--transport" && has_value) {
+            std::string_view const named{argv[++i]};
+            if (named != "rabbitmq" && named != "postgres")
+                refuse(fmt::format("--transport is rabbitmq or postgres, not '{}'", named));
+            chosen.without_broker = named == "postgres";
+            if (chosen.without_broker) chosen.with_mutants = false;
+        }
         else if (word == "--systems" && has_value) chosen.systems = std::strtoul(argv[++i], nullptr, 10);
         else if (word == "--only" && has_value) {
             chosen.only.push_back(read_plan(argv[++i]));

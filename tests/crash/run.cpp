@@ -1,7 +1,5 @@
 #include "run.hpp"
 
-#include "support/stack_control.hpp"
-
 #include <sstream>
 
 namespace skald::crash {
@@ -68,8 +66,7 @@ void run::prepare()
                                      std::to_string(one.goes->stock) + ')');
     }
     if (goes_.besides == disturbance::unrouted) {
-        shop_.hands().unbind("skald.payments", "skald", "payments");
-        shop_.hands().unbind("e2e.capture", "skald", "payments");
+        shop_.between().cut_off_payments();
         is_bound_ = false;
     }
     if (is_forgotten(goes_.besides)) prepare_others();
@@ -142,7 +139,7 @@ bool run::is_ended()
         // frame may have carried both acks. Then what was not acked is in the queue again.
         auto hits = shop_.arms(payments).hits();
         auto const acks = hits["step.acked"] + hits["consumer.acked"];
-        bool const both_came = hits["consumer.delivered"] >= 2 && shop_.hands().waiting_in("skald.payments") == 0;
+        bool const both_came = hits["consumer.delivered"] >= 2 && shop_.between().waiting_in("payments") == 0;
         return was_disturbed_ && (acks >= 3 || (acks >= 2 && both_came));
     }
     if (goes_.besides == disturbance::paused || goes_.besides == disturbance::cancelled ||
@@ -173,11 +170,7 @@ bool run::are_outboxes_empty()
 bool run::is_at_rest()
 {
     if (!shop_.look_after() || !are_outboxes_empty()) return false;
-    std::istringstream queues{
-        test::rabbitmqctl("-q list_queues --no-table-headers -p " + shop_.vhost() + " messages name")};
-    for (std::string line; std::getline(queues, line);)
-        if (line.find("\tskald.") != line.npos && !line.starts_with("0\t")) return false;
-    return are_outboxes_empty();
+    return shop_.between().is_empty() && are_outboxes_empty();
 }
 
 std::string run::where_it_is()
@@ -206,7 +199,7 @@ std::string run::where_it_is()
                "AND "
                "state LIKE 'idle in transaction%'");
         text += "\n        " + std::string{services[i]} + ": " +
-                std::to_string(shop_.hands().waiting_in("skald." + std::string{services[i]})) + " deliveries wait";
+                std::to_string(shop_.between().waiting_in(services[i])) + " deliveries wait";
     }
     std::istringstream log{shop_.logs()};
     for (std::string line; std::getline(log, line);)

@@ -1,7 +1,6 @@
 #include "shop_system.hpp"
 
 #include "mutants.hpp"
-#include "support/stack_control.hpp"
 
 #include <array>
 #include <sstream>
@@ -35,18 +34,14 @@ std::string words_for(test::ending const& how)
 
 }  // namespace
 
-shop_system::shop_system(std::string const& mutant)
-    : mutant_{mutant}, broker_{test::required("AMQP_URL")}, port_{rig::find_free_port()}, standin_port_{
-                                                                                              rig::find_free_port()}
+shop_system::shop_system(std::string const& mutant, bool without_broker)
+    : mutant_{mutant}, port_{rig::find_free_port()}, standin_port_{rig::find_free_port()}
 {
-    broker_.vhost = "crash-" + test::random_word();
-    test::rabbitmqctl("add_vhost " + broker_.vhost);
-    test::rabbitmqctl("set_permissions -p " + broker_.vhost + ' ' + broker_.user + " '.*' '.*' '.*'");
-    hands_ = std::make_unique<test::amqp_hands>(broker_);
-    hands_->capture_everything();
+    for (std::size_t i = 0; i < services.size(); ++i)
+        databases_[i] = std::make_unique<test::fresh_database>("crash_" + std::string{services[i]});
+    mail_ = without_broker ? mail_by_inbox(databases_) : mail_by_broker();
     for (auto& one : arms_) one = std::make_unique<armament>();
     for (std::size_t i = 0; i < services.size(); ++i) {
-        databases_[i] = std::make_unique<test::fresh_database>("crash_" + std::string{services[i]});
         processes_[i] = std::make_unique<test::service_process>(programs[i], arguments(i, port_), variables(i, true));
         standins_[i] =
             std::make_unique<test::service_process>(programs[i], arguments(i, standin_port_), variables(i, false));
@@ -54,29 +49,24 @@ shop_system::shop_system(std::string const& mutant)
     }
     if (!testing::wait_until([&] { return look_after(); }))
         throw std::runtime_error{"the shop does not open:\n" + logs()};
+    mail_->begin();
 }
 
 shop_system::~shop_system()
 {
-    try {
-        for (auto& process : processes_) process->kill(SIGKILL);
-        test::rabbitmqctl("delete_vhost " + broker_.vhost);
-    }
-    catch (std::exception const& error) {
-        std::fprintf(stderr, "the virtual host %s stays behind: %s\n", broker_.vhost.c_str(), error.what());
-    }
+    for (auto& process : processes_) process->kill(SIGKILL);
 }
 
 test::environment shop_system::variables(std::size_t service, bool armed) const
 {
     test::environment made{{"DATABASE_URL", databases_[service]->url()},
-                           {"AMQP_URL", broker_.url()},
                            {"PATH", "/usr/bin:/bin"},
                            {"SKALD_LOCK_TIMEOUT_MS", "1000"},
                            // It is chance which deliveries come together, and with it which points are passed.
                            {"SKALD_BATCH_MAX", "1"},
                            {"SKALD_DISPATCH_GRACE_MS", "1000"},  // a message that is lost from memory comes that late
                            {"SKALD_PURGE_SECONDS", "1"}};
+    made.merge(mail_->variables());
     if (!mutant_.empty()) made["LD_PRELOAD"] = library_of(mutant_);
     if (armed) arms_[service]->add_to(made);
     return made;

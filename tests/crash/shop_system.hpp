@@ -11,8 +11,8 @@
 
 #include "armament.hpp"
 #include "gateway/gateway_process.hpp"
+#include "mail.hpp"
 #include "plan.hpp"
-#include "support/amqp_hands.hpp"
 #include "support/fresh_database.hpp"
 #include "support/service_process.hpp"
 
@@ -31,16 +31,16 @@ class shop_system
 {
 public:
     /// `mutant`: the name of the one that the services and the operator's command line are; empty for none.
-    explicit shop_system(std::string const& mutant);
+    /// `without_broker`: messages go from database to database.
+    shop_system(std::string const& mutant, bool without_broker);
     ~shop_system();
     shop_system(shop_system const&) = delete;
     shop_system& operator=(shop_system const&) = delete;
 
     test::fresh_database& database(std::size_t service) { return *databases_[service]; }
-    test::amqp_hands& hands() { return *hands_; }
+    mail& between() { return *mail_; }
     std::uint16_t port() const { return port_; }
     std::uint16_t standin_port() const { return standin_port_; }
-    std::string const& vhost() const { return broker_.vhost; }
 
     void arm(std::size_t place, std::string const& program);
     armament& arms(std::size_t place) { return *arms_[place]; }
@@ -80,8 +80,8 @@ private:
     test::environment operator_variables(std::size_t service, bool armed) const;
 
     std::string mutant_;
-    test::amqp_place broker_;
-    std::array<std::unique_ptr<test::fresh_database>, services.size()> databases_;
+    shop_databases databases_;
+    std::unique_ptr<mail> mail_;
     std::array<std::unique_ptr<armament>, places.size()> arms_;
     std::array<std::unique_ptr<test::service_process>, services.size()> processes_, standins_;
     std::array<std::optional<clock::time_point>, services.size()> stopped_;
@@ -89,7 +89,6 @@ private:
     std::array<unsigned, services.size()> lanes_{usual_lanes, usual_lanes, usual_lanes};
     std::unique_ptr<test::gateway_process> gateway_, blind_gateway_;  // once a run needs it
     test::gateway_process* in_use_{};
-    std::unique_ptr<test::amqp_hands> hands_;
     std::uint16_t port_{}, standin_port_{};
     std::string happened_;
 };

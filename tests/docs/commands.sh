@@ -36,6 +36,8 @@ run_elsewhere=(
   'CONTRIBUTING.md sh 4|scripts/test.sh crash'
   'docs/reconciliation.md sh 1|tests/audit/command_test.cpp, with other lists'
   'docs/reconciliation.md sh 2|tests/audit/command_test.cpp'
+  'docs/transports.md sh 1|tests/integration/services/transports_test.cpp'
+  'docs/transports.md sql 1|tests/conformance/transport_inbox_behaviour_test.cpp'
   'docs/repair.md sh 2|tests/integration/close_test.cpp, by what the commands call'
   'docs/repair.md sh 3|tests/integration/close_test.cpp, likewise'
   'docs/rehearsal.md sh 1|tests/integration/rehearsal_test.cpp and rehearsal_command_test.cpp, by what the command calls'

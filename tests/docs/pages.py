@@ -132,8 +132,8 @@ def check_log_events(pages):
         text = re.sub(r'SKALD_FAILPOINT(_IF)?\([^"]*"[a-z._]+"\)', "", file.read_text())  # their names look like events
         text = re.sub(r'\.set\("[a-z._]+"', "", text)  # and so do those of a span's attributes
         logged.update(re.findall(f'"({event})"', text))
-    listed = re.findall(f"`({event})`", pages.read("docs/operations.md"))
-    pages.expect_same("the log event", pages.expect_some("log events", logged, 40), "docs/operations.md", listed)
+    listed = re.findall(f"`({event})`", pages.read("docs/log-events.md"))
+    pages.expect_same("the log event", pages.expect_some("log events", logged, 40), "docs/log-events.md", listed)
 
 
 def check_metrics(pages):

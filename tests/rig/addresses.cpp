@@ -6,7 +6,7 @@
 
 namespace skald::rig {
 
-addresses addresses_from_environment(std::string const& script)
+addresses addresses_from_environment(std::string const& script, bool needs_broker)
 {
     auto const value_of = [&](char const* name) -> std::string {
         char const* const value = std::getenv(name);
@@ -17,7 +17,7 @@ addresses addresses_from_environment(std::string const& script)
         return value;
     };
     return {value_of("DATABASE_URL_ORDERS"), value_of("DATABASE_URL_PAYMENTS"), value_of("DATABASE_URL_SHIPPING"),
-            value_of("AMQP_URL")};
+            needs_broker ? value_of("AMQP_URL") : std::string{}};
 }
 
 }  // namespace skald::rig

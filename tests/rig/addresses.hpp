@@ -17,11 +17,11 @@ struct addresses
     std::string orders_database;
     std::string payments_database;
     std::string shipping_database;
-    std::string broker;
+    std::string broker;  // empty: none
 };
 
 /// DATABASE_URL_ORDERS, DATABASE_URL_PAYMENTS, DATABASE_URL_SHIPPING, AMQP_URL. Throws usage_error; `script` starts a
 /// stack by itself.
-addresses addresses_from_environment(std::string const& script);
+addresses addresses_from_environment(std::string const& script, bool needs_broker = true);
 
 }  // namespace skald::rig

@@ -3,8 +3,6 @@
 #include "audit/cursor.hpp"
 #include "audit/database.hpp"
 #include "audit/rules.hpp"
-#include "core/regular_file.hpp"
-#include "postgres/conninfo.hpp"
 #include "postgres/literal.hpp"
 #include "skald_audit_queries.hpp"
 
@@ -16,7 +14,6 @@
 #include <functional>
 #include <memory>
 #include <set>
-#include <sstream>
 #include <tuple>
 #include <unordered_set>
 
@@ -107,34 +104,6 @@ std::size_t identity(finding const& one, std::string const& latest)
 }
 
 }  // namespace
-
-std::vector<service_database> read_databases(std::string const& file)
-try {
-    std::vector<service_database> all;
-    std::istringstream text{core::read_regular_file(file)};
-    std::set<std::string> names;
-    int number = 0;
-    for (std::string line; std::getline(text, line);) {
-        ++number;
-        line.erase(line.find_last_not_of(" \t\r") + 1);
-        if (line.empty() || line.starts_with('#')) continue;
-        auto const equals = line.find('=');
-        auto const name = line.substr(0, equals);
-        if (equals == std::string::npos || equals == 0 || equals + 1 == line.size() ||
-            name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") != std::string::npos)
-            throw configuration_error{fmt::format(
-                "--databases {}: line {} is not SERVICE=URL, such as payments=postgresql://...", file, number)};
-        if (!names.insert(name).second)
-            throw configuration_error{fmt::format("--databases {}: {} is there twice", file, name)};
-        all.push_back({name, line.substr(equals + 1)});
-        postgres::check_settings(all.back().url);
-    }
-    if (all.empty()) throw configuration_error{fmt::format("--databases {}: it names no service", file)};
-    return all;
-}
-catch (core::file_not_read const& error) {
-    throw configuration_error{fmt::format("--databases {} {}", file, error.what())};
-}
 
 service_database const& find_service(std::vector<service_database> const& all, std::string const& service,
                                      std::string const& file)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "audit/finding.hpp"
+#include "postgres/service_databases.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -14,11 +15,7 @@
 
 namespace skald::audit {
 
-struct service_database
-{
-    std::string service;
-    std::string url;
-};
+using postgres::service_database;
 
 struct survey_options
 {
@@ -33,9 +30,6 @@ struct surveyed
 {
     std::size_t keys{}, sagas{}, records{};
 };
-
-/// A line `service=URL` for each. Throws configuration_error.
-std::vector<service_database> read_databases(std::string const& file);
 
 /// The one of that service. Throws configuration_error if it is not there.
 service_database const& find_service(std::vector<service_database> const& all, std::string const& service,

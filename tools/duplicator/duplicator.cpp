@@ -3,11 +3,11 @@
 #include "duplicator/agenda.hpp"
 #include "duplicator/copier.hpp"
 #include "duplicator/tap.hpp"
-#include "rabbitmq/io_thread.hpp"
-#include "rabbitmq/reconnect_schedule.hpp"
 #include "rabbitmq/topology.hpp"
-#include "rabbitmq/waker.hpp"
 #include "sockets/watchdog.hpp"
+#include "transports/io_thread.hpp"
+#include "transports/reconnect_schedule.hpp"
+#include "transports/waker.hpp"
 
 #include <algorithm>
 #include <array>
@@ -120,7 +120,7 @@ private:
     duplicator_options options_;
     rabbitmq::address where_;
     agenda<captured_ptr> agenda_;
-    rabbitmq::reconnect_schedule schedule_;
+    transports::reconnect_schedule schedule_;
     clock::time_point polled_at_{};
     bool has_more_{};  // messages to take in
 
@@ -130,11 +130,11 @@ private:
     std::optional<tap> tap_;        // empty once it has to stop
     std::optional<copier> copier_;  // empty while the broker is away
 
-    rabbitmq::waker wake_;
+    transports::waker wake_;
     std::atomic<bool> is_hurried_{}, is_stopping_{}, is_abandoned_{}, has_failed_{};
     std::atomic<std::uint64_t> seen_{}, duplicates_{};
-    std::exception_ptr failure_;                 // written before has_failed_
-    std::optional<rabbitmq::io_thread> thread_;  // last: it uses the members above
+    std::exception_ptr failure_;                   // written before has_failed_
+    std::optional<transports::io_thread> thread_;  // last: it uses the members above
 };
 
 void duplicator::work::run()

@@ -8,9 +8,12 @@
 #include "audit/listing.hpp"
 #include "audit/survey.hpp"
 #include "core/regular_file.hpp"
+#include "postgres/connection.hpp"
 #include "postgres/literal.hpp"
 #include "rabbitmq/administration.hpp"
 #include "skald_audit_queries.hpp"
+#include "skald_operator_queries.hpp"
+#include "worker/transports.hpp"
 
 #include <skald/config.hpp>
 #include <skald/errors.hpp>
@@ -75,11 +78,27 @@ int report(audit::findings const& found, std::string const& looked_at, nlohmann:
     return found.total() > 0 ? 1 : 0;
 }
 
+std::map<std::string, std::optional<unsigned>> inboxes(std::vector<audit::service_database> const& services)
+{
+    std::map<std::string, std::optional<unsigned>> waiting;
+    for (auto const& one : services) {
+        postgres::connection_options options;
+        options.url = one.url;
+        postgres::connection c{options};
+        unsigned messages = 0;
+        for (auto const& row : c.run(std::string{operator_queries::inbox_queues}))
+            messages += row["waiting"].as<unsigned>();
+        waiting[one.service] = messages;
+    }
+    return waiting;
+}
+
 // Only where a broker is named: what its queues hold explains sagas that no database explains.
 std::map<std::string, std::optional<unsigned>> queues(config const& settings,
                                                       std::vector<audit::service_database> const& services)
 {
     std::map<std::string, std::optional<unsigned>> waiting;
+    if (worker_detail::has_no_broker(settings)) return inboxes(services);
     if (std::getenv("AMQP_URL") == nullptr && std::getenv("AMQP_URL_FILE") == nullptr) return waiting;
     for (auto const& one : services) {
         try {
@@ -101,7 +120,7 @@ int audit_all(audit_options const& options, output const& out)
             "of one of them: --service NAME --against COMMAND"};
     auto const settings = config::from_environment();
     audit::survey_options wanted;
-    wanted.databases = audit::read_databases(options.databases);
+    wanted.databases = postgres::read_service_databases(options.databases, "--databases");
     wanted.file = options.databases;
     wanted.grace = options.grace();
     wanted.queues = [&] { return queues(settings, wanted.databases); };
@@ -173,7 +192,9 @@ int audit_against(audit_options options, output const& out)
     check(options);
     auto url = config::from_environment().database_url;
     if (!options.databases.empty())
-        url = audit::find_service(audit::read_databases(options.databases), options.service, options.databases).url;
+        url = audit::find_service(postgres::read_service_databases(options.databases, "--databases"), options.service,
+                                  options.databases)
+                  .url;
     postgres::connection c{audit::options_for(url)};
     audit::check_owner(c, options.service);
     check_step(c, options.ours.step, options.service);

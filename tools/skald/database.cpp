@@ -1,5 +1,9 @@
 #include "database.hpp"
 
+#include "worker/transports.hpp"
+
+#include <skald/errors.hpp>
+
 namespace skald::tools {
 
 postgres::connection_options database_options(config const& settings, std::string const& command)
@@ -21,6 +25,13 @@ postgres::connection connect(config const& settings, std::string const& command)
 postgres::connection connect(std::string const& command)
 {
     return connect(config::from_environment(), command);
+}
+
+void refuse_without_broker(config const& settings, std::string const& command)
+{
+    if (worker_detail::has_no_broker(settings))
+        throw configuration_error{"`skald " + command +
+                                  "` works on a broker, and with SKALD_TRANSPORT=postgres there is none"};
 }
 
 }  // namespace skald::tools

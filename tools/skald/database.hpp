@@ -15,6 +15,9 @@ postgres::connection_options database_options(config const& settings, std::strin
 /// Throws configuration_error, and what pqxx throws.
 postgres::connection connect(config const& settings, std::string const& command);
 
+/// Throws configuration_error where SKALD_TRANSPORT says that there is no broker, and `command` is about one.
+void refuse_without_broker(config const& settings, std::string const& command);
+
 /// With the settings of the environment. Throws the same.
 postgres::connection connect(std::string const& command = "cli");
 

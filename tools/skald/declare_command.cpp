@@ -47,6 +47,7 @@ int declare(std::string const& service, std::string database, std::vector<std::s
             output const& out)
 {
     auto const settings = config::from_environment();
+    refuse_without_broker(settings, "declare");
     if (database.empty()) database = postgres::own_database(settings.database_url, service);
     if (!core::is_uuid(database))
         throw configuration_error{"--database is the `id` in the table skald.service of the service's database"};

@@ -2,6 +2,8 @@
 #include "commands.hpp"
 #include "doctor.hpp"
 
+#include "worker/transports.hpp"
+
 #include <skald/config.hpp>
 
 #include <CLI/CLI.hpp>
@@ -35,7 +37,8 @@ int doctor(output const& out)
     auto const settings = config::from_environment();
     findings found;
     auto const at_broker = examine_database(settings.database_url, found);
-    if (std::getenv("AMQP_URL") != nullptr || std::getenv("AMQP_URL_FILE") != nullptr)
+    if (worker_detail::has_no_broker(settings)) examine_inbox(settings, at_broker.owner, found);
+    else if (std::getenv("AMQP_URL") != nullptr || std::getenv("AMQP_URL_FILE") != nullptr)
         examine_broker(settings.amqp_url, at_broker, settings.declare, found);
     else
         found.push_back(

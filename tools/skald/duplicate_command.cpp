@@ -102,7 +102,9 @@ void add_options(CLI::App& command, duplicate_options& options)
 
 int duplicate(duplicate_options const& options, output const& out)
 {
-    auto const url = config::from_environment().amqp_url;
+    auto const settings = config::from_environment();
+    refuse_without_broker(settings, "duplicate");
+    auto const& url = settings.amqp_url;
     std::string where;
     try {
         where = rabbitmq::describe(rabbitmq::parse_url(url));

@@ -7,12 +7,12 @@
 #include "postgres/postgres_outbox.hpp"
 #include "rabbitmq/administration.hpp"
 #include "rabbitmq/connection.hpp"
-#include "rabbitmq/rabbitmq_transport.hpp"
 #include "runtime/publish_loop.hpp"
 #include "runtime/table_source.hpp"
 #include "skald_operator_queries.hpp"
 #include "worker/signals.hpp"
 #include "worker/signing_keys.hpp"
+#include "worker/transports.hpp"
 
 #include <skald/config.hpp>
 #include <skald/errors.hpp>
@@ -44,8 +44,16 @@ void refuse_others(config const& settings)
     auto const owner = postgres::owner_of(c.raw());
     if (owner.service.empty()) return;                                                // no worker has ever run here
     if (owner.is_copy) postgres::own_database(settings.database_url, owner.service);  // throws, with what to do
+    if (worker_detail::has_no_broker(settings)) return;
     auto const seen = rabbitmq::inspect(settings.amqp_url, owner.service, owner.database, settings.declare);
     if (!seen.mismatch.empty()) throw configuration_error{seen.mismatch};
+}
+
+// Whose database it is; empty if no worker has ever run here.
+std::string owner_name(config const& settings)
+{
+    auto c = connect(settings, "relay");
+    return postgres::owner_of(c.raw()).service;
 }
 
 // False if it was told to stop before the database and the broker could be asked.
@@ -75,14 +83,11 @@ int relay(bool until_empty, output const& out)
     auto const keys = worker_detail::read_signing_keys(settings);
     core::filtering_logger log{std::make_shared<core::stderr_logger>("relay"),
                                core::parse_severity(settings.log_level)};
-    rabbitmq::options broker;
-    broker.url = settings.amqp_url;
-    broker.connection_name = "skald/relay";
-    broker.declares = settings.declare;
-    rabbitmq::rabbitmq_transport transport{broker, log};
-    auto const publisher = transport.open_publisher();
-
+    if (!until_empty && !wait_and_refuse_others(settings, signals, log)) return 0;
     auto const database = database_options(settings, "relay");
+    auto const transport = worker_detail::make_transport(owner_name(settings), "skald/relay", settings, database, log);
+    auto const publisher = transport->open_publisher();
+
     auto const mark = std::make_shared<postgres::low_water>();
     postgres::postgres_outbox outbox{database, mark};
     postgres::postgres_outbox other{database, mark};
@@ -107,7 +112,6 @@ int relay(bool until_empty, output const& out)
         out.tell(text, {{"moved", moved}, {"unsent", left}});
         return left > 0 ? 1 : 0;
     }
-    if (!wait_and_refuse_others(settings, signals, log)) return 0;
     std::jthread const moving{[&] { relay.run(); }};
     while (!signals.wait(std::chrono::minutes{1})) continue;
     stop.stop();

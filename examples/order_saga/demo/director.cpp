@@ -23,24 +23,14 @@ constexpr auto start_patience = 60s;
 constexpr auto drain_patience = 20s;
 constexpr auto quiet_for = 1s;
 constexpr int unfinished_shown = 10;
-constexpr int moment_max_ms = 2'000;
-
-/// A third of the messages is sent again at once, a third a moment later, and a third after the sagas have ended.
-std::optional<std::chrono::milliseconds> held_back_for(int /*copy*/, random_source& random)
-{
-    switch (pick(random, 1, 3)) {
-    case 1: return 0ms;
-    case 2: return std::chrono::milliseconds{pick(random, 1, moment_max_ms)};
-    default: return std::nullopt;
-    }
-}
 
 std::unique_ptr<gateway> make_gateway(options const& chosen)
 {
     return chosen.gateway.empty() ? nullptr : std::make_unique<gateway>(chosen.gateway, chosen.logs, chosen.seed);
 }
 
-std::vector<std::unique_ptr<process>> make_services(options const& chosen, std::uint16_t port, gateway const* charging)
+std::vector<std::unique_ptr<process>> make_services(options const& chosen, std::uint16_t port, gateway const* charging,
+                                                    std::map<std::string, std::string> const& variables)
 {
     auto const& servers = chosen.servers;
     std::array const databases{servers.orders_database, servers.payments_database, servers.shipping_database};
@@ -52,26 +42,27 @@ std::vector<std::unique_ptr<process>> make_services(options const& chosen, std::
         if (i == orders) settings.arguments = {"--listen", fmt::format("127.0.0.1:{}", port)};
         if (i == payments && charging != nullptr) settings.arguments = {"--gateway", charging->address()};
         settings.inherits_environment = true;
-        settings.variables = {{"DATABASE_URL", databases[i]}, {"AMQP_URL", servers.broker}};
+        settings.variables = {{"DATABASE_URL", databases[i]}};
+        settings.variables.insert(variables.begin(), variables.end());
         settings.log = chosen.logs / fmt::format("{}.log", program_names[i]);
         services.push_back(std::make_unique<process>(std::move(settings)));
     }
     return services;
 }
 
-std::string queue_of(std::size_t service)
+std::unique_ptr<queues> make_queues(options const& chosen)
 {
-    return fmt::format("skald.{}", service_names[service]);
+    return chosen.transport == "postgres" ? inbox_queues(chosen) : broker_queues(chosen);
 }
 
 }  // namespace
 
 director::director(options const& chosen, signals const& interruptions)
     : chosen_{chosen}, interruptions_{interruptions}, plan_{make_plan(chosen.orders, chosen.seed)},
-      databases_{chosen.servers}, observer_{chosen.servers.broker}, port_{find_free_port()}, load_{plan_, port_,
-                                                                                                   chosen.clients,
-                                                                                                   chosen.seed},
-      gateway_{make_gateway(chosen)}, services_{make_services(chosen, port_, gateway_.get())}
+      databases_{chosen.servers}, queues_{make_queues(chosen)}, port_{find_free_port()}, load_{plan_, port_,
+                                                                                               chosen.clients,
+                                                                                               chosen.seed},
+      gateway_{make_gateway(chosen)}, services_{make_services(chosen, port_, gateway_.get(), queues_->variables())}
 {
     figures_.orders = chosen.orders;
 }
@@ -79,7 +70,7 @@ director::director(options const& chosen, signals const& interruptions)
 run_summary director::run()
 {
     start_services();
-    start_duplicator();
+    queues_->copy_everything(chosen_.seed);
     databases_.fill(plan_);
     place_orders();
     if (await_sagas()) {
@@ -106,17 +97,6 @@ void director::start_services()
             tick();
         }
     }
-}
-
-void director::start_duplicator()
-{
-    skald::tools::duplicator_options copies;
-    copies.broker_url = chosen_.servers.broker;
-    copies.services.assign(service_names.begin(), service_names.end());
-    copies.times = 1;
-    copies.delay = held_back_for;
-    copies.seed = chosen_.seed;
-    duplicator_.emplace(std::move(copies));
 }
 
 void director::place_orders()
@@ -149,9 +129,9 @@ bool director::await_sagas()
 void director::repeat_late()
 {
     figures_.phase = "late duplicates";
-    duplicator_->hurry();
+    queues_->hurry();
     load_.start_epilogue();
-    auto const done = [this] { return load_.finished() && duplicated().left == 0; };
+    auto const done = [this] { return load_.finished() && queues_->copied().left == 0; };
     if (!wait_until(done)) throw demo_failure("the late duplicates came to a halt; see the order service's log");
 }
 
@@ -195,7 +175,7 @@ run_summary director::conclude()
     findings_.push_back({"messages left in queues", messages_ready(), {}});
     findings_.push_back(broken_invariants());
     auto const& counters = load_.counters();
-    auto const copied = duplicated();
+    auto const copied = queues_->copied();
     run_summary run;
     run.seed = chosen_.seed;
     run.orders = chosen_.orders;
@@ -214,7 +194,7 @@ run_summary director::conclude()
 void director::tick()
 {
     interruptions_.wait_for(tick_length);
-    if (duplicator_) duplicator_->check();
+    queues_->check();
     look_after_services();
     if (ordering_) {
         strike_what_is_due();
@@ -241,9 +221,9 @@ bool director::wait_until(Condition const& reached)
     return true;
 }
 
-std::string director::signs_of_life() const
+std::string director::signs_of_life()
 {
-    auto const copied = duplicated();
+    auto const copied = queues_->copied();
     return fmt::format("{} {} {} {} {}", load_.counters().accepted.load(), load_.counters().sent_twice.load(),
                        census_.ended(), copied.seen, copied.duplicates);
 }
@@ -294,7 +274,7 @@ void director::refresh()
     figures_.running = census_.running;
     figures_.sent_twice = counters.sent_twice;
     figures_.asked_again = counters.asked_again;
-    figures_.replayed = static_cast<int>(duplicated().duplicates);
+    figures_.replayed = static_cast<int>(queues_->copied().duplicates);
 }
 
 // --- Checks ---------------------------------------------------------------------------------------------------------
@@ -302,7 +282,7 @@ void director::refresh()
 bool director::is_ready(std::size_t service)
 {
     if (!databases_.has_tables(service)) return false;
-    auto const queue = observer_.look_at(queue_of(service));
+    auto const queue = queues_->look_at(service);
     if (!queue || queue->consumers == 0) return false;
     return service != orders || skald::rig::is_ready(port_);
 }
@@ -315,23 +295,18 @@ bool director::is_quiet()
     looked_at_ = clock::now();
     auto const activity = databases_.activity();
     bool const still = activity == std::exchange(activity_, activity) && messages_ready() == 0 &&
-                       databases_.count_unsent() == 0 && duplicated().left == 0;
+                       databases_.count_unsent() == 0 && queues_->copied().left == 0;
     if (!still) quiet_since_.reset();
     else if (!quiet_since_) quiet_since_ = clock::now();
     return quiet_since_ && clock::now() - *quiet_since_ >= quiet_for;
 }
 
-std::uint32_t director::messages_ready()
+std::int64_t director::messages_ready()
 {
-    std::uint32_t ready = 0;
+    std::int64_t ready = 0;
     for (std::size_t i = 0; i < service_count; ++i)
-        if (auto const queue = observer_.look_at(queue_of(i))) ready += queue->ready;
+        if (auto const queue = queues_->look_at(i)) ready += queue->ready;
     return ready;
-}
-
-skald::tools::duplicated director::duplicated() const
-{
-    return duplicator_ ? duplicator_->so_far() : skald::tools::duplicated{};
 }
 
 }  // namespace order_demo

@@ -1,5 +1,6 @@
 // Runs the demonstration from the first process to the verdict. Everything that happens at a certain moment, such as a
-// kill, is decided here, on the main thread; the clients and the duplicator have threads of their own.
+// kill, is decided here, on the main thread; the clients, and what copies messages on a broker, have threads of their
+// own.
 #pragma once
 
 #include <array>
@@ -11,10 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "duplicator/duplicator.hpp"
 #include "options.hpp"
+#include "queues.hpp"
 #include "report.hpp"
-#include "rig/broker.hpp"
 #include "rig/gateway.hpp"
 #include "rig/order_load.hpp"
 #include "rig/order_plan.hpp"
@@ -50,7 +50,6 @@ private:
 
     // The acts, in order.
     void start_services();
-    void start_duplicator();
     void place_orders();
     bool await_sagas();
     void repeat_late();
@@ -67,19 +66,17 @@ private:
     void strike(planned_kill const& kill);
     void strike_what_is_due();
     void refresh();
-    std::string signs_of_life() const;
+    std::string signs_of_life();
 
     bool is_ready(std::size_t service);
     bool is_quiet();
-    std::uint32_t messages_ready();
-    skald::tools::duplicated duplicated() const;
+    std::int64_t messages_ready();
 
     options const& chosen_;
     signals const& interruptions_;
     order_plan const plan_;
     shop_databases databases_;
-    broker observer_;
-    std::optional<skald::tools::duplicator> duplicator_;  // once there are queues to duplicate
+    std::unique_ptr<queues> queues_;
     std::uint16_t const port_;
     order_load load_;
     progress progress_;

@@ -42,6 +42,11 @@ void apply(options& chosen, std::string_view flag, std::string_view value)
     else if (flag == "--services") chosen.services = value;
     else if (flag == "--logs") chosen.logs = value;
     else if (flag == "--gateway") chosen.gateway = value;
+    else if (flag == "--transport") {
+        if (value != "rabbitmq" && value != "postgres")
+            throw usage_error(fmt::format("--transport is rabbitmq or postgres, not '{}'", value));
+        chosen.transport = value;
+    }
     else if (flag == "--json") chosen.json = value;
     else throw usage_error(fmt::format("unknown argument '{}'; --help lists what there is", flag));
 }
@@ -60,6 +65,7 @@ scripts/demo.sh builds what this needs, starts a private PostgreSQL and RabbitMQ
   --seed N         makes the same orders, duplicates and kills again (default: random, printed)
   --patience S     give up when nothing at all has happened for S seconds (default 180)
   --gateway FILE   the program `gateway`: it charges, and misbehaves now and then
+  --transport T    how messages travel: rabbitmq (default), or postgres, without a broker
   --json FILE      also write the figures to FILE
   --help           this text
 
@@ -87,7 +93,7 @@ options parse_options(int argument_count, char const* const* arguments)
     }
     if (chosen.services.empty() || chosen.logs.empty())
         throw usage_error("--services DIR and --logs DIR are both needed");
-    chosen.servers = addresses_from_environment("scripts/demo.sh");
+    chosen.servers = addresses_from_environment("scripts/demo.sh", chosen.transport == "rabbitmq");
     return chosen;
 }
 

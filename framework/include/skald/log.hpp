@@ -1,4 +1,4 @@
-// Log lines: one event with fields. Their names are listed in docs/operations.md.
+// Log lines: one event with fields. Their names are listed in docs/log-events.md.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Log lines: one event, one line of `name=value` fields, on standard error. Their names are API (docs/operations.md).
+// Log lines: one event, one line of `name=value` fields, on standard error. Their names are API (docs/log-events.md).
 //
 // A logger is passed to each object at construction; there is no global one.
 #pragma once

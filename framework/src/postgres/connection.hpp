@@ -127,6 +127,7 @@ public:
     std::string const& prepared(std::string_view text);
 
     pqxx::connection& raw() { return connection_; }
+    int socket() const { return connection_.sock(); }
     bool is_open() const { return connection_.is_open(); }
 
     /// Open, and not to a node that has since turned out to be read-only.

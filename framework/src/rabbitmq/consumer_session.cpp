@@ -68,7 +68,7 @@ void consumer_session::keep_bound()
     renew_bindings(broker_, consumer_.who.service, consumer_.who.handlers);
 }
 
-bool consumer_session::read(mailbox& box)
+bool consumer_session::read(transports::mailbox& box)
 {
     bool more = true;
     try {
@@ -151,14 +151,14 @@ void consumer_session::record(content arrived)
 }
 
 /// All at once: a lane that was woken for the first would take it and leave the others to the next lane.
-void consumer_session::deliver_to(mailbox& box)
+void consumer_session::deliver_to(transports::mailbox& box)
 {
     if (arrived_.empty()) return;
     auto const back = box.deliver(std::exchange(arrived_, {}));
     for (auto const& delivery : back) give_back(delivery.tag.number);
 }
 
-void consumer_session::send_acks(requests const& asked)
+void consumer_session::send_acks(transports::requests const& asked)
 {
     for (auto const& tag : asked.acks)
         if (tag.generation == generation_) ledger_.ack(tag.number);

@@ -4,7 +4,7 @@
 #include "rabbitmq/ack_ledger.hpp"
 #include "rabbitmq/connection.hpp"
 #include "rabbitmq/content_reader.hpp"
-#include "rabbitmq/mailbox.hpp"
+#include "transports/mailbox.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -44,7 +44,7 @@ public:
 
     /// Processes some of what has arrived, and serves heartbeats. True if there may be more. Throws: parked_undecodable
     /// too.
-    bool read(mailbox& box);
+    bool read(transports::mailbox& box);
 
     /// Why a policy of the broker has moved messages out of the queue before they were delivered: `expired`, `maxlen`;
     /// empty if none has.
@@ -57,7 +57,7 @@ public:
     }
 
     /// Acks and returns deliveries of this connection; tags of other connections mean nothing any more.
-    void send_acks(requests const& asked);
+    void send_acks(transports::requests const& asked);
 
     /// No more deliveries; those on their way are returned.
     void cancel();
@@ -73,7 +73,7 @@ private:
     void handle(amqp_method_t const& method);
     [[noreturn]] void park_unreadable(std::string const& why);
     void record(content arrived);
-    void deliver_to(mailbox& box);
+    void deliver_to(transports::mailbox& box);
     void give_back(std::uint64_t tag);
     void count_acks(std::size_t frames);
     void linger();

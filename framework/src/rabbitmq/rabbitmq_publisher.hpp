@@ -6,9 +6,9 @@
 #include "ports/transport.hpp"
 #include "rabbitmq/barred_exchanges.hpp"
 #include "rabbitmq/publish_session.hpp"
-#include "rabbitmq/reconnect_schedule.hpp"
-#include "rabbitmq/waker.hpp"
 #include "sockets/watchdog.hpp"
+#include "transports/reconnect_schedule.hpp"
+#include "transports/waker.hpp"
 
 #include <deque>
 #include <optional>
@@ -70,11 +70,11 @@ private:
 
     publisher_settings settings_;
     core::logger& log_;
-    reconnect_schedule schedule_;
+    transports::reconnect_schedule schedule_;
     barred_exchanges barred_;
     sockets::socket_interrupter interrupter_;
     sockets::watchdog watchdog_{interrupter_};
-    waker wake_;
+    transports::waker wake_;
     std::optional<publish_session> session_;
     std::deque<waiting> waiting_;  // for answers on this connection
     std::vector<ports::receipt> receipts_;

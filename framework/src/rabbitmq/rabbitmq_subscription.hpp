@@ -5,10 +5,10 @@
 #include "core/log.hpp"
 #include "ports/transport.hpp"
 #include "rabbitmq/connection.hpp"
-#include "rabbitmq/io_thread.hpp"
-#include "rabbitmq/mailbox.hpp"
-#include "rabbitmq/reconnect_schedule.hpp"
 #include "sockets/socket_interrupter.hpp"
+#include "transports/io_thread.hpp"
+#include "transports/mailbox.hpp"
+#include "transports/reconnect_schedule.hpp"
 
 #include <cstdint>
 #include <future>
@@ -62,16 +62,16 @@ private:
 
     subscription_settings settings_;
     core::logger& log_;
-    reconnect_schedule schedule_;
+    transports::reconnect_schedule schedule_;
     std::uint64_t generation_{};
-    mailbox mailbox_;
+    transports::mailbox mailbox_;
     sockets::socket_interrupter interrupter_;
     std::promise<void> first_attempt_;
     bool first_reported_{};
     bool consuming_{};
     bool dead_letter_logged_{};
     bool parked_readable_{true};
-    std::optional<io_thread> thread_;  // last: it uses the rest
+    std::optional<transports::io_thread> thread_;  // last: it uses the rest
 };
 
 }  // namespace skald::rabbitmq

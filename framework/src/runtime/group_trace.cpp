@@ -8,13 +8,14 @@ namespace {
 
 using tracing::span_kind;
 
-// What every span about messages says. The system is the only one that there is so far.
-void describe(tracing::open_span& span, std::string_view operation, std::string_view service)
+// What every span about messages says.
+void describe(tracing::open_span& span, tracing::tracer const& of, std::string_view operation, std::string_view service)
 {
-    span.set("messaging.system", "rabbitmq")
+    bool const is_queue = of.messaging_system() == "rabbitmq";
+    span.set("messaging.system", of.messaging_system())
         .set("messaging.operation.name", operation)
         .set("messaging.operation.type", operation)
-        .set("messaging.destination.name", "skald." + std::string{service});
+        .set("messaging.destination.name", (is_queue ? "skald." : "") + std::string{service});
 }
 
 }  // namespace
@@ -28,7 +29,7 @@ group_trace::group_trace(tracing::tracer* of, std::string_view service, std::spa
         auto span =
             tracing::begin_span(of, step.envelope.trace, "process " + step.key().guarded_step(), span_kind::consumer);
         if (span) {
-            describe(span, "process", service);
+            describe(span, *of, "process", service);
             span.set("messaging.message.id", one.delivery.message.id)
                 .set("skald.definition", step.envelope.definition)
                 .set("skald.scope", step.envelope.saga.scope)
@@ -49,7 +50,7 @@ void group_trace::begin_transaction(tracing::tracer& of, std::string_view servic
     auto self = of.begin_trace();
     self.sampled = true;
     transaction_ = tracing::open_span{of, self, "receive " + std::string{service}, span_kind::client};
-    describe(transaction_, "receive", service);
+    describe(transaction_, of, "receive", service);
     transaction_.set("messaging.batch.message_count", static_cast<std::int64_t>(tasks_.size()));
     for (auto const& step : steps_) {
         if (!step) continue;

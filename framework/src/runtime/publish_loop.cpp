@@ -126,12 +126,13 @@ tracing::open_span publish_loop::begin_send(core::message const& m) const
     tracing::open_span made{*options_.traces, tracing::tracer::child_of(*created), "send " + m.destination,
                             tracing::span_kind::producer};
     made.set_parent(*created, core::find_header(m.headers, core::header::tracestate).value_or(""));
-    made.set("messaging.system", "rabbitmq")
+    bool const by_exchange = options_.traces->messaging_system() == "rabbitmq";
+    made.set("messaging.system", options_.traces->messaging_system())
         .set("messaging.operation.name", "send")
         .set("messaging.operation.type", "send")
-        .set("messaging.destination.name", "skald")
-        .set("messaging.rabbitmq.destination.routing_key", m.destination)
+        .set("messaging.destination.name", by_exchange ? "skald" : m.destination)
         .set("messaging.message.id", m.id);
+    if (by_exchange) made.set("messaging.rabbitmq.destination.routing_key", m.destination);
     return made;
 }
 

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace skald::tracing {
@@ -22,14 +23,17 @@ namespace skald::tracing {
 struct tracer_options
 {
     double ratio{1.0};  // of the traces that begin here, how many are sampled; of others, the parent decides
-    std::size_t waiting_max{8'192};  // finished spans that wait for the exporter
+    std::size_t waiting_max{8'192};            // finished spans that wait for the exporter
+    std::string messaging_system{"rabbitmq"};  // that spans about messages name
 };
 
 /// Threads: any. It outlives every span that it began.
 class tracer
 {
 public:
-    explicit tracer(tracer_options options) : options_{options} {}
+    explicit tracer(tracer_options options) : options_{std::move(options)} {}
+
+    std::string const& messaging_system() const { return options_.messaging_system; }
 
     /// A new position in the trace of `parent`, sampled as that is.
     static core::span_context child_of(core::span_context const& parent);

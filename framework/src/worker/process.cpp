@@ -9,6 +9,7 @@
 #include "runtime/publish_loop.hpp"
 #include "worker/http_server.hpp"
 #include "worker/signing_keys.hpp"
+#include "worker/transports.hpp"
 
 #include <skald/errors.hpp>
 
@@ -27,15 +28,6 @@ namespace skald::worker_detail {
 namespace {
 
 using namespace std::chrono_literals;
-
-rabbitmq::options broker_of(std::string const& service, config const& settings)
-{
-    rabbitmq::options options;
-    options.url = settings.amqp_url;
-    options.connection_name = "skald/" + service;
-    options.declares = settings.declare;
-    return options;
-}
 
 constexpr std::string_view directory_mark = "directory:";
 
@@ -80,8 +72,8 @@ process::process(std::string service, config const& settings, runtime::registry 
                                                                    .bodies = body_rules_of(service_, settings)},
                                                                   &dispatched_,
                                                                   &table_},
-      started_rows_{database("calls")}, heartbeats_{database("heartbeats")}, transport_{broker_of(service_, settings),
-                                                                                        log}
+      started_rows_{database("calls")}, heartbeats_{database("heartbeats")},
+      transport_{make_transport(service_, "skald/" + service_, settings, database("inbox"), log)}
 {
     postgres::check_settings(settings_.database_url);
     // When a peer closes a socket, this process must get an error code and not be killed.
@@ -160,7 +152,7 @@ void process::start()
     // Even a service without steps must receive what other services report about its sagas.
     auto const prefetch = static_cast<std::uint16_t>(
         std::min<std::size_t>(settings_.prefetch + steps_.prefetch(), std::numeric_limits<std::uint16_t>::max()));
-    deliveries_ = transport_.subscribe({service_, prefetch, database_id_, handler_queues()});
+    deliveries_ = transport_->subscribe({service_, prefetch, database_id_, handler_queues()});
     work_ = std::make_unique<runtime::dispatcher>(
         runtime::dispatcher_options{.lanes = settings_.lanes,
                                     .batch_max = settings_.batch_max,
@@ -266,7 +258,7 @@ void process::run_lane()
 
 void process::start_publishing(publishing& loop, runtime::publish_options options)
 {
-    loop.publisher = transport_.open_publisher();
+    loop.publisher = transport_->open_publisher();
     options.counts = loop.counts;
     ++loop.running;
     threads_.emplace_back([this, &loop, options] {

@@ -11,7 +11,6 @@
 #include "postgres/migrate.hpp"
 #include "postgres/postgres_outbox.hpp"
 #include "postgres/postgres_started.hpp"
-#include "rabbitmq/rabbitmq_transport.hpp"
 #include "runtime/backlog.hpp"
 #include "runtime/dispatcher.hpp"
 #include "runtime/memory_source.hpp"
@@ -115,7 +114,7 @@ private:
     runtime::memory_source out_;
     postgres::postgres_started started_rows_, heartbeats_;
     std::unique_ptr<runtime::started_loop> started_;  // if a step of the service needs it
-    rabbitmq::rabbitmq_transport transport_;
+    std::unique_ptr<ports::transport> transport_;
     process_metrics counts_;
     metrics_page page_{service_, counts_, steps_, entry_, traces_};
     std::unique_ptr<ports::subscription> deliveries_;

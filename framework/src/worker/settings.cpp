@@ -111,6 +111,12 @@ void set_signatures(config& c, std::string_view value)
     c.signatures = value;
 }
 
+void set_transport(config& c, std::string_view value)
+{
+    if (value != "rabbitmq" && value != "postgres") throw std::invalid_argument{"rabbitmq or postgres"};
+    c.transport = value;
+}
+
 void set_log_format(config& c, std::string_view value)
 {
     if (value != "text" && value != "json") throw std::invalid_argument{"text or json"};
@@ -187,6 +193,11 @@ constexpr std::array table{
             set_text<&config::database_url>, [](config const&) { return std::string{"libpq's PG* variables"}; }},
     setting{usual, "AMQP_URL", "", "the broker: amqp[s]://user:password@host:port[,host:port...]/vhost",
             set_text<&config::amqp_url>, [](config const&) { return std::string{"localhost"}; }},
+    setting{usual, "SKALD_TRANSPORT", "--transport",
+            "how messages travel: rabbitmq; postgres: from database to database, without a broker", set_transport,
+            show<&config::transport>},
+    text<&config::peers_file>(usual, {"SKALD_PEERS_FILE", "--peers-file"},
+                              "with postgres: a file with a line SERVICE=URL for the database of each service"),
     setting{usual, "SKALD_HTTP_LISTEN", "--listen", "HOST:PORT to serve HTTP on; port 0 picks a free one",
             [](config& c, std::string_view v) { c.http_listen = listen_address(v); }, show<&config::http_listen>},
     setting{usual, "SKALD_HEALTH_LISTEN", "--health-listen",

@@ -10,6 +10,7 @@
 #include "worker/service_parts.hpp"
 #include "worker/settings.hpp"
 #include "worker/signals.hpp"
+#include "worker/transports.hpp"
 
 #include <cstdio>
 #include <exception>
@@ -31,7 +32,9 @@ std::shared_ptr<logger> or_stderr(std::shared_ptr<logger> log, std::string const
 std::unique_ptr<tracing::tracer> tracer_for(config const& settings)
 {
     if (settings.otlp_endpoint.empty()) return nullptr;
-    return std::make_unique<tracing::tracer>(tracing::tracer_options{.ratio = settings.trace_ratio});
+    return std::make_unique<tracing::tracer>(tracing::tracer_options{
+        .ratio = settings.trace_ratio,
+        .messaging_system = worker_detail::has_no_broker(settings) ? "postgresql" : "rabbitmq"});
 }
 
 }  // namespace

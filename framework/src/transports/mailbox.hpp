@@ -4,7 +4,7 @@
 #pragma once
 
 #include "ports/transport.hpp"
-#include "rabbitmq/waker.hpp"
+#include "transports/waker.hpp"
 
 #include <chrono>
 #include <condition_variable>
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace skald::rabbitmq {
+namespace skald::transports {
 
 /// What the connection's thread is to do.
 struct requests
@@ -65,4 +65,4 @@ private:
     std::string last_error_{"not connected yet"};
 };
 
-}  // namespace skald::rabbitmq
+}  // namespace skald::transports

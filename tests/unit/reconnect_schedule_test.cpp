@@ -1,14 +1,14 @@
 // When a lost connection is tried again.
 #include <doctest/doctest.h>
 
-#include "rabbitmq/reconnect_schedule.hpp"
+#include "transports/reconnect_schedule.hpp"
 
 #include <algorithm>
 
 namespace {
 
 using namespace std::chrono_literals;
-using skald::rabbitmq::reconnect_schedule;
+using skald::transports::reconnect_schedule;
 
 /// The longest wait in many draws after this many failures in a row.
 std::chrono::milliseconds longest_wait(int failures)

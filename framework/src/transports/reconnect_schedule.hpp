@@ -6,7 +6,7 @@
 #include <chrono>
 #include <random>
 
-namespace skald::rabbitmq {
+namespace skald::transports {
 
 class reconnect_schedule
 {
@@ -44,4 +44,4 @@ private:
     time_point next_{};
 };
 
-}  // namespace skald::rabbitmq
+}  // namespace skald::transports

@@ -7,7 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-namespace skald::rabbitmq {
+namespace skald::transports {
 
 /// Threads: any.
 class waker
@@ -41,4 +41,4 @@ private:
     int const descriptor_;
 };
 
-}  // namespace skald::rabbitmq
+}  // namespace skald::transports

@@ -1,4 +1,4 @@
-#include "rabbitmq/mailbox.hpp"
+#include "transports/mailbox.hpp"
 
 #include "core/assert.hpp"
 
@@ -6,7 +6,7 @@
 #include <iterator>
 #include <utility>
 
-namespace skald::rabbitmq {
+namespace skald::transports {
 namespace {
 
 constexpr std::chrono::milliseconds wait_max{std::chrono::hours{24}};
@@ -120,4 +120,4 @@ bool mailbox::wait_to_reconnect(std::chrono::steady_clock::time_point until)
     return !ended_.wait_until(lock, until, [&] { return requests_.stop; });
 }
 
-}  // namespace skald::rabbitmq
+}  // namespace skald::transports

@@ -1,9 +1,9 @@
-#include "rabbitmq/io_thread.hpp"
+#include "transports/io_thread.hpp"
 
 #include <system_error>
 #include <utility>
 
-namespace skald::rabbitmq {
+namespace skald::transports {
 namespace {
 
 constexpr std::size_t stack_bytes = 64 * 1024 * 1024;
@@ -38,4 +38,4 @@ bool io_thread::ends_within(std::chrono::milliseconds timeout) const
     return end_.wait_for(timeout) == std::future_status::ready;
 }
 
-}  // namespace skald::rabbitmq
+}  // namespace skald::transports

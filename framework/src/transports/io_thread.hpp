@@ -10,7 +10,7 @@
 
 #include <pthread.h>
 
-namespace skald::rabbitmq {
+namespace skald::transports {
 
 class io_thread
 {
@@ -33,4 +33,4 @@ private:
     pthread_t thread_{};
 };
 
-}  // namespace skald::rabbitmq
+}  // namespace skald::transports

@@ -1,0 +1,220 @@
+#include "inbox/consumer.hpp"
+
+#include "core/failpoint.hpp"
+#include "core/foreign_message.hpp"
+#include "core/text.hpp"
+#include "postgres/header_json.hpp"
+#include "postgres/literal.hpp"
+#include "skald_inbox_queries.hpp"
+
+#include <pqxx/pqxx>
+
+#include <algorithm>
+#include <utility>
+
+namespace skald::inbox {
+
+using postgres::execute;
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// In one statement. Lanes begin with the first of them while the next are read.
+constexpr std::size_t rows_max = 64;
+
+constexpr auto keep_every = 1s;
+
+}  // namespace
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // the one form that libpqxx 6 and 7 share
+
+class consumer::ear final : public pqxx::notification_receiver
+{
+public:
+    explicit ear(pqxx::connection& c) : notification_receiver{c, "skald_inbox"} {}
+    void operator()(std::string const&, int) override { has_heard = true; }
+
+    bool has_heard{};
+};
+
+#pragma GCC diagnostic pop
+
+consumer::consumer(postgres::connection_options const& options, ports::subscriber const& who, std::uint64_t generation,
+                   std::vector<std::int64_t>& ended)
+    : generation_{generation}, ended_{ended}, connection_{options}
+{
+    queues_.push_back({who.service, {}, who.prefetch});
+    for (auto const& one : who.handlers)
+        queues_.push_back({core::handler_destination(who.service, one.handler), one.handler, one.prefetch});
+    std::string prepared;
+    for (auto const& [name, text] : inbox_queries::all)
+        prepared += "PREPARE " + std::string{name} + " AS " + std::string{text} + ";\n";
+    std::vector<std::string> names;
+    for (auto const& one : queues_) names.push_back(one.name);
+    connection_.run(prepared + execute("consumer_session") + execute(inbox_queries::declare{.queues = names}));
+    SKALD_FAILPOINT_SOCKET(consumer, connection_.socket());
+    ear_ = std::make_unique<ear>(connection_.raw());
+    id_ = connection_.run(execute(inbox_queries::begin_consumer{.is_of = options.application_name}))[0]["id"]
+              .as<std::int64_t>();
+    ended_.push_back(id_);
+    end_others();
+    connection_.run(execute("free_orphans"));
+}
+
+consumer::~consumer() = default;
+
+int consumer::socket() const
+{
+    return connection_.socket();
+}
+
+bool consumer::has_heard()
+{
+    connection_.raw().get_notifs();
+    if (!connection_.is_open()) throw pqxx::broken_connection{"the server ended the session"};
+    return ear_->has_heard;
+}
+
+bool consumer::take(transports::mailbox& box)
+{
+    std::vector<std::string> names;
+    std::vector<std::int64_t> rooms, first_ids;
+    for (auto const& one : queues_)
+        if (one.out < one.prefetch) {
+            names.push_back(one.name);
+            rooms.push_back(static_cast<std::int64_t>(std::min(rows_max, one.prefetch - one.out)));
+            first_ids.push_back(one.first_id);
+        }
+    if (names.empty()) return false;
+    ear_->has_heard = false;
+    auto const rows = connection_.run(
+        execute(inbox_queries::take{.me = id_, .queues = names, .rooms = rooms, .first_ids = first_ids}));
+    SKALD_FAILPOINT_IF(!rows.empty(), "consumer.delivered");
+    std::vector<ports::delivery> taken;
+    for (auto const& row : rows) taken.push_back(read(row));
+    // RETURNING promises no order.
+    std::ranges::sort(taken, {}, [](ports::delivery const& one) { return one.tag.number; });
+    std::vector<ports::delivery_tag> back;
+    for (auto const& one : box.deliver(std::move(taken))) back.push_back(one.tag);
+    settle<inbox_queries::put_back>(back);
+    return !rows.empty() && back.empty();
+}
+
+ports::delivery consumer::read(pqxx::row const& row)
+{
+    auto const id = row["id"].as<std::int64_t>();
+    auto const from = index_of(row["queue"].c_str());
+    ports::delivery made;
+    made.tag = {generation_, static_cast<std::uint64_t>(id), static_cast<std::uint32_t>(from)};
+    made.handler = queues_[from].handler;
+    made.returns = row["returns"].as<int>();
+    made.given_up = made.returns > delivery_limit;
+    made.message.destination = queues_[from].name;
+    made.message.id = row["message_id"].c_str();
+    made.message.type = row["type"].c_str();
+    made.message.content_type = row["content_type"].c_str();
+    made.message.body = core::from_hex(row["body"].c_str());
+    try {
+        made.message.headers = postgres::read_fields(row["headers"].c_str());
+    }
+    catch (std::exception const& error) {
+        made.problem = "its headers are no array of pairs of text: " + core::storable_text(error.what());
+    }
+    out_.emplace(id, from);
+    ++queues_[from].out;
+    return made;
+}
+
+std::size_t consumer::index_of(std::string_view name) const
+{
+    auto const found = std::ranges::find(queues_, name, &queue::name);
+    return static_cast<std::size_t>(found - queues_.begin());
+}
+
+std::map<std::int64_t, std::size_t>::iterator consumer::find_out(ports::delivery_tag tag)
+{
+    return tag.generation == generation_ ? out_.find(static_cast<std::int64_t>(tag.number)) : out_.end();
+}
+
+template <class Statement>
+void consumer::settle(std::vector<ports::delivery_tag> const& tags)
+{
+    std::vector<std::string> names;
+    std::vector<std::int64_t> ids;
+    for (auto const tag : tags) {
+        auto const found = find_out(tag);
+        if (found == out_.end()) continue;
+        names.push_back(queues_[found->second].name);
+        ids.push_back(found->first);
+        --queues_[found->second].out;
+        out_.erase(found);
+    }
+    if (!ids.empty()) connection_.run(execute(Statement{.queues = names, .ids = ids, .me = id_}));
+}
+
+void consumer::settle(transports::requests const& asked)
+{
+    settle<inbox_queries::delete_acked>(asked.acks);
+    SKALD_FAILPOINT_IF(!asked.acks.empty(), "consumer.acked");
+    settle<inbox_queries::put_back>(asked.requeues);
+}
+
+void consumer::keep()
+{
+    if (clock::now() < next_keep_) return;
+    next_keep_ = clock::now() + keep_every;
+    if (connection_.run(execute(inbox_queries::keep_consumer{.me = id_})).empty())
+        throw pqxx::broken_connection{"this process was silent for so long that others have its messages now"};
+    if (end_others()) connection_.run(execute("free_orphans"));
+    raise_first_ids();
+}
+
+std::set<std::string> consumer::writers()
+{
+    std::set<std::string> now;
+    for (auto const& row : connection_.run(execute("inbox_writers"))) now.insert(row["writer"].c_str());
+    return now;
+}
+
+// As postgres/low_water.hpp does for the outbox, by ids: here no clock orders the rows.
+void consumer::raise_first_ids()
+{
+    auto const now = writers();
+    bool const all_ended = std::ranges::none_of(writers_, [&](auto const& one) { return now.contains(one); });
+    if (!all_ended) return;
+    std::vector<std::string> names;
+    std::vector<std::int64_t> first_ids;
+    for (auto const& one : queues_) {
+        names.push_back(one.name);
+        first_ids.push_back(one.first_id);
+    }
+    auto const found = connection_.run(
+        execute(inbox_queries::first_ids{.last_id = last_id_, .queues = names, .first_ids = first_ids}));
+    for (std::size_t i = 0; i < queues_.size(); ++i)
+        queues_[i].first_id = found[static_cast<pqxx::result::size_type>(i)]["id"].as<std::int64_t>();
+    last_id_ = connection_.run(execute("last_id"))[0]["id"].as<std::int64_t>();
+    writers_ = writers();
+}
+
+// Whether there were any.
+bool consumer::end_others()
+{
+    std::vector<std::int64_t> ended;
+    for (auto const one : ended_)
+        if (one != id_) ended.push_back(one);
+    auto const gone =
+        connection_.run(execute(inbox_queries::end_consumers{.me = id_, .ended = ended, .silence = silence_max}));
+    ended_.assign(1, id_);
+    return !gone.empty();
+}
+
+void consumer::close()
+{
+    connection_.run(execute(inbox_queries::end_consumer{.me = id_}));
+    connection_.run(execute("free_orphans"));
+    ended_.clear();
+}
+
+}  // namespace skald::inbox

@@ -1,0 +1,118 @@
+#include "inbox/peer.hpp"
+
+#include "core/failpoint.hpp"
+#include "postgres/header_json.hpp"
+#include "postgres/literal.hpp"
+#include "skald_inbox_queries.hpp"
+
+#include <skald/errors.hpp>
+
+#include <pqxx/except>
+
+#include <poll.h>
+
+namespace skald::inbox {
+
+using postgres::execute;
+
+namespace {
+
+std::string one_line(std::string text)
+{
+    while (!text.empty() && text.back() == '\n') text.pop_back();
+    for (auto& c : text)
+        if (c == '\n') c = ' ';
+    return text;
+}
+
+postgres::parameter written(std::span<core::message const* const> messages, std::string core::message::*member)
+{
+    std::vector<std::string> all;
+    for (auto const* const one : messages) all.push_back(one->*member);
+    return all;
+}
+
+inbox_queries::deliver delivery_of(std::span<core::message const* const> messages)
+{
+    std::vector<std::string> headers;
+    std::vector<postgres::bytes> bodies;
+    for (auto const* const one : messages) {
+        headers.push_back(postgres::write_fields(one->headers));
+        bodies.push_back({one->body});
+    }
+    return {.queues = written(messages, &core::message::destination),
+            .message_ids = written(messages, &core::message::id),
+            .types = written(messages, &core::message::type),
+            .content_types = written(messages, &core::message::content_type),
+            .headers = headers,
+            .bodies = bodies};
+}
+
+}  // namespace
+
+bool peer::available()
+{
+    if (connection_ && !connection_->is_open()) lose("the connection was closed");
+    if (connection_ && has_word_of_its_end()) {
+        try {
+            connection_->ping();
+        }
+        catch (std::exception const& lost) {
+            lose(lost.what());
+        }
+    }
+    if (!connection_ && schedule_.due(clock::now())) connect();
+    return is_connected();
+}
+
+// While nothing was asked, a server says nothing but that it ends.
+bool peer::has_word_of_its_end() const
+{
+    pollfd socket{connection_->raw().sock(), POLLIN, 0};
+    return ::poll(&socket, 1, 0) > 0;
+}
+
+void peer::connect()
+try {
+    auto made = std::make_unique<postgres::connection>(options_);
+    made->run("PREPARE deliver AS " + std::string{inbox_queries::deliver::statement_text});
+    connection_ = std::move(made);
+    schedule_.connected(clock::now());
+    last_error_.clear();
+}
+catch (std::exception const& error) {
+    lose(error.what());
+}
+
+void peer::lose(std::string const& why)
+{
+    connection_.reset();
+    schedule_.failed(clock::now());
+    last_error_ = one_line(why);
+}
+
+std::set<std::string, std::less<>> peer::deliver(std::span<core::message const* const> messages,
+                                                 std::chrono::milliseconds deadline)
+try {
+    connection_->answer_within(deadline);
+    SKALD_FAILPOINT_SOCKET(publisher, connection_->socket());
+    auto const missing = connection_->run(execute(delivery_of(messages)));
+    // "Committed", but a wait for standbys was cut short: a failover may lose it.
+    if (!connection_->warning().empty()) throw pqxx::broken_connection{connection_->warning()};
+    std::set<std::string, std::less<>> names;
+    for (auto const& row : missing) names.insert(row[0].c_str());
+    return names;
+}
+catch (pqxx::broken_connection const& error) {
+    lose(error.what());
+    throw pqxx::broken_connection{last_error_};
+}
+catch (pqxx::sql_error const&) {
+    if (!connection_->is_open()) {
+        lose("the server ended the session");
+        throw pqxx::broken_connection{last_error_};
+    }
+    throw;
+}
+
+}  // namespace skald::inbox

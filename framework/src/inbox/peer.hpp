@@ -1,0 +1,55 @@
+// One service's inbox, as a sender sees it: a connection to that service's database.
+#pragma once
+
+#include "core/backoff.hpp"
+#include "ports/transport.hpp"
+#include "postgres/connection.hpp"
+#include "transports/reconnect_schedule.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace skald::inbox {
+
+/// Threads: one.
+class peer
+{
+public:
+    using clock = std::chrono::steady_clock;
+
+    peer(postgres::connection_options options, core::backoff reconnect, std::uint64_t seed)
+        : options_{std::move(options)}, schedule_{reconnect, seed}
+    {}
+
+    /// Connected; connects if it is time to. Never throws because of the server.
+    bool available();
+
+    /// The same without asking the server: it was connected when that was last known.
+    bool is_connected() const { return connection_ != nullptr; }
+
+    /// Why not; empty if it is.
+    std::string const& last_error() const { return last_error_; }
+
+    /// Writes them into the inbox and commits. Returns the queues that do not exist there: their messages were not
+    /// taken. Throws pqxx::broken_connection: whether they were is not known, and the connection is gone;
+    /// pqxx::sql_error: they were not.
+    std::set<std::string, std::less<>> deliver(std::span<core::message const* const> messages,
+                                               std::chrono::milliseconds deadline);
+
+private:
+    void connect();
+    void lose(std::string const& why);
+    bool has_word_of_its_end() const;
+
+    postgres::connection_options options_;
+    transports::reconnect_schedule schedule_;
+    std::unique_ptr<postgres::connection> connection_;
+    std::string last_error_{"not connected yet"};
+};
+
+}  // namespace skald::inbox

@@ -1,0 +1,28 @@
+// The transport that the settings name.
+#pragma once
+
+#include "core/log.hpp"
+#include "ports/transport.hpp"
+#include "postgres/connection.hpp"
+
+#include <skald/config.hpp>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace skald::worker_detail {
+
+/// Whether messages travel from database to database.
+inline bool has_no_broker(config const& settings)
+{
+    return settings.transport == "postgres";
+}
+
+/// `name`: of the connections, for people. `service`: whose database is `database`; empty if nobody's is known.
+/// Connects to nothing. Throws configuration_error for settings that do not go together.
+std::unique_ptr<ports::transport> make_transport(std::string const& service, std::string const& name,
+                                                 config const& settings, postgres::connection_options database,
+                                                 core::logger& log);
+
+}  // namespace skald::worker_detail

@@ -1,0 +1,86 @@
+-- The transport without a broker: what a sender does in its peer's database, and a consumer in its own.
+
+-- name: deliver
+SELECT name FROM unnest(skald.deliver(:queues::text[], :message_ids::text[], :types::text[], :content_types::text[], :headers::text[],
+                                      :bodies::bytea[])) AS name
+
+-- What a consumer writes may be lost with the server: then its messages come again. A plan that was made while the inbox was small is kept as
+-- it grows: only the index is right then.
+-- name: consumer_session
+SELECT set_config('synchronous_commit', 'off', false), set_config('enable_seqscan', 'off', false),
+       set_config('enable_bitmapscan', 'off', false), set_config('jit', 'off', false)
+
+-- name: declare
+INSERT INTO skald.queue (name) SELECT unnest(:queues::text[]) ON CONFLICT DO NOTHING
+
+-- Before anybody can see the row its lock is held.
+-- name: begin_consumer
+WITH made AS (INSERT INTO skald.consumer (is_of) VALUES (:is_of::text) RETURNING id)
+SELECT id, pg_advisory_lock(hashtextextended('skald.consumer', id)) FROM made
+
+-- No queue has a message before its first id, so that the search does not walk over the dead rows of all that was taken since the oldest
+-- snapshot (traps R11). A consumer that others hold for dead takes nothing: its row is locked, so that whoever ends it sees afterwards all that it has taken.
+-- name: take
+WITH alive AS MATERIALIZED (SELECT id FROM skald.consumer WHERE id = :me::bigint FOR KEY SHARE),
+free AS MATERIALIZED (
+    SELECT f.queue, f.id
+      FROM unnest(:queues::text[], :rooms::bigint[], :first_ids::bigint[]) AS r(queue, room, first_id)
+     CROSS JOIN LATERAL (SELECT i.queue, i.id FROM skald.inbox i
+                          WHERE i.queue = r.queue AND i.id >= r.first_id AND i.consumer IS NULL
+                          ORDER BY i.id LIMIT r.room FOR UPDATE SKIP LOCKED) AS f)
+UPDATE skald.inbox i SET consumer = :me::bigint
+  FROM free f WHERE i.queue = f.queue AND i.id = f.id AND EXISTS (SELECT FROM alive)
+RETURNING i.queue, i.id, i.returns, i.message_id, i.type, i.content_type, i.headers::text AS headers, encode(i.body, 'hex') AS body
+
+-- The last id that was given out. Whoever was given one up to that has the table locked until its transaction ends: asked for afterwards.
+-- name: last_id
+SELECT coalesce(pg_sequence_last_value('skald.inbox_id_seq'), 0) AS id
+
+-- name: inbox_writers
+SELECT DISTINCT virtualtransaction AS writer
+  FROM pg_locks
+ WHERE locktype = 'relation' AND relation = 'skald.inbox'::regclass AND mode = 'RowExclusiveLock'
+   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+
+-- What is left, up to :last_id; everything up to there is visible by now.
+-- name: first_ids
+SELECT least(:last_id::bigint + 1,
+             (SELECT min(i.id) FROM skald.inbox i WHERE i.queue = r.queue AND i.id >= r.first_id)) AS id
+  FROM unnest(:queues::text[], :first_ids::bigint[]) WITH ORDINALITY AS r(queue, first_id, place)
+ ORDER BY r.place
+
+-- name: delete_acked
+DELETE FROM skald.inbox i USING unnest(:queues::text[], :ids::bigint[]) AS a(queue, id)
+ WHERE i.queue = a.queue AND i.id = a.id AND i.consumer = :me::bigint
+
+-- name: put_back
+WITH back AS (
+    UPDATE skald.inbox i SET consumer = NULL, returns = i.returns + 1
+      FROM unnest(:queues::text[], :ids::bigint[]) AS a(queue, id)
+     WHERE i.queue = a.queue AND i.id = a.id AND i.consumer = :me::bigint
+    RETURNING 1)
+SELECT pg_notify('skald_inbox', '') FROM back LIMIT 1
+
+-- Still known to the others? No row: they have given its messages to somebody else.
+-- name: keep_consumer
+UPDATE skald.consumer SET seen_at = clock_timestamp() WHERE id = :me::bigint RETURNING id
+
+-- Consumers that are gone, or hang. :ended names those of this process that have ended, whatever the server knows of them.
+-- name: end_consumers
+DELETE FROM skald.consumer
+ WHERE id <> :me::bigint
+   AND (id = ANY (:ended::bigint[]) OR seen_at < clock_timestamp() - :silence::bigint * interval '1 millisecond'
+        OR pg_try_advisory_xact_lock(hashtextextended('skald.consumer', id)))
+RETURNING id
+
+-- name: end_consumer
+DELETE FROM skald.consumer WHERE id = :me::bigint
+
+-- What nobody has, though it is marked as taken. Walks over the whole inbox: only when a consumer begins, or has ended. A statement of its
+-- own after that end, whose snapshot has what was taken until then.
+-- name: free_orphans
+WITH freed AS (
+    UPDATE skald.inbox i SET consumer = NULL, returns = i.returns + 1
+     WHERE i.consumer IS NOT NULL AND NOT EXISTS (SELECT FROM skald.consumer c WHERE c.id = i.consumer)
+    RETURNING 1)
+SELECT pg_notify('skald_inbox', '') FROM freed LIMIT 1

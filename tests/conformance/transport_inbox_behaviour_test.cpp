@@ -1,0 +1,228 @@
+// What an inbox in PostgreSQL promises beyond what every transport keeps: who has a message when a consumer is gone or
+// hangs, what a peer that is away holds up, and which rights a sender needs.
+#include "transport_inbox_fixture.hpp"
+
+#include "inbox/consumer.hpp"
+
+#include <skald/errors.hpp>
+
+using namespace skald::test;
+namespace inbox = skald::inbox;
+namespace ports = skald::ports;
+
+namespace {
+
+// A consumer without the thread around it.
+struct bare_consumer
+{
+    bare_consumer(inbox_fixture& f, std::string const& service) : with{f.options().database, {service, 10}, 1, ended} {}
+
+    std::vector<ports::delivery> take()
+    {
+        while (with.take(box)) {}
+        return box.take(100, std::chrono::milliseconds{0});
+    }
+
+    skald::transports::mailbox box;
+    std::vector<std::int64_t> ended;
+    inbox::consumer with;
+};
+
+void send(inbox_fixture& f, std::vector<ports::outgoing> const& rows)
+{
+    auto const publisher = f.transport().open_publisher();
+    REQUIRE(publisher->available());
+    REQUIRE(all_confirmed(publish(*publisher, rows)));
+}
+
+std::string url_as(database const& db, std::string const& role)
+{
+    auto const at = db.url().find("://") + 3;
+    auto const end = db.url().find('@', at);
+    return db.url().substr(0, at) + role + db.url().substr(end == std::string::npos ? at - 1 : end);
+}
+
+}  // namespace
+
+TEST_CASE("what a consumer had that is gone comes again at once, to another")
+{
+    inbox_fixture f;
+    auto const service = f.service();
+    bare_consumer other{f, service};
+    {
+        bare_consumer gone{f, service};
+        send(f, numbered(service, 3));
+        REQUIRE(gone.take().size() == 3);
+        CHECK(other.take().empty());
+    }
+    f.db().run("UPDATE skald.consumer SET seen_at = clock_timestamp()");  // so that only its session tells
+    std::vector<ports::delivery> again;
+    CHECK(wait_until([&] {
+        other.with.keep();
+        for (auto& one : other.take()) again.push_back(std::move(one));
+        return again.size() == 3;
+    }));
+    for (auto const& one : again) CHECK(one.returns == 1);
+    CHECK(f.db().one("SELECT count(*) FROM skald.consumer") == "1");
+}
+
+TEST_CASE("a consumer that hangs loses what it had, and neither takes nor deletes anything when it comes back")
+{
+    inbox_fixture f;
+    auto const service = f.service();
+    bare_consumer hanging{f, service}, other{f, service};
+    send(f, numbered(service, 3));
+    auto const had = hanging.take();
+    REQUIRE(had.size() == 3);
+    f.db().run("UPDATE skald.consumer SET seen_at = clock_timestamp() - interval '31 s'"
+               " WHERE id = (SELECT min(consumer) FROM skald.inbox)");
+    other.with.keep();
+    auto const again = other.take();
+    REQUIRE(again.size() == 3);
+    CHECK(again[0].returns == 1);
+
+    skald::transports::requests late;
+    for (auto const& one : had) late.acks.push_back(one.tag);
+    hanging.with.settle(late);
+    CHECK(f.db().one("SELECT count(*) FROM skald.inbox") == "3");
+    send(f, numbered(service, 1, "new"));
+    CHECK(hanging.take().empty());
+    CHECK_THROWS_AS(hanging.with.keep(), pqxx::broken_connection);
+    CHECK(other.take().size() == 1);
+}
+
+TEST_CASE("where one peer is away, what is for the others goes on")
+{
+    inbox_fixture f;
+    auto const service = f.service();
+    auto const listening = f.transport().subscribe({service, 10});
+    auto options = f.options();
+    options.peers.push_back({"away", "postgresql://nobody@127.0.0.1:1/nothing"});
+    inbox::inbox_transport transport{options, f.log()};
+    auto const publisher = transport.open_publisher();
+    REQUIRE(publisher->available());
+    auto const receipts =
+        publish(*publisher, batch({message_for(service, "a"), message_for("away", "b"), message_for(service, "c")}));
+    CHECK(receipts[0].status == publish_status::confirmed);
+    CHECK(receipts[1].status == publish_status::nacked);  // put off by itself; `unresolved` would hold up all
+    CHECK(receipts[1].reason.find("away: ") == 0);
+    CHECK(receipts[2].status == publish_status::confirmed);
+}
+
+TEST_CASE("a destination that no line names is returned, and says which file")
+{
+    inbox_fixture f;
+    auto const receipt = publish(*f.transport().open_publisher(), batch({message_for("unknown")}))[0];
+    CHECK(receipt.status == publish_status::returned);
+    CHECK(receipt.reason.find("SKALD_PEERS_FILE has no `unknown`") != std::string::npos);
+}
+
+TEST_CASE("a sender needs no right but to insert a message, and to read whose inbox it is")
+{
+    inbox_fixture f;
+    auto const service = f.service();
+    auto const listening = f.transport().subscribe({service, 10});
+    f.db().run("DO $$ BEGIN CREATE ROLE skald_test_sender LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$");
+    auto options = f.options();
+    options.peers = {{service, url_as(f.db(), "skald_test_sender")}};
+    auto const send_one = [&] {
+        inbox::inbox_transport transport{options, f.log()};
+        return publish(*transport.open_publisher(), batch({message_for(service)}))[0];
+    };
+    CHECK(send_one().status == publish_status::unresolved);
+    f.db().run(
+        "GRANT USAGE ON SCHEMA skald TO skald_test_sender;"
+        "GRANT SELECT ON skald.service, skald.migration, skald.queue TO skald_test_sender;"
+        "GRANT INSERT (queue, message_id, type, content_type, headers, body) ON skald.inbox TO skald_test_sender");
+    auto const sent = send_one();
+    CHECK(sent.reason == "");
+    CHECK(sent.status == publish_status::confirmed);
+    CHECK(collect(*listening, 1).size() == 1);
+    CHECK(f.db().one("SELECT has_table_privilege('skald_test_sender', 'skald.inbox', 'SELECT, UPDATE, DELETE')") ==
+          "f");
+    f.db().run("REVOKE ALL ON SCHEMA skald FROM skald_test_sender;"
+               "REVOKE ALL ON ALL TABLES IN SCHEMA skald FROM skald_test_sender");
+}
+
+TEST_CASE("a row that a trigger swallows is no confirm")
+{
+    inbox_fixture f;
+    auto const service = f.service();
+    auto const listening = f.transport().subscribe({service, 10});
+    f.db().run("CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';"
+               "CREATE TRIGGER swallow BEFORE INSERT ON skald.inbox FOR EACH ROW EXECUTE FUNCTION swallow()");
+    auto const receipt = publish(*f.transport().open_publisher(), batch({message_for(service)}))[0];
+    f.db().run("DROP TRIGGER swallow ON skald.inbox");
+    CHECK(receipt.status == publish_status::nacked);
+    CHECK(receipt.reason.find("skald.inbox took 0 of 1 rows") != std::string::npos);
+}
+
+TEST_CASE("each message handler has a queue and a prefetch of its own")
+{
+    inbox_fixture f;
+    auto const service = f.service();
+    ports::subscriber who{service, 2};
+    who.handlers.push_back({"quote", 1});
+    auto const listening = f.transport().subscribe(who);
+    send(f, numbered(service + ".on.quote", 3));
+    auto const first = collect(*listening, 1);
+    REQUIRE(first.size() == 1);
+    CHECK(first[0].handler == "quote");
+    CHECK(first[0].message.destination == service + ".on.quote");
+    CHECK(nothing_comes(*listening));
+    send(f, numbered(service, 2));
+    CHECK(collect(*listening, 2).size() == 2);
+    ack_all(*listening, first);
+    CHECK(collect(*listening, 1).size() == 1);
+}
+
+TEST_CASE("a handler that is bound to an exchange is refused, and told what to do")
+{
+    inbox_fixture f;
+    ports::subscriber who{f.service(), 2};
+    who.handlers.push_back({"entered", 1, {{.routing_key = "entered", .exchange = "shop"}}});
+    try {
+        f.transport().subscribe(who);
+        FAIL("it was accepted");
+    }
+    catch (skald::configuration_error const& error) {
+        CHECK(std::string{error.what()}.find("send to `service-1.on.entered`") != std::string::npos);
+    }
+}
+
+TEST_CASE("R11: a search for messages does not walk over what was taken while a snapshot is held")
+{
+    inbox_fixture f;
+    auto const service = f.service();
+    bare_consumer c{f, service};
+    pqxx::connection elsewhere{f.db().url()};
+    pqxx::work holds{elsewhere};
+    holds.exec("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ");
+    holds.exec("SELECT 1 FROM skald.inbox");
+
+    // Dead rows: as many as some seconds of traffic leave.
+    f.db().run("INSERT INTO skald.inbox (queue, message_id, type, content_type, headers, body)"
+               " SELECT '" +
+               service + "', 'x', 'x', 'x', '[]', '' FROM generate_series(1, 20000)");
+    f.db().run("DELETE FROM skald.inbox");
+    CHECK(wait_until([&] {
+        c.with.keep();
+        return c.with.first_id() > 20'000;
+    }));
+    send(f, numbered(service, 1));
+    CHECK(c.take().size() == 1);
+}
+
+TEST_CASE("a message that comes while the consumer asks for others is told of, and not found by the next look")
+{
+    inbox_fixture f;
+    auto const service = f.service();
+    auto const listening = f.transport().subscribe({service, 10});
+    auto const publisher = f.transport().open_publisher();
+    for (int i = 0; i < 300; ++i) {
+        REQUIRE(all_confirmed(publish(*publisher, batch({message_for(service)}))));
+        auto const came = collect(*listening, 1);
+        REQUIRE(came.size() == 1);
+        ack_all(*listening, came);  // which wakes the consumer, just as the next one comes
+    }
+}

@@ -1,0 +1,173 @@
+// Services without a broker, and services that move from a broker to PostgreSQL while orders come.
+#include <filesystem>
+#include <fstream>
+
+#include "support/skald_command.hpp"
+
+using namespace skald::test;
+
+namespace {
+
+/// The file that says where all databases are; gone with this.
+struct peers_file
+{
+    explicit peers_file(std::string const& text) { std::ofstream{path} << text; }
+    ~peers_file() { std::filesystem::remove(path); }
+    peers_file(peers_file const&) = delete;
+    peers_file& operator=(peers_file const&) = delete;
+
+    std::string path{(std::filesystem::temp_directory_path() / ("skald-peers-" + std::to_string(::getpid()))).string()};
+};
+
+std::string lines_of(shop& s)
+{
+    return "# the shop\norders=" + s.orders_db.url() + "\npayments=" + s.payments_db.url() +
+           "\nshipping=" + s.shipping_db.url() + "\n";
+}
+
+environment without_broker(fresh_database const& database, peers_file const& peers)
+{
+    return {{"DATABASE_URL", database.url()},
+            {"SKALD_TRANSPORT", "postgres"},
+            {"SKALD_PEERS_FILE", peers.path},
+            {"PATH", "/usr/bin:/bin"}};
+}
+
+/// A second process of each of the shop's services.
+struct second_set
+{
+    explicit second_set(shop& s)
+        : peers{lines_of(s)}, orders{shop::program("order"),
+                                     {"--listen", "127.0.0.1:0"},
+                                     without_broker(s.orders_db, peers)},
+          payments{shop::program("payment"), {}, without_broker(s.payments_db, peers)},
+          shipping{shop::program("shipping"), {}, without_broker(s.shipping_db, peers)}
+    {}
+
+    void start(shop& s)
+    {
+        for (auto* one : all()) one->start();
+        for (auto* one : all()) s.wait_until_started(*one);
+    }
+    raw_answer order(std::string const& key)
+    {
+        return raw_client{orders.http_port()}.ask(shop::post(key, order_request{}.body()));
+    }
+    std::array<service_process*, 3> all() { return {&orders, &payments, &shipping}; }
+
+    peers_file peers;
+    service_process orders, payments, shipping;
+};
+
+skald::test::told doctor_of(environment variables)
+{
+    service_process command{SKALD_TOOL, {"doctor", "--json"}, std::move(variables)};
+    command.start();
+    auto const end = command.wait();
+    return {end.code.value_or(-1), command.log()};
+}
+
+}  // namespace
+
+TEST_CASE("orders go on while their services move from the broker to PostgreSQL alone")
+{
+    shop s;
+    s.open();
+    second_set next{s};
+    for (int i = 0; i < 20; ++i) CHECK(s.order("before-" + std::to_string(i)).status == 202);
+    next.start(s);
+    for (int i = 0; i < 20; ++i) {
+        CHECK(s.order("old-" + std::to_string(i)).status == 202);
+        CHECK(next.order("new-" + std::to_string(i)).status == 202);
+    }
+    // As docs/transports.md says: no more requests to the old ones, and they go when nothing waits for them.
+    CHECK(wait_until([&] { return s.sagas_not_ended() == 0 && s.outboxes_empty() && s.waiting_deliveries() == 0; }));
+    s.close_in_order();
+    CHECK(s.waiting_deliveries() == 0);
+    for (int i = 0; i < 20; ++i) CHECK(next.order("after-" + std::to_string(i)).status == 202);
+    CHECK(s.all_end());
+    CHECK(s.outboxes_empty());
+    CHECK(s.orders_db.count("customer_order WHERE status = 'confirmed'") == 80);
+    CHECK(s.parked_in_all() == 0);
+    s.check_books(100001, 1000);
+    CHECK(wait_until([&] { return s.payments_db.count("skald.inbox") == 0; }));
+    for (auto* one : next.all()) CHECK(one->terminate().code == 0);
+    CHECK(s.payments_db.count("skald.consumer") == 0);
+}
+
+TEST_CASE("a service that is killed over and over without a broker loses nothing, and does nothing twice")
+{
+    shop s;
+    second_set only{s};
+    only.start(s);
+    s.fill();
+    for (int round = 0; round < 3; ++round)
+        for (auto* one : only.all()) {
+            std::array const names{"a", "b", "c", "d"};
+            for (auto const* name : names)
+                only.order(std::string{name} + std::to_string(round) + std::to_string(one->pid()));
+            one->kill(SIGKILL);
+            one->wait();
+            one->start();
+            s.wait_until_started(*one);
+        }
+    CHECK(s.all_end());
+    CHECK(s.outboxes_empty());
+    CHECK(s.parked_in_all() == 0);
+    s.check_books(100001, 1000);
+    for (auto* one : only.all()) CHECK(one->terminate().code == 0);
+}
+
+TEST_CASE("skald doctor says what of the inboxes is not as it should be")
+{
+    shop s;
+    second_set only{s};
+    only.start(s);
+    auto const variables = without_broker(s.orders_db, only.peers);
+    auto const well = doctor_of(variables);
+    CHECK_MESSAGE(well.code == 0, well.text);
+    CHECK(level(well.object(), "inbox") == "ok");
+    CHECK(level(well.object(), "peer") == "ok");
+
+    for (auto* one : only.all()) one->terminate();
+    CHECK(level(doctor_of(variables).object(), "inbox") == "warning");
+    {
+        std::ofstream{only.peers.path} << "payments=" << s.shipping_db.url()
+                                       << "\nshipping=postgresql://nobody@127.0.0.1:1/x\n";
+    }
+    auto const ill = doctor_of(variables);
+    CHECK(ill.code == 1);
+    CHECK(ill.text.find("the database of payments in SKALD_PEERS_FILE is that of `shipping`") != std::string::npos);
+    CHECK(ill.text.find("the database of shipping can't be used") != std::string::npos);
+}
+
+TEST_CASE("a command that is about a broker says that there is none")
+{
+    shop s;
+    peers_file const peers{lines_of(s)};
+    for (std::vector<std::string> const& words :
+         {std::vector<std::string>{"declare", "--service", "orders"},
+          std::vector<std::string>{"duplicate", "--staging", "--service", "orders"}}) {
+        service_process command{SKALD_TOOL, words, without_broker(s.orders_db, peers)};
+        CHECK(command.run().code == 2);
+        CHECK_MESSAGE(command.has_logged("with SKALD_TRANSPORT=postgres there is none"), command.log());
+    }
+}
+
+TEST_CASE("a transport that is none, and a file of peers that says nothing, end a service with 2")
+{
+    shop s;
+    peers_file const peers{lines_of(s)};
+    auto const refuses = [&](environment const& changed, std::string const& words) {
+        auto variables = without_broker(s.payments_db, peers);
+        for (auto const& [name, value] : changed) variables[name] = value;
+        service_process service{shop::program("payment"), {}, variables};
+        CHECK_MESSAGE(service.run().code == 2, words, ": ", service.log());
+        CHECK_MESSAGE(service.has_logged(words), words, ": ", service.log());
+    };
+    refuses({{"SKALD_TRANSPORT", "carrier-pigeon"}}, "is not rabbitmq or postgres");
+    refuses({{"SKALD_TRANSPORT", "rabbitmq"}}, "SKALD_PEERS_FILE is of SKALD_TRANSPORT=postgres");
+    refuses({{"SKALD_PEERS_FILE", "/nowhere"}}, "SKALD_PEERS_FILE /nowhere");
+    std::ofstream{peers.path} << "payments: postgresql://secret@x/y\n";
+    refuses({}, "line 1 is not SERVICE=URL");
+}

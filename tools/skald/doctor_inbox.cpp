@@ -1,0 +1,78 @@
+#include "doctor.hpp"
+
+#include "database.hpp"
+#include "postgres/service_databases.hpp"
+#include "skald_operator_queries.hpp"
+
+#include <skald/errors.hpp>
+
+#include <fmt/format.h>
+
+#include <pqxx/pqxx>
+
+#include <exception>
+
+namespace skald::tools {
+namespace {
+
+void examine_queues(postgres::connection& c, std::string const& service, findings& found)
+{
+    auto const consumers = c.run(std::string{operator_queries::inbox_consumers})[0][0].as<std::int64_t>();
+    auto const queues = c.run(std::string{operator_queries::inbox_queues});
+    if (queues.empty())
+        found.push_back(
+            {"inbox", health::problem,
+             "nothing has ever consumed this inbox: what is sent to " + service + " stays in the senders' outboxes",
+             "start the service once with SKALD_TRANSPORT=postgres: it declares its queues"});
+    for (auto const& one : queues)
+        found.push_back(
+            {"inbox", consumers > 0 ? health::ok : health::warning,
+             fmt::format("{}: {} messages wait, {} are taken, the oldest came {} s ago; {} processes consume",
+                         one["name"].c_str(), one["waiting"].as<std::int64_t>(), one["taken"].as<std::int64_t>(),
+                         one["oldest_seconds"].as<std::int64_t>(), consumers),
+             consumers > 0 ? "" : "no process consumes it: start the service"});
+}
+
+void examine_peer(postgres::service_database const& peer, findings& found)
+try {
+    postgres::connection_options options;
+    options.url = peer.url;
+    options.application_name = "skald/doctor";
+    postgres::connection c{options};
+    auto const seen = c.run(std::string{operator_queries::inbox_of_peer})[0];
+    std::string const owner = seen["owner"].as<std::string>("");
+    if (owner != peer.service)
+        found.push_back({"peer", health::problem,
+                         fmt::format("the database of {} in SKALD_PEERS_FILE is that of {}", peer.service,
+                                     owner.empty() ? "no service yet" : "`" + owner + "`"),
+                         "correct the line, or start the service once"});
+    else if (!seen["may_send"].as<bool>())
+        found.push_back({"peer", health::problem, fmt::format("this user may not send to {}", peer.service),
+                         "give its role what docs/transports.md names"});
+    else found.push_back({"peer", health::ok, fmt::format("the inbox of {} can be reached", peer.service), ""});
+}
+catch (std::exception const& error) {
+    found.push_back({"peer", health::problem,
+                     fmt::format("the database of {} can't be used: {}", peer.service, error.what()),
+                     "its messages wait in the outbox until it can"});
+}
+
+}  // namespace
+
+void examine_inbox(config const& settings, postgres::ownership const& owner, findings& found)
+try {
+    auto c = connect(settings, "doctor");
+    examine_queues(c, owner.service.empty() ? "this service" : owner.service, found);
+    if (settings.peers_file.empty())
+        found.push_back({"peer", health::warning,
+                         "SKALD_PEERS_FILE is not set: only this service itself can be reached",
+                         "name the databases of the others in a file, and that file in SKALD_PEERS_FILE"});
+    else
+        for (auto const& one : postgres::read_service_databases(settings.peers_file, "SKALD_PEERS_FILE"))
+            examine_peer(one, found);
+}
+catch (std::exception const& error) {
+    found.push_back({"inbox", health::problem, error.what(), ""});
+}
+
+}  // namespace skald::tools
