@@ -9,6 +9,13 @@ CREATE TABLE skald.queue (
     CONSTRAINT queue_name_is_at_most_255_bytes CHECK (octet_length(name) BETWEEN 1 AND 255)
 );
 
+-- What else goes to them: to each that is bound, as by an exchange. A key that is a service's name reaches that service's database alone.
+CREATE TABLE skald.binding (
+    routing_key text COLLATE "C" NOT NULL,
+    queue       text COLLATE "C" NOT NULL,
+    CONSTRAINT binding_once PRIMARY KEY (routing_key, queue)
+);
+
 -- A process that takes messages. It holds the advisory lock of its id for as long as its session lives, so that whoever finds the lock free
 -- knows that it is gone; `seen_at` tells of one that hangs.
 CREATE TABLE skald.consumer (
@@ -36,29 +43,36 @@ CREATE TABLE skald.inbox (
     CONSTRAINT body_is_at_most_16_mib CHECK (octet_length(body) <= 16777216)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 
--- Puts messages into the inbox, and returns those queues of them that do not exist: their messages are not taken. The arrays are of equal
--- length; `headers` are JSON arrays of pairs.
-CREATE FUNCTION skald.deliver(queues text[], message_ids text[], types text[], content_types text[], headers text[], bodies bytea[])
+-- Puts messages into the inbox, and returns those of the destinations that nothing here is for: their messages are not taken. The arrays are
+-- of equal length; `headers` are JSON arrays of pairs. Where each goes is in two places below, since a function of its own would be called
+-- for each row.
+CREATE FUNCTION skald.deliver(destinations text[], message_ids text[], types text[], content_types text[], headers text[], bodies bytea[])
 RETURNS text[]
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
-    missing text[] := ARRAY (SELECT DISTINCT q FROM unnest(queues) AS q WHERE NOT EXISTS (SELECT FROM skald.queue k WHERE k.name = q));
-    wanted  bigint := (SELECT count(*) FROM unnest(queues) AS q WHERE q <> ALL (missing));
+    missing text[];
+    wanted  bigint;
     written bigint;
 BEGIN
+    SELECT array_agg(d.name) FILTER (WHERE q.queues = 0), sum(d.messages * q.queues) INTO missing, wanted
+      FROM (SELECT name, count(*) AS messages FROM unnest(destinations) AS name GROUP BY name) AS d
+     CROSS JOIN LATERAL (SELECT (SELECT count(*) FROM skald.queue k WHERE k.name = d.name)
+                              + (SELECT count(*) FROM skald.binding b WHERE b.routing_key = d.name) AS queues) AS q;
     IF wanted > 0 THEN
         INSERT INTO skald.inbox (queue, message_id, type, content_type, headers, body)
-        SELECT m.queue, m.message_id, m.type, m.content_type, m.header_list::json, m.body
-          FROM unnest(queues, message_ids, types, content_types, headers, bodies)
-               WITH ORDINALITY AS m(queue, message_id, type, content_type, header_list, body, place)
-         WHERE m.queue <> ALL (missing)
+        SELECT q.queue, m.message_id, m.type, m.content_type, m.header_list::json, m.body
+          FROM unnest(destinations, message_ids, types, content_types, headers, bodies)
+               WITH ORDINALITY AS m(destination, message_id, type, content_type, header_list, body, place)
+         CROSS JOIN LATERAL (SELECT k.name FROM skald.queue k WHERE k.name = m.destination
+                              UNION ALL
+                             SELECT b.queue FROM skald.binding b WHERE b.routing_key = m.destination) AS q(queue)
          ORDER BY m.place;
         GET DIAGNOSTICS written = ROW_COUNT;
         IF written <> wanted THEN PERFORM skald.assert_written('skald.inbox', wanted, written); END IF;
         PERFORM pg_notify('skald_inbox', '');
     END IF;
-    RETURN missing;
+    RETURN coalesce(missing, '{}');
 END $$;

@@ -124,6 +124,7 @@ WITH tables AS (
 expected_constraints AS (
     SELECT split_part(t.line, ': ', 1) AS relname, w.name
       FROM regexp_split_to_table($$audit: audit_id command_taken_once
+binding: binding_once
 body: body_once fingerprint_is_sha256 size_is_at_most_64_mib
 body_part: body_part_once
 consumer: consumer_once

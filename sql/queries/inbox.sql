@@ -1,7 +1,7 @@
 -- The transport without a broker: what a sender does in its peer's database, and a consumer in its own.
 
 -- name: deliver
-SELECT name FROM unnest(skald.deliver(:queues::text[], :message_ids::text[], :types::text[], :content_types::text[], :headers::text[],
+SELECT name FROM unnest(skald.deliver(:destinations::text[], :message_ids::text[], :types::text[], :content_types::text[], :headers::text[],
                                       :bodies::bytea[])) AS name
 
 -- What a consumer writes may be lost with the server: then its messages come again. A plan that was made while the inbox was small is kept as
@@ -11,7 +11,9 @@ SELECT set_config('synchronous_commit', 'off', false), set_config('enable_seqsca
        set_config('enable_bitmapscan', 'off', false), set_config('jit', 'off', false)
 
 -- name: declare
-INSERT INTO skald.queue (name) SELECT unnest(:queues::text[]) ON CONFLICT DO NOTHING
+WITH queues AS (INSERT INTO skald.queue (name) SELECT unnest(:queues::text[]) ON CONFLICT DO NOTHING)
+INSERT INTO skald.binding (routing_key, queue)
+SELECT * FROM unnest(:routing_keys::text[], :bound_queues::text[]) ON CONFLICT DO NOTHING
 
 -- Before anybody can see the row its lock is held.
 -- name: begin_consumer

@@ -87,7 +87,7 @@ private:
             "DELETE FROM skald.started; DELETE FROM skald.signal; DELETE FROM skald.reply; DELETE FROM skald.hosted; "
             "DELETE FROM skald.handler; "
             "DELETE FROM skald.body; DELETE FROM skald.body_part;"
-            "DELETE FROM skald.inbox; DELETE FROM skald.queue; DELETE FROM skald.consumer; "
+            "DELETE FROM skald.inbox; DELETE FROM skald.queue; DELETE FROM skald.binding; DELETE FROM skald.consumer; "
             "DELETE FROM skald.ended; DELETE FROM skald.unrouted; DELETE FROM skald.unrouted_destination;"
             "DROP SCHEMA public CASCADE; CREATE SCHEMA public;");
     }

@@ -46,14 +46,22 @@ consumer::consumer(postgres::connection_options const& options, ports::subscribe
     : generation_{generation}, ended_{ended}, connection_{options}
 {
     queues_.push_back({who.service, {}, who.prefetch});
-    for (auto const& one : who.handlers)
+    std::vector<std::string> routing_keys, bound_queues;
+    for (auto const& one : who.handlers) {
         queues_.push_back({core::handler_destination(who.service, one.handler), one.handler, one.prefetch});
+        for (auto const& binding : one.bindings) {
+            routing_keys.push_back(binding.routing_key);
+            bound_queues.push_back(queues_.back().name);
+        }
+    }
     std::string prepared;
     for (auto const& [name, text] : inbox_queries::all)
         prepared += "PREPARE " + std::string{name} + " AS " + std::string{text} + ";\n";
     std::vector<std::string> names;
     for (auto const& one : queues_) names.push_back(one.name);
-    connection_.run(prepared + execute("consumer_session") + execute(inbox_queries::declare{.queues = names}));
+    connection_.run(
+        prepared + execute("consumer_session") +
+        execute(inbox_queries::declare{.queues = names, .routing_keys = routing_keys, .bound_queues = bound_queues}));
     SKALD_FAILPOINT_SOCKET(consumer, connection_.socket());
     ear_ = std::make_unique<ear>(connection_.raw());
     id_ = connection_.run(execute(inbox_queries::begin_consumer{.is_of = options.application_name}))[0]["id"]

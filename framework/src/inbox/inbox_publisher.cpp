@@ -8,7 +8,8 @@
 #include <pqxx/except>
 
 #include <algorithm>
-#include <array>
+#include <iterator>
+#include <set>
 #include <utility>
 
 namespace skald::inbox {
@@ -72,23 +73,20 @@ std::string inbox_publisher::last_error() const
     return all;
 }
 
-// Messages to peers keep their order; what can go nowhere has its answer already.
+// By the service that each names; under the empty name those for whoever is bound. Their order stays, and what can go
+// nowhere has its answer already.
 std::map<std::string_view, inbox_publisher::group> inbox_publisher::sorted(std::span<ports::outgoing const> messages)
 {
     std::map<std::string_view, group> by_service;
     for (auto const& one : messages) {
-        std::array const alone{&one};
-        auto const to_exchange = core::find_header(one.message.headers, core::header::exchange);
+        auto const exchange = core::find_header(one.message.headers, core::header::exchange).value_or("");
         auto const service = service_of(one.message.destination);
-        if (auto const why = why_refused(one.message); !why.empty()) answer(alone, ports::publish_status::refused, why);
-        else if (to_exchange && !to_exchange->empty())
-            answer(alone, ports::publish_status::returned,
-                   "without a broker there is no exchange `" + std::string{*to_exchange} + "`");
-        else if (!peers_.contains(service))
-            answer(alone, ports::publish_status::returned,
-                   "no inbox is known for `" + one.message.destination + "`: SKALD_PEERS_FILE has no `" +
-                       std::string{service} + "`");
-        else by_service[service].push_back(&one);
+        if (auto why = why_refused(one.message); !why.empty())
+            answer(one, {ports::publish_status::refused, std::move(why)});
+        else if (!exchange.empty())
+            answer(one, {ports::publish_status::barred,
+                         "without a broker there is no exchange `" + std::string{exchange} + "`"});
+        else by_service[peers_.contains(service) ? service : std::string_view{}].push_back(&one);
     }
     return by_service;
 }
@@ -96,58 +94,106 @@ std::map<std::string_view, inbox_publisher::group> inbox_publisher::sorted(std::
 void inbox_publisher::send(std::span<ports::outgoing const> messages, milliseconds deadline)
 {
     auto const until = clock::now() + deadline;
-    for (auto const& [service, all] : sorted(messages)) send_to(service, all, until);
+    for (auto const& [service, all] : sorted(messages)) {
+        if (service.empty()) send_to_all(all, until);
+        else send_to(service, all, until);
+    }
 }
 
-void inbox_publisher::send_to(std::string_view service, std::span<ports::outgoing const* const> messages,
-                              clock::time_point until)
+void inbox_publisher::send_to(std::string_view service, group const& messages, clock::time_point until)
+{
+    auto outcomes = deliver(service, messages, until);
+    for (std::size_t i = 0; i < messages.size(); ++i) answer(*messages[i], std::move(outcomes[i]));
+}
+
+// To every database, for those who are bound there. It has arrived where nobody is left who may be: one that can't be
+// asked may, and then all get it again, which the guard absorbs.
+void inbox_publisher::send_to_all(group const& messages, clock::time_point until)
+{
+    std::vector<outcome> all(messages.size(), {ports::publish_status::returned, {}});
+    std::set<peer const*> asked;
+    for (auto const& [service, to] : peers_) {
+        if (!asked.insert(to.get()).second) continue;
+        auto now = deliver(service, messages, until);
+        for (std::size_t i = 0; i < messages.size(); ++i) {
+            bool const is_nothing = now[i].status == ports::publish_status::returned;
+            bool const is_failed =
+                all[i].status != ports::publish_status::returned && all[i].status != ports::publish_status::confirmed;
+            if (!is_nothing && !is_failed) all[i] = std::move(now[i]);
+        }
+    }
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+        if (all[i].status == ports::publish_status::returned)
+            all[i].reason = "no inbox is known for `" + messages[i]->message.destination +
+                            "`: SKALD_PEERS_FILE has no `" + std::string{service_of(messages[i]->message.destination)} +
+                            "`, and nobody is bound to it";
+        answer(*messages[i], std::move(all[i]));
+    }
+}
+
+std::vector<inbox_publisher::outcome> inbox_publisher::deliver(std::string_view service, group const& messages,
+                                                               clock::time_point until)
 {
     auto& to = *peers_.find(service)->second;
-    while (!messages.empty()) {
+    std::vector<outcome> all;
+    std::span<ports::outgoing const* const> rest{messages};
+    while (!rest.empty()) {
         auto const left = std::chrono::ceil<milliseconds>(until - clock::now());
-        if (!to.available()) return answer(messages, put_off(), std::string{service} + ": " + to.last_error());
-        if (left <= 0ms)
-            return answer(messages, ports::publish_status::unresolved, "there was no time left to send it");
-        auto const part = messages.first(part_size(messages));
-        send_part(to, service, part, left);
-        messages = messages.subspan(part.size());
+        bool const is_there = to.available();
+        if (!is_there || left <= 0ms) {
+            all.resize(messages.size(), is_there ? outcome{ports::publish_status::unresolved, "no time was left for it"}
+                                                 : put_off(service, to));
+            break;
+        }
+        auto const part = rest.first(part_size(rest));
+        std::ranges::move(deliver_part(to, service, part, left), std::back_inserter(all));
+        rest = rest.subspan(part.size());
     }
+    return all;
 }
 
 // Not sent. While another peer can be reached the rows are put off one by one, and nothing else waits for this one.
-ports::publish_status inbox_publisher::put_off() const
+inbox_publisher::outcome inbox_publisher::put_off(std::string_view service, peer const& to) const
 {
-    return last_error().empty() ? ports::publish_status::nacked : ports::publish_status::unresolved;
+    auto const status = last_error().empty() ? ports::publish_status::nacked : ports::publish_status::unresolved;
+    return {status, std::string{service} + ": " + to.last_error()};
 }
 
-void inbox_publisher::send_part(peer& to, std::string_view service, std::span<ports::outgoing const* const> part,
-                                milliseconds deadline)
-try {
-    std::vector<core::message const*> messages;
-    for (auto const* const one : part) messages.push_back(&one->message);
-    SKALD_FAILPOINT("relay.sending");
-    auto const missing = to.deliver(messages, deadline);
-    SKALD_FAILPOINT("relay.sent");
-    for (auto const* const one : part) {
-        std::array const alone{one};
-        if (!missing.contains(one->message.destination)) answer(alone, ports::publish_status::confirmed, {});
-        else
-            answer(alone, ports::publish_status::returned,
-                   "the database of " + std::string{service} + " has no inbox for `" + one->message.destination +
-                       "`: nothing has ever consumed it");
+std::vector<inbox_publisher::outcome> inbox_publisher::deliver_part(peer& to, std::string_view service,
+                                                                    std::span<ports::outgoing const* const> part,
+                                                                    milliseconds deadline) const
+{
+    auto const each = [&](ports::publish_status status, std::string const& why) {
+        return std::vector<outcome>(part.size(), {status, std::string{service} + ": " + why});
+    };
+    try {
+        std::vector<core::message const*> messages;
+        for (auto const* const one : part) messages.push_back(&one->message);
+        SKALD_FAILPOINT("relay.sending");
+        auto const missing = to.deliver(messages, deadline);
+        SKALD_FAILPOINT("relay.sent");
+        std::vector<outcome> made;
+        for (auto const* const one : part) {
+            auto const& destination = one->message.destination;
+            if (!missing.contains(destination)) made.push_back({ports::publish_status::confirmed, {}});
+            else
+                made.push_back({ports::publish_status::returned, "the database of " + std::string{service} +
+                                                                     " has no inbox for `" + destination +
+                                                                     "`: nothing has ever consumed it"});
+        }
+        return made;
+    }
+    catch (pqxx::broken_connection const& lost) {
+        return each(ports::publish_status::unresolved, lost.what());
+    }
+    catch (pqxx::failure const& error) {
+        return each(ports::publish_status::nacked, error.what());
     }
 }
-catch (pqxx::broken_connection const& lost) {
-    answer(part, ports::publish_status::unresolved, std::string{service} + ": " + lost.what());
-}
-catch (pqxx::failure const& error) {
-    answer(part, ports::publish_status::nacked, std::string{service} + ": " + error.what());
-}
 
-void inbox_publisher::answer(std::span<ports::outgoing const* const> messages, ports::publish_status status,
-                             std::string const& reason)
+void inbox_publisher::answer(ports::outgoing const& one, outcome what)
 {
-    for (auto const* const one : messages) receipts_.push_back({one->row, status, reason});
+    receipts_.push_back({one.row, what.status, std::move(what.reason)});
 }
 
 std::vector<ports::receipt> inbox_publisher::collect(milliseconds wait)

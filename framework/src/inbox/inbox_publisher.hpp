@@ -19,7 +19,7 @@ namespace skald::inbox {
 class inbox_publisher final : public ports::publisher
 {
 public:
-    using peer_connections = std::map<std::string, std::unique_ptr<peer>, std::less<>>;
+    using peer_connections = std::map<std::string, std::shared_ptr<peer>, std::less<>>;
 
     explicit inbox_publisher(peer_connections peers) : peers_{std::move(peers)} {}
 
@@ -37,13 +37,20 @@ private:
     using clock = std::chrono::steady_clock;
     using group = std::vector<ports::outgoing const*>;
 
+    struct outcome
+    {
+        ports::publish_status status{};
+        std::string reason;
+    };
+
     std::map<std::string_view, group> sorted(std::span<ports::outgoing const> messages);
-    void send_to(std::string_view service, std::span<ports::outgoing const* const> messages, clock::time_point until);
-    void send_part(peer& to, std::string_view service, std::span<ports::outgoing const* const> part,
-                   std::chrono::milliseconds deadline);
-    void answer(std::span<ports::outgoing const* const> messages, ports::publish_status status,
-                std::string const& reason);
-    ports::publish_status put_off() const;
+    void send_to(std::string_view service, group const& messages, clock::time_point until);
+    void send_to_all(group const& messages, clock::time_point until);
+    std::vector<outcome> deliver(std::string_view service, group const& messages, clock::time_point until);
+    std::vector<outcome> deliver_part(peer& to, std::string_view service, std::span<ports::outgoing const* const> part,
+                                      std::chrono::milliseconds deadline) const;
+    void answer(ports::outgoing const& one, outcome what);
+    outcome put_off(std::string_view service, peer const& to) const;
 
     peer_connections peers_;
     std::vector<ports::receipt> receipts_;

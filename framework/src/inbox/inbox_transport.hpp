@@ -39,7 +39,7 @@ public:
 
     /// Declares the service's queues in its database. Waits for the first attempt to connect. Throws:
     /// std::invalid_argument for an empty name or a prefetch of 0; configuration_error for a handler that is bound to
-    /// an exchange: there is none.
+    /// another exchange than Skald's own: there is none.
     std::unique_ptr<ports::subscription> subscribe(ports::subscriber const& who) override;
 
 private:

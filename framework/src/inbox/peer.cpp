@@ -40,7 +40,7 @@ inbox_queries::deliver delivery_of(std::span<core::message const* const> message
         headers.push_back(postgres::write_fields(one->headers));
         bodies.push_back({one->body});
     }
-    return {.queues = written(messages, &core::message::destination),
+    return {.destinations = written(messages, &core::message::destination),
             .message_ids = written(messages, &core::message::id),
             .types = written(messages, &core::message::type),
             .content_types = written(messages, &core::message::content_type),
