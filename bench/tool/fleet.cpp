@@ -44,7 +44,7 @@ fleet::fleet(options const& chosen, skald::rig::signals const& interruptions, be
             auto const queue = observer.look_at(queue_of(service, shape_.shop));
             return queue && queue->consumers >= static_cast<std::uint32_t>(shape_.processes);
         });
-        return consuming && (http_port_ == 0 || skald::rig::is_ready(http_port_));
+        return consuming && std::ranges::all_of(http_ports_, skald::rig::is_ready);
     });
 }
 
@@ -59,6 +59,7 @@ void fleet::start(options const& chosen, bench_databases const& databases, std::
     one.log = std::filesystem::path{chosen.logs} / file;
     one.inherits_environment = true;
     one.variables = {{"DATABASE_URL", databases.url(service, shape_.tcp)}, {"AMQP_URL", chosen.broker_url}};
+    one.variables.insert(shape_.variables.begin(), shape_.variables.end());
     if (by_framework && shape_.shop) one.program = (chosen.shop_programs / shop_programs.at(service)).string();
     else {
         one.program = (chosen.programs / (by_framework ? "skald-bench-service" : "skald-bench-baseline")).string();
@@ -68,7 +69,7 @@ void fleet::start(options const& chosen, bench_databases const& databases, std::
     }
     if (by_framework && service == orders) {
         auto const port = skald::rig::find_free_port();
-        if (http_port_ == 0) http_port_ = port;
+        http_ports_.push_back(port);
         one.arguments.insert(one.arguments.end(), {"--listen", fmt::format("127.0.0.1:{}", port)});
     }
     if (!by_framework)

@@ -16,9 +16,9 @@ namespace {
 struct two_processes
 {
     explicit two_processes(std::vector<std::string> redis_settings = {}, config changed = {})
-        : redis{std::move(redis_settings)}, one{shared, "cache_aside", redis.url(), changed}, other{shared,
-                                                                                                    "cache_aside",
-                                                                                                    redis.url(), changed}
+        : redis{std::move(redis_settings)}, one{shared, "cache_aside", redis.url(), changed}, other{
+                                                                                                  shared, "cache_aside",
+                                                                                                  redis.url(), changed}
     {
         other.see_epoch();
         wait_for_entries(1);
@@ -122,7 +122,8 @@ TEST_CASE_FIXTURE(two_processes, "a new epoch of the database makes void what is
     REQUIRE(other.asked(kind::result) == 1);
 
     // As after a failover that lost it.
-    shared.db.run("BEGIN; DELETE FROM skald.response; DELETE FROM skald.idempotency; SELECT skald.begin_epoch(); COMMIT");
+    shared.db.run(
+        "BEGIN; DELETE FROM skald.response; DELETE FROM skald.idempotency; SELECT skald.begin_epoch(); COMMIT");
     other.see_epoch();
     auto const again = other.ask("k");
     CHECK_FALSE(is_replay(again));
@@ -208,8 +209,10 @@ TEST_CASE("where Redis has no room, entries are evicted or refused, and the answ
         std::string const large(50'000, 'x');
         both.one.then([&](http::request_context& ctx) -> http::response { return {201, "", {}, ctx.key() + large}; });
         for (int n = 0; n < 80; ++n) CHECK(both.one.ask("k" + std::to_string(n)).status == 201);
-        for (int n = 0; n < 80; ++n) CHECK(both.other.ask("k" + std::to_string(n)).body == "k" + std::to_string(n) + large);
+        for (int n = 0; n < 80; ++n)
+            CHECK(both.other.ask("k" + std::to_string(n)).body == "k" + std::to_string(n) + large);
         CHECK(both.redis.keys(":r").size() < 80);
-        CHECK(both.shared.db.one("SELECT max(n) FROM (SELECT count(*) AS n FROM effect GROUP BY key) AS by_key") == "1");
+        CHECK(both.shared.db.one("SELECT max(n) FROM (SELECT count(*) AS n FROM effect GROUP BY key) AS by_key") ==
+              "1");
     }
 }

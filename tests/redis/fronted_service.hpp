@@ -26,7 +26,10 @@ struct shared_effects
 {
     shared_effects() { db.run("CREATE TABLE effect (key text)"); }
 
-    std::string of(std::string const& key) const { return db.one("SELECT count(*) FROM effect WHERE key = '" + key + '\''); }
+    std::string of(std::string const& key) const
+    {
+        return db.one("SELECT count(*) FROM effect WHERE key = '" + key + '\'');
+    }
 
     /// So that the database knows nothing of what was answered, without a new epoch.
     void forget() const { db.run("TRUNCATE skald.idempotency, skald.response"); }
@@ -108,7 +111,10 @@ private:
         ++shared_.runs;
         ctx.sql("INSERT INTO effect VALUES ($1)", ctx.key());
         if (then_) return then_(ctx);
-        return {201, "text/plain", {{"Location", "/x"}}, "made for " + ctx.key() + " by run " + std::to_string(shared_.runs)};
+        return {201,
+                "text/plain",
+                {{"Location", "/x"}},
+                "made for " + ctx.key() + " by run " + std::to_string(shared_.runs)};
     }
 
     shared_effects& shared_;

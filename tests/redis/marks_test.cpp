@@ -58,10 +58,7 @@ private:
 
 struct with_redis
 {
-    std::string mark(std::string const& key) const
-    {
-        return redis_detail::name_of("a database", {"shop", key}) + ":m";
-    }
+    std::string mark(std::string const& key) const { return redis_detail::name_of("a database", {"shop", key}) + ":m"; }
 
     test::shared_effects shared;
     test::redis_server redis;
@@ -153,12 +150,13 @@ TEST_CASE_FIXTURE(with_redis, "a mark lasts for as long as its process lives and
     CHECK(redis.keys(":m").empty());
 }
 
-TEST_CASE_FIXTURE(with_redis, "a holder whose mark has expired commits once all the same, and leaves the next mark alone")
+TEST_CASE_FIXTURE(with_redis,
+                  "a holder whose mark has expired commits once all the same, and leaves the next mark alone")
 {
     fronted_service one{shared, "accelerator", redis.url()};
     fronted_service const other{shared, "accelerator", redis.url()};
     long_request first{one, "k"};
-    redis.run({"DEL", mark("k")});  // as if its process had been stopped past its time
+    redis.run({"DEL", mark("k")});        // as if its process had been stopped past its time
     CHECK(other.ask("k").status == 409);  // by PostgreSQL
     CHECK(other.asked(kind::acquired) == 1);
 
@@ -184,7 +182,8 @@ TEST_CASE_FIXTURE(with_redis, "a mark without an end, or with more time than any
 TEST_CASE_FIXTURE(with_redis, "a request whose COMMIT is in doubt keeps its mark until that expires")
 {
     core::silent_logger log;
-    redis_detail::redis_front front{{.where = redis_detail::parse_url(redis.url()), .time = std::chrono::seconds{5}}, log};
+    redis_detail::redis_front front{{.where = redis_detail::parse_url(redis.url()), .time = std::chrono::seconds{5}},
+                                    log};
     front.open("a database");
     REQUIRE(testing::wait_until([&] { return front.now().is_connected; }));
     entry_detail::known_requests known{.front = &front, .way = entry_detail::guard_way::lock};
@@ -194,14 +193,16 @@ TEST_CASE_FIXTURE(with_redis, "a request whose COMMIT is in doubt keeps its mark
     entry_detail::request_guard guard{"orders", store, known, backlog, out, log};
 
     auto next = test::doubtful_store::loses::the_commit;
-    entry_detail::route const by{"POST", "/", http::idempotency::required, [&](http::request_context&) -> http::response {
+    entry_detail::route const by{"POST", "/", http::idempotency::required,
+                                 [&](http::request_context&) -> http::response {
                                      store.next = next;
                                      return {201, "", {}, ""};
                                  }};
     http::request r;
     r.method = "POST";
     auto const ask = [&](std::string const& key) {
-        entry_detail::destination const to{.what = entry_detail::destination::kind::handler, .by = &by, .id = {"shop", key}};
+        entry_detail::destination const to{
+            .what = entry_detail::destination::kind::handler, .by = &by, .id = {"shop", key}};
         auto before = entry_detail::ask_front(known, {r, to});
         REQUIRE(before.mark);
         return guard.respond({r, to}, {}, std::move(before.mark)).answer.status;

@@ -34,7 +34,6 @@ struct in_redis
     redis_detail::redis_front tier{{.where = redis_detail::parse_url(server.url()), .time = 5s}, log};
 };
 
-
 ports::kept_response response(std::string const& body, std::string const& epoch)
 {
     return {{"shop", "k"}, "request", {201, "text/plain", {{"ETag", "\"1\""}}, body}, epoch, noon + 12h};

@@ -34,7 +34,8 @@ catch (configuration_error const& error) {
 
 }  // namespace
 
-TEST_CASE("whatever is in front, a duplicate gets the first response, another request 422, and the effect is there once")
+TEST_CASE(
+    "whatever is in front, a duplicate gets the first response, another request 422, and the effect is there once")
 {
     test::redis_server redis;
     for (auto const& way : ways) {

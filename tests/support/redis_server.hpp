@@ -66,8 +66,17 @@ public:
 private:
     static std::vector<std::string> with_usual(std::uint16_t port, std::vector<std::string> more)
     {
-        std::vector<std::string> all{"redis-server", "--port", std::to_string(port), "--bind",       "127.0.0.1", "--dir",
-                                     std::filesystem::temp_directory_path(), "--save", "",        "--appendonly", "no"};
+        std::vector<std::string> all{"redis-server",
+                                     "--port",
+                                     std::to_string(port),
+                                     "--bind",
+                                     "127.0.0.1",
+                                     "--dir",
+                                     std::filesystem::temp_directory_path(),
+                                     "--save",
+                                     "",
+                                     "--appendonly",
+                                     "no"};
         all.insert(all.end(), more.begin(), more.end());
         return all;
     }
@@ -79,7 +88,9 @@ private:
                 return text({"PING"}) == "PONG";
             }
             catch (redis_detail::link_error const&) {
-                if (!process_.is_running()) throw std::runtime_error{"redis-server did not start (scripts/setup.sh installs it): " + process_.log()};
+                if (!process_.is_running())
+                    throw std::runtime_error{"redis-server did not start (scripts/setup.sh installs it): " +
+                                             process_.log()};
                 return false;
             }
         };

@@ -73,7 +73,8 @@ void redis_front::connect_what_is_missing()
         return lost(error.what());
     }
     failures_ = 0;
-    if (!is_connected_.exchange(true)) log_.info("front.connected", {{"address", describe(options_.where.endpoints.front())}});
+    if (!is_connected_.exchange(true))
+        log_.info("front.connected", {{"address", describe(options_.where.endpoints.front())}});
     was_told_ = false;
 }
 

@@ -108,8 +108,8 @@ void must(reply const& answer)
 
 std::unique_ptr<link> connect(address const& where, link::clock::time_point until)
 {
-    auto made = std::make_unique<link>(
-        where.master.empty() ? where.endpoints.front() : find_master(where, until), until);
+    auto made =
+        std::make_unique<link>(where.master.empty() ? where.endpoints.front() : find_master(where, until), until);
     if (!where.password.empty())
         must(where.user.empty() ? made->ask({"AUTH", where.password}, until)
                                 : made->ask({"AUTH", where.user, where.password}, until));

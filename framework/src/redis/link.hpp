@@ -41,7 +41,10 @@ public:
     long long number(std::size_t at) const { return at < size() ? made_->element[at]->integer : 0; }
 
 private:
-    static std::string_view text_of(redisReply const& one) { return one.str == nullptr ? "" : std::string_view{one.str, one.len}; }
+    static std::string_view text_of(redisReply const& one)
+    {
+        return one.str == nullptr ? "" : std::string_view{one.str, one.len};
+    }
 
     struct deleter
     {

@@ -19,9 +19,9 @@ try {
         throw configuration_error{"SKALD_GUARD=" + settings.guard +
                                   " needs Redis: set SKALD_REDIS_URL, such as redis://127.0.0.1:6379"};
     redis_detail::front_options options{.where = redis_detail::parse_url(settings.redis_url),
-                                 .time = settings.redis_time,
-                                 .hold = settings.redis_hold,
-                                 .links = std::min(settings.http_lanes, links_max)};
+                                        .time = settings.redis_time,
+                                        .hold = settings.redis_hold,
+                                        .links = std::min(settings.http_lanes, links_max)};
     return std::make_shared<redis_detail::redis_front>(std::move(options), log);
 }
 catch (std::invalid_argument const& error) {

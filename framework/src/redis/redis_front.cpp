@@ -17,11 +17,8 @@ constexpr auto kept_ms = std::chrono::milliseconds{ports::kept_max}.count();
 
 // It opens at once where Redis hangs, since each call then takes all of its time, and asks again soon: the call that
 // tries it costs one request those few milliseconds.
-constexpr core::breaker_settings breaker_of_ours{.at_a_time = 1'000'000,
-                                                 .window = 1'000ms,
-                                                 .calls_min = 20,
-                                                 .bad_in_a_row = 3,
-                                                 .open_for = {250ms, 5'000ms}};
+constexpr core::breaker_settings breaker_of_ours{
+    .at_a_time = 1'000'000, .window = 1'000ms, .calls_min = 20, .bad_in_a_row = 3, .open_for = {250ms, 5'000ms}};
 
 std::string entry_of(std::string const& name)
 {
@@ -83,8 +80,8 @@ std::optional<reply> redis_front::ask(script const* what, words const& keys, wor
         return std::nullopt;
     }
     try {
-        auto answer = what != nullptr ? what->run(*one, keys, arguments, until)
-                                      : one->ask({"GET", keys.front()}, until);
+        auto answer =
+            what != nullptr ? what->run(*one, keys, arguments, until) : one->ask({"GET", keys.front()}, until);
         bool const is_refused = !answer.error().empty() && !answer.error().starts_with("WRONGTYPE");
         if (is_refused) throw link_error{std::string{answer.error()}};
         links_.put_back(std::move(one));
@@ -132,8 +129,7 @@ ports::found redis_front::acquire(ports::question const& q, bool looks)
         if (met.what != kind::nothing) return met;
         answer = ask(&acquire_script(), keys, {token, hold, ""});  // void or malformed: as if there were none
     }
-    if (answer && answer->text(0) == "held")
-        return {kind::held, {}, {}, std::chrono::milliseconds{answer->number(1)}};
+    if (answer && answer->text(0) == "held") return {kind::held, {}, {}, std::chrono::milliseconds{answer->number(1)}};
     if (!answer || answer->text(0) != "acquired") {
         if (is_connected_) write_later({&release_script(), {keys.back()}, {token}});  // it may have been acquired
         return {kind::away};
