@@ -145,8 +145,8 @@ tally run_load(guard_load const& load, std::chrono::seconds length, int number)
     return all;
 }
 
-guard_figures measure_guard(bench const& b, bench_databases& databases, fleet const& services, redis_server const& redis,
-                      std::string const& way, guard_load load)
+guard_figures measure_guard(bench const& b, bench_databases& databases, fleet const& services,
+                            redis_server const& redis, std::string const& way, guard_load load)
 {
     machine const here{databases, b.chosen.broker_url};
     load.prefix += "warm-";
@@ -162,8 +162,15 @@ guard_figures measure_guard(bench const& b, bench_databases& databases, fleet co
     auto const redis_cpu = redis.cpu() - redis_before;
     auto const counts = count_on_server(databases) - counts_before;
     auto const requests = static_cast<double>(made.requests);
-    guard_figures f{way, load.callers, load.duplicates, requests / took.count(), made.requests, made.told_to_wait,
-                    percentiles_of(std::move(made.first_ms)), percentiles_of(std::move(made.replay_ms))};
+    guard_figures f;
+    f.way = way;
+    f.callers = load.callers;
+    f.duplicates = load.duplicates;
+    f.per_second = requests / took.count();
+    f.requests = made.requests;
+    f.told_to_wait = made.told_to_wait;
+    f.first_ms = percentiles_of(std::move(made.first_ms));
+    f.replay_ms = percentiles_of(std::move(made.replay_ms));
     f.transactions = static_cast<double>(counts.commits + counts.rollbacks) / requests;
     f.services_us = cpu.services / requests * 1e6;
     f.postgres_us = cpu.postgres / requests * 1e6;
@@ -189,7 +196,9 @@ void run_guards(bench const& b, bench_databases& databases, std::function<void(g
         for (int const callers : b.chosen.callers)
             for (int const duplicates : b.chosen.duplicates) {
                 guard_load const load{way == "redis_only" ? "/repeatable" : "/guarded",
-                                      fmt::format("{}-{}-{}-{}-", run, way, callers, duplicates), callers, duplicates,
+                                      fmt::format("{}-{}-{}-{}-", run, way, callers, duplicates),
+                                      callers,
+                                      duplicates,
                                       {ports.at(0), ports.at(1)}};
                 each(measure_guard(b, databases, services, redis, way, load));
             }

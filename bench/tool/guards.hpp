@@ -21,10 +21,10 @@ struct guard_figures
     std::int64_t told_to_wait{};  // 409
     std::int64_t refused{};       // 503
     percentiles first_ms, replay_ms;
-    double transactions{};  // of PostgreSQL, for each request
+    double transactions{};                            // of PostgreSQL, for each request
     double services_us{}, postgres_us{}, redis_us{};  // of processor time, for each request
-    std::int64_t twice{};  // effects that there are more than once
-    std::int64_t wrong{};  // responses that are not their keys'
+    std::int64_t twice{};                             // effects that there are more than once
+    std::int64_t wrong{};                             // responses that are not their keys'
 };
 
 /// Each way with each number of callers a key and each share of duplicates. The services keep no responses in memory:

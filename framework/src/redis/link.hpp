@@ -38,6 +38,13 @@ public:
 
     /// Of an array: empty if it has none there.
     std::string_view text(std::size_t at) const { return at < size() ? text_of(*made_->element[at]) : ""; }
+
+    /// Of an array in an array.
+    std::size_t size_of(std::size_t at) const { return at < size() ? made_->element[at]->elements : 0; }
+    std::string_view text_of(std::size_t at, std::size_t inner) const
+    {
+        return inner < size_of(at) ? text_of(*made_->element[at]->element[inner]) : "";
+    }
     long long number(std::size_t at) const { return at < size() ? made_->element[at]->integer : 0; }
 
 private:
