@@ -15,10 +15,8 @@ namespace {
 /// Two processes of a service. The second one knows the epoch, and so may believe Redis.
 struct two_processes
 {
-    explicit two_processes(std::vector<std::string> redis_settings = {}, config changed = {})
-        : redis{std::move(redis_settings)}, one{shared, "cache_aside", redis.url(), changed}, other{
-                                                                                                  shared, "cache_aside",
-                                                                                                  redis.url(), changed}
+    explicit two_processes(std::vector<std::string> redis_settings = {}, std::string const& way = "cache_aside")
+        : redis{std::move(redis_settings)}, one{shared, way, redis.url()}, other{shared, way, redis.url()}
     {
         other.see_epoch();
         wait_for_entries(1);
@@ -203,16 +201,21 @@ TEST_CASE("while Redis stands still or is gone, PostgreSQL answers alone; afterw
 
 TEST_CASE("where Redis has no room, entries are evicted or refused, and the answers are the same")
 {
-    for (std::string const policy : {"allkeys-lru", "noeviction"}) {
-        CAPTURE(policy);
-        two_processes both{{"--maxmemory", "3mb", "--maxmemory-policy", policy}};
-        std::string const large(50'000, 'x');
-        both.one.then([&](http::request_context& ctx) -> http::response { return {201, "", {}, ctx.key() + large}; });
-        for (int n = 0; n < 80; ++n) CHECK(both.one.ask("k" + std::to_string(n)).status == 201);
-        for (int n = 0; n < 80; ++n)
-            CHECK(both.other.ask("k" + std::to_string(n)).body == "k" + std::to_string(n) + large);
-        CHECK(both.redis.keys(":r").size() < 80);
-        CHECK(both.shared.db.one("SELECT max(n) FROM (SELECT count(*) AS n FROM effect GROUP BY key) AS by_key") ==
-              "1");
-    }
+    for (std::string const policy : {"allkeys-lru", "noeviction"})
+        for (std::string const way : {"cache_aside", "accelerator"}) {
+            CAPTURE(policy);
+            CAPTURE(way);
+            two_processes both{{"--maxmemory", "3mb", "--maxmemory-policy", policy}, way};
+            std::string const large(50'000, 'x');
+            both.one.then([&](http::request_context& ctx) -> http::response {
+                return {201, "", {}, ctx.key() + large};
+            });
+            for (int n = 0; n < 80; ++n) CHECK(both.one.ask("k" + std::to_string(n)).status == 201);
+            for (int n = 0; n < 80; ++n)
+                CHECK(both.other.ask("k" + std::to_string(n)).body == "k" + std::to_string(n) + large);
+            CHECK(both.redis.keys(":r").size() < 80);
+            CHECK(both.redis.keys(":m").empty());
+            CHECK(both.shared.db.one("SELECT max(n) FROM (SELECT count(*) AS n FROM effect GROUP BY key) AS by_key") ==
+                  "1");
+        }
 }

@@ -18,6 +18,12 @@ constexpr auto close_longest = 500ms;
 // So that marks of a process that lives outlast two extensions that come too late.
 constexpr int extensions = 3;
 
+// The other ones say how many marks there were, which need not be one.
+bool was_done(script const& what, reply const& answer)
+{
+    return answer.error().empty() && (&what != &keep_script() || answer.number() == 1);
+}
+
 }  // namespace
 
 void redis_front::open(std::string const& database)
@@ -106,11 +112,12 @@ void redis_front::write_all()
             auto const answer = writer_->receive(until);
             if (script::is_unknown(answer)) unknown.push_back(&one);
             else if (answer.error().starts_with("READONLY")) throw link_error{std::string{answer.error()}};
-            else if (!answer.error().empty()) dropped_.add();
+            else if (!was_done(*all[done].what, answer)) dropped_.add();
             ++done;
         }
         for (auto const* one : unknown)
-            if (!writer_->ask(one->what->by_text(one->keys, one->arguments), until).error().empty()) dropped_.add();
+            if (!was_done(*one->what, writer_->ask(one->what->by_text(one->keys, one->arguments), until)))
+                dropped_.add();
     }
     catch (link_error const& error) {
         dropped_.add(all.size() - done);

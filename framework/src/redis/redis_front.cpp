@@ -155,20 +155,18 @@ void redis_front::keep(ports::kept_response what)
 bool redis_front::keep_and_release(ports::kept_response what, std::string const& token)
 {
     forget(token);
-    return write_now(keeping(what, token));
+    auto const one = keeping(what, token);
+    auto const answer = ask(one.what, one.keys, one.arguments);
+    if (!answer) write_later(one);
+    else if (answer->number() == 0) dropped_.add();
+    return answer && answer->number() == 1;
 }
 
 void redis_front::release(core::saga_id const& id, std::string const& token)
 {
     forget(token);
-    write_now({&release_script(), {mark_of(name_of(database_, id))}, {token}});
-}
-
-bool redis_front::write_now(write what)
-{
-    if (ask(what.what, what.keys, what.arguments)) return true;
-    write_later(std::move(what));
-    return false;
+    words const keys{mark_of(name_of(database_, id))};
+    if (!ask(&release_script(), keys, {token})) write_later({&release_script(), keys, {token}});
 }
 
 std::string redis_front::new_token()

@@ -57,7 +57,6 @@ private:
     void remember(std::string const& token, std::string mark);
     void forget(std::string const& token);
     write keeping(ports::kept_response const& what, std::string const& token) const;
-    bool write_now(write what);
     void write_later(write what);
 
     void run_keeper();

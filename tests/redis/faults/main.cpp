@@ -8,7 +8,6 @@
 #include "shop.hpp"
 #include "storm.hpp"
 
-
 #include <csignal>
 #include <cstdio>
 #include <string>
@@ -58,18 +57,28 @@ std::int64_t count_bad_effects(test::database const& db, std::map<std::string, s
     return bad;
 }
 
+/// Of a figure that each has printed at its end.
+std::int64_t sum_of(std::vector<std::unique_ptr<rig::process>> const& shops, std::string const& name)
+{
+    std::int64_t sum = 0;
+    for (auto const& shop : shops) {
+        auto const log = shop->log();
+        if (auto const at = log.rfind(name); at != std::string::npos) sum += std::stoll(log.substr(at + name.size()));
+    }
+    return sum;
+}
+
 std::unique_ptr<rig::process> start_shop(std::string const& program, std::uint16_t port, std::string const& way,
                                          std::string const& redis_url, std::string const& database_url)
 {
-    auto shop = std::make_unique<rig::process>(rig::process_settings{
-        .program = program,
-        .arguments = {"--serve"},
-        .variables = {{"PORT", std::to_string(port)},
-                      {"SKALD_GUARD", way},
-                      {"SKALD_REDIS_URL", redis_url},
-                      {"DATABASE_URL", database_url}},
-        .inherits_environment = true,
-        .name = "shop " + std::to_string(port)});
+    auto shop = std::make_unique<rig::process>(rig::process_settings{.program = program,
+                                                                     .arguments = {"--serve"},
+                                                                     .variables = {{"PORT", std::to_string(port)},
+                                                                                   {"SKALD_GUARD", way},
+                                                                                   {"SKALD_REDIS_URL", redis_url},
+                                                                                   {"DATABASE_URL", database_url}},
+                                                                     .inherits_environment = true,
+                                                                     .name = "shop " + std::to_string(port)});
     shop->start();
     if (!testing::wait_until([&] { return shop->http_port() == port; }))
         throw std::runtime_error{"a shop does not start: " + shop->log()};
@@ -92,14 +101,17 @@ bool run_way(std::string const& program, std::string const& way, options const& 
     auto const heard = clients.judge();
     auto const bad = count_bad_effects(db, clients.responses());
     for (auto const& shop : shops) shop->terminate();
+    auto const by_redis = sum_of(shops, " result=") + sum_of(shops, " held=");
 
     fmt::print("{}: {} requests: {} made, {} replayed, {} mismatch, {} in flight, {} refused, {} lost\n", way,
                heard.all(), heard.made, heard.replayed, heard.mismatch, heard.in_flight, heard.refused, heard.lost);
     for (auto const& [what, count] : storm.counts()) fmt::print("    {:>4} x {}\n", count, what);
-    fmt::print("    {} keys lost by failovers\n    double or wrong effects: {}, wrong responses: {}\n",
-               storm.keys_lost(), bad, heard.wrong);
+    fmt::print("    {} keys lost by failovers; the processes that were not killed last had {} answers of Redis, and {} "
+               "times none\n    double or wrong effects: {}, wrong responses: {}\n",
+               storm.keys_lost(), by_redis, sum_of(shops, " away="), bad, heard.wrong);
     std::fflush(stdout);
-    if (heard.made == 0 || heard.replayed == 0) throw std::runtime_error{"nothing was made, or nothing replayed"};
+    if (heard.made == 0 || heard.replayed == 0 || by_redis == 0)
+        throw std::runtime_error{"nothing was made, or replayed, or answered by Redis: this shows nothing"};
     return may_repeat || (bad == 0 && heard.wrong == 0);
 }
 

@@ -34,11 +34,11 @@ public:
             << "port " << sentinel_port_ << "\nbind 127.0.0.1\ndir " << folder_.string()
             << "\nsentinel monitor shop 127.0.0.1 " << ports_[0]
             << " 1\nsentinel down-after-milliseconds shop 500\nsentinel failover-timeout shop 3000\n";
-        sentinel_ = std::make_unique<rig::process>(rig::process_settings{
-            .program = "/usr/bin/env",
-            .arguments = {"redis-server", (folder_ / "sentinel.conf").string(), "--sentinel"},
-            .inherits_environment = true,
-            .name = "sentinel"});
+        sentinel_ = std::make_unique<rig::process>(
+            rig::process_settings{.program = "/usr/bin/env",
+                                  .arguments = {"redis-server", (folder_ / "sentinel.conf").string(), "--sentinel"},
+                                  .inherits_environment = true,
+                                  .name = "sentinel"});
         sentinel_->start();
         // It learns of the second one from the first.
         wait("the sentinel", [&] { return ask(sentinel_port_, {"SENTINEL", "REPLICAS", "shop"}).size() == 1; });
@@ -80,9 +80,7 @@ public:
         auto const before = run(old, {"DBSIZE"}).number();
         auto const after = run(next, {"DBSIZE"}).number();
         nodes_.at(old)->kill();
-        wait("a failover", [&] {
-            return master() == next && run(next, {"ROLE"}).text(0) == "master";
-        });
+        wait("a failover", [&] { return master() == next && run(next, {"ROLE"}).text(0) == "master"; });
         start(old, ports_.at(next));
         return before - after;
     }
@@ -104,7 +102,8 @@ private:
                                        .inherits_environment = true,
                                        .name = "redis " + std::to_string(number)};
         if (follows)
-            settings.arguments.insert(settings.arguments.end(), {"--replicaof", "127.0.0.1 " + std::to_string(*follows)});
+            settings.arguments.insert(settings.arguments.end(),
+                                      {"--replicaof", "127.0.0.1 " + std::to_string(*follows)});
         nodes_.at(number) = std::make_unique<rig::process>(std::move(settings));
         nodes_.at(number)->start();
         wait("redis-server (scripts/setup.sh installs it)", [&] { return run(number, {"PING"}).text() == "PONG"; });

@@ -59,8 +59,8 @@ int serve()
     entry_detail::route_table routes;
     routes.add({"POST", "/guarded", http::idempotency::required, leave_effect});
     routes.add({"POST", "/repeatable", http::idempotency::may_repeat, leave_effect});
-    entry entry{std::make_unique<entry::implementation>("orders", routes, settings, log, nullptr,
-                                                        redis()(settings, log))};
+    entry entry{
+        std::make_unique<entry::implementation>("orders", routes, settings, log, nullptr, redis()(settings, log))};
     entry.parts().open({{.url = variable("DATABASE_URL")}, *deliveries, backlog, out, "a database"});
     auto const server = worker_detail::make_server(settings, entry.parts(), log);
     server->start();
@@ -69,6 +69,12 @@ int serve()
     sigwait(&ends, &which);
     server->drain(std::chrono::seconds{5});
     entry.parts().close(std::chrono::steady_clock::now() + std::chrono::seconds{5});
+    // For the one that has started this: so that it knows whether Redis was of use.
+    auto const& asked = entry.parts().front_counts().asked;
+    std::string counts;
+    for (std::size_t n = 0; n < asked.size(); ++n)
+        counts += ' ' + std::string{metrics::front_results.at(n)} + '=' + std::to_string(asked.at(n).value());
+    std::fprintf(stderr, "front:%s\n", counts.c_str());
     return 0;
 }
 
