@@ -1,4 +1,4 @@
-// What is in front of the guard for requests, SKALD_GUARD, compared under the same load: two processes of a service that
+// What is in front of the guard for requests (SKALD_GUARD), compared under one load: two processes of a service that
 // share a database and a redis-server of the measurement's own.
 #pragma once
 

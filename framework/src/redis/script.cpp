@@ -1,11 +1,11 @@
 #include "redis/script.hpp"
 
 #include "core/text.hpp"
+#include "skald_redis_scripts.hpp"
 
 #include <array>
 
 #include <openssl/evp.h>
-#include <skald_redis_scripts.hpp>
 
 namespace skald::redis_detail {
 namespace {
