@@ -1,4 +1,4 @@
-// A real redis-server of the test's own, on a port and in a folder of its own. A test fails where the program is missing.
+// A real redis-server of the test's own, on a port of its own. A test fails where the program is missing.
 #pragma once
 
 #include "redis/link.hpp"

@@ -1,5 +1,6 @@
-// Redis in front of the guard for requests: a duplicate is answered from there, without a database connection. The guard
-// decides all the same. In a library of its own, skald::redis; what it is worth, and when it is not: docs/redis.md.
+// Redis in front of the guard for requests: a duplicate is answered from there, without a database connection. The
+// guard decides all the same. In a library of its own, skald::redis; what it is worth, and when it is not:
+// docs/redis.md.
 //
 //     service.front(skald::redis());     // and SKALD_GUARD=cache_aside SKALD_REDIS_URL=redis://127.0.0.1
 #pragma once

@@ -29,8 +29,8 @@ public:
     /// `lease`: for how long current() knows what a claim has seen.
     explicit epoch_watch(std::chrono::milliseconds lease) : lease_{lease} {}
 
-    /// A claim that was sent at `asked` has met this epoch, at `at` by the database's clock. Of two claims, the one that
-    /// was sent later knows better.
+    /// A claim that was sent at `asked` has met this epoch, at `at` by the database's clock. Of two claims, the one
+    /// that was sent later knows better.
     void saw(std::string epoch, core::instant at, clock::time_point asked)
     {
         std::lock_guard const lock{mutex_};

@@ -2,8 +2,8 @@
 // database query. Most duplicates come within seconds. A stored response is final, so an old copy is as good as a new
 // one.
 //
-// It is filled only after COMMIT, from the database, or from the front, which is: everything in it is stored. A response
-// that is not in it may still be stored. It is the first tier of those that keep responses (ports/front.hpp).
+// It is filled only after COMMIT, from the database, or from the front, which is: everything in it is stored. A
+// response that is not in it may still be stored. It is the first tier of those that keep responses (ports/front.hpp).
 #pragma once
 
 #include "core/identity.hpp"

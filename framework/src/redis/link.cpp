@@ -114,7 +114,8 @@ std::unique_ptr<link> connect(address const& where, link::clock::time_point unti
         must(where.user.empty() ? made->ask({"AUTH", where.password}, until)
                                 : made->ask({"AUTH", where.user, where.password}, until));
     if (where.database != 0) must(made->ask({"SELECT", std::to_string(where.database)}, until));
-    // A server that is stopped accepts connections all the same, and one that sentinels have demoted may still be named.
+    // A server that is stopped accepts connections all the same, and one that sentinels have demoted may still be
+    // named.
     auto const role = made->ask({"ROLE"}, until);
     if (role.error().starts_with("NOAUTH") || role.error().starts_with("LOADING")) must(role);
     if (role.size() > 0 && role.text(0) != "master") throw link_error{"the server is a replica"};

@@ -1,5 +1,5 @@
-// The front, by Redis. A request asks on a link of its own and waits for a few milliseconds at most; whatever need not be
-// waited for is left to the keeper, a thread that also connects and extends the marks.
+// The front, by Redis. A request asks on a link of its own and waits for a few milliseconds at most; whatever need not
+// be waited for is left to the keeper, a thread that also connects and extends the marks.
 #pragma once
 
 #include "core/breaker.hpp"

@@ -25,8 +25,8 @@ struct address
 
 /// `redis://[[user]:password@]host[:port][/number]`, or with sentinels
 /// `redis-sentinel://[[user]:password@]host[:port][,host[:port]...]/name[/number]`; user and password are
-/// percent-encoded. They are for the server: sentinels are asked without. Throws: std::invalid_argument, whose text never
-/// quotes the URL, since that may hold a password.
+/// percent-encoded. They are for the server: sentinels are asked without. Throws: std::invalid_argument, whose text
+/// never quotes the URL, since that may hold a password.
 address parse_url(std::string_view url);
 
 /// `host:port`
