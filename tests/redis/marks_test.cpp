@@ -150,19 +150,21 @@ TEST_CASE_FIXTURE(with_redis, "a mark lasts for as long as its process lives and
     CHECK(redis.keys(":m").empty());
 }
 
-TEST_CASE_FIXTURE(with_redis,
-                  "a holder whose mark has expired commits once all the same, and leaves the next mark alone")
+TEST_CASE("a holder whose mark has expired commits once all the same, and leaves the next mark alone")
 {
+    with_redis both;
+    auto& shared = both.shared;
+    auto& redis = both.redis;
     fronted_service one{shared, "accelerator", redis.url()};
     fronted_service const other{shared, "accelerator", redis.url()};
     long_request first{one, "k"};
-    redis.run({"DEL", mark("k")});        // as if its process had been stopped past its time
+    redis.run({"DEL", both.mark("k")});   // as if its process had been stopped past its time
     CHECK(other.ask("k").status == 409);  // by PostgreSQL
     CHECK(other.asked(kind::acquired) == 1);
 
-    redis.run({"SET", mark("k"), "the next one's", "PX", "2000"});
+    redis.run({"SET", both.mark("k"), "the next one's", "PX", "2000"});
     CHECK(first.let_end().status == 201);
-    CHECK(redis.text({"GET", mark("k")}) == "the next one's");
+    CHECK(redis.text({"GET", both.mark("k")}) == "the next one's");
     CHECK(shared.of("k") == "1");
 }
 
