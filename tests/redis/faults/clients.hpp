@@ -28,12 +28,10 @@ struct heard
 class clients
 {
 public:
-    /// `path` on both ports, until `requests` were sent. Begins at once.
+    /// `path` on both ports, until `requests` were sent and not refused. Begins at once.
     clients(std::string path, std::vector<std::uint16_t> ports, std::int64_t requests, int threads);
 
     bool are_done() const { return running_ == 0; }
-
-    std::int64_t sent() const { return sent_; }
 
     /// Waits for their end.
     heard const& judge();

@@ -6,6 +6,7 @@
 
 #include <skald/testing/wait_until.hpp>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -82,7 +83,7 @@ public:
         nodes_.at(old)->kill();
         wait("a failover", [&] { return master() == next && run(next, {"ROLE"}).text(0) == "master"; });
         start(old, ports_.at(next));
-        return before - after;
+        return std::max(before - after, 0LL);
     }
 
     /// Kills the one that is in charge and starts it again, empty: it may be demoted meanwhile.
