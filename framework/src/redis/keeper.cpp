@@ -87,9 +87,10 @@ void redis_front::connect_what_is_missing()
 // Said once, until it is connected again.
 void redis_front::lost(std::string_view why)
 {
-    core::backoff const waits{100ms, 5'000ms};
+    core::backoff const waits{100ms, 1'000ms};
     std::minstd_rand random{static_cast<unsigned>(clock::now().time_since_epoch().count())};
     writer_.reset();
+    links_.drop_free();  // of the same server: the call that tries whether it is well again needs a new one
     is_connected_ = false;
     connects_at_ = clock::now() + waits.wait(++failures_, random);
     if (!std::exchange(was_told_, true)) log_.warning("front.away", {{"error", why}});

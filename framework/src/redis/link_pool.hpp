@@ -43,6 +43,14 @@ public:
         if (--count_ == 0) changed_.notify_all();
     }
 
+    /// Those that nobody has, which may be of no use either.
+    void drop_free()
+    {
+        std::lock_guard const lock{mutex_};
+        count_ -= free_.size();
+        free_.clear();
+    }
+
     void add(std::unique_ptr<link> made)
     {
         std::lock_guard const lock{mutex_};

@@ -18,7 +18,7 @@ constexpr auto kept_ms = std::chrono::milliseconds{ports::kept_max}.count();
 // It opens at once where Redis hangs, since each call then takes all of its time, and asks again soon: the call that
 // tries it costs one request those few milliseconds.
 constexpr core::breaker_settings breaker_of_ours{
-    .at_a_time = 1'000'000, .window = 1'000ms, .calls_min = 20, .bad_in_a_row = 3, .open_for = {250ms, 5'000ms}};
+    .at_a_time = 1'000'000, .window = 1'000ms, .calls_min = 20, .bad_in_a_row = 3, .open_for = {250ms, 1'000ms}};
 
 std::string entry_of(std::string const& name)
 {

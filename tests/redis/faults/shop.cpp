@@ -35,6 +35,7 @@ config settings_of_environment()
     c.http_listen = "127.0.0.1:" + variable("PORT");
     c.guard = variable("SKALD_GUARD");
     c.redis_url = variable("SKALD_REDIS_URL");
+    c.redis_time = std::chrono::milliseconds{50};  // so that a busy machine is not one more reason to do without Redis
     c.redis_hold = std::chrono::milliseconds{300};
     c.http.kept_bytes_max = 0;
     return c;

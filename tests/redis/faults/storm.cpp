@@ -56,7 +56,7 @@ void storm::strike()
         // It is failing over by itself, after it stood still or was restarted.
         ++counts_["Redis away"];
     }
-    last(150ms);
+    last(400ms);  // so that Redis is in use again
 }
 
 void storm::flush()
