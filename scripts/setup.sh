@@ -5,11 +5,11 @@ set -euo pipefail
 
 readonly base_packages=(
   g++ cmake ninja-build pkg-config git ca-certificates curl
-  libpqxx-dev librabbitmq-dev libssl-dev libfmt-dev
+  libpqxx-dev librabbitmq-dev libhiredis-dev libssl-dev libfmt-dev
   nlohmann-json3-dev prometheus-cpp-dev doctest-dev libcli11-dev libcpp-httplib-dev librapidcheck-dev
   patch procps python3 util-linux
 )
-readonly server_packages=(postgresql postgresql-client rabbitmq-server pgbouncer)
+readonly server_packages=(postgresql postgresql-client rabbitmq-server pgbouncer redis-server)
 readonly image_packages=(
   podman podman-compose crun netavark aardvark-dns iptables iproute2
   debootstrap debian-archive-keyring ca-certificates curl openssl procps util-linux

@@ -3,6 +3,8 @@
 #include "bench_shop_tables.hpp"
 #include "shop.hpp"
 
+#include <skald/redis.hpp>
+
 #include <cstdio>
 #include <string_view>
 #include <utility>
@@ -16,6 +18,8 @@ skald::service orders(bool each)
 {
     skald::service s{"bench-orders"};
     s.migrate("0001_orders", tables::orders).post("/orders", place).post("/rows", insert_row);
+    s.post("/guarded", leave_effect).front(skald::redis());
+    s.route("POST", "/repeatable", skald::http::idempotency::may_repeat, leave_effect);
     if (each) s.host(place_order, steps::create_order, create_order{});
     else s.host(place_order, steps::create_order, create_orders{});
     return s;

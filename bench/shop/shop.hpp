@@ -132,4 +132,11 @@ inline skald::http::response insert_row(skald::http::request_context& ctx)
     return skald::http::json_response(201, {{"inserted", 1}});
 }
 
+/// POST /guarded, and /repeatable: an effect that is there as often as this has run.
+inline skald::http::response leave_effect(skald::http::request_context& ctx)
+{
+    ctx.sql("INSERT INTO guarded_effect VALUES ($1)", ctx.key());
+    return skald::http::json_response(201, {{"key", ctx.key()}});
+}
+
 }  // namespace bench_shop

@@ -10,6 +10,9 @@ CREATE TABLE customer_order (
     status   text    NOT NULL DEFAULT 'pending'
 );
 
+-- No unique constraint, on purpose: what runs twice is to be seen.
+CREATE TABLE guarded_effect (key text NOT NULL);
+
 -- name: payments
 -- No unique constraint, on purpose: only the guard prevents a second charge.
 CREATE TABLE charge (order_id text NOT NULL, customer text NOT NULL, cents bigint NOT NULL);

@@ -49,7 +49,7 @@ fleet::fleet(options const& chosen, skald::rig::signals const& interruptions, be
     start_all(chosen, databases);
     skald::rig::broker observer{chosen.broker_url};
     wait_for("starting the services", start_patience, 20ms, [&] {
-        return take_deliveries(observer, databases) && (http_port_ == 0 || skald::rig::is_ready(http_port_));
+        return take_deliveries(observer, databases) && std::ranges::all_of(http_ports_, skald::rig::is_ready);
     });
 }
 
@@ -90,6 +90,7 @@ void fleet::start(options const& chosen, bench_databases const& databases, std::
     one.log = std::filesystem::path{chosen.logs} / file;
     one.inherits_environment = true;
     one.variables = {{"DATABASE_URL", databases.url(service, shape_.tcp)}, {"AMQP_URL", chosen.broker_url}};
+    one.variables.insert(shape_.variables.begin(), shape_.variables.end());
     if (shape_.who == implementation::inbox) {
         one.variables["SKALD_TRANSPORT"] = "postgres";
         one.variables["SKALD_PEERS_FILE"] = peers_file(chosen);
@@ -103,7 +104,7 @@ void fleet::start(options const& chosen, bench_databases const& databases, std::
     }
     if (by_framework && service == orders) {
         auto const port = skald::rig::find_free_port();
-        if (http_port_ == 0) http_port_ = port;
+        http_ports_.push_back(port);
         one.arguments.insert(one.arguments.end(), {"--listen", fmt::format("127.0.0.1:{}", port)});
     }
     if (!by_framework)

@@ -33,6 +33,7 @@ struct fleet_shape
     bool shop{};       // the order example's services as shipped, instead of the bench's own
     int processes{1};  // of each service
     std::vector<std::size_t> services{orders, payments, shipping};
+    skald::rig::environment variables{};  // in addition
 };
 
 /// Threads: for the thread that made it. Whatever goes wrong is a std::runtime_error with the service's log.
@@ -52,7 +53,10 @@ public:
     void stop(bool at_work = false);
 
     /// Of the first process of `orders`, on the framework.
-    std::uint16_t http_port() const { return http_port_; }
+    std::uint16_t http_port() const { return http_ports_.empty() ? std::uint16_t{} : http_ports_.front(); }
+
+    /// Of each of them.
+    std::vector<std::uint16_t> const& http_ports() const { return http_ports_; }
 
     struct process
     {
@@ -68,7 +72,7 @@ private:
 
     skald::rig::signals const& interruptions_;
     fleet_shape shape_;
-    std::uint16_t http_port_{};
+    std::vector<std::uint16_t> http_ports_;
     std::vector<std::unique_ptr<skald::rig::process>> services_;
 };
 

@@ -105,6 +105,9 @@ void add_scenarios(CLI::App& app, options& o)
     app.add_option("--connections", o.connections, "entry: at the same time [8]")
         ->check(CLI::Range(1, 1'000))
         ->option_text("N");
+    list(app.add_option("--callers", o.callers, "guards: that share a key [1,10,100]")->check(CLI::Range(1, 1'000)));
+    list(app.add_option("--duplicates", o.duplicates, "guards: per cent of the requests [1,50,90]")
+             ->check(CLI::Range(0, 100)));
     app.add_flag("--tcp", o.tcp, "TCP to PostgreSQL in every scenario, not its unix socket");
     app.add_flag(
         "--each", o.each,

@@ -9,8 +9,8 @@
 namespace skald_bench {
 
 /// The scenarios, in the order in which they run.
-inline constexpr char const* scenario_names[]{"shop",     "throughput", "latency", "tables",
-                                              "snapshot", "backlog",    "entry",   "messages"};
+inline constexpr char const* scenario_names[]{"shop",    "throughput", "latency",  "tables", "snapshot",
+                                              "backlog", "entry",      "messages", "guards"};
 
 struct options
 {
@@ -40,8 +40,10 @@ struct options
     std::int64_t backlog{1'000'000};
     std::int64_t messages{50'000};
     int connections{8};
-    bool tcp{};   // to PostgreSQL in all scenarios
-    bool each{};  // one business statement for each delivery, instead of one for a batch
+    std::vector<int> callers{1, 10, 100};    // of the guards: that share a key
+    std::vector<int> duplicates{1, 50, 90};  // likewise: per cent of the requests
+    bool tcp{};                              // to PostgreSQL in all scenarios
+    bool each{};                             // one business statement for each delivery, instead of one for a batch
 
     int baseline_lanes{4};
     int baseline_batch{32};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "entry.hpp"
+#include "guards.hpp"
 #include "phase.hpp"
 #include "shop.hpp"
 
@@ -34,6 +35,7 @@ public:
     void add(backlog_figures const& measured);
     void add(entry_figures const& measured);
     void add(message_figures const& measured);
+    void add(guard_figures const& measured);
     void say(std::string const& words) const;
 
     /// What one step of each cost the servers, side by side.

@@ -2,6 +2,7 @@
 
 #include "bench_tool_sql.hpp"
 #include "entry.hpp"
+#include "guards.hpp"
 
 #include <algorithm>
 #include <map>
@@ -232,12 +233,22 @@ void messages(bench const& b, report& out)
     }
 }
 
+void guards(bench const& b, report& out)
+{
+    out.begin("guards",
+              "requests that insert one row, by two processes that share a database and a Redis, and keep nothing in "
+              "memory; closed loop");
+    if (b.chosen.only_baseline) return out.say("the baseline has nothing in front: nothing to measure");
+    fresh_databases w{b};
+    run_guards(b, w.databases, [&](guard_figures const& one) { out.add(one); });
+}
+
 }  // namespace
 
 void run_scenarios(bench const& b, report& out)
 {
     using scenario = void (*)(bench const&, report&);
-    constexpr scenario all[]{shop, throughput, latency, tables, snapshot, backlog, entry, messages};
+    constexpr scenario all[]{shop, throughput, latency, tables, snapshot, backlog, entry, messages, guards};
     static_assert(std::size(all) == std::size(scenario_names));
     for (std::size_t i = 0; i < std::size(all); ++i)
         if (b.chosen.runs(scenario_names[i])) all[i](b, out);

@@ -252,7 +252,7 @@ END $$;
 CREATE FUNCTION skald.claim_request(
     scope text, key text, fingerprint bytea, wait_ms integer,
     OUT result text, OUT attempts integer, OUT held boolean,
-    OUT status_code smallint, OUT content_type text, OUT headers jsonb, OUT body bytea, OUT kept text)
+    OUT status_code smallint, OUT content_type text, OUT headers jsonb, OUT body bytea, OUT kept text, OUT stored_at timestamptz)
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -265,8 +265,8 @@ DECLARE
 BEGIN
     FOR look IN 1..2 LOOP
         SELECT CASE WHEN i.fingerprint = claim_request.fingerprint THEN 'duplicate' ELSE 'mismatch' END, i.attempts, false,
-               r.status_code, r.content_type, r.headers, r.body, r.kept
-          INTO result, attempts, held, status_code, content_type, headers, body, kept
+               r.status_code, r.content_type, r.headers, r.body, r.kept, r.created_at
+          INTO result, attempts, held, status_code, content_type, headers, body, kept, stored_at
           FROM skald.idempotency i JOIN skald.response r ON r.scope = i.scope AND r.key = i.key
          WHERE i.scope = claim_request.scope AND i.key = claim_request.key AND i.step = '' AND i.status = 'completed';
         IF FOUND THEN RETURN; END IF;

@@ -21,7 +21,7 @@ SELECT c.result, c.attempts, c.held, NULL AS cause, NULL AS reason, pg_current_x
        set_config('default_transaction_read_only', NULL, true) AS read_only, current_setting('synchronous_standby_names') <> '' AS standbys,
        'skald.service'::regclass::oid AS service_table,
        c.status_code, c.content_type, c.headers::text AS headers, encode(c.body, 'hex') AS body, c.kept,
-       skald.epoch() AS epoch
+       to_char(c.stored_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS stored_at, skald.epoch() AS epoch
   FROM skald.claim_request(:scope::text, :key::text, :fingerprint::bytea, :key_wait::integer) AS c
 
 -- The same where nothing is claimed. It requests a transaction id, by which assert_transaction recognizes it.

@@ -128,6 +128,7 @@ TEST_CASE("framework and baseline leave the same behind, and the report adds up"
         "--baseline --rounds 1 --sagas " + std::to_string(sagas) +
         " --scenario throughput --scenario latency --rates 40 --scenario tables --rows 500 --keys random"
         " --scenario backlog --backlog 700 --scenario entry --connections 3 --scenario messages --messages 300"
+        " --scenario guards --callers 3 --duplicates 50"
         " --json " +
         json_file.string() + " --svg " + plots.string());
     INFO(bench.said);
@@ -161,6 +162,13 @@ TEST_CASE("framework and baseline leave the same behind, and the report adds up"
     auto const messages = scenario(report, "messages").at("phases");
     REQUIRE(messages.size() == 2);  // by a step, and by a handler
     for (auto const& phase : messages) CHECK(phase.at("messages") == 300);
+    auto const guards = scenario(report, "guards").at("phases");
+    REQUIRE(guards.size() == 5);  // a way each
+    for (auto const& phase : guards) {
+        CHECK(phase.at("requests") == sagas);
+        CHECK(phase.at("effects_twice") == 0);
+        CHECK(phase.at("wrong_responses") == 0);
+    }
 
     CHECK(report.at("settings").at("postgres").at("synchronous_commit") == "on");
     for (auto const* plot : {"throughput.svg", "latency.svg"}) CHECK(read(plots / plot).ends_with("</svg>\n"));

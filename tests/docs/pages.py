@@ -116,7 +116,7 @@ def check_references(pages):
 
 
 def check_settings(pages):
-    source, page = pages.read("framework/src/worker/settings.cpp"), pages.read("docs/operations.md")
+    source, page = pages.read("framework/src/worker/settings.cpp"), pages.read("docs/operations.md") + pages.read("docs/redis.md")
     declared = pages.expect_some("settings", re.findall(r'"([A-Z_]+)", +"(--[a-z-]+)?"', source), 40)
     listed = re.findall(r"^\| `([A-Z_]+)`", page, re.M)
     pages.expect_same("the setting", [name for name, _ in declared], "docs/operations.md", listed)
@@ -126,13 +126,13 @@ def check_settings(pages):
 
 
 def check_log_events(pages):
-    event = r"(?:batch|broker|call|database|delivery|dependency|entry|http|outbox|purge|relay|saga|started|step|traces|worker)\.[a-z_]+"
+    event = r"(?:batch|broker|call|database|delivery|dependency|entry|front|http|outbox|purge|relay|saga|started|step|traces|worker)\.[a-z_]+"
     logged = set()
     for file in pages.files("framework/src/**/*.cpp"):
         text = re.sub(r'SKALD_FAILPOINT(_IF)?\([^"]*"[a-z._]+"\)', "", file.read_text())  # their names look like events
         text = re.sub(r'\.set\("[a-z._]+"', "", text)  # and so do those of a span's attributes
         logged.update(re.findall(f'"({event})"', text))
-    listed = re.findall(f"`({event})`", pages.read("docs/log-events.md"))
+    listed = re.findall(f"`({event})`", pages.read("docs/log-events.md") + pages.read("docs/redis.md"))
     pages.expect_same("the log event", pages.expect_some("log events", logged, 40), "docs/log-events.md", listed)
 
 

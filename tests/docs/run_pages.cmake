@@ -28,9 +28,10 @@ docs_page(docs/http.md http)
 docs_page(docs/external-steps.md external_steps)
 docs_page(docs/waiting.md waiting)
 docs_page(docs/messages.md messages)
+docs_page(docs/redis.md redis)
 
 # What these call is the reader's own, so they are compiled and not linked.
-add_library(docs_external OBJECT ${external_steps} ${waiting} ${messages})
+add_library(docs_external OBJECT ${external_steps} ${waiting} ${messages} ${redis})
 target_link_libraries(docs_external PRIVATE skald::skald skald_build_flags)
 
 docs_program(docs_readme ${readme})

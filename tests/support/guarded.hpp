@@ -12,7 +12,7 @@
 namespace skald::test {
 
 /// What the entry of a process answers that knows `known`: from memory, or else by `guard`.
-inline http::response respond_by(entry_detail::request_guard& guard, entry_detail::known_requests const& known,
+inline http::response respond_by(entry_detail::request_guard& guard, entry_detail::known_requests& known,
                                  http::request const& r, entry_detail::route const& by, std::string scope = {})
 {
     auto const found = entry_detail::destination_of(r, by, std::move(scope));

@@ -10,7 +10,7 @@ namespace {
 
 auto const begin = response_cache::clock::time_point{} + 1h;
 
-cached_response answer(std::string key, std::string body = "made", std::string scope = "")
+skald::ports::kept_response answer(std::string key, std::string body = "made", std::string scope = "")
 {
     return {
         {std::move(scope), std::move(key)}, "fingerprint", {201, "text/plain", {{"ETag", "\"1\""}}, std::move(body)}};
@@ -100,11 +100,26 @@ TEST_CASE("one of another epoch takes the place of what was kept, and one of the
 TEST_CASE("the epoch is the one that the claim saw which was sent last, whichever was answered last")
 {
     epoch_watch epochs;
-    CHECK_FALSE(epochs.is_current("e1"));
-    epochs.saw("e1", begin);
-    CHECK(epochs.is_current("e1"));
-    epochs.saw("e2", begin + 2s);
-    epochs.saw("e1", begin + 1s);
-    CHECK(epochs.is_current("e2"));
-    CHECK_FALSE(epochs.is_current("e1"));
+    CHECK(epochs.last().empty());
+    epochs.saw("e1", {}, begin);
+    CHECK(epochs.last() == "e1");
+    epochs.saw("e2", {}, begin + 2s);
+    epochs.saw("e1", {}, begin + 1s);
+    CHECK(epochs.last() == "e2");
+}
+
+TEST_CASE("the epoch is known for a lease from when the claim was sent, with a time that the database's is not beyond")
+{
+    skald::core::instant const noon{1'000'000h};
+    epoch_watch epochs{1s};
+    CHECK_FALSE(epochs.current(begin));
+    epochs.saw("e1", noon, begin);
+    REQUIRE(epochs.current(begin + 1s));
+    CHECK(epochs.current(begin + 1s)->epoch == "e1");
+    CHECK(epochs.current(begin + 1s)->now == noon + 1s);
+    CHECK(epochs.current(begin + 1ns)->now == noon + 1us);
+    CHECK_FALSE(epochs.current(begin + 1s + 1ns));
+    CHECK(epochs.last() == "e1");
+    epochs.saw("", noon, begin + 2s);  // a server that does not say
+    CHECK_FALSE(epochs.current(begin + 2s));
 }

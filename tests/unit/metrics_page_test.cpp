@@ -40,6 +40,16 @@ TEST_CASE("every sample has the service, and a step's its definition, name and d
                          R"(direction="compensation",result="duplicate"} 2)"));
 }
 
+TEST_CASE("what is in front of the guard is counted by its answers, those too that it never gave")
+{
+    metrics::front_metrics m;
+    m.asked.at(1).add(3);
+    metrics::exposition page{"orders", metrics::of::all};
+    metrics::write(page, m);
+    CHECK(has_line(page.text(), R"(skald_front_requests_total{service="orders",result="result"} 3)"));
+    CHECK(has_line(page.text(), R"(skald_front_requests_total{service="orders",result="away"} 0)"));
+}
+
 TEST_CASE("a histogram is cumulative and ends with everything")
 {
     metrics::publish_metrics m;

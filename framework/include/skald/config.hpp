@@ -64,6 +64,12 @@ struct config
     std::size_t body_inline_max{64 * 1024};  // bytes of a body that stay in its message or row: docs/bodies.md
     std::string body_store{"database"};      // where larger ones are kept; "directory:/PATH": services share it
 
+    std::string guard{"postgres"};  // or cache_aside, lock, accelerator, redis_only: what is in front, docs/redis.md
+    std::string redis_url;          // redis://, or redis-sentinel:// with its hosts; only where something is in front
+    std::chrono::milliseconds redis_time{5};       // how long a request waits for Redis before it does without
+    std::chrono::milliseconds redis_hold{3'000};   // how long a mark lasts there without its process
+    std::chrono::milliseconds redis_epoch{1'000};  // for how long a claim's word on the database's epoch is believed
+
     bool declare{true};                         // declare exchanges and queues; false: `skald declare` has done so
     bool relay{true};                           // move this database's outbox to the broker from within this process
     bool migrate{true};                         // migrate the database at start

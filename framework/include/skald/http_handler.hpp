@@ -60,6 +60,10 @@ enum class idempotency {
     required,  // a request without one gets 400
     optional,  // a request without one gets a key of its own: it takes effect once each time that it is sent
     off,       // the header is ignored: what the handler does commits, and no record of it is kept
+    /// As `required`, for a handler that starts no saga and may run again for the same key. Where SKALD_GUARD is
+    /// `redis_only`, Redis alone remembers the keys: what it loses is done again, and while it is away the response is
+    /// 503. Anywhere else this is `required`.
+    may_repeat,
 };
 
 /// The request's body is not what its handler accepts: 400, with `what()` as the detail that the client reads. json()

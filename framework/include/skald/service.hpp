@@ -11,6 +11,7 @@
 
 #include <skald/definition.hpp>
 #include <skald/dependency.hpp>
+#include <skald/detail/front_maker.hpp>
 #include <skald/detail/hosted_external_step.hpp>
 #include <skald/detail/hosted_step.hpp>
 #include <skald/errors.hpp>
@@ -149,6 +150,9 @@ public:
 
     /// Determines the scope of a request's key; without it every request has the scope ''.
     service& scope(http::scope_function scope_of);
+
+    /// What stands in front of the guard for requests where SKALD_GUARD asks for it: skald::redis() (skald/redis.hpp).
+    service& front(detail::front_maker make);
 
     std::string const& name() const;  // the constructor's
 

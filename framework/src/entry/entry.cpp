@@ -43,11 +43,15 @@ bool is_replay(http::response const& made)
 }  // namespace
 
 entry::implementation::implementation(std::string service, entry_detail::route_table const& routes,
-                                      config const& settings, core::logger& log, tracing::tracer* traces)
-    : service_{std::move(service)}, routes_{routes},
-      connections_max_{settings.http_lanes}, wait_max_{settings.http_wait_max}, log_{log},
-      access_level_{core::parse_severity(settings.access_log_level)}, traces_{traces}, readiness_{log},
-      known_{.responses = entry_detail::response_cache{{settings.http.kept_bytes_max, settings.http.kept_time}}}
+                                      config const& settings, core::logger& log, tracing::tracer* traces,
+                                      std::shared_ptr<ports::front> front)
+    : service_{std::move(service)}, routes_{routes}, connections_max_{settings.http_lanes},
+      wait_max_{settings.http_wait_max}, log_{log}, access_level_{core::parse_severity(settings.access_log_level)},
+      traces_{traces}, readiness_{log}, front_{std::move(front)},
+      known_{.responses = entry_detail::response_cache{{settings.http.kept_bytes_max, settings.http.kept_time}},
+             .epochs = entry_detail::epoch_watch{front_ ? settings.redis_epoch : std::chrono::milliseconds{}},
+             .front = front_.get(),
+             .way = entry_detail::parse_guard_way(settings.guard).value()}
 {}
 
 entry::implementation::connection::connection(implementation& of, process const& with)
@@ -59,13 +63,16 @@ void entry::implementation::open(process const& with)
 {
     std::vector<std::unique_ptr<connection>> connections;
     for (std::size_t i = 0; i < connections_max_; ++i) connections.push_back(std::make_unique<connection>(*this, with));
+    if (front_) front_->open(with.database_id);
     connections_.open(std::move(connections));
 }
 
 bool entry::implementation::close(std::chrono::steady_clock::time_point deadline)
 {
     is_closed_ = true;
-    return connections_.close(deadline);
+    bool const all_came_back = connections_.close(deadline);
+    if (front_) front_->close();
+    return all_came_back;
 }
 
 std::optional<http::reply> entry::implementation::respond_at_once(http::request& message, std::any& notes)
@@ -95,8 +102,13 @@ std::optional<http::reply> entry::implementation::respond_in_memory(http::reques
 http::reply entry::implementation::respond(http::request& message, std::any& notes)
 try {
     if (auto made = respond_in_memory(message, notes, true)) return *std::move(made);
+    auto const& to = std::any_cast<destination const&>(notes);
+    auto before = connections_.is_open() && to.what == destination::kind::handler
+                      ? entry_detail::ask_front(known_, {message, to})
+                      : entry_detail::fronted{};
+    if (before.made) return *std::move(before.made);
     auto const with = connections_.take(connection_wait);
-    if (with) return respond_by(*with, message, std::any_cast<destination const&>(notes));
+    if (with) return respond_by(*with, message, to, std::move(before.mark));
     if (is_closed_) return entry_detail::not_ready("the service is stopping");
     if (!connections_.is_open()) return entry_detail::not_ready("the service is starting");
     return http::with_retry_after(
@@ -106,7 +118,8 @@ catch (std::exception const&) {
     return http::internal_error(message, std::current_exception(), log_);
 }
 
-http::reply entry::implementation::run_handler(connection& with, http::request const& message, destination const& to)
+http::reply entry::implementation::run_handler(connection& with, http::request const& message, destination const& to,
+                                               entry_detail::front_mark mark)
 {
     entry_detail::request_trace trace{entry_detail::trace_of(message)};
     trace.span = tracing::begin_span(traces_, trace.passed_on, message.method + ' ' + to.by->pattern,
@@ -115,16 +128,17 @@ http::reply entry::implementation::run_handler(connection& with, http::request c
         .set("http.route", to.by->pattern)
         .set("skald.scope", to.id.scope)
         .set("skald.key", to.id.key);
-    auto made = with.guard.respond({message, to}, trace);
+    auto made = with.guard.respond({message, to}, trace, std::move(mark));
     trace.span.set("http.response.status_code", made.answer.status);
     if (made.answer.status >= 500) trace.span.fail({});
     return made;
 }
 
-http::reply entry::implementation::respond_by(connection& with, http::request const& message, destination const& to)
+http::reply entry::implementation::respond_by(connection& with, http::request const& message, destination const& to,
+                                              entry_detail::front_mark mark)
 {
     switch (to.what) {
-    case destination::kind::handler: return run_handler(with, message, to);
+    case destination::kind::handler: return run_handler(with, message, to, std::move(mark));
     case destination::kind::saga: return with.sagas.show(message, to.id);
     case destination::kind::cancellation: return with.sagas.cancel(to.id);
     case destination::kind::readiness: return readiness_.respond(with.store, with.deliveries);

@@ -9,7 +9,9 @@
 #include "entry/routes.hpp"
 #include "entry/saga_resource.hpp"
 #include "http/observer.hpp"
+#include "metrics/front_metrics.hpp"
 #include "metrics/lane_metrics.hpp"
+#include "ports/front.hpp"
 #include "ports/transport.hpp"
 #include "postgres/postgres_store.hpp"
 #include "runtime/backlog.hpp"
@@ -22,6 +24,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -32,9 +35,10 @@ namespace skald {
 class entry::implementation final : public http::observer
 {
 public:
-    /// `routes`, `log` and `traces`, which may be null, must outlive it. Connects to nothing yet.
+    /// `routes`, `log` and `traces`, which may be null, must outlive it. `front`: what the settings ask for, or none.
+    /// Connects to nothing yet.
     implementation(std::string service, entry_detail::route_table const& routes, config const& settings,
-                   core::logger& log, tracing::tracer* traces = nullptr);
+                   core::logger& log, tracing::tracer* traces = nullptr, std::shared_ptr<ports::front> front = {});
 
     /// What it works with, from open() until close().
     struct process
@@ -43,6 +47,7 @@ public:
         ports::subscription const& deliveries;
         runtime::backlog const& backlog;
         runtime::memory_source& out;
+        std::string database_id{};  // the service's database, for the front
     };
 
     /// From now on it accepts requests.
@@ -76,6 +81,8 @@ public:
     /// What was counted of requests, by route. Threads: any.
     entry_detail::route_table const& routes() const { return routes_; }
     metrics::doubt_metrics const& doubts() const { return known_.doubts; }
+    metrics::front_metrics const& front_counts() const { return known_.front_counts; }
+    ports::front const* front() const { return front_.get(); }  // null: there is none
 
     /// The same, and waits for as long as a later response may be a better one.
     http::response wait_for_last(http::request& message, std::any& notes);
@@ -95,8 +102,10 @@ private:
     void pause(std::chrono::milliseconds longest) { connections_.wait_for_close(longest); }
 
     std::optional<http::reply> respond_in_memory(http::request& message, std::any& notes, bool may_block);
-    http::reply run_handler(connection& with, http::request const& message, entry_detail::destination const& to);
-    http::reply respond_by(connection& with, http::request const& message, entry_detail::destination const& to);
+    http::reply run_handler(connection& with, http::request const& message, entry_detail::destination const& to,
+                            entry_detail::front_mark mark);
+    http::reply respond_by(connection& with, http::request const& message, entry_detail::destination const& to,
+                           entry_detail::front_mark mark);
 
     void log_access(std::string_view route, int status, std::optional<std::chrono::steady_clock::duration> took);
 
@@ -108,6 +117,7 @@ private:
     core::severity const access_level_;
     tracing::tracer* const traces_;
     entry_detail::readiness_probe readiness_;
+    std::shared_ptr<ports::front> const front_;
     entry_detail::known_requests known_;
     std::atomic<bool> is_closed_{};
     entry_detail::connection_pool<connection> connections_;

@@ -47,6 +47,28 @@ inline http::response in_flight()
                            "a request with this Idempotency-Key is being served; ask again");
 }
 
+// Only where the front alone remembers: fails closed, since the handler might have run already.
+inline http::response front_away()
+{
+    return http::with_retry_after(
+        http::problem(503, "what remembers the keys of this route is away; nothing was done, send the request again"),
+        std::chrono::seconds{1});
+}
+
+// There too. It may have committed, and the key is remembered only if its response is.
+inline http::response may_be_repeated()
+{
+    return http::with_retry_after(
+        http::problem(503, "it is not known whether the request took effect; sent again, it may take effect again"),
+        std::chrono::seconds{1});
+}
+
+inline http::response replayed(http::response answer)
+{
+    answer.headers.emplace_back("Idempotency-Replayed", "true");
+    return answer;
+}
+
 inline http::response key_reused()
 {
     return http::problem(http::problem_type::key_reused, "the Idempotency-Key was used before with another request");

@@ -6,13 +6,18 @@
 #include "core/fingerprint.hpp"
 #include "core/identity.hpp"
 #include "entry/epoch_watch.hpp"
+#include "entry/guard_way.hpp"
 #include "entry/response_cache.hpp"
+#include "entry/routes.hpp"
+#include "metrics/front_metrics.hpp"
 #include "metrics/lane_metrics.hpp"
+#include "ports/front.hpp"
 
 #include <algorithm>
 #include <list>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 namespace skald::entry_detail {
@@ -84,13 +89,25 @@ private:
     std::list<entry> entries_;
 };
 
+/// The epoch of what the front alone remembers: no database's.
+inline constexpr std::string_view epoch_of_the_front{"the front alone"};
+
 /// Threads: any. One for a process.
 struct known_requests
 {
     in_flight_requests in_flight{};
     response_cache responses{};
     epoch_watch epochs{};
+    ports::front* front{};  // null: there is none
+    guard_way way{};        // what it is asked for
+    metrics::front_metrics front_counts{};
     metrics::doubt_metrics doubts{};  // COMMITs of requests whose outcome was unknown
+
+    /// Whether the front alone remembers the requests to this route.
+    bool is_alone(route const& by) const
+    {
+        return front != nullptr && way == guard_way::redis_only && by.key == http::idempotency::may_repeat;
+    }
 };
 
 }  // namespace skald::entry_detail

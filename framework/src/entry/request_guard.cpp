@@ -35,12 +35,6 @@ bool may_change(http::response const& answer)
     return !answer.is_final && std::ranges::find(passing, answer.status) != passing.end();
 }
 
-http::response replayed(http::response answer)
-{
-    answer.headers.emplace_back("Idempotency-Replayed", "true");
-    return answer;
-}
-
 }  // namespace
 
 struct request_guard::call
@@ -51,6 +45,8 @@ struct request_guard::call
     bool client_has_key;
     core::fingerprint fingerprint;
     request_trace const& trace;
+    front_mark at_front;
+    bool is_alone;  // the front alone remembers it
     std::optional<in_flight_requests::mark> mark{};
     std::string epoch{};  // the database's, at the last claim
     bool in_flight{};     // the first request with this key is still in flight
@@ -59,7 +55,7 @@ struct request_guard::call
     bool committed{};
 
     bool may_have_effect() const { return in_doubt || committed; }  // then the client is not told that it had none
-    bool is_guarded() const { return by.key != http::idempotency::off; }
+    bool is_guarded() const { return by.key != http::idempotency::off && !is_alone; }
     ports::claim_item item() const { return {id, "", fingerprint, 1, false}; }
 };
 
@@ -83,14 +79,19 @@ trace_context trace_of(http::request const& r)
     return count == 1 ? core::valid_trace(traceparent, tracestate) : trace_context{};
 }
 
-std::optional<http::reply> find_known(known_requests const& known, guarded_request const& r)
+std::optional<http::reply> find_known(known_requests& known, guarded_request const& r)
 {
     auto const& [message, to] = r;
     if (!to.client_has_key) return {};
-    if (auto const ended = known.responses.find(to.id); ended && known.epochs.is_current(ended->epoch))
-        return ended->fingerprint == fingerprint_of(message) ? replayed(ended->answer) : key_reused();
-    if (!known.in_flight.has(to.id)) return {};  // the usual case, which saves a look at the body
-    auto const is_same = known.in_flight.find(to.id, fingerprint_of(message));
+    bool const has_ended = known.responses.has(to.id);
+    if (!has_ended && !known.in_flight.has(to.id)) return {};  // the usual case, which saves a look at the body
+    auto const fingerprint = fingerprint_of(message);
+    if (has_ended) {
+        auto const met = known.responses.find({to.id, fingerprint, known.epochs.last()});
+        if (met.what == ports::found::kind::result) return replayed(met.response->answer);
+        if (met.what == ports::found::kind::mismatch) return key_reused();
+    }
+    auto const is_same = known.in_flight.find(to.id, fingerprint);
     if (!is_same) return {};
     return *is_same ? http::reply{in_flight(), http::wait_preference(message).value_or(0s)} : key_reused();
 }
@@ -100,13 +101,14 @@ request_guard::request_guard(std::string service, ports::store& store, known_req
     : service_{std::move(service)}, store_{store}, known_{known}, backlog_{backlog}, out_{out}, log_{log}
 {}
 
-http::reply request_guard::respond(guarded_request const& r, request_trace const& trace)
+http::reply request_guard::respond(guarded_request const& r, request_trace const& trace, front_mark mark)
 {
     auto const& [message, to] = r;
-    bool const is_guarded = to.by->key != http::idempotency::off;
-    auto const fingerprint = is_guarded ? fingerprint_of(message) : core::fingerprint{};
-    call c{message, *to.by, to.id, to.client_has_key, fingerprint, trace};
+    bool const has_key = to.by->key != http::idempotency::off;
+    auto const fingerprint = has_key ? fingerprint_of(message) : core::fingerprint{};
+    call c{message, *to.by, to.id, to.client_has_key, fingerprint, trace, std::move(mark), known_.is_alone(*to.by)};
     auto made = respond_whatever_breaks(c);
+    if (c.in_doubt) c.at_front.leave();  // it may be under way still
     return {std::move(made), c.in_flight ? http::wait_preference(message).value_or(0s) : 0s};
 }
 
@@ -116,13 +118,13 @@ try {
 }
 catch (http::body_error const& error) {
     store_.rollback();
-    if (c.may_have_effect()) return outcome_unknown(c.client_has_key);
+    if (c.may_have_effect()) return unknown(c);
     return http::problem(http::problem_type::body, error.what());
 }
 catch (ports::fault const& met) {
     store_.rollback();
     log_.warning("entry.failed", {{"error", met.what()}});
-    if (c.may_have_effect()) return outcome_unknown(c.client_has_key);
+    if (c.may_have_effect()) return unknown(c);
     if (met.kind == ports::fault_kind::connection_lost) return database_away(c.client_has_key);
     if (met.kind == ports::fault_kind::transaction_ended)
         return http::problem(500, "the service ended its own transaction; part of the request may have taken effect");
@@ -132,13 +134,18 @@ catch (ports::fault const& met) {
 catch (ports::body_fault const& error) {
     store_.rollback();
     log_.error("entry.failed", {{"error", error.what()}});
-    return outcome_unknown(c.client_has_key);
+    return unknown(c);
 }
 catch (std::exception const& error) {
     store_.rollback();
     log_.error("entry.failed", {{"error", error.what()}});
-    if (c.may_have_effect()) return outcome_unknown(c.client_has_key);
+    if (c.may_have_effect()) return unknown(c);
     return http::problem(500, "the request could not be served; it had no effect");
+}
+
+http::response request_guard::unknown(call const& c)
+{
+    return c.is_alone ? may_be_repeated() : outcome_unknown(c.client_has_key);
 }
 
 http::response request_guard::try_until_known(call& c)
@@ -148,7 +155,7 @@ http::response request_guard::try_until_known(call& c)
         if (auto done = try_once(c)) return *std::move(done);
         if (c.in_doubt && !c.is_guarded()) break;  // another attempt could execute it twice
     }
-    if (c.may_have_effect()) return outcome_unknown(c.client_has_key);
+    if (c.may_have_effect()) return unknown(c);
     return c.was_lost ? database_away(c.client_has_key) : others_were_in_the_way();
 }
 
@@ -197,7 +204,7 @@ ports::request_claim request_guard::claim(call& c, std::optional<std::chrono::mi
 {
     auto const asked = epoch_watch::clock::now();
     auto met = store_.begin_request(c.item(), wait);
-    known_.epochs.saw(met.epoch, asked);
+    known_.epochs.saw(met.epoch, store_.claimed_at(), asked);
     c.epoch = met.epoch;
     return met;
 }
@@ -207,10 +214,10 @@ http::response request_guard::explain_unclaimed(call& c, ports::request_claim&& 
 {
     store_.rollback();
     if (c.in_doubt && met.claimed.result == ports::claim_result::duplicate) known_.doubts.had_committed.add();
-    if (met.claimed.result == ports::claim_result::duplicate) return replay(c, std::move(met.answer));
+    if (met.claimed.result == ports::claim_result::duplicate) return replay(c, std::move(met));
     if (met.claimed.result == ports::claim_result::mismatch) return key_reused();
     // The blocking transaction may well be this request's own.
-    if (c.in_doubt) return outcome_unknown(c.client_has_key);
+    if (c.in_doubt) return unknown(c);
     c.in_flight = true;
     return in_flight();
 }
@@ -231,20 +238,23 @@ http::response request_guard::run(call& c)
     return answer;
 }
 
-// No record is kept: the transaction commits before the client gets its response, and that is all.
+// No record is kept here: the transaction commits before the client gets its response, and that is all. Where the front
+// alone remembers the request, it has the response before the client does; if it has not, the request may run again.
 http::response request_guard::run_unguarded(call& c)
 {
     store_.begin({});
-    http::request_context ctx{store_.unit(), c.received, c.id.scope, {}, c.trace.passed_on};
+    http::request_context ctx{store_.unit(), c.received, c.id.scope, c.is_alone ? c.id.key : "", c.trace.passed_on};
     auto answer = call_handler(c, ctx);
-    if (answer.status < 500) commit(c, ctx, {});
+    if (leaves_nothing(c, answer)) return answer;
+    commit(c, ctx, {});
+    if (c.is_alone && c.at_front) c.at_front.keep({c.id, c.fingerprint, answer, std::string{epoch_of_the_front}});
     return answer;
 }
 
 // Without a key the next request is a different one, and there is no response to store for it.
 bool request_guard::leaves_nothing(call const& c, http::response const& answer)
 {
-    return answer.status >= 500 || (c.is_guarded() && may_change(answer));
+    return answer.status >= 500 || (c.by.key != http::idempotency::off && may_change(answer));
 }
 
 // The handler's response. If it is not an outcome, everything the handler did is rolled back.
@@ -265,11 +275,19 @@ http::response request_guard::call_handler(call const& c, http::request_context&
         store_.rollback();
         throw !was_ended ? met : ports::fault{ports::fault_kind::transaction_ended, met.what()};
     }
+    refuse_sagas(c, ctx);
     if (leaves_nothing(c, answer)) store_.rollback();
     // A response that can't be sent must not be stored either: every retry would replay it.
     else if (auto const flaw = http::flaw_of(answer); !flaw.empty())
         throw std::logic_error{"the handler's answer: " + std::string{flaw}};
     return answer;
+}
+
+// Whatever the service's settings are: they decide how often a handler may run, and not whether it works.
+void request_guard::refuse_sagas(call const& c, http::request_context const& ctx)
+{
+    if (c.by.key == http::idempotency::may_repeat && (!ctx.started().empty() || ctx.refused()))
+        throw std::logic_error{"a handler that may be repeated starts no saga: a saga is started once"};
 }
 
 // The first step rejected: nothing that the handler wrote remains, but its response is the outcome and is stored.
@@ -284,7 +302,7 @@ http::response request_guard::store_refusal(call& c, http::response answer)
     ports::changes changes;
     changes.response = {c.id, answer.status, answer.content_type, answer.headers, answer.body};
     out_.commit(store_, changes, [&c] { c.committed = true; });
-    cache(c, changes.response);
+    cache(c, changes.response, store_.claimed_at());
     return answer;
 }
 
@@ -323,26 +341,37 @@ void request_guard::commit(call& c, http::request_context const& ctx, ports::cha
         c.committed = true;
         SKALD_FAILPOINT("entry.committed");
     });
-    cache(c, changes.response);
+    cache(c, changes.response, store_.claimed_at());
 }
 
-http::response request_guard::replay(call const& c, std::optional<ports::stored_response>&& stored)
+http::response request_guard::replay(call& c, ports::request_claim&& met)
 {
+    auto& stored = met.answer;
     if (!stored)
         return http::problem(http::problem_type::key_used_elsewhere,
                              "the key was used outside of HTTP: there is no answer to replay");
     if (stored->kept) stored->body = store_.read_body(*stored->kept);
-    cache(c, stored);
+    cache(c, stored, met.stored_at);
     return replayed(
         {stored->status, std::move(stored->content_type), std::move(stored->headers), std::move(stored->body)});
 }
 
-// Caches only what is stored, and only if a client can ask for it again.
-void request_guard::cache(call const& c, std::optional<ports::stored_response> const& stored)
+// Caches only what is stored, and only if a client can ask for it again. At the front, only for as long as the purge
+// can't have deleted it, and only in an epoch that is known.
+void request_guard::cache(call& c, std::optional<ports::stored_response> const& stored, core::instant stored_at)
 {
     if (!stored || stored->kept || !c.client_has_key) return;  // a large one would push out all others
-    known_.responses.keep(
-        {c.id, c.fingerprint, {stored->status, stored->content_type, stored->headers, stored->body}, c.epoch});
+    ports::kept_response kept{c.id,
+                              c.fingerprint,
+                              {stored->status, stored->content_type, stored->headers, stored->body},
+                              c.epoch,
+                              stored_at + ports::kept_max};
+    if (known_.front != nullptr && keeps_responses(known_.way) && !c.epoch.empty() &&
+        kept.until > store_.claimed_at()) {
+        if (c.at_front) c.at_front.keep(kept);
+        else known_.front->keep(kept);
+    }
+    known_.responses.keep(std::move(kept));
 }
 
 }  // namespace skald::entry_detail

@@ -4,6 +4,7 @@
 #include "core/fingerprint.hpp"
 #include "core/log.hpp"
 #include "entry/known_requests.hpp"
+#include "entry/request_front.hpp"
 #include "entry/routes.hpp"
 #include "ports/store.hpp"
 #include "runtime/backlog.hpp"
@@ -15,13 +16,6 @@
 #include <string>
 
 namespace skald::entry_detail {
-
-/// A request that a handler of the service's own is for.
-struct guarded_request
-{
-    http::request const& message;
-    destination const& to;
-};
 
 /// Where a request belongs in a trace: what its handler passes on, and its own span, which is nothing if that is not
 /// sampled.
@@ -42,7 +36,7 @@ trace_context trace_of(http::request const& r);
 
 /// The response to a duplicate of a request that is in flight in this process or ended here a moment ago, without
 /// asking the database; or nothing.
-std::optional<http::reply> find_known(known_requests const& known, guarded_request const& r);
+std::optional<http::reply> find_known(known_requests& known, guarded_request const& r);
 
 /// Threads: one, like its store.
 class request_guard
@@ -54,8 +48,8 @@ public:
 
     /// Claims the key, runs the handler and commits; or finds out what became of the first request with the key. Never
     /// throws: failures become 500 or 503 and leave nothing behind. If the first request with the key is still in
-    /// flight, a client that prefers to wait may do so.
-    http::reply respond(guarded_request const& r, request_trace const& trace);
+    /// flight, a client that prefers to wait may do so. `mark`: the request's at the front, if it has one.
+    http::reply respond(guarded_request const& r, request_trace const& trace, front_mark mark = {});
 
 private:
     struct call;
@@ -67,14 +61,16 @@ private:
     ports::request_claim claim(call& c, std::optional<std::chrono::milliseconds> wait);
     http::response run(call& c);
     http::response run_unguarded(call& c);
+    static void refuse_sagas(call const& c, http::request_context const& ctx);
     static bool leaves_nothing(call const& c, http::response const& made);
     http::response call_handler(call const& c, http::request_context& ctx);
     http::response explain_unclaimed(call& c, ports::request_claim&& met);
     http::response store_refusal(call& c, http::response made);
     void add_sagas(ports::changes& changes, call const& c, http::request_context const& ctx) const;
     void commit(call& c, http::request_context const& ctx, ports::changes changes);
-    http::response replay(call const& c, std::optional<ports::stored_response>&& stored);
-    void cache(call const& c, std::optional<ports::stored_response> const& stored);
+    http::response replay(call& c, ports::request_claim&& met);
+    static http::response unknown(call const& c);
+    void cache(call& c, std::optional<ports::stored_response> const& stored, core::instant stored_at);
 
     std::string service_;
     ports::store& store_;

@@ -12,7 +12,7 @@ constexpr std::size_t overhead = 512;
 
 constexpr std::size_t large_part = 16;
 
-std::size_t size_of(cached_response const& what)
+std::size_t size_of(ports::kept_response const& what)
 {
     std::size_t bytes = overhead + 2 * (what.id.scope.size() + what.id.key.size()) + what.fingerprint.size() +
                         what.epoch.size() + what.answer.content_type.size() + what.answer.body.size();
@@ -22,11 +22,17 @@ std::size_t size_of(cached_response const& what)
 
 }  // namespace
 
-void response_cache::keep(cached_response what, clock::time_point now)
+ports::found response_cache::find(ports::question const& q)
+{
+    auto const kept = find(q.id, clock::now());
+    return kept ? ports::compared(q, kept) : ports::found{};
+}
+
+void response_cache::keep(ports::kept_response what, clock::time_point now)
 {
     auto const bytes = size_of(what);
     if (bytes > limits_.bytes_max / large_part) return;
-    auto kept = std::make_shared<cached_response const>(std::move(what));
+    auto kept = std::make_shared<ports::kept_response const>(std::move(what));
 
     std::lock_guard const lock{mutex_};
     while (!entries_.empty() && entries_.front().until <= now) drop(entries_.begin());
@@ -41,7 +47,7 @@ void response_cache::keep(cached_response what, clock::time_point now)
     SKALD_ASSERT(bytes_ <= limits_.bytes_max && entries_.size() == by_id_.size());
 }
 
-std::shared_ptr<cached_response const> response_cache::find(core::saga_id const& id, clock::time_point now) const
+std::shared_ptr<ports::kept_response const> response_cache::find(core::saga_id const& id, clock::time_point now) const
 {
     std::lock_guard const lock{mutex_};
     auto const found = by_id_.find(id);

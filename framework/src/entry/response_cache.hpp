@@ -2,14 +2,12 @@
 // database query. Most duplicates come within seconds. A stored response is final, so an old copy is as good as a new
 // one.
 //
-// It is filled only after COMMIT or from the database: everything in it is stored. A response that is not in it may
-// still be stored.
+// It is filled only after COMMIT, from the database, or from the front, which is: everything in it is stored. A
+// response that is not in it may still be stored. It is the first tier of those that keep responses (ports/front.hpp).
 #pragma once
 
-#include "core/fingerprint.hpp"
 #include "core/identity.hpp"
-
-#include <skald/http.hpp>
+#include "ports/front.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -21,16 +19,8 @@
 
 namespace skald::entry_detail {
 
-struct cached_response
-{
-    core::saga_id id;
-    core::fingerprint fingerprint;  // of the request that got this response
-    http::response answer;
-    std::string epoch{};  // the database's when it was read there: in another one, it may not be stored any more
-};
-
 /// Threads: any.
-class response_cache
+class response_cache final : public ports::response_tier
 {
 public:
     using clock = std::chrono::steady_clock;
@@ -44,17 +34,23 @@ public:
     response_cache() = default;
     explicit response_cache(limits l) : limits_{l} {}
 
+    ports::found find(ports::question const& q) override;
+    void keep(ports::kept_response what) override { keep(std::move(what), clock::now()); }
+
     /// The oldest entries make room, and so does one of another epoch under the same key. A response that would take a
     /// large part of the whole cache is not cached.
-    void keep(cached_response what, clock::time_point now = clock::now());
+    void keep(ports::kept_response what, clock::time_point now);
 
-    /// Of whatever epoch it is.
-    std::shared_ptr<cached_response const> find(core::saga_id const& id, clock::time_point now = clock::now()) const;
+    /// Whether there is one for this key, of whatever epoch.
+    bool has(core::saga_id const& id) const { return find(id, clock::now()) != nullptr; }
+
+    /// That one.
+    std::shared_ptr<ports::kept_response const> find(core::saga_id const& id, clock::time_point now) const;
 
 private:
     struct entry
     {
-        std::shared_ptr<cached_response const> what;
+        std::shared_ptr<ports::kept_response const> what;
         std::size_t bytes{};
         clock::time_point until{};
     };

@@ -40,6 +40,13 @@ struct destination
     std::size_t number{};       // of the route, for what is counted; 0 if it has none
 };
 
+/// A request that a handler of the service's own is for.
+struct guarded_request
+{
+    http::request const& message;
+    destination const& to;
+};
+
 /// The destination of a request that the handler `by` is for; or the 400 if it has no valid key and needs one.
 std::variant<destination, http::response> destination_of(http::request const& r, route const& by, std::string scope);
 

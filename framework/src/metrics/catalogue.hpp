@@ -108,6 +108,20 @@ inline constexpr description dependency_calls{
     "skald_dependency_calls_total", kind::counter,
     "Calls and looks that ended, by how the breaker counts them: nothing says nothing about the other system."};
 
+// What is in front of the guard for requests, where there is something: docs/redis.md.
+inline constexpr description front_asked{
+    "skald_front_requests_total", kind::counter,
+    "Requests that asked what is in front of the guard, by its answer: away is none in time."};
+inline constexpr description front_seconds{"skald_front_seconds", kind::histogram,
+                                           "Until it answered such a request, or was found to be away."};
+inline constexpr description front_connected{"skald_front_connected", kind::gauge, "1 while it is connected."};
+inline constexpr description front_avoided{"skald_front_avoided", kind::gauge,
+                                           "1 while its breaker is not closed: most requests do not ask."};
+inline constexpr description front_dropped{"skald_front_dropped_total", kind::counter,
+                                           "What was to be written there and was not."};
+inline constexpr description front_malformed{"skald_front_malformed_total", kind::counter,
+                                             "Entries there that were damaged, or of another key."};
+
 // Spans, where a collector is named.
 inline constexpr description spans_exported{"skald_trace_spans_exported_total", kind::counter,
                                             "Spans that the collector has taken."};
@@ -189,6 +203,12 @@ inline constexpr std::array all{uptime,
                                 dependency_opened,
                                 dependency_running,
                                 dependency_calls,
+                                front_asked,
+                                front_seconds,
+                                front_connected,
+                                front_avoided,
+                                front_dropped,
+                                front_malformed,
                                 spans_exported,
                                 spans_dropped,
                                 sagas,

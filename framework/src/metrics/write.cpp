@@ -122,6 +122,13 @@ void write_relay(exposition& to, publish_metrics const& m)
     write_loop(to, {of::relay_messages, of::relay_wait, of::relay_confirm, of::relay_failures, of::relay_available}, m);
 }
 
+void write(exposition& to, front_metrics const& m)
+{
+    for (std::size_t n = 0; n < front_results.size(); ++n)
+        to.add(of::front_asked, {{"result", front_results.at(n)}}, m.asked.at(n));
+    to.add(of::front_seconds, {}, m.seconds.now());
+}
+
 void write(exposition& to, route_metrics const& m)
 {
     label const route{"route", m.name};

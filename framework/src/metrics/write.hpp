@@ -4,6 +4,7 @@
 #include "core/breaker.hpp"
 #include "metrics/database_figures.hpp"
 #include "metrics/exposition.hpp"
+#include "metrics/front_metrics.hpp"
 #include "metrics/lane_metrics.hpp"
 #include "metrics/publish_metrics.hpp"
 #include "metrics/route_metrics.hpp"
@@ -26,6 +27,7 @@ void write(exposition& to, lane_metrics const& m, doubt_metrics const& requests)
 void write_dispatch(exposition& to, publish_metrics const& m);
 void write_relay(exposition& to, publish_metrics const& m);
 void write(exposition& to, route_metrics const& m);
+void write(exposition& to, front_metrics const& m);
 
 /// Of a dependency that has a name.
 void write(exposition& to, std::string_view dependency, core::breaker_status const& s);

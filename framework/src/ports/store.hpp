@@ -165,7 +165,8 @@ struct request_claim
 {
     claim_answer claimed;
     std::optional<stored_response> answer;
-    std::string epoch{};  // the database's (skald.epoch()), no later than the response; empty: not known
+    core::instant stored_at{};  // of that response
+    std::string epoch{};        // the database's (skald.epoch()), no later than the response; empty: not known
 };
 
 /// What a transaction leaves behind besides the user's own writes. Written in one round trip, together with COMMIT.

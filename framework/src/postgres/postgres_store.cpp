@@ -95,7 +95,7 @@ ports::request_claim postgres_store::begin_request(ports::claim_item const& item
 try {
     step_.clear();
     auto const rows = begin_and_claim(claim_request_text(item, wait), stage::one, {});
-    ports::request_claim met{read_claim(rows[0]), read_stored_response(rows[0], item.saga), rows[0]["epoch"].c_str()};
+    auto met = read_request_claim(rows[0], item.saga);
     wait_for_standbys_if_met(std::array{met.claimed});
     transaction_.emplace(connection_->raw());
     return met;

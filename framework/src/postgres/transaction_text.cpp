@@ -1,6 +1,7 @@
 #include "postgres/transaction_text.hpp"
 
 #include "core/assert.hpp"
+#include "core/instant.hpp"
 #include "core/reasons.hpp"
 #include "core/text.hpp"
 #include "postgres/header_json.hpp"
@@ -336,15 +337,18 @@ ports::claim_answer read_claim(pqxx::row const& row)
             parse_cause(row["cause"].c_str()), row["reason"].c_str()};
 }
 
-std::optional<ports::stored_response> read_stored_response(pqxx::row const& row, core::saga_id const& saga)
+ports::request_claim read_request_claim(pqxx::row const& row, core::saga_id const& saga)
 {
-    if (row["status_code"].is_null()) return {};
-    return ports::stored_response{saga,
-                                  row["status_code"].as<int>(),
-                                  row["content_type"].c_str(),
-                                  read_fields(row["headers"].c_str()),
-                                  core::from_hex(row["body"].c_str()),
-                                  core::parse_reference(row["kept"].c_str())};
+    ports::request_claim met{.claimed = read_claim(row), .answer = {}, .epoch = row["epoch"].c_str()};
+    if (row["status_code"].is_null()) return met;
+    met.answer = ports::stored_response{saga,
+                                        row["status_code"].as<int>(),
+                                        row["content_type"].c_str(),
+                                        read_fields(row["headers"].c_str()),
+                                        core::from_hex(row["body"].c_str()),
+                                        core::parse_reference(row["kept"].c_str())};
+    met.stored_at = core::parse_instant(row["stored_at"].c_str()).value();
+    return met;
 }
 
 // Always in this order, guard before saga before outbox, so that two transactions can't deadlock (traps G22).

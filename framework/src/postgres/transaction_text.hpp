@@ -22,8 +22,8 @@ std::string claim_request_text(ports::claim_item const& item, std::optional<std:
 /// A row of either.
 ports::claim_answer read_claim(pqxx::row const& row);
 
-/// The stored response to the request of `saga`, if it was answered over HTTP before.
-std::optional<ports::stored_response> read_stored_response(pqxx::row const& row, core::saga_id const& saga);
+/// A row of the second, for the request of `saga`.
+ports::request_claim read_request_claim(pqxx::row const& row, core::saga_id const& saga);
 
 /// Gives a started step back.
 std::string release_text(ports::started_release const& what);

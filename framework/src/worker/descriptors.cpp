@@ -19,6 +19,9 @@ constexpr std::size_t spare = 64;
 constexpr std::size_t other_database_connections = 5;
 constexpr std::size_t broker_connections = 3;
 
+// At most, of what is in front of the guard for requests: for those that ask, and for its own thread.
+constexpr std::size_t front_connections = 17;
+
 }  // namespace
 
 std::size_t descriptors_needed(config const& settings)
@@ -26,6 +29,7 @@ std::size_t descriptors_needed(config const& settings)
     auto needed = spare + settings.lanes + other_database_connections + broker_connections;
     if (!settings.http_listen.empty())
         needed += settings.http_lanes + settings.http.connections_max + http::turned_away_max;
+    if (settings.guard != "postgres") needed += front_connections;
     if (has_health_address(settings)) needed += health_connections_max + http::turned_away_max;
     return needed;
 }

@@ -21,6 +21,17 @@ void write(metrics::exposition& to, served_parts const& parts)
     to.add(metrics::of::queued, {}, static_cast<double>(load.queued));
 }
 
+void write(metrics::exposition& to, entry::implementation const& entry)
+{
+    if (entry.front() == nullptr) return;
+    metrics::write(to, entry.front_counts());
+    auto const now = entry.front()->now();
+    to.add(metrics::of::front_connected, {}, now.is_connected ? 1 : 0);
+    to.add(metrics::of::front_avoided, {}, now.is_avoided ? 1 : 0);
+    to.add(metrics::of::front_dropped, {}, static_cast<double>(now.dropped));
+    to.add(metrics::of::front_malformed, {}, static_cast<double>(now.malformed));
+}
+
 }  // namespace
 
 std::string metrics_page::text(served_parts const* parts) const
@@ -39,6 +50,7 @@ std::string metrics_page::text(served_parts const* parts) const
     metrics::write_dispatch(page, *counts_.dispatch);
     metrics::write_relay(page, *counts_.relay);
     for (auto const& route : entry_.routes().all_counts()) metrics::write(page, *route);
+    write(page, entry_);
     page.add(metrics::of::spans_exported, {}, traces_ == nullptr ? 0 : static_cast<double>(traces_->exported()));
     page.add(metrics::of::spans_dropped, {}, traces_ == nullptr ? 0 : static_cast<double>(traces_->dropped()));
     metrics::write(page, counts_.figures.now());

@@ -241,6 +241,12 @@ service& service::get(std::string pattern, http::entry_handler handler)
     return route("GET", std::move(pattern), http::idempotency::off, std::move(handler));
 }
 
+service& service::front(detail::front_maker make)
+{
+    parts_->front = std::move(make);
+    return *this;
+}
+
 service& service::scope(http::scope_function scope_of)
 {
     parts_->routes.set_scope(std::move(scope_of));

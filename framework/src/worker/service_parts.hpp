@@ -38,6 +38,7 @@ struct service_parts
     std::vector<postgres::migration> migrations;
     entry_detail::route_table routes;
     std::map<std::string, dependency_limits> dependencies;
+    front_maker front;  // empty: there is none
 };
 
 }  // namespace skald::detail

@@ -1,6 +1,7 @@
 #include "worker/settings.hpp"
 
 #include "core/log.hpp"
+#include "entry/guard_way.hpp"
 #include "http/listen_address.hpp"
 #include "tracing/exporter.hpp"
 
@@ -13,6 +14,7 @@
 #include <type_traits>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace skald::worker_detail {
 namespace {
@@ -147,6 +149,13 @@ void set_body_store(config& c, std::string_view value)
     c.body_store = value;
 }
 
+void set_guard(config& c, std::string_view value)
+{
+    if (!entry_detail::parse_guard_way(value))
+        throw std::invalid_argument{fmt::format("one of {}", fmt::join(entry_detail::guard_ways, ", "))};
+    c.guard = value;
+}
+
 void set_migrate(config& c, std::string_view value)
 {
     if (value != "on" && value != "off" && value != "only") throw std::invalid_argument{"on, off or only"};
@@ -228,6 +237,18 @@ constexpr std::array table{
             show<&config::signatures>},
     text<&config::signing_keys>(other, {"SKALD_SIGNING_KEYS", "--signing-keys"},
                                 "FILE or FILE,FILE with a key each: the first signs, both are accepted"),
+    setting{other, "SKALD_GUARD", "--guard",
+            "postgres; in front of it, by Redis: cache_aside, lock, accelerator; redis_only: docs/redis.md", set_guard,
+            show<&config::guard>},
+    setting{other, "SKALD_REDIS_URL", "",
+            "redis://[user:password@]host[:port][/number], or redis-sentinel://host[:port],.../name[/number]",
+            set_text<&config::redis_url>, show<&config::redis_url>},
+    number<&config::redis_time, 1, 1'000>(other, {"SKALD_REDIS_MS", "--redis-ms"},
+                                          "how long a request waits for Redis before it does without"),
+    milliseconds<&config::redis_hold, 100>(other, {"SKALD_REDIS_HOLD_MS", "--redis-hold-ms"},
+                                           "how long a mark of a request lasts in Redis after its process has died"),
+    number<&config::redis_epoch, 1, 60'000>(other, {"SKALD_REDIS_EPOCH_MS", "--redis-epoch-ms"},
+                                            "how old the last claim may be for Redis's responses to be believed"),
     on_off<&config::declare>(other, {"SKALD_DECLARE", "--declare"},
                              "on: declare exchanges and queues at each connect; off: `skald declare` has"),
     on_off<&config::relay>(other, {"SKALD_RELAY", "--relay"},

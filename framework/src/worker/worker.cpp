@@ -12,6 +12,8 @@
 #include "worker/signals.hpp"
 #include "worker/transports.hpp"
 
+#include <skald/errors.hpp>
+
 #include <cstdio>
 #include <exception>
 #include <span>
@@ -27,6 +29,16 @@ std::shared_ptr<logger> or_stderr(std::shared_ptr<logger> log, std::string const
 {
     auto const format = settings.log_format == "json" ? core::log_format::json : core::log_format::text;
     return log ? std::move(log) : std::make_shared<core::stderr_logger>(service, format);
+}
+
+std::shared_ptr<ports::front> front_for(detail::service_parts const& parts, config const& settings, logger& log)
+{
+    if (settings.guard == "postgres") return nullptr;
+    if (!parts.front)
+        throw configuration_error{"SKALD_GUARD=" + settings.guard + ": the service " + parts.name +
+                                  " has nothing in front of its guard: link skald::redis and call "
+                                  "service.front(skald::redis()), or leave SKALD_GUARD at postgres"};
+    return parts.front(settings, log);
 }
 
 std::unique_ptr<tracing::tracer> tracer_for(config const& settings)
@@ -49,8 +61,9 @@ public:
     {
         hosted.parts().check_complete();
         for (auto const& one : hosted.parts().steps) steps.add(one.definition, one.name, one.hosted);
-        requests = std::make_unique<skald::entry>(std::make_unique<skald::entry::implementation>(
-            hosted.name(), hosted.parts().routes, settings, log, traces.get()));
+        requests = std::make_unique<skald::entry>(
+            std::make_unique<skald::entry::implementation>(hosted.name(), hosted.parts().routes, settings, log,
+                                                           traces.get(), front_for(hosted.parts(), settings, log)));
     }
 
     service hosted;

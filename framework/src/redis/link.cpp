@@ -1,0 +1,125 @@
+#include "redis/link.hpp"
+
+#include <cerrno>
+#include <charconv>
+#include <system_error>
+
+#include <poll.h>
+#include <sys/socket.h>
+
+namespace skald::redis_detail {
+
+link::link(endpoint const& where, clock::time_point until)
+    : context_{redisConnectNonBlock(where.host.c_str(), where.port)}
+{
+    if (!context_) throw std::bad_alloc{};
+    if (context_->err != 0) fail();
+    wait(POLLOUT, until);
+    int error = 0;
+    socklen_t size = sizeof error;
+    if (::getsockopt(context_->fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
+    if (error != 0) throw link_error{describe(where) + ": " + std::generic_category().message(error)};
+}
+
+void link::fail() const
+{
+    throw link_error{context_->errstr};
+}
+
+void link::wait(short events, clock::time_point until)
+{
+    for (;;) {
+        auto const left = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now());
+        if (left.count() <= 0) throw link_error{"no answer in time"};
+        pollfd watched{context_->fd, events, 0};
+        int const ready = ::poll(&watched, 1, static_cast<int>(left.count()));
+        if (ready > 0) return;
+        if (ready < 0 && errno != EINTR) throw link_error{std::generic_category().message(errno)};
+    }
+}
+
+void link::send(words const& command)
+{
+    std::vector<char const*> texts;
+    std::vector<std::size_t> sizes;
+    for (auto const& word : command) {
+        texts.push_back(word.data());
+        sizes.push_back(word.size());
+    }
+    if (redisAppendCommandArgv(context_.get(), static_cast<int>(texts.size()), texts.data(), sizes.data()) != REDIS_OK)
+        fail();
+}
+
+void link::flush(clock::time_point until)
+{
+    for (int is_done = 0;;) {
+        if (redisBufferWrite(context_.get(), &is_done) != REDIS_OK) fail();
+        if (is_done != 0) return;
+        wait(POLLOUT, until);
+    }
+}
+
+reply link::receive(clock::time_point until)
+{
+    flush(until);
+    for (;;) {
+        void* made = nullptr;
+        if (redisGetReplyFromReader(context_.get(), &made) != REDIS_OK) fail();
+        if (made != nullptr) return reply{static_cast<redisReply*>(made)};
+        wait(POLLIN, until);
+        if (redisBufferRead(context_.get()) != REDIS_OK) fail();
+    }
+}
+
+namespace {
+
+endpoint ask_sentinel(endpoint const& sentinel, std::string const& name, link::clock::time_point until)
+{
+    link to{sentinel, until};
+    auto const found = to.ask({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", name}, until);
+    if (!found.error().empty()) throw link_error{std::string{found.error()}};
+    auto const port = found.text(1);
+    endpoint master{std::string{found.text(0)}, 0};
+    auto const [end, error] = std::from_chars(port.data(), port.data() + port.size(), master.port);
+    if (master.host.empty() || error != std::errc{}) throw link_error{"the sentinel knows no '" + name + '\''};
+    return master;
+}
+
+// The sentinels have half of the time: a dead one must not use up what the others need.
+endpoint find_master(address const& where, link::clock::time_point until)
+{
+    auto const share = (until - link::clock::now()) / static_cast<int>(2 * where.endpoints.size());
+    std::string why;
+    for (auto const& sentinel : where.endpoints) try {
+            return ask_sentinel(sentinel, where.master, link::clock::now() + share);
+        }
+        catch (link_error const& error) {
+            why += (why.empty() ? "" : "; ") + describe(sentinel) + ": " + error.what();
+        }
+    throw link_error{why};
+}
+
+void must(reply const& answer)
+{
+    if (!answer.error().empty()) throw link_error{std::string{answer.error()}};
+}
+
+}  // namespace
+
+std::unique_ptr<link> connect(address const& where, link::clock::time_point until)
+{
+    auto made =
+        std::make_unique<link>(where.master.empty() ? where.endpoints.front() : find_master(where, until), until);
+    if (!where.password.empty())
+        must(where.user.empty() ? made->ask({"AUTH", where.password}, until)
+                                : made->ask({"AUTH", where.user, where.password}, until));
+    if (where.database != 0) must(made->ask({"SELECT", std::to_string(where.database)}, until));
+    // A server that is stopped accepts connections all the same, and one that sentinels have demoted may still be
+    // named.
+    auto const role = made->ask({"ROLE"}, until);
+    if (role.error().starts_with("NOAUTH") || role.error().starts_with("LOADING")) must(role);
+    if (role.size() > 0 && role.text(0) != "master") throw link_error{"the server is a replica"};
+    return made;
+}
+
+}  // namespace skald::redis_detail
