@@ -98,6 +98,12 @@ BEGIN
     IF NOT FOUND THEN PERFORM skald.assert_written('skald.started', 1, 0); END IF;
 END $$;
 
+-- How long an owner has a row before somebody else may take it. Who has a wait only records its end: that takes a moment, and nobody who dies
+-- meanwhile is to make a timer late. A transaction that records it may stand still for the whole of `lease` (limit_silence): its row is locked.
+CREATE FUNCTION skald.owned_for(kind text, lease interval) RETURNS interval
+LANGUAGE sql IMMUTABLE
+AS $$ SELECT CASE WHEN kind = 'wait' THEN least(lease, interval '0.5 seconds') ELSE lease END $$;
+
 -- Takes at most `most` rows that are due, for `new_owner`. `was_in_doubt`: a call may have been made before, and the other side is to be asked
 -- first. One that may be called now is marked as in doubt here, before the call; a cancelled saga too has steps that are called: those that
 -- undo it. `command`: the latest command for its saga. The time is one that an index scan can begin at, which clock_timestamp() is not: what
@@ -120,7 +126,7 @@ AS $$
                 WHERE (c.scope, c.key) = (s.scope, s.key)
                   AND c.home = coalesce(s.headers->>'x-saga-home', (SELECT o.name FROM skald.service o))) AS c ON true)
     UPDATE skald.started s
-       SET owner = new_owner, fence = s.fence + 1, due_at = clock_timestamp() + s.lease,
+       SET owner = new_owner, fence = s.fence + 1, due_at = clock_timestamp() + skald.owned_for(s.kind, s.lease),
            in_doubt = s.in_doubt OR due.is_called, calls = s.calls + due.is_called::integer,
            doubt_since = CASE WHEN s.in_doubt THEN coalesce(s.doubt_since, clock_timestamp()) END
       FROM due
@@ -160,7 +166,7 @@ AS $$
           JOIN skald.started s ON s.scope = w.s AND s.key = w.k AND s.step = w.t AND s.fence = w.f AND s.owner IS NOT NULL
            FOR UPDATE OF s SKIP LOCKED),
     extended AS (
-        UPDATE skald.started s SET due_at = clock_timestamp() + s.lease, checkpoint = coalesce(f.c::jsonb, s.checkpoint)
+        UPDATE skald.started s SET due_at = clock_timestamp() + skald.owned_for(s.kind, s.lease), checkpoint = coalesce(f.c::jsonb, s.checkpoint)
           FROM free f WHERE (s.scope, s.key, s.step) = (f.scope, f.key, f.step)
         RETURNING f.o)
     SELECT w.o::integer, e.o IS NOT NULL, (SELECT c.action FROM skald.control c

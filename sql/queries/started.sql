@@ -27,7 +27,7 @@ SELECT (t.taken).scope, (t.taken).key, (t.taken).step, (t.taken).fence, (t.taken
        (t.taken).tries, (t.taken).checkpoint::text AS checkpoint, (t.taken).answer::text AS answer, (t.taken).message_id, (t.taken).type,
        (t.taken).content_type, encode((t.taken).body, 'hex') AS body, (t.taken).headers::text AS headers, t.was_in_doubt,
        coalesce(t.command, '') AS command, coalesce(t.command_reason, '') AS command_reason, skald.instant(t.at) AS at,
-       (extract(epoch FROM (t.taken).lease) * 1000)::bigint AS lease,
+       (extract(epoch FROM skald.owned_for((t.taken).kind, (t.taken).lease)) * 1000)::bigint AS lease,
        coalesce((extract(epoch FROM (t.taken).until - t.at) * 1000)::bigint, 0) AS left_ms,
        coalesce((extract(epoch FROM t.at - (t.taken).doubt_since) * 1000)::bigint, 0) AS in_doubt_ms
   FROM skald.take_started(:owner::text, :kind::text, :dependency::text, :most::integer) AS t

@@ -221,6 +221,20 @@ TEST_CASE("what is not due costs nothing, however much it is")
     CHECK(std::stoi(read) <= 2);
 }
 
+TEST_CASE("an owner has a wait for half a second at most, so that a timer is not late by a lease when it dies")
+{
+    waiting all;
+    all.start(ask_first, purchase{"p", 10}, "k");
+    all.run_all();
+    CHECK(all.signal(R"({"by": "eve", "yes": true})") == "kept");
+    auto const& db = all.at("till").db;
+    auto const left = "SELECT lease > interval '10 s' AND due_at <= clock_timestamp() + interval '0.5 s' FROM skald.started";
+    CHECK(db.one("SELECT count(*) FROM skald.take_started('me', 'wait', '', 1)") == "1");
+    CHECK(db.one(left) == "t");
+    CHECK(db.one("SELECT is_extended FROM skald.renew_started('{\"\"}', '{k}', '{approve}', '{1}', '{\"\"}')") == "t");
+    CHECK(db.one(left) == "t");
+}
+
 TEST_CASE("a signal may be null, on its way as a message too")
 {
     waiting all;
