@@ -8,13 +8,14 @@ SELECT skald.start_step(ROW(:scope::text, :key::text, :step::text, :kind::text, 
 
 -- `silence_ms`: for how long the session may stand still in this transaction; 0: for any time.
 -- name: claim_started
-SELECT c.ord, c.result, c.attempts, c.held, c.cause, c.reason,
+SELECT w.ord::integer AS ord, c.result, c.attempts, c.held, c.cause, c.reason,
        pg_current_xact_id_if_assigned()::text AS transaction,
        to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at,
        set_config('default_transaction_read_only', NULL, true) AS read_only, current_setting('synchronous_standby_names') <> '' AS standbys,
        'skald.service'::regclass::oid AS service_table,
        (extract(epoch FROM current_setting('idle_in_transaction_session_timeout')::interval) * 1000)::bigint AS silence_ms
-  FROM skald.claim_started(:scope::text, :key::text, :step::text, :fence::integer) AS c
+  FROM unnest(:scopes::text[], :keys::text[], :steps::text[], :fences::bigint[]::integer[]) WITH ORDINALITY AS w(scope, key, step, fence, ord)
+ CROSS JOIN LATERAL skald.claim_started(w.scope, w.key, w.step, w.fence) AS c
 
 -- It has ended.
 -- name: end_started

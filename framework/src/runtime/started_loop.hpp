@@ -62,6 +62,7 @@ public:
     void notify();
 
     /// Takes nothing more, asks running calls to end, and ends the threads when what has ended is recorded.
+    using ended_step = std::pair<std::shared_ptr<held_step>, second_transaction>;
     void stop();
 
     std::vector<dependency_state> dependencies() const;
@@ -79,6 +80,8 @@ private:
     std::size_t take_calls(std::string const& name);
     void begin(ports::started_steps::taken&& row, std::string const& dependency_name, clock::time_point asked);
     void follow(std::shared_ptr<held_step> const& one, started_next&& next);
+    std::vector<ended_step> take_ended();
+    bool settle_together(std::vector<ended_step>& all, executor& executor);
     void release(std::shared_ptr<held_step> const& one, ports::started_release const& what);
     void forget(std::shared_ptr<held_step> const& one);
     ports::started_steps::renewal renew_one(ports::started_steps::held const& now);
@@ -104,7 +107,7 @@ private:
     std::map<std::string, dependency> dependencies_;  // by name; '' is that of calls that name none
     std::vector<std::shared_ptr<held_step>> held_;
     std::deque<std::shared_ptr<held_step>> to_call_;
-    std::deque<std::pair<std::shared_ptr<held_step>, second_transaction>> to_settle_;
+    std::deque<ended_step> to_settle_;
     std::deque<ports::started_release> to_release_;
     std::deque<ports::started_release> locked_;  // to be released in the next round
     bool is_notified_{};
