@@ -9,8 +9,8 @@
 namespace skald_bench {
 
 /// The scenarios, in the order in which they run.
-inline constexpr char const* scenario_names[]{"shop",     "throughput", "latency", "tables",
-                                              "snapshot", "backlog",    "entry",   "messages"};
+inline constexpr char const* scenario_names[]{"shop",    "throughput", "latency",  "tables", "snapshot",
+                                              "backlog", "entry",      "messages", "waits",  "calls"};
 
 struct options
 {
@@ -39,6 +39,9 @@ struct options
     std::int64_t backlog{1'000'000};
     std::int64_t messages{50'000};
     int connections{8};
+    int waiting{10'000}, timers{100'000};     // sagas
+    int over_seconds{60}, lead_seconds{240};  // of the timers: from the first to the last; before the first
+    int job_seconds{600}, stopped_seconds{600}, lease_seconds{15};
     bool tcp{};   // to PostgreSQL in all scenarios
     bool each{};  // one business statement for each delivery, instead of one for a batch
 
