@@ -178,6 +178,7 @@ std::size_t started_loop::take_waits()
     auto rows = table_.take(options_.owner, ports::started_kind::wait, "", room);
     auto const count = rows.size();
     for (auto& row : rows) begin(std::move(row), "", asked);
+    SKALD_FAILPOINT_IF(!rows.empty(), "wait.taken");
     return count;
 }
 
