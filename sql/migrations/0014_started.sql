@@ -148,6 +148,12 @@ BEGIN
     END IF;
 END $$;
 
+-- Of a transaction that locks what a saga has started here, as a command does.
+CREATE FUNCTION skald.limit_silence_of(of_scope text, of_key text) RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, pg_temp
+AS $$ SELECT skald.limit_silence(min(s.lease)) FROM skald.started s WHERE (s.scope, s.key) = (of_scope, of_key) HAVING count(*) > 0 $$;
+
 -- Extends leases, and keeps checkpoints where there are some. A row for each that is still the owner's, with the latest command. What another
 -- transaction has locked is not waited for, since all that a process has is renewed by one thread: it is not extended then.
 CREATE FUNCTION skald.renew_started(scopes text[], keys text[], steps text[], fences integer[], checkpoints text[])
