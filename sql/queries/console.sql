@@ -189,7 +189,7 @@ SELECT k.step, k.service, k.status, count(*) AS sagas, max(k.attempts) AS attemp
   FROM (SELECT s.scope, s.key FROM skald.saga s WHERE s.status IN ('running', 'compensating', 'stuck', 'unknown')
          ORDER BY s.created_at LIMIT :examined_max::integer) AS o
  CROSS JOIN LATERAL skald.known_steps(o.scope, o.key) AS k
- WHERE k.status IN ('retrying', 'parked')
+ WHERE k.status IN ('retrying', 'parked', 'unknown')
  GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1 LIMIT 100
 
 -- How the steps of the latest sagas that ended went, in the order in which they usually come.

@@ -140,6 +140,11 @@ TEST_CASE("a saga of which nobody knows what a call has done is counted, found, 
     CHECK(says(list, ">1</code>"));
     CHECK_FALSE(says(list, ">2</code>"));
     CHECK(says(list, "<span class=\"figure\">1</span><span class=\"label\">unknown</span>"));
+    s.at("orders").db.run("INSERT INTO skald.progress (scope, key, step, service, status, attempts, error, at) VALUES "
+                          "('', '1', 'charge-payment', 'payments', 'unknown', 1, 'its list is late', now())");
+    auto const steps = bob.get("/steps");
+    CHECK(says(steps, "Steps that hold sagas up"));
+    CHECK(says(steps, "<span class=\"no\">unknown</span>"));
     auto const page = bob.get("/saga", {{"key", "1"}});
     CHECK(says(page, "nobody knows what its call has done"));
     CHECK(says(page, "its list is late"));
@@ -356,5 +361,10 @@ TEST_CASE("a database that refuses a statement is not said to be silent")
     application const console{s.given()};
     auto const page = visitor{console, s.bob}.get("/outbox");
     db.run("ALTER TABLE skald.outbox_gone RENAME TO outbox");
+             {"/parked", {{"after", "zz"}}},
+             {"/parked", {{"after", "zz"}, {"service", "payments"}}},
+             {"/parked", {{"after", "7"}}},
+             {"/parked", {{"after", "7"}, {"service", "nobody"}}},
     CHECK(says(page, "<b>payments</b> answers with an error"));
 }
+    CHECK(bob.get("/parked", {{"after", "7"}, {"service", "payments"}}).status == 200);

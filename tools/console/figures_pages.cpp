@@ -108,7 +108,7 @@ markup held_up(postgres::connection& c)
     for (auto const& row : c.run(filled_in(queries::held_up_steps{.examined_max = sagas_examined_max})))
         rows.push_back(
             {row["step"].c_str(), row["service"].c_str(),
-             styled("span", std::string{row["status"].c_str()} == "parked" ? "no" : "undo", row["status"].c_str()),
+             styled("span", std::string{row["status"].c_str()} == "retrying" ? "undo" : "no", row["status"].c_str()),
              number(row["sagas"].as<std::int64_t>()), row["attempts"].c_str(), row["error"].c_str()});
     if (rows.empty()) return {};
     return table("Steps that hold sagas up",
