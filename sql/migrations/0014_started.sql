@@ -401,3 +401,38 @@ BEGIN
         END IF;
     END LOOP;
 END $$;
+
+-- Circuit breakers that are not closed, one for each dependency of a process: for people who look from outside (the console). The process says
+-- so again every ten seconds; one that has died does not, and its rows are deleted an hour later, by whoever writes one.
+CREATE TABLE skald.breaker (
+    owner      text NOT NULL,  -- as in skald.started
+    dependency text NOT NULL,
+    state      text NOT NULL,
+    why        text NOT NULL,
+    ok         bigint NOT NULL,  -- calls, since the process started
+    failed     bigint NOT NULL,
+    slow       bigint NOT NULL,
+    tries_at   timestamptz,      -- of an open one: when a call tries whether it is well again
+    changed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    seen_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT breaker_once PRIMARY KEY (owner, dependency),
+    CONSTRAINT state_is_known CHECK (state IN ('open', 'half-open'))
+);
+
+CREATE FUNCTION skald.note_breaker(b skald.breaker, tries_in interval) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF b.state = 'closed' THEN
+        DELETE FROM skald.breaker o WHERE (o.owner, o.dependency) = (b.owner, b.dependency);
+        RETURN;
+    END IF;
+    DELETE FROM skald.breaker o WHERE o.seen_at < clock_timestamp() - interval '1 hour';
+    INSERT INTO skald.breaker AS o (owner, dependency, state, why, ok, failed, slow, tries_at)
+    VALUES (b.owner, b.dependency, b.state, b.why, b.ok, b.failed, b.slow, clock_timestamp() + tries_in)
+    ON CONFLICT ON CONSTRAINT breaker_once DO UPDATE
+       SET state = excluded.state, why = excluded.why, ok = excluded.ok, failed = excluded.failed, slow = excluded.slow,
+           tries_at = excluded.tries_at, seen_at = excluded.seen_at,
+           changed_at = CASE WHEN o.state = excluded.state THEN o.changed_at ELSE excluded.changed_at END;
+END $$;

@@ -113,6 +113,7 @@ expected_constraints AS (
       FROM regexp_split_to_table($$audit: audit_id command_taken_once
 body: body_once fingerprint_is_sha256 size_is_at_most_64_mib
 body_part: body_part_once
+breaker: breaker_once state_is_known
 contention: contention_once
 control: control_once action_is_known
 deliveries_seen: deliveries_seen_once delivered_more_than_once

@@ -66,3 +66,8 @@ SELECT s.scope, s.key, s.step, s.kind, s.dependency, coalesce(s.owner, '') AS ow
  WHERE (:key::text IS NULL OR s.key = :key::text) AND (NOT :unknown::boolean OR i.status = 'unknown')
  ORDER BY s.created_at, s.scope, s.key, s.step
  LIMIT :rows_max::integer
+
+-- `tries_in`: of an open one, in milliseconds.
+-- name: note_breaker
+SELECT skald.note_breaker(ROW(:owner::text, :dependency::text, :state::text, :why::text, :ok::bigint, :failed::bigint, :slow::bigint,
+                              NULL, NULL, NULL)::skald.breaker, :tries_in::bigint * interval '1 millisecond')

@@ -85,6 +85,7 @@ private:
             "skald.outbox;"
             "DELETE FROM skald.progress; DELETE FROM skald.control; DELETE FROM skald.parked; DELETE FROM skald.audit;"
             "DELETE FROM skald.started; DELETE FROM skald.signal; DELETE FROM skald.reply; DELETE FROM skald.hosted; "
+            "DELETE FROM skald.breaker; "
             "DELETE FROM skald.body; DELETE FROM skald.body_part;"
             "DELETE FROM skald.ended; DELETE FROM skald.unrouted; DELETE FROM skald.unrouted_destination;"
             "DROP SCHEMA public CASCADE; CREATE SCHEMA public;");

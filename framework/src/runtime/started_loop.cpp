@@ -47,7 +47,7 @@ started_loop::started_loop(started_options options, std::string service, registr
                            std::map<std::string, dependency_limits> const& limits, ports::started_steps& table,
                            ports::started_steps& heartbeats, core::logger& log)
     : options_{std::move(options)}, service_{std::move(service)}, steps_{steps}, table_{table},
-      heartbeats_{heartbeats}, log_{log}
+      heartbeats_{heartbeats}, log_{log}, notes_{options_.owner, table}
 {
     dependency_limits none;
     none.at_a_time = options_.calls;
@@ -129,6 +129,7 @@ void started_loop::run()
             if (is_stopped_) to_release_.clear(), locked_.clear();  // the leases end by themselves
         }
     }
+    notes_.forget_all();
     std::lock_guard const lock{mutex_};
     keeper_has_ended_ = true;
     changed_.notify_all();
@@ -139,6 +140,7 @@ void started_loop::keep()
 {
     renew();
     release_all();
+    notes_.update(dependencies());
     {
         std::lock_guard const lock{mutex_};
         if (is_stopped_) return;
@@ -176,9 +178,9 @@ std::size_t started_loop::take_waits()
     if (room == 0) return 0;
     auto const asked = clock::now();
     auto rows = table_.take(options_.owner, ports::started_kind::wait, "", room);
+    SKALD_FAILPOINT_IF(!rows.empty(), "wait.taken");
     auto const count = rows.size();
     for (auto& row : rows) begin(std::move(row), "", asked);
-    SKALD_FAILPOINT_IF(!rows.empty(), "wait.taken");
     return count;
 }
 

@@ -6,6 +6,7 @@
 #include "core/breaker.hpp"
 #include "core/log.hpp"
 #include "ports/started.hpp"
+#include "runtime/breaker_notes.hpp"
 #include "runtime/executor.hpp"
 #include "runtime/held_step.hpp"
 #include "runtime/started_work.hpp"
@@ -34,13 +35,6 @@ struct started_options
     std::chrono::milliseconds poll{200};
 };
 
-/// A dependency as a process sees it now.
-struct dependency_state
-{
-    std::string name;
-    core::breaker_status status;
-};
-
 /// Threads: run() one, run_calls() and run_settles() as many as there are; notify(), stop() and dependencies() any.
 class started_loop
 {
@@ -62,13 +56,13 @@ public:
     void notify();
 
     /// Takes nothing more, asks running calls to end, and ends the threads when what has ended is recorded.
-    using ended_step = std::pair<std::shared_ptr<held_step>, second_transaction>;
     void stop();
 
     std::vector<dependency_state> dependencies() const;
 
 private:
     using clock = std::chrono::steady_clock;
+    using ended_step = std::pair<std::shared_ptr<held_step>, second_transaction>;
     struct dependency
     {
         core::breaker breaker;
@@ -80,14 +74,14 @@ private:
     std::size_t take_calls(std::string const& name);
     void begin(ports::started_steps::taken&& row, std::string const& dependency_name, clock::time_point asked);
     void follow(std::shared_ptr<held_step> const& one, started_next&& next);
-    std::vector<ended_step> take_ended();
-    bool settle_together(std::vector<ended_step>& all, executor& executor);
     void release(std::shared_ptr<held_step> const& one, ports::started_release const& what);
     void forget(std::shared_ptr<held_step> const& one);
     ports::started_steps::renewal renew_one(ports::started_steps::held const& now);
     void renew();
     std::chrono::milliseconds until_next() const;
     void ended(std::shared_ptr<held_step> const& one, core::call_result how);
+    std::vector<ended_step> take_ended();
+    bool settle_together(std::vector<ended_step>& all, executor& executor);
     void settle(std::shared_ptr<held_step> const& one, executor& executor);
     bool has_ended() const;
 
@@ -97,6 +91,7 @@ private:
     ports::started_steps& table_;
     ports::started_steps& heartbeats_;
     core::logger& log_;
+    breaker_notes notes_;  // the keeper's
 
     std::set<std::string> called_;  // the dependencies that steps call
     bool has_waits_{};
