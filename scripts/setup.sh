@@ -84,7 +84,8 @@ choose_packages() {
       ;;
   esac
   if [[ $what == dev ]]; then
-    wanted+=(clang clang-format clang-tidy clang-tools "libclang-rt-${clang_major:+$clang_major-}dev" doxygen)
+    wanted+=(clang clang-format clang-tidy clang-tools "libclang-rt-${clang_major:+$clang_major-}dev" doxygen
+      libcurl4-openssl-dev)
   fi
 }
 

@@ -2,10 +2,12 @@
 // defaults.
 #include "bench_shop_tables.hpp"
 #include "shop.hpp"
+#include "waiting.hpp"
 
 #include <skald/redis.hpp>
 
 #include <cstdio>
+#include <cstdlib>
 #include <string_view>
 #include <utility>
 
@@ -44,6 +46,12 @@ skald::service shipping(bool each)
     return s;
 }
 
+skald::service waiting()
+{
+    char const* const lease = std::getenv("BENCH_LEASE");
+    return bench_waiting::waiting(tables::waiting, std::chrono::seconds{lease != nullptr ? std::atoi(lease) : 15});
+}
+
 }  // namespace
 
 int main(int argc, char** argv)
@@ -57,8 +65,9 @@ int main(int argc, char** argv)
     if (service == "orders") return run(orders(each));
     if (service == "payments") return run(payments(each));
     if (service == "shipping") return run(shipping(each));
-    std::fputs(
-        "usage: skald-bench-service orders|payments|shipping [--each] [settings of a worker; --help lists them]\n",
-        stderr);
+    if (service == "waiting") return run(waiting());
+    std::fputs("usage: skald-bench-service orders|payments|shipping|waiting [--each] [settings of a worker; --help "
+               "lists them]\n",
+               stderr);
     return service == "--help" ? 0 : 2;
 }

@@ -19,3 +19,7 @@ CREATE TABLE charge (order_id text NOT NULL, customer text NOT NULL, cents bigin
 
 -- name: shipping
 CREATE TABLE shipment (order_id text NOT NULL, sku text NOT NULL, quantity integer NOT NULL);
+
+-- name: waiting
+-- No unique constraint here either. A row is a step that came after a wait, or the end of a job.
+CREATE TABLE passed (id text NOT NULL, at timestamptz NOT NULL DEFAULT clock_timestamp());

@@ -114,6 +114,20 @@ void add_scenarios(CLI::App& app, options& o)
         "one business statement and round trip for each delivery, in framework and baseline; else one for a batch");
 }
 
+void add_waits(CLI::App& app, options& o)
+{
+    auto const number = [&](char const* name, int& value, char const* about, int most) {
+        app.add_option(name, value, about)->check(CLI::Range(1, most))->option_text("N");
+    };
+    number("--waiting", o.waiting, "waits: sagas that wait for a signal [10000]", 1'000'000);
+    number("--timers", o.timers, "waits: sagas that wait for a time [100000]", 1'000'000);
+    number("--over", o.over_seconds, "waits: seconds from the first timer to the last [60]", 36'000);
+    number("--lead", o.lead_seconds, "waits: seconds from the start to the first timer [240]", 36'000);
+    number("--job", o.job_seconds, "calls: seconds that the job takes [600]", 36'000);
+    number("--stopped", o.stopped_seconds, "calls: seconds for which an owner is stopped [600]", 36'000);
+    number("--lease", o.lease_seconds, "calls: seconds, of an owner [15]", 3'600);
+}
+
 void add_baseline(CLI::App& app, options& o)
 {
     app.add_option("--baseline-lanes", o.baseline_lanes, "lanes of each service of the baseline [4]")
@@ -151,6 +165,7 @@ options read_options(int argc, char** argv)
     add_how_long(app, o);
     add_shop(app, o);
     add_scenarios(app, o);
+    add_waits(app, o);
     add_baseline(app, o);
     try {
         app.parse(argc, argv);

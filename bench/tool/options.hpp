@@ -9,8 +9,8 @@
 namespace skald_bench {
 
 /// The scenarios, in the order in which they run.
-inline constexpr char const* scenario_names[]{"shop",    "throughput", "latency",  "tables", "snapshot",
-                                              "backlog", "entry",      "messages", "guards"};
+inline constexpr char const* scenario_names[]{"shop",  "throughput", "latency", "tables", "snapshot", "backlog",
+                                              "entry", "messages",   "guards",  "waits",  "calls"};
 
 struct options
 {
@@ -40,6 +40,9 @@ struct options
     std::int64_t backlog{1'000'000};
     std::int64_t messages{50'000};
     int connections{8};
+    int waiting{10'000}, timers{100'000};     // sagas
+    int over_seconds{60}, lead_seconds{240};  // of the timers: from the first to the last; before the first
+    int job_seconds{600}, stopped_seconds{600}, lease_seconds{15};
     std::vector<int> callers{1, 10, 100};    // of the guards: that share a key
     std::vector<int> duplicates{1, 50, 90};  // likewise: per cent of the requests
     bool tcp{};                              // to PostgreSQL in all scenarios

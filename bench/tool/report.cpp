@@ -194,7 +194,7 @@ void report::begin(std::string const& scenario, std::string const& explanation)
     else if (scenario == "backlog")
         fmt::print("{:<20}{:>12}{:>10}{:>14}{:>16}{:>16}{:>10}\n", "", "messages", "s", "a second", "first quarter",
                    "last quarter", "RSS MiB");
-    else
+    else if (scenario != "waits" && scenario != "calls")  // which say what they found in words
         fmt::print("{:<40}{:>9} |{:^26} |{:^32} |{:>8}\n{:<40}{:>9} |{:>8}{:>9}{:>9} |{:>8}{:>8}{:>8}{:>8} |{:>8}\n",
                    "", "sagas", "a step", "processor, ms a saga", "RSS MiB", "", "a second", "WAL B", "flushes",
                    "commits", "services", "postgres", "broker", "driver", "at most");
@@ -296,6 +296,11 @@ void report::add(guard_figures const& m)
          {"cpu_us_per_request", {{"services", m.services_us}, {"postgres", m.postgres_us}, {"redis", m.redis_us}}},
          {"effects_twice", m.twice},
          {"wrong_responses", m.wrong}});
+}
+
+void report::add(nlohmann::ordered_json figures)
+{
+    scenario()["phases"].push_back(std::move(figures));
 }
 
 void report::say(std::string const& words) const

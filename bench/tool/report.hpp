@@ -36,6 +36,7 @@ public:
     void add(entry_figures const& measured);
     void add(message_figures const& measured);
     void add(guard_figures const& measured);
+    void add(nlohmann::ordered_json figures);  // for programs only: say() the same to people
     void say(std::string const& words) const;
 
     /// What one step of each cost the servers, side by side.

@@ -1,8 +1,10 @@
 #include "scenarios.hpp"
 
 #include "bench_tool_sql.hpp"
+#include "calls.hpp"
 #include "entry.hpp"
 #include "guards.hpp"
+#include "waits.hpp"
 
 #include <algorithm>
 #include <map>
@@ -243,12 +245,29 @@ void guards(bench const& b, report& out)
     run_guards(b, w.databases, [&](guard_figures const& one) { out.add(one); });
 }
 
+void waits(bench const& b, report& out)
+{
+    out.begin("waits", "sagas that wait for a signal, or for a time, and what they hold meanwhile");
+    if (b.chosen.only_baseline) return out.say("the baseline has no waits: nothing to measure");
+    run_signals(b, out);
+    run_timers(b, out);
+}
+
+void calls(bench const& b, report& out)
+{
+    out.begin("calls", "long calls whose owners are killed, or stand still");
+    if (b.chosen.only_baseline) return out.say("the baseline makes no calls: nothing to measure");
+    run_job(b, out);
+    run_stopped_owner(b, out);
+}
+
 }  // namespace
 
 void run_scenarios(bench const& b, report& out)
 {
     using scenario = void (*)(bench const&, report&);
-    constexpr scenario all[]{shop, throughput, latency, tables, snapshot, backlog, entry, messages, guards};
+    constexpr scenario all[]{shop,  throughput, latency, tables, snapshot, backlog,
+                             entry, messages,   guards,  waits,  calls};
     static_assert(std::size(all) == std::size(scenario_names));
     for (std::size_t i = 0; i < std::size(all); ++i)
         if (b.chosen.runs(scenario_names[i])) all[i](b, out);

@@ -127,6 +127,7 @@ BEGIN
     PERFORM FROM skald.idempotency i
       WHERE (i.scope, i.key) = (scope, key) AND i.status IN ('started', 'unknown', 'parked') ORDER BY i.step FOR UPDATE;
     PERFORM skald.lock_wait(scope, key);
+    PERFORM skald.limit_silence_of(scope, key);
     SELECT * INTO was FROM skald.saga s WHERE (s.scope, s.key) = (scope, key) FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RETURN jsonb_build_object('refused', skald.not_started_here(scope, key));
@@ -177,6 +178,7 @@ BEGIN
     PERFORM FROM skald.idempotency i
       WHERE (i.scope, i.key) = (scope, key) AND i.status IN ('started', 'unknown', 'retrying', 'parked') ORDER BY i.step FOR UPDATE;
     PERFORM skald.lock_wait(scope, key);
+    PERFORM skald.limit_silence_of(scope, key);
     SELECT * INTO was FROM skald.saga s WHERE (s.scope, s.key) = (scope, key) FOR NO KEY UPDATE;
     IF NOT FOUND THEN RETURN jsonb_build_object('refused', skald.not_started_here(scope, key)); END IF;
     IF was.finished_at IS NOT NULL THEN
@@ -251,6 +253,7 @@ BEGIN
     PERFORM FROM skald.idempotency i
       WHERE (i.scope, i.key) = (o.scope, o.key) AND i.status IN ('started', 'unknown', 'retrying', 'parked') ORDER BY i.step FOR UPDATE;
     PERFORM skald.lock_wait(o.scope, o.key);
+    PERFORM skald.limit_silence_of(o.scope, o.key);
 
     INSERT INTO skald.audit (actor, verb, scope, key, detail, command_id)
     VALUES (o.giver, 'saga ' || o.action, o.scope, o.key, command, o.id)

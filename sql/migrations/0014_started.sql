@@ -111,6 +111,12 @@ BEGIN
     IF NOT FOUND THEN PERFORM skald.assert_written('skald.started', 1, 0); END IF;
 END $$;
 
+-- How long an owner has a row before somebody else may take it. Who has a wait only records its end: that takes a moment, and nobody who dies
+-- meanwhile is to make a timer late. A transaction that records it may stand still for the whole of `lease` (limit_silence): its row is locked.
+CREATE FUNCTION skald.owned_for(kind text, lease interval) RETURNS interval
+LANGUAGE sql IMMUTABLE
+AS $$ SELECT CASE WHEN kind = 'wait' THEN least(lease, interval '0.5 seconds') ELSE lease END $$;
+
 -- Takes at most `most` rows that are due, for `new_owner`. `was_in_doubt`: a call may have been made before, and the other side is to be asked
 -- first. One that may be called now is marked as in doubt here, before the call; a cancelled saga too has steps that are called: those that
 -- undo it. `command`: the latest command for its saga. The time is one that an index scan can begin at, which clock_timestamp() is not: what
@@ -133,7 +139,7 @@ AS $$
                 WHERE (c.scope, c.key) = (s.scope, s.key)
                   AND c.home = coalesce(s.headers->>'x-saga-home', (SELECT o.name FROM skald.service o))) AS c ON true)
     UPDATE skald.started s
-       SET owner = new_owner, fence = s.fence + 1, due_at = clock_timestamp() + s.lease,
+       SET owner = new_owner, fence = s.fence + 1, due_at = clock_timestamp() + skald.owned_for(s.kind, s.lease),
            in_doubt = s.in_doubt OR due.is_called, calls = s.calls + due.is_called::integer,
            doubt_since = CASE WHEN s.in_doubt THEN coalesce(s.doubt_since, clock_timestamp()) END
       FROM due
@@ -155,6 +161,12 @@ BEGIN
     END IF;
 END $$;
 
+-- Of a transaction that locks what a saga has started here, as a command does.
+CREATE FUNCTION skald.limit_silence_of(of_scope text, of_key text) RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, pg_temp
+AS $$ SELECT skald.limit_silence(min(s.lease)) FROM skald.started s WHERE (s.scope, s.key) = (of_scope, of_key) HAVING count(*) > 0 $$;
+
 -- Extends leases, and keeps checkpoints where there are some. A row for each that is still the owner's, with the latest command. What another
 -- transaction has locked is not waited for, since all that a process has is renewed by one thread: it is not extended then.
 CREATE FUNCTION skald.renew_started(scopes text[], keys text[], steps text[], fences integer[], checkpoints text[])
@@ -173,7 +185,7 @@ AS $$
           JOIN skald.started s ON s.scope = w.s AND s.key = w.k AND s.step = w.t AND s.fence = w.f AND s.owner IS NOT NULL
            FOR UPDATE OF s SKIP LOCKED),
     extended AS (
-        UPDATE skald.started s SET due_at = clock_timestamp() + s.lease, checkpoint = coalesce(f.c::jsonb, s.checkpoint)
+        UPDATE skald.started s SET due_at = clock_timestamp() + skald.owned_for(s.kind, s.lease), checkpoint = coalesce(f.c::jsonb, s.checkpoint)
           FROM free f WHERE (s.scope, s.key, s.step) = (f.scope, f.key, f.step)
         RETURNING f.o)
     SELECT w.o::integer, e.o IS NOT NULL, (SELECT c.action FROM skald.control c
@@ -401,4 +413,39 @@ BEGIN
             RAISE EXCEPTION 'a signal for % of saga %, which never waits for one', m.step, m.key USING ERRCODE = 'invalid_parameter_value';
         END IF;
     END LOOP;
+END $$;
+
+-- Circuit breakers that are not closed, one for each dependency of a process: for people who look from outside (the console). The process says
+-- so again every ten seconds; one that has died does not, and its rows are deleted an hour later, by whoever writes one.
+CREATE TABLE skald.breaker (
+    owner      text NOT NULL,  -- as in skald.started
+    dependency text NOT NULL,
+    state      text NOT NULL,
+    why        text NOT NULL,
+    ok         bigint NOT NULL,  -- calls, since the process started
+    failed     bigint NOT NULL,
+    slow       bigint NOT NULL,
+    tries_at   timestamptz,      -- of an open one: when a call tries whether it is well again
+    changed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    seen_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT breaker_once PRIMARY KEY (owner, dependency),
+    CONSTRAINT state_is_known CHECK (state IN ('open', 'half-open'))
+);
+
+CREATE FUNCTION skald.note_breaker(b skald.breaker, tries_in interval) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF b.state = 'closed' THEN
+        DELETE FROM skald.breaker o WHERE (o.owner, o.dependency) = (b.owner, b.dependency);
+        RETURN;
+    END IF;
+    DELETE FROM skald.breaker o WHERE o.seen_at < clock_timestamp() - interval '1 hour';
+    INSERT INTO skald.breaker AS o (owner, dependency, state, why, ok, failed, slow, tries_at)
+    VALUES (b.owner, b.dependency, b.state, b.why, b.ok, b.failed, b.slow, clock_timestamp() + tries_in)
+    ON CONFLICT ON CONSTRAINT breaker_once DO UPDATE
+       SET state = excluded.state, why = excluded.why, ok = excluded.ok, failed = excluded.failed, slow = excluded.slow,
+           tries_at = excluded.tries_at, seen_at = excluded.seen_at,
+           changed_at = CASE WHEN o.state = excluded.state THEN o.changed_at ELSE excluded.changed_at END;
 END $$;

@@ -30,7 +30,8 @@ SELECT q.key::text AS audited_key, q.*
 @ours@
        ) AS q ORDER BY convert_to(q.key::text, 'UTF8')
 
--- What the guard's records of a step say: those that touch the period, and whatever is still unknown from before it. `settles_within`: it
+-- What the guard's records of a step say: those that touch the period, those that were undone since it began (a side that lists by the latest
+-- change has them), and whatever is still unknown from before it. `settles_within`: it
 -- began and was decided in the period itself, so the other side has to have it.
 -- name: audit_records
 DECLARE audit_records NO SCROLL CURSOR FOR
@@ -45,7 +46,7 @@ SELECT r.compared, r.scope, r.key, coalesce(r.home, (SELECT s.name FROM skald.se
           FROM skald.idempotency i
           LEFT JOIN skald.idempotency c ON (c.scope, c.key, c.step) = (i.scope, i.key, i.step || '.compensate')
          WHERE i.step = :step::text
-           AND (i.updated_at >= :wide_since::timestamptz OR i.status IN ('started', 'unknown')) AND i.created_at < :wide_until::timestamptz) AS r
+           AND (i.updated_at >= :wide_since::timestamptz OR c.updated_at >= :wide_since::timestamptz OR i.status IN ('started', 'unknown')) AND i.created_at < :wide_until::timestamptz) AS r
  ORDER BY convert_to(r.compared, 'UTF8')
 
 -- All that this database knows of all sagas, key by key. `is_old`: nothing is new about it since the grace period.

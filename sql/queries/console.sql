@@ -183,13 +183,13 @@ SELECT c.step, c.lanes, c.batch, c.takes_turns, c.conflicts, c.reason, skald.ins
        coalesce(skald.instant(c.last_conflict_at), '') AS last_conflict_at
   FROM skald.contention c ORDER BY c.conflicts DESC, c.step LIMIT 100
 
--- Where the sagas stand that have not ended, by the step that is retried or parked; of the oldest :examined_max.
+-- Where the sagas stand that have not ended, by the step that is retried or parked, or of which nobody knows what its call has done; of the oldest :examined_max.
 -- name: held_up_steps
 SELECT k.step, k.service, k.status, count(*) AS sagas, max(k.attempts) AS attempts, (array_agg(k.error ORDER BY k.at DESC))[1] AS error
   FROM (SELECT s.scope, s.key FROM skald.saga s WHERE s.status IN ('running', 'compensating', 'stuck', 'unknown')
          ORDER BY s.created_at LIMIT :examined_max::integer) AS o
  CROSS JOIN LATERAL skald.known_steps(o.scope, o.key) AS k
- WHERE k.status IN ('retrying', 'parked')
+ WHERE k.status IN ('retrying', 'parked', 'unknown')
  GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1 LIMIT 100
 
 -- How the steps of the latest sagas that ended went, in the order in which they usually come.
@@ -211,6 +211,12 @@ SELECT e.definition, count(*) AS sagas, count(*) FILTER (WHERE e.status = 'compe
   FROM (SELECT s.definition, s.status, s.created_at, s.finished_at FROM skald.saga s WHERE s.finished_at IS NOT NULL AND s.expiring IS NULL
          ORDER BY s.finished_at DESC LIMIT :examined_max::integer) AS e
  GROUP BY 1 ORDER BY 2 DESC LIMIT 50
+
+-- Dependencies of the service's processes that are ill. Who has not said so for half a minute is dead, or can't reach the database.
+-- name: breakers
+SELECT b.owner, b.dependency, b.state, b.why, b.ok, b.failed, b.slow, skald.instant(b.changed_at) AS since,
+       coalesce(skald.instant(b.tries_at), '') AS tries_at, b.seen_at > clock_timestamp() - interval '30 seconds' AS is_alive
+  FROM skald.breaker b ORDER BY b.dependency, b.owner LIMIT 100
 
 -- name: about_service
 SELECT current_setting('server_version') AS server, current_database() AS database, pg_size_pretty(pg_database_size(current_database())) AS size,

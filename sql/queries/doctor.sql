@@ -127,6 +127,7 @@ expected_constraints AS (
 binding: binding_once
 body: body_once fingerprint_is_sha256 size_is_at_most_64_mib
 body_part: body_part_once
+breaker: breaker_once state_is_known
 consumer: consumer_once
 contention: contention_once
 control: control_once action_is_known

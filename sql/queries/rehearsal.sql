@@ -57,6 +57,10 @@ SELECT name FROM skald.service
 SELECT definition, version, itinerary, data::text AS data, kept, (SELECT name FROM skald.service) AS home
   FROM skald.saga WHERE (scope, key) = (:scope::text, :key::text)
 
+-- name: end_of_saga
+SELECT status::text AS status, skald.instant(finished_at) AS at
+  FROM skald.saga WHERE (scope, key) = (:scope::text, :key::text) AND finished_at IS NOT NULL
+
 -- As if the step had not been decided.
 -- name: undecide
 DELETE FROM skald.idempotency WHERE (scope, key, step) = (:scope::text, :key::text, :step::text);

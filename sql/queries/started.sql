@@ -8,13 +8,14 @@ SELECT skald.start_step(ROW(:scope::text, :key::text, :step::text, :kind::text, 
 
 -- `silence_ms`: for how long the session may stand still in this transaction; 0: for any time.
 -- name: claim_started
-SELECT c.ord, c.result, c.attempts, c.held, c.cause, c.reason,
+SELECT w.ord::integer AS ord, c.result, c.attempts, c.held, c.cause, c.reason,
        pg_current_xact_id_if_assigned()::text AS transaction,
        to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at,
        set_config('default_transaction_read_only', NULL, true) AS read_only, current_setting('synchronous_standby_names') <> '' AS standbys,
        'skald.service'::regclass::oid AS service_table,
        (extract(epoch FROM current_setting('idle_in_transaction_session_timeout')::interval) * 1000)::bigint AS silence_ms
-  FROM skald.claim_started(:scope::text, :key::text, :step::text, :fence::integer) AS c
+  FROM unnest(:scopes::text[], :keys::text[], :steps::text[], :fences::bigint[]::integer[]) WITH ORDINALITY AS w(scope, key, step, fence, ord)
+ CROSS JOIN LATERAL skald.claim_started(w.scope, w.key, w.step, w.fence) AS c
 
 -- It has ended.
 -- name: end_started
@@ -27,7 +28,7 @@ SELECT (t.taken).scope, (t.taken).key, (t.taken).step, (t.taken).fence, (t.taken
        (t.taken).tries, (t.taken).checkpoint::text AS checkpoint, (t.taken).answer::text AS answer, (t.taken).message_id, (t.taken).type,
        (t.taken).content_type, encode((t.taken).body, 'hex') AS body, (t.taken).headers::text AS headers, t.was_in_doubt,
        coalesce(t.command, '') AS command, coalesce(t.command_reason, '') AS command_reason, skald.instant(t.at) AS at,
-       (extract(epoch FROM (t.taken).lease) * 1000)::bigint AS lease,
+       (extract(epoch FROM skald.owned_for((t.taken).kind, (t.taken).lease)) * 1000)::bigint AS lease,
        coalesce((extract(epoch FROM (t.taken).until - t.at) * 1000)::bigint, 0) AS left_ms,
        coalesce((extract(epoch FROM t.at - (t.taken).doubt_since) * 1000)::bigint, 0) AS in_doubt_ms
   FROM skald.take_started(:owner::text, :kind::text, :dependency::text, :most::integer) AS t
@@ -65,3 +66,8 @@ SELECT s.scope, s.key, s.step, s.kind, s.dependency, coalesce(s.owner, '') AS ow
  WHERE (:key::text IS NULL OR s.key = :key::text) AND (NOT :unknown::boolean OR i.status = 'unknown')
  ORDER BY s.created_at, s.scope, s.key, s.step
  LIMIT :rows_max::integer
+
+-- `tries_in`: of an open one, in milliseconds.
+-- name: note_breaker
+SELECT skald.note_breaker(ROW(:owner::text, :dependency::text, :state::text, :why::text, :ok::bigint, :failed::bigint, :slow::bigint,
+                              NULL, NULL, NULL)::skald.breaker, :tries_in::bigint * interval '1 millisecond')

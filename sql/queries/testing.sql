@@ -146,6 +146,9 @@ SELECT s.scope, s.key, s.step, s.kind, s.in_doubt, s.calls, coalesce(s.error, ''
   FROM skald.started s
  ORDER BY s.due_at, s.key, s.step
 
+-- name: record_hosted
+SELECT skald.record_hosted(:steps::text[], :take_signals::boolean[])
+
 -- name: end_leases
 UPDATE skald.started SET due_at = clock_timestamp() WHERE owner IS NOT NULL
 

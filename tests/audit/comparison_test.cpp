@@ -195,6 +195,19 @@ TEST_CASE("the guard's records are compared by the key that a step gave to the o
     s.ours.step = "charge-payment.compensate";
     CHECK(found({"4"}).empty());
     CHECK(found({"1", "4"}) == "missing_here 1 payments skald saga show 1\n");
+
+    // Done before the period and undone within it: a side that lists by the latest change has it, and others have not.
+    shop.at("payments")
+        .db.run("UPDATE skald.idempotency SET created_at = created_at - interval '9 days', updated_at = "
+                "updated_at - interval '9 days' WHERE key = '4' AND step = 'charge-payment'");
+    s.ours.step = "charge-payment";
+    CHECK(found({"1", "2", "3", "4"}).find(" 4 ") == std::string::npos);
+    CHECK(found({"1", "2", "3"}).find(" 4 ") == std::string::npos);
+    // Both before it: nobody here has anything to say of it.
+    shop.at("payments")
+        .db.run("UPDATE skald.idempotency SET updated_at = updated_at - interval '9 days' WHERE key = '4' AND "
+                "step = 'charge-payment.compensate'");
+    CHECK(found({"1", "2", "3", "4"}).find("missing_here 4 ") != std::string::npos);
 }
 
 TEST_CASE("a hundred thousand rows are compared, a few thousand at a time in memory")

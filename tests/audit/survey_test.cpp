@@ -221,6 +221,23 @@ TEST_CASE("a service whose database was not given is named once")
     CHECK(audited_shop::found_with(options) == "not_examined shipping  ");
 }
 
+TEST_CASE("with the home's database alone nothing is said about what others may have, and they are named")
+{
+    audited_shop s;
+    s.run_two();
+    auto options = s.options();
+    options.databases.resize(1);
+    options.file = "FILE";
+    auto const only_named = "not_examined payments  \nnot_examined shipping  ";
+    CHECK(audited_shop::found_with(options) == only_named);
+    // One whose message the home can't see may be moved on by anything; what the home itself has is examined.
+    s.order("3");
+    s.change("orders", "DELETE FROM skald.outbox");
+    CHECK(audited_shop::found_with(options) == only_named);
+    s.change("orders", "DELETE FROM skald.idempotency WHERE key = '1' AND step = 'create-order'");
+    CHECK(audited_shop::found_with(options) == std::string{"not_done orders 1 create-order\n"} + only_named);
+}
+
 TEST_CASE("a finding that a second look does not find again, or finds changed, is not reported")
 {
     audited_shop s;

@@ -274,6 +274,34 @@ TEST_CASE("the rows by which sagas are started are those of skald.start()")
     CHECK(left[true].find("create-order@bench-orders=compensatable") != std::string::npos);
 }
 
+// They judge themselves: a saga that goes on twice, or not at all, is an error.
+TEST_CASE("sagas that wait go on once after their signal or their time, over a kill, and a long call has one effect")
+{
+    folder const made;
+    auto const json_file = made.path / "figures.json";
+    auto const bench = run_bench("--scenario waits --waiting 50 --timers 200 --over 4 --lead 8"
+                                 " --scenario calls --job 6 --stopped 6 --lease 2 --json " +
+                                 json_file.string());
+    INFO(bench.said);
+    REQUIRE(bench.code == 0);
+    auto const report = json::parse(read(json_file));
+    std::map<std::string, json> waits;
+    auto const measured = scenario(report, "waits");
+    for (auto const& phase : measured.at("phases")) waits[phase.at("label")] = phase;
+    CHECK(waits.at("50 sagas wait").at("ready") == 0);
+    CHECK(waits.at("killed while they wait").at("messages_back") == 0);
+    for (auto const* how : {"over HTTP, 200 a second", "by SQL, 200 a second"})
+        CHECK(waits.at(how).at("to_next_step_ms").at("count") == 10);
+    CHECK(waits.at("by SQL, as fast as it goes").at("to_next_step_ms").at("count") == 30);
+    CHECK(waits.at("over before it was killed").at("late_ms").at("count").get<int>() +
+              waits.at("over after that").at("late_ms").at("count").get<int>() ==
+          200);
+    auto const calls = scenario(report, "calls").at("phases");
+    REQUIRE(calls.size() == 2);
+    CHECK(calls[0].at("take_over_ms").size() == 2);
+    CHECK(calls[0].at("repeated_units") <= 2);
+}
+
 TEST_CASE("what is wrong with the command line, and a missing server, are said with what to do")
 {
     auto const unknown = run_bench("--scenario nonsense");

@@ -110,7 +110,7 @@ void storm::start_services()
             tick();
         }
     databases.fill(plan_);
-    if (!gateway_) poison_charges(chosen_.shop.payments_database);  // what was charged elsewhere must be recorded
+    poison_charges(chosen_.shop.payments_database, gateway_ != nullptr);
     broker_operator_.flush_queue_directory();
 }
 

@@ -169,14 +169,17 @@ catch (std::runtime_error const&) {
     // The broker was struck too.
 }
 
-void poison_charges(std::string const& database_url)
+void poison_charges(std::string const& database_url, bool heals)
 {
     pqxx::connection connection{database_url};
     pqxx::nontransaction{connection}.exec(
+        "CREATE SEQUENCE storm_poison_doses;"  // which no rollback takes back
         "CREATE FUNCTION storm_poison() RETURNS trigger LANGUAGE plpgsql AS "
-        "$$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NEW; END $$;"
+        "$$ BEGIN IF NOT (TG_ARGV[0]::boolean AND nextval('storm_poison_doses') % 3 = 0) THEN"
+        " PERFORM pg_terminate_backend(pg_backend_pid()); END IF; RETURN NEW; END $$;"
         "CREATE TRIGGER storm_poison BEFORE INSERT ON charge FOR EACH ROW "
-        "WHEN (NEW.kind = 'charge' AND NEW.cents % 61 = 0) EXECUTE FUNCTION storm_poison()");
+        "WHEN (NEW.kind = 'charge' AND NEW.cents % 61 = 0) EXECUTE FUNCTION storm_poison(" +
+        std::string{heals ? "true" : "false"} + ")");
 }
 
 }  // namespace order_storm

@@ -30,7 +30,9 @@ void crowd_the_door(std::uint16_t port, random_source& random, milliseconds last
 void forge_messages(std::string const& broker_url, std::string const& service, random_source& random);
 inline constexpr char const* forged_id = "forged-";
 
-/// From now on charges of some amounts end the session that makes them, however often they are tried.
-void poison_charges(std::string const& database_url);
+/// From now on charges of some amounts end the session that makes them, however often they are tried. `heals`: every
+/// third try of any of them gets through. What a gateway has charged is recorded however often that fails, without a
+/// bound: it would never end.
+void poison_charges(std::string const& database_url, bool heals);
 
 }  // namespace order_storm

@@ -140,6 +140,11 @@ TEST_CASE("a saga of which nobody knows what a call has done is counted, found, 
     CHECK(says(list, ">1</code>"));
     CHECK_FALSE(says(list, ">2</code>"));
     CHECK(says(list, "<span class=\"figure\">1</span><span class=\"label\">unknown</span>"));
+    s.at("orders").db.run("INSERT INTO skald.progress (scope, key, step, service, status, attempts, error, at) VALUES "
+                          "('', '1', 'charge-payment', 'payments', 'unknown', 1, 'its list is late', now())");
+    auto const steps = bob.get("/steps");
+    CHECK(says(steps, "Steps that hold sagas up"));
+    CHECK(says(steps, "<span class=\"no\">unknown</span>"));
     auto const page = bob.get("/saga", {{"key", "1"}});
     CHECK(says(page, "nobody knows what its call has done"));
     CHECK(says(page, "its list is late"));
@@ -149,6 +154,25 @@ TEST_CASE("a saga of which nobody knows what a call has done is counted, found, 
     auto const page_of_started = bob.get("/saga", {{"key", "1"}});
     CAPTURE(page_of_started.body);
     CHECK(says(page_of_started, "waits for an answer to what its call of gateway has done"));
+}
+
+TEST_CASE("a dependency that is ill is shown with the process that says so, until that says nothing any more")
+{
+    console_shop s;
+    application const console{s.given()};
+    visitor const bob{console, s.bob};
+    CHECK_FALSE(says(bob.get("/services"), "Dependencies that are ill"));
+    s.at("payments")
+        .db.run("INSERT INTO skald.breaker (owner, dependency, state, why, ok, failed, slow, tries_at) VALUES "
+                "('skald/payments/7@till', 'gateway', 'open', '6 of 8 calls failed', 2, 6, 0, now() + '1 min')");
+    auto const page = bob.get("/services");
+    CHECK(says(page, "skald/payments/7@till"));
+    CHECK(says(page, "<span class=\"no\">open</span>"));
+    CHECK(says(page, "6 of 8 calls failed"));
+    s.at("payments").db.run("UPDATE skald.breaker SET seen_at = now() - interval '1 min'");
+    auto const later = bob.get("/services");
+    CHECK(says(later, "says nothing any more"));
+    CHECK_FALSE(says(later, "<span class=\"no\">open</span>"));
 }
 
 TEST_CASE("a station says how often its message was delivered, where that is counted")
@@ -338,6 +362,10 @@ TEST_CASE("an address that no page has given is refused, and no database is blam
              {"/", {{"after", cursor("\\u0000")}}},
              {"/audit", {{"before", "soon"}}},
              {"/parked/one", {{"service", "payments"}, {"id", "x"}}},
+             {"/parked", {{"after", "zz"}}},
+             {"/parked", {{"after", "zz"}, {"service", "payments"}}},
+             {"/parked", {{"after", "7"}}},
+             {"/parked", {{"after", "7"}, {"service", "nobody"}}},
              {"/parked", {{"key", "\xff"}}}}) {
         auto const page = bob.get(path, query);
         CAPTURE(page.body);
@@ -346,6 +374,7 @@ TEST_CASE("an address that no page has given is refused, and no database is blam
         CHECK_FALSE(says(page, "Delivery 0"));
     }
     CHECK(bob.get("/", {{"after", cursor("2026-01-01T00:00:00.000000Z")}}).status == 200);
+    CHECK(bob.get("/parked", {{"after", "7"}, {"service", "payments"}}).status == 200);
 }
 
 TEST_CASE("a database that refuses a statement is not said to be silent")

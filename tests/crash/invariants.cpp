@@ -41,6 +41,7 @@ void run::judge()
         judge_payments(one);
         judge_shipping(one);
         if (!one.goes->gateway.empty()) judge_gateway(one);
+        if (one.goes->waits_ms > 0) judge_wait(one);
     }
     judge_operator();
     if (is_forgotten(goes_.besides)) judge_forgetting();
@@ -93,6 +94,23 @@ void run::judge_payments(placed const& order)
            value(payments, "SELECT count(*) FROM skald.parked WHERE key = " + sql_text(order.key) +
                                " OR message_id = " + sql_text("malformed " + order.key)),
            goes_.besides == disturbance::malformed || order.goes->ends == "stuck" ? "1" : "0");
+}
+
+/// A wait has ended once, with what was said or with its time, and holds nothing.
+void run::judge_wait(placed const& order)
+{
+    auto const id = sql_text(order.key);
+    bool const is_told = order.goes->besides != disturbance::none;
+    expect("I21", "waits that have not ended", value(payments, "SELECT count(*) FROM skald.started WHERE key = " + id),
+           "0");
+    expect("I21", "signals", value(payments, "SELECT count(*) FROM skald.signal WHERE key = " + id),
+           is_told ? "1" : "0");
+    expect(
+        "I21", "what was noted of the wait",
+        value(payments,
+              "SELECT coalesce(string_agg(what, ' ' ORDER BY xmin::text::bigint), '') FROM waited WHERE customer = " +
+                  sql_text(order.person)),
+        is_told ? "begun approved" : "begun abandoned");
 }
 
 void run::judge_shipping(placed const& order)

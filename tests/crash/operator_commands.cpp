@@ -15,6 +15,12 @@ void run::issue_commands()
         give("retry");
         was_disturbed_ = true;
     }
+    if ((goes_.besides == disturbance::early && status_is("")) ||
+        (goes_.besides == disturbance::signalled &&
+         value(payments, "SELECT count(*) FROM skald.started WHERE key = " + sql_text(key_)) != "0")) {
+        operate(orders, {"saga", "signal", key_, "charge-payment", "--body", R"({"by": "the matrix"})"});
+        was_disturbed_ = true;
+    }
     if (goes_.besides != disturbance::paused && goes_.besides != disturbance::cancelled) return;
     std::string const first = goes_.besides == disturbance::paused ? "pause" : "cancel";
     if (stage_ == 0 && status_is("")) {

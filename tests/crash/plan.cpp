@@ -1,6 +1,7 @@
 #include "plan.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 namespace skald::crash {
@@ -20,12 +21,22 @@ unsigned covered(std::map<std::string_view, hit_counts> const& seen, way const& 
     return base == seen.end() ? 0 : count_in(base->second, place, point);
 }
 
+/// A wait begins and ends with a COMMIT, and is taken in between; a signal is kept with one.
+bool is_of_a_wait(std::string_view point)
+{
+    constexpr std::array<std::string_view, 7> points{"step.before_commit", "step.committed", "store.commit_sent",
+                                                     "call.settled",       "wait.taken",     "signal.taking",
+                                                     "signal.taken"};
+    return std::ranges::find(points, point) != points.end();
+}
+
 /// Whether a run at this point is useful: deliveries come together in payments by design and elsewhere only by chance;
 /// and for many orders, only the points of a step differ from what they are for one. With a gateway those of the calls
 /// and of the transactions around them do.
 bool is_worth_a_run(way const& goes, std::size_t place, std::string_view point)
 {
     constexpr std::size_t payments = 1;
+    if (goes.waits_ms > 0) return place == payments && is_of_a_wait(point);
     if (goes.companions == 0 && goes.gateway.empty()) return true;
     bool const is_of_a_call = !goes.gateway.empty() && (point.starts_with("call.") || point.starts_with("store."));
     return place == payments && (point.starts_with("step.") || is_of_a_call);

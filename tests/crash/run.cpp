@@ -58,7 +58,7 @@ result run::execute()
 void run::prepare()
 {
     shop_.set_lanes(payments, goes_.companions > 0 ? 1 : usual_lanes);
-    shop_.set_gateway(goes_.gateway, goes_.is_blind);
+    shop_.set_payments(goes_);
     for (auto const& one : placed_) {
         shop_.database(payments).ask("INSERT INTO wallet VALUES (" + sql_text(one.person) + ", " +
                                      std::to_string(one.goes->money) + ')');

@@ -112,6 +112,8 @@ private:
     void judge_payments(placed const& order);
     void judge_shipping(placed const& order);
 
+    void judge_wait(placed const& order);
+
     // calls.cpp
     void answer_unknown();
     void judge_gateway(placed const& order);

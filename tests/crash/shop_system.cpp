@@ -6,7 +6,6 @@
 #include <sstream>
 #include <stdexcept>
 #include <thread>
-#include <utility>
 
 namespace skald::crash {
 namespace {
@@ -155,17 +154,22 @@ void shop_system::set_lanes(std::size_t service, unsigned lanes)
     restart(service);
 }
 
-void shop_system::set_gateway(std::string_view faults, bool is_blind)
+void shop_system::set_payments(way const& goes)
 {
-    auto& wanted = is_blind ? blind_gateway_ : gateway_;
-    if (!faults.empty() && !wanted)
+    auto& wanted = goes.is_blind ? blind_gateway_ : gateway_;
+    if (!goes.gateway.empty() && !wanted)
         wanted = std::make_unique<test::gateway_process>(
-            is_blind ? std::vector<std::string>{"--keys", "ignored", "--lookup", "off"} : std::vector<std::string>{});
-    auto* const before = std::exchange(in_use_, faults.empty() ? nullptr : wanted.get());
-    if (in_use_ != nullptr) in_use_->plan(std::string{faults});
-    if (before == in_use_) return;
+            goes.is_blind ? std::vector<std::string>{"--keys", "ignored", "--lookup", "off"}
+                          : std::vector<std::string>{});
+    in_use_ = goes.gateway.empty() ? nullptr : wanted.get();
     std::vector<std::string> arguments;
-    if (in_use_ != nullptr) arguments = {"--gateway", "127.0.0.1:" + std::to_string(in_use_->port())};
+    if (in_use_ != nullptr) {
+        in_use_->plan(std::string{goes.gateway});
+        arguments = {"--gateway", "127.0.0.1:" + std::to_string(in_use_->port())};
+    }
+    if (goes.waits_ms > 0) arguments = {"--wait", std::to_string(goes.waits_ms)};
+    if (arguments == payments_arguments_) return;
+    payments_arguments_ = arguments;
     for (auto* one : {processes_[payments].get(), standins_[payments].get()}) one->set_arguments(arguments);
     restart(payments);
 }

@@ -56,9 +56,9 @@ public:
     /// knows nothing of what came before.
     void set_lanes(std::size_t service, unsigned lanes);
 
-    /// Whether payments calls a gateway from now on, which has these faults; empty: wallets pay. A blind one ignores
-    /// keys and answers no look-up. Restarts payments where that changes.
-    void set_gateway(std::string_view faults, bool is_blind);
+    /// Whether payments calls a gateway from now on, with the way's faults, or waits to be approved. A blind gateway
+    /// ignores keys and answers no look-up. Restarts payments where that changes.
+    void set_payments(way const& goes);
     test::gateway_process const& gateway() const { return *in_use_; }
 
     /// What was continued and killed since arm(), in words.
@@ -89,6 +89,7 @@ private:
     std::array<unsigned, services.size()> lanes_{usual_lanes, usual_lanes, usual_lanes};
     std::unique_ptr<test::gateway_process> gateway_, blind_gateway_;  // once a run needs it
     test::gateway_process* in_use_{};
+    std::vector<std::string> payments_arguments_;
     std::uint16_t port_{}, standin_port_{};
     std::string happened_;
 };

@@ -19,6 +19,8 @@ enum class disturbance {
     cancelled,  // an operator cancels it before the charge
     retried,    // an operator replays the parked refund
     swept,      // the services' maintenance expires it when it is old enough
+    signalled,  // an operator signals it when it waits
+    early,      // an operator signals it at once
     purged,     // an operator's `skald purge` expires it; each message comes again just before that is permitted
 };
 
@@ -63,6 +65,7 @@ struct way
     // Not empty: a gateway charges and refunds, and these are its faults, as PUT /faults takes them.
     std::string_view gateway{};
     bool is_blind{};  // it ignores keys, and answers no look-up: an operator reads its list
+    int waits_ms{};   // for how long it waits at most to be approved, before it is charged; 0: it does not
 };
 
 inline constexpr int price = 100;
@@ -101,6 +104,9 @@ inline constexpr std::array ways{
     way{"called-unanswered", "ann", 1000, 10, "called", disturbance::none, "completed", 1, 0, 1, 0, no_answer},
     way{"called-in-vain", "ann", 1000, 10, "called-unanswered", disturbance::none, "completed", 1, 0, 1, 0, no_act},
     way{"called-blind", "ann", 1000, 10, "", disturbance::none, "completed", 1, 0, 1, 0, "{}", true},
+    way{"signalled", "ann", 1000, 10, "", disturbance::signalled, "completed", 1, 0, 1, 0, "", false, 60'000},
+    way{"signalled-early", "ann", 1000, 10, "", disturbance::early, "completed", 1, 0, 1, 0, "", false, 60'000},
+    way{"timed-out", "ann", 1000, 10, "", disturbance::none, "compensated", 0, 0, 0, 0, "", false, 200},
 };
 
 /// The first of the ways: what the companions of an order do.

@@ -156,3 +156,29 @@ TEST_CASE("an answer and a signal given in somebody's transaction limit its sile
     CHECK(other.run("SELECT skald.signal('', 'other', 'approve', '{}')") == "kept");
     CHECK(other.run(own_limit) == "0");
 }
+
+TEST_CASE("a command that is given in somebody's transaction limits its silence where a step of the saga is started")
+{
+    bank_services all;
+    take_two(all);
+    auto& shop = all.at("shop").db;
+    // At the home: as if the step were its own.
+    shop.run(
+        "INSERT INTO skald.started (scope, key, step, kind, due_at, lease, message_id, type, content_type, body, "
+        "headers) VALUES ('', 'a', 'capture', 'call', now() + '1 h', '15 s', 'm', 't', 'application/json', '', '{}')");
+    session home{shop}, till{all.at("till").db};
+    for (auto const* const action : {"pause", "cancel"}) {
+        CHECK(home.run("BEGIN; SELECT skald.request_control('" + std::string{action} + "', '', 'a') ? 'refused'") ==
+              "f");
+        CHECK(home.run(own_limit) == "15s");
+        home.run("ROLLBACK");
+        CHECK(home.run("BEGIN; SELECT skald.request_control('" + std::string{action} + "', '', 'b') ? 'refused'") ==
+              "f");
+        CHECK(home.run(own_limit) == "0");
+        home.run("ROLLBACK");
+    }
+    CHECK(till.run(
+              "BEGIN; SELECT skald.take_control(jsonb_build_object('id', gen_random_uuid(), 'scope', '', 'key', 'a', "
+              "'home', 'shop', 'action', 'cancel', 'requested_at', clock_timestamp(), 'by', 'me'))") == "taken");
+    CHECK(till.run(own_limit) == "15s");
+}

@@ -119,13 +119,40 @@ TEST_CASE("a breaker that is open keeps calls waiting, which costs no attempt, a
     };
     REQUIRE(wait_until([&] { return state() == skald::core::breaker_state::open; }));
     CHECK(all.at("till").log().has("dependency.changed"));
+    // Who looks from outside sees it, while it lasts.
+    auto const noted =
+        "SELECT count(*) FROM skald.breaker WHERE dependency = 'bank' AND state = 'open' AND failed > 0 AND "
+        "why <> '' AND owner <> ''";
+    REQUIRE(wait_until([&] { return all.at("till").db.one(noted) == "1"; }));
     auto const calls = all.at("till").db.one("SELECT sum(calls) FROM skald.started");
     CHECK(started_rows(all) == "12");
     is_ill = false;
     REQUIRE(wait_until([&] { return started_rows(all) == "0"; }));
+    REQUIRE(wait_until([&] { return all.at("till").db.one("SELECT count(*) FROM skald.breaker") == "0"; }));
     CHECK(all.gateway.charges.size() == 12);
     // Of the twelve some were never called while it was ill.
     CHECK(std::stoi(calls) < 12 * 3);
+}
+
+TEST_CASE("a process that ends leaves no breaker behind, and one that dies is forgotten by whoever writes one later")
+{
+    bank_services all;
+    all.at("till").options_of_steps.call.dependency = "bank";
+    all.at("till").options_of_steps.retry.attempts_max = 100;
+    all.host();
+    all.gateway.before_charge = [](auto const&) { throw skald::did_not_happen_error{"connection refused"}; };
+    auto const& db = all.at("till").db;
+    db.run("INSERT INTO skald.breaker (owner, dependency, state, why, ok, failed, slow, seen_at) VALUES"
+           " ('long dead', 'bank', 'open', 'x', 0, 1, 0, now() - interval '2 h'), ('alive', 'bank', 'open', 'x', 0, 1, "
+           "0, now())");
+    start_many(all, 12);
+    {
+        running_calls process{all.at("till"), {{"bank", {.at_a_time = 4, .calls_min = 6, .open_first = 60s}}}};
+        REQUIRE(
+            wait_until([&] { return db.one("SELECT count(*) FROM skald.breaker WHERE owner = 'a process'") == "1"; }));
+        CHECK(db.one("SELECT count(*) FROM skald.breaker WHERE owner = 'long dead'") == "0");
+    }
+    CHECK(db.one("SELECT owner FROM skald.breaker") == "alive");
 }
 
 TEST_CASE("a process that stops gives back what it has not called, and asks what it calls to end")

@@ -1,6 +1,8 @@
 // Steps that wait: for a signal or a time, holding nothing.
 #include "external/bank.hpp"
 
+#include <skald/testing/wait_until.hpp>
+
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -9,6 +11,7 @@
 using namespace std::chrono_literals;
 using namespace skald::test;
 using skald::ports::started_kind;
+using skald::testing::wait_until;
 
 namespace {
 
@@ -219,6 +222,50 @@ TEST_CASE("what is not due costs nothing, however much it is")
     auto const read = db.one("SELECT count(*) FROM skald.take_started('me', 'wait', '', 64);"
                              "SELECT pg_stat_get_xact_tuples_returned('skald.started_due'::regclass)");
     CHECK(std::stoi(read) <= 2);
+}
+
+TEST_CASE("an owner has a wait for half a second at most, so that a timer is not late by a lease when it dies")
+{
+    waiting all;
+    all.start(ask_first, purchase{"p", 10}, "k");
+    all.run_all();
+    CHECK(all.signal(R"({"by": "eve", "yes": true})") == "kept");
+    auto const& db = all.at("till").db;
+    auto const left =
+        "SELECT lease > interval '10 s' AND due_at <= clock_timestamp() + interval '0.5 s' FROM skald.started";
+    CHECK(db.one("SELECT count(*) FROM skald.take_started('me', 'wait', '', 1)") == "1");
+    CHECK(db.one(left) == "t");
+    CHECK(db.one("SELECT is_extended FROM skald.renew_started('{\"\"}', '{k}', '{approve}', '{1}', '{\"\"}')") == "t");
+    CHECK(db.one(left) == "t");
+}
+
+TEST_CASE("ends of one step's waits share transactions, and one that rejects takes nothing from the others")
+{
+    waiting all;
+    auto const& db = all.at("till").db;
+    auto const run_twenty = [&](std::string const& prefix, std::string const& who_refuses) {
+        for (int n = 0; n < 20; ++n) all.start(ask_first, purchase{"p", 10}, prefix + std::to_string(n));
+        all.run();
+        for (int n = 0; n < 20; ++n) {
+            auto const key = prefix + std::to_string(n);
+            auto const* const body = key == who_refuses ? R"({"by": "eve", "yes": false})" : yes;
+            REQUIRE(db.one("SELECT skald.signal('', '" + key + "', 'approve', '" + body + "')") == "kept");
+        }
+        running_calls process{all.at("till")};
+        REQUIRE(wait_until([&] { return db.one("SELECT count(*) FROM skald.started WHERE step = 'approve'") == "0"; }));
+    };
+    auto const noted = [&](std::string const& prefix, std::string const& what, std::string const& counted) {
+        return db.one("SELECT count(" + counted + ") FROM effect WHERE what = '" + what + "' AND key LIKE '" + prefix +
+                      "%'");
+    };
+    run_twenty("a", "");
+    CHECK(noted("a", "approved", "*") == "20");
+    CHECK(std::stoi(noted("a", "approved", "DISTINCT xmin::text")) < 20);
+    run_twenty("b", "b7");
+    CHECK(noted("b", "approved", "*") == "19");
+    CHECK(noted("b", "withdrawn", "*") == "1");
+    CHECK(db.one("SELECT string_agg(status::text, ' ') FROM skald.idempotency WHERE (key, step) = ('b7', 'approve')") ==
+          "rejected");
 }
 
 TEST_CASE("a signal may be null, on its way as a message too")

@@ -5,6 +5,11 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <fstream>
+
+#include <unistd.h>
+
 using skald::worker_detail::take_rehearsal;
 
 TEST_CASE("a service that is not to rehearse keeps all its arguments")
@@ -43,4 +48,18 @@ TEST_CASE("a rehearsal of what is no step's key is refused with the form that is
     CHECK_THROWS_WITH_AS(take_rehearsal(arguments), doctest::Contains("needs a value"), skald::configuration_error);
     arguments = {"--rehearse", "1:pay", "--data", "/nowhere"};
     CHECK_THROWS_WITH_AS(take_rehearsal(arguments), doctest::Contains("/nowhere"), skald::configuration_error);
+}
+
+TEST_CASE("data that is no JSON, or that no saga can have, is refused with its file")
+{
+    auto pattern = (std::filesystem::temp_directory_path() / "skald-data.XXXXXX").string();
+    ::close(::mkstemp(pattern.data()));
+    for (std::string const text : {"not JSON", "", R"({"id": "\u0000"})"}) {
+        CAPTURE(text);
+        std::ofstream{pattern} << text << '\n';
+        std::vector<std::string> arguments{"--rehearse", "1:pay", "--data", pattern};
+        CHECK_THROWS_WITH_AS(take_rehearsal(arguments), doctest::Contains("is no JSON that a saga's data may be"),
+                             skald::configuration_error);
+    }
+    std::filesystem::remove(pattern);
 }

@@ -139,6 +139,7 @@ TEST_CASE("the last step completes its saga, and the last compensation compensat
     rehearsed_shop s;
     s.order("1");
     s.run();
+    s.at("orders").db.run("UPDATE skald.saga SET status = 'running', finished_at = NULL");  // as before the last one
     auto const orders = s.at("orders").db.url();
     CHECK(rehearse(s.orders, orders, "1:confirm-order")["saga"] == "completed");
     CHECK(rehearse(s.orders, orders, "1:create-order.compensate")["saga"] == "compensated");

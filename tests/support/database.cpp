@@ -86,6 +86,7 @@ private:
             "DELETE FROM skald.progress; DELETE FROM skald.control; DELETE FROM skald.parked; DELETE FROM skald.audit;"
             "DELETE FROM skald.started; DELETE FROM skald.signal; DELETE FROM skald.reply; DELETE FROM skald.hosted; "
             "DELETE FROM skald.handler; "
+            "DELETE FROM skald.breaker; "
             "DELETE FROM skald.body; DELETE FROM skald.body_part;"
             "DELETE FROM skald.inbox; DELETE FROM skald.queue; DELETE FROM skald.binding; DELETE FROM skald.consumer; "
             "DELETE FROM skald.ended; DELETE FROM skald.unrouted; DELETE FROM skald.unrouted_destination;"

@@ -121,6 +121,50 @@ skald::service payments_by_gateway(gateway_address const& address)
     return s;
 }
 
+struct consent
+{
+    std::string by;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(consent, by)
+
+// Asks somebody before it charges. What it does is written down each time: only the guard keeps it from a second.
+class asked_first final : public skald::wait_step<order, consent>
+{
+public:
+    explicit asked_first(std::chrono::milliseconds longest) : longest_{longest} {}
+
+private:
+    skald::outcome begin(skald::step_context& ctx, order& o) const override
+    {
+        note(ctx, o, "begun");
+        return skald::done();
+    }
+    std::chrono::milliseconds timeout(order const&) const override { return longest_; }
+    skald::outcome arrived(skald::step_context& ctx, order& o, consent const&) const override
+    {
+        note(ctx, o, "approved");
+        charge_payment const genuine;
+        return static_cast<skald::compensatable_step<order> const&>(genuine).execute(ctx, o);
+    }
+    skald::outcome timed_out(skald::step_context&, order&) const override { return skald::reject("nobody came"); }
+    void abandon(skald::step_context& ctx, order& o) const override { note(ctx, o, "abandoned"); }
+
+    static void note(skald::step_context& ctx, order const& o, char const* what)
+    {
+        ctx.sql("INSERT INTO waited VALUES ($1, $2)", o.customer, what);
+    }
+
+    std::chrono::milliseconds longest_;
+};
+
+skald::service payments_that_wait(std::chrono::milliseconds longest)
+{
+    auto s = with_tables();
+    s.migrate("0004_waited", "CREATE TABLE waited (customer text NOT NULL, what text NOT NULL)")
+        .host(place_order, steps::charge_payment, asked_first{longest});
+    return s;
+}
+
 skald::service payments()
 {
     auto s = with_tables();
@@ -131,9 +175,12 @@ skald::service payments()
 
 }  // namespace
 
-// With `--gateway HOST:PORT` the gateway there charges.
+// With `--gateway HOST:PORT` the gateway there charges; with `--wait MS` somebody has to approve each charge within
+// that time.
 int main(int argc, char** argv)
 {
+    if (argc == 3 && std::string_view{argv[1]} == "--wait")
+        return skald::run_service(payments_that_wait(std::chrono::milliseconds{std::stoi(argv[2])}), 1, argv);
     std::vector<char const*> arguments{argv, argv + argc};
     auto const gateway = take_gateway(arguments);
     return skald::run_service(gateway ? payments_by_gateway(*gateway) : payments(), static_cast<int>(arguments.size()),

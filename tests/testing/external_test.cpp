@@ -60,6 +60,20 @@ struct bank_day
 
 }  // namespace
 
+TEST_CASE_FIXTURE(bank_day, "a signal for a step that never waits is refused, where the service of that step is asked")
+{
+    auto const key = start();
+    for (auto const* const attempt : {"first", "after a rewind"}) {
+        CAPTURE(attempt);
+        CHECK(shop().signal(key, "charge", approval{"eve", true}) == signal_result::no_wait);
+        CHECK(shop().signal(key, "cool-off", approval{"eve", true}) == signal_result::sent);  // its home can't know
+        shop().deliver_all();
+        CHECK(shop().ask("desk", "SELECT reason FROM skald.parked") == rows{"malformed"});
+        shop().rewind();
+        start();
+    }
+}
+
 TEST_CASE_FIXTURE(bank_day, "an external step, a wait and a timer are stepped like anything else")
 {
     auto const key = start();

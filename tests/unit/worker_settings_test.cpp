@@ -70,6 +70,8 @@ std::map<std::string, std::string> const other_values{
     {"SKALD_SIGNING_KEYS", "new.key,old.key"},
     {"SKALD_BODY_INLINE_MAX", "1024"},
     {"SKALD_BODY_STORE", "directory:/srv/bodies"},
+    {"SKALD_TRANSPORT", "postgres"},
+    {"SKALD_PEERS_FILE", "/etc/shop/peers"},
     {"SKALD_GUARD", "accelerator"},
     {"SKALD_REDIS_URL", "redis://cache"},
     {"SKALD_REDIS_MS", "7"},
@@ -103,9 +105,10 @@ bool same(config const& a, config const& b)
            a.http_lanes == b.http_lanes && a.http_wait_max == b.http_wait_max && a.http == b.http &&
            a.http_tls_certificate == b.http_tls_certificate && a.http_tls_key == b.http_tls_key &&
            a.batch_max == b.batch_max && a.prefetch == b.prefetch && a.relay == b.relay && a.migrate == b.migrate &&
-           a.guard == b.guard && a.redis_url == b.redis_url && a.redis_time == b.redis_time &&
-           a.redis_hold == b.redis_hold && a.redis_epoch == b.redis_epoch && a.relay_batch_max == b.relay_batch_max &&
-           a.relay_poll == b.relay_poll && a.dispatch_grace == b.dispatch_grace && a.lock_timeout == b.lock_timeout &&
+           a.transport == b.transport && a.peers_file == b.peers_file && a.guard == b.guard &&
+           a.redis_url == b.redis_url && a.redis_time == b.redis_time && a.redis_hold == b.redis_hold &&
+           a.redis_epoch == b.redis_epoch && a.relay_batch_max == b.relay_batch_max && a.relay_poll == b.relay_poll &&
+           a.dispatch_grace == b.dispatch_grace && a.lock_timeout == b.lock_timeout &&
            a.statement_timeout == b.statement_timeout && a.drain == b.drain && a.log_level == b.log_level &&
            a.commit_timeout == b.commit_timeout && a.outbox_max == b.outbox_max && a.declare == b.declare &&
            a.signatures == b.signatures && a.signing_keys == b.signing_keys && a.purge == b.purge &&
@@ -322,6 +325,7 @@ TEST_CASE("a value out of range is an error that names the setting, the value an
         {"SKALD_RELAY", "", "on or off"},
         {"SKALD_BODY_STORE", "directory:here", "database, or directory:/PATH"},
         {"SKALD_GUARD", "redis", "one of postgres, cache_aside, lock, accelerator, redis_only"},
+        {"SKALD_TRANSPORT", "kafka", "rabbitmq or postgres"},
         {"SKALD_MIGRATE", "1", "on, off or only"},
         {"SKALD_RELAY_BATCH_MAX", "0", "from 1 to 10000"},
         {"SKALD_RELAY_POLL_MS", "0", "from 1 to 3600000"},
@@ -346,47 +350,6 @@ TEST_CASE("settings that do not go together are refused")
     CHECK(contains(complaint({{"SKALD_LANES", "65"}, {"SKALD_PREFETCH", "64"}}),
                    "SKALD_PREFETCH (64) must be at least SKALD_LANES (65)"));
     CHECK(complaint({{"SKALD_LANES", "65"}, {"SKALD_PREFETCH", "65"}}) == "");
-}
-
-TEST_CASE("TLS needs a certificate and its key, where there is HTTP")
-{
-    auto const alone = [](std::string const& name) {
-        return complaint({{name, "some.pem"}, {"SKALD_HTTP_LISTEN", "127.0.0.1:0"}});
-    };
-    CHECK(contains(alone("SKALD_HTTP_TLS_CERTIFICATE"), "SKALD_HTTP_TLS_KEY is missing"));
-    CHECK(contains(alone("SKALD_HTTP_TLS_KEY"), "SKALD_HTTP_TLS_CERTIFICATE is missing"));
-    CHECK(complaint({{"SKALD_HTTP_TLS_KEY", "some.pem"}}) == "");
-}
-
-TEST_CASE("a key where its file's name should be is an error that does not show it")
-{
-    for (std::string const key :
-         {"-----BEGIN PRIVATE KEY-----\nMC4CAQAw\n-----END PRIVATE KEY-----", "MC4CAQAw\nMC4C"}) {
-        temporary_file const file{key};
-        for (environment const& wrong :
-             {environment{{"SKALD_HTTP_TLS_KEY", key}}, {{"SKALD_HTTP_TLS_KEY_FILE", file.path()}}}) {
-            auto const said = complaint(wrong);
-            CHECK(contains(said, "SKALD_HTTP_TLS_KEY holds PEM text, and should name the file"));
-            CHECK_FALSE(contains(said, "MC4C"));
-        }
-    }
-}
-
-TEST_CASE("a secret is read from the file that is named, without the line's end")
-{
-    for (std::string const end : {"", "\n", "\r\n", "\n\n"}) {
-        temporary_file const secret{"postgresql://u:p@db/shop" + end};
-        CHECK(read({{"DATABASE_URL_FILE", secret.path()}}).database_url == "postgresql://u:p@db/shop");
-        CHECK(read({{"AMQP_URL_FILE", secret.path()}}).amqp_url == "postgresql://u:p@db/shop");
-    }
-    temporary_file const lanes{"7\n"};
-    CHECK(read({{"SKALD_LANES_FILE", lanes.path()}}).lanes == 7);
-}
-
-TEST_CASE("a wrong value in a file is an error that names the variable")
-{
-    temporary_file const lanes{"many\n"};
-    CHECK(contains(complaint({{"SKALD_LANES_FILE", lanes.path()}}), "SKALD_LANES_FILE: 'many' is not"));
 }
 
 TEST_CASE(

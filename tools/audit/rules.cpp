@@ -131,6 +131,7 @@ private:
         // Such a saga waits for an operator, and its state says so.
         if (saga.status == "unknown" || !facts_.busy.empty() || facts_.paused.contains(saga.home) || !facts_.is_old)
             return;
+        if (depends_on_others(saga)) return;
         auto const at_the_broker = message_at_the_broker(saga);
         if (!at_the_broker) return;
         auto const& called = saga.status;
@@ -141,6 +142,19 @@ private:
             is_stuck ? "nothing is left that an operator could retry, so it never ends"
                      : "its message may be lost: then it never ends by itself",
             saga_command("show", facts_) + (is_stuck ? ", then pause it and `skald saga close`" : ""));
+    }
+
+    // A database that was not given may have what moves it on: its outbox, a parked delivery, a call.
+    bool depends_on_others(saga_fact const& saga)
+    {
+        bool found = false;
+        auto const plan = core::parse_itinerary(saga.itinerary);
+        for (auto const& step : plan ? plan->steps : std::vector<core::itinerary_step>{}) {
+            if (is_given(step.service)) continue;
+            add_not_examined(step.service);
+            found = true;
+        }
+        return found;
     }
 
     // What is known of the queues of its services; nothing if one of them may hold its message.

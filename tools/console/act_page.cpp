@@ -40,14 +40,6 @@ std::pair<wish, std::string> read_wish(fields const& values)
     return {std::move(read), std::string{}};
 }
 
-std::string flaw_of_reason(std::string const& reason)
-{
-    if (reason.find_first_not_of(" \t") == std::string::npos || reason.size() > reason_bytes_max)
-        return fmt::format("Give a reason, of at most {} bytes.", reason_bytes_max);
-    if (core::visible_text(reason) != reason) return "Give a reason in one line, without control characters.";
-    return {};
-}
-
 std::string of_what(wish const& w)
 {
     auto const count = static_cast<std::int64_t>(w.targets.size());
@@ -106,16 +98,8 @@ markup form_of(context const& with, wish const& w, std::vector<prospect> const& 
     for (auto const& one : w.targets)
         inside += hidden(is_of_parked(w.what) ? "parked" : "saga", write_target(w.what, one));
     if (!complaint.empty()) inside += element("p", {{"class", "note no"}, {"role", "alert"}}, complaint);
-    inside += field("Why? It is kept in the audit.", {{"name", "reason"},
-                                                      {"maxlength", static_cast<int>(reason_bytes_max)},
-                                                      {"autocomplete", "off"},
-                                                      {"value", with.asked.filled_in("reason")},
-                                                      attribute::flag("required")});
-    inside += element("label",
-                      styled("span", "label",
-                             markup{w.targets.size() == 1 ? "Type " : "Type how many: "} +
-                                 element("code", proof_of(w)) + " to confirm.") +
-                          lone("input", {{"name", "confirm"}, {"autocomplete", "off"}, attribute::flag("required")}));
+    inside += reason_field(with, "Why? It is kept in the audit.") +
+              confirm_field(w.targets.size() == 1 ? "Type " : "Type how many: ", proof_of(w));
     bool const is_needed =
         w.what == verb::drop && std::ranges::any_of(ahead, [](auto const& p) { return p.is_waited_for; });
     if (is_needed)
@@ -203,6 +187,30 @@ response report(context const& with, verb what, std::vector<result> const& resul
 }
 
 }  // namespace
+
+std::string flaw_of_reason(std::string const& reason)
+{
+    if (reason.find_first_not_of(" \t") == std::string::npos || reason.size() > reason_bytes_max)
+        return fmt::format("Give a reason, of at most {} bytes.", reason_bytes_max);
+    if (core::visible_text(reason) != reason) return "Give a reason in one line, without control characters.";
+    return {};
+}
+
+markup reason_field(context const& with, std::string_view words)
+{
+    return field(words, {{"name", "reason"},
+                         {"maxlength", static_cast<int>(reason_bytes_max)},
+                         {"autocomplete", "off"},
+                         {"value", with.asked.filled_in("reason")},
+                         attribute::flag("required")});
+}
+
+markup confirm_field(std::string_view words, std::string const& proof)
+{
+    return element("label",
+                   styled("span", "label", markup{words} + element("code", proof) + " to confirm.") +
+                       lone("input", {{"name", "confirm"}, {"autocomplete", "off"}, attribute::flag("required")}));
+}
 
 response act_page(context const& with)
 {

@@ -85,7 +85,8 @@ response get(context const& with)
                                                          {"/steps", steps_page},
                                                          {"/services", services_page},
                                                          {"/audit", audit_page_of},
-                                                         {"/act", act_page}};
+                                                         {"/act", act_page},
+                                                         {"/resolve", resolve_page}};
     auto const it = pages.find(with.asked.path);
     return it == pages.end() ? no_such_page(with) : it->second(with);
 }
@@ -188,6 +189,7 @@ response application::post(context const& with) const
     }
     if (with.asked.path == "/act") return act(with);
     if (with.asked.path == "/act/preview") return act_on_chosen(with);
+    if (with.asked.path == "/resolve") return resolve(with);
     if (with.asked.path != "/sign-out") return no_such_page(with);
     auto made = redirect("/");
     made.headers.emplace_back("Set-Cookie", access::sign_out());

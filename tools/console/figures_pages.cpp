@@ -108,7 +108,7 @@ markup held_up(postgres::connection& c)
     for (auto const& row : c.run(filled_in(queries::held_up_steps{.examined_max = sagas_examined_max})))
         rows.push_back(
             {row["step"].c_str(), row["service"].c_str(),
-             styled("span", std::string{row["status"].c_str()} == "parked" ? "no" : "undo", row["status"].c_str()),
+             styled("span", std::string{row["status"].c_str()} == "retrying" ? "undo" : "no", row["status"].c_str()),
              number(row["sagas"].as<std::int64_t>()), row["attempts"].c_str(), row["error"].c_str()});
     if (rows.empty()) return {};
     return table("Steps that hold sagas up",
@@ -142,6 +142,34 @@ markup sessions_of(postgres::connection& c)
         {{"session"}, {"from"}, {"sessions", true}, {"since"}, {"last sign of life"}, {"wait for locks", true}}, rows);
 }
 
+// Of each process, since each has its own. Nothing while all are well.
+markup ill_dependencies(postgres::connection& c)
+{
+    std::vector<std::vector<markup>> rows;
+    for (auto const& row : c.run(std::string{queries::breakers})) {
+        bool const is_alive = row["is_alive"].as<bool>();
+        auto const tries_at = std::string{row["tries_at"].c_str()};
+        rows.push_back(
+            {row["dependency"].c_str(), row["owner"].c_str(),
+             is_alive ? styled("span", "no", row["state"].c_str()) : styled("span", "soft", "says nothing any more"),
+             row["why"].c_str(), number(row["ok"].as<std::int64_t>()), number(row["failed"].as<std::int64_t>()),
+             number(row["slow"].as<std::int64_t>()), shown_time(row["since"].c_str()),
+             is_alive ? shown_time(tries_at) : std::string{}});
+    }
+    if (rows.empty()) return {};
+    return table("Dependencies that are ill",
+                 {{"called"},
+                  {"by"},
+                  {"breaker"},
+                  {"why"},
+                  {"answered", true},
+                  {"failed", true},
+                  {"slow", true},
+                  {"since"},
+                  {"is tried at"}},
+                 rows);
+}
+
 // A distribution adds its own version to that of PostgreSQL.
 std::string first_word(std::string const& text)
 {
@@ -161,7 +189,7 @@ markup service_of(postgres::connection& c)
                        entry("clock", shown_time(row["now"].c_str())) +
                        entry("waits in the outbox", number(row["waiting"].as<std::int64_t>())) +
                        entry("parked", number(row["parked"].as<std::int64_t>()))) +
-           sessions_of(c);
+           ill_dependencies(c) + sessions_of(c);
 }
 
 }  // namespace

@@ -20,4 +20,8 @@ response act_page(context const& with);
 response act_on_chosen(context const& with);
 response act(context const& with);
 
+/// A call that is in doubt, and what an operator says for the other side: as `skald saga resolve`.
+response resolve_page(context const& with);
+response resolve(context const& with);
+
 }  // namespace skald::console

@@ -43,7 +43,7 @@ markup heading(saga_story const& story)
            styled("p", "sentence", sentence(capitalized(story.sentence))) + styled("p", "facts", about);
 }
 
-markup row_of(saga_story const& story, station const& at, run const& of, bool is_compensation)
+markup row_of(context const& with, saga_story const& story, station const& at, run const& of, bool is_compensation)
 {
     auto const start = story.facts.created_at;
     markup what = styled("b", tone(of, is_compensation), in_short(of, start, is_compensation));
@@ -56,6 +56,10 @@ markup row_of(saga_story const& story, station const& at, run const& of, bool is
                             {{"href", link("/parked/one", {{"service", of.message->service},
                                                            {"id", std::to_string(of.message->parked_id)}})}},
                             "Look at it");
+    }
+    if (of.is_in_doubt && may_act(with, at.service)) {
+        auto const name = at.step + (is_compensation ? std::string{core::compensate_suffix} : "");
+        what += element("a", {{"href", resolve_link(at.service, story.facts.id, name)}}, "Say what it has done");
     }
     bool const is_told = of.at && !of.is_first_hand;
     if (is_told) what += styled("span", "soft", "as " + story.home + " was told");
@@ -73,14 +77,14 @@ markup row_of(saga_story const& story, station const& at, run const& of, bool is
 }
 
 // The picture in words: on a narrow screen, it is the picture.
-markup steps(saga_story const& story)
+markup steps(context const& with, saga_story const& story)
 {
     markup rows;
     markup never;
     for (auto const& one : story.stations)
-        (one.forward.is == state::never ? never : rows) += row_of(story, one, one.forward, false);
+        (one.forward.is == state::never ? never : rows) += row_of(with, story, one, one.forward, false);
     for (auto one = story.stations.rbegin(); one != story.stations.rend(); ++one)
-        if (one->back) rows += row_of(story, *one, *one->back, true);
+        if (one->back) rows += row_of(with, story, *one, *one->back, true);
     rows += never;
     return element("ol", {{"class", "steps"}, {"aria-label", "Steps"}}, rows);
 }
@@ -192,7 +196,7 @@ response saga_page(context const& with)
                                          {"role", "region"},
                                          {"aria-label", "The saga as a picture"}},
                                         draw(*story)) +
-                                steps(*story)) +
+                                steps(with, *story)) +
                         saga_acts(with, *story) + data(*story) + history(*story));
     }
     catch (away const& why) {

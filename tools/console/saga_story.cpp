@@ -140,7 +140,10 @@ void read_started(saga_story& story, std::string const& service, postgres::conne
     auto const page = admin::list_started(c, {.key = id.key});
     for (auto const& one : page["started"]) {
         if (one["scope"] != id.scope) continue;
-        if (auto* const found = find_run(story.stations, service, one["step"])) found->waits_for = one["waits_for"];
+        auto* const found = find_run(story.stations, service, one["step"]);
+        if (found == nullptr) continue;
+        found->waits_for = one["waits_for"];
+        found->is_in_doubt = one["in_doubt"] && (!one["is_answered"] || one["tries"] > 0);
     }
 }
 

@@ -43,6 +43,7 @@ struct run
     bool is_first_hand{};                   // from the service's own database, and not only from what its home was told
     std::optional<message_place> message;
     std::string waits_for{};  // of one that has begun, in the words of `skald started list`; empty: not known
+    bool is_in_doubt{};       // a call was made, and what it has done is not known: somebody may say it
     bool is_next{};           // the saga waits for this one
 };
 

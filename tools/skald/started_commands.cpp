@@ -55,34 +55,14 @@ catch (data_error const& error) {
     throw configuration_error{option + " is JSON: " + error.what()};
 }
 
-/// The step in the list of started ones; null if it is not there.
-json find_started(postgres::connection& c, admin::resolution const& what)
-{
-    constexpr int all_of_a_key = 10'000;
-    auto const page = admin::list_started(c, {.key = what.saga.key, .limit = all_of_a_key});
-    for (auto const& one : page["started"])
-        if (one["scope"] == what.saga.scope && one["step"] == what.step) return one;
-    return nullptr;
-}
-
-// Whether its error is of a try that began after the row was `then`. Whoever had it then may have failed since, with
-// what was said before.
-bool has_failed_since(json const& now, json const& then)
-{
-    auto const taken = now["fence"].get<int>() - then["fence"].get<int>();
-    return now["tries"] > then["tries"] && taken >= (now["owner"].get_ref<std::string const&>().empty() ? 1 : 2);
-}
-
 /// What the process that records the result says of it, if it says so within that time: only it knows the step's type.
 json await_verdict(postgres::connection& c, admin::resolution const& what, json const& then,
                    std::chrono::seconds longest)
 {
     auto const until = std::chrono::steady_clock::now() + longest;
     while (true) {
-        auto const now = find_started(c, what);
-        if (now.is_null()) return {{"is_recorded", true}};
-        if (has_failed_since(now, then)) return {{"is_recorded", false}, {"error", now["error"]}};
-        if (std::chrono::steady_clock::now() >= until) return nullptr;
+        auto verdict = admin::verdict_on(c, what, then);
+        if (!verdict.is_null() || std::chrono::steady_clock::now() >= until) return verdict;
         std::this_thread::sleep_for(std::chrono::milliseconds{100});
     }
 }
@@ -92,7 +72,7 @@ int resolve(admin::resolution const& what, std::chrono::seconds wait, output con
     auto c = connect();
     c.run("BEGIN");  // as the row is when it gets the answer: it is locked from then on
     if (auto const refused = admin::resolve(c, what)) return out.refuse(core::visible_text(*refused));
-    auto const then = find_started(c, what);
+    auto const then = admin::find_started(c, what.saga, what.step);
     c.run("COMMIT");
     auto const name = fmt::format("{} of saga {}", core::visible_text(what.step), core::visible_text(what.saga.key));
     auto const verdict = what.result ? await_verdict(c, what, then, wait) : json{};

@@ -46,7 +46,10 @@ std::optional<saga_info> find_saga(pqxx::transaction_base& tx, std::string_view 
 /// Compensates a saga that is not past its pivot: no further step of it begins. It takes effect in each service when
 /// the command arrives there.
 ///
-/// Transaction: one round trip; the command exists if and only if `tx` commits. It locks the saga's row.
+/// Transaction: one round trip; the command exists if and only if `tx` commits. It locks the saga's row, and its steps
+///              here that have started and not ended: where there are some, the server ends the session if it stands
+///              still in `tx` for longer than the shortest of their leases (skald/call.hpp), so that a process that is
+///              stopped there holds up no call.
 /// Throws:      command_refused if there is no such saga, it has ended, or it is past its pivot; what pqxx throws.
 ///              After command_refused `tx` is unchanged, and can go on.
 void cancel_saga(pqxx::transaction_base& tx, std::string_view key, command_options const& options = {});
@@ -73,7 +76,9 @@ enum class signal_result {
 };
 
 /// Sends what a wait_step waits for (skald/wait_step.hpp). `body` is JSON that fits the step's Signal.
-/// Transaction: one round trip on the home's database; the signal exists if and only if `tx` commits.
+/// Transaction: one round trip on the home's database; the signal exists if and only if `tx` commits. Where the step
+///              waits in this database, its row is locked: the server ends the session if it stands still in `tx` for
+///              longer than the step's lease.
 /// Throws: data_error for a body that is no JSON; what pqxx throws.
 signal_result signal_saga(pqxx::transaction_base& tx, std::string_view key, std::string_view step,
                           std::string_view body, std::string_view scope = {});

@@ -48,6 +48,14 @@ json started_step_of(pqxx::row const& row)
     return s;
 }
 
+// Whether its error is of a try that began after the row was `then`. Whoever had it then may have failed since, with
+// what was said before.
+bool has_failed_since(json const& now, json const& then)
+{
+    auto const taken = now["fence"].get<int>() - then["fence"].get<int>();
+    return now["tries"] > then["tries"] && taken >= (now["owner"].get_ref<std::string const&>().empty() ? 1 : 2);
+}
+
 }  // namespace
 
 json list_started(postgres::connection& c, started_filter const& filter)
@@ -60,6 +68,23 @@ json list_started(postgres::connection& c, started_filter const& filter)
         else page["more"] = true;
     }
     return page;
+}
+
+json find_started(postgres::connection& c, core::saga_id const& saga, std::string const& step)
+{
+    constexpr int all_of_a_key = 10'000;
+    auto const page = list_started(c, {.key = saga.key, .limit = all_of_a_key});
+    for (auto const& one : page["started"])
+        if (one["scope"] == saga.scope && one["step"] == step) return one;
+    return nullptr;
+}
+
+json verdict_on(postgres::connection& c, resolution const& what, json const& then)
+{
+    auto const now = find_started(c, what.saga, what.step);
+    if (now.is_null()) return {{"is_recorded", true}};
+    if (has_failed_since(now, then)) return {{"is_recorded", false}, {"error", now["error"]}};
+    return nullptr;
 }
 
 std::optional<std::string> resolve(postgres::connection& c, resolution const& what)

@@ -25,6 +25,9 @@ struct started_filter
 /// the others.
 nlohmann::json list_started(postgres::connection& c, started_filter const& filter);
 
+/// The step in that list; null if it has none.
+nlohmann::json find_started(postgres::connection& c, core::saga_id const& saga, std::string const& step);
+
 /// What has become of a call: with a result (JSON), it happened; with none, it did not and will not.
 struct resolution
 {
@@ -37,6 +40,11 @@ struct resolution
 
 /// In the database of the step's service. Returns why it was refused; then nothing was done.
 std::optional<std::string> resolve(postgres::connection& c, resolution const& what);
+
+/// What the process that records a result has said of it: only that knows the step's type. `then`: what find_started()
+/// found when the result was said, under the lock that saying it takes. {"is_recorded": true}, or
+/// {"is_recorded": false, "error": why}; null as long as nobody has said anything.
+nlohmann::json verdict_on(postgres::connection& c, resolution const& what, nlohmann::json const& then);
 
 /// At the saga's home. Returns what skald.send_signal() does: kept, sent, duplicate, mismatch, late, no saga, no step,
 /// no wait.

@@ -113,6 +113,15 @@ public:
     /// Extends the leases, and waits for no lock; the result is in the order of `all`.
     virtual std::vector<renewal> renew(std::span<held const> all) = 0;
 
+    /// For who looks from outside: a breaker that is not closed is kept, and one that is closed is forgotten.
+    struct breaker
+    {
+        std::string dependency, state, why;
+        std::uint64_t ok{}, failed{}, slow{};
+        std::optional<std::chrono::milliseconds> tries_in;  // where it is open: until a call tries it
+    };
+    virtual void note(std::string_view owner, breaker const& one) = 0;
+
     /// Waits for no lock.
     virtual release_result release(started_release const& what) = 0;
 };

@@ -34,7 +34,8 @@ struct claim_item
     bool past_pivot{};
     std::optional<core::instant> deadline{};  // from then on the step must not run
     std::string home{};                       // the service that is the saga's home; empty: not compared
-    std::optional<int> fence{};  // of a started step: claimed for its second transaction, alone; nothing else counts
+    std::optional<int>
+        fence{};  // of a started step: claimed for its second transaction, with others of that kind; nothing else counts
 };
 
 /// See sql/migrations/0002_guard.sql for what each means and what to do with it.

@@ -89,6 +89,20 @@ std::vector<ports::started_steps::renewal> postgres_started::renew(std::span<hel
     return renewed;
 }
 
+void postgres_started::note(std::string_view owner, breaker const& one)
+{
+    std::optional<std::int64_t> tries_in;
+    if (one.tries_in) tries_in = one.tries_in->count();
+    run(execute(queries::note_breaker{.owner = owner,
+                                      .dependency = one.dependency,
+                                      .state = one.state,
+                                      .why = one.why,
+                                      .ok = static_cast<std::int64_t>(one.ok),
+                                      .failed = static_cast<std::int64_t>(one.failed),
+                                      .slow = static_cast<std::int64_t>(one.slow),
+                                      .tries_in = tries_in}));
+}
+
 ports::release_result postgres_started::release(ports::started_release const& what)
 {
     using ports::release_result;

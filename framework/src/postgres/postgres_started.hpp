@@ -16,6 +16,7 @@ public:
     std::vector<taken> take(std::string_view owner, ports::started_kind kind, std::string_view dependency,
                             std::size_t most) override;
     std::vector<renewal> renew(std::span<held const> all) override;
+    void note(std::string_view owner, breaker const& one) override;
     ports::release_result release(ports::started_release const& what) override;
 
 private:

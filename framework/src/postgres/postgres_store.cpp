@@ -72,7 +72,9 @@ try {
     step_ = items.empty() ? std::string{} : items.front().step;
     auto const rows = begin_and_claim(items.empty() ? execute("claim_nothing") : claim_text(items, how.key_wait),
                                       items.size() > 1 ? stage::many : stage::one, how);
-    if (!items.empty() && items.front().fence) silence_ = std::chrono::milliseconds{rows[0]["silence_ms"].as<int>()};
+    // The last one knows the limits of all.
+    if (!items.empty() && items.front().fence)
+        silence_ = std::chrono::milliseconds{rows[rows.size() - 1]["silence_ms"].as<int>()};
     std::vector<ports::claim_answer> answers(items.size());
     if (!items.empty())
         for (auto const& row : rows) answers.at(row["ord"].as<std::size_t>() - 1) = read_claim(row);

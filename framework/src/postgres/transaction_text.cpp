@@ -293,13 +293,27 @@ std::string release_text(ports::started_release const& r)
                                             .why = null_if_empty(core::storable_text(r.why))});
 }
 
+namespace {
+
+std::string claim_started_text(std::span<ports::claim_item const> items)
+{
+    std::vector<std::string> scopes, keys, steps;
+    std::vector<std::int64_t> fences;
+    for (auto const& item : items) {
+        SKALD_ASSERT(item.fence);
+        scopes.push_back(item.saga.scope);
+        keys.push_back(item.saga.key);
+        steps.push_back(item.step);
+        fences.push_back(*item.fence);
+    }
+    return execute(queries::claim_started{.scopes = scopes, .keys = keys, .steps = steps, .fences = fences});
+}
+
+}  // namespace
+
 std::string claim_text(std::span<ports::claim_item const> items, std::optional<std::chrono::milliseconds> wait)
 {
-    if (auto const& only = items.front(); only.fence) {
-        SKALD_ASSERT(items.size() == 1);
-        return execute(queries::claim_started{
-            .scope = only.saga.scope, .key = only.saga.key, .step = only.step, .fence = *only.fence});
-    }
+    if (items.front().fence) return claim_started_text(items);
     std::vector<std::string> scopes, keys, steps, homes, deadlines;
     std::vector<bytes> fingerprints;
     std::vector<std::int64_t> fencing_tokens;

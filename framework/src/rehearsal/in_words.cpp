@@ -42,8 +42,9 @@ std::string fate_of(std::string const& saga)
 
 std::string sentence_of(json const& report)
 {
-    constexpr std::array<sentences, 14> all{{
+    constexpr std::array<sentences, 15> all{{
         {"done", "done: it would be completed"},
+        {"started", "started: its first transaction would be committed, and it would go on with its "},
         {"rejected", "rejected"},
         {"snoozed", "snoozed: it would run again later"},
         {"failed", "failed: it would be tried again"},
@@ -58,7 +59,8 @@ std::string sentence_of(json const& report)
         {"locked", "it waits for a lock that another session holds"},
         {"transaction_ended", "it ran COMMIT or ROLLBACK itself, and would be parked"},
     }};
-    auto const end = one_of(all, report["ends"].get<std::string>());
+    auto end = one_of(all, report["ends"].get<std::string>());
+    if (report.contains("then")) end += report["then"].get<std::string>();
     return report.contains("saga") ? end + "; " + fate_of(report["saga"].get<std::string>()) : end;
 }
 

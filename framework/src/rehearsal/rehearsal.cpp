@@ -8,6 +8,7 @@
 #include "rehearsal/source.hpp"
 #include "runtime/executor.hpp"
 
+#include <skald/detail/external_work.hpp>
 #include <skald/errors.hpp>
 
 #include <fmt/format.h>
@@ -115,6 +116,16 @@ void add_end(json& report, runtime::run_result const& result, last_event const& 
         if (log.what.contains(name)) report[name] = log.what[name];
 }
 
+// Of a step of two transactions: the first is what was rehearsed.
+void add_what_follows(json& report, runtime::step_message const& step)
+{
+    if (report["ends"] != "started") return;
+    bool const is_call = step.hosted->step->external(step.is_forward())->is_call();
+    report["then"] = is_call ? "call" : "wait";
+    report["notes"].push_back(is_call ? "only what comes before the call is rehearsed: nothing was called"
+                                      : "only what comes before the wait is rehearsed");
+}
+
 runtime::task task_of(core::message const& m, std::string const& service, runtime::registry const& steps)
 {
     ports::delivery d;
@@ -164,7 +175,10 @@ json rehearse(wanted const& what, std::string const& service, postgres::connecti
     auto const took = std::chrono::steady_clock::now() - from;
 
     add_end(report, result, log, store);
-    if (auto const then = saga_after(report["ends"], step->envelope.itinerary)) report["saga"] = core::name_of(*then);
+    add_what_follows(report, *step);
+    if (found.saga_ended.empty())
+        if (auto const then = saga_after(report["ends"], step->envelope.itinerary))
+            report["saga"] = core::name_of(*then);
     report["step_ms"] = std::chrono::duration<double, std::milli>(store.ran()).count();
     report["took_ms"] = std::chrono::duration<double, std::milli>(took).count();
     report["tables"] = store.seen().tables;

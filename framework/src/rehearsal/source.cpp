@@ -39,6 +39,7 @@ public:
         if (!found && !refusal_.empty())
             throw configuration_error{fmt::format("{}. --data FILE rehearses the step with other data", refusal_)};
         if (!found) found = made_up();
+        add_end_of_saga(*found);
         if (is_decided()) {
             found->preparation += undecide();
             found->notes.push_back(fmt::format("{}. It is run here as if it were not; a delivery of it would be a "
@@ -86,6 +87,15 @@ private:
 
     std::string decision() const { return fmt::format("the step is decided: {} since {}", status_, since_); }
 
+    void add_end_of_saga(source& found) const
+    {
+        auto const rows = connection_.run(filled_in(queries::end_of_saga{.scope = what_.scope, .key = what_.key.key}));
+        if (rows.empty()) return;
+        found.saga_ended = rows[0]["status"].c_str();
+        found.notes.push_back(fmt::format("the saga has ended: it is {} since {}, and stays so, whatever the step does",
+                                          found.saga_ended, rows[0]["at"].c_str()));
+    }
+
     // As after `skald parked replay`: with the next fencing token, and its attempts counted from scratch. One that can
     // not be replayed is not rehearsed either.
     std::optional<source> parked()
@@ -97,7 +107,7 @@ private:
             refusal_ = rows[0]["refusal"].c_str();
             return {};
         }
-        source found{message_of(rows[0]), fmt::format("parked delivery {}", id), {}, {}};
+        source found{message_of(rows[0]), fmt::format("parked delivery {}", id), {}, {}, {}};
         if (is_decided()) return found;
         auto const put_back = filled_in(queries::put_back{.id = id});
         auto const replayed =
@@ -119,6 +129,7 @@ private:
         return source{message_of(rows[0]),
                       fmt::format("row {} of the outbox, due {}", rows[0]["id"].c_str(), rows[0]["due_at"].c_str()),
                       {},
+                      {},
                       {}};
     }
 
@@ -134,7 +145,7 @@ private:
             connection_.run(filled_in(queries::home_of_saga{.scope = what_.scope, .key = what_.key.key}));
         e.home = homes.empty() ? unknown_home : homes[0]["home"].c_str();
         source made{
-            core::write_message(e, what_.data ? *what_.data : std::string{rows[0]["data"].c_str()}), {}, {}, {}};
+            core::write_message(e, what_.data ? *what_.data : std::string{rows[0]["data"].c_str()}), {}, {}, {}, {}};
         if (auto const kept = what_.data ? std::nullopt : core::parse_reference(rows[0]["kept"].c_str()))
             core::refer(made.message, *kept);
         made.from =

@@ -15,6 +15,7 @@ struct source
     core::message message;
     std::string from;                // "parked delivery 17"
     std::string preparation;         // SQL, to be run in the transaction before the claim
+    std::string saga_ended;          // how, if its home is here and it has ended
     std::vector<std::string> notes;  // what differs from the delivery that would really come
 };
 

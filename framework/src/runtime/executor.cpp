@@ -70,7 +70,7 @@ run_result executor::run(std::span<task> tasks, run_options const& how)
     attempt now{tasks, how, counts_of(tasks.front()), trace};
     now.ends.resize(tasks.size());
     if (auto const& refused = tasks.front().refused) now.ends.front() = *refused;
-    now.guards_each = !now.is_one() && often_fails(*now.hosted());
+    now.guards_each = !now.is_one() && !tasks.front().second && often_fails(*now.hosted());
     // Before a failed COMMIT counts as an attempt, it must be known whether the step caused it.
     now.finishes_first = now.is_one() && tasks.front().tries > 0;
     run_result result;
@@ -90,6 +90,9 @@ run_result executor::run(std::span<task> tasks, run_options const& how)
 std::optional<run_result::setback> executor::after_abort(attempt& a, aborted&& met)
 {
     auto const& first = a.tasks.front();
+    // Each has an end of its own to be undone: abandon() runs where only one is in the transaction.
+    if (first.second && !a.is_one())
+        return run_result::setback{met.why, reaction::each_alone, std::move(met.error), met.member};
     bool const runs_nothing = a.is_recording || first.refused;
     auto const then = react(met.why, {a.tasks.size(), first.tries, runs_nothing, first.lost, a.finishes_first});
     if (then == reaction::again || then == reaction::each_alone)
@@ -162,8 +165,10 @@ std::vector<ports::claim_answer> executor::claim(attempt& a)
     auto const timed = a.trace.part("claim");
     std::vector<ports::claim_item> items;
     items.reserve(a.tasks.size());
-    for (auto const& one : a.tasks) items.push_back(one.step()->item());
-    if (auto const& second = a.tasks.front().second) items.front().fence = second->id.fence;
+    for (auto const& one : a.tasks) {
+        items.push_back(one.step()->item());
+        if (one.second) items.back().fence = one.second->id.fence;
+    }
     ports::claim_options how{.takes_turn = a.how.takes_turn};
     if (!a.is_one()) {
         how.key_wait = key_wait;
@@ -279,7 +284,7 @@ step_result executor::run_step(attempt& a, std::size_t member, int number)
 {
     auto& t = a.tasks[member];
     auto const& step = *t.step();
-    if (t.second) return run_second(t, a.trace, number);
+    if (t.second) return run_second(t, a.trace, member, number);
     std::unique_ptr<detail::step_run> run;
     try {
         if (t.kept) run = step.hosted->step->read(store_.read_body(*t.kept));

@@ -97,7 +97,7 @@ private:
     step_result run_step(attempt& a, std::size_t member, int number);
     static step_result end_of_first(detail::step_run& run, step_context const& ctx,
                                     detail::external_work const* external);
-    step_result run_second(task& t, group_trace& trace, int number);
+    step_result run_second(task& t, group_trace& trace, std::size_t member, int number);
     step_result run_message(task const& t, detail::step_run& run, int number);
     static bool settle_rejected(task& t, std::optional<step_result>& end);
     std::optional<aborted> undo_member(attempt& a, std::size_t member, step_result how);

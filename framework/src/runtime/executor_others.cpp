@@ -41,6 +41,8 @@ void executor::take_in(std::span<task> reports)
 {
     auto const& kind = std::get<report_message>(reports.front().purpose);
     bool const is_one = reports.size() == 1;
+    [[maybe_unused]] auto const& type = reports.front().delivery.message.type;
+    SKALD_FAILPOINT_IF(type == core::signal_type, "signal.taking");
     try {
         ports::changes changes;
         std::vector<std::string> arrays;
@@ -63,7 +65,7 @@ void executor::take_in(std::span<task> reports)
         return park(reports.front(), "malformed", met.what());
     }
     counts_->metrics.reports.add(reports.size());
-    [[maybe_unused]] auto const& type = reports.front().delivery.message.type;
+    SKALD_FAILPOINT_IF(type == core::signal_type, "signal.taken");
     SKALD_FAILPOINT_IF(type == core::progress_type, "progress.noted");
     SKALD_FAILPOINT_IF(type == core::expire_type, "expire.recorded");
     SKALD_FAILPOINT_IF(type == core::expired_type, "expired.recorded");

@@ -18,7 +18,7 @@ step_result executor::end_of_first(detail::step_run& run, step_context const& ct
 }
 
 // Throws what the step throws.
-step_result executor::run_second(task& t, group_trace& trace, int number)
+step_result executor::run_second(task& t, group_trace& trace, std::size_t member, int number)
 {
     auto const& step = *t.step();
     auto const& second = *t.second;
@@ -27,7 +27,7 @@ step_result executor::run_second(task& t, group_trace& trace, int number)
     auto const* const answer = std::get_if<second_transaction::answer>(&second.end);
     auto const& body = t.delivery.message.body;
     auto const run = answer != nullptr ? external.settle(body, answer->json) : external.abandon(body);
-    auto const timed = trace.run(0);
+    auto const timed = trace.run(member);
     step_context ctx{store_.unit(), step.envelope.saga.scope, step.envelope.saga.key, step.key().text(),
                      number,        step.envelope.trace};
     auto const ended = run->execute(ctx);

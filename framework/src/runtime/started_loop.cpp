@@ -47,7 +47,7 @@ started_loop::started_loop(started_options options, std::string service, registr
                            std::map<std::string, dependency_limits> const& limits, ports::started_steps& table,
                            ports::started_steps& heartbeats, core::logger& log)
     : options_{std::move(options)}, service_{std::move(service)}, steps_{steps}, table_{table},
-      heartbeats_{heartbeats}, log_{log}
+      heartbeats_{heartbeats}, log_{log}, notes_{options_.owner, table}
 {
     dependency_limits none;
     none.at_a_time = options_.calls;
@@ -129,6 +129,7 @@ void started_loop::run()
             if (is_stopped_) to_release_.clear(), locked_.clear();  // the leases end by themselves
         }
     }
+    notes_.forget_all();
     std::lock_guard const lock{mutex_};
     keeper_has_ended_ = true;
     changed_.notify_all();
@@ -139,6 +140,7 @@ void started_loop::keep()
 {
     renew();
     release_all();
+    notes_.update(dependencies());
     {
         std::lock_guard const lock{mutex_};
         if (is_stopped_) return;
@@ -176,6 +178,7 @@ std::size_t started_loop::take_waits()
     if (room == 0) return 0;
     auto const asked = clock::now();
     auto rows = table_.take(options_.owner, ports::started_kind::wait, "", room);
+    SKALD_FAILPOINT_IF(!rows.empty(), "wait.taken");
     auto const count = rows.size();
     for (auto& row : rows) begin(std::move(row), "", asked);
     return count;
@@ -335,48 +338,6 @@ void started_loop::ended(std::shared_ptr<held_step> const& one, core::call_resul
         log_.warning(
             "dependency.changed",
             {{"dependency", one->dependency_name}, {"state", core::to_string(changed->to)}, {"why", changed->why}});
-}
-
-void started_loop::run_settles(executor& executor)
-{
-    std::unique_lock lock{mutex_};
-    while (true) {
-        changed_.wait(lock, [this] { return !to_settle_.empty() || keeper_has_ended_; });
-        if (to_settle_.empty()) return;
-        auto [one, end] = std::move(to_settle_.front());
-        to_settle_.pop_front();
-        lock.unlock();
-        one->step.delivery.second = std::move(end);
-        try {
-            settle(one, executor);
-        }
-        catch (std::exception const& error) {
-            // If it is not recorded, it comes due again when the lease ends.
-            log_.error("call.not_recorded",
-                       {{"key", one->step.delivery.step()->key().text()}, {"error", error.what()}});
-        }
-        forget(one);
-        lock.lock();
-    }
-}
-
-// Until it is recorded, or is somebody else's: then what is recorded is theirs.
-void started_loop::settle(std::shared_ptr<held_step> const& one, executor& executor)
-{
-    auto& task = one->step.delivery;
-    core::backoff const backoff{50ms, 2'000ms};
-    std::mt19937_64 random{std::random_device{}()};
-    for (int failures = 1;; ++failures) {
-        auto const result = executor.run({&task, 1});
-        if (result.processed()) break;
-        auto const& met = *result.not_processed;
-        task.put_back(met.why, met.then, true);
-        log_.warning("call.not_recorded", {{"key", task.step()->key().text()}, {"error", met.error}});
-        std::unique_lock lock{mutex_};
-        changed_.wait_for(lock, backoff.wait(failures, random), [this] { return is_stopped_; });
-        if (one->lost || is_stopped_) break;
-    }
-    SKALD_FAILPOINT("call.settled");
 }
 
 }  // namespace skald::runtime

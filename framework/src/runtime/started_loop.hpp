@@ -6,6 +6,7 @@
 #include "core/breaker.hpp"
 #include "core/log.hpp"
 #include "ports/started.hpp"
+#include "runtime/breaker_notes.hpp"
 #include "runtime/executor.hpp"
 #include "runtime/held_step.hpp"
 #include "runtime/started_work.hpp"
@@ -32,13 +33,6 @@ struct started_options
     std::string owner;    // this process, for people
     std::size_t calls{};  // threads that call run_calls()
     std::chrono::milliseconds poll{200};
-};
-
-/// A dependency as a process sees it now.
-struct dependency_state
-{
-    std::string name;
-    core::breaker_status status;
 };
 
 /// Threads: run() one, run_calls() and run_settles() as many as there are; notify(), stop() and dependencies() any.
@@ -68,6 +62,7 @@ public:
 
 private:
     using clock = std::chrono::steady_clock;
+    using ended_step = std::pair<std::shared_ptr<held_step>, second_transaction>;
     struct dependency
     {
         core::breaker breaker;
@@ -85,6 +80,8 @@ private:
     void renew();
     std::chrono::milliseconds until_next() const;
     void ended(std::shared_ptr<held_step> const& one, core::call_result how);
+    std::vector<ended_step> take_ended();
+    bool settle_together(std::vector<ended_step>& all, executor& executor);
     void settle(std::shared_ptr<held_step> const& one, executor& executor);
     bool has_ended() const;
 
@@ -94,6 +91,7 @@ private:
     ports::started_steps& table_;
     ports::started_steps& heartbeats_;
     core::logger& log_;
+    breaker_notes notes_;  // the keeper's
 
     std::set<std::string> called_;  // the dependencies that steps call
     bool has_waits_{};
@@ -104,7 +102,7 @@ private:
     std::map<std::string, dependency> dependencies_;  // by name; '' is that of calls that name none
     std::vector<std::shared_ptr<held_step>> held_;
     std::deque<std::shared_ptr<held_step>> to_call_;
-    std::deque<std::pair<std::shared_ptr<held_step>, second_transaction>> to_settle_;
+    std::deque<ended_step> to_settle_;
     std::deque<ports::started_release> to_release_;
     std::deque<ports::started_release> locked_;  // to be released in the next round
     bool is_notified_{};

@@ -80,6 +80,20 @@ service_database& node::open(server& on)
     return *database_;
 }
 
+// As a process does when it starts: the database then knows which steps never wait for a signal.
+void node::record_hosted()
+{
+    std::vector<std::string> steps;
+    std::vector<bool> take_signals;
+    for (auto const& one : hosted_) {
+        if (one.as.handles) continue;
+        auto const* const work = one.as.step->external(true);
+        steps.push_back(one.step);
+        take_signals.push_back(work != nullptr && work->takes_signal());
+    }
+    database_->record_hosted(steps, take_signals);
+}
+
 void node::begin(memory::memory_transport& transport)
 {
     bool const is_another = database_->rewind();
@@ -98,6 +112,7 @@ void node::begin(memory::memory_transport& transport)
     ahead_ = {};
     store_->set_clock(ahead_);
     host_all();
+    record_hosted();
     start(transport);
 }
 

@@ -104,6 +104,7 @@ private:
     static constexpr std::size_t take_max = 1000;
 
     void host_all();
+    void record_hosted();
     runtime::registered_step observed(hosted const& one);
     void enters(std::string const& part) override;
     void called() override;

@@ -145,6 +145,11 @@ void service_database::advance(std::chrono::milliseconds time)
     session().run(postgres::filled_in(testing_queries::advance{.milliseconds = time}));
 }
 
+void service_database::record_hosted(std::vector<std::string> const& steps, std::vector<bool> const& take_signals)
+{
+    session().run(postgres::filled_in(testing_queries::record_hosted{.steps = steps, .take_signals = take_signals}));
+}
+
 void service_database::end_leases()
 {
     session().run(std::string{testing_queries::end_leases});

@@ -56,6 +56,9 @@ public:
     std::optional<std::chrono::milliseconds> next_due();
     void advance(std::chrono::milliseconds time);
 
+    /// The service's steps, and whether each takes signals.
+    void record_hosted(std::vector<std::string> const& steps, std::vector<bool> const& take_signals);
+
     /// Of started steps: whoever has one, another may take it now.
     void end_leases();
 

@@ -4,6 +4,7 @@
 #include "runtime/registry.hpp"
 #include "worker/service_parts.hpp"
 
+#include <skald/detail/data.hpp>
 #include <skald/errors.hpp>
 
 #include <cstdio>
@@ -42,7 +43,11 @@ std::string read_data(std::string const& file)
 try {
     auto data = core::read_regular_file(file);
     while (data.ends_with('\n')) data.pop_back();  // an editor's; a step's data has none
+    detail::parse_checked(data);
     return data;
+}
+catch (data_error const& error) {
+    throw configuration_error{"--data " + file + " is no JSON that a saga's data may be: " + error.what()};
 }
 catch (core::file_not_read const& error) {
     throw configuration_error{"--data " + file + ' ' + error.what()};
@@ -92,7 +97,7 @@ int run_rehearsal(rehearsal_command const& command, service& of, config const& s
     auto const text = command.as_json ? report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n'
                                       : rehearsal::in_words(report);
     std::fputs(text.c_str(), stdout);
-    return report["ends"] == "done" ? 0 : 1;
+    return report["ends"] == "done" || report["ends"] == "started" ? 0 : 1;
 }
 
 }  // namespace skald::worker_detail

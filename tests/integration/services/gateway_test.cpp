@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <unistd.h>
+
 #include "support/gateway_shop.hpp"
 
 using namespace skald::test;
@@ -237,6 +239,11 @@ TEST_CASE("a process that is stopped in the transaction that records a call is r
     REQUIRE(wait_until(recording));
     auto& holder = s.fences_of(s.till_a).empty() ? s.till_b : s.till_a;
     REQUIRE(s.fences_of(holder).size() == 1);
+    // Who looks for the process that has a call is told where.
+    std::array<char, 256> host{};
+    REQUIRE(::gethostname(host.data(), host.size() - 1) == 0);
+    CHECK(s.payments_db.value("SELECT owner FROM skald.started")
+              .ends_with(std::to_string(holder.pid()) + '@' + host.data()));
     holder.kill(SIGSTOP);
     auto const began = std::chrono::steady_clock::now();
     s.payments_db.ask("DELETE FROM gate");

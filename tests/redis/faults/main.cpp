@@ -1,5 +1,6 @@
 // redis_faults: requests to two processes that share a database and a Redis, while Redis and the processes fail in
-// every way that is listed in storm.cpp. Effects that are there twice, and responses that are not their keys', are counted.
+// every way that is listed in storm.cpp. Effects that are there twice, and responses that are not their keys', are
+// counted.
 //
 //     redis_faults [--requests N] [--seed N] [--way NAME]...     N for each way [34000]; cache_aside, lock, accelerator
 //

@@ -1,0 +1,70 @@
+// Settings that name files, and files that hold settings.
+#include <doctest/doctest.h>
+
+#include "support/complaint.hpp"
+#include "worker/settings.hpp"
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+using namespace skald;
+using test::contains;
+using worker_detail::environment;
+
+namespace {
+
+config read(environment const& variables)
+{
+    return worker_detail::from(variables, {});
+}
+
+std::string complaint(environment const& variables)
+{
+    return test::complaint_about([&] { read(variables); });
+}
+
+}  // namespace
+
+TEST_CASE("TLS needs a certificate and its key, where there is HTTP")
+{
+    auto const alone = [](std::string const& name) {
+        return complaint({{name, "some.pem"}, {"SKALD_HTTP_LISTEN", "127.0.0.1:0"}});
+    };
+    CHECK(contains(alone("SKALD_HTTP_TLS_CERTIFICATE"), "SKALD_HTTP_TLS_KEY is missing"));
+    CHECK(contains(alone("SKALD_HTTP_TLS_KEY"), "SKALD_HTTP_TLS_CERTIFICATE is missing"));
+    CHECK(complaint({{"SKALD_HTTP_TLS_KEY", "some.pem"}}) == "");
+}
+
+TEST_CASE("a key where its file's name should be is an error that does not show it")
+{
+    for (std::string const key :
+         {"-----BEGIN PRIVATE KEY-----\nMC4CAQAw\n-----END PRIVATE KEY-----", "MC4CAQAw\nMC4C"}) {
+        temporary_file const file{key};
+        for (environment const& wrong :
+             {environment{{"SKALD_HTTP_TLS_KEY", key}}, {{"SKALD_HTTP_TLS_KEY_FILE", file.path()}}}) {
+            auto const said = complaint(wrong);
+            CHECK(contains(said, "SKALD_HTTP_TLS_KEY holds PEM text, and should name the file"));
+            CHECK_FALSE(contains(said, "MC4C"));
+        }
+    }
+}
+
+TEST_CASE("a secret is read from the file that is named, without the line's end")
+{
+    for (std::string const end : {"", "\n", "\r\n", "\n\n"}) {
+        temporary_file const secret{"postgresql://u:p@db/shop" + end};
+        CHECK(read({{"DATABASE_URL_FILE", secret.path()}}).database_url == "postgresql://u:p@db/shop");
+        CHECK(read({{"AMQP_URL_FILE", secret.path()}}).amqp_url == "postgresql://u:p@db/shop");
+    }
+    temporary_file const lanes{"7\n"};
+    CHECK(read({{"SKALD_LANES_FILE", lanes.path()}}).lanes == 7);
+}
+
+TEST_CASE("a wrong value in a file is an error that names the variable")
+{
+    temporary_file const lanes{"many\n"};
+    CHECK(contains(complaint({{"SKALD_LANES_FILE", lanes.path()}}), "SKALD_LANES_FILE: 'many' is not"));
+}
