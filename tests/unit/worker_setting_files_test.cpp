@@ -2,16 +2,15 @@
 #include <doctest/doctest.h>
 
 #include "support/complaint.hpp"
+#include "support/temporary_file.hpp"
 #include "worker/settings.hpp"
 
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
 using namespace skald;
 using test::contains;
+using test::temporary_file;
 using worker_detail::environment;
 
 namespace {
@@ -25,29 +24,6 @@ std::string complaint(environment const& variables)
 {
     return test::complaint_about([&] { read(variables); });
 }
-
-/// A file for the length of a test.
-class temporary_file
-{
-public:
-    explicit temporary_file(std::string const& content)
-    {
-        auto pattern = (std::filesystem::temp_directory_path() / "skald-settings-XXXXXX").string();
-        int const file = ::mkstemp(pattern.data());
-        REQUIRE(file >= 0);
-        std::fclose(::fdopen(file, "w"));
-        path_ = pattern;
-        std::ofstream{path_} << content;
-    }
-    ~temporary_file() { std::filesystem::remove(path_); }
-    temporary_file(temporary_file const&) = delete;
-    temporary_file& operator=(temporary_file const&) = delete;
-
-    std::string const& path() const { return path_; }
-
-private:
-    std::string path_;
-};
 
 }  // namespace
 

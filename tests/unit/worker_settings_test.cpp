@@ -4,13 +4,11 @@
 
 #include "core/failpoint.hpp"
 #include "support/complaint.hpp"
+#include "support/temporary_file.hpp"
 #include "worker/settings.hpp"
 #include <skald/errors.hpp>
 
-#include <cstdio>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
 #include <string>
@@ -18,6 +16,7 @@
 
 using namespace skald;
 using test::contains;
+using test::temporary_file;
 using worker_detail::environment;
 using worker_detail::settings;
 using namespace std::chrono_literals;
@@ -116,29 +115,6 @@ bool same(config const& a, config const& b)
            a.access_log_level == b.access_log_level && a.otlp_endpoint == b.otlp_endpoint &&
            a.trace_ratio == b.trace_ratio && a.body_inline_max == b.body_inline_max && a.body_store == b.body_store;
 }
-
-/// A file for the length of a test.
-class temporary_file
-{
-public:
-    explicit temporary_file(std::string const& content)
-    {
-        auto pattern = (std::filesystem::temp_directory_path() / "skald-settings-XXXXXX").string();
-        int const file = ::mkstemp(pattern.data());
-        REQUIRE(file >= 0);
-        std::fclose(::fdopen(file, "w"));
-        path_ = pattern;
-        std::ofstream{path_} << content;
-    }
-    ~temporary_file() { std::filesystem::remove(path_); }
-    temporary_file(temporary_file const&) = delete;
-    temporary_file& operator=(temporary_file const&) = delete;
-
-    std::string const& path() const { return path_; }
-
-private:
-    std::string path_;
-};
 
 }  // namespace
 
