@@ -20,8 +20,8 @@ using std::chrono::milliseconds;
 
 // Of one transaction in a peer's database: the other services' relays wait for none of its locks, but its answer is
 // what this relay waits for.
-constexpr std::size_t rows_max = 250;
-constexpr std::size_t bytes_max = 4 * 1024 * 1024;
+constexpr std::size_t part_rows_max = 250;
+constexpr std::size_t part_bytes_max = 4 * 1024 * 1024;
 
 // `payments` of `payments` and of `payments.on.payment-created`.
 std::string_view service_of(std::string_view destination)
@@ -47,9 +47,9 @@ std::string why_refused(core::message const& m)
 std::size_t part_size(std::span<ports::outgoing const* const> messages)
 {
     std::size_t bytes = 0, rows = 0;
-    for (; rows < std::min(messages.size(), rows_max); ++rows) {
+    for (; rows < std::min(messages.size(), part_rows_max); ++rows) {
         bytes += messages[rows]->message.body.size();
-        if (rows > 0 && bytes > bytes_max) break;
+        if (rows > 0 && bytes > part_bytes_max) break;
     }
     return rows;
 }

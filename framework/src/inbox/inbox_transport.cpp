@@ -17,14 +17,16 @@ constexpr std::string_view skalds_exchange = "skald";
 
 void refuse_exchanges(ports::subscriber const& who)
 {
-    for (auto const& one : who.handlers)
-        for (auto const& binding : one.bindings)
-            if (binding.exchange != skalds_exchange)
-                throw configuration_error{
-                    "the message handler `" + one.handler + "` is bound to the exchange `" + binding.exchange +
-                    "`, and SKALD_TRANSPORT=postgres has none but Skald's own: leave the exchange out, and send to `" +
-                    binding.routing_key + "` or `" + who.service + ".on." + one.handler +
-                    "`; or use SKALD_TRANSPORT=rabbitmq"};
+    for (auto const& one : who.handlers) {
+        for (auto const& binding : one.bindings) {
+            if (binding.exchange == skalds_exchange) continue;
+            throw configuration_error{
+                "the message handler `" + one.handler + "` is bound to the exchange `" + binding.exchange +
+                "`, and SKALD_TRANSPORT=postgres has none but Skald's own: leave the exchange out, and send to `" +
+                binding.routing_key + "` or `" + who.service + ".on." + one.handler +
+                "`; or use SKALD_TRANSPORT=rabbitmq"};
+        }
+    }
 }
 
 }  // namespace

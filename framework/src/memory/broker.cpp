@@ -171,7 +171,7 @@ void broker::declare(std::string const& service)
     queues_[service];
 }
 
-void broker::inject(core::message message, std::string problem)
+void broker::inject(core::message const& message, std::string const& problem)
 {
     std::lock_guard lock{mutex_};
     enqueue(message, problem);

@@ -41,7 +41,7 @@ public:
 
     // What a test does to it.
     void declare(std::string const& service);
-    void inject(core::message message, std::string problem);
+    void inject(core::message const& message, std::string const& problem);
     void go_down();
     void come_back();
     void block(std::string reason);

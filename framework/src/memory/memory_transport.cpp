@@ -84,9 +84,9 @@ std::unique_ptr<ports::subscription> memory_transport::subscribe(ports::subscrib
     return std::make_unique<memory_subscription>(broker_, who);
 }
 
-void memory_transport::inject(core::message message, std::string problem)
+void memory_transport::inject(core::message const& message, std::string const& problem)
 {
-    broker_->inject(std::move(message), std::move(problem));
+    broker_->inject(message, problem);
 }
 
 }  // namespace skald::memory

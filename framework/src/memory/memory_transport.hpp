@@ -30,7 +30,7 @@ public:
 
     /// Puts a message into the queue of its destination with no check at all, as a hostile peer would, and makes the
     /// queue if needed. `problem` becomes that of the delivery.
-    void inject(core::message message, std::string problem = {});
+    void inject(core::message const& message, std::string const& problem = {});
 
     /// Every connection is lost: unacked deliveries come again. Queues keep what is in them.
     void go_down() { broker_->go_down(); }
