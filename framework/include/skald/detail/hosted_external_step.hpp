@@ -160,10 +160,14 @@ public:
 
     std::unique_ptr<step_run> abandon(std::string_view body) const override
     {
-        return run(body, [this](step_context& ctx, Data& data) {
-            if constexpr (is_wait<Data, Step>) interface_of<Data>(step_).abandon(ctx, data);
-            return outcome{done()};
-        });
+        if constexpr (is_wait<Data, Step>) {
+            auto const& step = interface_of<Data>(step_);
+            return run(body, [&step](step_context& ctx, Data& data) {
+                step.abandon(ctx, data);
+                return outcome{done()};
+            });
+        }
+        else return run(body, [](step_context&, Data&) { return outcome{done()}; });
     }
 
 private:
