@@ -201,13 +201,14 @@ response show(context const& with, std::string const& service, json const& one, 
 response parked_page(context const& with)
 {
     bool const goes_on = !with.asked.asked("after").empty();
-    if (goes_on && (read_id(with.asked.asked("after")) <= 0 || with.all.find(with.asked.asked("service")) == nullptr))
+    if (goes_on && (read_id(with.asked.asked("after")) <= 0 || with.all.find(with.asked.asked("service")) == nullptr)) {
         return page(with, "Parked", "Parked",
                     element("h1", "No such page") +
                         styled("p", "note no",
                                "“after” is the number of a parked delivery, of a service that “service” names: a page "
                                "goes on there."),
                     400);
+    }
     std::vector<away> missing;
     markup sections;
     for (auto const& db : with.all.all()) {
