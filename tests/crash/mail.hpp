@@ -39,6 +39,9 @@ public:
 
     /// Nothing waits, and no process has anything.
     virtual bool is_empty() = 0;
+
+    /// Whether that takes so little time that it may decide when a run is over.
+    virtual bool is_asked_quickly() const = 0;
 };
 
 /// In a virtual host of its own.

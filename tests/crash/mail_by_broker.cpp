@@ -58,6 +58,7 @@ public:
             if (line.find("\tskald.") != std::string::npos && !line.starts_with("0\t")) return false;
         return true;
     }
+    bool is_asked_quickly() const override { return false; }
 
 private:
     test::amqp_place broker_;

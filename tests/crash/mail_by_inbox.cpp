@@ -104,6 +104,7 @@ public:
     {
         return std::ranges::all_of(databases_, [](auto const& one) { return one->count("skald.inbox") == 0; });
     }
+    bool is_asked_quickly() const override { return true; }
 
 private:
     test::fresh_database& of(std::string_view service)

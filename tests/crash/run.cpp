@@ -134,6 +134,8 @@ bool run::is_ended()
         auto const status = value(orders, "SELECT min(status::text) FROM skald.saga WHERE key = " + sql_text(one.key));
         if (status != "completed" && status != "compensated" && status != one.goes->ends) return false;
     }
+    if (goes_.besides == disturbance::overtaken && shop_.between().is_asked_quickly())
+        return was_disturbed_ && shop_.between().is_empty();
     if (goes_.besides == disturbance::overtaken) {
         // The compensation and the charge are two acks, on two lanes; a kill may lose the trace lines of both, and one
         // frame may have carried both acks. Then what was not acked is in the queue again.
