@@ -163,6 +163,8 @@ audit.key ''::text
 audit.detail '{}'::jsonb
 body.created_at clock_timestamp()
 body.touched_at clock_timestamp()
+breaker.changed_at clock_timestamp()
+breaker.seen_at clock_timestamp()
 consumer.seen_at clock_timestamp()
 contention.changed_at clock_timestamp()
 control.requested_at clock_timestamp()
