@@ -106,7 +106,8 @@ try {
     return done;
 }
 catch (pqxx::sql_error const& error) {
-    if (error.sqlstate() != "55P03") throw;
+    // A lock that did not come in time, or one for which two sessions waited for each other: all is rolled back.
+    if (error.sqlstate() != "55P03" && error.sqlstate() != "40P01") throw;
     throw migration_blocked{"another session holds a lock that the migration needs: " + std::string{error.what()}};
 }
 
