@@ -226,3 +226,16 @@ TEST_CASE("a message that comes while the consumer asks for others is told of, a
         ack_all(*listening, came);  // which wakes the consumer, just as the next one comes
     }
 }
+
+TEST_CASE("a consumer that has no room does not go on asking for what it was told of")
+{
+    inbox_fixture f;
+    auto const service = f.service();
+    bare_consumer c{f, service};
+    send(f, numbered(service, 11));  // it has room for ten
+    CHECK(c.take().size() == 10);
+    send(f, numbered(service, 1, "more"));
+    REQUIRE(wait_until([&] { return c.with.has_heard(); }));
+    CHECK_FALSE(c.with.take(c.box));
+    CHECK_FALSE(c.with.has_heard());
+}

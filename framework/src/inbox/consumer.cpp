@@ -1,5 +1,6 @@
 #include "inbox/consumer.hpp"
 
+#include "core/assert.hpp"
 #include "core/failpoint.hpp"
 #include "core/foreign_message.hpp"
 #include "core/text.hpp"
@@ -95,8 +96,9 @@ bool consumer::take(transports::mailbox& box)
             rooms.push_back(static_cast<std::int64_t>(std::min(rows_max, one.prefetch - one.out)));
             first_ids.push_back(one.first_id);
         }
-    if (names.empty()) return false;
+    // Also where there is no room: an ack makes some, and wakes whoever takes.
     ear_->has_heard = false;
+    if (names.empty()) return false;
     auto const rows = connection_.run(
         execute(inbox_queries::take{.me = id_, .queues = names, .rooms = rooms, .first_ids = first_ids}));
     SKALD_FAILPOINT_IF(!rows.empty(), "consumer.delivered");
@@ -138,6 +140,7 @@ ports::delivery consumer::read(pqxx::row const& row)
 std::size_t consumer::index_of(std::string_view name) const
 {
     auto const found = std::ranges::find(queues_, name, &queue::name);
+    SKALD_ASSERT(found != queues_.end());  // take() asks for these alone
     return static_cast<std::size_t>(found - queues_.begin());
 }
 

@@ -8,6 +8,7 @@
 #include <poll.h>
 
 namespace skald::inbox {
+
 inbox_subscription::inbox_subscription(subscription_settings settings, core::logger& log)
     : settings_{std::move(settings)}, log_{log}, schedule_{settings_.reconnect, settings_.seed}
 {
