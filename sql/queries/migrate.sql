@@ -39,7 +39,7 @@ SELECT format(g.statement, :role::text) AS statement
 INSERT INTO skald.service (name) VALUES (:service::text) ON CONFLICT DO NOTHING
 
 -- name: owner_of_database
-SELECT name, id::text AS id, place <> skald.place() AS is_copy FROM skald.service
+SELECT name, id::text AS id, concat(id, ' ', skald.place()) AS identity, place <> skald.place() AS is_copy FROM skald.service
 
 -- name: adopt_database
 WITH adopted AS (UPDATE skald.service SET place = skald.place() WHERE name = :service::text RETURNING name)

@@ -83,6 +83,17 @@ TEST_CASE("a database belongs to one service, and another one is told so")
                          doctest::Contains("belongs to the service payments"), skald::configuration_error);
 }
 
+TEST_CASE("what a process owned at its start is its database, also before its first connection")
+{
+    database const started{"payments"}, other{"payments"};
+    skald::postgres::connection_options options{.url = other.url()};
+    options.database->starts_as(skald::postgres::own_database(started.url(), "payments").identity);
+    CHECK_THROWS_WITH_AS(skald::postgres::connection{options}, doctest::Contains("another database"),
+                         pqxx::broken_connection);
+    options.url = started.url();
+    CHECK_NOTHROW(skald::postgres::connection{options});
+}
+
 TEST_CASE("a database without the schema says what to do")
 {
     database const db;

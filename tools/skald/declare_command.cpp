@@ -48,7 +48,7 @@ int declare(std::string const& service, std::string database, std::vector<std::s
 {
     auto const settings = config::from_environment();
     refuse_without_broker(settings, "declare");
-    if (database.empty()) database = postgres::own_database(settings.database_url, service);
+    if (database.empty()) database = postgres::own_database(settings.database_url, service).database;
     if (!core::is_uuid(database))
         throw configuration_error{"--database is the `id` in the table skald.service of the service's database"};
     auto const named = read_handlers(handlers);

@@ -38,9 +38,10 @@ std::int64_t unsent(config const& settings)
 
 // What a worker refuses at its start, a relay refuses too: from a copy of the database it would send once more what was
 // sent before, and another system's broker would take its messages, which are lost here then.
-void refuse_others(config const& settings)
+// `database` is shared with the connections that send, so that they refuse whatever takes the place of this one.
+void refuse_others(config const& settings, postgres::connection_options const& database)
 {
-    auto c = connect(settings, "relay");
+    postgres::connection c{database};
     auto const owner = postgres::owner_of(c.raw());
     if (owner.service.empty()) return;                                                // no worker has ever run here
     if (owner.is_copy) postgres::own_database(settings.database_url, owner.service);  // throws, with what to do
@@ -57,12 +58,13 @@ std::string owner_name(config const& settings)
 }
 
 // False if it was told to stop before the database and the broker could be asked.
-bool wait_and_refuse_others(config const& settings, worker_detail::signals const& signals, core::logger& log)
+bool wait_and_refuse_others(config const& settings, postgres::connection_options const& database,
+                            worker_detail::signals const& signals, core::logger& log)
 {
     for (bool is_news = true;; is_news = false) {
         std::string reason;
         try {
-            refuse_others(settings);
+            refuse_others(settings, database);
             return true;
         }
         catch (pqxx::broken_connection const& error) {
@@ -83,8 +85,8 @@ int relay(bool until_empty, output const& out)
     auto const keys = worker_detail::read_signing_keys(settings);
     core::filtering_logger log{std::make_shared<core::stderr_logger>("relay"),
                                core::parse_severity(settings.log_level)};
-    if (!until_empty && !wait_and_refuse_others(settings, signals, log)) return 0;
     auto const database = database_options(settings, "relay");
+    if (!until_empty && !wait_and_refuse_others(settings, database, signals, log)) return 0;
     auto const transport = worker_detail::make_transport(owner_name(settings), "skald/relay", settings, database, log);
     auto const publisher = transport->open_publisher();
 
@@ -104,7 +106,7 @@ int relay(bool until_empty, output const& out)
 
     if (until_empty) {
         if (!publisher->available()) throw std::runtime_error{"the broker is away: " + publisher->last_error()};
-        refuse_others(settings);
+        refuse_others(settings, database);
         auto const moved = relay.drain();
         auto const left = unsent(settings);
         auto text = std::to_string(moved) + " messages moved";

@@ -20,15 +20,23 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 namespace skald::postgres {
 
-/// The database that the first connection of a process found.
+/// The database that a process works in: the one that it was started on, or the one that its first connection found.
 /// Threads: any.
 class database_identity
 {
 public:
-    /// False if an earlier connection found another one. `seen` is empty while no service owns the database.
+    /// Nothing has been done yet, and the owner of this one has been checked.
+    void starts_as(std::string owned)
+    {
+        std::lock_guard const lock{mutex_};
+        known_ = std::move(owned);
+    }
+
+    /// False if it is another one. `seen` is empty while no service owns the database.
     bool is(std::string const& seen)
     {
         std::lock_guard const lock{mutex_};

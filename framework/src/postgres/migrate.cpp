@@ -42,19 +42,25 @@ constexpr char const* says_copy =
     "in it, and may be done again. See docs/repair.md, \"A database from a backup\"; then run `skald migrate --service "
     "{0} --adopt`";
 
-std::string own(pqxx::connection& c, std::string const& service)
+ownership read_owner(pqxx::row const& row)
+{
+    return {.service = row["name"].c_str(),
+            .database = row["id"].c_str(),
+            .identity = row["identity"].c_str(),
+            .is_copy = row["is_copy"].as<bool>()};
+}
+
+ownership own(pqxx::connection& c, std::string const& service)
 {
     pqxx::nontransaction tx{c};
     run_in(tx, migrate_queries::own_database{.service = service});
-    auto const row = tx.exec(std::string{migrate_queries::owner_of_database})[0];
-    std::string const owner = row["name"].c_str();
-    if (owner != service)
-        throw configuration_error{"the database belongs to the service " + owner +
-                                  ": each service needs one of its own, "
-                                  "and this is " +
-                                  service};
-    if (row["is_copy"].as<bool>()) throw configuration_error{fmt::format(says_copy, service)};
-    return row["id"].c_str();
+    auto owner = read_owner(tx.exec(std::string{migrate_queries::owner_of_database})[0]);
+    if (owner.service != service)
+        throw configuration_error{
+            fmt::format("the database belongs to the service {}: each service needs one of its own, and this is {}",
+                        owner.service, service)};
+    if (owner.is_copy) throw configuration_error{fmt::format(says_copy, service)};
+    return owner;
 }
 
 void bring_up_to_date(pqxx::connection& c, std::string const& owner, std::vector<migration> migrations,
@@ -143,9 +149,7 @@ migration_state compare_migrations(pqxx::result const& applied)
 ownership owner_of(pqxx::connection& c)
 {
     auto const rows = pqxx::nontransaction{c}.exec(std::string{migrate_queries::owner_of_database});
-    if (rows.empty()) return {};
-    auto const row = rows[0];
-    return {row["name"].c_str(), row["id"].c_str(), row["is_copy"].as<bool>()};
+    return rows.empty() ? ownership{} : read_owner(rows[0]);
 }
 
 void adopt(std::string const& url, std::string const& service)
@@ -157,7 +161,7 @@ void adopt(std::string const& url, std::string const& service)
     tx.commit();
 }
 
-std::string own_database(std::string const& url, std::string const& service)
+ownership own_database(std::string const& url, std::string const& service)
 {
     auto const conninfo = with_defaults(url, "skald/migrate");
     pqxx::connection c{conninfo};

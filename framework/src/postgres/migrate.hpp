@@ -50,12 +50,13 @@ struct migration_state
 /// `applied`: rows of name and checksum.
 migration_state compare_migrations(pqxx::result const& applied);
 
-/// The service that owns a database, empty if none does; the id that distinguishes this database from all others; and
-/// whether it is a copy of that one.
+/// The service that owns a database, empty if none does; the id that distinguishes this database from all others; what
+/// tells it from a copy, for database_identity; and whether it is a copy of that one.
 struct ownership
 {
     std::string service;
     std::string database;
+    std::string identity;
     bool is_copy{};
 };
 
@@ -65,10 +66,10 @@ ownership owner_of(pqxx::connection& c);
 /// checked it. Throws configuration_error if it is another service's, or none's.
 void adopt(std::string const& url, std::string const& service);
 
-/// Records that `service` owns the database, and returns the id that distinguishes this one from all others. Throws
+/// Records that `service` owns the database, and returns what distinguishes this one from all others. Throws
 /// configuration_error if another service owns it, if it is a copy of what it owns, if it has not been migrated, or if
 /// it is reached through such a pooler.
-std::string own_database(std::string const& url, std::string const& service);
+ownership own_database(std::string const& url, std::string const& service);
 
 /// A step that a process has, and whether it waits for a signal.
 struct hosted_step_name

@@ -129,7 +129,9 @@ bool process::prepare_database(std::vector<postgres::migration> const& migration
                 for (auto const& name : postgres::migrate(settings_.database_url, service_, migrations))
                     log_.info("database.migrated", {{"migration", name}});
             }
-            database_id_ = postgres::own_database(settings_.database_url, service_);
+            auto const owned = postgres::own_database(settings_.database_url, service_);
+            database_id_ = owned.database;
+            identity_->starts_as(owned.identity);
             if (!settings_.migrate_only)
                 postgres::record_hosted(settings_.database_url, hosted_names(), handler_names());
             return true;
