@@ -57,7 +57,7 @@ DELETE FROM skald.inbox i USING unnest(:queues::text[], :ids::bigint[]) AS a(que
 
 -- name: put_back
 WITH back AS (
-    UPDATE skald.inbox i SET consumer = NULL, returns = i.returns + 1
+    UPDATE skald.inbox i SET consumer = NULL, returns = least(i.returns, 1000000) + 1
       FROM unnest(:queues::text[], :ids::bigint[]) AS a(queue, id)
      WHERE i.queue = a.queue AND i.id = a.id AND i.consumer = :me::bigint
     RETURNING 1)
@@ -82,7 +82,7 @@ DELETE FROM skald.consumer WHERE id = :me::bigint
 -- own after that end, whose snapshot has what was taken until then.
 -- name: free_orphans
 WITH freed AS (
-    UPDATE skald.inbox i SET consumer = NULL, returns = i.returns + 1
+    UPDATE skald.inbox i SET consumer = NULL, returns = least(i.returns, 1000000) + 1
      WHERE i.consumer IS NOT NULL AND NOT EXISTS (SELECT FROM skald.consumer c WHERE c.id = i.consumer)
     RETURNING 1)
 SELECT pg_notify('skald_inbox', '') FROM freed LIMIT 1

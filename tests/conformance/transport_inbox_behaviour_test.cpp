@@ -15,7 +15,8 @@ namespace {
 // A consumer without the thread around it.
 struct bare_consumer
 {
-    bare_consumer(inbox_fixture& f, std::string const& service) : with{f.options().database, {service, 10}, 1, ended} {}
+    bare_consumer(inbox_fixture& f, ports::subscriber const& who) : with{f.options().database, who, 1, ended} {}
+    bare_consumer(inbox_fixture& f, std::string const& service) : bare_consumer{f, ports::subscriber{service, 10}} {}
 
     std::vector<ports::delivery> take()
     {
@@ -132,7 +133,7 @@ TEST_CASE("a sender needs no right but to insert a message, and to read whose in
     CHECK(send_one().status == publish_status::unresolved);
     f.db().run(
         "GRANT USAGE ON SCHEMA skald TO skald_test_sender;"
-        "GRANT SELECT ON skald.service, skald.migration, skald.queue, skald.binding TO skald_test_sender;"
+        "GRANT SELECT ON skald.service, skald.queue, skald.binding TO skald_test_sender;"
         "GRANT INSERT (queue, message_id, type, content_type, headers, body) ON skald.inbox TO skald_test_sender");
     auto const sent = send_one();
     CHECK(sent.reason == "");
@@ -238,4 +239,33 @@ TEST_CASE("a consumer that has no room does not go on asking for what it was tol
     REQUIRE(wait_until([&] { return c.with.has_heard(); }));
     CHECK_FALSE(c.with.take(c.box));
     CHECK_FALSE(c.with.has_heard());
+}
+
+TEST_CASE("queues that somebody deletes are declared again while their consumer lives")
+{
+    inbox_fixture f;
+    auto const service = f.service();
+    ports::subscriber who{service, 10};
+    who.handlers.push_back({"audit", 10, {{.routing_key = "entered"}}});
+    bare_consumer c{f, who};
+    f.db().run("DELETE FROM skald.queue; DELETE FROM skald.binding");
+    c.with.keep();
+    CHECK(f.db().one("SELECT (SELECT count(*) FROM skald.queue) || ' ' || (SELECT count(*) FROM skald.binding)") ==
+          "2 1");
+    send(f, numbered(service, 1));
+    CHECK(c.take().size() == 1);
+}
+
+TEST_CASE("a row whose returns can't be counted on holds up nobody")
+{
+    inbox_fixture f;
+    auto const service = f.service();
+    bare_consumer c{f, service};
+    f.db().run("INSERT INTO skald.inbox (queue, consumer, returns, message_id, type, content_type, headers, body)"
+               " VALUES ('" +
+               service + "', 77, 2147483647, 'x', 'x', 'x', '[]', '')");
+    bare_consumer next{f, service};  // frees what the unknown consumer 77 had
+    auto const came = next.take();
+    REQUIRE(came.size() == 1);
+    CHECK(came[0].given_up);
 }

@@ -60,9 +60,9 @@ consumer::consumer(postgres::connection_options const& options, ports::subscribe
         prepared += "PREPARE " + std::string{name} + " AS " + std::string{text} + ";\n";
     std::vector<std::string> names;
     for (auto const& one : queues_) names.push_back(one.name);
-    connection_.run(
-        prepared + execute("consumer_session") +
-        execute(inbox_queries::declare{.queues = names, .routing_keys = routing_keys, .bound_queues = bound_queues}));
+    declares_ =
+        execute(inbox_queries::declare{.queues = names, .routing_keys = routing_keys, .bound_queues = bound_queues});
+    connection_.run(prepared + execute("consumer_session") + declares_);
     SKALD_FAILPOINT_SOCKET(consumer, connection_.socket());
     ear_ = std::make_unique<ear>(connection_.raw());
     id_ = connection_.run(execute(inbox_queries::begin_consumer{.is_of = options.application_name}))[0]["id"]
@@ -176,7 +176,7 @@ void consumer::keep()
 {
     if (clock::now() < next_keep_) return;
     next_keep_ = clock::now() + keep_every;
-    if (connection_.run(execute(inbox_queries::keep_consumer{.me = id_})).empty())
+    if (connection_.run(declares_ + execute(inbox_queries::keep_consumer{.me = id_})).empty())
         throw pqxx::broken_connection{"this process was silent for so long that others have its messages now"};
     if (end_others()) connection_.run(execute("free_orphans"));
     raise_first_ids();

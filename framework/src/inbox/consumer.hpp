@@ -44,8 +44,8 @@ public:
     /// Takes what there is room for, and hands it over. False if there was no more.
     bool take(transports::mailbox& box);
 
-    /// Tells the others that it is alive, frees what those had that are not, and finds out where the inbox begins. At
-    /// most once a second.
+    /// Tells the others that it is alive, declares queues that somebody has deleted, frees what those had that are not
+    /// alive, and finds out where the inbox begins. At most once a second.
     void keep();
 
     /// Gives back what it has: nothing comes any more.
@@ -86,6 +86,7 @@ private:
     std::uint64_t generation_;
     std::vector<std::int64_t>& ended_;
     std::vector<queue> queues_;
+    std::string declares_;
     postgres::connection connection_;
     std::unique_ptr<ear> ear_;
     std::int64_t id_{};

@@ -179,7 +179,7 @@ std::vector<inbox_publisher::outcome> inbox_publisher::deliver_part(peer& to, st
             else
                 made.push_back({ports::publish_status::returned, "the database of " + std::string{service} +
                                                                      " has no inbox for `" + destination +
-                                                                     "`: nothing has ever consumed it"});
+                                                                     "`: nothing consumes it"});
         }
         return made;
     }
