@@ -11,6 +11,15 @@
 #include <sstream>
 
 namespace skald::postgres {
+namespace {
+
+std::string trimmed(std::string const& text)
+{
+    auto const first = text.find_first_not_of(" \t\r");
+    return first == std::string::npos ? std::string{} : text.substr(first, text.find_last_not_of(" \t\r") + 1 - first);
+}
+
+}  // namespace
 
 std::vector<service_database> read_service_databases(std::string const& file, std::string const& setting)
 try {
@@ -21,16 +30,17 @@ try {
     int number = 0;
     for (std::string line; std::getline(text, line);) {
         ++number;
-        line.erase(line.find_last_not_of(" \t\r") + 1);
+        line = trimmed(line);
         if (line.empty() || line.starts_with('#')) continue;
         auto const equals = line.find('=');
-        auto const name = line.substr(0, equals);
-        if (equals == std::string::npos || equals == 0 || equals + 1 == line.size() ||
+        auto const name = trimmed(line.substr(0, equals));
+        auto const url = equals == std::string::npos ? std::string{} : trimmed(line.substr(equals + 1));
+        if (name.empty() || url.empty() ||
             name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") != std::string::npos)
             throw configuration_error{
                 fmt::format("{}: line {} is not SERVICE=URL, such as payments=postgresql://...", named, number)};
         if (!names.insert(name).second) throw configuration_error{fmt::format("{}: {} is there twice", named, name)};
-        all.push_back({name, line.substr(equals + 1)});
+        all.push_back({name, url});
         check_settings(all.back().url, fmt::format("{}: line {}", named, number));
     }
     if (all.empty()) throw configuration_error{fmt::format("{}: it names no service", named)};

@@ -23,6 +23,9 @@ std::vector<postgres::service_database> peers_of(std::string const& service, con
 std::unique_ptr<ports::transport> make_inbox(std::string const& service, config const& settings,
                                              postgres::connection_options database, core::logger& log)
 {
+    if (settings.peers_file.empty())
+        log.warning("transport.no_peers",
+                    {{"error", "SKALD_PEERS_FILE is not set: no service but this one can be reached"}});
     return std::make_unique<inbox::inbox_transport>(
         inbox::options{.database = std::move(database), .peers = peers_of(service, settings)}, log);
 }
