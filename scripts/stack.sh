@@ -22,8 +22,8 @@ usage: scripts/stack.sh VERB DIR [postgres|rabbitmq]
                          eval "$(scripts/stack.sh up DIR)"
   down DIR           stop both; the data stay, and "up" goes on with them
   down --purge DIR   stop both and remove all that "up" made
-  env DIR            the export lines again; exit status 1 if not both run
-  status DIR         what runs; exit status 1 if not both run
+  env DIR            the export lines again; exit status 1 if not all run
+  status DIR         what runs; exit status 1 if not all run
   start DIR SERVER   start one server
   stop DIR SERVER    stop one server in order
   kill DIR SERVER    end one server by SIGKILL, all of its processes at once
@@ -49,7 +49,12 @@ print_env() {
   } >&3
 }
 
-both_run() { running postgres && running rabbitmq; }
+# Those that were ever started here.
+all_run() {
+  [[ ${conf[pg_home]:-}${conf[node]:-} ]] || return 1
+  [[ -z ${conf[pg_home]:-} ]] || running postgres || return 1
+  [[ -z ${conf[node]:-} ]] || running rabbitmq
+}
 
 # enter DIR: makes it absolute; the servers must not keep the caller's directory in use, and the user postgres may not
 # be able to read it.
@@ -138,7 +143,7 @@ cmd_down() {
 cmd_env() {
   enter "$1"
   load_conf
-  both_run || die "the stack in $dir is not running; start it with: scripts/stack.sh up $dir"
+  all_run || die "the stack in $dir is not running; start it with: scripts/stack.sh up $dir"
   print_env
 }
 
@@ -158,7 +163,7 @@ cmd_status() {
       echo 'rabbitmq: stopped'
     fi
   } >&3
-  both_run
+  all_run
 }
 
 cmd_ctl() {
