@@ -32,4 +32,15 @@ SELECT count(*) AS consumers FROM skald.consumer WHERE seen_at > clock_timestamp
 -- Whether a sender of this user may write into this inbox, and whose it is.
 -- name: inbox_of_peer
 SELECT (SELECT name FROM skald.service) AS owner,
-       has_any_column_privilege('skald.inbox', 'INSERT') AND has_table_privilege('skald.queue', 'SELECT') AS may_send
+       array_to_string(ARRAY(
+           SELECT 'SELECT on skald.' || name FROM unnest(ARRAY['queue', 'binding']) AS name WHERE NOT has_table_privilege('skald.' || name, 'SELECT')
+            UNION ALL
+           SELECT 'INSERT (' || name || ') on skald.inbox'
+             FROM unnest(ARRAY['queue', 'message_id', 'type', 'content_type', 'headers', 'body']) AS name
+            WHERE NOT has_column_privilege('skald.inbox', name, 'INSERT')
+            UNION ALL
+           SELECT 'EXECUTE on skald.deliver()'
+            WHERE NOT has_function_privilege('skald.deliver(text[], text[], text[], text[], text[], bytea[])', 'EXECUTE')), ', ') AS missing
+
+-- name: peer_consumes
+SELECT EXISTS (SELECT FROM skald.queue WHERE name = :service::text) AS declared

@@ -1,6 +1,7 @@
 #include "doctor.hpp"
 
 #include "database.hpp"
+#include "postgres/literal.hpp"
 #include "postgres/service_databases.hpp"
 #include "skald_operator_queries.hpp"
 
@@ -47,9 +48,15 @@ try {
                          fmt::format("the database of {} in SKALD_PEERS_FILE is that of {}", peer.service,
                                      owner.empty() ? "no service yet" : "`" + owner + "`"),
                          "correct the line, or start the service once"});
-    else if (!seen["may_send"].as<bool>())
-        found.push_back({"peer", health::problem, fmt::format("this user may not send to {}", peer.service),
+    else if (std::string const missing = seen["missing"].c_str(); !missing.empty())
+        found.push_back({"peer", health::problem,
+                         fmt::format("this user may not send to {}: it lacks {}", peer.service, missing),
                          "give its role what docs/transports.md names"});
+    else if (!c.run(postgres::filled_in(operator_queries::peer_consumes{.service = peer.service}))[0][0].as<bool>())
+        found.push_back(
+            {"peer", health::warning,
+             fmt::format("nothing consumes the inbox of {}: what is for it waits in the outbox", peer.service),
+             "start the service with SKALD_TRANSPORT=postgres: it declares its queues"});
     else found.push_back({"peer", health::ok, fmt::format("the inbox of {} can be reached", peer.service), ""});
 }
 catch (std::exception const& error) {

@@ -21,7 +21,7 @@ struct peers_file
 
 std::string lines_of(shop& s)
 {
-    return "# the shop\norders=" + s.orders_db.url() + "\npayments=" + s.payments_db.url() +
+    return "# the shop\norders = " + s.orders_db.url() + " \npayments=" + s.payments_db.url() +
            "\nshipping=" + s.shipping_db.url() + "\n";
 }
 
@@ -131,6 +131,27 @@ TEST_CASE("skald doctor says what of the inboxes is not as it should be")
 
     for (auto* one : only.all()) one->terminate();
     CHECK(level(doctor_of(variables).object(), "inbox") == "warning");
+    s.payments_db.ask("DELETE FROM skald.queue");
+    auto const undeclared = doctor_of(variables);
+    CHECK(undeclared.text.find("nothing consumes the inbox of payments") != std::string::npos);
+    s.payments_db.ask("DROP ROLE IF EXISTS skald_test_half_sender");
+    s.payments_db.ask("CREATE ROLE skald_test_half_sender LOGIN");
+    s.payments_db.ask("GRANT USAGE ON SCHEMA skald TO skald_test_half_sender");
+    s.payments_db.ask("GRANT SELECT ON skald.service, skald.queue TO skald_test_half_sender");
+    s.payments_db.ask(
+        "GRANT INSERT (queue, message_id, type, content_type, headers) ON skald.inbox TO skald_test_half_sender");
+    auto half = s.payments_db.url();
+    half.replace(half.find("://") + 3, half.find('@') - half.find("://") - 3, "skald_test_half_sender");
+    {
+        std::ofstream{only.peers.path} << "payments=" << half << '\n';
+    }
+    auto const barred = doctor_of(variables);
+    CHECK(barred.code == 1);
+    CHECK_MESSAGE(barred.text.find("it lacks SELECT on skald.binding, INSERT (body) on skald.inbox") !=
+                      std::string::npos,
+                  barred.text);
+    s.payments_db.ask("DROP OWNED BY skald_test_half_sender");
+    s.payments_db.ask("DROP ROLE skald_test_half_sender");
     {
         std::ofstream{only.peers.path} << "payments=" << s.shipping_db.url()
                                        << "\nshipping=postgresql://nobody@127.0.0.1:1/x\n";
