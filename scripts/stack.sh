@@ -20,6 +20,8 @@ usage: scripts/stack.sh VERB DIR [postgres|rabbitmq]
                      export lines for DATABASE_URL, DATABASE_URL_ORDERS,
                      DATABASE_URL_PAYMENTS, DATABASE_URL_SHIPPING and AMQP_URL:
                          eval "$(scripts/stack.sh up DIR)"
+     --databases hotels,cars   with it: these, and DATABASE_URL_HOTELS, DATABASE_URL_CARS,
+                     instead of orders, payments and shipping
   down DIR           stop both; the data stay, and "up" goes on with them
   down --purge DIR   stop both and remove all that "up" made
   env DIR            the export lines again; exit status 1 if not all run
@@ -36,14 +38,21 @@ USAGE
 }
 
 servers=(postgres rabbitmq)
+databases='' # as asked for; empty: what the stack has
 started=()
 
+# Those that `up` was asked for once, or the example's.
+name_databases() {
+  [[ -z ${conf[databases]:-} ]] || IFS=, read -ra pg_databases <<<"${conf[databases]}"
+}
+
 print_env() {
-  local name base="postgresql://$pg_user@127.0.0.1:${conf[pg_port]}"
+  local name upper base="postgresql://$pg_user@127.0.0.1:${conf[pg_port]}"
   {
     printf "export DATABASE_URL='%s/postgres'\n" "$base"
     for name in "${pg_databases[@]}"; do
-      printf "export DATABASE_URL_%s='%s/%s'\n" "${name^^}" "$base" "$name"
+      upper=${name^^}
+      printf "export DATABASE_URL_%s='%s/%s'\n" "${upper//-/_}" "$base" "$name"
     done
     ! running rabbitmq || printf "export AMQP_URL='amqp://guest:guest@127.0.0.1:%s'\n" "${conf[amqp_port]}"
   } >&3
@@ -96,7 +105,9 @@ start_servers() {
   shift
   lock
   load_conf
+  [[ -z $databases ]] || conf[databases]=$databases
   conf[uid]=$EUID
+  name_databases
   trap undo_start EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM HUP
@@ -143,6 +154,7 @@ cmd_down() {
 cmd_env() {
   enter "$1"
   load_conf
+  name_databases
   all_run || die "the stack in $dir is not running; start it with: scripts/stack.sh up $dir"
   print_env
 }
@@ -190,10 +202,18 @@ main() {
     (($# >= 3)) || usage_error 'ctl needs DIR and the words for rabbitmqctl'
     cmd_ctl "${@:2}"
   fi
-  for arg in "$@"; do
+  while (($# > 0)); do
+    arg=$1
+    shift
     case $arg in
       -h | --help) usage >&3 && exit 0 ;;
       --purge) purge=1 ;;
+      --databases)
+        [[ ${1-} =~ ^[a-z][a-z0-9_-]*(,[a-z][a-z0-9_-]*)*$ ]] ||
+          usage_error '--databases takes names of lower-case letters, digits, _ and -, with commas between them'
+        databases=$1
+        shift
+        ;;
       -*) usage_error "unknown option '$arg'" ;;
       *) words+=("$arg") ;;
     esac
@@ -201,6 +221,7 @@ main() {
   set -- "${words[@]}"
   (($# >= 2)) || usage_error 'a verb and DIR are needed'
   ((!purge)) || [[ $1 == down ]] || usage_error '--purge is for down'
+  [[ -z $databases || $1 == up ]] || usage_error '--databases is for up'
   case $1 in
     up) [[ $# == 2 || ($# == 3 && $3 =~ ^(postgres|rabbitmq)$) ]] || usage_error 'up takes DIR, and postgres or rabbitmq if only that is wanted' ;;
     down | env | status) (($# == 2)) || usage_error "$1 takes one DIR" ;;

@@ -21,7 +21,7 @@ load_conf() {
   [[ -f $dir/stack.conf ]] || return 0
   while IFS='=' read -r name value; do
     case $name in
-      uid | pg_port | pg_home | pg_socket | amqp_port | dist_port | epmd_port | node) conf[$name]=$value ;;
+      uid | databases | pg_port | pg_home | pg_socket | amqp_port | dist_port | epmd_port | node) conf[$name]=$value ;;
     esac
   done <"$dir/stack.conf"
   [[ ${conf[uid]:-$EUID} == "$EUID" ]] ||

@@ -5,7 +5,7 @@
 # Not "skald": a role finds the schema of its own name first, and the users' tables would
 # be created in Skald's.
 readonly pg_user=app
-readonly pg_databases=(orders payments shipping)
+pg_databases=(orders payments shipping)
 
 # The programs of the newest server here, or of the version that made the data.
 find_postgres() {
