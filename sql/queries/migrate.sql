@@ -41,6 +41,9 @@ INSERT INTO skald.service (name) VALUES (:service::text) ON CONFLICT DO NOTHING
 -- name: owner_of_database
 SELECT name, id::text AS id, concat(id, ' ', skald.place()) AS identity, place <> skald.place() AS is_copy FROM skald.service
 
+-- name: own_schema
+SELECT current_schema() IS NOT DISTINCT FROM 'skald' AS is_of_skald, quote_ident(current_user) AS role
+
 -- name: adopt_database
 WITH adopted AS (UPDATE skald.service SET place = skald.place() WHERE name = :service::text RETURNING name)
 INSERT INTO skald.audit (actor, verb, scope, key, detail) SELECT skald.actor(NULL), 'adopt', '', '', '{}' FROM adopted

@@ -6,6 +6,7 @@
 #include "postgres/postgres_store.hpp"
 
 #include <skald/errors.hpp>
+#include <skald/service.hpp>
 
 #include <doctest/doctest.h>
 
@@ -92,6 +93,42 @@ TEST_CASE("what a process owned at its start is its database, also before its fi
                          pqxx::broken_connection);
     options.url = started.url();
     CHECK_NOTHROW(skald::postgres::connection{options});
+}
+
+TEST_CASE("a migration that fails is named, with the line, and nothing of it remains")
+{
+    database const db{"orders"};
+    CHECK_THROWS_WITH_AS(
+        migrate(db.url(), "orders", {{"0001_a", "CREATE TABLE a (n int);\nCREATE TABL b (n int);"}}),
+        "the migration orders/0001_a failed, and nothing of it remains: ERROR:  syntax error at or near \"TABL\"; "
+        "LINE 2: CREATE TABL b (n int);",
+        skald::configuration_error);
+    CHECK(db.one("SELECT to_regclass('a') IS NULL") == "t");
+}
+
+TEST_CASE("a migration that comes before one that is applied is refused")
+{
+    database const db{"orders"};
+    migrate(db.url(), "orders", {{"0002_b", "CREATE TABLE b (n int)"}});
+    CHECK_THROWS_WITH_AS(
+        migrate(db.url(), "orders", {{"0001_a", "CREATE TABLE a (n int)"}, {"0002_b", "CREATE TABLE b (n int)"}}),
+        doctest::Contains("orders/0001_a comes before 0002_b, which is applied"), skald::configuration_error);
+    CHECK(db.one("SELECT to_regclass('a') IS NULL") == "t");
+    CHECK_NOTHROW(
+        migrate(db.url(), "orders", {{"0002_b", "CREATE TABLE b (n int)"}, {"0003_c", "CREATE TABLE c (n int)"}}));
+    // An older process, which knows less than what is applied.
+    CHECK_NOTHROW(migrate(db.url(), "orders", {{"0002_b", "CREATE TABLE b (n int)"}}));
+}
+
+TEST_CASE("a migration has a name that sorts and prints, once")
+{
+    skald::service s{"orders"};
+    for (auto const* bad : {"", "a b", "a/b", "\n", "\xc3\xa9"})
+        CHECK_THROWS_WITH_AS(s.migrate(bad, "SELECT 1"), doctest::Contains("such as 0001_tables"),
+                             skald::configuration_error);
+    CHECK_THROWS_AS(s.migrate(std::string(101, 'a'), ""), skald::configuration_error);
+    s.migrate("0001_a", "SELECT 1");
+    CHECK_THROWS_WITH_AS(s.migrate("0001_a", "SELECT 1"), doctest::Contains("there twice"), skald::configuration_error);
 }
 
 TEST_CASE("a database without the schema says what to do")

@@ -132,6 +132,8 @@ public:
     service& hooks(step_hooks around);
 
     /// A migration of the service's own tables, applied once, at start, in order of their names, after Skald's own.
+    /// `name`: at most 100 letters, digits, dots, dashes and underscores. A new one sorts after all that are applied,
+    /// or the service does not start.
     service& migrate(std::string name, std::string_view sql);
 
     /// Handles requests with this method to `pattern`: a path whose segments are literal or a {parameter} that stands

@@ -96,7 +96,13 @@ void check_settings(std::string_view url, std::string const& setting)
 
 std::string why_not_connected(std::string_view url, std::string const& error)
 {
-    if (!url.empty()) return error;
+    constexpr std::string_view missing{"\" does not exist"};
+    auto const end = error.find(missing);
+    auto const begin = end == std::string::npos ? end : error.rfind("database \"", end);
+    if (!url.empty() && begin == std::string::npos) return error;
+    if (!url.empty())
+        return error.substr(0, error.find_last_not_of('\n') + 1) + "; create it with: CREATE DATABASE " +
+               error.substr(begin + 9, end - begin - 8);
     return "DATABASE_URL is not set, so libpq's PG* variables and defaults name the database; " + error;
 }
 

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <map>
+#include <sstream>
 
 namespace skald::postgres {
 namespace {
@@ -28,12 +29,33 @@ std::map<std::string, std::string> applied(pqxx::connection& c, std::string cons
     return checksums;
 }
 
-void apply(pqxx::connection& c, std::string const& owner, migration const& m, std::string const& checksum)
+bool is_blocked(pqxx::sql_error const& error)
 {
+    // A lock that did not come in time, or one for which two sessions waited for each other: all is rolled back.
+    return error.sqlstate() == "55P03" || error.sqlstate() == "40P01";
+}
+
+// The server's message, with the line of the migration if it says one, as one line.
+std::string in_one_line(std::string const& message)
+{
+    std::string text;
+    std::istringstream lines{message};
+    for (std::string line; std::getline(lines, line);)
+        if (line.find_first_not_of(" ^") != std::string::npos) text += (text.empty() ? "" : "; ") + line;
+    return text;
+}
+
+void apply(pqxx::connection& c, std::string const& owner, migration const& m, std::string const& checksum)
+try {
     pqxx::work tx{c};
     tx.exec(m.sql);
     run_in(tx, migrate_queries::record_migration{.owner = owner, .migration = m.name, .checksum = checksum});
     tx.commit();
+}
+catch (pqxx::sql_error const& error) {
+    if (is_blocked(error)) throw;
+    throw configuration_error{fmt::format("the migration {}/{} failed, and nothing of it remains: {}", owner, m.name,
+                                          in_one_line(error.what()))};
 }
 
 constexpr char const* says_copy =
@@ -50,6 +72,19 @@ ownership read_owner(pqxx::row const& row)
             .is_copy = row["is_copy"].as<bool>()};
 }
 
+// As with a role that is called skald, since search_path begins with "$user".
+void refuse_skald_as_own_schema(pqxx::nontransaction& tx)
+{
+    auto const found = tx.exec(std::string{migrate_queries::own_schema})[0];
+    if (!found["is_of_skald"].as<bool>()) return;
+    std::string const role = found["role"].c_str();
+    throw configuration_error{fmt::format(
+        "the service's own tables would be created in the schema skald, among Skald's, for that is what the "
+        "search_path of the role {0} begins with: use a role of another name, or ALTER ROLE {0} SET "
+        "search_path = public",
+        role)};
+}
+
 ownership own(pqxx::connection& c, std::string const& service)
 {
     pqxx::nontransaction tx{c};
@@ -60,6 +95,7 @@ ownership own(pqxx::connection& c, std::string const& service)
             fmt::format("the database belongs to the service {}: each service needs one of its own, and this is {}",
                         owner.service, service)};
     if (owner.is_copy) throw configuration_error{fmt::format(says_copy, service)};
+    refuse_skald_as_own_schema(tx);
     return owner;
 }
 
@@ -72,6 +108,12 @@ void bring_up_to_date(pqxx::connection& c, std::string const& owner, std::vector
         auto const checksum = core::to_hex(core::fingerprint_of(m.sql));
         auto const it = before.find(m.name);
         if (it == before.end()) {
+            // Skald's own are numbered by Skald.
+            if (owner != "skald" && !before.empty() && m.name < before.rbegin()->first)
+                throw configuration_error{fmt::format(
+                    "the migration {}/{} comes before {}, which is applied, so databases would differ in what ran "
+                    "first: give it a name that sorts after that one",
+                    owner, m.name, before.rbegin()->first)};
             apply(c, owner, m, checksum);
             done.push_back(owner + '/' + m.name);
         }
@@ -112,8 +154,7 @@ try {
     return done;
 }
 catch (pqxx::sql_error const& error) {
-    // A lock that did not come in time, or one for which two sessions waited for each other: all is rolled back.
-    if (error.sqlstate() != "55P03" && error.sqlstate() != "40P01") throw;
+    if (!is_blocked(error)) throw;
     throw migration_blocked{"another session holds a lock that the migration needs: " + std::string{error.what()}};
 }
 

@@ -215,6 +215,14 @@ service& service::hooks(step_hooks around)
 
 service& service::migrate(std::string name, std::string_view sql)
 {
+    constexpr auto allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+    if (name.empty() || name.size() > 100 || name.find_first_not_of(allowed) != std::string::npos)
+        throw configuration_error{
+            "a migration's name is at most 100 letters, digits, dots, dashes and underscores, such "
+            "as 0001_tables, and not '" +
+            name + "'"};
+    if (std::ranges::find(parts_->migrations, name, &postgres::migration::name) != parts_->migrations.end())
+        throw configuration_error{"the migration " + name + " is there twice"};
     parts_->migrations.push_back({std::move(name), std::string{sql}});
     return *this;
 }
