@@ -42,6 +42,22 @@ TEST_CASE("a route has its method, and parameters of its path, decoded")
     CHECK(web.ask("PUT", "/carts/7/items/").status == 404);
 }
 
+TEST_CASE("what a query or a path has is a value of its type, or a 400 that says why")
+{
+    live_entry web{{{"GET", "/rooms/{floor}", idempotency::off, [](http::request_context& ctx) {
+                         auto const city = ctx.query("city").value_or("anywhere");
+                         return http::json_response(200, {{"city", city},
+                                                          {"nights", ctx.query<int>("nights").value_or(1)},
+                                                          {"floor", ctx.parameter<int>("floor")}});
+                     }}}};
+    CHECK(web.ask("GET", "/rooms/2?city=New+York&nights=3").body == R"({"city":"New York","floor":2,"nights":3})");
+    CHECK(web.ask("GET", "/rooms/2").body == R"({"city":"anywhere","floor":2,"nights":1})");
+    for (auto const* bad : {"/rooms/x", "/rooms/%ff", "/rooms/2?nights=x", "/rooms/2?nights=",
+                            "/rooms/2?nights=99999999999", "/rooms/2?city=%ff", "/rooms/2?city=a&city=b"})
+        CHECK_MESSAGE(web.ask("GET", bad).status == 400, bad);
+    CHECK(web.ask("GET", "/rooms/2?nights=x").body.find("the query's nights is no whole number") != std::string::npos);
+}
+
 TEST_CASE("an answer is replayed from memory unless a setting gives it no room or no time")
 {
     auto const asked_twice = [](config const& settings) {

@@ -24,6 +24,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <charconv>
 #include <chrono>
 #include <concepts>
 #include <functional>
@@ -33,6 +34,8 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -66,13 +69,41 @@ enum class idempotency {
     may_repeat,
 };
 
-/// The request's body is not what its handler accepts: 400, with `what()` as the detail that the client reads. json()
-/// throws it, and a handler may. Any other data_error is the program's own and is treated like any exception: 500, and
-/// its text is logged.
+/// The request's body, or a parameter of its query or path, is not what its handler accepts: 400, with `what()` as the
+/// detail that the client reads. json(), query() and parameter() throw it, and a handler may. Any other data_error is
+/// the program's own and is treated like any exception: 500, and its text is logged.
 struct body_error : data_error
 {
     using data_error::data_error;
 };
+
+namespace detail {
+
+/// `text` as a number, "true" or "false" as a bool. `what` names it in the body_error for anything else.
+template <class T>
+T converted(std::string const& what, std::string const& text)
+{
+    if constexpr (std::is_same_v<T, std::string>) return text;
+    else if constexpr (std::is_same_v<T, bool>) {
+        if (text != "true" && text != "false") throw body_error{what + " is neither true nor false"};
+        return text == "true";
+    }
+    else {
+        static_assert(std::is_arithmetic_v<T> && !std::is_same_v<T, char>, "a parameter is text, a number or a bool");
+        T value{};
+        auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        if (error == std::errc::result_out_of_range) throw body_error{what + " is too large, or too small"};
+        if (error != std::errc{} || end != text.data() + text.size() || !(value - value == 0))
+            throw body_error{what + (std::is_integral_v<T> ? " is no whole number" : " is no number")};
+        return value;
+    }
+}
+
+/// The value of that parameter of the query, decoded; nothing if it is absent. Throws body_error if it is there twice,
+/// or is no text.
+std::optional<std::string> query_text(std::string_view query, std::string const& name);
+
+}  // namespace detail
 
 /// A handler's view of its request, and what it may do in its transaction.
 /// Lifetime, threads, transaction: as for transaction_context.
@@ -94,6 +125,25 @@ public:
     /// What the path has for `{name}` of the route's pattern, decoded. Throws std::out_of_range if the pattern has no
     /// such parameter.
     std::string const& parameter(std::string const& name) const { return request_.parameters.at(name); }
+
+    /// The same as a number or a bool: `ctx.parameter<int>("nights")`. Throws body_error, which becomes a 400, if it is
+    /// none.
+    template <class T>
+    T parameter(std::string const& name) const
+    {
+        return detail::converted<T>("the path's " + name, parameter(name));
+    }
+
+    /// What the query has for `name`, decoded, as text, a number or a bool: `ctx.query<int>("nights")` of
+    /// "?city=Malm%C3%B6&nights=3". Nothing if it is absent. Throws body_error, which becomes a 400, if it is none, is
+    /// there twice, or is no UTF-8.
+    template <class T = std::string>
+    std::optional<T> query(std::string const& name) const
+    {
+        auto const text = detail::query_text(request_.query, name);
+        if (!text) return {};
+        return detail::converted<T>("the query's " + name, *text);
+    }
 
     /// The body as `T`. Throws body_error, which becomes a 400 that is not stored.
     template <class T>

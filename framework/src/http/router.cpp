@@ -48,18 +48,22 @@ bool serves(std::string_view route_method, std::string_view asked)
 
 std::size_t router::add(std::string_view method, std::string_view pattern)
 {
-    auto const malformed = [&] { return std::logic_error{"http: malformed route " + std::string{pattern}}; };
-    if (method.empty() || !pattern.starts_with('/')) throw malformed();
+    auto const malformed = [&](std::string const& why) {
+        return std::logic_error{"the route '" + std::string{pattern} + "' is malformed: " + why};
+    };
+    if (method.empty()) throw malformed("it has no method");
+    if (!pattern.starts_with('/')) throw malformed("it begins with a slash, as '/" + std::string{pattern} + "'");
 
     route added{.method = std::string{method}, .segments = {}};
     for (auto const text : split_path(pattern)) {
         bool const is_parameter = text.size() > 2 && text.starts_with('{') && text.ends_with('}');
-        if (!is_parameter && text.find_first_of("{}") != std::string_view::npos) throw malformed();
+        if (!is_parameter && text.find_first_of("{}") != std::string_view::npos)
+            throw malformed("a parameter is a whole segment, as '/{id}'");
         added.segments.push_back({std::string{is_parameter ? text.substr(1, text.size() - 2) : text}, is_parameter});
     }
     for (auto const& other : routes_)
         if (is_same(other, added))
-            throw std::logic_error{"http: two routes for " + added.method + ' ' + std::string{pattern}};
+            throw std::logic_error{"two routes are for " + added.method + ' ' + std::string{pattern}};
     routes_.push_back(std::move(added));
     return routes_.size() - 1;
 }

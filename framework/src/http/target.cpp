@@ -96,17 +96,24 @@ std::string percent_encode_segment(std::string_view text)
     return encoded;
 }
 
-std::optional<std::string> query_parameter(std::string_view query, std::string_view name)
+std::vector<std::optional<std::string>> query_values(std::string_view query, std::string_view name)
 {
+    std::vector<std::optional<std::string>> values;
     while (!query.empty()) {
         auto const pair = query.substr(0, query.find('&'));
         query.remove_prefix(std::min(pair.size() + 1, query.size()));
 
         auto const equals = pair.find('=');
         if (decode_form(pair.substr(0, equals)) != name) continue;
-        return equals == std::string_view::npos ? std::string{} : decode_form(pair.substr(equals + 1));
+        values.push_back(equals == std::string_view::npos ? std::string{} : decode_form(pair.substr(equals + 1)));
     }
-    return {};
+    return values;
+}
+
+std::optional<std::string> query_parameter(std::string_view query, std::string_view name)
+{
+    auto const values = query_values(query, name);
+    return values.empty() ? std::nullopt : values.front();
 }
 
 }  // namespace skald::http

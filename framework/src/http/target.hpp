@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <skald/http.hpp>
 
@@ -32,8 +33,11 @@ std::optional<std::string> percent_decode(std::string_view encoded);
 /// `text` as one path segment: everything except unreserved characters (RFC 3986) is escaped, slashes too.
 std::string percent_encode_segment(std::string_view text);
 
-/// The first value of `name` in a query such as "state=parked&page=2", with + as a space; "" for a name without a
-/// value. Nothing if it is absent or has invalid escapes.
+/// The values of `name` in a query such as "state=parked&page=2", with + as a space; "" for a name without a value. One
+/// that has invalid escapes is nothing.
+std::vector<std::optional<std::string>> query_values(std::string_view query, std::string_view name);
+
+/// The first of them. Nothing if it is absent or has invalid escapes.
 std::optional<std::string> query_parameter(std::string_view query, std::string_view name);
 
 }  // namespace skald::http
