@@ -6,10 +6,8 @@
 #include "order_tables.hpp"
 #include "payment_steps.hpp"
 
-#include <optional>
-#include <string_view>
+#include <string>
 #include <utility>
-#include <vector>
 
 namespace order_saga {
 
@@ -99,15 +97,6 @@ private:
 
     gateway_client gateway_;
 };
-
-/// Takes `--gateway HOST:PORT` off the front of a command line, if it is there. Throws std::invalid_argument.
-inline std::optional<gateway_address> take_gateway(std::vector<char const*>& arguments)
-{
-    if (arguments.size() < 2 || arguments[1] != std::string_view{"--gateway"}) return {};
-    auto address = parse_gateway_address(arguments.size() > 2 ? arguments[2] : "");
-    arguments.erase(arguments.begin() + 1, arguments.begin() + 3);
-    return address;
-}
 
 inline skald::service payments_by(gateway_address const& at)
 {

@@ -3,5 +3,5 @@
 
 int main(int argc, char** argv)
 {
-    return skald::run_service(order_saga::orders(), argc, argv);
+    return skald::run_service(order_saga::orders, argc, argv);
 }

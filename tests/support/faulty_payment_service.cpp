@@ -8,9 +8,8 @@
 
 #include <csignal>
 #include <stdexcept>
-#include <string_view>
+#include <string>
 #include <utility>
-#include <vector>
 
 #include <sys/resource.h>
 
@@ -175,14 +174,14 @@ skald::service payments()
 
 }  // namespace
 
-// With `--gateway HOST:PORT` the gateway there charges; with `--wait MS` somebody has to approve each charge within
-// that time.
 int main(int argc, char** argv)
 {
-    if (argc == 3 && std::string_view{argv[1]} == "--wait")
-        return skald::run_service(payments_that_wait(std::chrono::milliseconds{std::stoi(argv[2])}), 1, argv);
-    std::vector<char const*> arguments{argv, argv + argc};
-    auto const gateway = take_gateway(arguments);
-    return skald::run_service(gateway ? payments_by_gateway(*gateway) : payments(), static_cast<int>(arguments.size()),
-                              arguments.data());
+    std::string gateway, wait;
+    auto const make = [&] {
+        if (!wait.empty()) return payments_that_wait(std::chrono::milliseconds{std::stoi(wait)});
+        return gateway.empty() ? payments() : payments_by_gateway(parse_gateway_address(gateway));
+    };
+    return skald::run_service(make, argc, argv,
+                              {{"--gateway", &gateway, "HOST:PORT of a provider that charges"},
+                               {"--wait", &wait, "so many ms in which somebody has to approve each charge"}});
 }

@@ -1,7 +1,7 @@
 // The worker: a service's process. It consumes the service's deliveries and runs its steps, relays its outbox, and
 // serves its HTTP entry, until SIGTERM.
 //
-//     int main(int argc, char** argv) { return skald::run_service(payments(), argc, argv); }
+//     int main(int argc, char** argv) { return skald::run_service(payments, argc, argv); }
 #pragma once
 
 #include <skald/config.hpp>
@@ -12,6 +12,8 @@
 
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace skald {
 
@@ -36,7 +38,7 @@ public:
     ///          committed is delivered again.
     /// Threads: starts its own, and returns when they have ended. SIGTERM and SIGINT are blocked meanwhile in this
     ///          thread and in those that it starts; SIGPIPE is ignored in the whole process from then on.
-    /// Throws:  configuration_error for what waiting does not fix; what pqxx throws if a migration fails.
+    /// Throws:  configuration_error for what waiting does not fix, such as a migration that fails.
     int run(std::function<void()> const& on_start = {});
 
     /// Does what SIGTERM does. May be called before run(), which then drains at once.
@@ -55,5 +57,18 @@ private:
 /// prints errors as one line. Exit codes: 0 drained, 2 a setting is wrong, 75 cut short. With `--rehearse KEY:STEP` it
 /// runs that step once, rolls it back, and prints what it would do (docs/rehearsal.md): 0 if it would be done, else 1.
 int run_service(service what, int argc, char const* const* argv, std::shared_ptr<logger> log = {});
+
+/// A flag of the program's own on its command line: `--driver-age-min 21`, or `--driver-age-min=21`.
+struct program_option
+{
+    std::string flag;    // "--driver-age-min": lower-case letters, digits and dashes; none of Skald's
+    std::string* value;  // what follows it; left as it is where the flag is absent. Lifetime: the call
+    std::string help;    // for `--help`
+};
+
+/// The same for a service that `make` builds once those flags are read. What it throws is printed as one line, too:
+/// main() needs no `try`.
+int run_service(std::function<service()> const& make, int argc, char const* const* argv,
+                std::vector<program_option> const& own = {}, std::shared_ptr<logger> log = {});
 
 }  // namespace skald

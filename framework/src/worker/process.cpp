@@ -73,7 +73,7 @@ process::process(std::string service, config const& settings, runtime::registry 
                                                                   &dispatched_,
                                                                   &table_},
       started_rows_{database("calls")}, heartbeats_{database("heartbeats")},
-      transport_{make_transport(service_, "skald/" + service_, settings, database("inbox"), log)}
+      transport_{make_transport(service_, "skald/" + service_, settings, database("inbox"), broker_log_)}
 {
     postgres::check_settings(settings_.database_url);
     // When a peer closes a socket, this process must get an error code and not be killed.
@@ -181,6 +181,7 @@ void process::start()
     std::string const off{"off"};
     log_.info("worker.started", {{"lanes", settings_.lanes},
                                  {"prefetch", prefetch},
+                                 {"broker", deliveries_->available() ? "connected" : "away"},
                                  {"http", http_ ? http_->address() : off},
                                  {"health", health_ ? health_->address() : off}});
 }

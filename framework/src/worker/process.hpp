@@ -22,6 +22,7 @@
 #include "tracing/exporter.hpp"
 #include "worker/health.hpp"
 #include "worker/metrics_page.hpp"
+#include "worker/outage_log.hpp"
 #include "worker/signals.hpp"
 
 #include <skald/config.hpp>
@@ -99,6 +100,7 @@ private:
     entry::implementation& entry_;  // open from start() to the end of drain()
     runtime::stop_flag& stop_;
     core::logger& log_;
+    outage_log broker_log_{log_};
     tracing::tracer* const traces_;             // null: none are made
     std::optional<core::key_ring> const keys_;  // if messages are signed
     std::random_device seed_;

@@ -111,6 +111,23 @@ environment read_environment()
     return variables;
 }
 
+std::optional<std::string> take_argument(std::vector<std::string>& arguments, std::string const& name)
+{
+    for (auto it = arguments.begin(); it != arguments.end(); ++it) {
+        if (it->starts_with(name + '=')) {
+            auto value = it->substr(name.size() + 1);
+            arguments.erase(it);
+            return value;
+        }
+        if (*it != name) continue;
+        if (it + 1 == arguments.end()) throw configuration_error{name + " needs a value"};
+        auto value = *(it + 1);
+        arguments.erase(it, it + 2);
+        return value;
+    }
+    return {};
+}
+
 void check(config const& c)
 {
     config copy;

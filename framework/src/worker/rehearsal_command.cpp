@@ -3,6 +3,7 @@
 #include "core/regular_file.hpp"
 #include "runtime/registry.hpp"
 #include "worker/service_parts.hpp"
+#include "worker/settings.hpp"
 
 #include <skald/detail/data.hpp>
 #include <skald/errors.hpp>
@@ -12,24 +13,6 @@
 
 namespace skald::worker_detail {
 namespace {
-
-// The value of that argument, which is taken out with it: `--name value` or `--name=value`.
-std::optional<std::string> take(std::vector<std::string>& arguments, std::string const& name)
-{
-    for (auto it = arguments.begin(); it != arguments.end(); ++it) {
-        if (it->starts_with(name + '=')) {
-            auto value = it->substr(name.size() + 1);
-            arguments.erase(it);
-            return value;
-        }
-        if (*it != name) continue;
-        if (it + 1 == arguments.end()) throw configuration_error{name + " needs a value"};
-        auto value = *(it + 1);
-        arguments.erase(it, it + 2);
-        return value;
-    }
-    return {};
-}
 
 void refuse_without_rehearsal(std::vector<std::string> const& arguments)
 {
@@ -63,7 +46,7 @@ char const* const rehearsal_help =
 
 std::optional<rehearsal_command> take_rehearsal(std::vector<std::string>& arguments)
 {
-    auto const text = take(arguments, "--rehearse");
+    auto const text = take_argument(arguments, "--rehearse");
     if (!text) {
         refuse_without_rehearsal(arguments);
         return {};
@@ -72,9 +55,9 @@ std::optional<rehearsal_command> take_rehearsal(std::vector<std::string>& argume
     if (!key || !core::is_key(key->key))
         throw configuration_error{"--rehearse takes KEY:STEP or KEY:STEP.compensate, and not '" + *text + "'"};
     rehearsal_command command{.what = {.key = *key}};
-    command.what.scope = take(arguments, "--scope").value_or("");
+    command.what.scope = take_argument(arguments, "--scope").value_or("");
     if (!core::is_scope(command.what.scope)) throw configuration_error{"--scope is at most 64 bytes of UTF-8"};
-    if (auto const file = take(arguments, "--data")) command.what.data = read_data(*file);
+    if (auto const file = take_argument(arguments, "--data")) command.what.data = read_data(*file);
     command.as_json = std::erase(arguments, "--json") > 0;
     return command;
 }

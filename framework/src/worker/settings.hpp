@@ -5,6 +5,7 @@
 #include <skald/config.hpp>
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,6 +36,10 @@ using environment = std::map<std::string, std::string>;
 
 /// This process's environment variables.
 environment read_environment();
+
+/// The value of that argument, `--name value` or `--name=value`, which is taken out. Throws configuration_error if it
+/// has none.
+std::optional<std::string> take_argument(std::vector<std::string>& arguments, std::string const& name);
 
 /// Throws configuration_error if a value is one that the environment could not have supplied.
 void check(config const& c);

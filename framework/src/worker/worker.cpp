@@ -6,21 +6,15 @@
 #include "tracing/tracer.hpp"
 #include "worker/descriptors.hpp"
 #include "worker/process.hpp"
-#include "worker/rehearsal_command.hpp"
 #include "worker/service_parts.hpp"
-#include "worker/settings.hpp"
 #include "worker/signals.hpp"
 #include "worker/transports.hpp"
 
 #include <skald/errors.hpp>
 
-#include <cstdio>
-#include <exception>
-#include <span>
+#include <atomic>
 #include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 namespace skald {
 namespace {
@@ -73,6 +67,7 @@ public:
     runtime::registry steps;
     runtime::stop_flag stop;
     std::unique_ptr<skald::entry> requests;
+    std::atomic<bool> has_own_server{};  // of the program's, that passes requests to entry()
 };
 
 worker::worker(service what, config settings, std::shared_ptr<logger> log)
@@ -96,6 +91,10 @@ int worker::run(std::function<void()> const& on_start)
     if (own.settings.migrate_only) return 0;
     process.start();
     if (on_start) on_start();
+    if (hosted.routes.has_handlers() && own.settings.http_listen.empty() && !own.has_own_server)
+        own.log.warning("http.no_listener",
+                        {{"error", "this service has routes, and nothing listens for their requests: "
+                                   "set SKALD_HTTP_LISTEN, or pass --listen"}});
     while (!own.stop.stopped() && !signals.wait(std::chrono::milliseconds{200})) process.supervise();
     return process.drain(signals) ? 0 : 75;
 }
@@ -107,26 +106,8 @@ void worker::stop()
 
 entry& worker::entry()
 {
+    implementation_->has_own_server = true;
     return *implementation_->requests;
-}
-
-int run_service(service what, int argc, char const* const* argv, std::shared_ptr<logger> log)
-try {
-    for (std::string_view const argument : std::span{argv, static_cast<std::size_t>(argc)}.subspan(1)) {
-        if (argument != "--help" && argument != "-h" && argument != "--help-all") continue;
-        auto const settings = config::help(argument == "--help-all") + worker_detail::rehearsal_help;
-        std::fputs(("usage: " + std::string{argv[0]} + " [--flag value]...\n\n" + settings).c_str(), stdout);
-        return 0;
-    }
-    std::vector<std::string> arguments{argv + 1, argv + argc};
-    auto const rehearsal = worker_detail::take_rehearsal(arguments);
-    auto const settings = worker_detail::from(worker_detail::read_environment(), arguments);
-    if (rehearsal) return worker_detail::run_rehearsal(*rehearsal, what, settings);
-    return worker{std::move(what), settings, std::move(log)}.run();
-}
-catch (std::exception const& error) {
-    std::fputs((std::string{argv[0]} + ": " + error.what() + '\n').c_str(), stderr);
-    return 2;
 }
 
 }  // namespace skald

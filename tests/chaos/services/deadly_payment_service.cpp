@@ -5,8 +5,8 @@
 #include "tests/support/charge_with.hpp"
 
 #include <csignal>
+#include <string>
 #include <utility>
-#include <vector>
 
 namespace {
 
@@ -48,23 +48,27 @@ class deadly_charge final : public skald::compensatable_step<order>, public skal
     }
 };
 
-}  // namespace
-
-// With `--gateway HOST:PORT` the gateway there charges.
-int main(int argc, char** argv)
+skald::service payments(std::string const& at)
 {
-    std::vector<char const*> arguments{argv, argv + argc};
     skald::service payments{"payments"};
     payments.migrate("0001_payments", tables::payments).migrate("0002_deaths", "CREATE SEQUENCE deaths");
-    if (auto const at = take_gateway(arguments)) {
-        gateway_client const gateway{*at};
-        charge_with charge{gateway};
-        charge.before_prepare = may_die;
-        payments.dependency("gateway").host(place_order, steps::charge_payment, std::move(charge),
-                                            refund_by_gateway{gateway}, {.call = {.dependency = "gateway"}});
-    }
-    else {
+    if (at.empty()) {
         payments.host(place_order, steps::charge_payment, deadly_charge{});
+        return payments;
     }
-    return skald::run_service(std::move(payments), static_cast<int>(arguments.size()), arguments.data());
+    gateway_client const gateway{parse_gateway_address(at)};
+    charge_with charge{gateway};
+    charge.before_prepare = may_die;
+    payments.dependency("gateway").host(place_order, steps::charge_payment, std::move(charge),
+                                        refund_by_gateway{gateway}, {.call = {.dependency = "gateway"}});
+    return payments;
+}
+
+}  // namespace
+
+int main(int argc, char** argv)
+{
+    std::string gateway;
+    return skald::run_service([&] { return payments(gateway); }, argc, argv,
+                              {{"--gateway", &gateway, "HOST:PORT of a provider that charges"}});
 }
