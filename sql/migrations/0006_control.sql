@@ -274,7 +274,8 @@ BEGIN
     IF effect = 'taken' AND o.action IN ('resume', 'cancel', 'close') THEN
         PERFORM skald.wake(o.scope, o.key, o.home);
         -- What somebody owns hears of it when the lease is renewed.
-        UPDATE skald.started s SET due_at = least(s.due_at, clock_timestamp())
+        UPDATE skald.started s SET due_at = least(s.due_at, clock_timestamp()),
+               ends_at = CASE WHEN s.kind = 'call' AND o.action = 'cancel' THEN clock_timestamp() ELSE s.ends_at END
          WHERE (s.scope, s.key) = (o.scope, o.key) AND s.owner IS NULL AND coalesce(s.headers->>'x-saga-home' = o.home, true);
     END IF;
     IF effect = 'taken' AND o.action = 'close' THEN PERFORM skald.cancel_open(o.scope, o.key, o.home, o.reason); END IF;

@@ -11,6 +11,7 @@ CREATE TABLE skald.started (
     due_at       timestamptz NOT NULL,  -- when it is to be taken; of one that is owned, when the lease ends
     lease        interval    NOT NULL,
     until        timestamptz,           -- of a wait: when it is over; `due_at` may be earlier, to look at a command
+    ends_at      timestamptz,           -- of a call: from when on its end is known without the other side: an answer, a cancel, the deadline
     owner        text,                  -- the process that has it; NULL: none
     fence        integer     NOT NULL DEFAULT 0,  -- of the current or latest owner: what an earlier one still does is refused
     in_doubt     boolean     NOT NULL DEFAULT false,  -- of a call: it was made, and what became of it is not known
@@ -34,6 +35,7 @@ CREATE TABLE skald.started (
     CONSTRAINT counts_count_up CHECK (fence >= 0 AND calls >= 0 AND looks >= 0 AND tries >= 0)
 );
 CREATE INDEX started_due ON skald.started (kind, dependency, due_at);
+CREATE INDEX started_ending ON skald.started (ends_at) WHERE ends_at IS NOT NULL;
 -- Rows come and go all day, as in the outbox.
 ALTER TABLE skald.started SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
                                autovacuum_vacuum_cost_delay = 0);
@@ -97,17 +99,19 @@ AS $$
 DECLARE
     known jsonb;
     ends  timestamptz;
+    told  boolean := EXISTS (SELECT FROM skald.control c WHERE (c.scope, c.key) = (s.scope, s.key));
 BEGIN
     IF s.kind = 'wait' THEN
         PERFORM skald.lock_wait(s.scope, s.key);
         known := (SELECT jsonb_build_object('signal', g.body) FROM skald.signal g WHERE (g.scope, g.key, g.step) = (s.scope, s.key, s.step));
         ends := clock_timestamp() + due_in;
     END IF;
-    INSERT INTO skald.started (scope, key, step, kind, dependency, due_at, until, lease, answer, message_id, type, content_type, body, headers)
+    INSERT INTO skald.started (scope, key, step, kind, dependency, due_at, until, ends_at, lease, answer, message_id, type, content_type,
+                               body, headers)
     VALUES (s.scope, s.key, s.step, s.kind, s.dependency,
-            CASE WHEN known IS NOT NULL OR ends IS NULL OR EXISTS (SELECT FROM skald.control c WHERE (c.scope, c.key) = (s.scope, s.key))
-                 THEN clock_timestamp() ELSE least(ends, deadline) END,
-            ends, s.lease, known, s.message_id, s.type, s.content_type, s.body, s.headers);
+            CASE WHEN known IS NOT NULL OR ends IS NULL OR told THEN clock_timestamp() ELSE least(ends, deadline) END,
+            ends, CASE WHEN s.kind = 'call' THEN CASE WHEN told THEN clock_timestamp() ELSE deadline END END, s.lease, known, s.message_id,
+            s.type, s.content_type, s.body, s.headers);
     IF NOT FOUND THEN PERFORM skald.assert_written('skald.started', 1, 0); END IF;
 END $$;
 
@@ -120,7 +124,7 @@ AS $$ SELECT CASE WHEN kind = 'wait' THEN least(lease, interval '0.5 seconds') E
 -- Takes at most `most` rows that are due, for `new_owner`. `was_in_doubt`: a call may have been made before, and the other side is to be asked
 -- first. One that may be called now is marked as in doubt here, before the call; a cancelled saga too has steps that are called: those that
 -- undo it. `command`: the latest command for its saga. The time is one that an index scan can begin at, which clock_timestamp() is not: what
--- is not due costs nothing, however much it is.
+-- is not due costs nothing, however much it is. Without a dependency: calls that can end without the other side, which may be ill.
 CREATE FUNCTION skald.take_started(new_owner text, of_kind text, of_dependency text, most integer)
 RETURNS TABLE (taken skald.started, was_in_doubt boolean, command text, command_reason text, at timestamptz)
 LANGUAGE sql
@@ -128,12 +132,19 @@ SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET jit = off
 AS $$
-    WITH due AS (
+    WITH of_one AS MATERIALIZED (
+        SELECT * FROM skald.started s
+         WHERE of_dependency IS NOT NULL AND s.kind = of_kind AND s.dependency = of_dependency AND s.due_at <= statement_timestamp()
+         ORDER BY s.due_at LIMIT most FOR UPDATE SKIP LOCKED),
+    ending AS MATERIALIZED (
+        SELECT * FROM skald.started s
+         WHERE of_dependency IS NULL AND s.ends_at <= statement_timestamp() AND s.due_at <= statement_timestamp()
+           AND (s.answer IS NOT NULL OR NOT s.in_doubt)
+         ORDER BY s.ends_at LIMIT most FOR UPDATE SKIP LOCKED),
+    due AS (
         SELECT s.scope, s.key, s.step, s.in_doubt, c.action, c.why,
                s.kind = 'call' AND s.answer IS NULL AND NOT s.in_doubt AND coalesce(c.action, 'resume') <> 'pause' AS is_called
-          FROM (SELECT * FROM skald.started s
-                 WHERE s.kind = of_kind AND s.dependency = of_dependency AND s.due_at <= statement_timestamp()
-                 ORDER BY s.due_at LIMIT most FOR UPDATE SKIP LOCKED) AS s
+          FROM (SELECT * FROM of_one UNION ALL SELECT * FROM ending) AS s
           LEFT JOIN LATERAL (
                SELECT c.action, coalesce(c.reason, c.action || ' by ' || c.requested_by) AS why FROM skald.control c
                 WHERE (c.scope, c.key) = (s.scope, s.key)
@@ -217,7 +228,9 @@ BEGIN
        SET owner = NULL, due_at = clock_timestamp() + due_in, in_doubt = is_in_doubt, calls = s.calls - is_uncalled::integer, looks = looks_now,
            tries = tries_now, doubt_since = CASE WHEN is_in_doubt THEN coalesce(s.doubt_since, clock_timestamp()) END,
            until = CASE WHEN s.kind = 'wait' AND waits_on THEN clock_timestamp() + due_in ELSE s.until END,
-           answer = CASE WHEN s.kind = 'wait' OR is_in_doubt THEN coalesce(s.answer, new_answer) END, error = coalesce(why, s.error)
+           answer = CASE WHEN s.kind = 'wait' OR is_in_doubt THEN coalesce(s.answer, new_answer) END, error = coalesce(why, s.error),
+           -- What is given back uncalled was taken in vain, if for its end.
+           ends_at = CASE WHEN s.kind = 'call' AND new_answer IS NOT NULL THEN clock_timestamp() WHEN NOT is_uncalled THEN s.ends_at END
      WHERE (s.scope, s.key, s.step) = (of_scope, of_key, of_step);
     RETURN true;
 END $$;
@@ -314,7 +327,9 @@ BEGIN
         RETURN format('%s of saga %s is being called, or asked about, by %s now, and may yet happen: say so again when that has ended',
                       of_step, of_key, s.owner);
     END IF;
-    UPDATE skald.started t SET answer = resolve_step.answer, due_at = CASE WHEN t.owner IS NULL THEN clock_timestamp() ELSE t.due_at END
+    -- Whoever is still calling has lost it: how that ends is not asked any more, and could only contradict.
+    UPDATE skald.started t SET answer = resolve_step.answer, ends_at = clock_timestamp(), due_at = clock_timestamp(), owner = NULL,
+                               fence = t.fence + (t.owner IS NOT NULL)::integer
      WHERE (t.scope, t.key, t.step) = (of_scope, of_key, of_step);
     INSERT INTO skald.audit (actor, verb, scope, key, detail)
     VALUES (skald.actor(by), 'saga resolve', of_scope, of_key, jsonb_build_object('step', of_step, 'answer', answer, 'reason', why));

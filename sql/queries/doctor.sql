@@ -56,6 +56,8 @@ SELECT (SELECT count(*) FROM skald.parked) AS parked, (SELECT count(*) FROM skal
 -- name: doctor_started
 SELECT count(*) FILTER (WHERE s.due_at < clock_timestamp() - interval '1 minute') AS overdue,
        coalesce(extract(epoch FROM clock_timestamp() - min(s.due_at)), 0)::bigint AS overdue_seconds,
+       count(*) FILTER (WHERE s.error = 'the process that took it does not have this step') AS unhosted,
+       min(s.step) FILTER (WHERE s.error = 'the process that took it does not have this step') AS unhosted_step,
        count(*) FILTER (WHERE s.tries >= 3) AS unsettled,
        count(*) FILTER (WHERE i.status = 'unknown') AS unknown
   FROM skald.started s

@@ -2,7 +2,7 @@
 
 -- name: start_step
 SELECT skald.start_step(ROW(:scope::text, :key::text, :step::text, :kind::text, :dependency::text, clock_timestamp(),
-                            :lease::bigint * interval '1 millisecond', NULL, NULL, 0, false, 0, 0, 0, NULL, NULL, NULL, NULL, :message_id::text, :type::text,
+                            :lease::bigint * interval '1 millisecond', NULL, NULL, NULL, 0, false, 0, 0, 0, NULL, NULL, NULL, NULL, :message_id::text, :type::text,
                             :content_type::text, :body::bytea, :headers::jsonb, clock_timestamp())::skald.started,
                         :due_in::bigint * interval '1 millisecond', :deadline::timestamptz)
 
@@ -25,7 +25,7 @@ SELECT CASE WHEN count(*) <> 1 THEN skald.assert_written('skald.started', 1, cou
 
 -- name: take_started
 SELECT (t.taken).scope, (t.taken).key, (t.taken).step, (t.taken).fence, (t.taken).kind, (t.taken).calls, (t.taken).looks,
-       (t.taken).tries, (t.taken).checkpoint::text AS checkpoint, (t.taken).answer::text AS answer, (t.taken).message_id, (t.taken).type,
+       (t.taken).tries, (t.taken).checkpoint::text AS checkpoint, (t.taken).answer::text AS answer, coalesce((t.taken).error, '') AS error, (t.taken).message_id, (t.taken).type,
        (t.taken).content_type, encode((t.taken).body, 'hex') AS body, (t.taken).headers::text AS headers, t.was_in_doubt,
        coalesce(t.command, '') AS command, coalesce(t.command_reason, '') AS command_reason, skald.instant(t.at) AS at,
        (extract(epoch FROM skald.owned_for((t.taken).kind, (t.taken).lease)) * 1000)::bigint AS lease,

@@ -39,6 +39,7 @@ struct bank
     int looks{};
     bool declines{};
     bool can_tell{true};
+    std::string more{};  // that a receipt's number goes on with
     std::mutex mutex{};
     std::function<void(std::string const&key)> before_charge, after_charge;
 
@@ -50,7 +51,7 @@ struct bank
         auto const number = charges.size();
         lock.unlock();
         if (after_charge) after_charge(key);
-        return {"r-" + std::to_string(number), declines};
+        return {"r-" + std::to_string(number) + more, declines};
     }
 
     probe<receipt> find(std::string const& key)

@@ -224,30 +224,6 @@ TEST_CASE("prepare may reject: nothing is called")
     CHECK(all.saga_status("k") == "compensated");
 }
 
-TEST_CASE("an end that can't be recorded is not forgotten, and the other side is not asked again for it")
-{
-    bank_services all;
-    int failures = 5;  // more than the step has attempts
-    capture charging{all.gateway};
-    charging.settles = [&](skald::step_context& ctx, purchase& p, receipt const& r) -> skald::outcome {
-        if (failures-- > 0) throw std::runtime_error{"a bug"};
-        note(ctx, "settle " + r.number);
-        p.receipt = r.number;
-        return skald::done();
-    };
-    all.host(charging);
-    all.start(buy, purchase{"p", 100}, "k");
-    for (int n = 0; n < 10; ++n) {
-        all.run_all();
-        all.at("till").make_started_due();
-    }
-    CHECK(failures < 0);
-    CHECK(all.gateway.charges.size() == 1);
-    CHECK(all.gateway.looks == 0);
-    CHECK(all.effects("till") == "prepare\nsettle r-1");
-    CHECK(all.saga_status("k") == "completed");
-}
-
 TEST_CASE("of two owners only the one that has it now can record an end")
 {
     bank_services all;

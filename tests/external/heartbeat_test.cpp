@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <cmath>
 #include <functional>
 #include <string>
 
@@ -155,6 +156,27 @@ TEST_CASE("heartbeats in a tight loop do not ask each time, and those with a che
     }
     // Each heartbeat that asks is a transaction that writes.
     CHECK(std::stol(db.one("SELECT pg_current_xact_id()")) - before < beats / 10);
+}
+
+TEST_CASE("a checkpoint that can't be kept is an error of its call, and fails no renewal")
+{
+    long_calls all;
+    std::atomic<bool> is_done{false};
+    all.host_long([&](auto& ctx) {
+        using nlohmann::json;
+        ctx.heartbeat(json{{"page", 7}});
+        for (auto const& bad :
+             {json(std::string("a\0b", 3)), json("\xff"), json(std::nan("")), json(std::string(1024 * 1024, 'x'))})
+            CHECK_THROWS_AS(ctx.heartbeat(bad), skald::data_error);
+        ctx.heartbeat();
+        CHECK_FALSE(ctx.lost());
+        is_done = true;
+    });
+    all.start(order_goods, purchase{"p", 20}, "k");
+    all.run();
+    running_calls process{all.at("till")};
+    REQUIRE(wait_until([&] { return is_done.load(); }));
+    CHECK(wait_until([&] { return all.record("charge").starts_with("completed"); }));
 }
 
 TEST_CASE("a refund of a cancelled saga is what the cancel asks for: its heartbeats go on")

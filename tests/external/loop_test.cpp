@@ -134,6 +134,61 @@ TEST_CASE("a breaker that is open keeps calls waiting, which costs no attempt, a
     CHECK(std::stoi(calls) < 12 * 3);
 }
 
+TEST_CASE("while a breaker is open, what ends without the other side does not wait for it")
+{
+    bank_services all;
+    all.at("till").options_of_steps.call.dependency = "bank";
+    all.at("till").options_of_steps.retry.attempts_max = 100;
+    all.host();
+    std::atomic<bool> is_ill{true};
+    all.gateway.before_charge = [&](auto const&) {
+        if (is_ill) throw skald::did_not_happen_error{"connection refused"};
+    };
+    start_many(all, 3);
+    auto const& till = all.at("till").db;
+    running_calls process{all.at("till"), {{"bank", {.at_a_time = 4, .calls_min = 3, .open_first = 1h}}}};
+    auto const ready = [&] {
+        return process.loop().dependencies().at(0).status.state == skald::core::breaker_state::open &&
+               till.one("SELECT count(*) FROM skald.started WHERE owner IS NOT NULL") == "0";
+    };
+    REQUIRE(wait_until(ready));
+    is_ill = false;  // and nobody asks
+
+    till.run("UPDATE skald.started SET in_doubt = true WHERE key = 'k0'");
+    CHECK(till.one("SELECT coalesce(skald.resolve_step('', 'k0', 'capture', '{\"happened\": {\"number\": \"r-7\"}}', "
+                   "'the bank said so', 'eve'), '')") == "");
+    REQUIRE(wait_until([&] { return started_rows(all) == "2"; }));
+    CHECK(all.effects("till").find("settle r-7") != std::string::npos);
+
+    all.at("shop").db.run("SELECT skald.request_control('cancel', '', 'k1')");
+    all.run();
+    REQUIRE(wait_until([&] { return started_rows(all) == "1"; }));
+    CHECK(till.one("SELECT status FROM skald.idempotency WHERE key = 'k1' AND step = 'capture'") == "cancelled");
+
+    till.run(
+        "UPDATE skald.started SET ends_at = clock_timestamp(), due_at = clock_timestamp()");  // in vain: nothing ends it
+    CHECK(wait_until([&] { return till.one("SELECT ends_at IS NULL AND NOT in_doubt FROM skald.started") == "t"; }));
+    CHECK(all.gateway.charges.empty());
+}
+
+TEST_CASE("what is known of a step that no process has any more is kept, and its row says so")
+{
+    bank_services all;
+    all.host();
+    start_many(all, 2);
+    auto const& till = all.at("till").db;
+    till.run("UPDATE skald.started SET headers = headers || jsonb_build_object('x-idempotency-key', key || ':gone')");
+    till.run("UPDATE skald.started SET in_doubt = true, calls = 3, looks = 189, tries = 6 WHERE key = 'k0'");
+    running_calls process{all.at("till")};
+    CHECK(wait_until([&] {
+        return till.one("SELECT count(*) FROM skald.started"
+                        " WHERE error = 'the process that took it does not have this step' AND owner IS NULL") == "2";
+    }));
+    CHECK(till.rows("SELECT in_doubt, calls, looks, tries FROM skald.started ORDER BY key") == "t|3|189|6\nf|0|0|0");
+    CHECK(all.at("till").log().has("started.not_hosted"));
+    CHECK(all.gateway.charges.empty());
+}
+
 TEST_CASE("a process that ends leaves no breaker behind, and one that dies is forgotten by whoever writes one later")
 {
     bank_services all;

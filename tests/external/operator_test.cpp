@@ -142,6 +142,23 @@ TEST_CASE("an unknown call is listed, counted and shown, until somebody says wha
     CHECK(figures.now().latest.value().unknown_calls.empty());
 }
 
+TEST_CASE("an answer that comes while the call runs counts, whatever the call then says")
+{
+    office all;
+    all.host();
+    all.start(buy, purchase{"p", 100}, "k");
+    all.run();
+    auto const running = all.at("till").started().take("till/7", skald::ports::started_kind::call, "", 1).at(0);
+    CHECK(all.resolve("till", {{"", "k"}, "capture", {}, "it said no", "eve"}).find("may yet happen") !=
+          std::string::npos);
+    CHECK(all.resolve("till", {{"", "k"}, "capture", json{{"number", "r-7"}}, "the bank said so", "eve"}) == "");
+    CHECK(all.at("till").started().release({running.id, {}, false}) == skald::ports::release_result::not_ours);
+    all.run_all();
+    CHECK(all.saga_status("k") == "completed");
+    CHECK(all.effects("till").find("settle r-7") != std::string::npos);
+    CHECK(all.gateway.charges.empty());
+}
+
 TEST_CASE("what can't be resolved here is refused, with the service that has it")
 {
     office all;

@@ -49,8 +49,9 @@ class approve final : public skald::wait_step<purchase, approval>
 
 class cool_off final : public skald::sleep_step<purchase>
 {
-    std::chrono::sys_time<std::chrono::milliseconds> until(purchase const&) const override
+    std::chrono::sys_time<std::chrono::milliseconds> until(purchase const& p) const override
     {
+        if (p.cents == 7) return std::chrono::sys_time<std::chrono::milliseconds>::max();
         return std::chrono::floor<std::chrono::milliseconds>(std::chrono::system_clock::now()) + 24h;
     }
 };
@@ -88,6 +89,17 @@ public:
 constexpr auto yes = R"({"by": "eve", "yes": true})";
 
 }  // namespace
+
+TEST_CASE("a sleep until the end of all clocks does not end at once")
+{
+    waiting all;
+    all.start(ask_first, purchase{"p", 7}, "k");
+    all.run_all();
+    CHECK(all.signal(yes) == "kept");
+    all.run_all();
+    CHECK(all.record("cool-off") == "started|1");
+    CHECK(all.at("till").db.one("SELECT until > now() + '900 years' FROM skald.started") == "t");
+}
 
 TEST_CASE("a saga waits for a signal, holding nothing, and then for a time")
 {

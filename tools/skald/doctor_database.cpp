@@ -167,6 +167,12 @@ void examine_started(pqxx::connection& c, findings& found)
                                    row["overdue_seconds"].c_str()),
         "does a process of this service run that hosts them, and is their dependency's breaker closed? `skald started "
         "list` shows them, and the log events started.waiting, started.not_hosted and dependency.changed say more");
+    auto const unhosted = row["unhosted"].as<std::int64_t>();
+    add(found, "hosted steps", unhosted == 0, health::warning,
+        unhosted == 0 ? "the processes have the steps of all that have started"
+                      : fmt::format("{} started steps, one of them {}, were taken by a process that does not have them",
+                                    unhosted, row["unhosted_step"].c_str()),
+        "host the step in the service until its last saga has ended, of the same kind as it was when it started");
     auto const unsettled = row["unsettled"].as<std::int64_t>();
     add(found, "unsettled steps", unsettled == 0, health::warning,
         fmt::format("{} started steps have an end that could not be recorded, three times or more", unsettled),

@@ -75,6 +75,7 @@ public:
     /// about once a second, however often it is called.
     /// Throws call_stopped if somebody else has the call now, or if it was cancelled, paused, is past its deadline, or
     /// its process stops: end it, by letting the exception pass. What was done until then is found out by look().
+    /// Throws data_error for a checkpoint of more than 1 MiB, or one that can't be written (U+0000, no UTF-8, NaN).
     void heartbeat(std::optional<nlohmann::json> const& checkpoint = std::nullopt) { owner_.heartbeat(checkpoint); }
 
     /// Whether heartbeat() would throw, as far as known here, without asking.

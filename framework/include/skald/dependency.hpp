@@ -13,10 +13,12 @@ struct dependency_limits
     std::size_t at_a_time{8};   // calls under way
     std::size_t per_second{0};  // calls begun; 0: any number
 
-    double failures{0.5};                      // the breaker opens when this share of the last calls has failed
-    std::size_t calls_min{10};                 // or was slow, of so many at least
-    std::chrono::milliseconds window{10'000};  // that ended within this time
-    std::chrono::milliseconds slow{10'000};    // a call that takes longer is as bad as one that fails
+    // The breaker opens when, of at least `calls_min` calls that ended within `window`, this share has failed or was
+    // slow; and when five in a row have or were, since few calls end where each waits for its time limit.
+    double failures{0.5};
+    std::size_t calls_min{10};
+    std::chrono::milliseconds window{10'000};
+    std::chrono::milliseconds slow{10'000};  // a call that takes longer is as bad as one that fails
 
     std::chrono::milliseconds open_first{1'000};     // how long it stays open the first time
     std::chrono::milliseconds open_longest{60'000};  // and at most, if it does not get well

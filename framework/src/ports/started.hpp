@@ -82,6 +82,7 @@ public:
         int tries{};
         std::optional<std::string> checkpoint;  // JSON, as the next
         std::optional<std::string> answer;
+        std::string error;    // why it has not ended yet; empty: nothing is known
         std::string command;  // the latest for its saga: pause, resume, cancel, close; empty: none
         std::string command_reason;
         core::instant at{};
@@ -109,6 +110,10 @@ public:
     /// At most `most` that are due, each with a new fence.
     virtual std::vector<taken> take(std::string_view owner, started_kind kind, std::string_view dependency,
                                     std::size_t most) = 0;
+
+    /// Calls that can end without the other side, whatever they call: an answer is known, the saga is cancelled, or its
+    /// deadline is over. They do not wait for one that is ill.
+    virtual std::vector<taken> take_ending(std::string_view owner, std::size_t most) = 0;
 
     /// Extends the leases, and waits for no lock; the result is in the order of `all`.
     virtual std::vector<renewal> renew(std::span<held const> all) = 0;

@@ -29,6 +29,7 @@ ports::started_steps::taken read_taken(pqxx::row const& row)
     t.tries = row["tries"].as<int>();
     t.checkpoint = text_of(row["checkpoint"]);
     t.answer = text_of(row["answer"]);
+    t.error = row["error"].c_str();
     t.command = row["command"].c_str();
     t.command_reason = row["command_reason"].c_str();
     t.at = core::parse_instant(row["at"].c_str()).value();
@@ -67,6 +68,17 @@ std::vector<ports::started_steps::taken> postgres_started::take(std::string_view
     std::vector<taken> all;
     for (auto const& row : run(execute(queries::take_started{
              .owner = owner, .kind = ports::name_of(kind), .dependency = dependency, .most = most})))
+        all.push_back(read_taken(row));
+    return all;
+}
+
+std::vector<ports::started_steps::taken> postgres_started::take_ending(std::string_view owner, std::size_t most)
+{
+    std::vector<taken> all;
+    for (auto const& row : run(execute(queries::take_started{.owner = owner,
+                           .kind = ports::name_of(ports::started_kind::call),
+                           .dependency = std::nullopt,
+                           .most = most})))
         all.push_back(read_taken(row));
     return all;
 }

@@ -13,6 +13,7 @@ class postgres_started final : public ports::started_steps
 public:
     explicit postgres_started(connection_options options) : options_{std::move(options)} {}
 
+    std::vector<taken> take_ending(std::string_view owner, std::size_t most) override;
     std::vector<taken> take(std::string_view owner, ports::started_kind kind, std::string_view dependency,
                             std::size_t most) override;
     std::vector<renewal> renew(std::span<held const> all) override;

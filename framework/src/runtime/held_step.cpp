@@ -3,6 +3,11 @@
 #include "core/failpoint.hpp"
 #include "ports/fault.hpp"
 
+#include <skald/detail/data.hpp>
+#include <skald/errors.hpp>
+
+#include <fmt/format.h>
+
 #include <thread>
 #include <utility>
 
@@ -15,6 +20,23 @@ namespace {
 // In a tight loop, heartbeat() asks as often as this.
 constexpr auto ask_every = 1s;
 
+constexpr std::size_t checkpoint_bytes_max = 1024 * 1024;
+
+// What PostgreSQL takes. All leases of a process are renewed in one statement, which one bad checkpoint must not fail.
+std::string text_of(nlohmann::json checkpoint)
+try {
+    auto text = detail::write_checked(checkpoint);
+    if (text.size() > checkpoint_bytes_max)
+        throw data_error{
+            fmt::format("a checkpoint of {} bytes is more than {}: keep what is large elsewhere, and where "
+                        "it is in the checkpoint",
+                        text.size(), checkpoint_bytes_max)};
+    return text;
+}
+catch (nlohmann::json::exception const& error) {
+    throw data_error{std::string{"a checkpoint that can't be written: "} + error.what()};
+}
+
 }  // namespace
 
 held_step::held_step(started_step s, std::string dependency, clock::time_point asked, renewer renews)
@@ -24,13 +46,14 @@ held_step::held_step(started_step s, std::string dependency, clock::time_point a
 
 void held_step::heartbeat(std::optional<nlohmann::json> const& checkpoint)
 {
+    auto const text = checkpoint ? text_of(*checkpoint) : std::string{};
     auto const now = clock::now();
     if (is_past_deadline(now)) stops = true;
     throw_if_stopped();
     last_sign = now;
     if (!checkpoint && now - last_asked.load() < ask_every) return;
     last_asked = now;
-    ports::started_steps::held const kept{step.row.id, checkpoint ? checkpoint->dump() : ""};
+    ports::started_steps::held const kept{step.row.id, text};
     while (!renew(kept) && checkpoint) {
         throw_if_stopped();
         std::this_thread::sleep_for(100ms);  // the database is away, or the row is locked; the lease may outlast that
@@ -114,12 +137,7 @@ started_next held_step::go_on(core::call_result& how, core::logger& log, std::mt
 
 ports::started_release held_step::uncalled() const
 {
-    auto const& row = step.row;
-    ports::started_release r{row.id, 0ms, row.was_in_doubt};
-    r.looks = row.looks;
-    r.tries = row.tries;
-    r.is_uncalled = !row.was_in_doubt;
-    return r;
+    return runtime::uncalled(step.row, 0ms);
 }
 
 }  // namespace skald::runtime

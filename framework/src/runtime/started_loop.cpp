@@ -17,6 +17,7 @@ constexpr std::size_t settles_max = 64;
 
 // For a step that this process does not have, and another one of its service may.
 constexpr auto unrecognized_wait = 5s;
+constexpr auto not_hosted = "the process that took it does not have this step";  // doctor.sql looks for it
 
 core::breaker_settings settings_of(dependency_limits const& limits)
 {
@@ -146,6 +147,7 @@ void started_loop::keep()
         if (is_stopped_) return;
     }
     std::size_t taken = has_waits_ ? take_waits() : 0;
+    if (!called_.empty()) taken += take_ending();
     for (auto const& name : called_) taken += take_calls(name);
     // There may be more.
     if (taken > 0) notify();
@@ -168,19 +170,34 @@ void started_loop::release_all()
     }
 }
 
+std::size_t started_loop::room_to_settle() const
+{
+    std::lock_guard const lock{mutex_};
+    return settles_max - std::min(settles_max, to_settle_.size());
+}
+
 std::size_t started_loop::take_waits()
 {
-    std::size_t room = 0;
-    {
-        std::lock_guard const lock{mutex_};
-        if (to_settle_.size() < settles_max) room = settles_max - to_settle_.size();
-    }
+    auto const room = room_to_settle();
     if (room == 0) return 0;
     auto const asked = clock::now();
     auto rows = table_.take(options_.owner, ports::started_kind::wait, "", room);
     SKALD_FAILPOINT_IF(!rows.empty(), "wait.taken");
     auto const count = rows.size();
-    for (auto& row : rows) begin(std::move(row), "", asked);
+    for (auto& row : rows) begin(std::move(row), asked);
+    return count;
+}
+
+// Also while the other side is ill: what is known without it does not wait for it.
+std::size_t started_loop::take_ending()
+{
+    auto const room = room_to_settle();
+    if (room == 0) return 0;
+    auto const asked = clock::now();
+    auto rows = table_.take_ending(options_.owner, room);
+    SKALD_FAILPOINT_IF(!rows.empty(), "call.taken");
+    auto const count = rows.size();
+    for (auto& row : rows) begin(std::move(row), asked);
     return count;
 }
 
@@ -199,22 +216,24 @@ std::size_t started_loop::take_calls(std::string const& name)
     auto rows = table_.take(options_.owner, ports::started_kind::call, name, room);
     SKALD_FAILPOINT_IF(!rows.empty(), "call.taken");
     auto const count = rows.size();
-    for (auto& row : rows) begin(std::move(row), name, asked);
+    for (auto& row : rows) begin(std::move(row), asked);
     return count;
 }
 
-void started_loop::begin(ports::started_steps::taken&& row, std::string const& dependency_name, clock::time_point asked)
+void started_loop::begin(ports::started_steps::taken&& row, clock::time_point asked)
 {
     auto const id = row.id;
-    auto const was_in_doubt = row.was_in_doubt;
+    auto unhosted = uncalled(row, unrecognized_wait);
+    unhosted.why = not_hosted;
     auto step = recognize(std::move(row), service_, steps_);
     if (!step) {
         log_.warning("started.not_hosted", {{"key", id.saga.key}, {"step", id.step}});
-        table_.release({id, unrecognized_wait, was_in_doubt});
+        table_.release(unhosted);
         return;
     }
     auto next = decide(*step);
-    auto const one = std::make_shared<held_step>(*std::move(step), dependency_name, asked,
+    auto const called = step->work->is_call() ? step->hosted().options.call.dependency : std::string{};
+    auto const one = std::make_shared<held_step>(*std::move(step), called, asked,
                                                  [this](auto const& now) { return renew_one(now); });
     {
         std::lock_guard const lock{mutex_};

@@ -70,9 +70,11 @@ private:
 
     void keep();
     void release_all();
+    std::size_t room_to_settle() const;
     std::size_t take_waits();
+    std::size_t take_ending();
     std::size_t take_calls(std::string const& name);
-    void begin(ports::started_steps::taken&& row, std::string const& dependency_name, clock::time_point asked);
+    void begin(ports::started_steps::taken&& row, clock::time_point asked);
     void follow(std::shared_ptr<held_step> const& one, started_next&& next);
     void release(std::shared_ptr<held_step> const& one, ports::started_release const& what);
     void forget(std::shared_ptr<held_step> const& one);

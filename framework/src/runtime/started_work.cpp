@@ -47,6 +47,16 @@ std::optional<given_up> stopped_by(started_step const& s)
     return {};
 }
 
+constexpr std::string_view not_known{"what a call has done is not known"};
+
+// With what the call itself had said, unless it has said nothing, or looks came between.
+std::string why_not_happened(started_step const& s)
+{
+    std::string why{"a call was made, and did not happen"};
+    if (!s.row.error.empty() && !s.row.error.starts_with(not_known)) why += "; it had failed: " + s.row.error;
+    return why;
+}
+
 // It is known that the latest call has not happened.
 started_next did_not_happen(started_step const& s, std::string const& why, std::chrono::milliseconds again_in)
 {
@@ -80,6 +90,16 @@ call_context context_of(started_step const& s, detail::call_owner& owner)
 }
 
 }  // namespace
+
+ports::started_release uncalled(ports::started_steps::taken const& row, std::chrono::milliseconds again_in)
+{
+    ports::started_release r{row.id, again_in, row.was_in_doubt};
+    r.looks = row.looks;
+    r.tries = row.tries;
+    r.is_uncalled = row.kind == ports::started_kind::call && !row.was_in_doubt && !row.answer &&
+                    row.command != "pause";  // as skald.take_started counts
+    return r;
+}
 
 std::optional<started_step> recognize(ports::started_steps::taken row, std::string_view service, registry const& steps)
 {
@@ -162,13 +182,13 @@ started_next after_look(started_step const& s, detail::look_result const& met, s
     using answer = detail::look_result::answer;
     auto const& options = s.hosted().options.call;
     if (met.what == answer::happened) return end_of(s, second_transaction::answer{met.text});
-    if (met.what == answer::did_not_happen) return did_not_happen(s, "a call was made, and did not happen", 0ms);
+    if (met.what == answer::did_not_happen) return did_not_happen(s, why_not_happened(s), 0ms);
     core::backoff const backoff{options.look_first, options.look_longest};
     // At least half of the ceiling: who has just said that he does not know is not asked again at once.
     auto const ceiling = backoff.ceiling(s.row.looks + 1);
     auto release = release_of(s, ceiling / 2 + core::backoff{ceiling / 2, ceiling / 2}.wait(1, random), true);
     release.looks = s.row.looks + 1;
-    release.why = "what a call has done is not known" + (met.text.empty() ? "" : ": " + met.text);
+    release.why = std::string{not_known} + (met.text.empty() ? "" : ": " + met.text);
     if (s.row.in_doubt_for < options.unknown_after) return release;
     return end_of(s, postponed{core::step_status::unknown, false, std::move(release)});
 }

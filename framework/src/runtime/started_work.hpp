@@ -27,6 +27,9 @@ struct started_step
     core::envelope const& envelope() const { return delivery.step()->envelope; }
 };
 
+/// To give it back as it was when it was taken.
+ports::started_release uncalled(ports::started_steps::taken const& row, std::chrono::milliseconds again_in);
+
 /// Nothing if this service has no such step: another process of it may.
 std::optional<started_step> recognize(ports::started_steps::taken row, std::string_view service, registry const& steps);
 

@@ -292,7 +292,8 @@ happened writer::settle_later(std::chrono::milliseconds wait, std::string why, b
     if (is_failure) why = "its end could not be recorded: " + why;
     release.why = why;
     release.waits_on = answer != nullptr && !answer->json && !is_failure;
-    if (answer != nullptr && answer->json && second.is_in_doubt)
+    constexpr std::size_t kept_result_bytes_max = 1024 * 1024;  // every renewal writes the row again: look() finds more
+    if (answer != nullptr && answer->json && second.is_in_doubt && answer->json->size() <= kept_result_bytes_max)
         release.answer = R"({"happened": )" + *answer->json + '}';
     changes_.released.push_back(std::move(release));
     changes_.records.push_back(

@@ -1,6 +1,7 @@
 // Steps of skald/external_step.hpp and skald/wait_step.hpp without their types, as the runtime sees them.
 #pragma once
 
+#include <skald/detail/deadline.hpp>
 #include <skald/detail/external_work.hpp>
 #include <skald/detail/hosted_step.hpp>
 #include <skald/external_step.hpp>
@@ -138,7 +139,11 @@ public:
     {
         auto const data = read_data<Data>(body);
         if constexpr (is_wait<Data, Step>) return interface_of<Data>(step_).timeout(data);
-        else return std::chrono::ceil<std::chrono::milliseconds>(interface_of<Data>(step_).until(data) - ctx.now());
+        else {
+            auto const now = std::chrono::floor<std::chrono::milliseconds>(ctx.now());
+            // What is beyond every clock, such as max(), would overflow where it meets another one.
+            return std::clamp(interface_of<Data>(step_).until(data), now - deadline_max, now + deadline_max) - now;
+        }
     }
 
     std::string call(call_context&, std::string_view) const override { throw std::logic_error{"a wait calls nothing"}; }
