@@ -68,6 +68,7 @@ std::map<std::string, std::string> const other_values{
     {"SKALD_SIGNATURES", "sign"},
     {"SKALD_SIGNING_KEYS", "new.key,old.key"},
     {"SKALD_BODY_INLINE_MAX", "1024"},
+    {"SKALD_BODY_MAX", "1048577"},
     {"SKALD_BODY_STORE", "directory:/srv/bodies"},
     {"SKALD_TRANSPORT", "postgres"},
     {"SKALD_PEERS_FILE", "/etc/shop/peers"},
@@ -113,7 +114,8 @@ bool same(config const& a, config const& b)
            a.signatures == b.signatures && a.signing_keys == b.signing_keys && a.purge == b.purge &&
            a.purge_every == b.purge_every && a.retention_days == b.retention_days && a.log_format == b.log_format &&
            a.access_log_level == b.access_log_level && a.otlp_endpoint == b.otlp_endpoint &&
-           a.trace_ratio == b.trace_ratio && a.body_inline_max == b.body_inline_max && a.body_store == b.body_store;
+           a.trace_ratio == b.trace_ratio && a.body_inline_max == b.body_inline_max && a.body_max == b.body_max &&
+           a.body_store == b.body_store;
 }
 
 }  // namespace
@@ -192,7 +194,7 @@ TEST_CASE("variables reach the field of their name")
     CHECK_FALSE(c.purge);
     CHECK(c.purge_every == 19s);
     CHECK(c.retention_days == 23);
-    CHECK((c.body_inline_max == 1024 && c.body_store == "directory:/srv/bodies"));
+    CHECK((c.body_inline_max == 1024 && c.body_max == 1048577 && c.body_store == "directory:/srv/bodies"));
 }
 
 TEST_CASE("a retention of less than a day is refused")

@@ -62,6 +62,7 @@ struct config
     std::string signing_keys;       // files with a key each, FILE or FILE,FILE: the first signs, both are accepted
 
     std::size_t body_inline_max{64 * 1024};  // bytes of a body that stay in its message or row: docs/bodies.md
+    std::size_t body_max{64 * 1024 * 1024};  // bytes of the largest one that is sent or stored
     std::string body_store{"database"};      // where larger ones are kept; "directory:/PATH": services share it
 
     std::string guard{"postgres"};  // or cache_aside, lock, accelerator, redis_only: what is in front, docs/redis.md

@@ -40,7 +40,7 @@ runtime::body_rules body_rules_of(std::string const& service, config const& sett
 {
     bool const is_shared = shares_bodies(settings);
     return {settings.body_inline_max, service, is_shared,
-            is_shared ? settings.body_store : "the database of " + service};
+            is_shared ? settings.body_store : "the database of " + service, settings.body_max};
 }
 
 // Null: they are kept in the service's own database.

@@ -263,6 +263,8 @@ constexpr std::array table{
     number<&config::body_inline_max, 1'024, 1'048'576>(
         other, {"SKALD_BODY_INLINE_MAX", "--body-inline-max"},
         "bytes of a body that stay in its message or row; larger ones are kept apart"),
+    number<&config::body_max, 1'048'576, 67'108'864>(other, {"SKALD_BODY_MAX", "--body-max"},
+                                                     "bytes of the largest body that is sent or stored"),
     setting{other, "SKALD_BODY_STORE", "--body-store",
             "where: database, this service's own; directory:/PATH, which services share", set_body_store,
             show<&config::body_store>},

@@ -1,5 +1,6 @@
 // Data that is kept in a directory, handed from service to service over a real broker.
 #include "support/shop.hpp"
+#include "support/temporary_directory.hpp"
 
 #include <filesystem>
 #include <set>
@@ -13,7 +14,8 @@ namespace fs = std::filesystem;
 class shop_with_directory : public shop
 {
 public:
-    fs::path const folder{make_folder()};
+    temporary_directory const place;
+    fs::path const& folder{place.path()};
     std::string const customer{std::string(2'000, 'n')};
 
     shop_with_directory()
@@ -25,7 +27,6 @@ public:
         open();
         payments_db.ask("INSERT INTO wallet VALUES ('" + customer + "', 1000)");
     }
-    ~shop_with_directory() { fs::remove_all(folder); }
 
     /// Whatever is as large as the data: not the marks.
     std::set<fs::path> bodies() const
@@ -42,14 +43,6 @@ public:
                                 {{"DATABASE_URL", payments_db.url()}, {"PATH", "/usr/bin:/bin"}}};
         command.start();
         return command.wait().code == 0;
-    }
-
-private:
-    static fs::path make_folder()
-    {
-        auto pattern = (fs::temp_directory_path() / "skald-bodies-XXXXXX").string();
-        REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-        return pattern;
     }
 };
 
