@@ -70,6 +70,10 @@ std::map<std::string, std::string> const other_values{
     {"SKALD_BODY_INLINE_MAX", "1024"},
     {"SKALD_BODY_MAX", "1048577"},
     {"SKALD_BODY_STORE", "directory:/srv/bodies"},
+    {"AWS_ACCESS_KEY_ID", "id"},
+    {"AWS_SECRET_ACCESS_KEY", "secret"},
+    {"AWS_SESSION_TOKEN", "token"},
+    {"AWS_REGION", "eu-central-1"},
     {"SKALD_TRANSPORT", "postgres"},
     {"SKALD_PEERS_FILE", "/etc/shop/peers"},
     {"SKALD_GUARD", "accelerator"},
@@ -115,7 +119,8 @@ bool same(config const& a, config const& b)
            a.purge_every == b.purge_every && a.retention_days == b.retention_days && a.log_format == b.log_format &&
            a.access_log_level == b.access_log_level && a.otlp_endpoint == b.otlp_endpoint &&
            a.trace_ratio == b.trace_ratio && a.body_inline_max == b.body_inline_max && a.body_max == b.body_max &&
-           a.body_store == b.body_store;
+           a.body_store == b.body_store && a.s3_key == b.s3_key && a.s3_secret == b.s3_secret &&
+           a.s3_token == b.s3_token && a.s3_region == b.s3_region;
 }
 
 }  // namespace
@@ -301,7 +306,7 @@ TEST_CASE("a value out of range is an error that names the setting, the value an
         {"SKALD_RELAY", "true", "on or off"},
         {"SKALD_RELAY", "ON", "on or off"},
         {"SKALD_RELAY", "", "on or off"},
-        {"SKALD_BODY_STORE", "directory:here", "database, or directory:/PATH"},
+        {"SKALD_BODY_STORE", "directory:here", "database, directory:/PATH, or s3:https://host:port/bucket/prefix"},
         {"SKALD_GUARD", "redis", "one of postgres, cache_aside, lock, accelerator, redis_only"},
         {"SKALD_TRANSPORT", "kafka", "rabbitmq or postgres"},
         {"SKALD_MIGRATE", "1", "on, off or only"},

@@ -33,7 +33,7 @@ constexpr std::string_view directory_mark = "directory:";
 
 bool shares_bodies(config const& settings)
 {
-    return settings.body_store.starts_with(directory_mark);
+    return settings.body_store != "database";
 }
 
 runtime::body_rules body_rules_of(std::string const& service, config const& settings)
@@ -45,11 +45,12 @@ runtime::body_rules body_rules_of(std::string const& service, config const& sett
 
 // Null: they are kept in the service's own database.
 std::shared_ptr<ports::body_store> body_store_of(std::string const& service, std::string const& database,
-                                                 config const& settings)
+                                                 config const& settings, detail::body_store_maker const& make)
 {
+    auto const holder = service + '-' + database;
     if (!shares_bodies(settings)) return {};
-    return std::make_shared<bodies::directory_bodies>(settings.body_store.substr(directory_mark.size()),
-                                                      service + '-' + database);
+    if (!settings.body_store.starts_with(directory_mark)) return make(settings, holder);
+    return std::make_shared<bodies::directory_bodies>(settings.body_store.substr(directory_mark.size()), holder);
 }
 
 // Of started steps: who sees it looks for the process there.
@@ -64,9 +65,11 @@ std::string pid_and_host()
 
 process::process(std::string service, config const& settings, runtime::registry const& steps,
                  std::map<std::string, dependency_limits> const& limits, entry::implementation& entry,
-                 runtime::stop_flag& stop, core::logger& log, tracing::tracer* traces)
+                 runtime::stop_flag& stop, core::logger& log, tracing::tracer* traces, detail::body_store_maker bodies)
     : service_{std::move(service)}, settings_{settings}, steps_{steps}, limits_{limits}, entry_{entry}, stop_{stop},
-      log_{log}, traces_{traces}, keys_{settings.migrate_only ? std::nullopt : read_signing_keys(settings)},
+      log_{log}, traces_{traces}, make_bodies_{std::move(bodies)}, keys_{settings.migrate_only
+                                                                             ? std::nullopt
+                                                                             : read_signing_keys(settings)},
       relayed_{database("relay"), mark_}, relayed_too_{database("relay"), mark_}, dispatched_{database("dispatch")},
       table_{settings.relay_poll, {relayed_, relayed_too_}}, out_{{.grace_period = settings.dispatch_grace,
                                                                    .bodies = body_rules_of(service_, settings)},
@@ -150,7 +153,7 @@ bool process::prepare_database(std::vector<postgres::migration> const& migration
 
 void process::start()
 {
-    bodies_ = body_store_of(service_, database_id_, settings_);
+    bodies_ = body_store_of(service_, database_id_, settings_, make_bodies_);
     // Even a service without steps must receive what other services report about its sagas.
     auto const prefetch = static_cast<std::uint16_t>(
         std::min<std::size_t>(settings_.prefetch + steps_.prefetch(), std::numeric_limits<std::uint16_t>::max()));

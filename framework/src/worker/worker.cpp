@@ -41,6 +41,13 @@ std::shared_ptr<ports::front> front_for(detail::service_parts const& parts, conf
     return parts.front(settings, log);
 }
 
+void check_bodies(detail::service_parts const& parts, config const& settings)
+{
+    if (!settings.body_store.starts_with("s3:") || parts.bodies) return;
+    throw configuration_error{"SKALD_BODY_STORE=" + settings.body_store + ": the service " + parts.name +
+                              " has nothing that speaks S3: link skald::s3 and call service.bodies(skald::s3())"};
+}
+
 std::unique_ptr<tracing::tracer> tracer_for(config const& settings)
 {
     if (settings.otlp_endpoint.empty()) return nullptr;
@@ -60,6 +67,7 @@ public:
           traces{tracer_for(settings)}
     {
         hosted.parts().check_complete();
+        check_bodies(hosted.parts(), settings);
         for (auto const& one : hosted.parts().steps) steps.add(one.definition, one.name, one.hosted);
         requests = std::make_unique<skald::entry>(
             std::make_unique<skald::entry::implementation>(hosted.name(), hosted.parts().routes, settings, log,
@@ -90,7 +98,8 @@ int worker::run(std::function<void()> const& on_start)
     worker_detail::need_descriptors(own.settings);
     worker_detail::signals const signals;  // before the first thread, so that every thread inherits the mask
     worker_detail::process process{hosted.name,           own.settings, own.steps, hosted.dependencies,
-                                   own.requests->parts(), own.stop,     own.log,   own.traces.get()};
+                                   own.requests->parts(), own.stop,     own.log,   own.traces.get(),
+                                   hosted.bodies};
     process.open_health();
     if (!process.prepare_database(hosted.migrations, signals)) return own.settings.migrate_only ? 75 : 0;
     if (own.settings.migrate_only) return 0;
