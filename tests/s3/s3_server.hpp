@@ -68,12 +68,13 @@ public:
 private:
     temporary_directory data_;
     std::uint16_t const port_{rig::find_free_port()};
-    rig::process process_{{.program = "/usr/bin/env",
-                           .arguments = {"node", "--openssl-legacy-provider", SKALD_S3RVER, "--directory", data_.path().string(), "--address",
-                                         "127.0.0.1", "--port", std::to_string(port_), "--silent", "--no-vhost-buckets",
-                                         "--configure-bucket", "skald"},
-                           .inherits_environment = true,
-                           .name = "s3rver-" + std::to_string(port_)}};
+    rig::process process_{
+        {.program = "/usr/bin/env",
+         .arguments = {"node", "--openssl-legacy-provider", SKALD_S3RVER, "--directory", data_.path().string(),
+                       "--address", "127.0.0.1", "--port", std::to_string(port_), "--silent", "--no-vhost-buckets",
+                       "--configure-bucket", "skald"},
+         .inherits_environment = true,
+         .name = "s3rver-" + std::to_string(port_)}};
 };
 
 }  // namespace skald::test

@@ -22,12 +22,11 @@ struct vault
     {
         amqp_hands hands{amqp_place{required("AMQP_URL")}};
         for (auto const* name : {"begin", "end"}) hands.delete_queue(std::string{"skald.vault.on."} + name);
-        service.on<std::string>(
-            "begin",
-            [](message_context& ctx, std::string const&) {
-                ctx.publish("vault.on.end", "grown", std::string(large, 'v'));
-            },
-            {});
+        service.on<std::string>("begin",
+                                [](message_context& ctx, std::string const&) {
+                                    ctx.publish("vault.on.end", "grown", std::string(large, 'v'));
+                                },
+                                {});
         service.on<std::string>("end", [this](message_context&, std::string const& v) { seen += v.size(); }, {});
     }
     void send(std::string const& id)

@@ -47,7 +47,8 @@ std::string signature_of(httplib::Request const& r)
     auto const query = question == std::string::npos ? "" : r.target.substr(question + 1);
     auto canonical = r.method + '\n' + r.target.substr(0, question) + '\n' + query + '\n';
     std::istringstream names{signed_names};
-    for (std::string name; std::getline(names, name, ';');) canonical += name + ':' + r.get_header_value(name.c_str()) + '\n';
+    for (std::string name; std::getline(names, name, ';');)
+        canonical += name + ':' + r.get_header_value(name.c_str()) + '\n';
     canonical += '\n' + signed_names + '\n' + r.get_header_value("x-amz-content-sha256");
     auto const time = r.get_header_value("x-amz-date");
     auto const day = time.substr(0, 8);
@@ -65,8 +66,8 @@ public:
     {
         server_.set_pre_routing_handler([this](httplib::Request const& r, httplib::Response& to) {
             auto const said = r.get_header_value("Authorization");
-            bool const is_right = said.find("Credential=id/") != std::string::npos &&
-                                  between(said, "Signature=", ",") == signature_of(r);
+            bool const is_right =
+                said.find("Credential=id/") != std::string::npos && between(said, "Signature=", ",") == signature_of(r);
             signed_ = between(said, "SignedHeaders=", ",");
             to.status = is_right ? 200 : 403;
             return httplib::Server::HandlerResponse::Handled;
@@ -85,8 +86,9 @@ public:
     std::string send(s3_detail::request const& what, std::string const& with_secret = secret)
     {
         auto const at = "http://127.0.0.1:" + std::to_string(port_) + "/skald/shop/bodies";
-        s3_detail::client client{{.where = s3_detail::parse_address(at),
-                                  .who = {.key = "id", .secret = with_secret, .token = "t/o==", .region = "eu-central-1"}}};
+        s3_detail::client client{
+            {.where = s3_detail::parse_address(at),
+             .who = {.key = "id", .secret = with_secret, .token = "t/o==", .region = "eu-central-1"}}};
         return std::to_string(client.send(what).status) + ' ' + signed_;
     }
 
@@ -106,13 +108,13 @@ TEST_CASE("each kind of request is signed as S3 wants it, with the session's tok
     CHECK(get.starts_with("200"));
     for (auto const* name : {"host", "x-amz-content-sha256", "x-amz-date"}) CHECK(get.find(name) != std::string::npos);
     CHECK(server.send({.method = "DELETE", .name = "ab/body.1"}).starts_with("200"));
-    CHECK(server.send({.method = "GET", .query = "list-type=2&max-keys=1&prefix=shop%2Fbodies%2Fab"}).starts_with("200"));
-    CHECK(server.send({.method = "GET", .query = "continuation-token=a%2Fb%3D%3D&list-type=2&prefix="}).starts_with("200"));
+    CHECK(
+        server.send({.method = "GET", .query = "list-type=2&max-keys=1&prefix=shop%2Fbodies%2Fab"}).starts_with("200"));
+    CHECK(server.send({.method = "GET", .query = "continuation-token=a%2Fb%3D%3D&list-type=2&prefix="})
+              .starts_with("200"));
     std::string const body = "hello";
-    auto const put = server.send({.method = "PUT",
-                                  .name = "ab/body.1",
-                                  .body = body,
-                                  .body_sha256 = core::to_hex(core::fingerprint_of(body))});
+    auto const put = server.send(
+        {.method = "PUT", .name = "ab/body.1", .body = body, .body_sha256 = core::to_hex(core::fingerprint_of(body))});
     CHECK(put.starts_with("200"));
     CHECK(put.find("x-amz-security-token") != std::string::npos);
     auto const copy = server.send({.method = "PUT", .name = "ab/body.2", .copy_of = "ab/body.1"});

@@ -18,8 +18,9 @@ TEST_CASE("an address names a server, a bucket and what all names begin with")
     CHECK(parse_address("http://[::1]:9000/b").prefix.empty());
     CHECK(parse_address("http://h/b/").prefix.empty());
     CHECK(parse_address("http://h/b/p/").prefix == "p/");
-    for (auto const* wrong : {"", "https://", "ftp://h/b", "https://h", "https://h/", "https:///b", "https://u:p@h/b",
-                              "https://h/b c", "https://h/b/p?q", "https://h/b//p", "https://h/b/p#f", "https://h/b/%2F"})
+    for (auto const* wrong :
+         {"", "https://", "ftp://h/b", "https://h", "https://h/", "https:///b", "https://u:p@h/b", "https://h/b c",
+          "https://h/b/p?q", "https://h/b//p", "https://h/b/p#f", "https://h/b/%2F"})
         CHECK_THROWS_AS(parse_address(wrong), std::invalid_argument);
 }
 

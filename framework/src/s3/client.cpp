@@ -162,7 +162,9 @@ void client::give_back(std::unique_ptr<handle> used)
 response client::send(request const& what)
 {
     auto const& at = options_.where;
-    auto const path = [&](std::string const& name) { return '/' + at.bucket + (name.empty() ? "" : '/' + at.prefix + name); };
+    auto const path = [&](std::string const& name) {
+        return '/' + at.bucket + (name.empty() ? "" : '/' + at.prefix + name);
+    };
     auto url = at.server + path(what.name) + (what.query.empty() ? "" : '?' + what.query);
 
     header_lines headers;

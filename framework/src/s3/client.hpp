@@ -32,12 +32,12 @@ struct client_options
 
 struct request
 {
-    std::string method;            // GET, PUT, DELETE
-    std::string name{};            // of the object, without the prefix; empty: the bucket
-    std::string query{};           // sorted, and written as it is to be signed
-    std::string_view body{};       // of a PUT; it must outlive the request
-    std::string body_sha256{};     // in hex; empty: of no bytes
-    std::string copy_of{};         // another object, which the server copies
+    std::string method;                 // GET, PUT, DELETE
+    std::string name{};                 // of the object, without the prefix; empty: the bucket
+    std::string query{};                // sorted, and written as it is to be signed
+    std::string_view body{};            // of a PUT; it must outlive the request
+    std::string body_sha256{};          // in hex; empty: of no bytes
+    std::string copy_of{};              // another object, which the server copies
     std::size_t answer_max{1'048'576};  // bytes of an answer; one with more is an error
 };
 

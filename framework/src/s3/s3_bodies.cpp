@@ -134,8 +134,8 @@ std::string s3_bodies::name() const
 
 std::string s3_bodies::refusal()
 {
-    auto const got = client_.send({.method = "GET",
-                                   .query = "list-type=2&max-keys=1&prefix=" + in_query(client_.where().prefix)});
+    auto const got =
+        client_.send({.method = "GET", .query = "list-type=2&max-keys=1&prefix=" + in_query(client_.where().prefix)});
     return got.is_good() || got.status >= 500 ? std::string{} : got.in_words();
 }
 
@@ -153,8 +153,8 @@ s3_bodies::known s3_bodies::look(std::string const& hex)
 void s3_bodies::put(std::string const& name, std::string_view body, std::string const& sha256,
                     std::string const& copy_of)
 {
-    auto const got = client_.send(
-        {.method = "PUT", .name = name, .body = body, .body_sha256 = sha256, .copy_of = copy_of});
+    auto const got =
+        client_.send({.method = "PUT", .name = name, .body = body, .body_sha256 = sha256, .copy_of = copy_of});
     // A copy may fail after its 200 has begun: then that says so.
     if (!got.is_good() || got.body.find("<Error>") != std::string::npos) fail("can't write " + name, this->name(), got);
 }
@@ -185,9 +185,8 @@ bool s3_bodies::renew(known const& at)
 {
     auto const* const youngest = at.body();
     if (youngest->age < fresh) return true;
-    auto const got = client_.send({.method = "PUT",
-                                   .name = at.hex + "/body." + unique(),
-                                   .copy_of = at.path(*youngest)});
+    auto const got =
+        client_.send({.method = "PUT", .name = at.hex + "/body." + unique(), .copy_of = at.path(*youngest)});
     if (got.is_missing()) return false;
     if (!got.is_good() || got.body.find("<Error>") != std::string::npos) fail("can't copy a body", name(), got);
     for (auto const& one : at.all)
@@ -227,8 +226,9 @@ std::string s3_bodies::read(core::body_reference const& what)
         if (youngest == nullptr) youngest = at.body();
         if (youngest == nullptr) break;
         if (youngest->size > core::kept_body_bytes_max) ports::verify_body(what, {}, name());
-        auto got = client_.send(
-            {.method = "GET", .name = at.path(*youngest), .answer_max = std::max(youngest->size, std::uint64_t{1'048'576})});
+        auto got = client_.send({.method = "GET",
+                                 .name = at.path(*youngest),
+                                 .answer_max = std::max(youngest->size, std::uint64_t{1'048'576})});
         if (got.is_missing()) continue;
         if (!got.is_good()) fail("can't read " + what.name(), name(), got);
         ports::verify_body(what, got.body, name());

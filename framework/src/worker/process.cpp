@@ -1,12 +1,12 @@
 #include "worker/process.hpp"
 
 #include "admin/maintenance.hpp"
-#include "bodies/directory_bodies.hpp"
 #include "core/backoff.hpp"
 #include "postgres/conninfo.hpp"
 #include "postgres/postgres_store.hpp"
 #include "runtime/lane.hpp"
 #include "runtime/publish_loop.hpp"
+#include "worker/body_stores.hpp"
 #include "worker/http_server.hpp"
 #include "worker/signing_keys.hpp"
 #include "worker/transports.hpp"
@@ -28,30 +28,6 @@ namespace skald::worker_detail {
 namespace {
 
 using namespace std::chrono_literals;
-
-constexpr std::string_view directory_mark = "directory:";
-
-bool shares_bodies(config const& settings)
-{
-    return settings.body_store != "database";
-}
-
-runtime::body_rules body_rules_of(std::string const& service, config const& settings)
-{
-    bool const is_shared = shares_bodies(settings);
-    return {settings.body_inline_max, service, is_shared,
-            is_shared ? settings.body_store : "the database of " + service, settings.body_max};
-}
-
-// Null: they are kept in the service's own database.
-std::shared_ptr<ports::body_store> body_store_of(std::string const& service, std::string const& database,
-                                                 config const& settings, detail::body_store_maker const& make)
-{
-    auto const holder = service + '-' + database;
-    if (!shares_bodies(settings)) return {};
-    if (!settings.body_store.starts_with(directory_mark)) return make(settings, holder);
-    return std::make_shared<bodies::directory_bodies>(settings.body_store.substr(directory_mark.size()), holder);
-}
 
 // Of started steps: who sees it looks for the process there.
 std::string pid_and_host()
@@ -153,7 +129,7 @@ bool process::prepare_database(std::vector<postgres::migration> const& migration
 
 void process::start()
 {
-    bodies_ = body_store_of(service_, database_id_, settings_, make_bodies_);
+    bodies_ = make_body_store(service_, database_id_, settings_, make_bodies_);
     // Even a service without steps must receive what other services report about its sagas.
     auto const prefetch = static_cast<std::uint16_t>(
         std::min<std::size_t>(settings_.prefetch + steps_.prefetch(), std::numeric_limits<std::uint16_t>::max()));

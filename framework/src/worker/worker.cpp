@@ -4,6 +4,7 @@
 #include "entry/entry.hpp"
 #include "runtime/registry.hpp"
 #include "tracing/tracer.hpp"
+#include "worker/body_stores.hpp"
 #include "worker/descriptors.hpp"
 #include "worker/process.hpp"
 #include "worker/rehearsal_command.hpp"
@@ -41,13 +42,6 @@ std::shared_ptr<ports::front> front_for(detail::service_parts const& parts, conf
     return parts.front(settings, log);
 }
 
-void check_bodies(detail::service_parts const& parts, config const& settings)
-{
-    if (!settings.body_store.starts_with("s3:") || parts.bodies) return;
-    throw configuration_error{"SKALD_BODY_STORE=" + settings.body_store + ": the service " + parts.name +
-                              " has nothing that speaks S3: link skald::s3 and call service.bodies(skald::s3())"};
-}
-
 std::unique_ptr<tracing::tracer> tracer_for(config const& settings)
 {
     if (settings.otlp_endpoint.empty()) return nullptr;
@@ -67,7 +61,7 @@ public:
           traces{tracer_for(settings)}
     {
         hosted.parts().check_complete();
-        check_bodies(hosted.parts(), settings);
+        worker_detail::need_body_store(hosted.name(), settings, hosted.parts().bodies);
         for (auto const& one : hosted.parts().steps) steps.add(one.definition, one.name, one.hosted);
         requests = std::make_unique<skald::entry>(
             std::make_unique<skald::entry::implementation>(hosted.name(), hosted.parts().routes, settings, log,

@@ -36,6 +36,17 @@ public:
             if (one.is_regular_file() && one.file_size() > 1024) found.insert(one.path());
         return found;
     }
+    // With the service's own program and settings.
+    bool rehearses(std::string const& key)
+    {
+        service_process command{SKALD_SERVICES_DIR "/payment_service",
+                                {"--rehearse", key},
+                                {{"DATABASE_URL", payments_db.url()},
+                                 {"AMQP_URL", broker().url()},
+                                 {"SKALD_BODY_STORE", "directory:" + folder.string()}}};
+        command.start();
+        return command.wait().code == 0;
+    }
     bool replay_parked()
     {
         service_process command{SKALD_TOOL,
@@ -76,8 +87,10 @@ TEST_CASE_FIXTURE(shop_with_directory, "a body that is away parks its delivery, 
     payments.start();
     REQUIRE(wait_until([&] { return payments_db.count("skald.parked WHERE reason = 'body_missing'") == 1; }));
     CHECK(payments_db.count("charge") == 0);
+    CHECK(!rehearses("lost:charge-payment"));
     CHECK(wait_until([&] { return status("lost") == "stuck"; }));
     for (auto const& body : all) fs::rename(away(body), body);
+    CHECK(rehearses("lost:charge-payment"));
     CHECK(replay_parked());
     CHECK(ends("lost", "completed"));
     CHECK(payments_db.count("charge") == 1);
