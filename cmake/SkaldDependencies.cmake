@@ -13,5 +13,7 @@ pkg_check_modules(libpq REQUIRED IMPORTED_TARGET GLOBAL libpq>=14)
 pkg_check_modules(librabbitmq REQUIRED IMPORTED_TARGET GLOBAL librabbitmq>=0.11)
 # Only skald::redis needs it.
 pkg_check_modules(hiredis IMPORTED_TARGET GLOBAL hiredis>=0.14)
+# Only skald::s3 needs it. 7.88 is the first that signs what S3 wants.
+pkg_check_modules(libcurl IMPORTED_TARGET GLOBAL libcurl>=7.88)
 # The core alone: its pull and push parts need a web server and curl, and its CMake package would look for them.
 pkg_check_modules(prometheus REQUIRED IMPORTED_TARGET GLOBAL prometheus-cpp-core>=1.0)

@@ -5,7 +5,7 @@ set -euo pipefail
 
 readonly base_packages=(
   g++ cmake ninja-build pkg-config git ca-certificates curl
-  libpqxx-dev librabbitmq-dev libhiredis-dev libssl-dev libfmt-dev
+  libpqxx-dev librabbitmq-dev libhiredis-dev libcurl4-openssl-dev libssl-dev libfmt-dev
   nlohmann-json3-dev prometheus-cpp-dev doctest-dev libcli11-dev libcpp-httplib-dev librapidcheck-dev
   patch procps python3 util-linux
 )
@@ -84,8 +84,7 @@ choose_packages() {
       ;;
   esac
   if [[ $what == dev ]]; then
-    wanted+=(clang clang-format clang-tidy clang-tools "libclang-rt-${clang_major:+$clang_major-}dev" doxygen
-      libcurl4-openssl-dev)
+    wanted+=(clang clang-format clang-tidy clang-tools "libclang-rt-${clang_major:+$clang_major-}dev" doxygen)
   fi
 }
 

@@ -77,6 +77,7 @@ CREATE TABLE skald.reply (
     key     skald.key   NOT NULL,
     handler skald.step  NOT NULL,
     body    bytea       NOT NULL,
+    kept    text,       -- the reference to one that is too large for this row (0016_bodies.sql)
     CONSTRAINT reply_once PRIMARY KEY (scope, key, handler)
 );
 

@@ -1,5 +1,5 @@
--- Large bodies, kept once each under their SHA-256, and what refers to them: a message by its header `skald-body`, a saga and a stored
--- response by their column `kept`. See docs/bodies.md.
+-- Large bodies, kept once each under their SHA-256, and what refers to them: a message by its header `skald-body`, a saga, a stored
+-- response and a reply by their column `kept`. See docs/bodies.md.
 
 -- One that is kept in this database. `touched_at`: when it was last referred to, as far as that matters (within an hour).
 CREATE TABLE skald.body (
@@ -29,6 +29,7 @@ CREATE INDEX unrouted_of_body ON skald.unrouted (split_part(headers->>'skald-bod
 CREATE INDEX parked_of_body ON skald.parked (split_part(headers->>'skald-body', ';', 1)) WHERE headers ? 'skald-body';
 CREATE INDEX saga_of_body ON skald.saga (split_part(kept, ';', 1)) WHERE kept IS NOT NULL;
 CREATE INDEX response_of_body ON skald.response (split_part(kept, ';', 1)) WHERE kept IS NOT NULL;
+CREATE INDEX reply_of_body ON skald.reply (split_part(kept, ';', 1)) WHERE kept IS NOT NULL;
 
 CREATE VIEW skald.body_in_use AS
     SELECT split_part(headers->>'skald-body', ';', 1) AS name FROM skald.outbox WHERE headers ? 'skald-body'
@@ -39,7 +40,9 @@ CREATE VIEW skald.body_in_use AS
      UNION ALL
     SELECT split_part(kept, ';', 1) FROM skald.saga WHERE kept IS NOT NULL
      UNION ALL
-    SELECT split_part(kept, ';', 1) FROM skald.response WHERE kept IS NOT NULL;
+    SELECT split_part(kept, ';', 1) FROM skald.response WHERE kept IS NOT NULL
+     UNION ALL
+    SELECT split_part(kept, ';', 1) FROM skald.reply WHERE kept IS NOT NULL;
 
 -- Holds what is there, and returns whether it is. A row that was touched within the hour is left alone: no purge is near it, and
 -- transactions that refer to the same body need not wait for each other.

@@ -121,13 +121,15 @@ SELECT CASE WHEN count(*) <> 1 THEN skald.assert_written('skald.response', 1, co
 
 -- name: store_reply
 WITH written AS (
-    INSERT INTO skald.reply (scope, key, handler, body) VALUES (:scope::text, :key::text, :handler::text, :body::bytea)
+    INSERT INTO skald.reply (scope, key, handler, body, kept)
+    VALUES (:scope::text, :key::text, :handler::text, :body::bytea, :kept::text)
     RETURNING 1)
 SELECT CASE WHEN count(*) <> 1 THEN skald.assert_written('skald.reply', 1, count(*)) END FROM written
 
 -- The stored reply, to whoever sent the message again; nothing if there is none.
 -- name: repeat_reply
-SELECT skald.enqueue(:destination::text, :type::text, :message_id::text, r.body, :headers::jsonb, r.scope,
+SELECT skald.enqueue(:destination::text, :type::text, :message_id::text, r.body,
+                     :headers::jsonb || jsonb_strip_nulls(jsonb_build_object('skald-body', r.kept)), r.scope,
                      aggregateid => r.key, if_unrouted => 'drop')
   FROM skald.reply r WHERE (r.scope, r.key, r.handler) = (:scope::text, :key::text, :handler::text)
 

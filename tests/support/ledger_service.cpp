@@ -1,5 +1,5 @@
 // The service `ledger`: it hears of deposits over a bank's exchange, enters each once, and replies with a receipt that
-// no second run would write. A deposit `flaky...` fails the first time.
+// no second run would write. A deposit `flaky...` fails the first time, and the receipt of one `large...` has 3 MiB.
 #include <skald/skald.hpp>
 
 #include <chrono>
@@ -23,7 +23,9 @@ void enter(skald::message_context& ctx, deposit const& d)
 {
     ctx.sql("INSERT INTO deposit VALUES ($1, $2)", d.id, d.cents);
     if (d.id.starts_with("flaky") && ctx.attempt() == 1) throw std::runtime_error{"not now"};
-    ctx.reply({{"id", d.id}, {"receipt", skald::make_key()}});
+    auto receipt = skald::make_key();
+    if (d.id.starts_with("large")) receipt.append(3 * 1024 * 1024, 'r');
+    ctx.reply({{"id", d.id}, {"receipt", receipt}});
 }
 
 }  // namespace

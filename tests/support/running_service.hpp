@@ -8,6 +8,7 @@
 #include <skald/skald.hpp>
 
 #include <chrono>
+#include <functional>
 #include <future>
 #include <optional>
 #include <string>
@@ -47,9 +48,12 @@ public:
         options.run.retry = {.attempts_max = 3, .first = 1ms, .longest = 1ms};
         service_.on<Body>(std::move(name), std::move(handler), options);
     }
-    void start()
+    void keep_bodies(detail::body_store_maker make) { service_.bodies(std::move(make)); }
+    void start(std::function<void(skald::config&)> const& change = {})
     {
-        worker_.emplace(std::move(service_), settings(db.url()));
+        auto made = settings(db.url());
+        if (change) change(made);
+        worker_.emplace(std::move(service_), std::move(made));
         // From then on its queues are there.
         std::promise<void> consumes;
         thread_ = std::thread{[this, &consumes] { worker_->run([&] { consumes.set_value(); }); }};

@@ -74,6 +74,62 @@ TEST_CASE("what others than steps read stays in its message")
     CHECK(!is_reference(kept(report, true)));
 }
 
+TEST_CASE("a message that anybody may read stays whole as far as a row holds it, and then needs a shared store")
+{
+    auto const own = [](std::string const& to, std::size_t bytes) {
+        auto e = step_for(to, bytes);
+        e.message.headers.clear();
+        return e;
+    };
+    CHECK(!is_reference(kept(own("audit", mib), true)));
+    CHECK(is_reference(kept(own("audit", mib + 1), true)));
+    CHECK_THROWS_AS(kept(own("audit", mib + 1), false), ports::fault);
+    CHECK(is_reference(kept(own("orders.on.audit", mib), false)));  // a handler of the service itself
+    CHECK(!is_reference(kept(own("payments.on.audit", mib), true)));
+    auto report = own("orders", mib + 1);
+    report.message.type = "skald.progress";
+    CHECK(!is_reference(kept(report, true)));
+}
+
+TEST_CASE("a reply is sent again as it was sent: whole, or by reference")
+{
+    auto const replied = [](std::size_t bytes, bool is_shared) {
+        ports::changes c;
+        c.replies.push_back({{"", "k"}, "quote", std::string(bytes, 'r')});
+        runtime::keep_large_bodies(c, {.service = "orders", .is_shared = is_shared, .store = "directory:/d"});
+        return c;
+    };
+    CHECK(!replied(mib, true).replies.front().kept);
+    auto const large = replied(mib + 1, true);
+    CHECK(large.replies.front().body.empty());
+    CHECK(large.replies.front().kept->store == "directory:/d");
+    CHECK_THROWS_AS(replied(mib + 1, false), ports::fault);
+}
+
+TEST_CASE("a handler's message that is too large to be sent again is parked with a reference, unless it is malformed")
+{
+    auto const parked = [](std::size_t bytes, std::string const& reason, std::string const& handler) {
+        ports::changes c;
+        c.parked.push_back({{}, "", reason, "", {}, 0, false, handler});
+        c.parked.back().message.body.assign(bytes, 'x');
+        runtime::keep_large_bodies(c, {.service = "orders"});
+        return core::is_kept_elsewhere(c.parked.front().message);
+    };
+    CHECK(parked(mib + 1, "mismatch", "quote"));
+    CHECK(!parked(mib, "mismatch", "quote"));
+    CHECK(!parked(mib + 1, "malformed", "quote"));
+    CHECK(!parked(mib + 1, "mismatch", ""));
+}
+
+TEST_CASE("the setting bounds what is kept")
+{
+    ports::changes c;
+    c.messages.push_back(step_for("orders", 2 * mib + 1));
+    CHECK_THROWS_WITH_AS(runtime::keep_large_bodies(c, {.service = "orders", .most = 2 * mib}),
+                         "the body of charge has 2097153 bytes: at most 2097152 may be sent (SKALD_BODY_MAX)",
+                         ports::fault);
+}
+
 TEST_CASE("one body is kept once, and a reference that passes through holds it")
 {
     ports::changes c;

@@ -68,7 +68,12 @@ std::map<std::string, std::string> const other_values{
     {"SKALD_SIGNATURES", "sign"},
     {"SKALD_SIGNING_KEYS", "new.key,old.key"},
     {"SKALD_BODY_INLINE_MAX", "1024"},
+    {"SKALD_BODY_MAX", "1048577"},
     {"SKALD_BODY_STORE", "directory:/srv/bodies"},
+    {"AWS_ACCESS_KEY_ID", "id"},
+    {"AWS_SECRET_ACCESS_KEY", "secret"},
+    {"AWS_SESSION_TOKEN", "token"},
+    {"AWS_REGION", "eu-central-1"},
     {"SKALD_TRANSPORT", "postgres"},
     {"SKALD_PEERS_FILE", "/etc/shop/peers"},
     {"SKALD_GUARD", "accelerator"},
@@ -113,7 +118,9 @@ bool same(config const& a, config const& b)
            a.signatures == b.signatures && a.signing_keys == b.signing_keys && a.purge == b.purge &&
            a.purge_every == b.purge_every && a.retention_days == b.retention_days && a.log_format == b.log_format &&
            a.access_log_level == b.access_log_level && a.otlp_endpoint == b.otlp_endpoint &&
-           a.trace_ratio == b.trace_ratio && a.body_inline_max == b.body_inline_max && a.body_store == b.body_store;
+           a.trace_ratio == b.trace_ratio && a.body_inline_max == b.body_inline_max && a.body_max == b.body_max &&
+           a.body_store == b.body_store && a.s3_key == b.s3_key && a.s3_secret == b.s3_secret &&
+           a.s3_token == b.s3_token && a.s3_region == b.s3_region;
 }
 
 }  // namespace
@@ -192,7 +199,7 @@ TEST_CASE("variables reach the field of their name")
     CHECK_FALSE(c.purge);
     CHECK(c.purge_every == 19s);
     CHECK(c.retention_days == 23);
-    CHECK((c.body_inline_max == 1024 && c.body_store == "directory:/srv/bodies"));
+    CHECK((c.body_inline_max == 1024 && c.body_max == 1048577 && c.body_store == "directory:/srv/bodies"));
 }
 
 TEST_CASE("a retention of less than a day is refused")
@@ -299,7 +306,7 @@ TEST_CASE("a value out of range is an error that names the setting, the value an
         {"SKALD_RELAY", "true", "on or off"},
         {"SKALD_RELAY", "ON", "on or off"},
         {"SKALD_RELAY", "", "on or off"},
-        {"SKALD_BODY_STORE", "directory:here", "database, or directory:/PATH"},
+        {"SKALD_BODY_STORE", "directory:here", "database, directory:/PATH, or s3:https://host:port/bucket/prefix"},
         {"SKALD_GUARD", "redis", "one of postgres, cache_aside, lock, accelerator, redis_only"},
         {"SKALD_TRANSPORT", "kafka", "rabbitmq or postgres"},
         {"SKALD_MIGRATE", "1", "on, off or only"},

@@ -62,7 +62,12 @@ struct config
     std::string signing_keys;       // files with a key each, FILE or FILE,FILE: the first signs, both are accepted
 
     std::size_t body_inline_max{64 * 1024};  // bytes of a body that stay in its message or row: docs/bodies.md
-    std::string body_store{"database"};      // where larger ones are kept; "directory:/PATH": services share it
+    std::size_t body_max{64 * 1024 * 1024};  // bytes of the largest one that is sent or stored
+    std::string body_store{"database"};      // where larger ones are kept; services share directory:/PATH, and s3:URL
+    std::string s3_key;                      // what signs requests to S3: AWS_ACCESS_KEY_ID
+    std::string s3_secret;                   // AWS_SECRET_ACCESS_KEY
+    std::string s3_token;                    // AWS_SESSION_TOKEN, if the credentials are a session's
+    std::string s3_region{"us-east-1"};      // AWS_REGION
 
     std::string guard{"postgres"};  // or cache_aside, lock, accelerator, redis_only: what is in front, docs/redis.md
     std::string redis_url;          // redis://, or redis-sentinel:// with its hosts; only where something is in front

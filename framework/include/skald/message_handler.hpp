@@ -53,17 +53,13 @@ public:
     /// Replies to the message when this transaction commits. The reply is stored: whoever sends the same message again
     /// gets the same bytes. It goes to the queue that the message names as its `reply_to`, with its `correlation_id`
     /// (or its `message_id`, if it has none). If it names no queue, or that queue is gone, it is only stored.
-    /// Throws: std::logic_error the second time; std::length_error if its text has more than 1 MiB.
+    /// More than 1 MiB goes by a reference, to whoever shares the store of large bodies (docs/bodies.md); without one,
+    /// and beyond SKALD_BODY_MAX, the transaction fails.
+    /// Throws: std::logic_error the second time.
     void reply(nlohmann::json const& body)
     {
         if (reply_) throw std::logic_error{"a message gets one reply, and this one has it already"};
-        auto text = body.dump();
-        constexpr std::size_t bytes_max = 1024 * 1024;
-        if (text.size() > bytes_max)
-            throw std::length_error{"a reply has at most " + std::to_string(bytes_max) +
-                                    " bytes (1 MiB), and this one has " + std::to_string(text.size()) +
-                                    ": put the data elsewhere, and reply where it is"};
-        reply_ = std::move(text);
+        reply_ = body.dump();
     }
 
     /// For Skald.

@@ -11,6 +11,7 @@
 
 #include <skald/definition.hpp>
 #include <skald/dependency.hpp>
+#include <skald/detail/body_store_maker.hpp>
 #include <skald/detail/front_maker.hpp>
 #include <skald/detail/hosted_external_step.hpp>
 #include <skald/detail/hosted_step.hpp>
@@ -155,6 +156,9 @@ public:
 
     /// What stands in front of the guard for requests where SKALD_GUARD asks for it: skald::redis() (skald/redis.hpp).
     service& front(detail::front_maker make);
+
+    /// What keeps large bodies where SKALD_BODY_STORE begins with `s3:`: skald::s3() (skald/s3.hpp).
+    service& bodies(detail::body_store_maker make);
 
     std::string const& name() const;  // the constructor's
 

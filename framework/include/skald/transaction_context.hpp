@@ -83,8 +83,9 @@ public:
     /// Sends a message of yours when this transaction commits, at least once. `destination` is a routing key with which
     /// a queue of yours is bound to the exchange `skald`; not a Skald service's, which runs steps and parks everything
     /// else. The message's key is `<derived key>.<n>.<type>`, n counting the messages of this step from 1: at most 255
-    /// bytes in all. The body is at most 1 MiB. Anything larger fails the step when it commits. `if_unrouted`: what
-    /// happens to it if no queue is bound.
+    /// bytes in all. A body of more than 1 MiB goes by a reference, which a message handler of this service reads, and
+    /// whoever shares the store of large bodies (docs/bodies.md); without such a store, and beyond SKALD_BODY_MAX, the
+    /// step fails when it commits. `if_unrouted`: what happens to it if no queue is bound.
     /// Throws: std::invalid_argument for a type that is empty or has a ':', which would make that key read as a step's.
     void publish(std::string_view destination, std::string_view type, nlohmann::json const& body,
                  unrouted if_unrouted = unrouted::keep)

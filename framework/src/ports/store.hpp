@@ -123,6 +123,7 @@ struct stored_reply
     core::saga_id message;
     std::string handler;
     std::string body;
+    std::optional<core::body_reference> kept{};  // what the body is, if that is kept elsewhere
 };
 
 /// The stored reply, if there is one, to a message that came again: `envelope` is the reply without its body.

@@ -230,8 +230,11 @@ std::string write(ports::stored_response const& r)
 
 std::string write(ports::stored_reply const& r)
 {
-    return execute(queries::store_reply{
-        .scope = r.message.scope, .key = r.message.key, .handler = r.handler, .body = bytes{r.body}});
+    return execute(queries::store_reply{.scope = r.message.scope,
+                                        .key = r.message.key,
+                                        .handler = r.handler,
+                                        .body = bytes{r.body},
+                                        .kept = text_of(r.kept)});
 }
 
 std::string write(ports::repeated_reply const& r)

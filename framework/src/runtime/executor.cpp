@@ -65,7 +65,17 @@ run_result executor::run(std::span<task> tasks, run_options const& how)
 {
     SKALD_ASSERT(!tasks.empty());
     SKALD_ASSERT(tasks.size() == 1 || std::ranges::none_of(tasks, &task::alone));
-    if (tasks.front().step() == nullptr) return run_others(tasks);
+    auto& first = tasks.front();
+    if (first.is_unread())
+        if (auto met = read_message(first)) return {std::move(met)};
+    if (first.step() == nullptr) return run_others(tasks);
+    auto result = run_steps(tasks, how);
+    first.forget_body();
+    return result;
+}
+
+run_result executor::run_steps(std::span<task> tasks, run_options const& how)
+{
     group_trace trace{traces_, service_, tasks};
     attempt now{tasks, how, counts_of(tasks.front()), trace};
     now.ends.resize(tasks.size());
@@ -287,7 +297,7 @@ step_result executor::run_step(attempt& a, std::size_t member, int number)
     if (t.second) return run_second(t, a.trace, member, number);
     std::unique_ptr<detail::step_run> run;
     try {
-        if (t.kept) run = step.hosted->step->read(store_.read_body(*t.kept));
+        if (t.kept && !step.is_message()) run = step.hosted->step->read(store_.read_body(*t.kept));
         else run = t.read ? std::move(t.read) : step.hosted->step->read(t.data());
     }
     catch (data_error const& error) {
@@ -377,21 +387,6 @@ void executor::commit(ports::changes& changes)
     };
     out_.commit(store_, changes, committed);
     if (starts && on_started_) on_started_();
-}
-
-void executor::log_outcome(task const& t, happened const& what)
-{
-    auto const& e = t.step()->envelope;
-    auto const key = t.step()->key().text();
-    auto const trace = core::parse_traceparent(e.trace.traceparent);
-    auto const trace_id = trace ? trace->trace_id_text() : "", span_id = trace ? trace->span_id_text() : "";
-    std::vector<core::log_field> fields{{"key", key}, {"scope", e.saga.scope}};
-    if (!what.reason.empty()) fields.emplace_back("reason", what.reason);
-    if (!what.error.empty()) fields.emplace_back("error", what.error);
-    if (what.attempt > 0) fields.emplace_back("attempt", what.attempt);
-    fields.emplace_back("step", e.itinerary.current().name);
-    if (trace) fields.insert(fields.end(), {{"trace_id", trace_id}, {"span_id", span_id}});
-    log_.write(what.level, what.event, fields);
 }
 
 }  // namespace skald::runtime

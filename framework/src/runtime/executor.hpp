@@ -78,6 +78,9 @@ public:
 private:
     struct attempt;
 
+    run_result run_steps(std::span<task> tasks, run_options const& how);
+    std::optional<run_result::setback> read_message(task& t);
+
     /// A transaction that did not commit, and the member that caused it, if known.
     struct aborted
     {

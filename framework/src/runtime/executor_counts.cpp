@@ -1,4 +1,4 @@
-// What the executor counts, for /metrics and for skald.deliveries_seen.
+// What the executor counts, for /metrics and for skald.deliveries_seen, and what it logs of an outcome.
 #include "runtime/executor.hpp"
 
 namespace skald::runtime {
@@ -52,6 +52,21 @@ void executor::record_result(registered_step const& step, bool fails)
 {
     auto& share = failure_rate_[&step];
     share += ((fails ? 1.0 : 0.0) - share) / 64;
+}
+
+void executor::log_outcome(task const& t, happened const& what)
+{
+    auto const& e = t.step()->envelope;
+    auto const key = t.step()->key().text();
+    auto const trace = core::parse_traceparent(e.trace.traceparent);
+    auto const trace_id = trace ? trace->trace_id_text() : "", span_id = trace ? trace->span_id_text() : "";
+    std::vector<core::log_field> fields{{"key", key}, {"scope", e.saga.scope}};
+    if (!what.reason.empty()) fields.emplace_back("reason", what.reason);
+    if (!what.error.empty()) fields.emplace_back("error", what.error);
+    if (what.attempt > 0) fields.emplace_back("attempt", what.attempt);
+    fields.emplace_back("step", e.itinerary.current().name);
+    if (trace) fields.insert(fields.end(), {{"trace_id", trace_id}, {"span_id", span_id}});
+    log_.write(what.level, what.event, fields);
 }
 
 }  // namespace skald::runtime

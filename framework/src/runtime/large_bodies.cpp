@@ -1,6 +1,7 @@
 #include "runtime/large_bodies.hpp"
 
 #include "core/envelope.hpp"
+#include "core/foreign_message.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -20,10 +21,10 @@ public:
 
     core::body_reference keep(std::string&& body, std::string_view of)
     {
-        if (body.size() > core::kept_body_bytes_max)
+        if (body.size() > rules_.most)
             throw ports::fault{ports::fault_kind::broken,
                                "the body of " + std::string{of} + " has " + std::to_string(body.size()) +
-                                   " bytes: at most " + std::to_string(core::kept_body_bytes_max) + " may be sent"};
+                                   " bytes: at most " + std::to_string(rules_.most) + " may be sent (SKALD_BODY_MAX)"};
         auto made = core::reference_to(body, rules_.store);
         add({made, std::move(body)});
         return made;
@@ -52,20 +53,44 @@ private:
     body_rules const& rules_;
 };
 
-// Of a saga's step only: Skald's own reports are read by SQL, and are small; and others than services know nothing of
-// references.
+/// Who reads a message: this service; another one of Skald's; or anybody, who may know nothing of references.
+enum class reader { ours, service, anybody };
+
+reader reader_of(core::message const& m, body_rules const& rules)
+{
+    if (!core::handler_of(m.destination, rules.service).empty()) return reader::ours;
+    if (!core::find_header(m.headers, core::header::itinerary)) return reader::anybody;
+    return m.destination == rules.service ? reader::ours : reader::service;
+}
+
+[[noreturn]] void refuse(std::string const& what, std::size_t size, std::string const& to)
+{
+    throw ports::fault{ports::fault_kind::broken,
+                       what + " has " + std::to_string(size) + " bytes: more than " + std::to_string(outbox_bytes_max) +
+                           " go to " + to +
+                           " only by a store that both read: set SKALD_BODY_STORE in both, see "
+                           "docs/bodies.md"};
+}
+
+// Not Skald's own reports: they are read by SQL, and are small. What anybody may read stays in its message for as long
+// as a row of the outbox can hold it.
 bool is_to_be_kept(core::message const& m, body_rules const& rules)
 {
     auto const size = m.body.size();
-    if (size <= rules.inline_max || !core::find_header(m.headers, core::header::itinerary)) return false;
-    if (rules.is_shared || m.destination == rules.service) return true;
-    if (size > outbox_bytes_max)
-        throw ports::fault{ports::fault_kind::broken,
-                           "the data for " + m.type + " has " + std::to_string(size) + " bytes: more than " +
-                               std::to_string(outbox_bytes_max) + " go to " + m.destination +
-                               " only by a store that both services read: set SKALD_BODY_STORE in both, see "
-                               "docs/bodies.md"};
-    return false;
+    if (size <= rules.inline_max || m.type.starts_with("skald.")) return false;
+    auto const who = reader_of(m, rules);
+    if (who == reader::ours) return true;
+    if (who == reader::service && rules.is_shared) return true;
+    if (size <= outbox_bytes_max) return false;
+    if (!rules.is_shared) refuse("the data for " + m.type, size, m.destination);
+    return true;
+}
+
+// A handler's message that came from outside, and is too large for the row that would send it again. What is malformed
+// may be shortened: only its sender can repeat it.
+bool is_to_be_kept(ports::parked_delivery const& p)
+{
+    return !p.handler.empty() && p.reason != "malformed" && p.message.body.size() > outbox_bytes_max;
 }
 
 }  // namespace
@@ -78,7 +103,17 @@ void keep_large_bodies(ports::changes& changes, body_rules const& rules)
         else to.hold(one.message);
     }
     // As it came, so that it can be exported with its body, and replayed to whom references mean nothing.
-    for (auto const& one : changes.parked) to.hold(one.message);
+    for (auto& one : changes.parked) {
+        if (is_to_be_kept(one)) to.keep_of(one.message);
+        else to.hold(one.message);
+    }
+    // Sent again as it was sent, so by the same rule.
+    for (auto& one : changes.replies) {
+        if (one.body.size() <= outbox_bytes_max) continue;
+        if (!rules.is_shared) refuse("the reply of " + one.handler, one.body.size(), "whoever asked");
+        one.kept = to.keep(std::move(one.body), "the reply of " + one.handler);
+        one.body.clear();
+    }
     for (auto& one : changes.sagas) {
         if (one.data.size() <= rules.inline_max) continue;
         one.kept = to.keep(std::move(one.data), "the saga");

@@ -14,12 +14,14 @@ struct body_rules
     std::string service{};              // messages to it stay in its own database
     bool is_shared{};                   // the store is one that other services read too
     std::string store{"database"};      // its name, for people
+    std::size_t most{core::kept_body_bytes_max};  // a larger one is refused
 };
 
-/// Moves the bodies that are too large into `changes.bodies`, and puts references in their place: of messages to steps,
-/// the saga and the stored response. References that were there are held, also those of parked deliveries.
+/// Moves the bodies that are too large into `changes.bodies`, and puts references in their place: of messages, the
+/// saga, the stored response or reply, and parked messages of handlers. References that were there are held, also those
+/// of parked deliveries.
 /// Throws ports::fault{broken} for a body that can't be sent: it is larger than any may be, or nothing but a store
-/// that services share could bring it to where it is going.
+/// that its reader has too could bring it to where it is going.
 void keep_large_bodies(ports::changes& changes, body_rules const& rules);
 
 }  // namespace skald::runtime

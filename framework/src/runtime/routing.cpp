@@ -1,5 +1,8 @@
 #include "runtime/task.hpp"
 
+#include "core/assert.hpp"
+#include "core/body_reference.hpp"
+
 #include <skald/detail/data.hpp>
 #include <skald/errors.hpp>
 
@@ -7,6 +10,8 @@
 
 namespace skald::runtime {
 namespace {
+
+constexpr char const* given_up_by_broker = "the broker stopped delivering it: it came back too often";
 
 // Why the step can't run here; empty if it can.
 std::string not_hosted(step_message const& m, std::string_view service)
@@ -34,12 +39,32 @@ void route_step(task& t, std::string_view service, registry const& steps)
     auto const* const hosted = steps.find(e.definition, e.itinerary.current().name);
     t.kept = core::reference_in(m);
     step_message const step{std::move(e), hosted, t.kept ? t.kept->fingerprint : core::fingerprint_of(m.body)};
-    if (t.delivery.given_up) t.refused = {"delivery_limit", "the broker stopped delivering it: it came back too often"};
+    if (t.delivery.given_up) t.refused = {"delivery_limit", given_up_by_broker};
     else if (auto why = not_hosted(step, service); !why.empty()) t.refused = {"unknown_step", std::move(why)};
     // One that was tried before, or was being processed when its process died, could fail its whole batch. A large one
     // alone is what a lane holds in memory.
     t.alone = t.kept || t.refused || step.envelope.fencing_token() > 1 || t.delivery.returns > 0;
     t.purpose = step;
+}
+
+// Finds the key in the message, whose body is `m`'s own by now.
+void identify(task& t, step_message found, core::message const& m)
+{
+    auto read = core::read_foreign(m, *found.hosted->handles);
+    if (auto* const refused = std::get_if<core::refused_message>(&read)) {
+        t.purpose = unreadable_message{refused->reason, std::move(refused->why)};
+        return;
+    }
+    auto& accepted = std::get<core::accepted_message>(read);
+    auto& e = found.envelope;
+    e.saga = std::move(accepted.identity);
+    e.attempt = accepted.attempt;
+    e.snoozes = accepted.snoozes;
+    e.trace = std::move(accepted.trace);
+    t.alone = t.kept || t.refused || e.fencing_token() > 1 || t.delivery.returns > 0;
+    found.fingerprint = core::fingerprint_of(accepted.payload);
+    found.payload = std::move(accepted.payload);
+    t.purpose = std::move(found);
 }
 
 // As a plan of one step, which is not a saga's.
@@ -53,22 +78,18 @@ void route_handled(task& t, std::string_view service, registry const& steps)
                                                            t.delivery.handler};
         return;
     }
-    auto read = core::read_foreign(m, *hosted->handles);
-    if (auto* const refused = std::get_if<core::refused_message>(&read)) {
-        t.purpose = unreadable_message{refused->reason, std::move(refused->why)};
-        return;
+    step_message found{};
+    found.hosted = hosted;
+    found.envelope.itinerary.steps = {{t.delivery.handler, std::string{service}, step_kind::retriable}};
+    t.kept = core::reference_in(m);
+    if (!t.kept) {
+        if (t.delivery.given_up) t.refused = {"delivery_limit", given_up_by_broker};
+        return identify(t, std::move(found), m);
     }
-    auto& accepted = std::get<core::accepted_message>(read);
-    core::envelope e;
-    e.saga = std::move(accepted.identity);
-    e.itinerary.steps = {{t.delivery.handler, std::string{service}, step_kind::retriable}};
-    e.attempt = accepted.attempt;
-    e.snoozes = accepted.snoozes;
-    e.trace = std::move(accepted.trace);
-    if (t.delivery.given_up) t.refused = {"delivery_limit", "the broker stopped delivering it: it came back too often"};
-    t.alone = t.refused || e.fencing_token() > 1 || t.delivery.returns > 0;
-    auto fingerprint = core::fingerprint_of(accepted.payload);
-    t.purpose = step_message{std::move(e), hosted, std::move(fingerprint), std::move(accepted.payload)};
+    t.alone = true;
+    // To read it may be what it was given up for.
+    if (t.delivery.given_up) t.purpose = unreadable_message{"delivery_limit", given_up_by_broker};
+    else t.purpose = std::move(found);
 }
 
 void route_command(task& t)
@@ -84,8 +105,8 @@ std::string wrong_reference(task const& t)
 {
     auto const& m = t.delivery.message;
     if (!core::is_kept_elsewhere(m)) return {};
-    if (!t.delivery.handler.empty() || m.type.starts_with("skald."))
-        return "its body is kept elsewhere: only a step's may be";
+    if (t.delivery.handler.empty() && m.type.starts_with("skald."))
+        return "its body is kept elsewhere: only a step's or a handler's may be";
     if (!core::reference_in(m)) return "header skald-body is malformed, is given twice, or comes with a body";
     return {};
 }
@@ -117,6 +138,23 @@ task route(ports::delivery d, std::string_view service, registry const& steps, c
     else if (type == core::control_type) route_command(t);
     else route_step(t, service, steps);
     return t;
+}
+
+void take_body(task& t, std::string body)
+{
+    SKALD_ASSERT(t.is_unread());
+    auto whole = t.delivery.message;
+    whole.body = std::move(body);
+    identify(t, *t.step(), whole);
+    if (auto* const found = std::get_if<step_message>(&t.purpose)) found->body = std::move(whole.body);
+}
+
+void task::forget_body()
+{
+    auto* const found = std::get_if<step_message>(&purpose);
+    if (!kept || found == nullptr) return;
+    found->payload.reset();
+    std::string{}.swap(found->body);
 }
 
 void task::put_back(failure why, reaction then, bool was_alone)

@@ -30,6 +30,7 @@ struct step_message
     registered_step const* hosted{};
     core::fingerprint fingerprint;
     std::optional<std::string> payload{};  // of a message that belongs to no saga; nothing: the body as received
+    std::string body{};                    // of such a message whose body is kept elsewhere, while it runs
 
     bool is_message() const { return !envelope.is_of_saga(); }
     core::derived_key key() const { return envelope.key(); }
@@ -106,6 +107,12 @@ struct task
 
     step_message const* step() const { return std::get_if<step_message>(&purpose); }
 
+    /// A message for a handler whose body is kept elsewhere and was not read yet: its key is not known.
+    bool is_unread() const { return kept && step() != nullptr && step()->is_message() && !step()->payload; }
+
+    /// It runs later, if at all: then its body is read again.
+    void forget_body();
+
     /// What its step, or its handler, reads, unless that is kept elsewhere.
     std::string const& data() const
     {
@@ -117,5 +124,8 @@ struct task
 /// Pure. Whatever is wrong with the message is in the result. With keys, a wrong or missing signature comes first.
 task route(ports::delivery d, std::string_view service, registry const& steps,
            core::key_ring const* must_be_signed = nullptr);
+
+/// Of a task that is unread: finds its key now that its body was read. It may turn out to be unreadable. Pure.
+void take_body(task& t, std::string body);
 
 }  // namespace skald::runtime

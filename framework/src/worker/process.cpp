@@ -1,12 +1,12 @@
 #include "worker/process.hpp"
 
 #include "admin/maintenance.hpp"
-#include "bodies/directory_bodies.hpp"
 #include "core/backoff.hpp"
 #include "postgres/conninfo.hpp"
 #include "postgres/postgres_store.hpp"
 #include "runtime/lane.hpp"
 #include "runtime/publish_loop.hpp"
+#include "worker/body_stores.hpp"
 #include "worker/http_server.hpp"
 #include "worker/signing_keys.hpp"
 #include "worker/transports.hpp"
@@ -29,29 +29,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::string_view directory_mark = "directory:";
-
-bool shares_bodies(config const& settings)
-{
-    return settings.body_store.starts_with(directory_mark);
-}
-
-runtime::body_rules body_rules_of(std::string const& service, config const& settings)
-{
-    bool const is_shared = shares_bodies(settings);
-    return {settings.body_inline_max, service, is_shared,
-            is_shared ? settings.body_store : "the database of " + service};
-}
-
-// Null: they are kept in the service's own database.
-std::shared_ptr<ports::body_store> body_store_of(std::string const& service, std::string const& database,
-                                                 config const& settings)
-{
-    if (!shares_bodies(settings)) return {};
-    return std::make_shared<bodies::directory_bodies>(settings.body_store.substr(directory_mark.size()),
-                                                      service + '-' + database);
-}
-
 // Of started steps: who sees it looks for the process there.
 std::string pid_and_host()
 {
@@ -64,9 +41,11 @@ std::string pid_and_host()
 
 process::process(std::string service, config const& settings, runtime::registry const& steps,
                  std::map<std::string, dependency_limits> const& limits, entry::implementation& entry,
-                 runtime::stop_flag& stop, core::logger& log, tracing::tracer* traces)
+                 runtime::stop_flag& stop, core::logger& log, tracing::tracer* traces, detail::body_store_maker bodies)
     : service_{std::move(service)}, settings_{settings}, steps_{steps}, limits_{limits}, entry_{entry}, stop_{stop},
-      log_{log}, traces_{traces}, keys_{settings.migrate_only ? std::nullopt : read_signing_keys(settings)},
+      log_{log}, traces_{traces}, make_bodies_{std::move(bodies)}, keys_{settings.migrate_only
+                                                                             ? std::nullopt
+                                                                             : read_signing_keys(settings)},
       relayed_{database("relay"), mark_}, relayed_too_{database("relay"), mark_}, dispatched_{database("dispatch")},
       table_{settings.relay_poll, {relayed_, relayed_too_}}, out_{{.grace_period = settings.dispatch_grace,
                                                                    .bodies = body_rules_of(service_, settings)},
@@ -150,7 +129,7 @@ bool process::prepare_database(std::vector<postgres::migration> const& migration
 
 void process::start()
 {
-    bodies_ = body_store_of(service_, database_id_, settings_);
+    bodies_ = make_body_store(service_, database_id_, settings_, make_bodies_);
     // Even a service without steps must receive what other services report about its sagas.
     auto const prefetch = static_cast<std::uint16_t>(
         std::min<std::size_t>(settings_.prefetch + steps_.prefetch(), std::numeric_limits<std::uint16_t>::max()));

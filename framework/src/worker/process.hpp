@@ -28,6 +28,8 @@
 #include <skald/config.hpp>
 
 #include <atomic>
+#include <skald/detail/body_store_maker.hpp>
+
 #include <functional>
 #include <map>
 #include <memory>
@@ -43,10 +45,10 @@ namespace skald::worker_detail {
 class process
 {
 public:
-    /// `limits`: of the service's dependencies.
+    /// `limits`: of the service's dependencies. `bodies`: makes the store of large ones, if that is S3.
     process(std::string service, config const& settings, runtime::registry const& steps,
             std::map<std::string, dependency_limits> const& limits, entry::implementation& entry,
-            runtime::stop_flag& stop, core::logger& log, tracing::tracer* traces);
+            runtime::stop_flag& stop, core::logger& log, tracing::tracer* traces, detail::body_store_maker bodies);
     ~process();
 
     /// From now on responds at the health address, if the settings have one: start() may come much later. Throws
@@ -101,7 +103,8 @@ private:
     runtime::stop_flag& stop_;
     core::logger& log_;
     outage_log broker_log_{log_};
-    tracing::tracer* const traces_;             // null: none are made
+    tracing::tracer* const traces_;  // null: none are made
+    detail::body_store_maker const make_bodies_;
     std::optional<core::key_ring> const keys_;  // if messages are signed
     std::random_device seed_;
     std::string database_id_;

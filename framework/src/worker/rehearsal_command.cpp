@@ -2,6 +2,7 @@
 
 #include "core/regular_file.hpp"
 #include "runtime/registry.hpp"
+#include "worker/body_stores.hpp"
 #include "worker/service_parts.hpp"
 #include "worker/settings.hpp"
 
@@ -71,11 +72,13 @@ int run_rehearsal(rehearsal_command const& command, service& of, config const& s
         steps.add(one.definition, one.name, one.hosted);
         plans.push_back({one.definition, one.hosted.version, one.plan, one.name});
     }
+    auto bodies = make_body_store(parts.name, "rehearsal", settings, parts.bodies);
     auto const report = rehearsal::rehearse(command.what, parts.name,
                                             {.url = settings.database_url,
                                              .application_name = "skald/" + parts.name + "/rehearsal",
                                              .statement_timeout = settings.statement_timeout,
-                                             .commit_timeout = settings.commit_timeout},
+                                             .commit_timeout = settings.commit_timeout,
+                                             .bodies = std::move(bodies)},
                                             steps, plans);
     auto const text = command.as_json ? report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n'
                                       : rehearsal::in_words(report);

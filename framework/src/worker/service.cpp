@@ -255,6 +255,12 @@ service& service::front(detail::front_maker make)
     return *this;
 }
 
+service& service::bodies(detail::body_store_maker make)
+{
+    parts_->bodies = std::move(make);
+    return *this;
+}
+
 service& service::scope(http::scope_function scope_of)
 {
     parts_->routes.set_scope(std::move(scope_of));

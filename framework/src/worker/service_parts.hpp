@@ -38,7 +38,8 @@ struct service_parts
     std::vector<postgres::migration> migrations;
     entry_detail::route_table routes;
     std::map<std::string, dependency_limits> dependencies;
-    front_maker front;  // empty: there is none
+    front_maker front;        // empty: there is none
+    body_store_maker bodies;  // for SKALD_BODY_STORE=s3:...; empty: there is none
 };
 
 }  // namespace skald::detail

@@ -144,8 +144,9 @@ void set_trace_ratio(config& c, std::string_view value)
 void set_body_store(config& c, std::string_view value)
 {
     constexpr std::string_view directory = "directory:/";
-    if (value != "database" && (!value.starts_with(directory) || value.size() == directory.size()))
-        throw std::invalid_argument{"database, or directory:/PATH"};
+    auto const is_one = [&](std::string_view mark) { return value.starts_with(mark) && value.size() > mark.size(); };
+    if (value != "database" && !is_one(directory) && !is_one("s3:http://") && !is_one("s3:https://"))
+        throw std::invalid_argument{"database, directory:/PATH, or s3:https://host:port/bucket/prefix"};
     c.body_store = value;
 }
 
@@ -263,9 +264,19 @@ constexpr std::array table{
     number<&config::body_inline_max, 1'024, 1'048'576>(
         other, {"SKALD_BODY_INLINE_MAX", "--body-inline-max"},
         "bytes of a body that stay in its message or row; larger ones are kept apart"),
+    number<&config::body_max, 1'048'576, 67'108'864>(other, {"SKALD_BODY_MAX", "--body-max"},
+                                                     "bytes of the largest body that is sent or stored"),
     setting{other, "SKALD_BODY_STORE", "--body-store",
-            "where: database, this service's own; directory:/PATH, which services share", set_body_store,
-            show<&config::body_store>},
+            "where: database, this service's own; directory:/PATH or s3:https://host/bucket, which services share",
+            set_body_store, show<&config::body_store>},
+    setting{other, "AWS_ACCESS_KEY_ID", "", "of S3: what signs requests", set_text<&config::s3_key>,
+            show<&config::s3_key>},
+    setting{other, "AWS_SECRET_ACCESS_KEY", "", "its secret", set_text<&config::s3_secret>,
+            [](config const& c) { return std::string{c.s3_secret.empty() ? "" : "(set)"}; }},
+    setting{other, "AWS_SESSION_TOKEN", "", "if the two are a session's", set_text<&config::s3_token>,
+            [](config const& c) { return std::string{c.s3_token.empty() ? "" : "(set)"}; }},
+    setting{other, "AWS_REGION", "", "the region of S3 that they are signed for", set_text<&config::s3_region>,
+            show<&config::s3_region>},
     setting{other, "SKALD_MIGRATE", "--migrate", "on: migrate the database at start; only: and then exit", set_migrate,
             [](config const& c) { return c.migrate_only ? "only" : shown(c.migrate); }},
     milliseconds<&config::lock_timeout>(other, {"SKALD_LOCK_TIMEOUT_MS", "--lock-timeout-ms"},

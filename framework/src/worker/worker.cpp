@@ -4,6 +4,7 @@
 #include "entry/entry.hpp"
 #include "runtime/registry.hpp"
 #include "tracing/tracer.hpp"
+#include "worker/body_stores.hpp"
 #include "worker/descriptors.hpp"
 #include "worker/process.hpp"
 #include "worker/service_parts.hpp"
@@ -54,6 +55,7 @@ public:
           traces{tracer_for(settings)}
     {
         hosted.parts().check_complete();
+        worker_detail::need_body_store(hosted.name(), settings, hosted.parts().bodies);
         for (auto const& one : hosted.parts().steps) steps.add(one.definition, one.name, one.hosted);
         requests = std::make_unique<skald::entry>(
             std::make_unique<skald::entry::implementation>(hosted.name(), hosted.parts().routes, settings, log,
@@ -85,7 +87,8 @@ int worker::run(std::function<void()> const& on_start)
     worker_detail::need_descriptors(own.settings);
     worker_detail::signals const signals;  // before the first thread, so that every thread inherits the mask
     worker_detail::process process{hosted.name,           own.settings, own.steps, hosted.dependencies,
-                                   own.requests->parts(), own.stop,     own.log,   own.traces.get()};
+                                   own.requests->parts(), own.stop,     own.log,   own.traces.get(),
+                                   hosted.bodies};
     process.open_health();
     if (!process.prepare_database(hosted.migrations, signals)) return own.settings.migrate_only ? 75 : 0;
     if (own.settings.migrate_only) return 0;

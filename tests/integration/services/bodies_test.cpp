@@ -1,5 +1,6 @@
 // Data that is kept in a directory, handed from service to service over a real broker.
 #include "support/shop.hpp"
+#include "support/temporary_directory.hpp"
 
 #include <filesystem>
 #include <set>
@@ -13,7 +14,8 @@ namespace fs = std::filesystem;
 class shop_with_directory : public shop
 {
 public:
-    fs::path const folder{make_folder()};
+    temporary_directory const place;
+    fs::path const& folder{place.path()};
     std::string const customer{std::string(2'000, 'n')};
 
     shop_with_directory()
@@ -25,7 +27,6 @@ public:
         open();
         payments_db.ask("INSERT INTO wallet VALUES ('" + customer + "', 1000)");
     }
-    ~shop_with_directory() { fs::remove_all(folder); }
 
     /// Whatever is as large as the data: not the marks.
     std::set<fs::path> bodies() const
@@ -35,6 +36,17 @@ public:
             if (one.is_regular_file() && one.file_size() > 1024) found.insert(one.path());
         return found;
     }
+    // With the service's own program and settings.
+    bool rehearses(std::string const& key)
+    {
+        service_process command{SKALD_SERVICES_DIR "/payment_service",
+                                {"--rehearse", key},
+                                {{"DATABASE_URL", payments_db.url()},
+                                 {"AMQP_URL", broker().url()},
+                                 {"SKALD_BODY_STORE", "directory:" + folder.string()}}};
+        command.start();
+        return command.wait().code == 0;
+    }
     bool replay_parked()
     {
         service_process command{SKALD_TOOL,
@@ -42,14 +54,6 @@ public:
                                 {{"DATABASE_URL", payments_db.url()}, {"PATH", "/usr/bin:/bin"}}};
         command.start();
         return command.wait().code == 0;
-    }
-
-private:
-    static fs::path make_folder()
-    {
-        auto pattern = (fs::temp_directory_path() / "skald-bodies-XXXXXX").string();
-        REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-        return pattern;
     }
 };
 
@@ -83,8 +87,10 @@ TEST_CASE_FIXTURE(shop_with_directory, "a body that is away parks its delivery, 
     payments.start();
     REQUIRE(wait_until([&] { return payments_db.count("skald.parked WHERE reason = 'body_missing'") == 1; }));
     CHECK(payments_db.count("charge") == 0);
+    CHECK(!rehearses("lost:charge-payment"));
     CHECK(wait_until([&] { return status("lost") == "stuck"; }));
     for (auto const& body : all) fs::rename(away(body), body);
+    CHECK(rehearses("lost:charge-payment"));
     CHECK(replay_parked());
     CHECK(ends("lost", "completed"));
     CHECK(payments_db.count("charge") == 1);

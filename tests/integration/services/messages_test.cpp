@@ -1,5 +1,6 @@
 // Messages that belong to no saga, to processes that are killed all the time.
 #include "support/skald_command.hpp"
+#include "support/temporary_directory.hpp"
 
 #include <algorithm>
 #include <map>
@@ -14,27 +15,29 @@ namespace {
 /// Two processes of the service `ledger`, and what its customers got.
 struct ledger
 {
-    explicit ledger(int processes = 2, std::string const& url = broker().url())
+    explicit ledger(int processes = 2, std::string const& url = broker().url(), environment const& more = {})
     {
         amqp_hands hands{broker()};
         hands.delete_queue("skald.ledger.database");
         hands.delete_queue("skald.ledger.on.deposit");
         hands.delete_queue(answers);
         hands.declare_queue(answers);
+        environment settings{{"DATABASE_URL", db.url()}, {"AMQP_URL", url}, {"PATH", "/usr/bin:/bin"}};
+        settings.insert(more.begin(), more.end());
         for (int n = 0; n < processes; ++n)
-            all.push_back(std::make_unique<service_process>(
-                SKALD_LEDGER_SERVICE, std::vector<std::string>{},
-                environment{{"DATABASE_URL", db.url()}, {"AMQP_URL", url}, {"PATH", "/usr/bin:/bin"}}));
+            all.push_back(
+                std::make_unique<service_process>(SKALD_LEDGER_SERVICE, std::vector<std::string>{}, settings));
         for (auto const& one : all) {
             one->start();
             REQUIRE_MESSAGE(wait_until([&] { return one->has_logged("worker.started"); }), one->log());
         }
     }
 
-    void send(int id, int copy)
+    void send(int id, int copy) { send('d' + std::to_string(id), id, copy); }
+    void send(std::string const& deposit, int id, int copy)
     {
         raw_message m;
-        m.body = R"({"id":"d)" + std::to_string(id) + R"(","cents":5})";
+        m.body = R"({"id":")" + deposit + R"(","cents":5})";
         m.properties.reply_to = keep(answers);
         m.properties.correlation_id = keep(std::to_string(id) + '/' + std::to_string(copy));
         m.properties._flags |= AMQP_BASIC_REPLY_TO_FLAG | AMQP_BASIC_CORRELATION_ID_FLAG;
@@ -102,6 +105,29 @@ TEST_CASE("1,000 messages, 8 copies of each, and processes killed meanwhile: 1,0
     CHECK(l.db.ask("SELECT count(*) FROM skald.parked") == table{{"0"}});
     CHECK(l.bodies.size() == messages);
     for (auto const& [id, all] : l.bodies) REQUIRE(all.size() == 1);
+}
+
+TEST_CASE("a large reply goes by reference to whoever shares the store, and a copy of the request gets the same one")
+{
+    temporary_directory const folder;
+    ledger l{1, broker().url(), {{"SKALD_BODY_STORE", "directory:" + folder.path().string()}}};
+    amqp_hands hands{broker()};
+    std::string first;
+    for (int copy = 0; copy < 2; ++copy) {
+        l.send("large", 1, copy);
+        std::optional<raw_message> reply;
+        REQUIRE(wait_until([&] { return (reply = hands.get(l.answers)).has_value(); }));
+        CHECK(reply->body.empty());
+        auto const reference = reply->header("skald-body");
+        CHECK(reference.find(";size=31457") != std::string::npos);
+        CHECK(reference.ends_with(";store=directory:" + folder.path().string()));
+        if (copy == 0) first = reference;
+        CHECK(reference == first);
+    }
+    CHECK(l.db.ask("SELECT count(*) FROM deposit") == table{{"1"}});
+    CHECK(l.db.ask("SELECT octet_length(body), kept IS NOT NULL FROM skald.reply") == table{{"0", "t"}});
+    l.db.ask("DELETE FROM skald.outbox");
+    CHECK(l.db.ask("SELECT count(*) FROM skald.body_in_use") == table{{"1"}});  // the stored reply's
 }
 
 TEST_CASE("replies that the broker refuses hold up nothing else, are seen by the doctor, and go once they may")
