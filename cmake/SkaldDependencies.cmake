@@ -13,5 +13,7 @@ pkg_check_modules(libpq REQUIRED IMPORTED_TARGET GLOBAL libpq>=14)
 pkg_check_modules(librabbitmq REQUIRED IMPORTED_TARGET GLOBAL librabbitmq>=0.11)
 # Only skald::redis needs it.
 pkg_check_modules(hiredis IMPORTED_TARGET GLOBAL hiredis>=0.14)
+# Only skald::kafka needs it.
+pkg_check_modules(rdkafka IMPORTED_TARGET GLOBAL rdkafka>=2.0)
 # The core alone: its pull and push parts need a web server and curl, and its CMake package would look for them.
 pkg_check_modules(prometheus REQUIRED IMPORTED_TARGET GLOBAL prometheus-cpp-core>=1.0)

@@ -11,6 +11,9 @@ install(TARGETS skald skald_testing EXPORT skaldTargets ARCHIVE DESTINATION ${CM
 if(TARGET skald_redis)
     install(TARGETS skald_redis EXPORT skaldTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
+if(TARGET skald_kafka)
+    install(TARGETS skald_kafka EXPORT skaldTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(EXPORT skaldTargets NAMESPACE skald:: DESTINATION ${skald_package})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/framework/include/skald DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN *.hpp)

@@ -14,6 +14,7 @@
 #include <skald/detail/front_maker.hpp>
 #include <skald/detail/hosted_external_step.hpp>
 #include <skald/detail/hosted_step.hpp>
+#include <skald/detail/transport_maker.hpp>
 #include <skald/errors.hpp>
 #include <skald/http_handler.hpp>
 #include <skald/message_handler.hpp>
@@ -153,6 +154,10 @@ public:
 
     /// What stands in front of the guard for requests where SKALD_GUARD asks for it: skald::redis() (skald/redis.hpp).
     service& front(detail::front_maker make);
+
+    /// What carries its messages where SKALD_TRANSPORT=kafka: skald::kafka() (skald/kafka.hpp). Every program has the
+    /// other transports.
+    service& transport(detail::transport_maker make);
 
     std::string const& name() const;  // the constructor's
 

@@ -64,7 +64,8 @@ std::string pid_and_host()
 
 process::process(std::string service, config const& settings, runtime::registry const& steps,
                  std::map<std::string, dependency_limits> const& limits, entry::implementation& entry,
-                 runtime::stop_flag& stop, core::logger& log, tracing::tracer* traces)
+                 runtime::stop_flag& stop, core::logger& log, tracing::tracer* traces,
+                 detail::transport_maker const& kafka)
     : service_{std::move(service)}, settings_{settings}, steps_{steps}, limits_{limits}, entry_{entry}, stop_{stop},
       log_{log}, traces_{traces}, keys_{settings.migrate_only ? std::nullopt : read_signing_keys(settings)},
       relayed_{database("relay"), mark_}, relayed_too_{database("relay"), mark_}, dispatched_{database("dispatch")},
@@ -73,7 +74,7 @@ process::process(std::string service, config const& settings, runtime::registry 
                                                                   &dispatched_,
                                                                   &table_},
       started_rows_{database("calls")}, heartbeats_{database("heartbeats")},
-      transport_{make_transport(service_, "skald/" + service_, settings, database("inbox"), log)}
+      transport_{make_transport(service_, "skald/" + service_, settings, database("inbox"), log, kafka)}
 {
     postgres::check_settings(settings_.database_url);
     // When a peer closes a socket, this process must get an error code and not be killed.

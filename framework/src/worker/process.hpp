@@ -25,6 +25,7 @@
 #include "worker/signals.hpp"
 
 #include <skald/config.hpp>
+#include <skald/detail/transport_maker.hpp>
 
 #include <atomic>
 #include <functional>
@@ -42,10 +43,10 @@ namespace skald::worker_detail {
 class process
 {
 public:
-    /// `limits`: of the service's dependencies.
+    /// `limits`: of the service's dependencies. `kafka`: makes that transport; may be empty.
     process(std::string service, config const& settings, runtime::registry const& steps,
             std::map<std::string, dependency_limits> const& limits, entry::implementation& entry,
-            runtime::stop_flag& stop, core::logger& log, tracing::tracer* traces);
+            runtime::stop_flag& stop, core::logger& log, tracing::tracer* traces, detail::transport_maker const& kafka);
     ~process();
 
     /// From now on responds at the health address, if the settings have one: start() may come much later. Throws

@@ -46,7 +46,7 @@ std::unique_ptr<tracing::tracer> tracer_for(config const& settings)
     if (settings.otlp_endpoint.empty()) return nullptr;
     return std::make_unique<tracing::tracer>(tracing::tracer_options{
         .ratio = settings.trace_ratio,
-        .messaging_system = worker_detail::has_no_broker(settings) ? "postgresql" : "rabbitmq"});
+        .messaging_system = worker_detail::has_no_broker(settings) ? "postgresql" : settings.transport});
 }
 
 }  // namespace
@@ -90,7 +90,8 @@ int worker::run(std::function<void()> const& on_start)
     worker_detail::need_descriptors(own.settings);
     worker_detail::signals const signals;  // before the first thread, so that every thread inherits the mask
     worker_detail::process process{hosted.name,           own.settings, own.steps, hosted.dependencies,
-                                   own.requests->parts(), own.stop,     own.log,   own.traces.get()};
+                                   own.requests->parts(), own.stop,     own.log,   own.traces.get(),
+                                   hosted.transport};
     process.open_health();
     if (!process.prepare_database(hosted.migrations, signals)) return own.settings.migrate_only ? 75 : 0;
     if (own.settings.migrate_only) return 0;
