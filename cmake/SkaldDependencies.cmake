@@ -15,5 +15,7 @@ pkg_check_modules(librabbitmq REQUIRED IMPORTED_TARGET GLOBAL librabbitmq>=0.11)
 pkg_check_modules(hiredis IMPORTED_TARGET GLOBAL hiredis>=0.14)
 # Only skald::s3 needs it. 7.88 is the first that signs what S3 wants.
 pkg_check_modules(libcurl IMPORTED_TARGET GLOBAL libcurl>=7.88)
+# Only skald::kafka needs it.
+pkg_check_modules(rdkafka IMPORTED_TARGET GLOBAL rdkafka>=2.0)
 # The core alone: its pull and push parts need a web server and curl, and its CMake package would look for them.
 pkg_check_modules(prometheus REQUIRED IMPORTED_TARGET GLOBAL prometheus-cpp-core>=1.0)

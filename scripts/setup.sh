@@ -5,7 +5,7 @@ set -euo pipefail
 
 readonly base_packages=(
   g++ cmake ninja-build pkg-config git ca-certificates curl
-  libpqxx-dev librabbitmq-dev libhiredis-dev libcurl4-openssl-dev libssl-dev libfmt-dev
+  libpqxx-dev librabbitmq-dev libhiredis-dev librdkafka-dev libcurl4-openssl-dev libssl-dev libfmt-dev
   nlohmann-json3-dev prometheus-cpp-dev doctest-dev libcli11-dev libcpp-httplib-dev librapidcheck-dev
   patch procps python3 util-linux
 )
@@ -17,6 +17,8 @@ readonly image_packages=(
 readonly observability_packages=(prometheus)
 # Debian's browser, and what drives it in the console's test.
 readonly browser_packages=(chromium fonts-dejavu-core curl postgresql-client python3)
+# A node of Kafka is made of jars, which Maven brings: scripts/kafka.sh.
+readonly kafka_packages=(default-jre-headless maven)
 readonly policy_file=/usr/sbin/policy-rc.d
 readonly cluster_dir=/etc/postgresql-common/createcluster.d
 readonly cluster_file=$cluster_dir/skald-setup.conf
@@ -24,7 +26,7 @@ readonly mark='temporary, made by the set-up script of Skald'
 
 usage() {
   cat <<'USAGE'
-usage: scripts/setup.sh [--dev | --no-servers | --observability | --image | --browser]
+usage: scripts/setup.sh [--dev | --no-servers | --observability | --kafka | --image | --browser]
 
 Installs what the build and the tests need (Debian 12, Debian 13, Ubuntu 24.04).
 Does nothing when all of it is installed. Needs root, or sudo, only when a
@@ -35,6 +37,7 @@ package is missing. No service is started.
   --no-servers   no PostgreSQL, RabbitMQ and pgbouncer: for a build alone
   --observability
                  also Prometheus with promtool, for scripts/observability.sh
+  --kafka        also Java and Maven, for scripts/kafka.sh
   --image        what scripts/image.sh needs instead: podman, podman-compose
                  and debootstrap
   --browser      what tests/console/browser needs instead: chromium, nodejs and npm
@@ -72,6 +75,8 @@ choose_packages() {
   wanted=("${base_packages[@]}")
   [[ $what == no-servers ]] || wanted+=("${server_packages[@]}")
   [[ $what != observability ]] || wanted+=("${observability_packages[@]}")
+  # Not over a Java and a Maven from elsewhere.
+  [[ $what != kafka ]] || { command -v java && command -v mvn; } >/dev/null || wanted+=("${kafka_packages[@]}")
   local clang_major=
   case $codename in
     # Not libboost-dev (1.74) on Debian 12: it and libboost1.81-dev replace each other.
@@ -195,7 +200,7 @@ main() {
   self=$(readlink -f -- "${BASH_SOURCE[0]}")
   for arg in "$@"; do
     case $arg in
-      --dev | --no-servers | --observability | --image | --browser)
+      --dev | --no-servers | --observability | --kafka | --image | --browser)
         [[ -z $what || --$what == "$arg" ]] || { usage >&2 && die "--$what and $arg do not go together"; }
         what=${arg#--}
         ;;

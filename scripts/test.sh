@@ -5,10 +5,11 @@
 #   scripts/test.sh --without LABELS     everything but the tests whose label matches
 #
 # PRESET is one of CMakePresets.json (default: `default`, which builds in build/ and runs everything). With any other, such
-# as `asan` and `tsan`, the unit tests and the conformance tests of both transports run. Four forms take longer and run
-# alone: `crash` builds with failpoints and runs the crash matrix; `mutants` runs what must fail there; `races` runs whole
-# services under ThreadSanitizer while they are killed and cut off; `long` runs the failover, COMMITs that hang, a step
-# that kills its worker 51 times, and the proof that a build without failpoints has no code of them.
+# as `asan` and `tsan`, the unit tests and the conformance tests of the transports run. Five forms run alone: `kafka`
+# starts a node of Kafka and runs what needs one; `crash` builds with failpoints and runs the crash matrix; `mutants` runs
+# what must fail there; `races` runs whole services under ThreadSanitizer while they are killed and cut off; `long` runs
+# the failover, COMMITs that hang, a step that kills its worker 51 times, and the proof that a build without failpoints
+# has no code of them.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
@@ -17,20 +18,31 @@ cd "$root"
 long=''
 races=''
 mutants=''
-without='^(server_faults|long)$'
+without='^(server_faults|long|kafka)$'
 if [[ ${1:-} = --without ]]; then
   without="$without|${2:?--without needs a regular expression}"
   shift 2
 fi
 case ${1:-} in
   -h | --help)
-    sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+    sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
     exit 0
     ;;
   '' | -*) preset=default ;;
   crash)
     preset=failpoints
     shift
+    ;;
+  kafka)
+    scripts/setup.sh --kafka
+    cmake --preset default
+    cmake --build --preset default --parallel "$(nproc)" --target conformance_kafka
+    stack=$PWD/build/test-kafka
+    trap 'scripts/kafka.sh down --purge "$stack"' EXIT
+    exports=$(scripts/kafka.sh up "$stack")
+    eval "$exports"
+    ctest --test-dir build --no-tests=error --output-on-failure --label-regex '^kafka$' "${@:2}"
+    exit
     ;;
   mutants)
     preset=failpoints

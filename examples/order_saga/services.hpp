@@ -6,7 +6,20 @@
 #include "payment_steps.hpp"
 #include "shipping_steps.hpp"
 
+#ifdef ORDER_SAGA_OVER_KAFKA
+#include <skald/kafka.hpp>
+#endif
+
 namespace order_saga {
+
+/// Lets SKALD_TRANSPORT=kafka work, where the example is built with librdkafka.
+inline skald::service with_kafka(skald::service s)
+{
+#ifdef ORDER_SAGA_OVER_KAFKA
+    s.transport(skald::kafka());
+#endif
+    return s;
+}
 
 /// Takes orders over HTTP, and is the home of their sagas.
 inline skald::service orders()
@@ -18,7 +31,7 @@ inline skald::service orders()
         .post("/orders", place)
         .host(place_order, steps::create_order, create_order{})
         .host(place_order, steps::confirm_order, confirm_order{});
-    return s;
+    return with_kafka(std::move(s));
 }
 
 /// Charges and refunds wallets.
@@ -26,7 +39,7 @@ inline skald::service payments()
 {
     skald::service s{"payments"};
     s.migrate("0001_payments", tables::payments).host(place_order, steps::charge_payment, charge_payment{});
-    return s;
+    return with_kafka(std::move(s));
 }
 
 /// Takes goods from the stock.
@@ -34,7 +47,7 @@ inline skald::service shipping()
 {
     skald::service s{"shipping"};
     s.migrate("0001_shipping", tables::shipping).host(place_order, steps::arrange_shipping, arrange_shipping{});
-    return s;
+    return with_kafka(std::move(s));
 }
 
 }  // namespace order_saga

@@ -152,8 +152,10 @@ TEST_CASE_TEMPLATE_DEFINE("a subscription that was stopped hands out nothing mor
         CHECK(stopped->last_error() != "");
 
         auto other = fixture.transport().subscribe({service, 10});
+        bool const by_message = fixture.transport().can().divides_by_message;
+        if (!by_message) ack_all(*stopped, taken);  // after a while they would come to the other, too
         CHECK(collect_ids(*other, 3) == std::set<std::string>{"m2", "m3", "m4"});
-        ack_all(*stopped, taken);
+        if (by_message) ack_all(*stopped, taken);
         stopped.reset();
         CHECK(nothing_comes(*other));
     }
@@ -186,8 +188,19 @@ TEST_CASE_TEMPLATE_DEFINE("two subscriptions of one service share its deliveries
 
     REQUIRE(all_confirmed(publish(*publisher, numbered(service, 20))));
     std::multiset<std::string> ids;
-    for (auto const* subscription : {&one, &other})
-        for (auto const& delivery : collect(**subscription, 10)) ids.insert(delivery.message.id);
+    if (fixture.transport().can().divides_by_message) {
+        for (auto const* subscription : {&one, &other})
+            for (auto const& delivery : collect(**subscription, 10)) ids.insert(delivery.message.id);
+    }
+    else {  // in whatever parts
+        auto const until = clock::now() + patience;
+        while (ids.size() < 20 && clock::now() < until)
+            for (auto const* subscription : {&one, &other})
+                for (auto const& delivery : (*subscription)->take(10, 50ms)) {
+                    ids.insert(delivery.message.id);
+                    (*subscription)->ack(delivery.tag);
+                }
+    }
     CHECK(ids.size() == 20);
     CHECK(std::set<std::string>(ids.begin(), ids.end()).size() == 20);
 }

@@ -27,11 +27,15 @@ namespace skald::test {
 class tcp_proxy
 {
 public:
-    tcp_proxy(std::string host, int port) : host_{std::move(host)}, upstream_port_{port}
+    /// `listens_on`: 0: a port that is free.
+    tcp_proxy(std::string host, int port, int listens_on = 0) : host_{std::move(host)}, upstream_port_{port}
     {
         listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        int const yes = 1;
+        ::setsockopt(listener_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
         sockaddr_in any{};
         any.sin_family = AF_INET;
+        any.sin_port = htons(static_cast<std::uint16_t>(listens_on));
         any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         socklen_t size = sizeof any;
         auto* const address = reinterpret_cast<sockaddr*>(&any);

@@ -76,6 +76,10 @@ std::map<std::string, std::string> const other_values{
     {"AWS_REGION", "eu-central-1"},
     {"SKALD_TRANSPORT", "postgres"},
     {"SKALD_PEERS_FILE", "/etc/shop/peers"},
+    {"SKALD_KAFKA_BROKERS", "kafka-1:9092"},
+    {"SKALD_KAFKA_PROPERTIES", "/etc/shop/kafka"},
+    {"SKALD_KAFKA_PARTITIONS", "24"},
+    {"SKALD_KAFKA_REPLICAS", "3"},
     {"SKALD_GUARD", "accelerator"},
     {"SKALD_REDIS_URL", "redis://cache"},
     {"SKALD_REDIS_MS", "7"},
@@ -109,9 +113,11 @@ bool same(config const& a, config const& b)
            a.http_lanes == b.http_lanes && a.http_wait_max == b.http_wait_max && a.http == b.http &&
            a.http_tls_certificate == b.http_tls_certificate && a.http_tls_key == b.http_tls_key &&
            a.batch_max == b.batch_max && a.prefetch == b.prefetch && a.relay == b.relay && a.migrate == b.migrate &&
-           a.transport == b.transport && a.peers_file == b.peers_file && a.guard == b.guard &&
-           a.redis_url == b.redis_url && a.redis_time == b.redis_time && a.redis_hold == b.redis_hold &&
-           a.redis_epoch == b.redis_epoch && a.relay_batch_max == b.relay_batch_max && a.relay_poll == b.relay_poll &&
+           a.transport == b.transport && a.peers_file == b.peers_file && a.kafka_brokers == b.kafka_brokers &&
+           a.kafka_properties == b.kafka_properties && a.kafka_partitions == b.kafka_partitions &&
+           a.kafka_replicas == b.kafka_replicas && a.guard == b.guard && a.redis_url == b.redis_url &&
+           a.redis_time == b.redis_time && a.redis_hold == b.redis_hold && a.redis_epoch == b.redis_epoch &&
+           a.relay_batch_max == b.relay_batch_max && a.relay_poll == b.relay_poll &&
            a.dispatch_grace == b.dispatch_grace && a.lock_timeout == b.lock_timeout &&
            a.statement_timeout == b.statement_timeout && a.drain == b.drain && a.log_level == b.log_level &&
            a.commit_timeout == b.commit_timeout && a.outbox_max == b.outbox_max && a.declare == b.declare &&
@@ -308,7 +314,7 @@ TEST_CASE("a value out of range is an error that names the setting, the value an
         {"SKALD_RELAY", "", "on or off"},
         {"SKALD_BODY_STORE", "directory:here", "database, directory:/PATH, or s3:https://host:port/bucket/prefix"},
         {"SKALD_GUARD", "redis", "one of postgres, cache_aside, lock, accelerator, redis_only"},
-        {"SKALD_TRANSPORT", "kafka", "rabbitmq or postgres"},
+        {"SKALD_TRANSPORT", "nats", "rabbitmq, kafka or postgres"},
         {"SKALD_MIGRATE", "1", "on, off or only"},
         {"SKALD_RELAY_BATCH_MAX", "0", "from 1 to 10000"},
         {"SKALD_RELAY_POLL_MS", "0", "from 1 to 3600000"},

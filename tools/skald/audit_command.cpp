@@ -99,6 +99,7 @@ std::map<std::string, std::optional<unsigned>> queues(config const& settings,
 {
     std::map<std::string, std::optional<unsigned>> waiting;
     if (worker_detail::has_no_broker(settings)) return inboxes(services);
+    if (!worker_detail::uses_rabbitmq(settings)) return waiting;
     if (std::getenv("AMQP_URL") == nullptr && std::getenv("AMQP_URL_FILE") == nullptr) return waiting;
     for (auto const& one : services) {
         try {

@@ -32,6 +32,9 @@ void refuse_without_broker(config const& settings, std::string const& command)
     if (worker_detail::has_no_broker(settings))
         throw configuration_error{"`skald " + command +
                                   "` works on a broker, and with SKALD_TRANSPORT=postgres there is none"};
+    if (!worker_detail::uses_rabbitmq(settings))
+        throw configuration_error{"`skald " + command +
+                                  "` works on RabbitMQ, and with SKALD_TRANSPORT=kafka there is none"};
 }
 
 }  // namespace skald::tools

@@ -16,6 +16,7 @@
 
 #include <skald/config.hpp>
 #include <skald/errors.hpp>
+#include <skald/kafka.hpp>
 
 #include <pqxx/except>
 
@@ -45,9 +46,18 @@ void refuse_others(config const& settings, postgres::connection_options const& d
     auto const owner = postgres::owner_of(c.raw());
     if (owner.service.empty()) return;                                                // no worker has ever run here
     if (owner.is_copy) postgres::own_database(settings.database_url, owner.service);  // throws, with what to do
-    if (worker_detail::has_no_broker(settings)) return;
+    if (!worker_detail::uses_rabbitmq(settings)) return;
     auto const seen = rabbitmq::inspect(settings.amqp_url, owner.service, owner.database, settings.declare);
     if (!seen.mismatch.empty()) throw configuration_error{seen.mismatch};
+}
+
+detail::transport_maker kafka_if_built()
+{
+#ifdef SKALD_HAS_KAFKA
+    return kafka();
+#else
+    return {};
+#endif
 }
 
 // Whose database it is; empty if no worker has ever run here.
@@ -87,7 +97,8 @@ int relay(bool until_empty, output const& out)
                                core::parse_severity(settings.log_level)};
     auto const database = database_options(settings, "relay");
     if (!until_empty && !wait_and_refuse_others(settings, database, signals, log)) return 0;
-    auto const transport = worker_detail::make_transport(owner_name(settings), "skald/relay", settings, database, log);
+    auto const transport =
+        worker_detail::make_transport(owner_name(settings), "skald/relay", settings, database, log, kafka_if_built());
     auto const publisher = transport->open_publisher();
 
     auto const mark = std::make_shared<postgres::low_water>();

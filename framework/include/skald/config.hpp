@@ -43,8 +43,12 @@ struct config
 {
     std::string database_url;                                   // empty: libpq's PG* variables
     std::string amqp_url{"amqp://guest:guest@127.0.0.1:5672"};  // the nodes of a cluster: host:port,host:port
-    std::string transport{"rabbitmq"};  // how messages travel: rabbitmq, or postgres (then there is no broker)
+    std::string transport{"rabbitmq"};  // how messages travel: rabbitmq, kafka, or postgres (then there is no broker)
     std::string peers_file;             // with postgres: a file with a line SERVICE=URL for each service's database
+    std::string kafka_brokers;          // with kafka: host:port,host:port, some of the cluster
+    std::string kafka_properties;       // a file with further properties of librdkafka, for TLS and SASL
+    int kafka_partitions{12};           // of a topic that is made: so many processes of a service may consume at a time
+    int kafka_replicas{0};              // of a topic that is made; 0: as the cluster has it
     std::string http_listen;            // "127.0.0.1:8080"; empty: no HTTP
     std::string health_listen{"127.0.0.1:0"};  // /livez and /readyz alone, unaffected by load on the other; "off": none
     std::string http_tls_certificate;  // a PEM file, with the chain; empty: plain HTTP. Reloaded when it changes

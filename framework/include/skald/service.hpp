@@ -15,6 +15,7 @@
 #include <skald/detail/front_maker.hpp>
 #include <skald/detail/hosted_external_step.hpp>
 #include <skald/detail/hosted_step.hpp>
+#include <skald/detail/transport_maker.hpp>
 #include <skald/errors.hpp>
 #include <skald/http_handler.hpp>
 #include <skald/message_handler.hpp>
@@ -159,6 +160,10 @@ public:
 
     /// What keeps large bodies where SKALD_BODY_STORE begins with `s3:`: skald::s3() (skald/s3.hpp).
     service& bodies(detail::body_store_maker make);
+
+    /// What carries its messages where SKALD_TRANSPORT=kafka: skald::kafka() (skald/kafka.hpp). Every program has the
+    /// other transports.
+    service& transport(detail::transport_maker make);
 
     std::string const& name() const;  // the constructor's
 

@@ -130,10 +130,21 @@ struct subscriber
     std::vector<handler_queue> handlers{};
 };
 
+/// In what transports may differ.
+struct capabilities
+{
+    /// Each consumer of a service may take any of its messages. Otherwise a consumer has whole parts of them (Kafka's
+    /// partitions): others get nothing of those, whatever room they have, and get the whole part when it ends or stops,
+    /// with what it has taken and not acked by then.
+    bool divides_by_message{true};
+};
+
 class transport
 {
 public:
     virtual ~transport() = default;
+
+    virtual capabilities can() const { return {}; }
 
     virtual std::unique_ptr<publisher> open_publisher() = 0;
 

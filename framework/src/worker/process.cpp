@@ -41,9 +41,9 @@ std::string pid_and_host()
 
 process::process(std::string service, config const& settings, runtime::registry const& steps,
                  std::map<std::string, dependency_limits> const& limits, entry::implementation& entry,
-                 runtime::stop_flag& stop, core::logger& log, tracing::tracer* traces, detail::body_store_maker bodies)
+                 runtime::stop_flag& stop, core::logger& log, tracing::tracer* traces, made_elsewhere const& makers)
     : service_{std::move(service)}, settings_{settings}, steps_{steps}, limits_{limits}, entry_{entry}, stop_{stop},
-      log_{log}, traces_{traces}, make_bodies_{std::move(bodies)}, keys_{settings.migrate_only
+      log_{log}, traces_{traces}, make_bodies_{makers.bodies}, keys_{settings.migrate_only
                                                                              ? std::nullopt
                                                                              : read_signing_keys(settings)},
       relayed_{database("relay"), mark_}, relayed_too_{database("relay"), mark_}, dispatched_{database("dispatch")},
@@ -52,7 +52,7 @@ process::process(std::string service, config const& settings, runtime::registry 
                                                                   &dispatched_,
                                                                   &table_},
       started_rows_{database("calls")}, heartbeats_{database("heartbeats")},
-      transport_{make_transport(service_, "skald/" + service_, settings, database("inbox"), broker_log_)}
+      transport_{make_transport(service_, "skald/" + service_, settings, database("inbox"), broker_log_, makers.kafka)}
 {
     postgres::check_settings(settings_.database_url);
     // When a peer closes a socket, this process must get an error code and not be killed.

@@ -26,10 +26,10 @@
 #include "worker/signals.hpp"
 
 #include <skald/config.hpp>
+#include <skald/detail/body_store_maker.hpp>
+#include <skald/detail/transport_maker.hpp>
 
 #include <atomic>
-#include <skald/detail/body_store_maker.hpp>
-
 #include <functional>
 #include <map>
 #include <memory>
@@ -41,14 +41,21 @@
 
 namespace skald::worker_detail {
 
+/// What libraries beside skald::skald make for a service that names them; each may be empty.
+struct made_elsewhere
+{
+    detail::body_store_maker bodies;  // where SKALD_BODY_STORE is S3
+    detail::transport_maker kafka;
+};
+
 /// Threads: one.
 class process
 {
 public:
-    /// `limits`: of the service's dependencies. `bodies`: makes the store of large ones, if that is S3.
+    /// `limits`: of the service's dependencies.
     process(std::string service, config const& settings, runtime::registry const& steps,
             std::map<std::string, dependency_limits> const& limits, entry::implementation& entry,
-            runtime::stop_flag& stop, core::logger& log, tracing::tracer* traces, detail::body_store_maker bodies);
+            runtime::stop_flag& stop, core::logger& log, tracing::tracer* traces, made_elsewhere const& makers);
     ~process();
 
     /// From now on responds at the health address, if the settings have one: start() may come much later. Throws

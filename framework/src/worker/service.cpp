@@ -261,6 +261,12 @@ service& service::bodies(detail::body_store_maker make)
     return *this;
 }
 
+service& service::transport(detail::transport_maker make)
+{
+    parts_->transport = std::move(make);
+    return *this;
+}
+
 service& service::scope(http::scope_function scope_of)
 {
     parts_->routes.set_scope(std::move(scope_of));

@@ -38,8 +38,9 @@ struct service_parts
     std::vector<postgres::migration> migrations;
     entry_detail::route_table routes;
     std::map<std::string, dependency_limits> dependencies;
-    front_maker front;        // empty: there is none
-    body_store_maker bodies;  // for SKALD_BODY_STORE=s3:...; empty: there is none
+    front_maker front;          // empty: there is none
+    body_store_maker bodies;    // for SKALD_BODY_STORE=s3:...; empty: there is none
+    transport_maker transport;  // beside those that every program has; empty: none
 };
 
 }  // namespace skald::detail

@@ -115,7 +115,8 @@ void set_signatures(config& c, std::string_view value)
 
 void set_transport(config& c, std::string_view value)
 {
-    if (value != "rabbitmq" && value != "postgres") throw std::invalid_argument{"rabbitmq or postgres"};
+    if (value != "rabbitmq" && value != "kafka" && value != "postgres")
+        throw std::invalid_argument{"rabbitmq, kafka or postgres"};
     c.transport = value;
 }
 
@@ -223,10 +224,19 @@ constexpr std::array table{
             [](config& c, std::string_view v) { core::parse_severity(v), c.log_level = v; }, show<&config::log_level>},
 
     setting{other, "SKALD_TRANSPORT", "--transport",
-            "how messages travel: rabbitmq; postgres: from database to database, without a broker", set_transport,
-            show<&config::transport>},
+            "how messages travel: rabbitmq; kafka; postgres: from database to database, without a broker",
+            set_transport, show<&config::transport>},
     text<&config::peers_file>(other, {"SKALD_PEERS_FILE", "--peers-file"},
                               "with postgres: a file with a line SERVICE=URL for the database of each service"),
+    text<&config::kafka_brokers>(other, {"SKALD_KAFKA_BROKERS", "--kafka-brokers"},
+                                 "with kafka: HOST:PORT,HOST:PORT, some of the cluster"),
+    text<&config::kafka_properties>(
+        other, {"SKALD_KAFKA_PROPERTIES", "--kafka-properties"},
+        "with kafka: a file with a line NAME=VALUE for each further property of librdkafka"),
+    number<&config::kafka_partitions, 1, 10'000>(other, {"SKALD_KAFKA_PARTITIONS", "--kafka-partitions"},
+                                                 "with kafka: partitions of a topic that is made"),
+    number<&config::kafka_replicas, 0, 100>(other, {"SKALD_KAFKA_REPLICAS", "--kafka-replicas"},
+                                            "with kafka: replicas of a topic that is made; 0: as the cluster has it"),
     number<&config::calls, 1, 1'024>(other, {"SKALD_CALLS", "--calls"},
                                      "threads that make the calls of external steps; each without a connection"),
     number<&config::batch_max, 1, 64>(other, {"SKALD_BATCH_MAX", "--batch-max"},

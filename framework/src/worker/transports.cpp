@@ -32,8 +32,6 @@ std::unique_ptr<ports::transport> make_inbox(std::string const& service, config 
 
 std::unique_ptr<ports::transport> make_rabbitmq(std::string const& name, config const& settings, core::logger& log)
 {
-    if (!settings.peers_file.empty())
-        throw configuration_error{"SKALD_PEERS_FILE is of SKALD_TRANSPORT=postgres: set that too, or leave it out"};
     rabbitmq::options options;
     options.url = settings.amqp_url;
     options.connection_name = name;
@@ -41,12 +39,24 @@ std::unique_ptr<ports::transport> make_rabbitmq(std::string const& name, config 
     return std::make_unique<rabbitmq::rabbitmq_transport>(std::move(options), log);
 }
 
+std::unique_ptr<ports::transport> make_kafka(std::string const& name, config const& settings, core::logger& log,
+                                             detail::transport_maker const& make)
+{
+    if (!make)
+        throw configuration_error{"SKALD_TRANSPORT=kafka: this program has no Kafka: link skald::kafka and call "
+                                  "service.transport(skald::kafka()), or use another transport"};
+    return make(name, settings, log);
+}
+
 }  // namespace
 
 std::unique_ptr<ports::transport> make_transport(std::string const& service, std::string const& name,
                                                  config const& settings, postgres::connection_options database,
-                                                 core::logger& log)
+                                                 core::logger& log, detail::transport_maker const& kafka)
 {
+    if (!has_no_broker(settings) && !settings.peers_file.empty())
+        throw configuration_error{"SKALD_PEERS_FILE is of SKALD_TRANSPORT=postgres: set that too, or leave it out"};
+    if (settings.transport == "kafka") return make_kafka(name, settings, log, kafka);
     if (has_no_broker(settings)) return make_inbox(service, settings, std::move(database), log);
     return make_rabbitmq(name, settings, log);
 }

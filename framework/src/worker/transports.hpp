@@ -6,6 +6,7 @@
 #include "postgres/connection.hpp"
 
 #include <skald/config.hpp>
+#include <skald/detail/transport_maker.hpp>
 
 #include <memory>
 #include <string>
@@ -19,10 +20,17 @@ inline bool has_no_broker(config const& settings)
     return settings.transport == "postgres";
 }
 
-/// `name`: of the connections, for people. `service`: whose database is `database`; empty if nobody's is known.
+/// Whether RabbitMQ carries them.
+inline bool uses_rabbitmq(config const& settings)
+{
+    return settings.transport == "rabbitmq";
+}
+
+/// `kafka`: what makes that transport; empty if the program has none. `name`: of the connections, for people.
+/// `service`: whose database is `database`; empty if nobody's is known.
 /// Connects to nothing. Throws configuration_error for settings that do not go together.
 std::unique_ptr<ports::transport> make_transport(std::string const& service, std::string const& name,
                                                  config const& settings, postgres::connection_options database,
-                                                 core::logger& log);
+                                                 core::logger& log, detail::transport_maker const& kafka);
 
 }  // namespace skald::worker_detail

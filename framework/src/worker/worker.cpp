@@ -41,7 +41,7 @@ std::unique_ptr<tracing::tracer> tracer_for(config const& settings)
     if (settings.otlp_endpoint.empty()) return nullptr;
     return std::make_unique<tracing::tracer>(tracing::tracer_options{
         .ratio = settings.trace_ratio,
-        .messaging_system = worker_detail::has_no_broker(settings) ? "postgresql" : "rabbitmq"});
+        .messaging_system = worker_detail::has_no_broker(settings) ? "postgresql" : settings.transport});
 }
 
 }  // namespace
@@ -88,7 +88,7 @@ int worker::run(std::function<void()> const& on_start)
     worker_detail::signals const signals;  // before the first thread, so that every thread inherits the mask
     worker_detail::process process{hosted.name,           own.settings, own.steps, hosted.dependencies,
                                    own.requests->parts(), own.stop,     own.log,   own.traces.get(),
-                                   hosted.bodies};
+                                   {hosted.bodies, hosted.transport}};
     process.open_health();
     if (!process.prepare_database(hosted.migrations, signals)) return own.settings.migrate_only ? 75 : 0;
     if (own.settings.migrate_only) return 0;

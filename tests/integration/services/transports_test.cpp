@@ -186,7 +186,7 @@ TEST_CASE("a transport that is none, and a file of peers that says nothing, end 
         CHECK_MESSAGE(service.run().code == 2, words, ": ", service.log());
         CHECK_MESSAGE(service.has_logged(words), words, ": ", service.log());
     };
-    refuses({{"SKALD_TRANSPORT", "carrier-pigeon"}}, "is not rabbitmq or postgres");
+    refuses({{"SKALD_TRANSPORT", "carrier-pigeon"}}, "is not rabbitmq, kafka or postgres");
     refuses({{"SKALD_TRANSPORT", "rabbitmq"}}, "SKALD_PEERS_FILE is of SKALD_TRANSPORT=postgres");
     refuses({{"SKALD_PEERS_FILE", "/nowhere"}}, "SKALD_PEERS_FILE /nowhere");
     std::ofstream{peers.path} << "payments: postgresql://secret@x/y\n";

@@ -1,0 +1,134 @@
+#include "kafka/client.hpp"
+
+#include <skald/errors.hpp>
+
+#include <array>
+#include <cstdint>
+
+namespace skald::kafka_detail {
+namespace {
+
+using conf_ptr = std::unique_ptr<rd_kafka_conf_t, destroyer<rd_kafka_conf_destroy>>;
+
+constexpr std::uint64_t one_event = 1;  // what an eventfd is written
+
+}  // namespace
+
+client::client(rd_kafka_type_t kind, property_list const& properties, listener& told)
+    : told_{told}, is_consumer_{kind == RD_KAFKA_CONSUMER}
+{
+    conf_ptr conf{rd_kafka_conf_new()};
+    std::array<char, 512> why{};
+    for (auto const& [name, value] : properties)
+        if (rd_kafka_conf_set(conf.get(), name.c_str(), value.c_str(), why.data(), why.size()) != RD_KAFKA_CONF_OK)
+            throw configuration_error{"Kafka's property `" + name + "`: " + why.data()};
+    rd_kafka_conf_set_opaque(conf.get(), this);
+    rd_kafka_conf_set_log_cb(conf.get(), nullptr);
+    rd_kafka_conf_set_error_cb(conf.get(), [](rd_kafka_t*, int error, char const* reason, void* self) {
+        static_cast<client*>(self)->doubt(static_cast<rd_kafka_resp_err_t>(error), reason);
+    });
+    is_consumer_ ? hear_as_consumer(conf.get()) : hear_as_producer(conf.get());
+    raw_ = rd_kafka_new(kind, conf.get(), why.data(), why.size());
+    if (raw_ == nullptr) throw configuration_error{"Kafka: " + std::string{why.data()}};
+    [[maybe_unused]] auto* const owned_by_raw = conf.release();
+    if (is_consumer_) rd_kafka_poll_set_consumer(raw_);
+    queue_ptr const main{is_consumer_ ? rd_kafka_queue_get_consumer(raw_) : rd_kafka_queue_get_main(raw_)};
+    wake_for(main.get());
+}
+
+void client::hear_as_consumer(rd_kafka_conf_t* conf)
+{
+    rd_kafka_conf_set_rebalance_cb(
+        conf, [](rd_kafka_t*, rd_kafka_resp_err_t what, rd_kafka_topic_partition_list_t* which, void* self) {
+            auto& me = *static_cast<client*>(self);
+            me.guarded([&] { me.told_.rebalanced(what, which); });
+        });
+    rd_kafka_conf_set_offset_commit_cb(
+        conf, [](rd_kafka_t*, rd_kafka_resp_err_t error, rd_kafka_topic_partition_list_t*, void* self) {
+            auto& me = *static_cast<client*>(self);
+            if (error != RD_KAFKA_RESP_ERR_NO_ERROR) me.guarded([&] { me.told_.commit_failed(); });
+        });
+}
+
+void client::hear_as_producer(rd_kafka_conf_t* conf)
+{
+    rd_kafka_conf_set_dr_msg_cb(conf, [](rd_kafka_t*, rd_kafka_message_t const* report, void* self) {
+        auto& me = *static_cast<client*>(self);
+        me.guarded([&] { me.told_.delivered(*report); });
+    });
+}
+
+client::~client()
+{
+    if (is_abandoned_) {
+        queue_ptr const main{is_consumer_ ? rd_kafka_queue_get_consumer(raw_) : rd_kafka_queue_get_main(raw_)};
+        rd_kafka_queue_io_event_enable(main.get(), -1, nullptr, 0);  // the descriptor may soon be somebody else's
+        return;
+    }
+    if (is_consumer_ && leaves_group_) rd_kafka_consumer_close(raw_);
+    rd_kafka_destroy_flags(raw_, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
+}
+
+void client::wake_for(rd_kafka_queue_t* queue) const
+{
+    rd_kafka_queue_io_event_enable(queue, arrivals_.descriptor(), &one_event, sizeof one_event);
+}
+
+void client::guarded(std::function<void()> const& tell) noexcept
+try {
+    tell();
+}
+catch (...) {
+    if (!thrown_) thrown_ = std::current_exception();
+}
+
+void client::doubt(rd_kafka_resp_err_t error, char const* reason)
+{
+    doubt_ = reason;
+    if (error != RD_KAFKA_RESP_ERR__FATAL) return;
+    std::array<char, 512> why{};
+    rd_kafka_fatal_error(raw_, why.data(), why.size());
+    fatal_ = why.data();
+}
+
+void client::poll()
+{
+    if (is_consumer_) {
+        // Records have queues of their own (consumer.cpp): what comes here is an error.
+        while (message_ptr const told{rd_kafka_consumer_poll(raw_, 0)}) {
+            if (told->err == RD_KAFKA_RESP_ERR_NO_ERROR) throw client_lost{"a record came where none is looked for"};
+            doubt(told->err, rd_kafka_message_errstr(told.get()));
+        }
+    }
+    else {
+        rd_kafka_poll(raw_, 0);
+    }
+    if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
+    if (!fatal_.empty()) throw client_lost{fatal_};
+}
+
+metadata_ptr client::metadata(bool of_all, std::chrono::milliseconds timeout)
+{
+    struct rd_kafka_metadata const* answer = nullptr;
+    auto const error = rd_kafka_metadata(raw_, of_all ? 1 : 0, nullptr, &answer, static_cast<int>(timeout.count()));
+    if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
+        throw kafka_error{"no broker answers: " + (doubt_.empty() ? rd_kafka_err2str(error) : doubt_)};
+    doubt_.clear();
+    return metadata_ptr{answer};
+}
+
+void client::ask(std::chrono::milliseconds timeout)
+{
+    metadata(false, timeout);
+}
+
+std::vector<std::string> client::topics(std::chrono::milliseconds timeout)
+{
+    auto const answer = metadata(true, timeout);
+    std::vector<std::string> all;
+    for (int i = 0; i < answer->topic_cnt; ++i)
+        if (answer->topics[i].err == RD_KAFKA_RESP_ERR_NO_ERROR) all.emplace_back(answer->topics[i].topic);
+    return all;
+}
+
+}  // namespace skald::kafka_detail

@@ -1,0 +1,84 @@
+// One client of librdkafka, a producer or a consumer, and what is known about its connections.
+//
+// librdkafka connects again by itself and says little about it. So an error raises a doubt, and a question to the
+// cluster settles it.
+#pragma once
+
+#include "kafka/handles.hpp"
+#include "transports/waker.hpp"
+
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace skald::kafka_detail {
+
+/// What a client is told while it is polled. An exception comes out of poll().
+struct listener
+{
+    virtual ~listener() = default;
+    virtual void delivered(rd_kafka_message_t const& /*report*/) {}
+    virtual void rebalanced(rd_kafka_resp_err_t /*what*/, rd_kafka_topic_partition_list_t const* /*which*/) {}
+    virtual void commit_failed() {}
+};
+
+using property_list = std::vector<std::pair<std::string, std::string>>;
+
+/// Threads: one.
+class client
+{
+public:
+    /// Connects to nothing yet. Of two values of a property the last counts. Throws: configuration_error for what
+    /// librdkafka does not take.
+    client(rd_kafka_type_t kind, property_list const& properties, listener& told);
+    ~client();
+    client(client const&) = delete;
+    client& operator=(client const&) = delete;
+
+    rd_kafka_t* raw() const { return raw_; }
+
+    /// Readable when there may be something to poll for; until clear().
+    transports::waker const& arrivals() const { return arrivals_; }
+
+    /// Makes arrivals() readable when there is something in that queue.
+    void wake_for(rd_kafka_queue_t* queue) const;
+
+    /// Tells the listener, without waiting. Throws client_lost if librdkafka has given up, and what the listener threw.
+    void poll();
+
+    /// Why the cluster may be out of reach; empty: nothing says so.
+    std::string const& doubt() const { return doubt_; }
+
+    /// Asks any broker that answers within `timeout`, and so settles the doubt. Throws kafka_error if none does.
+    void ask(std::chrono::milliseconds timeout);
+
+    /// Every topic that this user may see, likewise. Creates none.
+    std::vector<std::string> topics(std::chrono::milliseconds timeout);
+
+    /// Ends nothing: it stays with its threads until the process ends. For where librdkafka would not survive the end.
+    void abandon() { is_abandoned_ = true; }
+
+    /// A consumer leaves its group when it is destroyed, unless this was said: no broker would hear it.
+    void leave_without_a_word() { leaves_group_ = false; }
+
+private:
+    static void hear_as_consumer(rd_kafka_conf_t* conf);
+    static void hear_as_producer(rd_kafka_conf_t* conf);
+    metadata_ptr metadata(bool of_all, std::chrono::milliseconds timeout);
+    void guarded(std::function<void()> const& tell) noexcept;
+    void doubt(rd_kafka_resp_err_t error, char const* reason);
+
+    listener& told_;
+    bool const is_consumer_;
+    bool leaves_group_{true}, is_abandoned_{};
+    transports::waker arrivals_;
+    std::string doubt_;
+    std::string fatal_;
+    std::exception_ptr thrown_;
+    rd_kafka_t* raw_{};
+};
+
+}  // namespace skald::kafka_detail

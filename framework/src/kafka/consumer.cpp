@@ -1,0 +1,390 @@
+#include "kafka/consumer.hpp"
+
+#include "core/failpoint.hpp"
+
+#include <skald/errors.hpp>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+namespace skald::kafka_detail {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int answer_within_ms = 5'000;
+constexpr auto commit_every = 100ms;
+constexpr auto join_within = 10s;
+
+// At a time out of one partition: the others have their turn.
+constexpr int records_max = 64;
+
+property_list properties_of(consumer_settings const& settings)
+{
+    property_list all{{"session.timeout.ms", "10000"}, {"heartbeat.interval.ms", "1000"},
+                      {"queued.min.messages", "1000"}, {"queued.max.messages.kbytes", "32768"},
+                      {"fetch.wait.max.ms", "500"},    {"reconnect.backoff.max.ms", "1000"}};
+    all.insert(all.end(), settings.properties.begin(), settings.properties.end());
+    // What the rest relies on.
+    for (auto const& [name, value] : property_list{{"group.id", "skald." + settings.who.service},
+                                                   {"enable.auto.commit", "false"},
+                                                   {"enable.auto.offset.store", "false"},
+                                                   {"auto.offset.reset", "earliest"},
+                                                   {"allow.auto.create.topics", "false"},
+                                                   {"enable.partition.eof", "false"},
+                                                   {"partition.assignment.strategy", "cooperative-sticky"},
+                                                   {"receive.message.max.bytes", "100000000"}})
+        all.emplace_back(name, value);
+    return all;
+}
+
+place place_of(rd_kafka_topic_partition_t const& one)
+{
+    return {one.topic, one.partition};
+}
+
+void add_metadata(rd_kafka_topic_partition_t& to, std::string const& text)
+{
+    to.metadata = rd_kafka_mem_malloc(nullptr, text.size());
+    to.metadata_size = text.size();
+    std::ranges::copy(text, static_cast<char*>(to.metadata));
+}
+
+std::span<rd_kafka_topic_partition_t> all_of(rd_kafka_topic_partition_list_t const& list)
+{
+    return {list.elems, static_cast<std::size_t>(list.cnt)};
+}
+
+}  // namespace
+
+consumer::consumer(consumer_settings const& settings, std::uint64_t generation)
+    : settings_{settings}, routes_{settings.who}, generation_{generation}, client_{RD_KAFKA_CONSUMER,
+                                                                                   properties_of(settings), *this}
+{
+    try {
+        subscribe();
+    }
+    catch (...) {
+        client_.leave_without_a_word();
+        throw;
+    }
+}
+
+consumer::~consumer()
+{
+    is_closing_ = true;
+    // Before 2.3 librdkafka aborts the process if it is ended between joining and the group's first answer.
+    if (rd_kafka_version() >= 0x02030000 || !is_subscribed_ || is_assigned_) return;
+    for (auto const until = clock::now() + join_within; clock::now() < until;) {
+        message_ptr const ignored{rd_kafka_consumer_poll(client_.raw(), 50)};
+        if (is_assigned_) return;
+    }
+    client_.abandon();
+}
+
+void consumer::subscribe()
+{
+    auto all = routes_.own_topics();
+    if (settings_.declares) make_topics(client_, all, settings_.shape);
+    all.insert(all.end(), routes_.foreign_topics().begin(), routes_.foreign_topics().end());
+    if (auto const missing = missing_topics(client_, all); !missing.empty())
+        throw configuration_error{"Kafka has no topic `" + missing.front() +
+                                  "`: make it; one of Skald's is made where SKALD_DECLARE=on, one of others never"};
+    auto const list = make_list(static_cast<int>(all.size()));
+    for (auto const& one : all) rd_kafka_topic_partition_list_add(list.get(), one.c_str(), RD_KAFKA_PARTITION_UA);
+    check(rd_kafka_subscribe(client_.raw(), list.get()), "subscribing");
+    is_subscribed_ = true;
+}
+
+// Calls of librdkafka in here must be made whatever happens, or the group waits for this process.
+void consumer::rebalanced(rd_kafka_resp_err_t what, rd_kafka_topic_partition_list_t const* which)
+{
+    is_assigned_ = true;
+    auto list = partition_list{rd_kafka_topic_partition_list_copy(which)};
+    if (what == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS) return assign(*list);
+    if (leaving_) leave();
+    leaving_ = std::move(list);
+    bool const is_lost = rd_kafka_assignment_lost(client_.raw()) != 0;
+    leave_until_ = clock::now() + (is_lost || is_closing_ || is_unsubscribed_ ? 0ms : settings_.drain);
+    for (auto const& one : all_of(*leaving_)) {
+        auto const found = partitions_.find(place_of(one));
+        if (found == partitions_.end()) continue;
+        found->second.is_leaving = true;
+        found->second.next.reset();
+        drop_waiting(found->first);
+    }
+    if (is_drained() || clock::now() >= leave_until_) leave();
+}
+
+void consumer::assign(rd_kafka_topic_partition_list_t& which)
+{
+    try {
+        auto* const rk = client_.raw();
+        check(rd_kafka_committed(rk, &which, answer_within_ms), "asking for what is done");
+        for (auto& one : all_of(which)) open(one);
+        if (which.cnt > 0) rd_kafka_commit(rk, &which, 0);  // what was not counted now is counted the next time
+        is_uncommitted_ = true;
+    }
+    catch (std::exception const& error) {
+        rd_kafka_incremental_assign(client_.raw(), &which);
+        throw client_lost{error.what()};
+    }
+    check(rd_kafka_incremental_assign(client_.raw(), &which), "taking partitions");
+}
+
+// From where its last reader has left it; leaves in `one` what is to be said about it before anything is handed out.
+void consumer::open(rd_kafka_topic_partition_t& one)
+{
+    std::int64_t low = 0, high = 0;
+    check(rd_kafka_query_watermark_offsets(client_.raw(), one.topic, one.partition, &low, &high, answer_within_ms),
+          "asking where a partition begins");
+    std::string_view text{static_cast<char const*>(one.metadata), one.metadata == nullptr ? 0 : one.metadata_size};
+    auto const database = text.substr(0, text.find(';'));
+    if (!database.empty() && !settings_.who.database.empty() && database != settings_.who.database)
+        throw client_lost{"the service `" + settings_.who.service + "` belongs to another database (" +
+                          std::string{database} + ") in this Kafka: is DATABASE_URL the right one?"};
+    text.remove_prefix(std::min(database.size() + 1, text.size()));
+    // A topic that was made anew has nothing of what was committed of the old one.
+    bool const is_known = one.offset >= low && one.offset <= high;
+    if (!is_known) one.offset = low;
+
+    queue_ptr records{rd_kafka_queue_get_partition(client_.raw(), one.topic, one.partition)};
+    rd_kafka_queue_forward(records.get(), nullptr);  // so that they wait there until there is room
+    client_.wake_for(records.get());
+    auto const at = partitions_.insert_or_assign(
+        place_of(one), partition{progress{one.offset, is_known ? text : ""}, std::move(records)});
+    // Before any is handed out: one that ends this process must be counted.
+    std::size_t ahead = 0;
+    for (std::size_t i = 0; i < routes_.size(); ++i) ahead += routes_[i].prefetch;
+    rd_kafka_mem_free(nullptr, std::exchange(one.metadata, nullptr));
+    add_metadata(one, text_of(at.first->second, static_cast<std::int64_t>(ahead)));
+}
+
+bool consumer::is_drained() const
+{
+    return std::ranges::none_of(out_, [this](auto const& one) {
+        auto const found = partitions_.find(one.second.from);
+        return found != partitions_.end() && found->second.is_leaving;
+    });
+}
+
+void consumer::leave()
+{
+    commit(true);
+    for (auto const& one : all_of(*leaving_)) forget(place_of(one));
+    auto const list = std::exchange(leaving_, nullptr);
+    check(rd_kafka_incremental_unassign(client_.raw(), list.get()), "giving up partitions");
+}
+
+void consumer::forget(place const& where)
+{
+    drop_waiting(where);
+    std::erase_if(out_, [&](auto const& one) {
+        bool const is_of_it = one.second.from == where;
+        if (is_of_it) --routes_[one.second.to].out;
+        return is_of_it;
+    });
+    partitions_.erase(where);
+}
+
+void consumer::drop_waiting(place const& where)
+{
+    std::erase_if(again_, [&](copy const& one) {
+        if (one.from == where) --routes_[one.to].out;
+        return one.from == where;
+    });
+}
+
+void consumer::take_back(std::uint64_t generation)
+{
+    generation_ = generation;
+    for (auto& [number, one] : std::exchange(out_, {})) put_back(std::move(one));
+}
+
+std::optional<consumer::copy> consumer::find_out(ports::delivery_tag tag)
+{
+    auto const found = tag.generation == generation_ ? out_.find(tag.number) : out_.end();
+    if (found == out_.end()) return {};
+    auto one = std::move(found->second);
+    out_.erase(found);
+    return one;
+}
+
+void consumer::settle(transports::requests const& asked)
+{
+    for (auto const tag : asked.acks)
+        if (auto const one = find_out(tag)) settle(*one);
+    SKALD_FAILPOINT_IF(!asked.acks.empty(), "consumer.acked");
+    for (auto const tag : asked.requeues)
+        if (auto one = find_out(tag)) put_back(std::move(*one));
+}
+
+void consumer::settle(copy const& one)
+{
+    --routes_[one.to].out;
+    auto& of = partitions_.at(one.from);
+    auto const left = of.copies.find(one.record->offset);
+    if (--left->second > 0) return;
+    of.copies.erase(left);
+    of.done.settle(one.record->offset);
+    is_uncommitted_ = true;
+}
+
+void consumer::put_back(copy one)
+{
+    auto& of = partitions_.at(one.from);
+    is_uncommitted_ = true;
+    if (is_stopping_ || of.is_leaving) {  // whoever has the partition next gets it
+        --routes_[one.to].out;
+        return;
+    }
+    if (++one.returns > of.done.returns(one.record->offset)) of.done.put_back(one.record->offset);
+    again_.push_back(std::move(one));
+}
+
+void consumer::keep()
+{
+    client_.arrivals().clear();
+    client_.poll();
+    auto const now = clock::now();
+    if (leaving_ && (is_drained() || now >= leave_until_)) leave();
+    if (is_stopping_ && !is_unsubscribed_ && (out_.empty() || now >= stop_until_)) {
+        is_unsubscribed_ = true;
+        rd_kafka_unsubscribe(client_.raw());
+    }
+    if (now >= next_commit_) commit(false);
+    if (!client_.doubt().empty()) ask();
+}
+
+std::chrono::milliseconds consumer::patience() const
+{
+    bool const is_idle = out_.empty() && !leaving_ && !is_uncommitted_;
+    return is_idle ? 1'000ms : commit_every;
+}
+
+std::string consumer::text_of(partition const& of, std::int64_t ahead) const
+{
+    return settings_.who.database + ";" + of.done.text(ahead);
+}
+
+void consumer::commit(bool waits)
+{
+    next_commit_ = clock::now() + commit_every;
+    if (!std::exchange(is_uncommitted_, false)) return;
+    auto const list = make_list(static_cast<int>(partitions_.size()));
+    for (auto& [where, of] : partitions_) {
+        auto text = text_of(of);
+        auto const said = std::to_string(of.done.head()) + ";" + text;
+        if (std::exchange(of.committed, said) == said) continue;
+        auto* const one = rd_kafka_topic_partition_list_add(list.get(), where.first.c_str(), where.second);
+        one->offset = of.done.head();
+        add_metadata(*one, text);
+    }
+    if (list->cnt == 0) return;
+    if (rd_kafka_commit(client_.raw(), list.get(), waits ? 0 : 1) != RD_KAFKA_RESP_ERR_NO_ERROR) commit_failed();
+}
+
+void consumer::commit_failed()
+{
+    for (auto& [where, of] : partitions_) of.committed.clear();
+    is_uncommitted_ = true;
+}
+
+bool consumer::has_room() const
+{
+    for (std::size_t i = 0; i < routes_.size(); ++i)
+        if (routes_[i].has_room()) return true;
+    return false;
+}
+
+bool consumer::take(transports::mailbox& box)
+{
+    std::vector<ports::delivery> taken;
+    take_again(taken);
+    bool more = false;
+    // Each partition is the first in turn.
+    auto const first = partitions_.upper_bound(last_taken_);
+    for (auto one = first; one != partitions_.end(); ++one) more = take_of(one->first, one->second, taken) || more;
+    for (auto one = partitions_.begin(); one != first; ++one) more = take_of(one->first, one->second, taken) || more;
+    last_taken_ = first == partitions_.end() ? place{} : first->first;
+    SKALD_FAILPOINT_IF(!taken.empty(), "consumer.delivered");
+    for (auto const& one : box.deliver(std::move(taken)))
+        if (auto back = find_out(one.tag)) put_back(std::move(*back));
+    return more;
+}
+
+void consumer::take_again(std::vector<ports::delivery>& into)
+{
+    for (auto& one : std::exchange(again_, {})) {
+        auto const as = routes_.read(*one.record);
+        into.push_back(hand_over(std::move(one), as));
+    }
+}
+
+bool consumer::take_of(place const& where, partition& of, std::vector<ports::delivery>& into)
+{
+    for (int i = 0; i < records_max; ++i)
+        if (of.is_leaving || !has_room() || !take_next(where, of, into)) return false;
+    return true;
+}
+
+// False if there is none, or no room for it.
+bool consumer::take_next(place const& where, partition& of, std::vector<ports::delivery>& into)
+{
+    if (!of.next) {
+        auto* const raw = rd_kafka_consume_queue(of.records.get(), 0);
+        if (raw == nullptr) return false;
+        of.next = record_ptr{raw, rd_kafka_message_destroy};
+    }
+    if (of.next->err != RD_KAFKA_RESP_ERR_NO_ERROR)
+        throw kafka_error{rd_kafka_message_errstr(std::exchange(of.next, nullptr).get())};
+    auto const offset = of.next->offset;
+    if (offset < of.done.next()) throw client_lost{where.first + " has begun anew: it was made again"};
+    if (!of.done.has_room(offset)) return false;
+    auto const as = routes_.read(*of.next);
+    if (as.to.empty() || of.done.is_settled(offset)) {
+        of.done.pass(offset);
+        of.next.reset();
+        is_uncommitted_ = true;
+        return true;
+    }
+    if (!std::ranges::all_of(as.to, [this](std::size_t to) { return routes_[to].has_room(); })) return false;
+    auto const record = std::exchange(of.next, nullptr);
+    of.done.hand_out(offset);
+    of.copies.emplace(offset, static_cast<int>(as.to.size()));
+    is_uncommitted_ = true;
+    for (auto const to : as.to) {
+        ++routes_[to].out;
+        into.push_back(hand_over({where, record, to, of.done.returns(offset)}, as));
+    }
+    return true;
+}
+
+ports::delivery consumer::hand_over(copy one, routed_record const& as)
+{
+    ports::delivery made;
+    made.tag = {generation_, ++last_number_, 1};
+    made.returns = one.returns;
+    made.given_up = one.returns > delivery_limit;
+    made.problem = as.problem;
+    made.message = routes_.addressed(as.message, one.to);
+    made.handler = routes_[one.to].handler;
+    out_.emplace(last_number_, std::move(one));
+    return made;
+}
+
+void consumer::stop()
+{
+    if (std::exchange(is_stopping_, true)) return;
+    stop_until_ = clock::now() + settings_.drain;
+    for (auto const& [where, of] : partitions_) drop_waiting(where);
+}
+
+void consumer::close()
+{
+    is_closing_ = true;
+    commit(true);
+}
+
+}  // namespace skald::kafka_detail

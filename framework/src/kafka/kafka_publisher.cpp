@@ -1,0 +1,252 @@
+#include "kafka/kafka_publisher.hpp"
+
+#include "core/failpoint.hpp"
+#include "core/foreign_message.hpp"
+#include "kafka/record.hpp"
+#include "transports/message_limits.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <poll.h>
+
+namespace skald::kafka_detail {
+namespace {
+
+using namespace std::chrono_literals;
+using ports::publish_status;
+
+constexpr std::chrono::milliseconds answer_within = 1s;
+
+// librdkafka gives up one message after so long, and the others go on.
+constexpr char const* message_timeout_ms = "10000";
+
+constexpr char const* request_bytes_max = "18874368";
+
+property_list properties_of(property_list all)
+{
+    property_list made{{"linger.ms", "1"},
+                       {"queue.buffering.max.messages", "10000"},
+                       {"queue.buffering.max.kbytes", "65536"},
+                       {"message.timeout.ms", message_timeout_ms},
+                       {"reconnect.backoff.max.ms", "1000"},
+                       {"partitioner", "murmur2_random"}};
+    std::ranges::move(all, std::back_inserter(made));
+    for (auto const& [name, value] : property_list{{"enable.idempotence", "true"},
+                                                   {"acks", "all"},
+                                                   {"allow.auto.create.topics", "false"},
+                                                   {"topic.metadata.propagation.max.ms", "0"},
+                                                   {"message.max.bytes", request_bytes_max}})
+        made.emplace_back(name, value);
+    return made;
+}
+
+struct target
+{
+    std::string topic;
+    bool is_foreign{};
+};
+
+// A message that names an exchange is for a topic of others: that one, or, with an empty name, the one of its
+// destination.
+target target_of(core::message const& m)
+{
+    auto const exchange = core::find_header(m.headers, core::header::exchange);
+    if (!exchange || *exchange == "skald") return {topic_of(m.destination), false};
+    return {std::string{exchange->empty() ? std::string_view{m.destination} : *exchange}, true};
+}
+
+// Where the topic does not exist, or does no longer.
+ports::receipt no_topic(std::int64_t row, std::string const& topic, bool is_foreign, std::string const& why = {})
+{
+    auto const status = is_foreign ? publish_status::barred : publish_status::returned;
+    return {row, status, "Kafka has no topic `" + topic + "`" + (why.empty() ? "" : ": " + why)};
+}
+
+bool says_no_topic(rd_kafka_resp_err_t error)
+{
+    return error == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART || error == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC ||
+           error == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION;
+}
+
+publish_status status_of(rd_kafka_message_t const& report)
+{
+    switch (report.err) {
+    case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED: return publish_status::barred;
+    case RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE: return publish_status::refused;
+    default: break;
+    }
+    // What was not written for certain is put off by itself; of the rest nothing is known.
+    return rd_kafka_message_status(&report) == RD_KAFKA_MSG_STATUS_NOT_PERSISTED ? publish_status::nacked
+                                                                                 : publish_status::unresolved;
+}
+
+}  // namespace
+
+bool kafka_publisher::available()
+{
+    serve();
+    if (!client_ && schedule_.due(clock::now())) connect();
+    return client_ != nullptr;
+}
+
+void kafka_publisher::connect()
+try {
+    listener& me = *this;
+    client_ = std::make_unique<client>(RD_KAFKA_PRODUCER, properties_of(properties_), me);
+    topics_.clear();
+    for (auto& one : client_->topics(answer_within)) topics_.insert(std::move(one));
+    schedule_.connected(clock::now());
+    last_error_.clear();
+    log_.info("broker.connected", {{"role", "publisher"}, {"broker", "kafka"}});
+}
+catch (std::exception const& error) {
+    lose(error.what());
+}
+
+void kafka_publisher::lose(std::string const& why)
+{
+    client_.reset();
+    for (auto const& [number, one] : std::exchange(sent_, {}))
+        receipts_.push_back({one.row, publish_status::unresolved, why});
+    schedule_.failed(clock::now());
+    last_error_ = why;
+    auto const retry = std::chrono::ceil<std::chrono::milliseconds>(schedule_.next() - clock::now());
+    log_.warning(
+        "broker.lost",
+        {{"role", "publisher"}, {"broker", "kafka"}, {"reason", why}, {"retry_ms", std::int64_t{retry.count()}}});
+}
+
+// Reports, doubts, and what is overdue.
+void kafka_publisher::serve()
+{
+    if (!client_) return;
+    try {
+        client_->poll();
+        if (!client_->doubt().empty()) client_->ask(answer_within);
+        auto const late =
+            std::ranges::find_if(sent_, [now = clock::now()](auto const& one) { return one.second.until <= now; });
+        if (late != sent_.end()) throw kafka_error{"no confirm from " + late->second.topic + " in time"};
+    }
+    catch (std::exception const& error) {
+        lose(error.what());
+    }
+}
+
+void kafka_publisher::delivered(rd_kafka_message_t const& report)
+{
+    auto const one = *static_cast<sent const*>(report._private);  // lose() leaves no client that reports later
+    sent_.erase(one.number);
+    if (report.err == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        receipts_.push_back({one.row, publish_status::confirmed, {}});
+        return;
+    }
+    std::string const why = rd_kafka_err2str(report.err);
+    if (says_no_topic(report.err)) {
+        topics_.erase(one.topic);
+        receipts_.push_back(no_topic(one.row, one.topic, one.is_foreign, why));
+        return;
+    }
+    receipts_.push_back({one.row, status_of(report), one.topic + ": " + why});
+}
+
+// One question for all that are not known. It creates none.
+void kafka_publisher::learn_topics(std::span<ports::outgoing const> messages)
+try {
+    if (std::ranges::all_of(messages,
+                            [this](auto const& one) { return topics_.contains(target_of(one.message).topic); }))
+        return;
+    topics_.clear();
+    for (auto& one : client_->topics(answer_within)) topics_.insert(std::move(one));
+}
+catch (kafka_error const& error) {
+    lose(error.what());
+}
+
+void kafka_publisher::send(std::span<ports::outgoing const> messages, std::chrono::milliseconds deadline)
+{
+    auto const until = clock::now() + deadline;
+    if (available() && !messages.empty()) learn_topics(messages);
+    SKALD_FAILPOINT("relay.sending");
+    for (auto const& one : messages) send_one(one, until);
+    SKALD_FAILPOINT("relay.sent");
+}
+
+void kafka_publisher::send_one(ports::outgoing const& one, clock::time_point until)
+{
+    if (auto why = transports::why_never_sent(one.message); !why.empty()) {
+        receipts_.push_back({one.row, publish_status::refused, std::move(why)});
+        return;
+    }
+    while (client_) {
+        auto const to = target_of(one.message);
+        if (!topics_.contains(to.topic)) {
+            receipts_.push_back(no_topic(one.row, to.topic, to.is_foreign, why_no_topic(to.topic)));
+            return;
+        }
+        auto const number = ++last_number_;
+        auto& entry = sent_.emplace(number, sent{number, one.row, to.topic, to.is_foreign, until}).first->second;
+        auto const error = enqueue(one, entry);
+        if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return;
+        sent_.erase(number);
+        if (error != RD_KAFKA_RESP_ERR__QUEUE_FULL) {
+            receipts_.push_back({one.row, publish_status::nacked, to.topic + ": " + rd_kafka_err2str(error)});
+            return;
+        }
+        wait_until(std::min(until, clock::now() + 100ms));
+        serve();  // loses the client when `until` is over
+        if (clock::now() >= until) break;
+    }
+    receipts_.push_back({one.row, publish_status::unresolved, client_ ? "no time was left for it" : last_error_});
+}
+
+rd_kafka_resp_err_t kafka_publisher::enqueue(ports::outgoing const& one, sent& entry)
+{
+    auto const key = record_key(one.message);
+    auto headers = write_headers(one.message);
+    std::array<rd_kafka_vu_t, 6> v{};
+    v[0].vtype = RD_KAFKA_VTYPE_TOPIC;
+    v[0].u.cstr = entry.topic.c_str();
+    v[1].vtype = RD_KAFKA_VTYPE_VALUE;
+    v[1].u.mem = {const_cast<char*>(one.message.body.data()), one.message.body.size()};
+    v[2].vtype = RD_KAFKA_VTYPE_MSGFLAGS;
+    v[2].u.i = RD_KAFKA_MSG_F_COPY;
+    v[3].vtype = RD_KAFKA_VTYPE_HEADERS;
+    v[3].u.headers = headers.get();
+    v[4].vtype = RD_KAFKA_VTYPE_OPAQUE;
+    v[4].u.ptr = &entry;
+    v[5].vtype = RD_KAFKA_VTYPE_KEY;
+    v[5].u.mem = {const_cast<char*>(key.data()), key.size()};
+    error_ptr const error{rd_kafka_produceva(client_->raw(), v.data(), key.empty() ? v.size() - 1 : v.size())};
+    if (error) return rd_kafka_error_code(error.get());
+    [[maybe_unused]] auto* const owned_by_record = headers.release();
+    return RD_KAFKA_RESP_ERR_NO_ERROR;
+}
+
+// Until there may be a report, or interrupt().
+void kafka_publisher::wait_until(clock::time_point until)
+{
+    auto const left = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now());
+    std::array<pollfd, 2> ready{
+        {{interrupted_.descriptor(), POLLIN, 0}, {client_ ? client_->arrivals().descriptor() : -1, POLLIN, 0}}};
+    ::poll(ready.data(), ready.size(), static_cast<int>(std::max(left, 0ms).count()));
+    if (client_) client_->arrivals().clear();
+}
+
+std::vector<ports::receipt> kafka_publisher::collect(std::chrono::milliseconds wait)
+{
+    auto const until = clock::now() + std::min<std::chrono::milliseconds>(wait, 1h);
+    serve();
+    while (receipts_.empty() && clock::now() < until) {
+        // What is overdue is looked for, and no descriptor tells of it.
+        wait_until(sent_.empty() ? until : std::min(until, clock::now() + 100ms));
+        pollfd interrupted{interrupted_.descriptor(), POLLIN, 0};
+        serve();
+        if (::poll(&interrupted, 1, 0) > 0) break;
+    }
+    interrupted_.clear();
+    return std::exchange(receipts_, {});
+}
+
+}  // namespace skald::kafka_detail

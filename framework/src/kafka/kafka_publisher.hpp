@@ -1,0 +1,71 @@
+// Sends to Kafka's topics; a delivery report is the confirm.
+#pragma once
+
+#include "core/backoff.hpp"
+#include "core/log.hpp"
+#include "kafka/client.hpp"
+#include "ports/transport.hpp"
+#include "transports/reconnect_schedule.hpp"
+#include "transports/waker.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace skald::kafka_detail {
+
+class kafka_publisher final : public ports::publisher, private listener
+{
+public:
+    kafka_publisher(property_list properties, core::backoff reconnect, std::uint64_t seed, core::logger& log)
+        : properties_{std::move(properties)}, log_{log}, schedule_{reconnect, seed}
+    {}
+
+    bool available() override;
+
+    /// Bounded by what librdkafka queues: where that is full, it waits.
+    void send(std::span<ports::outgoing const> messages, std::chrono::milliseconds deadline) override;
+
+    std::vector<ports::receipt> collect(std::chrono::milliseconds wait) override;
+    void interrupt() noexcept override { interrupted_.wake(); }
+    std::string last_error() const override { return last_error_; }
+
+private:
+    using clock = std::chrono::steady_clock;
+
+    struct sent
+    {
+        std::uint64_t number{};
+        std::int64_t row{};
+        std::string topic;
+        bool is_foreign{};
+        clock::time_point until;
+    };
+
+    void delivered(rd_kafka_message_t const& report) override;
+
+    void serve();
+    void connect();
+    void lose(std::string const& why);
+    void learn_topics(std::span<ports::outgoing const> messages);
+    void send_one(ports::outgoing const& one, clock::time_point until);
+    rd_kafka_resp_err_t enqueue(ports::outgoing const& one, sent& entry);
+    void wait_until(clock::time_point until);
+
+    property_list properties_;
+    core::logger& log_;
+    transports::reconnect_schedule schedule_;
+    transports::waker interrupted_;
+    std::set<std::string, std::less<>> topics_;  // known to exist
+    std::map<std::uint64_t, sent> sent_;         // without a report; what librdkafka reports with is here
+    std::uint64_t last_number_{};
+    std::vector<ports::receipt> receipts_;
+    std::string last_error_{"not connected yet"};
+    std::unique_ptr<client> client_;  // last: it tells the rest
+};
+
+}  // namespace skald::kafka_detail

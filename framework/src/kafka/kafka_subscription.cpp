@@ -1,0 +1,111 @@
+#include "kafka/kafka_subscription.hpp"
+
+#include <skald/errors.hpp>
+
+#include <array>
+#include <utility>
+
+#include <poll.h>
+
+namespace skald::kafka_detail {
+
+kafka_subscription::kafka_subscription(consumer_settings settings, core::backoff reconnect, std::uint64_t seed,
+                                       core::logger& log)
+    : settings_{std::move(settings)}, log_{log}, schedule_{reconnect, seed}
+{
+    auto first = first_attempt_.get_future();
+    thread_.emplace([this] { run(); });
+    first.get();
+}
+
+// Every question to the cluster is bounded.
+kafka_subscription::~kafka_subscription()
+{
+    mailbox_.close();
+    thread_.reset();
+}
+
+void kafka_subscription::run()
+{
+    while (run_once())
+        if (!mailbox_.wait_to_reconnect(schedule_.next())) break;
+    with_.reset();
+}
+
+/// From a connection to its loss. False if there must not be another.
+bool kafka_subscription::run_once()
+try {
+    connect();
+    schedule_.connected(clock::now());
+    log_.info("broker.connected", {{"role", "consumer"}, {"broker", "kafka"}});
+    mailbox_.connected();
+    report_first_attempt();
+    serve();
+    mailbox_.disconnected("closed");
+    return false;
+}
+catch (client_lost const& lost) {
+    with_.reset();
+    ++generation_;
+    lose(lost.what());
+    report_first_attempt();
+    return true;
+}
+catch (kafka_error const& lost) {
+    // It stays in its group, which waits for it for a while.
+    if (with_) with_->take_back(++generation_);
+    lose(lost.what());
+    report_first_attempt();
+    return true;
+}
+catch (configuration_error const& error) {
+    with_.reset();
+    ++generation_;
+    bool const is_first = !first_reported_;
+    lose(error.what());
+    report_first_attempt(std::current_exception());
+    return !is_first;
+}
+
+void kafka_subscription::connect()
+{
+    if (with_) with_->ask();
+    else with_ = std::make_unique<consumer>(settings_, generation_);
+}
+
+void kafka_subscription::report_first_attempt(std::exception_ptr error)
+{
+    if (std::exchange(first_reported_, true)) return;
+    if (error) first_attempt_.set_exception(std::move(error));
+    else first_attempt_.set_value();
+}
+
+void kafka_subscription::lose(std::string const& why)
+{
+    schedule_.failed(clock::now());
+    mailbox_.disconnected(why);
+    auto const retry = std::chrono::ceil<std::chrono::milliseconds>(schedule_.next() - clock::now());
+    log_.warning(
+        "broker.lost",
+        {{"role", "consumer"}, {"broker", "kafka"}, {"reason", why}, {"retry_ms", std::int64_t{retry.count()}}});
+}
+
+void kafka_subscription::serve()
+{
+    for (;;) {
+        auto const asked = mailbox_.collect();
+        if (asked.stop) with_->stop();
+        with_->settle(asked);
+        if (asked.close) return with_->close();
+        with_->keep();
+        if (!with_->take(mailbox_)) wait_for_something();
+    }
+}
+
+void kafka_subscription::wait_for_something() const
+{
+    std::array<pollfd, 2> ready{{{with_->arrivals().descriptor(), POLLIN, 0}, {mailbox_.wake_descriptor(), POLLIN, 0}}};
+    ::poll(ready.data(), ready.size(), static_cast<int>(with_->patience().count()));
+}
+
+}  // namespace skald::kafka_detail

@@ -1,0 +1,39 @@
+#include "kafka/kafka_transport.hpp"
+
+#include "kafka/kafka_publisher.hpp"
+#include "kafka/kafka_subscription.hpp"
+
+#include <random>
+#include <stdexcept>
+
+namespace skald::kafka_detail {
+
+std::uint64_t kafka_transport::next_seed() const
+{
+    return options_.seed != 0 ? options_.seed : std::random_device{}();
+}
+
+property_list kafka_transport::properties() const
+{
+    property_list all{{"client.id", options_.name}};
+    all.insert(all.end(), options_.properties.begin(), options_.properties.end());
+    all.emplace_back("bootstrap.servers", options_.brokers);
+    return all;
+}
+
+std::unique_ptr<ports::publisher> kafka_transport::open_publisher()
+{
+    return std::make_unique<kafka_publisher>(properties(), options_.reconnect, next_seed(), log_);
+}
+
+std::unique_ptr<ports::subscription> kafka_transport::subscribe(ports::subscriber const& who)
+{
+    if (who.service.empty()) throw std::invalid_argument{"a service's name must not be empty"};
+    if (who.prefetch == 0) throw std::invalid_argument{"a prefetch of 0 would be unlimited"};
+    routes const checked{who};  // throws
+    return std::make_unique<kafka_subscription>(
+        consumer_settings{properties(), who, options_.shape, options_.declares, options_.drain}, options_.reconnect,
+        next_seed(), log_);
+}
+
+}  // namespace skald::kafka_detail

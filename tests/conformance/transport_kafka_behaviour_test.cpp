@@ -1,0 +1,237 @@
+// What Kafka promises beyond what every transport keeps: who has a partition, what is counted of it, and which topics
+// there are.
+#include "transport_kafka_fixture.hpp"
+
+#include <skald/errors.hpp>
+
+using namespace skald::test;
+namespace kafka = skald::kafka_detail;
+namespace ports = skald::ports;
+
+namespace {
+
+void send(kafka_fixture& f, std::vector<ports::outgoing> const& rows)
+{
+    auto const publisher = f.transport().open_publisher();
+    REQUIRE(publisher->available());
+    REQUIRE(all_confirmed(publish(*publisher, rows)));
+}
+
+// What both get until there are so many, acked at once.
+std::multiset<std::string> taken_by(ports::subscription& one, ports::subscription& other, std::size_t count,
+                                    std::array<std::size_t, 2>& each)
+{
+    std::multiset<std::string> ids;
+    auto const until = clock::now() + patience;
+    while (ids.size() < count && clock::now() < until)
+        for (std::size_t i = 0; i < 2; ++i) {
+            auto& from = i == 0 ? one : other;
+            for (auto const& delivery : from.take(64, 20ms)) {
+                ids.insert(delivery.message.id);
+                from.ack(delivery.tag);
+                ++each[i];
+            }
+        }
+    return ids;
+}
+
+std::string refusal(auto const& act)
+{
+    try {
+        act();
+    }
+    catch (skald::configuration_error const& error) {
+        return error.what();
+    }
+    return "it was accepted";
+}
+
+}  // namespace
+
+TEST_CASE("a service's partitions go over to who joins, and what is acked in time does not come twice")
+{
+    kafka_fixture f;
+    auto options = f.options();
+    options.shape.partitions = 4;
+    kafka::kafka_transport transport{options, f.log()};
+    auto const service = f.service();
+    auto const one = transport.subscribe({service, 20});
+    send(f, numbered(service, 200, "before"));
+    auto const other = transport.subscribe({service, 20});  // the others are under way
+    std::array<std::size_t, 2> each{};
+    auto const before = taken_by(*one, *other, 200, each);
+    CHECK(std::set(before.begin(), before.end()).size() == 200);
+    CHECK(before.size() == 200);
+
+    // Both have some now, or soon.
+    CHECK(wait_until([&] {
+        each = {};
+        send(f, numbered(service, 40, "after"));
+        auto const after = taken_by(*one, *other, 40, each);
+        CHECK(std::set(after.begin(), after.end()).size() == 40);
+        return each[0] > 0 && each[1] > 0;
+    }));
+}
+
+TEST_CASE("what a process had that was killed is counted when it comes again")
+{
+    kafka_fixture f;
+    auto options = f.options();
+    options.properties = {{"session.timeout.ms", "6000"}};
+    auto const service = f.service();
+    auto const killed = std::make_unique<kafka::kafka_transport>(options, f.log());
+    auto subscription = killed->subscribe({service, 10});
+    send(f, numbered(service, 3));
+    auto const had = collect(*subscription, 3);
+    REQUIRE(had.size() == 3);
+    f.go_down();  // so that nothing more is heard of it
+    CHECK(wait_until([&] { return !subscription->available(); }));
+    subscription.reset();
+    f.come_back();
+    auto const next = f.transport().subscribe({service, 10});
+    auto const again = collect(*next, 3);
+    REQUIRE(again.size() == 3);
+    for (auto const& one : again) CHECK(one.returns >= 1);
+    ack_all(*next, again);
+}
+
+TEST_CASE("a record that Skald has not written comes with its problem, and its partition goes on")
+{
+    kafka_fixture f;
+    auto const service = f.service();
+    auto const subscription = f.transport().subscribe({service, 10});
+    f.write("skald." + service, "key", {{"x", "y"}}, "\xff\x00");
+    f.write("skald." + service, "", {}, "");
+    send(f, batch({message_for(service)}));
+    auto const all = collect(*subscription, 3);
+    REQUIRE(all.size() == 3);
+    for (int i : {0, 1}) {
+        CHECK(all[static_cast<std::size_t>(i)].problem.find("Skald has not written this record") != std::string::npos);
+        CHECK(all[static_cast<std::size_t>(i)].message.destination == service);
+    }
+    CHECK(all[0].message.headers == skald::core::header_list{{"x", "y"}});
+    CHECK(all[2].problem == "");
+    ack_all(*subscription, all);
+}
+
+TEST_CASE("a topic of others comes to the handlers that are bound to it, with the record's key as a header")
+{
+    kafka_fixture f;
+    auto const service = f.service(), theirs = "theirs-" + service;
+    f.make_topic(theirs);
+    ports::subscriber who{service, 10};
+    who.handlers = {{"entered", 10, {{.routing_key = "", .exchange = theirs}}}, {"audit", 10, {{"#", theirs}}}};
+    auto const subscription = f.transport().subscribe(who);
+    f.write(theirs, "order-7", {{"content-type", "application/json"}, {"ce_id", "e1"}, {"skald-message-key", "x"}},
+            "{}");
+    auto const all = collect(*subscription, 2);
+    REQUIRE(all.size() == 2);
+    std::set<std::string> handlers;
+    for (auto const& one : all) {
+        handlers.insert(one.handler);
+        CHECK(one.message.destination == service + ".on." + one.handler);
+        CHECK(one.message.content_type == "application/json");
+        CHECK(one.message.body == "{}");
+        CHECK(one.message.headers == skald::core::header_list{{"cloudEvents:id", "e1"}, {"kafka-key", "order-7"}});
+    }
+    CHECK(handlers == std::set<std::string>{"entered", "audit"});
+    // Of two copies, only both together are the record.
+    subscription->ack(all[0].tag);
+    ack_all(*subscription, all);
+    CHECK(nothing_comes(*subscription));
+}
+
+TEST_CASE("no topic is made by sending, nor where this process may make none")
+{
+    kafka_fixture f;
+    auto const service = f.service();
+    CHECK(publish(*f.transport().open_publisher(), batch({message_for(service)}))[0].status ==
+          publish_status::returned);
+    auto options = f.options();
+    options.declares = false;
+    kafka::kafka_transport transport{options, f.log()};
+    auto const said = refusal([&] { transport.subscribe({service, 10}); });
+    CHECK_MESSAGE(said.find("Kafka has no topic `skald." + service + "`") != std::string::npos, said);
+    CHECK(said.find("SKALD_DECLARE=on") != std::string::npos);
+    CHECK_FALSE(f.topics().contains("skald." + service));
+
+    ports::subscriber who{service, 10};
+    who.handlers = {{"entered", 10, {{.routing_key = "", .exchange = "theirs-" + service}}}};
+    CHECK(refusal([&] { f.transport().subscribe(who); }).find("theirs-" + service) != std::string::npos);
+    CHECK_FALSE(f.topics().contains("theirs-" + service));
+}
+
+TEST_CASE("what Kafka has no form of is refused at start, and says what to do")
+{
+    kafka_fixture f;
+    ports::subscriber who{f.service(), 10};
+    who.handlers = {{"entered", 10, {{.routing_key = "order.*", .exchange = "shop", .type = "topic"}}}};
+    CHECK(refusal([&] { f.transport().subscribe(who); }).find("leave both out") != std::string::npos);
+    who.handlers = {{"entered", 10, {{.routing_key = "an order"}}}};
+    CHECK(refusal([&] { f.transport().subscribe(who); }).find("letters, digits") != std::string::npos);
+    auto options = f.options();
+    options.properties = {{"no.such.property", "1"}};
+    kafka::kafka_transport transport{options, f.log()};
+    CHECK(refusal([&] { transport.subscribe({f.service(), 10}); }).find("no.such.property") != std::string::npos);
+}
+
+TEST_CASE("a process whose database is another one takes nothing")
+{
+    kafka_fixture f;
+    auto const service = f.service();
+    {
+        auto const first = f.transport().subscribe({service, 10, "orders-of-here"});
+        send(f, batch({message_for(service)}));
+        ack_all(*first, collect(*first, 1));
+    }
+    send(f, batch({message_for(service, "next")}));
+    {
+        auto const other = f.transport().subscribe({service, 10, "orders-of-there"});
+        CHECK(wait_until([&] { return !other->available(); }));
+        CHECK(other->last_error().find("belongs to another database (orders-of-here)") != std::string::npos);
+        CHECK(nothing_comes(*other));
+    }
+    CHECK(collect(*f.transport().subscribe({service, 10, "orders-of-here"}), 1).size() == 1);
+}
+
+TEST_CASE("a stopped process that does not settle what it has holds up others no longer than the drain")
+{
+    kafka_fixture f;
+    auto const service = f.service();
+    auto const stopped = f.transport().subscribe({service, 10});
+    send(f, numbered(service, 3));
+    auto const taken = collect(*stopped, 1);
+    REQUIRE(taken.size() == 1);
+    stopped->stop();
+    auto const other = f.transport().subscribe({service, 10});
+    CHECK(collect_ids(*other, 3) == std::set<std::string>{"m0", "m1", "m2"});
+    ack_all(*stopped, taken);  // in vain, and harmless
+    CHECK(nothing_comes(*other));
+}
+
+TEST_CASE("each message handler has a prefetch of its own")
+{
+    kafka_fixture f;
+    auto const service = f.service();
+    ports::subscriber who{service, 2};
+    who.handlers.push_back({"quote", 1});
+    auto const listening = f.transport().subscribe(who);
+    send(f, numbered(service + ".on.quote", 2));
+    auto const first = collect(*listening, 1);
+    REQUIRE(first.size() == 1);
+    CHECK(first[0].handler == "quote");
+    CHECK(nothing_comes(*listening));
+    ack_all(*listening, first);
+    CHECK(collect(*listening, 1).size() == 1);
+}
+
+TEST_CASE("what is for a handler that a process of the service does not have is not lost")
+{
+    kafka_fixture f;
+    auto const service = f.service();
+    auto const subscription = f.transport().subscribe({service, 2});
+    send(f, batch({message_for(service + ".on.newer")}));
+    auto const all = collect(*subscription, 1);
+    REQUIRE(all.size() == 1);
+    CHECK(all[0].problem.find(service + ".on.newer") != std::string::npos);
+}

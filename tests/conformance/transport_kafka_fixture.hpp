@@ -1,0 +1,103 @@
+// A real Kafka behind a proxy. Its clients are sent to the address that it names, so the proxy listens there:
+// scripts/stack.sh starts a node for which it does.
+#pragma once
+
+#include "support/recording_logger.hpp"
+#include "support/tcp_proxy.hpp"
+#include "transport_conformance.hpp"
+
+#include "kafka/kafka_transport.hpp"
+
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <set>
+#include <stdexcept>
+#include <string>
+
+namespace skald::test {
+
+namespace kafka = kafka_detail;
+
+/// Of a list of ports after commas.
+inline int port_of(std::string const& name, int index)
+{
+    char const* const value = std::getenv(name.c_str());
+    if (value == nullptr)
+        throw std::runtime_error{name +
+                                 " is not set: run scripts/test.sh kafka, or eval \"$(scripts/kafka.sh up DIR)\""};
+    std::string text{value};
+    for (; index > 0; --index) text = text.substr(text.find(',') + 1);
+    return std::stoi(text);
+}
+
+class kafka_fixture
+{
+public:
+    ports::transport& transport()
+    {
+        if (!transport_) transport_ = std::make_unique<kafka::kafka_transport>(options(), log_);
+        return *transport_;
+    }
+
+    /// As the transport has them; for a test that needs others.
+    kafka::options options() const
+    {
+        kafka::options made;
+        made.brokers = "127.0.0.1:" + std::to_string(proxy_.port());
+        made.shape.partitions = 1;
+        made.reconnect = {std::chrono::milliseconds{10}, std::chrono::milliseconds{200}};
+        made.drain = std::chrono::seconds{2};
+        return made;
+    }
+
+    /// A record that nobody but the test has written.
+    void write(std::string const& topic, std::string const& key, core::header_list const& headers,
+               std::string const& value)
+    {
+        kafka::listener nobody;
+        kafka::client producer{RD_KAFKA_PRODUCER, {{"bootstrap.servers", options().brokers}}, nobody};
+        kafka::headers_ptr made{rd_kafka_headers_new(headers.size())};
+        for (auto const& [name, text] : headers)
+            rd_kafka_header_add(made.get(), name.c_str(), -1, text.data(), static_cast<ssize_t>(text.size()));
+        auto const error =
+            rd_kafka_producev(producer.raw(), RD_KAFKA_V_TOPIC(topic.c_str()), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
+                              RD_KAFKA_V_KEY(key.data(), key.size()), RD_KAFKA_V_HEADERS(made.release()),
+                              RD_KAFKA_V_VALUE(const_cast<char*>(value.data()), value.size()), RD_KAFKA_V_END);
+        REQUIRE(error == RD_KAFKA_RESP_ERR_NO_ERROR);
+        REQUIRE(rd_kafka_flush(producer.raw(), 10'000) == RD_KAFKA_RESP_ERR_NO_ERROR);
+    }
+
+    /// What Kafka has of them.
+    std::set<std::string> topics()
+    {
+        kafka::listener nobody;
+        kafka::client any{RD_KAFKA_PRODUCER, {{"bootstrap.servers", options().brokers}}, nobody};
+        auto const all = any.topics(patience);
+        return {all.begin(), all.end()};
+    }
+
+    void make_topic(std::string const& name)
+    {
+        kafka::listener nobody;
+        kafka::client any{RD_KAFKA_PRODUCER, {{"bootstrap.servers", options().brokers}}, nobody};
+        kafka::make_topics(any, {name}, {.partitions = 1});
+    }
+
+    std::string service() { return "test-" + std::to_string(std::random_device{}()) + std::to_string(++services_); }
+
+    void go_down() { proxy_.cut(); }
+    void come_back() { proxy_.restore(); }
+
+    tcp_proxy& proxy() { return proxy_; }
+    recording_logger& log() { return log_; }
+
+private:
+    // SKALD_TEST_KAFKA_PORTS: where the node listens for what comes through the proxy, and where it says that it does.
+    tcp_proxy proxy_{"127.0.0.1", port_of("SKALD_TEST_KAFKA_PORTS", 0), port_of("SKALD_TEST_KAFKA_PORTS", 1)};
+    recording_logger log_;
+    int services_{};
+    std::unique_ptr<kafka::kafka_transport> transport_;
+};
+
+}  // namespace skald::test

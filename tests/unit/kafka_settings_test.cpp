@@ -1,0 +1,57 @@
+// What a service over Kafka is refused at start.
+#include "support/recording_logger.hpp"
+#include "worker/transports.hpp"
+
+#include <skald/errors.hpp>
+#include <skald/kafka.hpp>
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include <unistd.h>
+
+namespace {
+
+std::string refusal(skald::config const& settings, skald::detail::transport_maker const& kafka)
+{
+    skald::test::recording_logger log;
+    try {
+        skald::worker_detail::make_transport("payments", "skald/payments", settings, {}, log, kafka);
+    }
+    catch (skald::configuration_error const& error) {
+        return error.what();
+    }
+    return "it was accepted";
+}
+
+bool contains(std::string const& text, std::string const& part)
+{
+    return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("over Kafka what can't work is refused at start, with what to do")
+{
+    skald::config settings;
+    settings.transport = "kafka";
+    CHECK(contains(refusal(settings, {}), "service.transport(skald::kafka())"));
+    CHECK(contains(refusal(settings, skald::kafka()), "needs SKALD_KAFKA_BROKERS"));
+    settings.kafka_brokers = "127.0.0.1:1";
+    CHECK(refusal(settings, skald::kafka()) == "it was accepted");
+
+    auto const path = std::filesystem::temp_directory_path() / ("skald-kafka-" + std::to_string(::getpid()));
+    settings.kafka_properties = path.string();
+    CHECK(contains(refusal(settings, skald::kafka()), "can't be read"));
+    std::ofstream{path} << "# a comment\n\n security.protocol = ssl\n";
+    CHECK(refusal(settings, skald::kafka()) == "it was accepted");
+    std::ofstream{path} << "security.protocol: ssl\n";
+    CHECK(contains(refusal(settings, skald::kafka()), "line 1 of " + path.string()));
+    std::filesystem::remove(path);
+
+    settings.kafka_properties.clear();
+    settings.peers_file = "/etc/shop/peers";
+    CHECK(contains(refusal(settings, skald::kafka()), "SKALD_PEERS_FILE is of SKALD_TRANSPORT=postgres"));
+}
