@@ -4,7 +4,7 @@
 
 stages=(setup format layers reference integration install tidy asan tsan crash storm fuzz metrics image)
 # Run only where they are named: before a release, and after a change to what they look at.
-more_stages=(mutants races long cluster kafka demo traces browser)
+more_stages=(mutants races long cluster kafka s3 demo traces browser)
 
 declare -A about=(
   [setup]='the packages, once for all that follows'
@@ -22,6 +22,7 @@ declare -A about=(
   [long]='failover, COMMITs that hang, a step that kills its worker, no code of failpoints'
   [storm]='a minute of orders while everything breaks, one over the other'
   [cluster]='a minute of orders while the nodes of a broker cluster are killed in turn'
+  [s3]='large bodies on a real server that speaks S3'
   [kafka]='what every transport must keep, and more, over a real Kafka'
   [traces]='what a collector gets is what OpenTelemetry defines'
   [demo]='three hundred orders through the demonstration'
@@ -47,6 +48,7 @@ stage_install() { configure && cmake --build --preset default --parallel "$(npro
 stage_long() { scripts/test.sh long; }
 stage_storm() { scripts/chaos.sh --minutes 1 --seed 1; }
 stage_cluster() { scripts/chaos.sh --cluster --minutes 1 --seed 2 --only broker_killed; }
+stage_s3() { configure && scripts/test.sh s3; }
 stage_kafka() { configure && scripts/test.sh kafka; }
 stage_demo() { scripts/demo.sh --orders 300 --seed 1; }
 stage_metrics() { configure && scripts/observability.sh; }

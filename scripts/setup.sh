@@ -26,7 +26,7 @@ readonly mark='temporary, made by the set-up script of Skald'
 
 usage() {
   cat <<'USAGE'
-usage: scripts/setup.sh [--dev | --no-servers | --observability | --kafka | --image | --browser]
+usage: scripts/setup.sh [--dev | --no-servers | --observability | --kafka | --s3 | --image | --browser]
 
 Installs what the build and the tests need (Debian 12, Debian 13, Ubuntu 24.04).
 Does nothing when all of it is installed. Needs root, or sudo, only when a
@@ -38,6 +38,7 @@ package is missing. No service is started.
   --observability
                  also Prometheus with promtool, for scripts/observability.sh
   --kafka        also Java and Maven, for scripts/kafka.sh
+  --s3           also nodejs and npm, for scripts/test.sh s3
   --image        what scripts/image.sh needs instead: podman, podman-compose
                  and debootstrap
   --browser      what tests/console/browser needs instead: chromium, nodejs and npm
@@ -77,6 +78,8 @@ choose_packages() {
   [[ $what != observability ]] || wanted+=("${observability_packages[@]}")
   # Not over a Java and a Maven from elsewhere.
   [[ $what != kafka ]] || { command -v java && command -v mvn; } >/dev/null || wanted+=("${kafka_packages[@]}")
+  # Nor over a Node.js.
+  [[ $what != s3 ]] || command -v npm >/dev/null || wanted+=(nodejs npm)
   local clang_major=
   case $codename in
     # Not libboost-dev (1.74) on Debian 12: it and libboost1.81-dev replace each other.
@@ -200,7 +203,7 @@ main() {
   self=$(readlink -f -- "${BASH_SOURCE[0]}")
   for arg in "$@"; do
     case $arg in
-      --dev | --no-servers | --observability | --kafka | --image | --browser)
+      --dev | --no-servers | --observability | --kafka | --s3 | --image | --browser)
         [[ -z $what || --$what == "$arg" ]] || { usage >&2 && die "--$what and $arg do not go together"; }
         what=${arg#--}
         ;;

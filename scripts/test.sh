@@ -5,11 +5,11 @@
 #   scripts/test.sh --without LABELS     everything but the tests whose label matches
 #
 # PRESET is one of CMakePresets.json (default: `default`, which builds in build/ and runs everything). With any other, such
-# as `asan` and `tsan`, the unit tests and the conformance tests of the transports run. Five forms run alone: `kafka`
-# starts a node of Kafka and runs what needs one; `crash` builds with failpoints and runs the crash matrix; `mutants` runs
-# what must fail there; `races` runs whole services under ThreadSanitizer while they are killed and cut off; `long` runs
-# the failover, COMMITs that hang, a step that kills its worker 51 times, and the proof that a build without failpoints
-# has no code of them.
+# as `asan` and `tsan`, the unit tests and the conformance tests of the transports run. Six forms run alone: `kafka`
+# starts a node of Kafka and runs what needs one; `s3` the same with a server that speaks S3's API; `crash` builds with
+# failpoints and runs the crash matrix; `mutants` runs what must fail there; `races` runs whole services under
+# ThreadSanitizer while they are killed and cut off; `long` runs the failover, COMMITs that hang, a step that kills its
+# worker 51 times, and the proof that a build without failpoints has no code of them.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
@@ -18,14 +18,15 @@ cd "$root"
 long=''
 races=''
 mutants=''
-without='^(server_faults|long|kafka)$'
+s3=''
+without='^(server_faults|long|kafka|s3)$'
 if [[ ${1:-} = --without ]]; then
   without="$without|${2:?--without needs a regular expression}"
   shift 2
 fi
 case ${1:-} in
   -h | --help)
-    sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+    sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
     exit 0
     ;;
   '' | -*) preset=default ;;
@@ -43,6 +44,11 @@ case ${1:-} in
     eval "$exports"
     ctest --test-dir build --no-tests=error --output-on-failure --label-regex '^kafka$' "${@:2}"
     exit
+    ;;
+  s3)
+    preset=default
+    s3=1
+    shift
     ;;
   mutants)
     preset=failpoints
@@ -95,6 +101,12 @@ if [[ $races ]]; then
   targets=(service_tests)
   only=(--tests-regex '^service_race_tests$')
 fi
+if [[ $s3 ]]; then
+  scripts/setup.sh --s3
+  mkdir -p "$build/tests/s3" && cp tests/s3/package*.json "$build/tests/s3"
+  npm --prefix "$build/tests/s3" ci --silent
+  targets=(s3_server_tests)
+fi
 cmake --build --preset "$preset" --parallel "$(nproc)" --target "${targets[@]}"
 
 say 'a private PostgreSQL and RabbitMQ'
@@ -106,7 +118,9 @@ eval "$exports"
 export SKALD_TEST_STACK=$stack
 
 status=0
-if [[ $long ]]; then
+if [[ $s3 ]]; then
+  only=(--label-regex '^s3$')
+elif [[ $long ]]; then
   only=(--label-regex '^long$')
 elif [[ $preset = default && $# = 0 ]]; then
   say 'tests that stop and kill the servers'

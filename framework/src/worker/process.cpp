@@ -44,8 +44,8 @@ process::process(std::string service, config const& settings, runtime::registry 
                  runtime::stop_flag& stop, core::logger& log, tracing::tracer* traces, made_elsewhere const& makers)
     : service_{std::move(service)}, settings_{settings}, steps_{steps}, limits_{limits}, entry_{entry}, stop_{stop},
       log_{log}, traces_{traces}, make_bodies_{makers.bodies}, keys_{settings.migrate_only
-                                                                             ? std::nullopt
-                                                                             : read_signing_keys(settings)},
+                                                                         ? std::nullopt
+                                                                         : read_signing_keys(settings)},
       relayed_{database("relay"), mark_}, relayed_too_{database("relay"), mark_}, dispatched_{database("dispatch")},
       table_{settings.relay_poll, {relayed_, relayed_too_}}, out_{{.grace_period = settings.dispatch_grace,
                                                                    .bodies = body_rules_of(service_, settings)},

@@ -34,10 +34,13 @@ void check(std::vector<program_option> const& own)
 {
     for (auto it = own.begin(); it != own.end(); ++it) {
         if (!is_flag(it->flag))
-            throw configuration_error{fmt::format("the program's own flag '{}' is not --, then lower-case letters, digits "
-                                                  "and dashes", it->flag)};
+            throw configuration_error{
+                fmt::format("the program's own flag '{}' is not --, then lower-case letters, digits "
+                            "and dashes",
+                            it->flag)};
         if (is_of_skald(it->flag))
-            throw configuration_error{fmt::format("{} is a flag of Skald's: give the program's own another name", it->flag)};
+            throw configuration_error{
+                fmt::format("{} is a flag of Skald's: give the program's own another name", it->flag)};
         if (std::ranges::count(own, it->flag, &program_option::flag) > 1)
             throw configuration_error{fmt::format("the program's own flag {} is there twice", it->flag)};
         if (it->value == nullptr)

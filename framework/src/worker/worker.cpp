@@ -86,8 +86,14 @@ int worker::run(std::function<void()> const& on_start)
     auto& hosted = own.hosted.parts();
     worker_detail::need_descriptors(own.settings);
     worker_detail::signals const signals;  // before the first thread, so that every thread inherits the mask
-    worker_detail::process process{hosted.name,           own.settings, own.steps, hosted.dependencies,
-                                   own.requests->parts(), own.stop,     own.log,   own.traces.get(),
+    worker_detail::process process{hosted.name,
+                                   own.settings,
+                                   own.steps,
+                                   hosted.dependencies,
+                                   own.requests->parts(),
+                                   own.stop,
+                                   own.log,
+                                   own.traces.get(),
                                    {hosted.bodies, hosted.transport}};
     process.open_health();
     if (!process.prepare_database(hosted.migrations, signals)) return own.settings.migrate_only ? 75 : 0;
