@@ -15,9 +15,9 @@ struct dependency_limits
 
     // The breaker opens when, of at least `calls_min` calls that ended within `window`, this share has failed or was
     // slow; and when five in a row have or were, since few calls end where each waits for its time limit.
-    double failures{0.5};
-    std::size_t calls_min{10};
-    std::chrono::milliseconds window{10'000};
+    double failures{0.5};                      // a share of them
+    std::size_t calls_min{10};                 // fewer tell nothing
+    std::chrono::milliseconds window{10'000};  // that counts
     std::chrono::milliseconds slow{10'000};  // a call that takes longer is as bad as one that fails
 
     std::chrono::milliseconds open_first{1'000};     // how long it stays open the first time
