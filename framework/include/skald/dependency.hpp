@@ -18,7 +18,7 @@ struct dependency_limits
     double failures{0.5};                      // a share of them
     std::size_t calls_min{10};                 // fewer tell nothing
     std::chrono::milliseconds window{10'000};  // that counts
-    std::chrono::milliseconds slow{10'000};  // a call that takes longer is as bad as one that fails
+    std::chrono::milliseconds slow{10'000};    // a call that takes longer is as bad as one that fails
 
     std::chrono::milliseconds open_first{1'000};     // how long it stays open the first time
     std::chrono::milliseconds open_longest{60'000};  // and at most, if it does not get well
