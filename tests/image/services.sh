@@ -73,9 +73,13 @@ trust=()
 
 # order KEY POSTGRES LEFT: one order goes through, and so much money is left.
 order() {
-  local body='{"customer":"ada","sku":"tea","quantity":1,"cents":1200}' state left
+  local body='{"customer":"ada","sku":"tea","quantity":1,"cents":1200}' state='' left tries
   eventually 'answered 202' ask /orders -H "Idempotency-Key: $1" -d "$body"
-  state=$(ask "/sagas/$1?wait=30")
+  # The network's names are away for a while when a container has come or gone.
+  for ((tries = 0; tries < 4; tries++)); do
+    state=$(ask "/sagas/$1?wait=30")
+    [[ ${state%%'"steps"'*} != *'"status":"completed"'* ]] || break
+  done
   [[ ${state%%'"steps"'*} == *'"status":"completed"'* ]] || fail "$1 did not complete: $state"
   left=$(sql "$2" payments "SELECT cents FROM wallet WHERE customer = 'ada'")
   [[ $left == "$3" ]] || fail "$1 left $left cents in the wallet, and not $3"
