@@ -43,6 +43,7 @@ run_elsewhere=(
   'docs/rehearsal.md sh 1|tests/integration/rehearsal_test.cpp and rehearsal_command_test.cpp, by what the command calls'
   'docs/repair.md sql 1|tests/integration/close_test.cpp, by the same UPDATE'
   'docs/redis.md cmake 1|tests/install'
+  'docs/kafka.md cmake 1|tests/install'
   'docs/repair.md sh 4|by hand, with a broker that has the plugin: the stack of the tests has none'
   'docs/external-steps.md sh 1|tests/external/operator_test.cpp, by what the commands call'
   'docs/gateway.md sh 1|tests/gateway, by the same requests'

@@ -58,6 +58,9 @@ run_refused("SKALD_LANES" ${CMAKE_COMMAND} -E env SKALD_LANES=many ${payments})
 build_page(docs/redis.md redis shop.cpp)
 run_refused("SKALD_REDIS_URL" ${CMAKE_COMMAND} -E env SKALD_GUARD=cache_aside ${WORK}/redis/build/shop)
 
+build_page(docs/kafka.md kafka payments.cpp)
+run_refused("SKALD_KAFKA_BROKERS" ${CMAKE_COMMAND} -E env SKALD_TRANSPORT=kafka ${WORK}/kafka/build/payments)
+
 # No server is at hand here: the kit says so, and that is the test.
 build_page(docs/testing.md testing shop_test.cpp)
 run_refused("needs a PostgreSQL server" ${CMAKE_COMMAND} -E env "DATABASE_URL=host=127.0.0.1 port=1 user=nobody"

@@ -267,10 +267,10 @@ TEST_CASE("F18: a message that the wire could not carry fails the step, by the n
 {
     kit_depot d;
     d.weigh = [](skald::step_context& ctx, parcel&) -> skald::outcome {
-        ctx.publish("depot", "big", std::string(1'100'000, 'x'));
+        ctx.publish(std::string(300, 'd'), "far", "x");
         return skald::done();
     };
     d.go();
-    CHECK(d.one("SELECT error FROM skald.idempotency WHERE step = 'weigh'").find("payload_is_at_most_1_mib") !=
+    CHECK(d.one("SELECT error FROM skald.idempotency WHERE step = 'weigh'").find("destination_fits_a_routing_key") !=
           std::string::npos);
 }
