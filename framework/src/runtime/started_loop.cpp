@@ -17,7 +17,7 @@ constexpr std::size_t settles_max = 64;
 
 // For a step that this process does not have, and another one of its service may.
 constexpr auto unrecognized_wait = 5s;
-constexpr auto not_hosted = "the process that took it does not have this step";  // doctor.sql looks for it
+constexpr auto unhosted_here = "the process that took it does not have this step";  // doctor.sql looks for it
 
 core::breaker_settings settings_of(dependency_limits const& limits)
 {
@@ -224,7 +224,7 @@ void started_loop::begin(ports::started_steps::taken&& row, clock::time_point as
 {
     auto const id = row.id;
     auto unhosted = uncalled(row, unrecognized_wait);
-    unhosted.why = not_hosted;
+    unhosted.why = unhosted_here;
     auto step = recognize(std::move(row), service_, steps_);
     if (!step) {
         log_.warning("started.not_hosted", {{"key", id.saga.key}, {"step", id.step}});
