@@ -10,6 +10,7 @@ CREATE TABLE skald.started (
     dependency   text        NOT NULL DEFAULT '',  -- of a call: what is called; '' if it has no name
     due_at       timestamptz NOT NULL,  -- when it is to be taken; of one that is owned, when the lease ends
     lease        interval    NOT NULL,
+    unknown_after interval,             -- of a call: for how long it may be in doubt before its saga is shown as unknown
     until        timestamptz,           -- of a wait: when it is over; `due_at` may be earlier, to look at a command
     ends_at      timestamptz,           -- of a call: from when on its end is known without the other side: an answer, a cancel, the deadline
     owner        text,                  -- the process that has it; NULL: none
@@ -19,6 +20,7 @@ CREATE TABLE skald.started (
     looks        integer     NOT NULL DEFAULT 0,  -- how often the other side was asked in a row without an answer
     tries        integer     NOT NULL DEFAULT 0,  -- how often recording its end has failed
     doubt_since  timestamptz,
+    unknown_at   timestamptz,           -- from when on its saga is to be shown as unknown; NULL: never, or it is
     checkpoint   jsonb,                 -- what the latest owner kept of a long call
     answer       jsonb,                 -- what is known of its end: {"happened": result}, {"did_not_happen": why}, {"signal": body}
     error        text,
@@ -36,6 +38,7 @@ CREATE TABLE skald.started (
 );
 CREATE INDEX started_due ON skald.started (kind, dependency, due_at);
 CREATE INDEX started_ending ON skald.started (ends_at) WHERE ends_at IS NOT NULL;
+CREATE INDEX started_unknown ON skald.started (unknown_at) WHERE unknown_at IS NOT NULL;
 -- Rows come and go all day, as in the outbox.
 ALTER TABLE skald.started SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
                                autovacuum_vacuum_cost_delay = 0);
@@ -106,11 +109,11 @@ BEGIN
         known := (SELECT jsonb_build_object('signal', g.body) FROM skald.signal g WHERE (g.scope, g.key, g.step) = (s.scope, s.key, s.step));
         ends := clock_timestamp() + due_in;
     END IF;
-    INSERT INTO skald.started (scope, key, step, kind, dependency, due_at, until, ends_at, lease, answer, message_id, type, content_type,
-                               body, headers)
+    INSERT INTO skald.started (scope, key, step, kind, dependency, due_at, until, ends_at, lease, unknown_after, answer, message_id, type,
+                               content_type, body, headers)
     VALUES (s.scope, s.key, s.step, s.kind, s.dependency,
             CASE WHEN known IS NOT NULL OR ends IS NULL OR told THEN clock_timestamp() ELSE least(ends, deadline) END,
-            ends, CASE WHEN s.kind = 'call' THEN CASE WHEN told THEN clock_timestamp() ELSE deadline END END, s.lease, known, s.message_id,
+            ends, CASE WHEN s.kind = 'call' THEN CASE WHEN told THEN clock_timestamp() ELSE deadline END END, s.lease, s.unknown_after, known, s.message_id,
             s.type, s.content_type, s.body, s.headers);
     IF NOT FOUND THEN PERFORM skald.assert_written('skald.started', 1, 0); END IF;
 END $$;
@@ -124,7 +127,8 @@ AS $$ SELECT CASE WHEN kind = 'wait' THEN least(lease, interval '0.5 seconds') E
 -- Takes at most `most` rows that are due, for `new_owner`. `was_in_doubt`: a call may have been made before, and the other side is to be asked
 -- first. One that may be called now is marked as in doubt here, before the call; a cancelled saga too has steps that are called: those that
 -- undo it. `command`: the latest command for its saga. The time is one that an index scan can begin at, which clock_timestamp() is not: what
--- is not due costs nothing, however much it is. Without a dependency: calls that can end without the other side, which may be ill.
+-- is not due costs nothing, however much it is. Without a dependency: calls that can end without the other side, which may be ill, and those
+-- in doubt for so long that somebody must be told.
 CREATE FUNCTION skald.take_started(new_owner text, of_kind text, of_dependency text, most integer)
 RETURNS TABLE (taken skald.started, was_in_doubt boolean, command text, command_reason text, at timestamptz)
 LANGUAGE sql
@@ -141,10 +145,14 @@ AS $$
          WHERE of_dependency IS NULL AND s.ends_at <= statement_timestamp() AND s.due_at <= statement_timestamp()
            AND (s.answer IS NOT NULL OR NOT s.in_doubt)
          ORDER BY s.ends_at LIMIT most FOR UPDATE SKIP LOCKED),
+    unknown AS MATERIALIZED (
+        SELECT * FROM skald.started s
+         WHERE of_dependency IS NULL AND s.unknown_at <= statement_timestamp() AND s.due_at <= statement_timestamp() AND s.answer IS NULL
+         ORDER BY s.unknown_at LIMIT most FOR UPDATE SKIP LOCKED),
     due AS (
         SELECT s.scope, s.key, s.step, s.in_doubt, c.action, c.why,
                s.kind = 'call' AND s.answer IS NULL AND NOT s.in_doubt AND coalesce(c.action, 'resume') <> 'pause' AS is_called
-          FROM (SELECT * FROM of_one UNION ALL SELECT * FROM ending) AS s
+          FROM (SELECT * FROM of_one UNION ALL SELECT * FROM ending UNION ALL SELECT * FROM unknown) AS s
           LEFT JOIN LATERAL (
                SELECT c.action, coalesce(c.reason, c.action || ' by ' || c.requested_by) AS why FROM skald.control c
                 WHERE (c.scope, c.key) = (s.scope, s.key)
@@ -152,7 +160,8 @@ AS $$
     UPDATE skald.started s
        SET owner = new_owner, fence = s.fence + 1, due_at = clock_timestamp() + skald.owned_for(s.kind, s.lease),
            in_doubt = s.in_doubt OR due.is_called, calls = s.calls + due.is_called::integer,
-           doubt_since = CASE WHEN s.in_doubt THEN coalesce(s.doubt_since, clock_timestamp()) END
+           doubt_since = CASE WHEN s.in_doubt THEN coalesce(s.doubt_since, clock_timestamp()) END,
+           unknown_at = CASE WHEN due.is_called THEN clock_timestamp() + s.unknown_after ELSE s.unknown_at END
       FROM due
      WHERE (s.scope, s.key, s.step) = (due.scope, due.key, due.step)
     RETURNING s, due.in_doubt, due.action, due.why, clock_timestamp()
@@ -211,7 +220,7 @@ $$;
 -- done then.
 CREATE FUNCTION skald.release_started(
     of_scope text, of_key text, of_step text, of_fence integer, due_in interval, is_in_doubt boolean,
-    looks_now integer, tries_now integer, new_answer jsonb, waits_on boolean, is_uncalled boolean, why text)
+    looks_now integer, tries_now integer, new_answer jsonb, waits_on boolean, is_uncalled boolean, is_shown boolean, why text)
 RETURNS boolean
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -227,6 +236,7 @@ BEGIN
     UPDATE skald.started s
        SET owner = NULL, due_at = clock_timestamp() + due_in, in_doubt = is_in_doubt, calls = s.calls - is_uncalled::integer, looks = looks_now,
            tries = tries_now, doubt_since = CASE WHEN is_in_doubt THEN coalesce(s.doubt_since, clock_timestamp()) END,
+           unknown_at = CASE WHEN is_in_doubt AND NOT is_shown THEN coalesce(s.doubt_since, clock_timestamp()) + s.unknown_after END,
            until = CASE WHEN s.kind = 'wait' AND waits_on THEN clock_timestamp() + due_in ELSE s.until END,
            answer = CASE WHEN s.kind = 'wait' OR is_in_doubt THEN coalesce(s.answer, new_answer) END, error = coalesce(why, s.error),
            -- What is given back uncalled was taken in vain, if for its end.

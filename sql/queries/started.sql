@@ -2,7 +2,8 @@
 
 -- name: start_step
 SELECT skald.start_step(ROW(:scope::text, :key::text, :step::text, :kind::text, :dependency::text, clock_timestamp(),
-                            :lease::bigint * interval '1 millisecond', NULL, NULL, NULL, 0, false, 0, 0, 0, NULL, NULL, NULL, NULL, :message_id::text, :type::text,
+                            :lease::bigint * interval '1 millisecond', :unknown_after::bigint * interval '1 millisecond', NULL, NULL, NULL, 0,
+                            false, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, :message_id::text, :type::text,
                             :content_type::text, :body::bytea, :headers::jsonb, clock_timestamp())::skald.started,
                         :due_in::bigint * interval '1 millisecond', :deadline::timestamptz)
 
@@ -26,7 +27,7 @@ SELECT CASE WHEN count(*) <> 1 THEN skald.assert_written('skald.started', 1, cou
 -- name: take_started
 SELECT (t.taken).scope, (t.taken).key, (t.taken).step, (t.taken).fence, (t.taken).kind, (t.taken).calls, (t.taken).looks,
        (t.taken).tries, (t.taken).checkpoint::text AS checkpoint, (t.taken).answer::text AS answer, coalesce((t.taken).error, '') AS error, (t.taken).message_id, (t.taken).type,
-       (t.taken).content_type, encode((t.taken).body, 'hex') AS body, (t.taken).headers::text AS headers, t.was_in_doubt,
+       (t.taken).content_type, encode((t.taken).body, 'hex') AS body, (t.taken).headers::text AS headers, t.was_in_doubt, (t.taken).unknown_at IS NOT NULL AS is_unshown,
        coalesce(t.command, '') AS command, coalesce(t.command_reason, '') AS command_reason, skald.instant(t.at) AS at,
        (extract(epoch FROM skald.owned_for((t.taken).kind, (t.taken).lease)) * 1000)::bigint AS lease,
        coalesce((extract(epoch FROM (t.taken).until - t.at) * 1000)::bigint, 0) AS left_ms,
@@ -40,7 +41,7 @@ SELECT r.ord, r.is_extended, coalesce(r.command, '') AS command
 -- name: release_started
 SELECT skald.release_started(:scope::text, :key::text, :step::text, :fence::integer, :due_in::bigint * interval '1 millisecond',
                              :is_in_doubt::boolean, :looks::integer, :tries::integer, :answer::jsonb,
-                             :waits_on::boolean, :is_uncalled::boolean, :why::text) AS is_ours
+                             :waits_on::boolean, :is_uncalled::boolean, :is_shown::boolean, :why::text) AS is_ours
 
 -- name: take_signals
 SELECT skald.take_signals(:signals::jsonb)

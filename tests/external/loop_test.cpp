@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 
 using namespace std::chrono_literals;
@@ -169,6 +170,28 @@ TEST_CASE("while a breaker is open, what ends without the other side does not wa
         "UPDATE skald.started SET ends_at = clock_timestamp(), due_at = clock_timestamp()");  // in vain: nothing ends it
     CHECK(wait_until([&] { return till.one("SELECT ends_at IS NULL AND NOT in_doubt FROM skald.started") == "t"; }));
     CHECK(all.gateway.charges.empty());
+}
+
+TEST_CASE("a call in doubt is shown as unknown in time, also while its breaker is open and nobody is asked")
+{
+    bank_services all;
+    all.at("till").options_of_steps.call.dependency = "bank";
+    all.at("till").options_of_steps.call.unknown_after = 50ms;
+    all.at("till").options_of_steps.call.look_first = 1ms;
+    all.host();
+    all.gateway.after_charge = [](auto const&) { throw std::runtime_error{"timed out"}; };
+    start_many(all, 1);
+    running_calls process{all.at("till"), {{"bank", {.calls_min = 1, .open_first = 1h}}}};
+    auto const& till = all.at("till").db;
+    REQUIRE(wait_until(
+        [&] { return till.one("SELECT status FROM skald.idempotency WHERE step = 'capture'") == "unknown"; }));
+    CHECK(process.loop().dependencies().at(0).status.state == skald::core::breaker_state::open);
+    CHECK(all.gateway.looks == 0);
+    CHECK(till.one("SELECT unknown_at IS NULL AND in_doubt FROM skald.started") == "t");
+    all.run();
+    CHECK(all.saga_status("k0") == "unknown");
+    CHECK(all.at("shop").db.one("SELECT reason FROM skald.saga") ==
+          "what a call has done is not known: the other side can't be asked now");
 }
 
 TEST_CASE("what is known of a step that no process has any more is kept, and its row says so")

@@ -40,6 +40,7 @@ struct new_started
     started_kind kind{};
     std::string dependency;
     std::chrono::milliseconds lease{};
+    std::chrono::milliseconds unknown_after{};  // of a call
     std::chrono::milliseconds due_in{};
     std::optional<core::instant> deadline;
     core::message message;  // the delivery, with the data that the first transaction left
@@ -56,6 +57,7 @@ struct started_release
     std::optional<std::string> answer{};  // JSON; what is known already stays
     bool waits_on{};                      // a wait that is over waits again
     bool is_uncalled{};                   // taken to be called, and not called after all
+    bool is_shown{};                      // its saga is shown as unknown
     std::string why{};
 };
 
@@ -77,6 +79,7 @@ public:
         started_id id;
         started_kind kind{};
         bool was_in_doubt{};  // a call was made, and its outcome is not known
+        bool is_unshown{};    // if that lasts, its saga is to be shown as unknown, which it is not
         int calls{};          // the one to be made now included
         int looks{};
         int tries{};

@@ -24,6 +24,7 @@ ports::started_steps::taken read_taken(pqxx::row const& row)
     t.kind = row["kind"].c_str() == ports::name_of(ports::started_kind::call) ? ports::started_kind::call
                                                                               : ports::started_kind::wait;
     t.was_in_doubt = row["was_in_doubt"].as<bool>();
+    t.is_unshown = row["is_unshown"].as<bool>();
     t.calls = row["calls"].as<int>();
     t.looks = row["looks"].as<int>();
     t.tries = row["tries"].as<int>();

@@ -79,12 +79,15 @@ std::string write(ports::step_record const& r)
 std::string write(ports::new_started const& s)
 {
     auto const& m = s.message;
+    auto const unknown_after =
+        s.kind == ports::started_kind::call ? std::optional{s.unknown_after} : std::nullopt;  // no wait is in doubt
     return execute(queries::start_step{.scope = s.saga.scope,
                                        .key = s.saga.key,
                                        .step = s.step,
                                        .kind = ports::name_of(s.kind),
                                        .dependency = s.dependency,
                                        .lease = s.lease,
+                                       .unknown_after = unknown_after,
                                        .message_id = m.id,
                                        .type = m.type,
                                        .content_type = m.content_type,
@@ -293,6 +296,7 @@ std::string release_text(ports::started_release const& r)
                                             .answer = r.answer,
                                             .waits_on = r.waits_on,
                                             .is_uncalled = r.is_uncalled,
+                                            .is_shown = r.is_shown,
                                             .why = null_if_empty(core::storable_text(r.why))});
 }
 

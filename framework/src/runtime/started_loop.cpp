@@ -255,9 +255,15 @@ void started_loop::follow(std::shared_ptr<held_step> const& one, started_next&& 
         to_call_.push_back(one);
     }
     else {
-        // The breaker has opened since it was taken, or the process stops. That costs no attempt.
-        to_release_.push_back(one->uncalled());
-        std::erase(held_, one);
+        // The breaker is open, or the process stops. That costs no attempt.
+        auto then = is_stopped_ ? started_next{one->uncalled()} : unable_to_look(one->step);
+        if (auto* const told = std::get_if<second_transaction>(&then)) {
+            to_settle_.emplace_back(one, std::move(*told));
+        }
+        else {
+            to_release_.push_back(std::get<ports::started_release>(then));
+            std::erase(held_, one);
+        }
     }
     changed_.notify_all();
 }

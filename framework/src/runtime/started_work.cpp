@@ -68,6 +68,12 @@ started_next did_not_happen(started_step const& s, std::string const& why, std::
     return end_of(s, postponed{core::step_status::started, true, std::move(release)});
 }
 
+started_next shown_as_unknown(started_step const& s, ports::started_release release)
+{
+    release.is_shown = true;
+    return end_of(s, postponed{core::step_status::unknown, false, std::move(release)});
+}
+
 started_next decide_wait(started_step const& s, nlohmann::json const& answer)
 {
     if (auto stop = stopped_by(s)) return end_of(s, *std::move(stop));
@@ -190,7 +196,17 @@ started_next after_look(started_step const& s, detail::look_result const& met, s
     release.looks = s.row.looks + 1;
     release.why = std::string{not_known} + (met.text.empty() ? "" : ": " + met.text);
     if (s.row.in_doubt_for < options.unknown_after) return release;
-    return end_of(s, postponed{core::step_status::unknown, false, std::move(release)});
+    return shown_as_unknown(s, std::move(release));
+}
+
+started_next unable_to_look(started_step const& s)
+{
+    bool const is_to_be_told = s.row.was_in_doubt && !s.row.answer && s.row.is_unshown &&
+                               s.row.in_doubt_for >= s.hosted().options.call.unknown_after;
+    auto release = uncalled(s.row, 0ms);
+    if (!is_to_be_told) return release;
+    release.why = std::string{not_known} + ": the other side can't be asked now";
+    return shown_as_unknown(s, std::move(release));
 }
 
 }  // namespace skald::runtime

@@ -64,4 +64,8 @@ detail::look_result run_look(started_step const& s, detail::call_owner& owner);
 started_next after_call(started_step const& s, call_outcome const& met, bool at_once, std::mt19937_64& random);
 started_next after_look(started_step const& s, detail::look_result const& met, std::mt19937_64& random);
 
+/// Where it is to be called or asked about, and its dependency has no room: given back; or, if it has been in doubt for
+/// too long, with its saga shown as unknown, since nobody would tell otherwise while the other side is ill.
+started_next unable_to_look(started_step const& s);
+
 }  // namespace skald::runtime

@@ -244,11 +244,11 @@ happened writer::end(started&& how)
         again.step_deadline = task_.first_tried + options.retry.deadline;
     changes_.records.push_back(
         {again.saga, step_.key().guarded_step(), core::step_status::started, claimed_.attempts, 0, ""});
-    changes_.started.push_back({again.saga, step_.key().guarded_step(),
-                                how.is_call ? ports::started_kind::call : ports::started_kind::wait,
-                                how.is_call ? options.call.dependency : "", options.call.lease,
-                                std::min<std::chrono::milliseconds>(how.due_in, detail::deadline_max), again.deadline(),
-                                core::write_message(again, std::move(how.data))});
+    changes_.started.push_back(
+        {again.saga, step_.key().guarded_step(), how.is_call ? ports::started_kind::call : ports::started_kind::wait,
+         how.is_call ? options.call.dependency : "", options.call.lease, options.call.unknown_after,
+         std::min<std::chrono::milliseconds>(how.due_in, detail::deadline_max), again.deadline(),
+         core::write_message(again, std::move(how.data))});
     report(core::step_status::started, claimed_.attempts, "", core::saga_state::running);
     return {severity::debug, "step.started", step_end::started, claimed_.attempts};
 }
