@@ -26,6 +26,7 @@
 
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <concepts>
 #include <functional>
 #include <map>
@@ -93,7 +94,9 @@ T converted(std::string const& what, std::string const& text)
         T value{};
         auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
         if (error == std::errc::result_out_of_range) throw body_error{what + " is too large, or too small"};
-        if (error != std::errc{} || end != text.data() + text.size() || !(value - value == 0))
+        bool is_finite = true;
+        if constexpr (std::is_floating_point_v<T>) is_finite = std::isfinite(value);
+        if (error != std::errc{} || end != text.data() + text.size() || !is_finite)
             throw body_error{what + (std::is_integral_v<T> ? " is no whole number" : " is no number")};
         return value;
     }

@@ -248,7 +248,7 @@ std::size_t s3_bodies::purge(std::chrono::seconds older_than, std::size_t most,
     };
     // All of one body are beside each other: names come sorted.
     pages from{client_, name(), {}};
-    while (auto page = from.next())
+    while (auto page = from.next()) {
         for (auto const& one : page->objects) {
             auto const hex = one.name.substr(0, one.name.find('/'));
             if (hex != now.hex) {
@@ -259,6 +259,7 @@ std::size_t s3_bodies::purge(std::chrono::seconds older_than, std::size_t most,
             if (one.name.size() > hex.size() + 1)
                 now.all.push_back({one.name.substr(hex.size() + 1), from.age_of(one), one.size});
         }
+    }
     finish();
     return gone;
 }
