@@ -4,7 +4,7 @@
 
 stages=(setup format layers reference integration install tidy asan tsan crash storm fuzz metrics image)
 # Run only where they are named: before a release, and after a change to what they look at.
-more_stages=(mutants races long cluster kafka s3 demo traces browser)
+more_stages=(crash_inbox mutants races long cluster kafka s3 demo traces browser)
 
 declare -A about=(
   [setup]='the packages, once for all that follows'
@@ -16,6 +16,7 @@ declare -A about=(
   [tsan]='unit and conformance tests under ThreadSanitizer'
   [races]='whole services under ThreadSanitizer, on real servers, while they are killed and cut off'
   [crash]='services killed, stopped and cut off at every failpoint'
+  [crash_inbox]='the same without a broker'
   [mutants]='what is wrong on purpose is noticed by the crash matrix or a unit test'
   [integration]='every test that ctest has but those of other stages'
   [install]='installed, found by a project of its own, built and run'
@@ -40,7 +41,8 @@ stage_tidy() { scripts/tidy.sh; }
 stage_asan() { scripts/test.sh asan; }
 stage_tsan() { scripts/test.sh tsan; }
 stage_races() { scripts/test.sh races; }
-stage_crash() { scripts/test.sh crash; }
+stage_crash() { scripts/test.sh crash --exclude-regex '^crash_matrix_without_broker$'; }
+stage_crash_inbox() { scripts/test.sh crash --tests-regex '^crash_matrix_without_broker$'; }
 stage_mutants() { scripts/test.sh mutants; }
 # Before what builds parts of the same folder with fewer warnings, which would all be built again.
 stage_integration() { configure && scripts/test.sh --without 'install|layers'; }
