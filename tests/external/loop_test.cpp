@@ -24,6 +24,23 @@ void start_many(bank_services& all, int count)
     all.run();
 }
 
+/// Its bank refuses every connection, and has a name.
+class ill_bank final : public bank_services
+{
+public:
+    ill_bank()
+    {
+        at("till").options_of_steps.call.dependency = "bank";
+        at("till").options_of_steps.retry.attempts_max = 100;
+        host();
+        gateway.before_charge = [this](auto const&) {
+            if (is_ill) throw skald::did_not_happen_error{"connection refused"};
+        };
+    }
+
+    std::atomic<bool> is_ill{true};
+};
+
 std::string started_rows(bank_services& all)
 {
     return all.at("till").db.one("SELECT count(*) FROM skald.started");
@@ -103,14 +120,7 @@ TEST_CASE("what was taken longer ago than its lease is not called")
 
 TEST_CASE("a breaker that is open keeps calls waiting, which costs no attempt, and closes when the other side is well")
 {
-    bank_services all;
-    all.at("till").options_of_steps.call.dependency = "bank";
-    all.at("till").options_of_steps.retry.attempts_max = 100;
-    all.host();
-    std::atomic<bool> is_ill{true};
-    all.gateway.before_charge = [&](auto const&) {
-        if (is_ill) throw skald::did_not_happen_error{"connection refused"};
-    };
+    ill_bank all;
     start_many(all, 12);
     running_calls process{all.at("till"), {{"bank", {.at_a_time = 4, .calls_min = 6, .open_first = 200ms}}}};
     auto const state = [&] {
@@ -127,7 +137,7 @@ TEST_CASE("a breaker that is open keeps calls waiting, which costs no attempt, a
     REQUIRE(wait_until([&] { return all.at("till").db.one(noted) == "1"; }));
     auto const calls = all.at("till").db.one("SELECT sum(calls) FROM skald.started");
     CHECK(started_rows(all) == "12");
-    is_ill = false;
+    all.is_ill = false;
     REQUIRE(wait_until([&] { return started_rows(all) == "0"; }));
     REQUIRE(wait_until([&] { return all.at("till").db.one("SELECT count(*) FROM skald.breaker") == "0"; }));
     CHECK(all.gateway.charges.size() == 12);
@@ -137,14 +147,7 @@ TEST_CASE("a breaker that is open keeps calls waiting, which costs no attempt, a
 
 TEST_CASE("while a breaker is open, what ends without the other side does not wait for it")
 {
-    bank_services all;
-    all.at("till").options_of_steps.call.dependency = "bank";
-    all.at("till").options_of_steps.retry.attempts_max = 100;
-    all.host();
-    std::atomic<bool> is_ill{true};
-    all.gateway.before_charge = [&](auto const&) {
-        if (is_ill) throw skald::did_not_happen_error{"connection refused"};
-    };
+    ill_bank all;
     start_many(all, 3);
     auto const& till = all.at("till").db;
     running_calls process{all.at("till"), {{"bank", {.at_a_time = 4, .calls_min = 3, .open_first = 1h}}}};
@@ -153,7 +156,7 @@ TEST_CASE("while a breaker is open, what ends without the other side does not wa
                till.one("SELECT count(*) FROM skald.started WHERE owner IS NOT NULL") == "0";
     };
     REQUIRE(wait_until(ready));
-    is_ill = false;  // and nobody asks
+    all.is_ill = false;  // and nobody asks
 
     till.run("UPDATE skald.started SET in_doubt = true WHERE key = 'k0'");
     CHECK(till.one("SELECT coalesce(skald.resolve_step('', 'k0', 'capture', '{\"happened\": {\"number\": \"r-7\"}}', "
@@ -214,11 +217,7 @@ TEST_CASE("what is known of a step that no process has any more is kept, and its
 
 TEST_CASE("a process that ends leaves no breaker behind, and one that dies is forgotten by whoever writes one later")
 {
-    bank_services all;
-    all.at("till").options_of_steps.call.dependency = "bank";
-    all.at("till").options_of_steps.retry.attempts_max = 100;
-    all.host();
-    all.gateway.before_charge = [](auto const&) { throw skald::did_not_happen_error{"connection refused"}; };
+    ill_bank all;
     auto const& db = all.at("till").db;
     db.run("INSERT INTO skald.breaker (owner, dependency, state, why, ok, failed, slow, seen_at) VALUES"
            " ('long dead', 'bank', 'open', 'x', 0, 1, 0, now() - interval '2 h'), ('alive', 'bank', 'open', 'x', 0, 1, "

@@ -27,6 +27,9 @@ TEST_CASE("the first role says that the broker is lost, and the others only to w
     CHECK(count("debug test broker.lost") == 2);
     lose("consumer", "access refused");  // something else
     CHECK(count("warning test broker.lost") == 2);
+    lose("publisher", "no connection");  // the nodes of a cluster in turn
+    lose("consumer", "access refused");
+    CHECK(count("warning test broker.lost") == 2);
     log.info("broker.connected", {{"role", "consumer"}});
     lose("consumer", "access refused");  // a new outage
     CHECK(count("warning test broker.lost") == 3);

@@ -12,9 +12,8 @@ namespace skald::inbox {
 inbox_subscription::inbox_subscription(subscription_settings settings, core::logger& log)
     : settings_{std::move(settings)}, log_{log}, schedule_{settings_.reconnect, settings_.seed}
 {
-    auto first = first_attempt_.get_future();
     thread_.emplace([this] { run(); });
-    first.get();
+    wait_for_first_attempt();
 }
 
 // Every call to the server is bounded (postgres::connection::run).
@@ -46,11 +45,6 @@ catch (std::exception const& lost) {
     lose(lost.what());
     report_first_attempt();
     return true;
-}
-
-void inbox_subscription::report_first_attempt()
-{
-    if (!std::exchange(first_reported_, true)) first_attempt_.set_value();
 }
 
 void inbox_subscription::lose(std::string const& why)

@@ -8,11 +8,10 @@
 #include "postgres/connection.hpp"
 #include "sockets/socket_interrupter.hpp"
 #include "transports/io_thread.hpp"
-#include "transports/mailbox.hpp"
+#include "transports/mailbox_subscription.hpp"
 #include "transports/reconnect_schedule.hpp"
 
 #include <cstdint>
-#include <future>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,7 +29,7 @@ struct subscription_settings
     std::chrono::milliseconds poll_every{};
 };
 
-class inbox_subscription final : public ports::subscription
+class inbox_subscription final : public transports::mailbox_subscription
 {
 public:
     /// Waits for the first attempt to connect; a database that is away is no error, the attempts go on.
@@ -38,16 +37,6 @@ public:
 
     /// Deletes what was acked, and gives back the rest.
     ~inbox_subscription() override;
-
-    std::vector<ports::delivery> take(std::size_t max, std::chrono::milliseconds wait) override
-    {
-        return mailbox_.take(max, wait);
-    }
-    void ack(ports::delivery_tag tag) override { mailbox_.ack(tag); }
-    void requeue(ports::delivery_tag tag) override { mailbox_.requeue(tag); }
-    void stop() override { mailbox_.stop(); }
-    bool available() const override { return mailbox_.available(); }
-    std::string last_error() const override { return mailbox_.last_error(); }
 
 private:
     using clock = std::chrono::steady_clock;
@@ -58,16 +47,12 @@ private:
     void serve(consumer& with);
     void wait_for_something(consumer const& with) const;
     void lose(std::string const& why);
-    void report_first_attempt();
 
     subscription_settings settings_;
     core::logger& log_;
     transports::reconnect_schedule schedule_;
     std::uint64_t generation_{};
-    std::vector<std::int64_t> ended_;  // this process's consumers whose messages may not be free yet
-    transports::mailbox mailbox_;
-    std::promise<void> first_attempt_;
-    bool first_reported_{};
+    std::vector<std::int64_t> ended_;              // this process's consumers whose messages may not be free yet
     std::optional<transports::io_thread> thread_;  // last: it uses the rest
 };
 

@@ -13,9 +13,8 @@ kafka_subscription::kafka_subscription(consumer_settings settings, core::backoff
                                        core::logger& log)
     : settings_{std::move(settings)}, log_{log}, schedule_{reconnect, seed}
 {
-    auto first = first_attempt_.get_future();
     thread_.emplace([this] { run(); });
-    first.get();
+    wait_for_first_attempt();
 }
 
 // Every question to the cluster is bounded.
@@ -61,7 +60,7 @@ catch (kafka_error const& lost) {
 catch (configuration_error const& error) {
     with_.reset();
     ++generation_;
-    bool const is_first = !first_reported_;
+    bool const is_first = is_first_attempt();
     lose(error.what());
     report_first_attempt(std::current_exception());
     return !is_first;
@@ -71,13 +70,6 @@ void kafka_subscription::connect()
 {
     if (with_) with_->ask();
     else with_ = std::make_unique<consumer>(settings_, generation_);
-}
-
-void kafka_subscription::report_first_attempt(std::exception_ptr error)
-{
-    if (std::exchange(first_reported_, true)) return;
-    if (error) first_attempt_.set_exception(std::move(error));
-    else first_attempt_.set_value();
 }
 
 void kafka_subscription::lose(std::string const& why)

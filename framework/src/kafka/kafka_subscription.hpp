@@ -6,11 +6,10 @@
 #include "kafka/consumer.hpp"
 #include "ports/transport.hpp"
 #include "transports/io_thread.hpp"
-#include "transports/mailbox.hpp"
+#include "transports/mailbox_subscription.hpp"
 #include "transports/reconnect_schedule.hpp"
 
 #include <cstdint>
-#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,7 +17,7 @@
 
 namespace skald::kafka_detail {
 
-class kafka_subscription final : public ports::subscription
+class kafka_subscription final : public transports::mailbox_subscription
 {
 public:
     /// Waits for the first attempt; a Kafka that is away is no error, the attempts go on. Throws: configuration_error
@@ -27,16 +26,6 @@ public:
 
     /// Commits what was acked, and leaves the group.
     ~kafka_subscription() override;
-
-    std::vector<ports::delivery> take(std::size_t max, std::chrono::milliseconds wait) override
-    {
-        return mailbox_.take(max, wait);
-    }
-    void ack(ports::delivery_tag tag) override { mailbox_.ack(tag); }
-    void requeue(ports::delivery_tag tag) override { mailbox_.requeue(tag); }
-    void stop() override { mailbox_.stop(); }
-    bool available() const override { return mailbox_.available(); }
-    std::string last_error() const override { return mailbox_.last_error(); }
 
 private:
     using clock = std::chrono::steady_clock;
@@ -48,16 +37,12 @@ private:
     void serve();
     void wait_for_something() const;
     void lose(std::string const& why);
-    void report_first_attempt(std::exception_ptr error = {});
 
     consumer_settings settings_;
     core::logger& log_;
     transports::reconnect_schedule schedule_;
     std::uint64_t generation_{1};
-    transports::mailbox mailbox_;
     std::unique_ptr<consumer> with_;
-    std::promise<void> first_attempt_;
-    bool first_reported_{};
     std::optional<transports::io_thread> thread_;  // last: it uses the rest
 };
 

@@ -20,9 +20,8 @@ constexpr auto end_max_wait = 2s;
 rabbitmq_subscription::rabbitmq_subscription(subscription_settings settings, core::logger& log)
     : settings_{std::move(settings)}, log_{log}, schedule_{settings_.reconnect, settings_.seed}
 {
-    auto first = first_attempt_.get_future();
     thread_.emplace([this] { run(); });
-    first.get();  // if this throws, the thread has ended by itself and is joined by its destructor
+    wait_for_first_attempt();  // if this throws, the thread has ended by itself and is joined by its destructor
 }
 
 rabbitmq_subscription::~rabbitmq_subscription()
@@ -30,36 +29,6 @@ rabbitmq_subscription::~rabbitmq_subscription()
     mailbox_.close();
     if (!thread_->ends_within(end_max_wait)) interrupter_.break_for_good();
     thread_.reset();
-}
-
-std::vector<ports::delivery> rabbitmq_subscription::take(std::size_t max, std::chrono::milliseconds wait)
-{
-    return mailbox_.take(max, wait);
-}
-
-void rabbitmq_subscription::ack(ports::delivery_tag tag)
-{
-    mailbox_.ack(tag);
-}
-
-void rabbitmq_subscription::requeue(ports::delivery_tag tag)
-{
-    mailbox_.requeue(tag);
-}
-
-void rabbitmq_subscription::stop()
-{
-    mailbox_.stop();
-}
-
-bool rabbitmq_subscription::available() const
-{
-    return mailbox_.available();
-}
-
-std::string rabbitmq_subscription::last_error() const
-{
-    return mailbox_.last_error();
 }
 
 void rabbitmq_subscription::run()
@@ -81,7 +50,7 @@ bool rabbitmq_subscription::run_once()
         return false;
     }
     catch (topology_mismatch const& mismatch) {
-        if (!first_reported_) {
+        if (is_first_attempt()) {
             report_first_attempt(std::current_exception());
             return false;
         }
@@ -98,13 +67,6 @@ bool rabbitmq_subscription::run_once()
     }
     report_first_attempt();
     return true;
-}
-
-void rabbitmq_subscription::report_first_attempt(std::exception_ptr error)
-{
-    if (std::exchange(first_reported_, true)) return;
-    if (error) first_attempt_.set_exception(error);
-    else first_attempt_.set_value();
 }
 
 void rabbitmq_subscription::lose(std::string const& why)

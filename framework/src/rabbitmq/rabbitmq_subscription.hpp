@@ -7,11 +7,10 @@
 #include "rabbitmq/connection.hpp"
 #include "sockets/socket_interrupter.hpp"
 #include "transports/io_thread.hpp"
-#include "transports/mailbox.hpp"
+#include "transports/mailbox_subscription.hpp"
 #include "transports/reconnect_schedule.hpp"
 
 #include <cstdint>
-#include <future>
 #include <optional>
 #include <string>
 
@@ -29,7 +28,7 @@ struct subscription_settings
     bool declares{true};
 };
 
-class rabbitmq_subscription final : public ports::subscription
+class rabbitmq_subscription final : public transports::mailbox_subscription
 {
 public:
     /// Waits for the first attempt to connect; an unavailable broker is no error, the attempts go on. Throws:
@@ -39,13 +38,6 @@ public:
     /// Sends the pending acks and closes, within about two seconds; if it is just connecting, it waits for the end of
     /// that attempt.
     ~rabbitmq_subscription() override;
-
-    std::vector<ports::delivery> take(std::size_t max, std::chrono::milliseconds wait) override;
-    void ack(ports::delivery_tag tag) override;
-    void requeue(ports::delivery_tag tag) override;
-    void stop() override;
-    bool available() const override;
-    std::string last_error() const override;
 
 private:
     using clock = std::chrono::steady_clock;
@@ -58,16 +50,12 @@ private:
     void log_dead_letter(consumer_session const& session);
     void wait_for_something(consumer_session const& session) const;
     void lose(std::string const& why);
-    void report_first_attempt(std::exception_ptr error = nullptr);
 
     subscription_settings settings_;
     core::logger& log_;
     transports::reconnect_schedule schedule_;
     std::uint64_t generation_{};
-    transports::mailbox mailbox_;
     sockets::socket_interrupter interrupter_;
-    std::promise<void> first_attempt_;
-    bool first_reported_{};
     bool consuming_{};
     bool dead_letter_logged_{};
     bool parked_readable_{true};

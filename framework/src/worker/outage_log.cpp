@@ -20,7 +20,7 @@ void outage_log::write(core::severity level, std::string_view event, std::span<c
 try {
     if (event == "broker.connected") {
         std::lock_guard const lock{mutex_};
-        known_.clear();
+        told_.clear();
     }
     if (event == "broker.lost" && !is_news(fields)) level = core::severity::debug;
     to_.write(level, event, fields);
@@ -34,10 +34,11 @@ bool outage_log::is_news(std::span<core::log_field const> fields)
     auto const reason = reason_in(fields);
     auto const now = clock::now();
     std::lock_guard const lock{mutex_};
-    if (!known_.empty() && known_ == reason && now - told_at_ < told_again_after) return false;
-    known_ = reason;
-    told_at_ = now;
-    return true;
+    if (told_.empty() || now - told_from_ >= told_again_after) {
+        told_.clear();
+        told_from_ = now;
+    }
+    return told_.emplace(reason).second;
 }
 
 }  // namespace skald::worker_detail

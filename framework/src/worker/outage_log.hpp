@@ -4,13 +4,15 @@
 #include "core/log.hpp"
 
 #include <chrono>
+#include <functional>
 #include <mutex>
+#include <set>
 #include <string>
 
 namespace skald::worker_detail {
 
-/// Passes lines on. `broker.lost` is a warning once for each reason, and again each minute; what other roles say of the
-/// same outage is for `debug`. It has ended for all when one of them is connected.
+/// Passes lines on. `broker.lost` is a warning once for each reason, and again each minute; what other roles and other
+/// attempts say of the same outage is for `debug`. It has ended for all when one of them is connected.
 /// Threads: any. Lifetime: `to` outlives it.
 class outage_log final : public core::logger
 {
@@ -27,8 +29,8 @@ private:
 
     core::logger& to_;
     std::mutex mutex_;
-    std::string known_;  // the reason that was told last; empty: none is known
-    clock::time_point told_at_{};
+    std::set<std::string, std::less<>> told_;  // the reasons, since `told_from_`
+    clock::time_point told_from_{};
 };
 
 }  // namespace skald::worker_detail
