@@ -81,18 +81,32 @@ SELECT coalesce(string_agg(format('SELECT %L AS effect, to_jsonb(t)::text COLLAT
            AND s.nspname NOT IN ('pg_catalog', 'information_schema', 'skald', 'skald_testing')
            AND s.nspname !~ '^pg_(toast|temp)') AS tables
 
--- A statement that shows the rows of a table without some columns, each with its primary key if there is one; NULL if there is no
--- such table. And which of those are not columns of it.
--- name: restored_table
-SELECT CASE WHEN c.oid IS NOT NULL THEN
+-- For each of the user's tables: a statement that shows its rows without the columns that may differ, each with its primary key if there
+-- is one. `remaining` names tables, and `columns` for each of them such columns as JSON; without any, all of that table may differ.
+-- name: restored_tables
+WITH remaining AS (
+    SELECT to_regclass(t) AS name, ARRAY(SELECT jsonb_array_elements_text(c::jsonb)) AS columns
+      FROM unnest(:remaining::text[], :columns::text[]) AS named (t, c)
+)
+SELECT c.oid::regclass::text AS name,
        format('SELECT coalesce((SELECT jsonb_object_agg(k, to_jsonb(t) -> k) FROM unnest(%L::text[]) AS k)::text, ''''),
                       (to_jsonb(t) - %L::text[])::text
                  FROM %s AS t',
               ARRAY(SELECT a.attname::text FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
                      WHERE i.indrelid = c.oid AND i.indisprimary),
-              :except::text[], c.oid::regclass) END AS rows,
-       (SELECT string_agg(e, ', ') FROM unnest(:except::text[]) AS e
-         WHERE NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = e AND a.attnum > 0)) AS unknown_columns
+              ARRAY(SELECT DISTINCT unnest(r.columns) FROM remaining r WHERE r.name = c.oid), c.oid::regclass) AS rows
+  FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace
+ WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition
+   AND s.nspname NOT IN ('pg_catalog', 'information_schema', 'skald', 'skald_testing')
+   AND s.nspname !~ '^pg_(toast|temp)'
+   AND NOT EXISTS (SELECT FROM remaining r WHERE r.name = c.oid AND cardinality(r.columns) = 0)
+ ORDER BY 1
+
+-- Why a remainder can't be: no such table, or the columns that it does not have. NULL if it can.
+-- name: wrong_remainder
+SELECT CASE WHEN c.oid IS NULL THEN 'there is no such table'
+            ELSE (SELECT 'there is no such column: ' || string_agg(e, ', ') FROM unnest(:columns::text[]) AS e
+                   WHERE NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = e AND a.attnum > 0)) END AS why
   FROM (SELECT to_regclass(:table_name::text)::oid AS oid) AS named
   LEFT JOIN pg_class c ON c.oid = named.oid AND c.relkind IN ('r', 'p')
 

@@ -53,7 +53,6 @@ skald::testing::proof_options with_signal()
 {
     skald::testing::proof_options options;
     options.signals = {{"approve", R"({"by": "eve", "yes": true})"}};
-    options.restored = {{"till", "effect"}};
     return options;
 }
 

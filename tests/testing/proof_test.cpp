@@ -36,7 +36,16 @@ skald::testing::harness& right_shop()
 
 TEST_CASE("steps that are right pass the whole matrix, and every part of it was run")
 {
-    auto const proof = right_shop().prove_exactly_once(right, pen(), {.sampled = 30});
+    std::size_t told = 0;
+    skald::testing::proof_options whole;
+    whole.sampled = 30;
+    whole.remains = {{"payments", "charge"}};
+    whole.progress = [&told](std::size_t run, std::size_t of) {
+        CHECK(told < run);
+        CHECK(run < of);
+        told = run;
+    };
+    auto const proof = right_shop().prove_exactly_once(right, pen(), whole);
     INFO(proof.report());
     REQUIRE(proof);
     MESSAGE(proof.report());
@@ -60,6 +69,24 @@ TEST_CASE("steps that are right pass the whole matrix, and every part of it was 
     CHECK(proof.schedules() > 500);
     CHECK(right_shop().ask("payments", "SELECT cents FROM wallet") ==
           skald::testing::rows{"1000"});  // and all is as before
+}
+
+TEST_CASE("the quick form disturbs each place once, and finds what the whole one finds")
+{
+    skald::testing::proof_options quick{.quick = true, .remains = {{"payments", "charge"}}};
+    auto const proof = right_shop().prove_exactly_once(right, pen(), quick);
+    INFO(proof.report());
+    REQUIRE(proof);
+    MESSAGE(proof.report());
+    CHECK_FALSE(proof.by_kind().contains("two at once, sampled"));
+    for (auto const& at : skald::testing::crash_points) {
+        if (std::string_view{at.name}.ends_with(" the call")) continue;
+        CAPTURE(at.name);
+        CHECK(proof.by_kind().contains(std::string{at.name}));
+    }
+    auto const found = right_shop().prove_exactly_once(wrong, pen(), quick);
+    CHECK_FALSE(found);
+    CHECK(has(found.report(), "made its effect outside its transaction"));
 }
 
 TEST_CASE("a schedule that failed fails alone, by its name in an option or in the environment")

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <string>
 #include <utility>
 #include <variant>
@@ -68,7 +69,15 @@ class forward_outcome
 public:
     forward_outcome(done_outcome what) : what_{what} {}    // `return skald::done();`
     forward_outcome(snooze_outcome what) : what_{what} {}  // `return skald::snooze(5s);`
-    forward_outcome(reject_outcome) = delete;              // a retriable step can't reject: the saga is past its pivot
+
+    /// Does not compile: the saga is past its pivot.
+    template <std::same_as<reject_outcome> No>
+    forward_outcome(No) : what_{done_outcome{}}
+    {
+        static_assert(!std::same_as<No, reject_outcome>,
+                      "a retriable step can't reject: the saga is past its pivot, where nothing is undone any more. "
+                      "Return done() or snooze(), or throw, and it is tried again");
+    }
 
     operator outcome() const { return what_; }  // so that every kind of step yields the same type
 

@@ -12,6 +12,7 @@
 #include <skald/definition.hpp>
 #include <skald/dependency.hpp>
 #include <skald/detail/body_store_maker.hpp>
+#include <skald/detail/explain_host.hpp>
 #include <skald/detail/front_maker.hpp>
 #include <skald/detail/hosted_external_step.hpp>
 #include <skald/detail/hosted_step.hpp>
@@ -113,6 +114,15 @@ public:
         return add_external<Data>(saga, step.name, std::move(object), {}, options);
     }
 
+    /// A step that fits none of these does not compile, and the compiler's first line says why.
+    template <class Data, step_kind... Kinds, class Other, step_kind Kind, class Step, class... Rest>
+    service& host(definition<Data, Kinds...> const& saga, step_handle<Other, Kind> const& step, Step const& object,
+                  Rest const&... rest)
+    {
+        detail::explain_host<Data, Other, Kind, Step>();
+        return *this;
+    }
+
     /// Runs `handler`, a callable with (message_context&, Body&) that returns nothing or an outcome, once for each
     /// message of its queue: skald/message_handler.hpp. A rejection is recorded, and nothing follows from it. `name` is
     /// like a step's, and no step of this service has it. Throws for a name that is taken or malformed.
@@ -175,6 +185,7 @@ private:
     service& add(definition<Data, Kinds...> const& saga, std::string_view name, Step object,
                  step_options const& options)
     {
+        detail::require_json_form<Data>();
         if (options.serial_by && !options.serial_by.template is_of<Data>())
             throw configuration_error{"step " + std::string{name} +
                                       ": step_options{.serial_by} is a member of another type than the saga's data"};
@@ -186,6 +197,7 @@ private:
     service& add_external(definition<Data, Kinds...> const& saga, std::string_view name, Step object, Undo undo,
                           step_options const& options)
     {
+        detail::require_json_form<Data>();
         return add(saga.name, saga.version, saga.steps, name, options,
                    std::make_unique<detail::typed_external_step<Data, Step, Undo>>(std::move(object), std::move(undo)));
     }

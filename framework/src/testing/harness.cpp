@@ -7,6 +7,7 @@
 #include "skald_testing_queries.hpp"
 #include "testing/harness_implementation.hpp"
 #include "testing/prover.hpp"
+#include "testing/step_parts.hpp"
 #include "testing/step_alone_implementation.hpp"
 #include "worker/service_parts.hpp"
 
@@ -161,21 +162,30 @@ std::size_t harness::replay_recorded(std::string_view lines)
 
 void harness::crash_at(crash_point point, std::string_view step)
 {
+    inner::require_reachable(implementation_->all, point, step);
     implementation_->begun().fault_plan.plan({std::string{step}, point, 0});
 }
 
 void harness::reject_at(std::string_view step, std::string reason)
 {
+    auto const what = "reject_at(\"" + std::string{step} + "\")";
+    if (!inner::part_named(implementation_->all, what, step).may_reject)
+        throw std::invalid_argument{
+            what + ": only a compensatable step, a pivot or a message handler rejects, in its own transactions; "
+                   "fail() makes any other throw, and refuse_call() a call that does not happen"};
     implementation_->begun().rules.rejections[std::string{step}] = std::move(reason);
 }
 
 void harness::fail(std::string_view step, int times)
 {
+    static_cast<void>(inner::part_named(implementation_->all, "fail(\"" + std::string{step} + "\")", step));
     implementation_->begun().rules.faults[std::string{step}] = times;
 }
 
 void harness::refuse_call(std::string_view step, int times)
 {
+    auto const call = std::string{step} + ".call";
+    static_cast<void>(inner::part_named(implementation_->all, "refuse_call(\"" + std::string{step} + "\")", call));
     implementation_->begun().rules.refusals[std::string{step}] = times;
 }
 
@@ -293,6 +303,7 @@ check_result harness::was_sent(std::string_view name, std::size_t times) const
 
 check_result harness::ran(std::string_view step, std::size_t times) const
 {
+    static_cast<void>(inner::part_named(implementation_->all, "ran(\"" + std::string{step} + "\")", step));
     auto const& runs = implementation_->all.rules.runs;
     auto const it = runs.find(std::string{step});
     auto const count = it == runs.end() ? 0 : static_cast<std::size_t>(it->second);

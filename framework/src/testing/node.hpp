@@ -47,6 +47,8 @@ public:
         return steps_.find(definition, step) != nullptr;
     }
 
+    std::vector<hosted> const& all_hosted() const { return hosted_; }
+
     /// What the step does between two transactions, if it has two.
     std::optional<ports::started_kind> started_kind_of(std::string_view definition, std::string_view step,
                                                        bool is_forward) const;

@@ -3,6 +3,7 @@
 #include "skald_testing_queries.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <limits>
 #include <random>
@@ -11,6 +12,7 @@
 namespace skald::testing {
 
 using namespace inner;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -44,18 +46,20 @@ prover::prover(simulation& w, scenario what, proof_options options)
 
 proof prover::prove()
 {
-    auto const began = std::chrono::steady_clock::now();
     simulation_.require_hosted(what_);
     simulation_.begin();
-    restoration_.emplace(simulation_, options_.restored);
+    restoration_.emplace(simulation_, options_.remains);
     restoration_->remember();
     simulation_.limit_attempts(options_.attempts_max);
     if (explore_all()) {
+        if (options_.quick && options_.only.empty()) leave_repeated_places();
+        planned_ = proof_.schedules() + (options_.quick ? 0 : options_.sampled);
+        for (auto const& one : known_) planned_ += one.places.size();
         if (!options_.only.empty()) run_only();
-        else if (run_systematically()) run_samples();
+        else if (run_systematically() && !options_.quick) run_samples();
     }
     simulation_.limit_attempts(std::numeric_limits<int>::max());
-    proof_.time_ = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - began);
+    proof_.time_ = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - began_);
     return std::move(proof_);
 }
 
@@ -80,6 +84,32 @@ bool prover::explore_all()
         std::erase_if(ways, [&only](way const& w) { return w.name != only.name && w.name != only.like; });
     }
     return std::ranges::all_of(ways, [this](way const& along) { return explore(along); });
+}
+
+// Each place stays in the first way that passes it.
+void prover::leave_repeated_places()
+{
+    std::vector<disturbance> seen;
+    for (auto& along : known_) {
+        std::erase_if(along.places, [&seen](disturbance const& one) {
+            if (std::ranges::find(seen, one) != seen.end()) return true;
+            seen.push_back(one);
+            return false;
+        });
+    }
+}
+
+void prover::tell_progress()
+{
+    auto const now = std::chrono::steady_clock::now();
+    if (now - told_ < (options_.progress ? 1s : 10s)) return;
+    told_ = now;
+    auto const run = proof_.schedules();
+    if (options_.progress) options_.progress(run, planned_);
+    else
+        std::fprintf(stderr, "skald::testing: %.*s: %zu of %zu schedules after %lld s\n",
+                     static_cast<int>(what_.definition.size()), what_.definition.data(), run, planned_,
+                     static_cast<long long>(std::chrono::duration_cast<std::chrono::seconds>(now - began_).count()));
 }
 
 // Runs it twice: a result that is not reproducible can't be compared with anything.
@@ -131,8 +161,8 @@ bool prover::restores(run_result const& result, std::string const& schedule)
     if (differing.empty()) return true;
     fail(
         "the saga was compensated, and has not left your tables as they were before it", schedule, differing,
-        "the compensations do not undo all that their steps did. Columns that may differ, such as a time, can be named "
-        "in `except`.");
+        "the compensations do not undo all that their steps did. What is meant to stay, such as a cancelled order or a "
+        "time, is named: {.remains = {{\"service\", \"table\"}, {\"service\", \"table\", {\"column\"}}}}");
     return false;
 }
 
@@ -229,6 +259,7 @@ bool prover::passes(known_way const& along, std::vector<disturbance> const& dist
     auto const result = test_run{simulation_, what_, options_, now}.run();
     auto& count = proof_.by_kind_[kind];
     ++count.run;
+    tell_progress();
     if (!result.all_met) ++count.not_met;
     if (differs(along, result).empty()) return restores(result, now.name(options_.copies));
     for (auto const& one : disturbances) {

@@ -10,6 +10,8 @@
 
 #include <skald/testing/proof.hpp>
 
+#include <chrono>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,7 +36,9 @@ private:
     };
 
     std::vector<inner::way> ways() const;
+    void tell_progress();
     bool explore_all();
+    void leave_repeated_places();
     bool explore(inner::way const& along);
     bool is_like(inner::way const& along, inner::final_state const& left);
     known_way const* known(std::string const& name) const;
@@ -56,6 +60,8 @@ private:
     inner::observations observations_;
     std::optional<inner::restoration> restoration_;
     std::vector<known_way> known_;
+    std::size_t planned_{};  // how many schedules there are, once they are known
+    std::chrono::steady_clock::time_point began_{std::chrono::steady_clock::now()}, told_{began_};
     proof proof_;
 };
 

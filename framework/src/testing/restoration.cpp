@@ -34,21 +34,33 @@ std::string line(char sign, std::string const& row)
 
 }  // namespace
 
-restoration::restoration(simulation& w, std::vector<restored_table> const& tables)
+restoration::restoration(simulation& w, std::vector<remainder> const& remains)
+{
+    require_all_to_be(w, remains);
+    for (auto const& service : w.services()) {
+        std::vector<std::string> tables, columns;
+        for (auto const& one : remains) {
+            if (one.service != service) continue;
+            tables.push_back(one.table);
+            columns.push_back(json(one.columns).dump());
+        }
+        auto& at = w.service(service);
+        for (auto const& row : at.database().session().run(
+                 postgres::filled_in(testing_queries::restored_tables{.columns = columns, .remaining = tables})))
+            tables_.push_back({at, row["name"].c_str(), row["rows"].c_str()});
+    }
+}
+
+void restoration::require_all_to_be(simulation& w, std::vector<remainder> const& remains)
 {
     auto const services = w.services();
-    for (auto const& one : tables) {
-        auto const name = one.service + ": " + one.table;
+    for (auto const& one : remains) {
+        auto const name = "remains: " + one.service + ": " + one.table;
         if (std::ranges::find(services, one.service) == services.end())
-            throw std::invalid_argument{"restored: " + name + ": no step of that service is hosted here"};
-        auto& at = w.service(one.service);
-        auto const about = at.database().session().run(
-            postgres::filled_in(testing_queries::restored_table{.except = one.except, .table_name = one.table}))[0];
-        if (about["rows"].is_null()) throw std::invalid_argument{"restored: " + name + ": there is no such table"};
-        if (!about["unknown_columns"].is_null())
-            throw std::invalid_argument{"restored: " + name +
-                                        ": there is no such column: " + about["unknown_columns"].c_str()};
-        tables_.push_back({at, name, about["rows"].c_str()});
+            throw std::invalid_argument{name + ": no step of that service is hosted here"};
+        auto const about = w.service(one.service).database().session().run(
+            postgres::filled_in(testing_queries::wrong_remainder{.columns = one.columns, .table_name = one.table}));
+        if (!about[0]["why"].is_null()) throw std::invalid_argument{name + ": " + about[0]["why"].c_str()};
     }
 }
 
@@ -73,7 +85,7 @@ std::string restoration::difference()
         std::ranges::set_difference(one.before, now, std::inserter(missing, missing.end()));
         std::ranges::set_difference(now, one.before, std::inserter(extra, extra.end()));
         if (missing.empty() && extra.empty()) continue;
-        text.append("  ").append(one.table).append(1, '\n');
+        text.append("  ").append(one.at.name() + ": " + one.table).append(1, '\n');
         for (auto const& [key, row] : missing) {
             auto const same = std::ranges::find(extra, key, &contents::value_type::first);
             bool const has_changed = !key.empty() && same != extra.end();

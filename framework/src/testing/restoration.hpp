@@ -1,4 +1,4 @@
-// Checks whether a compensated saga has left tables as they were before it.
+// Checks whether a compensated saga has left the user's tables as they were before it.
 #pragma once
 
 #include "testing/simulation.hpp"
@@ -17,7 +17,7 @@ class restoration
 {
 public:
     /// Throws std::invalid_argument if a service, a table or a column does not exist.
-    restoration(simulation& w, std::vector<restored_table> const& tables);
+    restoration(simulation& w, std::vector<remainder> const& remains);
 
     /// Records the tables as they are now, before the saga.
     void remember();
@@ -38,6 +38,7 @@ private:
         contents before{};
     };
 
+    static void require_all_to_be(simulation& w, std::vector<remainder> const& remains);
     static contents read(watched const& one);
 
     std::vector<watched> tables_;

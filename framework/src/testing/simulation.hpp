@@ -70,6 +70,14 @@ public:
     /// The steps that have begun and not ended.
     std::vector<std::string> started();
 
+    /// Calls `what` with each step and message handler, as its service hosts it.
+    template <class What>
+    void for_each_hosted(What what) const
+    {
+        for (auto const* one : in_order_)
+            for (auto const& hosted : one->all_hosted()) what(hosted);
+    }
+
     /// Throws configuration_error if a step of the plan is not hosted anywhere.
     void require_hosted(scenario const& what) const;
 

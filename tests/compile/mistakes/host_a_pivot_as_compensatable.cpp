@@ -1,5 +1,5 @@
 // A step that can't be undone is not hosted where one is planned that can.
-// expected: compensatable_step
+// expected: the handle is skald::compensatable and the class a pivot_step
 #include "order.hpp"
 
 #ifdef MISTAKE

@@ -1,5 +1,5 @@
 // A step works on the data of its saga.
-// expected: retriable_step<order>
+// expected: the class works on another data type
 #include "order.hpp"
 
 struct parcel

@@ -1,5 +1,5 @@
 // A retriable step that returns the outcome of other steps could reject.
-// expected: forward_outcome
+// expected: return type
 #include <skald/step.hpp>
 
 struct order

@@ -24,6 +24,23 @@ void check_depth(nlohmann::json const& data);
 /// data_error if that would be refused or a number is not finite, and nlohmann's exception if text is not UTF-8.
 std::string write_checked(nlohmann::json& data);
 
+/// Whether nlohmann::json converts the type both ways.
+template <class Data>
+concept has_json_form = std::is_constructible_v<nlohmann::json, Data const&> && requires(nlohmann::json const& j)
+{
+    j.template get<Data>();
+};
+
+/// The first thing that the compiler says of a type without one.
+template <class Data>
+consteval void require_json_form()
+{
+    static_assert(has_json_form<Data>,
+                  "this type is sent as JSON, and nlohmann::json does not know how: put "
+                  "NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(type, member, ...) behind it, in its namespace; each member's "
+                  "type needs the same");
+}
+
 /// Data as received: its bytes, their parsed value, and what its type writes of that before the step runs.
 struct received_data
 {
@@ -54,6 +71,7 @@ void check_numbers_survived(nlohmann::json const& received, nlohmann::json const
 template <class Data>
 Data understand(nlohmann::json const& received, nlohmann::json& known, reading const& as = {})
 try {
+    require_json_form<Data>();
     Data data = received.get<Data>();
     known = nlohmann::json(data);
     check_numbers_survived(received, known, as.type);
@@ -81,6 +99,7 @@ Data read_data(std::string_view body, reading const& as = {})
 template <class Data>
 std::string write_data(Data const& data, std::string_view what = "the saga's data")
 try {
+    require_json_form<Data>();
     if constexpr (std::is_same_v<Data, nlohmann::json>) check_depth(data);
     auto written = nlohmann::json(data);
     auto text = write_checked(written);

@@ -29,12 +29,12 @@ struct outside_effect
     std::function<void()> clear;                     // called before each run
 };
 
-/// A table that a compensated saga must leave as it was before: the same rows, with the same values.
-struct restored_table
+/// What a compensated saga may leave behind: the rows of a table, or the values of some of its columns.
+struct remainder
 {
-    std::string service;                // whose database has it
-    std::string table;                  // as SQL names it: "wallet", "shop.wallet"
-    std::vector<std::string> except{};  // columns that may differ: "updated_at"
+    std::string service;                 // whose database has it
+    std::string table;                   // as SQL names it: "customer_order", "shop.customer_order"
+    std::vector<std::string> columns{};  // empty: all of it; else what may differ in its rows: "updated_at"
 };
 
 /// What a wait_step of the saga waits for.
@@ -47,14 +47,17 @@ struct given_signal
 /// What is compared, and how many schedules are run.
 struct proof_options
 {
+    /// For every build: each place is disturbed in the first way that passes it, and not again in each other way, and
+    /// pairs are not sampled. A third of the schedules or fewer.
+    bool quick{};
+
     /// What must be the same. Empty: every row of every table of yours in every service. Give queries if rows hold
     /// values that may differ from run to run: a time, a random id.
     std::vector<effect> effects{};
 
-    /// What every saga that ends as compensated must have restored. Empty: not checked, because compensating does not
-    /// always restore: an order may remain as a cancelled one. Throws std::invalid_argument if there is no such table
-    /// or column.
-    std::vector<restored_table> restored{};
+    /// A saga that ends as compensated must leave every table of yours as it was before it, except for these: an order
+    /// may remain as a cancelled one. Throws std::invalid_argument if there is no such table or column.
+    std::vector<remainder> remains{};
 
     /// Given to each step of that name once it waits. There is a way without it, too.
     std::vector<given_signal> signals{};
@@ -73,6 +76,9 @@ struct proof_options
     /// A step that always faults is tried this often in the proof, or less often if its own policy says so; one that
     /// makes calls two times more often, since a crash may use up an attempt.
     int attempts_max{2};
+
+    /// Told about once a second how many schedules have run, and of how many. Empty: a line on stderr every ten seconds.
+    std::function<void(std::size_t run, std::size_t of)> progress{};
 
     /// Runs this schedule alone; empty: the environment's SKALD_TESTING_ONLY, and if that is empty too, all of them.
     std::string only{};

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,14 @@ struct saga_view
     std::string data;    // JSON, as it was started
 };
 
-using rows = std::vector<std::string>;  // a row as text: its columns, joined by " | "; NULL is "<null>"
+/// The rows of a query, each as text: its columns, joined by " | "; NULL is "<null>".
+class rows : public std::vector<std::string>
+{
+public:
+    using std::vector<std::string>::vector;
+
+    /// Prints them as {"o-1 | charge", "o-1 | refund"}, so that a check that fails shows what was there.
+    friend std::ostream& operator<<(std::ostream& out, rows const& all);
+};
 
 }  // namespace skald::testing
