@@ -102,8 +102,8 @@ SELECT c.oid::regclass::text AS name,
    AND NOT EXISTS (SELECT FROM remaining r WHERE r.name = c.oid AND cardinality(r.columns) = 0)
  ORDER BY 1
 
--- Why a remainder can't be: no such table, or the columns that it does not have. NULL if it can.
--- name: wrong_remainder
+-- Why what may remain can't be: no such table, or the columns that it does not have. NULL if it can.
+-- name: wrong_remaining
 SELECT CASE WHEN c.oid IS NULL THEN 'there is no such table'
             ELSE (SELECT 'there is no such column: ' || string_agg(e, ', ') FROM unnest(:columns::text[]) AS e
                    WHERE NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = e AND a.attnum > 0)) END AS why

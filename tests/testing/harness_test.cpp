@@ -210,7 +210,8 @@ TEST_CASE_FIXTURE(new_day, "what was expected and is not says what there is inst
     CHECK(has(shop().outboxes_are_empty().text(), "payments: k:arrange-shipping for shipping"));
 }
 
-TEST_CASE_FIXTURE(new_day, "a name that no step has, and an end that none can have, are refused with those that there are")
+TEST_CASE_FIXTURE(new_day,
+                  "a name that no step has, and an end that none can have, are refused with those that there are")
 {
     using doctest::Contains;
     auto const refused = [](auto const& act, char const* why) {
@@ -219,7 +220,8 @@ TEST_CASE_FIXTURE(new_day, "a name that no step has, and an end that none can ha
     refused([] { shop().reject_at("arrange-shiping"); },
             "reject_at(\"arrange-shiping\"): no step of that name is hosted here; there is create-order, "
             "create-order.compensate, confirm-order, ");
-    refused([] { shop().reject_at("confirm-order"); }, "only a compensatable step, a pivot or a message handler rejects");
+    refused([] { shop().reject_at("confirm-order"); },
+            "only a compensatable step, a pivot or a message handler rejects");
     refused([] { shop().reject_at("charge-payment.compensate"); }, "rejects, in its own transactions");
     refused([] { shop().fail("charge"); }, "fail(\"charge\"): no step of that name");
     refused([] { shop().refuse_call("charge-payment"); }, "refuse_call(\"charge-payment\"): no step of that name");

@@ -9,7 +9,7 @@
 #include <vector>
 
 using namespace kit_test;
-using skald::testing::remainder;
+using skald::testing::remaining;
 
 namespace {
 
@@ -33,7 +33,7 @@ private:
 
 constexpr auto two = skald::define("two", steps::charge_payment, steps::arrange_shipping);
 
-skald::testing::proof prove(std::string const& undo, std::vector<remainder> remains)
+skald::testing::proof prove(std::string const& undo, std::vector<remaining> remains)
 {
     skald::testing::harness shop;
     furnish(shop);
@@ -73,9 +73,9 @@ TEST_CASE("a column that may differ is left out by its name, and no other is")
 TEST_CASE("what the order example leaves behind is told unless it is named")
 {
     auto const shop = make_shop();
-    auto const proved = [&shop](std::vector<remainder> remains) {
-        return shop->prove_exactly_once(
-            place_order, pen(), {.remains = std::move(remains), .only = "fail arrange-shipping indefinitely"});
+    auto const proved = [&shop](std::vector<remaining> remains) {
+        return shop->prove_exactly_once(place_order, pen(),
+                                        {.remains = std::move(remains), .only = "fail arrange-shipping indefinitely"});
     };
     CHECK(proved({{"orders", "customer_order"}, {"payments", "charge"}}));
 

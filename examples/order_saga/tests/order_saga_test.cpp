@@ -83,8 +83,8 @@ TEST_CASE_FIXTURE(new_day, "a charge that dies before COMMIT and comes three tim
 TEST_CASE("placing an order happens once, whatever is delivered twice, breaks, is refused or dies half-way")
 {
     // A cancelled order stays, and a charge with its refund; the money and the stock are as before.
-    auto const proof = shop().prove_exactly_once(
-        place_order, pens(), {.remains = {{"orders", "customer_order"}, {"payments", "charge"}}});
+    auto const proof = shop().prove_exactly_once(place_order, pens(),
+                                                 {.remains = {{"orders", "customer_order"}, {"payments", "charge"}}});
     CHECK(proof);
     MESSAGE(proof.report());
 }

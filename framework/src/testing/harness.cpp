@@ -7,8 +7,8 @@
 #include "skald_testing_queries.hpp"
 #include "testing/harness_implementation.hpp"
 #include "testing/prover.hpp"
-#include "testing/step_parts.hpp"
 #include "testing/step_alone_implementation.hpp"
+#include "testing/step_parts.hpp"
 #include "worker/service_parts.hpp"
 
 #include <skald/errors.hpp>

@@ -159,10 +159,12 @@ bool prover::restores(run_result const& result, std::string const& schedule)
     if (what_.received || status_of(result.left) != "compensated") return true;
     auto const differing = restoration_->difference();
     if (differing.empty()) return true;
-    fail(
-        "the saga was compensated, and has not left your tables as they were before it", schedule, differing,
-        "the compensations do not undo all that their steps did. What is meant to stay, such as a cancelled order or a "
-        "time, is named: {.remains = {{\"service\", \"table\"}, {\"service\", \"table\", {\"column\"}}}}");
+    auto cause = observations_.cause();
+    if (cause.empty())
+        cause = "the compensations do not undo all that their steps did. What is meant to stay, such as a cancelled "
+                "order or a "
+                "time, is named: {.remains = {{\"service\", \"table\"}, {\"service\", \"table\", {\"column\"}}}}";
+    fail("the saga was compensated, and has not left your tables as they were before it", schedule, differing, cause);
     return false;
 }
 

@@ -34,7 +34,7 @@ std::string line(char sign, std::string const& row)
 
 }  // namespace
 
-restoration::restoration(simulation& w, std::vector<remainder> const& remains)
+restoration::restoration(simulation& w, std::vector<remaining> const& remains)
 {
     require_all_to_be(w, remains);
     for (auto const& service : w.services()) {
@@ -46,20 +46,23 @@ restoration::restoration(simulation& w, std::vector<remainder> const& remains)
         }
         auto& at = w.service(service);
         for (auto const& row : at.database().session().run(
-                 postgres::filled_in(testing_queries::restored_tables{.columns = columns, .remaining = tables})))
+                 postgres::filled_in(testing_queries::restored_tables{.remaining = tables, .columns = columns})))
             tables_.push_back({at, row["name"].c_str(), row["rows"].c_str()});
     }
 }
 
-void restoration::require_all_to_be(simulation& w, std::vector<remainder> const& remains)
+void restoration::require_all_to_be(simulation& w, std::vector<remaining> const& remains)
 {
     auto const services = w.services();
     for (auto const& one : remains) {
         auto const name = "remains: " + one.service + ": " + one.table;
         if (std::ranges::find(services, one.service) == services.end())
             throw std::invalid_argument{name + ": no step of that service is hosted here"};
-        auto const about = w.service(one.service).database().session().run(
-            postgres::filled_in(testing_queries::wrong_remainder{.columns = one.columns, .table_name = one.table}));
+        auto const about = w.service(one.service)
+                               .database()
+                               .session()
+                               .run(postgres::filled_in(
+                                   testing_queries::wrong_remaining{.columns = one.columns, .table_name = one.table}));
         if (!about[0]["why"].is_null()) throw std::invalid_argument{name + ": " + about[0]["why"].c_str()};
     }
 }

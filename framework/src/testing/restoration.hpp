@@ -17,7 +17,7 @@ class restoration
 {
 public:
     /// Throws std::invalid_argument if a service, a table or a column does not exist.
-    restoration(simulation& w, std::vector<remainder> const& remains);
+    restoration(simulation& w, std::vector<remaining> const& remains);
 
     /// Records the tables as they are now, before the saga.
     void remember();
@@ -38,7 +38,7 @@ private:
         contents before{};
     };
 
-    static void require_all_to_be(simulation& w, std::vector<remainder> const& remains);
+    static void require_all_to_be(simulation& w, std::vector<remaining> const& remains);
     static contents read(watched const& one);
 
     std::vector<watched> tables_;

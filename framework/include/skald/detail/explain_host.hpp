@@ -24,7 +24,10 @@ template <class Data>
 Data data_of(sleep_step<Data> const*);
 
 template <class Step>
-concept is_some_step = requires(Step const* step) { data_of(step); };
+concept is_some_step = requires(Step const* step)
+{
+    data_of(step);
+};
 
 template <class Data, class Step>
 concept is_step_of = is_some_step<Step> && std::is_same_v<decltype(data_of(static_cast<Step const*>(nullptr))), Data>;
@@ -43,33 +46,39 @@ consteval void explain_host()
         constexpr bool is_compensatable = std::derived_from<Step, compensatable_step<Data>>;
         constexpr bool is_pivot = std::derived_from<Step, pivot_step<Data>>;
         constexpr bool is_retriable = std::derived_from<Step, retriable_step<Data>>;
-        static_assert(Kind != step_kind::compensatable || !is_pivot,
-                      "the handle is skald::compensatable and the class a pivot_step: derive it from compensatable_step, "
-                      "with compensate(), or make the handle a skald::pivot");
+        static_assert(
+            Kind != step_kind::compensatable || !is_pivot,
+            "the handle is skald::compensatable and the class a pivot_step: derive it from compensatable_step, "
+            "with compensate(), or make the handle a skald::pivot");
         static_assert(Kind != step_kind::compensatable || !is_retriable,
                       "the handle is skald::compensatable and the class a retriable_step: derive it from "
                       "compensatable_step, with compensate(), or make the handle a skald::retriable");
-        static_assert(Kind != step_kind::pivot || !is_compensatable,
-                      "the handle is skald::pivot and the class a compensatable_step: a pivot is never undone; derive it "
-                      "from pivot_step, or make the handle a skald::compensatable");
-        static_assert(Kind != step_kind::pivot || !is_retriable,
-                      "the handle is skald::pivot and the class a retriable_step: derive it from pivot_step, or make the "
-                      "handle a skald::retriable");
-        static_assert(Kind != step_kind::retriable || !(is_compensatable || is_pivot),
-                      "the handle is skald::retriable: nothing after the pivot rejects or is undone; derive the class from "
-                      "retriable_step");
+        static_assert(
+            Kind != step_kind::pivot || !is_compensatable,
+            "the handle is skald::pivot and the class a compensatable_step: a pivot is never undone; derive it "
+            "from pivot_step, or make the handle a skald::compensatable");
+        static_assert(
+            Kind != step_kind::pivot || !is_retriable,
+            "the handle is skald::pivot and the class a retriable_step: derive it from pivot_step, or make the "
+            "handle a skald::retriable");
+        static_assert(
+            Kind != step_kind::retriable || !(is_compensatable || is_pivot),
+            "the handle is skald::retriable: nothing after the pivot rejects or is undone; derive the class from "
+            "retriable_step");
         static_assert(Kind != step_kind::retriable || !is_external<Data, Step>,
                       "the handle is skald::retriable and the class an external_step, which may reject: derive it from "
                       "external_retriable_step");
         static_assert(Kind == step_kind::retriable || !is_external_retriable<Data, Step>,
                       "the class is an external_retriable_step and the handle not skald::retriable: derive it from "
                       "external_step");
-        static_assert(Kind != step_kind::retriable || !is_wait<Data, Step>,
-                      "the handle is skald::retriable and the class a wait_step, which may reject: sleep_step is what may "
-                      "wait there");
-        static_assert(Kind != step_kind::compensatable || !is_external<Data, Step>,
-                      "a compensatable external step is hosted with what undoes it: host(saga, step, object, undo), where "
-                      "undo derives from compensation<Data> or external_compensation<Data, Result>");
+        static_assert(
+            Kind != step_kind::retriable || !is_wait<Data, Step>,
+            "the handle is skald::retriable and the class a wait_step, which may reject: sleep_step is what may "
+            "wait there");
+        static_assert(
+            Kind != step_kind::compensatable || !is_external<Data, Step>,
+            "a compensatable external step is hosted with what undoes it: host(saga, step, object, undo), where "
+            "undo derives from compensation<Data> or external_compensation<Data, Result>");
     }
     static_assert(!std::is_same_v<Data, Data>,
                   "host() takes a definition, one of its steps, an object of the step's class and, if you like, "

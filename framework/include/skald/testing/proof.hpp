@@ -30,7 +30,7 @@ struct outside_effect
 };
 
 /// What a compensated saga may leave behind: the rows of a table, or the values of some of its columns.
-struct remainder
+struct remaining
 {
     std::string service;                 // whose database has it
     std::string table;                   // as SQL names it: "customer_order", "shop.customer_order"
@@ -57,7 +57,7 @@ struct proof_options
 
     /// A saga that ends as compensated must leave every table of yours as it was before it, except for these: an order
     /// may remain as a cancelled one. Throws std::invalid_argument if there is no such table or column.
-    std::vector<remainder> remains{};
+    std::vector<remaining> remains{};
 
     /// Given to each step of that name once it waits. There is a way without it, too.
     std::vector<given_signal> signals{};
