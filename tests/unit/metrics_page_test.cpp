@@ -50,6 +50,18 @@ TEST_CASE("what is in front of the guard is counted by its answers, those too th
     CHECK(has_line(page.text(), R"(skald_front_requests_total{service="orders",result="away"} 0)"));
 }
 
+TEST_CASE("large bodies are counted, and those that were missing or damaged apart")
+{
+    metrics::body_metrics m;
+    m.kept_bytes.add(70'000);
+    m.reads[metrics::body_read::damaged].add(2);
+    metrics::exposition page{"orders", metrics::of::all};
+    metrics::write(page, m);
+    CHECK(has_line(page.text(), R"(skald_bodies_kept_bytes_total{service="orders"} 70000)"));
+    CHECK(has_line(page.text(), R"(skald_bodies_read_total{service="orders",result="whole"} 0)"));
+    CHECK(has_line(page.text(), R"(skald_bodies_read_total{service="orders",result="damaged"} 2)"));
+}
+
 TEST_CASE("a histogram is cumulative and ends with everything")
 {
     metrics::publish_metrics m;

@@ -21,8 +21,6 @@ using namespace std::chrono_literals;
 constexpr int rest_factor = 4;
 constexpr std::chrono::milliseconds rest_least = 50ms;
 
-constexpr std::int64_t bodies_max = 1'000;  // at a time
-
 // The same for the figures: a hundredth.
 constexpr int figures_rest_factor = 100;
 
@@ -197,6 +195,7 @@ void maintenance::purge_bodies()
 try {
     bodies_at_ = clock::now() + options_.bodies_every;
     auto const gone = admin::purge_bodies(*connection_, database_.bodies.get(), options_.retention_days);
+    database_.body_counts->removed.add(static_cast<std::uint64_t>(gone));
     if (gone > 0) log_.info("bodies.purged", {{"bodies", gone}});
 }
 catch (ports::fault const& met) {

@@ -43,6 +43,9 @@ struct purged
 purged purge_batch(postgres::connection& c, int retention_days, int batch_max,
                    std::string const& outbox_from = "-infinity");
 
+/// How many large bodies of one place are removed at a time.
+inline constexpr std::int64_t bodies_max = 1'000;
+
 /// Removes large bodies that nothing has referred to for that long: those in the database, and those in the store of
 /// the service, if it has one apart. A batch; returns how many. Throws what pqxx throws, and ports::fault.
 std::int64_t purge_bodies(postgres::connection& c, ports::body_store* apart, int retention_days);

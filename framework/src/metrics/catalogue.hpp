@@ -108,6 +108,19 @@ inline constexpr description dependency_calls{
     "skald_dependency_calls_total", kind::counter,
     "Calls and looks that ended, by how the breaker counts them: nothing says nothing about the other system."};
 
+// Large bodies, which are kept apart from what refers to them: docs/bodies.md.
+inline constexpr description bodies_kept{"skald_bodies_kept_total", kind::counter,
+                                         "Large bodies that were handed to their store, by transactions that were "
+                                         "rolled back too."};
+inline constexpr description bodies_kept_bytes{"skald_bodies_kept_bytes_total", kind::counter, "The bytes of those."};
+inline constexpr description bodies_read{"skald_bodies_read_total", kind::counter,
+                                         "Large bodies that were read, by what was there: a missing or damaged one "
+                                         "parks its delivery."};
+inline constexpr description bodies_read_bytes{"skald_bodies_read_bytes_total", kind::counter,
+                                               "The bytes of those that were whole."};
+inline constexpr description bodies_removed{"skald_bodies_removed_total", kind::counter,
+                                            "Large bodies that this process removed, since nothing referred to them."};
+
 // What is in front of the guard for requests, where there is something: docs/redis.md.
 inline constexpr description front_asked{
     "skald_front_requests_total", kind::counter,
@@ -203,6 +216,11 @@ inline constexpr std::array all{uptime,
                                 dependency_opened,
                                 dependency_running,
                                 dependency_calls,
+                                bodies_kept,
+                                bodies_kept_bytes,
+                                bodies_read,
+                                bodies_read_bytes,
+                                bodies_removed,
                                 front_asked,
                                 front_seconds,
                                 front_connected,

@@ -129,6 +129,16 @@ void write(exposition& to, front_metrics const& m)
     to.add(of::front_seconds, {}, m.seconds.now());
 }
 
+void write(exposition& to, body_metrics const& m)
+{
+    to.add(of::bodies_kept, {}, m.kept);
+    to.add(of::bodies_kept_bytes, {}, m.kept_bytes);
+    for (std::size_t n = 0; n < body_read_names.size(); ++n)
+        to.add(of::bodies_read, {{"result", body_read_names.at(n)}}, m.reads.all().at(n));
+    to.add(of::bodies_read_bytes, {}, m.read_bytes);
+    to.add(of::bodies_removed, {}, m.removed);
+}
+
 void write(exposition& to, route_metrics const& m)
 {
     label const route{"route", m.name};

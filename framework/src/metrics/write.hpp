@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/breaker.hpp"
+#include "metrics/body_metrics.hpp"
 #include "metrics/database_figures.hpp"
 #include "metrics/exposition.hpp"
 #include "metrics/front_metrics.hpp"
@@ -28,6 +29,7 @@ void write_dispatch(exposition& to, publish_metrics const& m);
 void write_relay(exposition& to, publish_metrics const& m);
 void write(exposition& to, route_metrics const& m);
 void write(exposition& to, front_metrics const& m);
+void write(exposition& to, body_metrics const& m);
 
 /// Of a dependency that has a name.
 void write(exposition& to, std::string_view dependency, core::breaker_status const& s);

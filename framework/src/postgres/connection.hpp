@@ -1,6 +1,7 @@
 // A connection with everything that Skald relies on: session settings, and the framework's statements prepared by name.
 #pragma once
 
+#include "metrics/body_metrics.hpp"
 #include "ports/body_store.hpp"
 #include "postgres/leftovers.hpp"
 #include "sockets/watchdog.hpp"
@@ -85,6 +86,8 @@ struct connection_options
     std::shared_ptr<database_identity> database{std::make_shared<database_identity>()};
     // Where large bodies are kept; null: in this database. Shared by all of a process.
     std::shared_ptr<ports::body_store> bodies{};
+    // Where they are counted. Shared likewise.
+    std::shared_ptr<metrics::body_metrics> body_counts{std::make_shared<metrics::body_metrics>()};
 };
 
 /// The settings that all of Skald's statements rely on, for a session that anyone may have changed. `writes`: outside

@@ -109,6 +109,9 @@ private:
     void run_in_transaction(std::string const& text);
     void keep_bodies(ports::changes const& what);
     void keep_in_own_database(ports::changes const& what);
+    std::string read_body_uncounted(core::body_reference const& what);
+    std::string read_apart(core::body_reference const& what);
+    std::string read_in_own_database(core::body_reference const& what);
     void run_commit(std::string const& text);
     bool was_committed();
     std::string end_of_use();

@@ -20,6 +20,11 @@ constexpr char const* this_database = "this service's database";
 void postgres_store::keep_bodies(ports::changes const& what)
 {
     if (what.bodies.empty()) return;
+    for (auto const& one : what.bodies) {
+        if (!one.bytes) continue;
+        options_.body_counts->kept.add();
+        options_.body_counts->kept_bytes.add(one.bytes->size());
+    }
     if (!options_.bodies) return keep_in_own_database(what);
     for (auto const& one : what.bodies) {
         if (one.bytes) options_.bodies->keep(one.what, *one.bytes);
@@ -38,7 +43,45 @@ void postgres_store::keep_in_own_database(ports::changes const& what)
 
 std::string postgres_store::read_body(core::body_reference const& what)
 try {
-    if (options_.bodies) return options_.bodies->read(what);
+    auto body = read_body_uncounted(what);
+    options_.body_counts->reads[metrics::body_read::whole].add();
+    options_.body_counts->read_bytes.add(body.size());
+    return body;
+}
+catch (ports::body_fault const& met) {
+    using metrics::body_read;
+    bool const is_missing = met.what_kind == ports::body_fault::kind::missing;
+    options_.body_counts->reads[is_missing ? body_read::missing : body_read::damaged].add();
+    throw;
+}
+
+std::string postgres_store::read_body_uncounted(core::body_reference const& what)
+try {
+    if (options_.bodies) return read_apart(what);
+    return read_in_own_database(what);
+}
+catch (pqxx::failure const&) {
+    throw record_fault(classify_current_of_ours());
+}
+
+// What skald::start() keeps is in the database, whatever the service's settings are: it does not know them.
+std::string postgres_store::read_apart(core::body_reference const& what)
+try {
+    return options_.bodies->read(what);
+}
+catch (ports::body_fault const& met) {
+    if (met.what_kind != ports::body_fault::kind::missing) throw;
+    try {
+        return read_in_own_database(what);
+    }
+    catch (ports::body_fault const& here) {
+        if (here.what_kind == ports::body_fault::kind::damaged) throw;
+    }
+    throw;
+}
+
+std::string postgres_store::read_in_own_database(core::body_reference const& what)
+{
     bool const is_inside = stage_ != stage::none;
     transaction_.reset();
     auto& c = is_inside ? *connection_ : open();
@@ -54,9 +97,6 @@ try {
         give_back();
         throw;
     }
-}
-catch (pqxx::failure const&) {
-    throw record_fault(classify_current_of_ours());
 }
 
 void postgres_store::write(ports::changes const& what)

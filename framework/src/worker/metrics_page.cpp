@@ -50,6 +50,7 @@ std::string metrics_page::text(served_parts const* parts) const
     metrics::write_dispatch(page, *counts_.dispatch);
     metrics::write_relay(page, *counts_.relay);
     for (auto const& route : entry_.routes().all_counts()) metrics::write(page, *route);
+    metrics::write(page, *counts_.bodies);
     write(page, entry_);
     page.add(metrics::of::spans_exported, {}, traces_ == nullptr ? 0 : static_cast<double>(traces_->exported()));
     page.add(metrics::of::spans_dropped, {}, traces_ == nullptr ? 0 : static_cast<double>(traces_->dropped()));

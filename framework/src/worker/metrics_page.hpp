@@ -3,6 +3,7 @@
 
 #include "entry/entry.hpp"
 #include "http/server.hpp"
+#include "metrics/body_metrics.hpp"
 #include "metrics/database_figures.hpp"
 #include "metrics/publish_metrics.hpp"
 #include "ports/transport.hpp"
@@ -23,6 +24,7 @@ struct process_metrics
     std::shared_ptr<runtime::lane_counts> lanes{std::make_shared<runtime::lane_counts>()};
     std::shared_ptr<metrics::publish_metrics> dispatch{std::make_shared<metrics::publish_metrics>()};
     std::shared_ptr<metrics::publish_metrics> relay{std::make_shared<metrics::publish_metrics>()};
+    std::shared_ptr<metrics::body_metrics> bodies{std::make_shared<metrics::body_metrics>()};
     metrics::database_figures figures;
 };
 

@@ -87,6 +87,7 @@ postgres::connection_options process::database(std::string_view role) const
     options.server = server_;
     options.database = identity_;
     options.bodies = bodies_;
+    options.body_counts = counts_.bodies;
     return options;
 }
 

@@ -116,6 +116,7 @@ private:
     std::random_device seed_;
     std::string database_id_;
     std::shared_ptr<ports::body_store> bodies_;
+    process_metrics counts_;
     std::shared_ptr<postgres::server_state> server_{std::make_shared<postgres::server_state>()};
     std::shared_ptr<postgres::database_identity> identity_{std::make_shared<postgres::database_identity>()};
     runtime::backlog backlog_;
@@ -127,7 +128,6 @@ private:
     postgres::postgres_started started_rows_, heartbeats_;
     std::unique_ptr<runtime::started_loop> started_;  // if a step of the service needs it
     std::unique_ptr<ports::transport> transport_;
-    process_metrics counts_;
     metrics_page page_{service_, counts_, steps_, entry_, traces_};
     std::unique_ptr<ports::subscription> deliveries_;
     std::unique_ptr<runtime::dispatcher> work_;
