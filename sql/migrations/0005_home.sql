@@ -99,8 +99,8 @@ BEGIN
     END IF;
     IF decided = 'fresh' THEN
         ends := clock_timestamp() + deadline;
-        INSERT INTO skald.saga AS s (scope, key, definition, version, data, itinerary, deadline_at)
-        VALUES (scope, key, definition, version, data, itinerary, ends);
+        INSERT INTO skald.saga AS s (scope, key, definition, version, data, itinerary, deadline_at, kept)
+        VALUES (scope, key, definition, version, data, itinerary, ends, headers->>'skald-body');
         IF NOT FOUND THEN PERFORM skald.assert_written('skald.saga', 1, 0); END IF;
         PERFORM skald.enqueue(destination, type, key || ':' || type, payload,
                               headers || jsonb_build_object('x-saga-home', home) ||

@@ -22,6 +22,9 @@ SELECT skald.record_ended(:ended::jsonb)
 -- name: record_expired
 SELECT skald.record_expired(:expired::jsonb)
 
+-- name: own_service
+SELECT coalesce((SELECT s.name FROM skald.service s), '') AS name
+
 -- name: start
 SELECT skald.start(:scope::text, :key::text, :definition::text, :version::integer, :data::jsonb, :itinerary::text,
                    :fingerprint::bytea, :destination::text, :type::text, :payload::bytea, :headers::jsonb,

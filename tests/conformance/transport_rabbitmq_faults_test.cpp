@@ -394,5 +394,6 @@ TEST_CASE("of a body larger than any of Skald's the beginning is kept, and the d
     REQUIRE(deliveries.size() == 1);
     CHECK(deliveries[0].message.body.size() == 2 * 1024 * 1024);
     CHECK(deliveries[0].problem ==
-          "its body has 20971520 bytes; the first 2097152 were kept, and more can't be handled");
+          "its body has 20971520 bytes; a message holds at most 2097152, and the others were dropped: its sender puts "
+          "the body into SKALD_BODY_STORE and sends the header skald-body (docs/bodies.md)");
 }

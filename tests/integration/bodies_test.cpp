@@ -1,8 +1,11 @@
 // Data that is too large for its message: kept in the service's database, verified where it is read, and gone when
 // nothing refers to it.
 #include "admin/maintenance.hpp"
+#include "bodies/directory_bodies.hpp"
 #include "postgres/body_rows.hpp"
+#include "postgres/postgres_store.hpp"
 #include "support/depot.hpp"
+#include "support/temporary_directory.hpp"
 
 #include <doctest/doctest.h>
 
@@ -78,6 +81,56 @@ TEST_CASE("a saga with data of almost 64 MiB goes through its steps by reference
     CHECK(d.saga_status("k") == "completed");
     CHECK(d.bodies() == "1");
     CHECK(d.parked().empty());
+}
+
+TEST_CASE("data of 5 MiB starts a saga in the user's own transaction, is kept once, and its first step reads it")
+{
+    large_depot d{10};
+    std::size_t first{};
+    d.pack = [&first](step_context&, parcel& p) -> outcome {
+        first = p.id.size();
+        return done();
+    };
+    d.host();
+    d.start(send, parcel{std::string(5 * mib, 'x'), 7}, "k");
+    CHECK(d.bodies() == "1");
+    CHECK(d.db().one("SELECT octet_length(payload) FROM skald.outbox") == "0");
+    CHECK(d.db().one("SELECT data->>'skald-body' = kept FROM skald.saga") == "t");
+    d.run();
+    CHECK(first == 5 * mib);
+    CHECK(d.saga_status("k") == "completed");
+    d.start(send, parcel{std::string(5 * mib, 'x'), 7}, "k");  // once
+    CHECK(d.bodies() == "1");
+}
+
+TEST_CASE("what was kept for such a start is read from the database though the service keeps its bodies elsewhere")
+{
+    large_depot d{10};
+    temporary_directory const place;
+    d.host();
+    d.start(send, parcel{std::string(2 * mib, 'x'), 7}, "k");
+    auto const what = core::parse_reference(d.db().one("SELECT headers->>'skald-body' FROM skald.outbox"));
+    REQUIRE(what);
+    postgres::connection_options options{.url = d.db().url()};
+    options.bodies = std::make_shared<bodies::directory_bodies>(place.path(), "depot-1");
+    postgres::postgres_store store{options};
+    CHECK(store.read_body(*what).size() == what->size);
+    CHECK(options.body_counts->reads[metrics::body_read::whole].value() == 1);
+
+    d.db().run("DELETE FROM skald.body; DELETE FROM skald.body_part");
+    CHECK_THROWS_WITH_AS(store.read_body(*what), doctest::Contains(place.path().c_str()), ports::body_fault);
+    CHECK(options.body_counts->reads[metrics::body_read::missing].value() == 1);
+}
+
+TEST_CASE("data of more than 1 MiB for another service's step is refused, and says how else to start the saga")
+{
+    database db{"orders"};
+    pqxx::connection c{db.url()};
+    pqxx::work tx{c};
+    parcel const large{std::string(2 * mib, 'x'), 7};
+    CHECK_THROWS_WITH_AS(skald::start(tx, send, large, {"k"}), doctest::Contains("in an HTTP handler"),
+                         skald::data_error);
+    tx.abort();
 }
 
 TEST_CASE("data that fits into its message stays there, and larger data than may be kept is no step's to send")

@@ -55,12 +55,16 @@ started start_saga(pqxx::transaction_base& tx, std::string_view definition, int 
 ///     skald::start(tx, place_order, my_order, {.key = "order-42"});
 ///     tx.commit();
 ///
+/// Data of more than 1 MiB, up to 64, is kept in this database, for a first step of this service, whatever
+/// SKALD_BODY_STORE says; each MiB is one more round trip (docs/bodies.md).
+///
 /// Transaction: one round trip; inserts into skald.idempotency, skald.saga and skald.outbox; never commits. Written for
 ///              READ COMMITTED.
 /// Threads:     as for `tx`: one.
 /// Throws:      key_reused if the key started something else; key_in_flight if another transaction is starting it now;
 ///              std::invalid_argument for a malformed key, a negative deadline or one of more than 1000 years;
-///              data_error; what pqxx throws. `data` is serialized before any SQL runs.
+///              data_error, also for data of more than 1 MiB if the first step is another service's, and of more than
+///              64 MiB; what pqxx throws. `data` is serialized before any SQL runs.
 template <class Data, step_kind... Kinds>
 started start(pqxx::transaction_base& tx, definition<Data, Kinds...> const& saga, Data const& data,
               start_options const& options = {})

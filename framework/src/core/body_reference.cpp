@@ -2,6 +2,8 @@
 
 #include "core/text.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <charconv>
 #include <utility>
@@ -59,6 +61,11 @@ std::optional<body_reference> parse_reference(std::string_view text)
     if (take(text, store_mark)) read.store = std::exchange(text, {});
     if (!text.empty()) return std::nullopt;
     return read;
+}
+
+std::string stand_in_for(body_reference const& what)
+{
+    return nlohmann::json{{header::body, what.text()}}.dump();
 }
 
 bool is_kept_elsewhere(message const& m)

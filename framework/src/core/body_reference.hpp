@@ -38,6 +38,9 @@ body_reference reference_to(std::string_view body, std::string_view store);
 /// Of text(). Nothing if it has another form, or names a larger body than may be kept.
 std::optional<body_reference> parse_reference(std::string_view text);
 
+/// What is in the place of data in a row that keeps it apart: {"skald-body": text()}.
+std::string stand_in_for(body_reference const& what);
+
 /// Whether the message carries a reference, well-formed or not.
 bool is_kept_elsewhere(message const& m);
 

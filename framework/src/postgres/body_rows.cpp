@@ -15,20 +15,31 @@ namespace {
 
 constexpr std::size_t part_bytes = 1024 * 1024;
 
-}  // namespace
-
-void keep_body(connection& c, core::body_reference const& what, std::string_view bytes)
+// `run`: runs a statement of queries, and returns its rows.
+template <class Run>
+void keep_parts(core::body_reference const& what, std::string_view bytes, Run run)
 {
-    auto const rows =
-        c.run(execute(queries::keep_body{.fingerprint = postgres::bytes{what.fingerprint}, .size = what.size}));
-    if (!rows[0]["is_new"].as<bool>()) return;
+    auto const rows = run(queries::keep_body{.fingerprint = postgres::bytes{what.fingerprint}, .size = what.size});
+    if (!rows[0]["is_new"].template as<bool>()) return;
     std::int64_t part = 0;
     do {
         auto const next = bytes.substr(0, part_bytes);
         bytes.remove_prefix(next.size());
-        c.run(execute(queries::keep_body_part{
-            .fingerprint = postgres::bytes{what.fingerprint}, .part = part++, .bytes = postgres::bytes{next}}));
+        run(queries::keep_body_part{
+            .fingerprint = postgres::bytes{what.fingerprint}, .part = part++, .bytes = postgres::bytes{next}});
     } while (!bytes.empty());
+}
+
+}  // namespace
+
+void keep_body(connection& c, core::body_reference const& what, std::string_view bytes)
+{
+    keep_parts(what, bytes, [&c](auto const& statement) { return c.run(execute(statement)); });
+}
+
+void keep_body(pqxx::transaction_base& tx, core::body_reference const& what, std::string_view bytes)
+{
+    keep_parts(what, bytes, [&tx](auto const& statement) { return run_in(tx, statement); });
 }
 
 bool hold_body(connection& c, core::body_reference const& what)

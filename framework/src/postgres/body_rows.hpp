@@ -12,6 +12,9 @@ namespace skald::postgres {
 /// Keeps it, in the caller's transaction. Throws what connection::run() throws.
 void keep_body(connection& c, core::body_reference const& what, std::string_view bytes);
 
+/// The same, in a transaction of the user's.
+void keep_body(pqxx::transaction_base& tx, core::body_reference const& what, std::string_view bytes);
+
 /// Holds what is there. False if it is not.
 bool hold_body(connection& c, core::body_reference const& what);
 

@@ -79,9 +79,10 @@ void content_reader::read_header(amqp_frame_t const& frame)
     missing_ = header.body_size;
     header_read_ = true;
     if (header.body_size > body_bytes_kept_max && unfinished_->properties.problem.empty())
-        unfinished_->properties.problem =
-            fmt::format("its body has {} bytes; the first {} were kept, and more can't be handled", header.body_size,
-                        body_bytes_kept_max);
+        unfinished_->properties.problem = fmt::format(
+            "its body has {} bytes; a message holds at most {}, and the others were dropped: its sender puts "
+            "the body into SKALD_BODY_STORE and sends the header skald-body (docs/bodies.md)",
+            header.body_size, body_bytes_kept_max);
 }
 
 void content_reader::read_body(amqp_bytes_t fragment)

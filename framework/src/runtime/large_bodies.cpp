@@ -3,8 +3,6 @@
 #include "core/envelope.hpp"
 #include "core/foreign_message.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <utility>
 
@@ -117,7 +115,7 @@ void keep_large_bodies(ports::changes& changes, body_rules const& rules)
     for (auto& one : changes.sagas) {
         if (one.data.size() <= rules.inline_max) continue;
         one.kept = to.keep(std::move(one.data), "the saga");
-        one.data = nlohmann::json{{core::header::body, one.kept->text()}}.dump();
+        one.data = core::stand_in_for(*one.kept);
     }
     if (auto& response = changes.response; response && response->body.size() > rules.inline_max) {
         response->kept = to.keep(std::move(response->body), "the response");
