@@ -32,17 +32,17 @@ CREATE INDEX response_of_body ON skald.response (split_part(kept, ';', 1)) WHERE
 CREATE INDEX reply_of_body ON skald.reply (split_part(kept, ';', 1)) WHERE kept IS NOT NULL;
 
 CREATE VIEW skald.body_in_use AS
-    SELECT split_part(headers->>'skald-body', ';', 1) AS name FROM skald.outbox WHERE headers ? 'skald-body'
+    SELECT 'outbox' AS kind, split_part(headers->>'skald-body', ';', 1) AS name, headers->>'skald-body' AS reference FROM skald.outbox WHERE headers ? 'skald-body'
      UNION ALL
-    SELECT split_part(headers->>'skald-body', ';', 1) FROM skald.unrouted WHERE headers ? 'skald-body'
+    SELECT 'unrouted', split_part(headers->>'skald-body', ';', 1), headers->>'skald-body' FROM skald.unrouted WHERE headers ? 'skald-body'
      UNION ALL
-    SELECT split_part(headers->>'skald-body', ';', 1) FROM skald.parked WHERE headers ? 'skald-body'
+    SELECT 'parked', split_part(headers->>'skald-body', ';', 1), headers->>'skald-body' FROM skald.parked WHERE headers ? 'skald-body'
      UNION ALL
-    SELECT split_part(kept, ';', 1) FROM skald.saga WHERE kept IS NOT NULL
+    SELECT 'saga', split_part(kept, ';', 1), kept FROM skald.saga WHERE kept IS NOT NULL
      UNION ALL
-    SELECT split_part(kept, ';', 1) FROM skald.response WHERE kept IS NOT NULL
+    SELECT 'response', split_part(kept, ';', 1), kept FROM skald.response WHERE kept IS NOT NULL
      UNION ALL
-    SELECT split_part(kept, ';', 1) FROM skald.reply WHERE kept IS NOT NULL;
+    SELECT 'reply', split_part(kept, ';', 1), kept FROM skald.reply WHERE kept IS NOT NULL;
 
 -- Holds what is there, and returns whether it is. A row that was touched within the hour is left alone: no purge is near it, and
 -- transactions that refer to the same body need not wait for each other.

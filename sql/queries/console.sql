@@ -120,7 +120,8 @@ SELECT d.step, d.delivered FROM skald.deliveries_seen d WHERE (d.scope, d.key, d
 -- name: messages_of_saga
 SELECT o.type, o.destination, o.attempts, coalesce(o.error, '') AS error, skald.instant(o.created_at) AS at,
        o.due_at > clock_timestamp() + interval '1 second' AS waits,
-       CASE WHEN octet_length(o.payload) <= 65536 THEN encode(o.payload, 'hex') ELSE '' END AS body
+       CASE WHEN octet_length(o.payload) <= 65536 THEN encode(o.payload, 'hex') ELSE '' END AS body,
+       coalesce(o.headers->>'skald-body', '') AS kept
   FROM (SELECT * FROM skald.outbox ORDER BY due_at, id LIMIT :examined_max::integer) AS o
  WHERE (o.scope, o.aggregateid) = (:scope::text, :key::text) AND o.headers ? 'x-saga-itinerary'
    AND coalesce(o.headers->>'x-saga-home' = :home::text, true)
@@ -128,7 +129,8 @@ SELECT o.type, o.destination, o.attempts, coalesce(o.error, '') AS error, skald.
 
 -- name: parked_of_saga
 SELECT p.id, p.step, p.reason, p.error, p.attempts, skald.instant(p.parked_at) AS at,
-       CASE WHEN octet_length(p.body) <= 65536 THEN encode(p.body, 'hex') ELSE '' END AS body
+       CASE WHEN octet_length(p.body) <= 65536 THEN encode(p.body, 'hex') ELSE '' END AS body,
+       coalesce(p.headers->>'skald-body', '') AS kept
   FROM skald.parked p
  WHERE (p.scope, p.key) = (:scope::text, :key::text) AND coalesce(p.headers->>'x-saga-home' = :home::text, true)
  ORDER BY p.id

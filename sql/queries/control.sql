@@ -43,7 +43,7 @@ SELECT skald.drop_messages(:destination::text, :message_id::text, :reason::text,
 
 -- name: list_parked
 SELECT p.id, p.scope, p.key, p.step, p.handler, p.reason, p.error, p.type, p.attempts, skald.instant(p.parked_at) AS parked_at,
-       octet_length(p.body) AS body_bytes
+       octet_length(p.body) AS body_bytes, CASE WHEN octet_length(p.body) = 0 THEN p.headers->>'skald-body' END AS kept
   FROM skald.parked p
  WHERE (:reason::text IS NULL OR p.reason = :reason::text)
    AND (:scope::text IS NULL OR p.scope = :scope::text)
@@ -59,6 +59,7 @@ SELECT max(id) AS id FROM skald.parked
 -- name: show_parked
 SELECT p.id, p.scope, p.key, p.step, p.handler, p.reason, p.error, p.message_id, p.type, p.content_type, p.attempts,
        skald.instant(p.parked_at) AS parked_at, encode(p.body, 'hex') AS body, p.headers::text AS headers,
+       CASE WHEN octet_length(p.body) = 0 THEN p.headers->>'skald-body' END AS kept,
        i.status::text AS record, coalesce(i.attempts, 0) AS record_attempts, skald.is_replayable(p.parked_at) AS replayable
   FROM skald.parked p
   LEFT JOIN skald.idempotency i ON (i.scope, i.key, i.step) = (p.scope, p.key, p.step)

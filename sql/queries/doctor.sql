@@ -292,3 +292,14 @@ SELECT step, changed_at::timestamptz(0)::text AS changed_at
   FROM skald.contention
  WHERE changed_at > clock_timestamp() - interval '1 hour' AND reason LIKE 'another session holds a lock%'
  ORDER BY step
+
+-- Some of the large bodies that rows of this database refer to, of each kind of row.
+-- name: doctor_bodies
+SELECT k.kind, some.reference
+  FROM unnest(ARRAY['parked', 'saga', 'outbox', 'response', 'reply', 'unrouted']) WITH ORDINALITY AS k(kind, place),
+       LATERAL (SELECT DISTINCT u.reference
+                  FROM (SELECT reference FROM skald.body_in_use i WHERE i.kind = k.kind LIMIT 20) AS u) AS some
+ ORDER BY k.place
+
+-- name: doctor_body_is_here
+SELECT EXISTS (SELECT FROM skald.body WHERE fingerprint = :fingerprint::bytea) AS is_here

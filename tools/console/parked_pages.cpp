@@ -3,6 +3,7 @@
 #include "pages.hpp"
 #include "words.hpp"
 
+#include <fmt/format.h>
 #include <pqxx/pqxx>
 
 #include <algorithm>
@@ -138,6 +139,10 @@ std::string_view meaning_of(std::string const& reason)
 
 markup body_of(json const& one)
 {
+    if (auto const kept = one.find("kept_body"); kept != one.end())
+        return element("p", fmt::format("Kept apart from it: {} bytes, in {}, under their SHA-256",
+                                        kept->at("bytes").dump(), kept->at("store").get<std::string>())) +
+               element("pre", {{"tabindex", "0"}}, kept->at("sha256").get<std::string>());
     if (one.contains("body_hex")) return element("pre", {{"tabindex", "0"}}, one["body_hex"].get<std::string>());
     auto const text = one["body"].get<std::string>();
     auto const read = json::parse(text, nullptr, false);

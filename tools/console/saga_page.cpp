@@ -106,6 +106,9 @@ markup json_text(nlohmann::json const& value)
 
 markup changes_of(saga_story const& story, station const& at, run const& of)
 {
+    if (of.message && !of.message->kept.empty())
+        return element("p", "The message for " + at.step + " carries a reference in its place:") +
+               element("pre", {{"tabindex", "0"}}, of.message->kept);
     if (!of.message || !of.message->data || story.data.is_discarded()) return {};
     markup rows;
     for (auto const& [path, values] : changes(story.data, *of.message->data))

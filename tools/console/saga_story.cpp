@@ -113,7 +113,8 @@ void read_messages(saga_story& story, std::string const& service, postgres::conn
                                        .error = row["error"].c_str(),
                                        .since = core::parse_instant(row["at"].c_str()).value(),
                                        .waits = row["waits"].as<bool>(),
-                                       .data = data_in(row["body"])};
+                                       .data = data_in(row["body"]),
+                                       .kept = row["kept"].c_str()};
     }
 }
 
@@ -130,7 +131,8 @@ void read_parked(saga_story& story, std::string const& service, postgres::connec
                                        .reason = row["reason"].c_str(),
                                        .since = core::parse_instant(row["at"].c_str()).value(),
                                        .parked_id = row["id"].as<std::int64_t>(),
-                                       .data = data_in(row["body"])};
+                                       .data = data_in(row["body"]),
+                                       .kept = row["kept"].c_str()};
     }
 }
 

@@ -27,6 +27,7 @@ struct message_place
     std::int64_t parked_id{};
     bool waits{};  // in the outbox until a later time: for a retry, or because the broker refused it
     std::optional<nlohmann::json> data{};  // of the saga, as the message carries it; nothing if it is no JSON
+    std::string kept{};                    // the reference that it carries in the place of data
 };
 
 /// A step, or its compensation.

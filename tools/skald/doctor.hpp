@@ -39,6 +39,9 @@ expected examine_database(std::string const& url, findings& found);
 /// Checks the broker and the queues of the owner's service. `declares`: it declares them itself, not an operator.
 void examine_broker(std::string const& url, expected const& at_broker, bool declares, findings& found);
 
+/// Checks whether the store of large bodies takes and gives them, and has those that rows of the database refer to.
+void examine_bodies(config const& settings, postgres::ownership const& owner, findings& found);
+
 /// Checks the inbox of the owner's service, and whether those of its peers can be reached: where there is no broker.
 void examine_inbox(config const& settings, postgres::ownership const& owner, findings& found);
 

@@ -37,6 +37,7 @@ int doctor(output const& out)
     auto const settings = config::from_environment();
     findings found;
     auto const at_broker = examine_database(settings.database_url, found);
+    examine_bodies(settings, at_broker.owner, found);
     if (worker_detail::has_no_broker(settings)) examine_inbox(settings, at_broker.owner, found);
     else if (!worker_detail::uses_rabbitmq(settings))
         found.push_back({"broker", health::warning, "not examined: doctor does not look into Kafka yet",

@@ -72,6 +72,12 @@ int list(admin::parked_filter const& filter, output const& out)
     return 0;
 }
 
+std::string kept_body(json const& kept)
+{
+    return fmt::format("its body is kept apart: {} bytes in {}, sha256:{}", kept.at("bytes").dump(),
+                       core::visible_text(kept.at("store").get<std::string>()), kept.at("sha256").get<std::string>());
+}
+
 int show(std::int64_t id, output const& out)
 {
     auto c = connect();
@@ -84,7 +90,8 @@ int show(std::int64_t id, output const& out)
     for (auto const& [name, value] : p->at("headers").items())
         text += fmt::format("{}: {}\n", core::visible_text(name),
                             core::visible_text(value.is_string() ? value.get<std::string>() : value.dump()));
-    text += '\n' + shown(p->contains("body") ? "body" : "body_hex");
+    text += '\n' + (p->contains("kept_body") ? kept_body(p->at("kept_body"))
+                                             : shown(p->contains("body") ? "body" : "body_hex"));
     out.tell(text, *p);
     return 0;
 }

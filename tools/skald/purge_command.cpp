@@ -1,4 +1,5 @@
 // `skald purge`: does the maintenance thread's purge at once, and reports what is left.
+#include "bodies.hpp"
 #include "commands.hpp"
 #include "database.hpp"
 
@@ -59,6 +60,32 @@ nlohmann::json waiting(postgres::connection& c, std::string& sentence)
     return by_service;
 }
 
+/// Large bodies that are gone, and what became of the store, if it is apart.
+struct purged_bodies
+{
+    std::int64_t gone{};
+    std::string store{"the database"};
+    std::string why_not{};  // empty: it was purged
+};
+
+purged_bodies purge_bodies(postgres::connection& c, config const& settings, int days)
+{
+    purged_bodies done;
+    done.store = settings.body_store == "database" ? done.store : settings.body_store;
+    try {
+        auto const store = body_store_of(settings, postgres::owner_of(c.raw()));
+        for (std::int64_t gone = admin::bodies_max; gone >= admin::bodies_max; done.gone += gone)
+            gone = admin::purge_bodies(c, store.get(), days);
+    }
+    catch (ports::fault const& met) {
+        done.why_not = met.what();
+    }
+    catch (configuration_error const& error) {
+        done.why_not = error.what();
+    }
+    return done;
+}
+
 int preview(postgres::connection& c, int days, output const& out)
 {
     auto const row = c.run(postgres::execute(queries::purgeable{.retention_days = days}))[0];
@@ -67,7 +94,8 @@ int preview(postgres::connection& c, int days, output const& out)
     found.sagas = row["sagas"].as<std::int64_t>();
     found.answers = row["answers"].as<std::int64_t>();
     found.expired = row["expired"].as<std::int64_t>();
-    auto sentence = in_words(found, false);
+    auto sentence = in_words(found, false) + "; large bodies that nothing has referred to for that long, which are "
+                                             "not counted before";
     auto object = as_json(found);
     object["dry_run"] = true;
     object["waiting"] = waiting(c, sentence);
@@ -97,19 +125,25 @@ int purge(purge_options const& options, output const& out)
     if (all.postponed)
         sentence += "\nstopped: over 10,000 messages wait in the outbox; purge again when the relay has caught up "
                     "(`skald outbox status`)";
+    auto const bodies = purge_bodies(c, settings, days);
+    sentence += fmt::format("\nremoved {} large bodies from {}", bodies.gone, bodies.store);
+    if (!bodies.why_not.empty()) sentence += ", and then no more: " + bodies.why_not;
     auto object = as_json(all);
+    object["bodies"] = bodies.gone;
+    if (!bodies.why_not.empty()) object["bodies_left"] = bodies.why_not;
     object["records"] = all.records;
     object["postponed"] = all.postponed;
     object["waiting"] = waiting(c, sentence);
     out.tell(sentence, object);
-    return all.postponed ? 1 : 0;
+    return all.postponed || !bodies.why_not.empty() ? 1 : 0;
 }
 
 }  // namespace
 
 void add_purge_command(CLI::App& app, output& out, choice& chosen)
 {
-    auto* const command = app.add_subcommand("purge", "delete the records of sagas that ended long ago");
+    auto* const command = app.add_subcommand(
+        "purge", "delete the records of sagas that ended long ago, and large bodies that nothing refers to");
     auto const options = std::make_shared<purge_options>();
     command->add_option("--older-than", options->older_than, "days since their end [SKALD_RETENTION_DAYS, or 30]");
     command->add_flag("--dry-run", options->dry_run, "only say what would be deleted");

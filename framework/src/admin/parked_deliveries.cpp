@@ -1,5 +1,6 @@
 #include "admin/parked_deliveries.hpp"
 
+#include "core/body_reference.hpp"
 #include "core/recorded_delivery.hpp"
 #include "core/text.hpp"
 #include "postgres/literal.hpp"
@@ -24,6 +25,15 @@ json common(pqxx::row const& row)
     for (auto const* name : {"scope", "key", "step", "handler", "reason", "error", "type", "parked_at"})
         parked[name] = row[name].c_str();
     return parked;
+}
+
+// The record of a body that is kept apart from its message; nothing if it is in the message.
+std::optional<json> kept_apart(pqxx::field const& reference)
+{
+    if (reference.is_null()) return std::nullopt;
+    auto const read = core::parse_reference(reference.c_str());
+    if (!read) return std::nullopt;
+    return json{{"sha256", core::to_hex(read->fingerprint)}, {"bytes", read->size}, {"store", read->store}};
 }
 
 core::recorded_parking parking_of(pqxx::row const& row)
@@ -65,7 +75,8 @@ json list_parked(postgres::connection& c, parked_filter const& filter)
             break;
         }
         page["parked"].push_back(common(row));
-        page["parked"].back()["body_bytes"] = row["body_bytes"].as<int>();
+        auto const kept = kept_apart(row["kept"]);
+        page["parked"].back()["body_bytes"] = kept ? kept->at("bytes") : json(row["body_bytes"].as<int>());
     }
     return page;
 }
@@ -87,7 +98,8 @@ std::optional<json> show_parked(postgres::connection& c, std::int64_t id)
     parked["content_type"] = row["content_type"].c_str();
     parked["headers"] = json::parse(row["headers"].c_str());
     auto const body = core::from_hex(row["body"].c_str());
-    if (core::is_storable_text(body)) parked["body"] = body;
+    if (auto const kept = kept_apart(row["kept"])) parked["kept_body"] = *kept;
+    else if (core::is_storable_text(body)) parked["body"] = body;
     else parked["body_hex"] = row["body"].c_str();
     parked["record"] = row["record"].is_null() ? json(nullptr) : json(row["record"].c_str());
     parked["advice"] = advice(parked["reason"], row["record"].c_str(), row["replayable"].as<bool>(), id,

@@ -22,14 +22,15 @@ struct parked_filter
 };
 
 /// {"parked": [{"id", "scope", "key", "step", "handler", "reason", "error", "type", "attempts", "parked_at",
-/// "body_bytes"}], "next": id or null}, by id, which is by age.
+/// "body_bytes"}], "next": id or null}, by id, which is by age. The bytes are those of the body itself, wherever it is.
 nlohmann::json list_parked(postgres::connection& c, parked_filter const& filter);
 
 /// The highest id there is; nothing if nothing is parked.
 std::optional<std::int64_t> newest_parked(postgres::connection& c);
 
-/// All of it, with "headers", the body as text ("body") or, if it is not text, in hexadecimal ("body_hex"), and
-/// "advice". Nothing if there is no such row.
+/// All of it, with "headers", the body as text ("body") or, if it is not text, in hexadecimal ("body_hex"), or, if it
+/// is kept apart, what is known of it ("kept_body": "sha256", "bytes", "store"), and "advice". Nothing if there is no
+/// such row.
 std::optional<nlohmann::json> show_parked(postgres::connection& c, std::int64_t id);
 
 /// The delivery written down, to be delivered again elsewhere: one line (core/recorded_delivery.hpp). Nothing if there
