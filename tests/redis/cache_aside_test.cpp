@@ -112,6 +112,30 @@ TEST_CASE_FIXTURE(two_processes, "a malformed entry is none, is counted, and giv
     CHECK(shared.of("k") == "1");
 }
 
+TEST_CASE_FIXTURE(two_processes,
+                  "while hardly any request is a duplicate Redis is left alone, until any process meets duplicates")
+{
+    for (std::size_t n = 0; n < entry_detail::duplicate_share::looked_at; ++n) one.ask("n" + std::to_string(n));
+    auto const asked = one.asked(kind::nothing);
+    auto const first = one.ask("alone");
+    CHECK(one.asked(kind::nothing) == asked);
+    CHECK(one.not_asked() >= 1);
+    CHECK(redis.text({"GET", redis_detail::name_of("a database", {"shop", "alone"}) + ":r"}).empty());
+
+    // The other process gets duplicates of what this one answered: PostgreSQL has them all.
+    for (int n = 0; n < 2 * static_cast<int>(entry_detail::duplicate_share::worth_it); ++n)
+        CHECK(whole(other.ask("alone")) == whole(first));
+    CHECK(shared.of("alone") == "1");
+    REQUIRE(testing::wait_until([&] {
+        other.ask("alone");
+        return one.front().is_wanted();
+    }));
+    auto const together = one.ask("together");
+    shared.forget();
+    CHECK(whole(other.ask("together")) == whole(together));
+    CHECK(shared.of("together") == "1");
+}
+
 TEST_CASE("a new epoch of the database makes void what is in Redis")
 {
     two_processes both;

@@ -92,6 +92,8 @@ public:
         return entry_->parts().front_counts().asked.at(static_cast<std::size_t>(what)).value();
     }
 
+    std::uint64_t not_asked() const { return entry_->parts().front_counts().not_asked.value(); }
+
     /// What the handler does besides leaving its effect.
     void then(handler what) { then_ = std::move(what); }
 

@@ -38,6 +38,9 @@ TEST_CASE("a URL names a server, its database, and whom it is asked as")
     CHECK(whole.password == "p@ss");
     CHECK(whole.database == 3);
     CHECK(parse_url("redis://:only@h").password == "only");
+    CHECK_FALSE(whole.has_tls);
+    CHECK(parse_url("rediss://:only@h").has_tls);
+    CHECK(parse_url("rediss://:only@h").password == "only");
     CHECK(parse_url("redis://[::1]").endpoints.front().port == 6379);
 }
 
@@ -52,7 +55,6 @@ TEST_CASE("a URL may name sentinels, and then the server's name there")
 TEST_CASE("a URL that can't work is refused with what to write, and never quoted")
 {
     CHECK(is_refused("http://h", "does not begin"));
-    CHECK(is_refused("rediss://h", "TLS (rediss://) is not built in"));
     CHECK(is_refused("redis://", "there is no host"));
     CHECK(is_refused("redis://h:0", "the port"));
     CHECK(is_refused("redis://h:", "the port"));

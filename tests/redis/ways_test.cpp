@@ -90,7 +90,6 @@ TEST_CASE("a setting that can't work is refused with what to do")
 {
     CHECK(refusal("cache_aside", "redis://h", false).find("service.front(skald::redis())") != std::string::npos);
     CHECK(refusal("cache_aside", "", true).find("set SKALD_REDIS_URL") != std::string::npos);
-    CHECK(refusal("lock", "rediss://h", true).find("TLS") != std::string::npos);
     CHECK(refusal("cash_aside", "redis://h", true).find("cache_aside") != std::string::npos);
     CHECK(refusal("accelerator", "redis://h", true).empty());
     CHECK(refusal("postgres", "", false).empty());

@@ -5,6 +5,7 @@
 
 #include "core/fingerprint.hpp"
 #include "core/identity.hpp"
+#include "entry/duplicate_share.hpp"
 #include "entry/epoch_watch.hpp"
 #include "entry/guard_way.hpp"
 #include "entry/response_cache.hpp"
@@ -100,6 +101,7 @@ struct known_requests
     epoch_watch epochs{};
     ports::front* front{};  // null: there is none
     guard_way way{};        // what it is asked for
+    duplicate_share duplicates{};
     metrics::front_metrics front_counts{};
     metrics::doubt_metrics doubts{};  // COMMITs of requests whose outcome was unknown
 
@@ -107,6 +109,15 @@ struct known_requests
     bool is_alone(route const& by) const
     {
         return front != nullptr && way == guard_way::redis_only && by.key == http::idempotency::may_repeat;
+    }
+
+    /// Whether the front is left alone, though there is one: neither this process nor another one of its service has
+    /// many duplicates. PostgreSQL decides all the same, so that only the time it takes depends on this.
+    bool front_rests() const
+    {
+        auto const seen = duplicates.now();
+        if (seen == duplicate_share::level::high) front->want();
+        return seen == duplicate_share::level::low && !front->is_wanted();
     }
 };
 

@@ -28,6 +28,10 @@ fronted ask_front(known_requests& known, guarded_request const& r)
     auto const& [message, to] = r;
     if (known.front == nullptr || !to.client_has_key) return {};
     bool const is_alone = known.is_alone(*to.by);
+    if (!is_alone && known.front_rests()) {
+        known.front_counts.not_asked.add();
+        return {};
+    }
     auto const seen = known.epochs.current();
     bool const looks = is_alone || (keeps_responses(known.way) && seen);
     if (!looks && !keeps_marks(known.way)) return {};
@@ -37,6 +41,7 @@ fronted ask_front(known_requests& known, guarded_request const& r)
                             has_database ? seen->now : core::instant{}};
 
     auto met = ask(known, q, looks);
+    if (met.what == kind::result || met.what == kind::mismatch || met.what == kind::held) known.duplicates.saw(true);
     switch (met.what) {
     case kind::nothing: return {};
     case kind::result:

@@ -188,7 +188,9 @@ std::optional<http::response> request_guard::claim_and_run(call& c)
         met = claim(c, in_flight_wait);
     }
     timed.end();
-    if (met.claimed.result != ports::claim_result::fresh) return explain_unclaimed(c, std::move(met));
+    bool const is_fresh = met.claimed.result == ports::claim_result::fresh;
+    if (c.client_has_key && !c.in_doubt) known_.duplicates.saw(!is_fresh);
+    if (!is_fresh) return explain_unclaimed(c, std::move(met));
     if (c.in_doubt) known_.doubts.had_rolled_back.add();
     c.in_doubt = false;  // a committed earlier attempt would conflict with this claim: it was rolled back
     if (backlog_.is_over()) {
@@ -367,7 +369,7 @@ void request_guard::cache(call& c, std::optional<ports::stored_response> const& 
                               c.epoch,
                               stored_at + ports::kept_max};
     if (known_.front != nullptr && keeps_responses(known_.way) && !c.epoch.empty() &&
-        kept.until > store_.claimed_at()) {
+        kept.until > store_.claimed_at() && (c.at_front || !known_.front_rests())) {
         if (c.at_front) c.at_front.keep(kept);
         else known_.front->keep(kept);
     }

@@ -125,6 +125,9 @@ inline constexpr description bodies_removed{"skald_bodies_removed_total", kind::
 inline constexpr description front_asked{
     "skald_front_requests_total", kind::counter,
     "Requests that asked what is in front of the guard, by its answer: away is none in time."};
+inline constexpr description front_not_asked{
+    "skald_front_not_asked_total", kind::counter,
+    "Requests that did not ask it, since too few of the latest ones were duplicates to be worth it."};
 inline constexpr description front_seconds{"skald_front_seconds", kind::histogram,
                                            "Until it answered such a request, or was found to be away."};
 inline constexpr description front_connected{"skald_front_connected", kind::gauge, "1 while it is connected."};
@@ -222,6 +225,7 @@ inline constexpr std::array all{uptime,
                                 bodies_read_bytes,
                                 bodies_removed,
                                 front_asked,
+                                front_not_asked,
                                 front_seconds,
                                 front_connected,
                                 front_avoided,

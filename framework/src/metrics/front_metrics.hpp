@@ -17,6 +17,7 @@ inline constexpr std::array<std::string_view, 6> front_results{"nothing",  "resu
 struct front_metrics
 {
     std::array<counter, front_results.size()> asked;
+    counter not_asked;       // requests that did without: there were too few duplicates
     time_histogram seconds;  // until it answered, or was found to be away
 };
 

@@ -126,6 +126,7 @@ void write(exposition& to, front_metrics const& m)
 {
     for (std::size_t n = 0; n < front_results.size(); ++n)
         to.add(of::front_asked, {{"result", front_results.at(n)}}, m.asked.at(n));
+    to.add(of::front_not_asked, {}, m.not_asked);
     to.add(of::front_seconds, {}, m.seconds.now());
 }
 

@@ -107,6 +107,12 @@ public:
     /// The mark lasts until it expires: what it marks may still be under way.
     virtual void leave(std::string const& token) = 0;
 
+    /// Tells the other processes of the service that it is worth asking, for the next seconds.
+    virtual void want() = 0;
+
+    /// Whether another one, or this one, has said so.
+    virtual bool is_wanted() const = 0;
+
     struct condition
     {
         bool is_connected{};

@@ -1,5 +1,7 @@
 // The keeper of the front by Redis: connects, writes what nobody waits for, and extends the marks of this process.
 #include "core/backoff.hpp"
+#include "core/fingerprint.hpp"
+#include "core/text.hpp"
 #include "redis/redis_front.hpp"
 
 #include <algorithm>
@@ -14,6 +16,11 @@ using namespace std::chrono_literals;
 constexpr auto connect_longest = 1s;
 constexpr auto write_longest = 1s;
 constexpr auto close_longest = 500ms;
+
+// That duplicates are worth it is told and heard this often; and it is worth it for so long, whatever becomes of who said
+// so.
+constexpr auto wants_every = 1s;
+constexpr auto wants_last = 10s;
 
 // So that marks of a process that lives outlast two extensions that come too late.
 constexpr int extensions = 3;
@@ -48,10 +55,12 @@ void redis_front::run_keeper()
     extends_at_ = clock::now() + options_.hold / extensions;
     for (bool is_open = true; is_open;) {
         bool const is_complete = writer_ && links_.missing() == 0;
-        is_open = wait_for_work(is_complete ? extends_at_ : std::min(extends_at_, connects_at_));
+        auto const due = std::min(extends_at_, wants_at_);
+        is_open = wait_for_work(is_complete ? due : std::min(due, connects_at_));
         if (is_open) connect_what_is_missing();
         write_all();
         if (clock::now() >= extends_at_) extend_marks();
+        if (is_open && clock::now() >= wants_at_) exchange_wants();
     }
     writer_.reset();
     is_connected_ = false;
@@ -81,10 +90,10 @@ void redis_front::connect_what_is_missing()
     failures_ = 0;
     if (!is_connected_.exchange(true))
         log_.info("front.connected", {{"address", describe(options_.where.endpoints.front())}});
-    was_told_ = false;
+    told_.clear();
 }
 
-// Said once, until it is connected again.
+// Each reason is said once, until it is connected again.
 void redis_front::lost(std::string_view why)
 {
     core::backoff const waits{100ms, 1'000ms};
@@ -92,8 +101,9 @@ void redis_front::lost(std::string_view why)
     writer_.reset();
     links_.drop_free();  // of the same server: the call that tries whether it is well again needs a new one
     is_connected_ = false;
+    is_wanted_ = false;
     connects_at_ = clock::now() + waits.wait(++failures_, random);
-    if (!std::exchange(was_told_, true)) log_.warning("front.away", {{"error", why}});
+    if (told_.emplace(why).second) log_.warning("front.away", {{"error", why}});
 }
 
 void redis_front::write_all()
@@ -124,6 +134,23 @@ void redis_front::write_all()
         dropped_.add(all.size() - done);
         lost(error.what());
     }
+}
+
+// One process may have the first requests, and another one their duplicates: then both have to know.
+void redis_front::exchange_wants()
+try {
+    wants_at_ = clock::now() + wants_every;
+    if (!writer_) return;
+    auto const name = "skald:wanted:" + core::to_hex(core::fingerprint_of(database_));
+    auto const until = clock::now() + write_longest;
+    if (wants_.exchange(false)) {
+        auto const lasts = std::chrono::milliseconds{wants_last};
+        writer_->ask({"SET", name, "1", "PX", std::to_string(lasts.count())}, until);
+    }
+    is_wanted_ = writer_->ask({"EXISTS", name}, until).number() == 1;
+}
+catch (link_error const& error) {
+    lost(error.what());
 }
 
 void redis_front::extend_marks()

@@ -1,5 +1,6 @@
 #include "redis/link.hpp"
 
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <system_error>
@@ -9,11 +10,19 @@
 
 namespace skald::redis_detail {
 
-link::link(endpoint const& where, clock::time_point until)
+link::link(endpoint const& where, clock::time_point until, bool has_tls)
     : context_{redisConnectNonBlock(where.host.c_str(), where.port)}
 {
     if (!context_) throw std::bad_alloc{};
     if (context_->err != 0) fail();
+    connect_fully(where, until);
+    if (!has_tls) return;
+    tls_.emplace(context_->fd, where.host);
+    while (!tls_->shake_hands()) wait(tls_->events(), until);
+}
+
+void link::connect_fully(endpoint const& where, clock::time_point until)
+{
     wait(POLLOUT, until);
     int error = 0;
     socklen_t size = sizeof error;
@@ -24,6 +33,11 @@ link::link(endpoint const& where, clock::time_point until)
 void link::fail() const
 {
     throw link_error{context_->errstr};
+}
+
+void link::fail_to_read() const
+{
+    throw link_error{context_->reader->errstr};
 }
 
 void link::wait(short events, clock::time_point until)
@@ -46,28 +60,71 @@ void link::send(words const& command)
         texts.push_back(word.data());
         sizes.push_back(word.size());
     }
-    if (redisAppendCommandArgv(context_.get(), static_cast<int>(texts.size()), texts.data(), sizes.data()) != REDIS_OK)
-        fail();
+    char* made = nullptr;
+    auto const size = redisFormatCommandArgv(&made, static_cast<int>(texts.size()), texts.data(), sizes.data());
+    if (size < 0) throw std::bad_alloc{};
+    std::unique_ptr<char, decltype(&redisFreeCommand)> const formatted{made, &redisFreeCommand};
+    unsent_.append(made, static_cast<std::size_t>(size));
+}
+
+// Sends some of what is unsent. False: the socket takes nothing now.
+bool link::write_some()
+{
+    std::size_t count = 0;
+    if (tls_) count = tls_->write(unsent_);
+    else if (auto const sent = ::send(context_->fd, unsent_.data(), unsent_.size(), MSG_NOSIGNAL); sent >= 0)
+        count = static_cast<std::size_t>(sent);
+    else if (errno != EAGAIN && errno != EINTR) throw link_error{std::generic_category().message(errno)};
+    unsent_.erase(0, count);
+    return count > 0;
+}
+
+// Hands some of what has come to the reader of answers. False: there is nothing now.
+bool link::read_some()
+{
+    std::array<char, 16 * 1024> part{};
+    std::size_t count = 0;
+    if (tls_) count = tls_->read(part.data(), part.size());
+    else if (auto const got = ::recv(context_->fd, part.data(), part.size(), 0); got > 0)
+        count = static_cast<std::size_t>(got);
+    else if (got == 0) throw link_error{"Server closed the connection"};
+    else if (errno != EAGAIN && errno != EINTR) throw link_error{std::generic_category().message(errno)};
+    if (count > 0 && redisReaderFeed(context_->reader, part.data(), count) != REDIS_OK) fail_to_read();
+    return count > 0;
 }
 
 void link::flush(clock::time_point until)
 {
-    for (int is_done = 0;;) {
-        if (redisBufferWrite(context_.get(), &is_done) != REDIS_OK) fail();
-        if (is_done != 0) return;
-        wait(POLLOUT, until);
-    }
+    while (!unsent_.empty())
+        if (!write_some()) wait(events(POLLOUT), until);
+}
+
+void link::tell(words const& command)
+{
+    send(command);
+    ++told_;
+    while (!unsent_.empty() && write_some()) {}
 }
 
 reply link::receive(clock::time_point until)
 {
     flush(until);
+    for (; told_ > 0; --told_) {
+        auto const answer = read_one(until);
+        if (answer.error().starts_with("READONLY")) throw link_error{std::string{answer.error()}};
+        if (!answer.error().empty()) ++refused_;
+    }
+    return read_one(until);
+}
+
+reply link::read_one(clock::time_point until)
+{
     for (;;) {
         void* made = nullptr;
-        if (redisGetReplyFromReader(context_.get(), &made) != REDIS_OK) fail();
+        if (redisReaderGetReply(context_->reader, &made) != REDIS_OK) fail_to_read();
         if (made != nullptr) return reply{static_cast<redisReply*>(made)};
-        wait(POLLIN, until);
-        if (redisBufferRead(context_.get()) != REDIS_OK) fail();
+        if (!tls_) wait(POLLIN, until);
+        if (!read_some() && tls_) wait(tls_->events(), until);
     }
 }
 
@@ -108,8 +165,8 @@ void must(reply const& answer)
 
 std::unique_ptr<link> connect(address const& where, link::clock::time_point until)
 {
-    auto made =
-        std::make_unique<link>(where.master.empty() ? where.endpoints.front() : find_master(where, until), until);
+    auto made = std::make_unique<link>(where.master.empty() ? where.endpoints.front() : find_master(where, until),
+                                       until, where.has_tls);
     if (!where.password.empty())
         must(where.user.empty() ? made->ask({"AUTH", where.password}, until)
                                 : made->ask({"AUTH", where.user, where.password}, until));

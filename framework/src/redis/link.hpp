@@ -1,14 +1,18 @@
 // A connection to a Redis server, by hiredis without blocking: whatever the server does, an act ends at its deadline.
 #pragma once
 
+#include "redis/tls.hpp"
 #include "redis/url.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <hiredis/hiredis.h>
@@ -67,11 +71,17 @@ public:
     using clock = std::chrono::steady_clock;
 
     /// Connects. Looking up a host's name is not bounded by the deadline. Throws link_error, as all of it does.
-    link(endpoint const& where, clock::time_point until);
+    link(endpoint const& where, clock::time_point until, bool has_tls = false);
 
     /// To be sent with the next receive(); each is answered in turn.
     void send(words const& command);
     reply receive(clock::time_point until);
+
+    /// Sends it as far as that goes at once; its answer is read before the next one that somebody waits for.
+    void tell(words const& command);
+
+    /// How many of those were refused by the server, since the last time.
+    std::uint64_t take_refused() { return std::exchange(refused_, 0); }
 
     reply ask(words const& command, clock::time_point until)
     {
@@ -81,14 +91,24 @@ public:
 
 private:
     [[noreturn]] void fail() const;
+    [[noreturn]] void fail_to_read() const;
+    void connect_fully(endpoint const& where, clock::time_point until);
+    bool write_some();
+    bool read_some();
+    short events(short otherwise) const { return tls_ ? tls_->events() : otherwise; }
     void wait(short events, clock::time_point until);
     void flush(clock::time_point until);
+    reply read_one(clock::time_point until);
 
     struct deleter
     {
         void operator()(redisContext* one) const { redisFree(one); }
     };
-    std::unique_ptr<redisContext, deleter> context_;
+    std::unique_ptr<redisContext, deleter> context_;  // the socket, and what reads answers
+    std::optional<tls> tls_;
+    std::string unsent_;
+    std::size_t told_{};  // answers that nobody waits for are still to come
+    std::uint64_t refused_{};
 };
 
 /// A link to the server that may be written to, found by its sentinels where there are some, and ready for use.

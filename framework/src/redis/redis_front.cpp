@@ -84,18 +84,25 @@ std::optional<reply> redis_front::ask(script const* what, words const& keys, wor
             what != nullptr ? what->run(*one, keys, arguments, until) : one->ask({"GET", keys.front()}, until);
         bool const is_refused = !answer.error().empty() && !answer.error().starts_with("WRONGTYPE");
         if (is_refused) throw link_error{std::string{answer.error()}};
+        dropped_.add(one->take_refused());
         links_.put_back(std::move(one));
         end(*call, core::call_result::ok);
         return answer;
     }
     catch (link_error const& error) {
-        links_.lost();
-        end(*call, core::call_result::failed);
+        lose(*call);
         log_.debug("front.no_answer", {{"error", error.what()}});
-        std::lock_guard const lock{work_mutex_};
-        work_.notify_one();
         return std::nullopt;
     }
+}
+
+// The link of this call is of no use any more: the keeper makes another.
+void redis_front::lose(core::breaker::call const& which)
+{
+    links_.lost();
+    end(which, core::call_result::failed);
+    std::lock_guard const lock{work_mutex_};
+    work_.notify_one();
 }
 
 // What is there: the response, another request's, or nothing, also where it is not what is written there.
@@ -146,9 +153,26 @@ write redis_front::keeping(ports::kept_response const& what, std::string const& 
             {write_entry(database_, what), std::to_string(kept_ms), token}};
 }
 
+// Not waited for, and no other thread is woken for it: it goes out on the link by which the next request asks.
 void redis_front::keep(ports::kept_response what)
 {
-    write_later(keeping(what, ""));
+    words const command{"SET", entry_of(name_of(database_, what.id)), write_entry(database_, what), "PX",
+                        std::to_string(kept_ms)};
+    auto const call = begin();
+    auto one = call ? links_.take(clock::now()) : nullptr;
+    if (!one) {
+        if (call) end(*call, core::call_result::nothing);
+        return write_later(keeping(what, ""));
+    }
+    try {
+        one->tell(command);
+        links_.put_back(std::move(one));
+        end(*call, core::call_result::nothing);
+    }
+    catch (link_error const&) {
+        lose(*call);
+        dropped_.add();
+    }
 }
 
 // Waited for, so that who has the response does not hear that the request is under way.

@@ -15,6 +15,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 
 namespace skald::redis_detail {
@@ -44,6 +45,8 @@ public:
     bool keep_and_release(ports::kept_response what, std::string const& token) override;
     void release(core::saga_id const& id, std::string const& token) override;
     void leave(std::string const& token) override { forget(token); }
+    void want() override { wants_.store(true, std::memory_order_relaxed); }
+    bool is_wanted() const override { return is_wanted_.load(std::memory_order_relaxed); }
     condition now() const override;
 
 private:
@@ -52,6 +55,7 @@ private:
     std::optional<reply> ask(script const* what, words const& keys, words const& arguments);
     std::optional<core::breaker::call> begin();
     void end(core::breaker::call const& which, core::call_result how);
+    void lose(core::breaker::call const& which);
     ports::found read(ports::question const& q, std::string_view bytes);
     std::string new_token();
     void remember(std::string const& token, std::string mark);
@@ -64,6 +68,7 @@ private:
     void connect_what_is_missing();
     void write_all();
     void extend_marks();
+    void exchange_wants();
     void lost(std::string_view why);
 
     front_options const options_;
@@ -81,6 +86,9 @@ private:
     std::mutex marks_mutex_;
     std::map<std::string, std::string> marks_;  // that requests of this process hold: token, and name
 
+    std::atomic<bool> wants_{};      // to be told to the other processes
+    std::atomic<bool> is_wanted_{};  // what they have told
+
     // --- The keeper's ---
     std::mutex mutable work_mutex_;
     std::condition_variable work_;
@@ -88,10 +96,11 @@ private:
     bool is_open_{};
     std::unique_ptr<link> writer_;
     std::atomic<bool> is_connected_{};
-    bool was_told_{};  // that it is away
+    std::set<std::string, std::less<>> told_;  // why it is away, since it was connected
     int failures_{};
     clock::time_point connects_at_{};
     clock::time_point extends_at_{};
+    clock::time_point wants_at_{};
     std::thread keeper_;
 };
 

@@ -10,6 +10,7 @@ namespace skald::redis_detail {
 namespace {
 
 constexpr std::string_view plain = "redis://";
+constexpr std::string_view with_tls = "rediss://";
 constexpr std::string_view with_sentinels = "redis-sentinel://";
 constexpr int server_port = 6379;
 constexpr int sentinel_port = 26379;
@@ -17,7 +18,7 @@ constexpr int sentinel_port = 26379;
 [[noreturn]] void refuse(std::string const& why)
 {
     throw std::invalid_argument{"SKALD_REDIS_URL: " + why +
-                                "; expected redis://[user:password@]host[:port][/number], or "
+                                "; expected redis[s]://[user:password@]host[:port][/number], or "
                                 "redis-sentinel://[user:password@]host[:port],.../name[/number]"};
 }
 
@@ -81,11 +82,11 @@ endpoint read_endpoint(std::string_view text, int port)
 address parse_url(std::string_view url)
 {
     address where;
-    bool const is_plain = url.starts_with(plain);
-    if (url.starts_with("rediss://"))
-        refuse("TLS (rediss://) is not built in: connect to a proxy that speaks it on this machine, such as stunnel");
-    if (!is_plain && !url.starts_with(with_sentinels)) refuse("it does not begin with redis:// or redis-sentinel://");
-    url.remove_prefix(is_plain ? plain.size() : with_sentinels.size());
+    where.has_tls = url.starts_with(with_tls);
+    bool const is_plain = where.has_tls || url.starts_with(plain);
+    if (!is_plain && !url.starts_with(with_sentinels))
+        refuse("it does not begin with redis://, rediss:// (TLS) or redis-sentinel://");
+    url.remove_prefix(where.has_tls ? with_tls.size() : is_plain ? plain.size() : with_sentinels.size());
     if (url.find_first_of("?#") != std::string_view::npos) refuse("nothing may follow a ? or a #");
 
     auto authority = take_until(url, '/');

@@ -21,9 +21,10 @@ struct address
     std::string user;                 // empty: the default one
     std::string password;             // empty: none is sent
     int database{};
+    bool has_tls{};  // the server shows a certificate for its host
 };
 
-/// `redis://[[user]:password@]host[:port][/number]`, or with sentinels
+/// `redis://[[user]:password@]host[:port][/number]`, `rediss://` likewise for TLS, or with sentinels
 /// `redis-sentinel://[[user]:password@]host[:port][,host[:port]...]/name[/number]`; user and password are
 /// percent-encoded. They are for the server: sentinels are asked without. Throws: std::invalid_argument, whose text
 /// never quotes the URL, since that may hold a password.
