@@ -17,8 +17,7 @@ constexpr auto connect_longest = 1s;
 constexpr auto write_longest = 1s;
 constexpr auto close_longest = 500ms;
 
-// That duplicates are worth it is told and heard this often; and it is worth it for so long, whatever becomes of who said
-// so.
+// That duplicates are worth it is told and heard this often, and holds for so long.
 constexpr auto wants_every = 1s;
 constexpr auto wants_last = 10s;
 
