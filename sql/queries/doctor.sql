@@ -295,10 +295,10 @@ SELECT step, changed_at::timestamptz(0)::text AS changed_at
 
 -- Some of the large bodies that rows of this database refer to, of each kind of row.
 -- name: doctor_bodies
-SELECT k.kind, some.reference
+SELECT k.kind, found.reference
   FROM unnest(ARRAY['parked', 'saga', 'outbox', 'response', 'reply', 'unrouted']) WITH ORDINALITY AS k(kind, place),
        LATERAL (SELECT DISTINCT u.reference
-                  FROM (SELECT reference FROM skald.body_in_use i WHERE i.kind = k.kind LIMIT 20) AS u) AS some
+                  FROM (SELECT reference FROM skald.body_in_use i WHERE i.kind = k.kind LIMIT 20) AS u) AS found
  ORDER BY k.place
 
 -- name: doctor_body_is_here

@@ -45,7 +45,7 @@ void refuse_another_user(std::string const& directory)
     }
     if (is_strange)
         throw configuration_error{fmt::format("the bodies in {} are those of the user with the id {}, and this is {}: "
-                                              "run it as the user that the service runs as, or that could not use what "
+                                              "run it as the user that the service runs as, or it could not use what "
                                               "this one makes there",
                                               directory, seen, us)};
 }

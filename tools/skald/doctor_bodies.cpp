@@ -9,6 +9,7 @@
 #include "postgres/literal.hpp"
 
 #include <fmt/format.h>
+#include <pqxx/pqxx>
 
 #include <chrono>
 #include <exception>
@@ -99,10 +100,13 @@ try {
     if (store != nullptr) try_out(*store, owner);
     auto c = connect(settings, "doctor");
     body_place const place{c, store.get()};
+    examine_references(c, place, found);
     found.push_back(
         {"body store", health::ok,
          store == nullptr ? "large bodies are kept in this database" : place.name() + " takes and gives bodies", ""});
-    examine_references(c, place, found);
+}
+catch (pqxx::failure const& error) {
+    found.push_back({"bodies", health::problem, fmt::format("not examined: {}", error.what()), ""});
 }
 catch (std::exception const& error) {
     found.push_back({"body store", health::problem,
