@@ -87,12 +87,11 @@ private:
         kafka::check(rd_kafka_message_headers(&original, &theirs), "reading a record's headers");
         kafka::headers_ptr headers{rd_kafka_headers_copy(theirs)};
         rd_kafka_header_add(headers.get(), mark_of_copies, -1, "1", 1);
-        auto const error =
-            rd_kafka_producev(writer_.raw(), RD_KAFKA_V_TOPIC(rd_kafka_topic_name(original.rkt)),
-                              RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY | RD_KAFKA_MSG_F_BLOCK),
-                              RD_KAFKA_V_VALUE(original.payload, original.len),
-                              RD_KAFKA_V_KEY(original.key, original.key_len), RD_KAFKA_V_HEADERS(headers.get()),
-                              RD_KAFKA_V_END);
+        auto const error = rd_kafka_producev(writer_.raw(), RD_KAFKA_V_TOPIC(rd_kafka_topic_name(original.rkt)),
+                                             RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY | RD_KAFKA_MSG_F_BLOCK),
+                                             RD_KAFKA_V_VALUE(original.payload, original.len),
+                                             RD_KAFKA_V_KEY(original.key, original.key_len),
+                                             RD_KAFKA_V_HEADERS(headers.get()), RD_KAFKA_V_END);
         kafka::check(error, "writing a copy");
         [[maybe_unused]] auto* const owned_by_record = headers.release();
     }
