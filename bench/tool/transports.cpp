@@ -85,8 +85,7 @@ private:
 
 wall::time_point time_of(double epoch_seconds)
 {
-    return wall::time_point{
-        std::chrono::duration_cast<wall::duration>(std::chrono::duration<double>{epoch_seconds})};
+    return wall::time_point{std::chrono::duration_cast<wall::duration>(std::chrono::duration<double>{epoch_seconds})};
 }
 
 }  // namespace
@@ -100,7 +99,9 @@ transport_figures run_over_transport(bench const& b, bench_databases& databases,
     machine const meters{databases, broker_port(b.chosen, who)};
     fleet services{b.chosen, b.interruptions, databases, {who, b.chosen.tcp}};
     auto const since = ask(databases.at(orders), sql::server_now)[0][0].as<std::string>();
-    auto const ended_since = [&] { return ask(databases.at(orders), sql::ended_since, since)[0][0].as<std::int64_t>(); };
+    auto const ended_since = [&] {
+        return ask(databases.at(orders), sql::ended_since, since)[0][0].as<std::int64_t>();
+    };
 
     permitted_load load{services.http_port(), std::min(under_way, clients_at_most)};
     auto const tick = under_way < clients_at_most ? 1ms : 5ms;

@@ -57,7 +57,7 @@ std::string write_peers(settings const& chosen, front const& where, network cons
     return path.string();
 }
 
-// A process that is halted for some seconds loses its partitions, and one whose consumer does not poll: so both are met.
+// Short, so that a process which is halted for some seconds loses its partitions.
 std::string write_kafka_properties(settings const& chosen)
 {
     auto const path = chosen.logs / "kafka.properties";

@@ -101,7 +101,8 @@ TEST_CASE("of a topic in which one record in a thousand can't be read, every oth
     CHECK(nothing_comes(*subscription));
 }
 
-TEST_CASE("while processes of a service come and go without end, nothing is lost, and what was acked in time comes once")
+TEST_CASE(
+    "while processes of a service come and go without end, nothing is lost, and what was acked in time comes once")
 {
     kafka_fixture f;
     auto options = f.options();

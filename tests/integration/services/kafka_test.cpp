@@ -83,14 +83,13 @@ TEST_CASE("a service that may make no topics starts after `skald migrate --topic
                   well.text);
 
     // What is set and what is there.
-    auto const other = run_skald(over_kafka(payments, {{"SKALD_KAFKA_PARTITIONS", "9"},
-                                                       {"SKALD_KAFKA_REPLICAS", "3"},
-                                                       {"SKALD_KAFKA_MIN_INSYNC", "2"}}),
-                                 {"doctor", "--json"});
+    auto const other = run_skald(
+        over_kafka(payments,
+                   {{"SKALD_KAFKA_PARTITIONS", "9"}, {"SKALD_KAFKA_REPLICAS", "3"}, {"SKALD_KAFKA_MIN_INSYNC", "2"}}),
+        {"doctor", "--json"});
     for (std::string const part :
          {"has 2 partitions, and SKALD_KAFKA_PARTITIONS is 9; kafka-topics.sh --alter --topic skald.payments",
-          "has 1 replicas, and SKALD_KAFKA_REPLICAS is 3",
-          "min.insync.replicas is 1, and SKALD_KAFKA_MIN_INSYNC is 2"})
+          "has 1 replicas, and SKALD_KAFKA_REPLICAS is 3", "min.insync.replicas is 1, and SKALD_KAFKA_MIN_INSYNC is 2"})
         CHECK_MESSAGE(other.check(topic).find(part) != std::string::npos, other.check(topic));
 
     CHECK(service.terminate().code == 0);
@@ -131,7 +130,8 @@ TEST_CASE("commands that Kafka has no form of say what to do instead, and a Kafk
     auto const topics = run_skald({{"DATABASE_URL", payments.url()}}, {"migrate", "--topics", "--service", "payments"});
     CHECK(topics.code == 2);
     CHECK_MESSAGE(topics.says("--topics is of SKALD_TRANSPORT=kafka"), topics.text);
-    auto const declared = run_skald(over_kafka(payments), {"declare", "--service", "quotes", "--handler", "n=skald:q1"});
+    auto const declared =
+        run_skald(over_kafka(payments), {"declare", "--service", "quotes", "--handler", "n=skald:q1"});
     CHECK_MESSAGE(declared.code == 0, declared.text);
     CHECK_MESSAGE(declared.says("the topics of quotes are there: skald.quotes, skald.q1"), declared.text);
     auto const away = run_skald(over_kafka(payments, {{"SKALD_KAFKA_BROKERS", "127.0.0.1:1"}}), {"doctor", "--json"});
