@@ -13,7 +13,7 @@ usage() {
 usage: scripts/kafka.sh VERB [--nodes 3] DIR [NODE]
 
   up DIR             start the node (make it the first time) and print export lines
-                     for SKALD_KAFKA_BROKERS and, for tests, SKALD_TEST_KAFKA_PORTS
+                     for SKALD_KAFKA_BROKERS and, for tests, KAFKA_TEST_PORTS
   up --nodes 3 DIR   likewise three nodes; topics have three replicas then, and a
                      record is confirmed when two have it
   down DIR           stop all; their data stay
@@ -138,7 +138,7 @@ cmd_up() {
     ports+="${ports:+,}${conf[kafka_through_$n]},${conf[kafka_proxy_$n]}"
   done
   printf "export SKALD_KAFKA_BROKERS='%s'\n" "$brokers" >&3
-  printf "export SKALD_TEST_KAFKA_PORTS='%s'\n" "$ports" >&3
+  printf "export KAFKA_TEST_PORTS='%s'\n" "$ports" >&3
 }
 
 # enter DIR

@@ -52,8 +52,8 @@ void apply(settings& chosen, std::string_view flag, std::string const& value)
 
 std::vector<int> ports_of_kafka()
 {
-    char const* const text = std::getenv("SKALD_TEST_KAFKA_PORTS");
-    if (text == nullptr) throw usage_error{"SKALD_TEST_KAFKA_PORTS is not set: scripts/kafka.sh up DIR prints it"};
+    char const* const text = std::getenv("KAFKA_TEST_PORTS");
+    if (text == nullptr) throw usage_error{"KAFKA_TEST_PORTS is not set: scripts/kafka.sh up DIR prints it"};
     std::vector<int> ports;
     std::istringstream all{text};
     for (std::string one; std::getline(all, one, ',');) ports.push_back(std::stoi(one));
@@ -87,7 +87,7 @@ outcome by SQL. scripts/chaos.sh builds what this needs, starts a private Postgr
   --help                this text
 
 environment: DATABASE_URL, DATABASE_URL_ORDERS, DATABASE_URL_PAYMENTS, DATABASE_URL_SHIPPING, AMQP_URL,
-or SKALD_TEST_KAFKA_PORTS as scripts/kafka.sh prints it
+or KAFKA_TEST_PORTS as scripts/kafka.sh prints it
 
 exit code: 0 if every order ended as it should, 1 if anything is wrong, 2 for a wrong command line.
 )";
