@@ -9,6 +9,7 @@
 #include <chrono>
 #include <span>
 #include <string_view>
+#include <thread>
 
 namespace skald::kafka_detail {
 namespace {
@@ -141,16 +142,28 @@ void inspector::read_properties(std::vector<topic_inspection>& topics)
     }
 }
 
+// A broker that was started just now has to read what it knows of groups first.
 int inspector::count_members()
 {
-    struct rd_kafka_group_list const* told = nullptr;
-    auto const error = rd_kafka_list_groups(client_.raw(), group_.c_str(), &told, looked_within_ms);
-    group_list_ptr const groups{told};
-    if (groups == nullptr) check(error, "asking who consumes");
-    int members = 0;
-    for (auto const& one : std::span{groups->groups, static_cast<std::size_t>(groups->group_cnt)})
-        members += one.member_cnt;
-    return members;
+    auto const until = std::chrono::steady_clock::now() + looked_within;
+    for (;; std::this_thread::sleep_for(100ms)) {
+        struct rd_kafka_group_list const* told = nullptr;
+        auto error = rd_kafka_list_groups(client_.raw(), group_.c_str(), &told, looked_within_ms);
+        group_list_ptr const groups{told};
+        int members = 0;
+        if (error == RD_KAFKA_RESP_ERR__PARTIAL) error = RD_KAFKA_RESP_ERR_NO_ERROR;  // a broker is away
+        if (groups != nullptr)
+            for (auto const& one : std::span{groups->groups, static_cast<std::size_t>(groups->group_cnt)}) {
+                members += one.member_cnt;
+                if (one.err != RD_KAFKA_RESP_ERR_NO_ERROR) error = one.err;
+            }
+        bool const is_soon_over = error == RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS ||
+                                  error == RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE ||
+                                  error == RD_KAFKA_RESP_ERR_NOT_COORDINATOR;
+        if (is_soon_over && std::chrono::steady_clock::now() < until) continue;
+        check(error, "asking who consumes");
+        return members;
+    }
 }
 
 std::vector<std::string> provision(options const& settings, ports::subscriber const& who)
