@@ -44,7 +44,7 @@ TEST_CASE("the primary is killed and the standby promoted under load, and every 
     end_every_order_once_over_a_failover(s);
 }
 
-TEST_CASE("the same without a broker: the inboxes are in the database that fails over")
+TEST_CASE("without a broker too every order that was answered ends once, when the primary dies with the inboxes")
 {
     shop s;
     peers_file const peers{lines_of(s)};
