@@ -28,7 +28,8 @@ inline void delete_topics(std::string const& brokers, std::vector<std::string> c
     }
     kafka::queue_ptr const answers{rd_kafka_queue_new(any.raw())};
     rd_kafka_DeleteTopics(any.raw(), wanted.data(), wanted.size(), nullptr, answers.get());
-    kafka::event_ptr const answer{rd_kafka_queue_poll(answers.get(), static_cast<int>(std::chrono::milliseconds{patience}.count()))};
+    kafka::event_ptr const answer{
+        rd_kafka_queue_poll(answers.get(), static_cast<int>(std::chrono::milliseconds{patience}.count()))};
     if (!answer) throw std::runtime_error{"Kafka deletes no topics"};
     // Kafka answers before it is done.
     auto const until = std::chrono::steady_clock::now() + patience;
