@@ -74,9 +74,23 @@ inspector::inspector(options const& settings, ports::subscriber const& who)
     client_.leave_without_a_word();  // it has joined none
 }
 
+// For a moment after a broker has started or a topic was made, an answer is that it is too early.
 inspection inspector::look()
 {
-    client_.poll();
+    for (auto const until = std::chrono::steady_clock::now() + looked_within;; std::this_thread::sleep_for(100ms)) try {
+            client_.poll();
+            return look_once();
+        }
+        catch (client_lost const&) {
+            throw;
+        }
+        catch (kafka_error const&) {
+            if (std::chrono::steady_clock::now() > until) throw;
+        }
+}
+
+inspection inspector::look_once()
+{
     auto const told = client_.metadata(true, looked_within);
     inspection seen;
     seen.brokers = told->broker_cnt;
@@ -142,28 +156,18 @@ void inspector::read_properties(std::vector<topic_inspection>& topics)
     }
 }
 
-// A broker that was started just now has to read what it knows of groups first.
 int inspector::count_members()
 {
-    auto const until = std::chrono::steady_clock::now() + looked_within;
-    for (;; std::this_thread::sleep_for(100ms)) {
-        struct rd_kafka_group_list const* told = nullptr;
-        auto error = rd_kafka_list_groups(client_.raw(), group_.c_str(), &told, looked_within_ms);
-        group_list_ptr const groups{told};
-        int members = 0;
-        if (error == RD_KAFKA_RESP_ERR__PARTIAL) error = RD_KAFKA_RESP_ERR_NO_ERROR;  // a broker is away
-        if (groups != nullptr)
-            for (auto const& one : std::span{groups->groups, static_cast<std::size_t>(groups->group_cnt)}) {
-                members += one.member_cnt;
-                if (one.err != RD_KAFKA_RESP_ERR_NO_ERROR) error = one.err;
-            }
-        bool const is_soon_over = error == RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS ||
-                                  error == RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE ||
-                                  error == RD_KAFKA_RESP_ERR_NOT_COORDINATOR;
-        if (is_soon_over && std::chrono::steady_clock::now() < until) continue;
-        check(error, "asking who consumes");
-        return members;
+    struct rd_kafka_group_list const* told = nullptr;
+    auto const error = rd_kafka_list_groups(client_.raw(), group_.c_str(), &told, looked_within_ms);
+    group_list_ptr const groups{told};
+    if (error != RD_KAFKA_RESP_ERR__PARTIAL) check(error, "asking who consumes");  // else a broker is away
+    int members = 0;
+    for (auto const& one : std::span{groups->groups, static_cast<std::size_t>(groups->group_cnt)}) {
+        check(one.err, "asking who consumes");
+        members += one.member_cnt;
     }
+    return members;
 }
 
 std::vector<std::string> provision(options const& settings, ports::subscriber const& who)

@@ -45,6 +45,7 @@ public:
     inspection look();
 
 private:
+    inspection look_once();
     void look_at(topic_inspection& topic, inspection& seen);
     void read_properties(std::vector<topic_inspection>& topics);
     int count_members();
