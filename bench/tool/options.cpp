@@ -106,8 +106,9 @@ void add_scenarios(CLI::App& app, options& o)
     app.add_option("--connections", o.connections, "entry: at the same time [8]")
         ->check(CLI::Range(1, 1'000))
         ->option_text("N");
-    list(app.add_option("--under-way", o.under_way, "transports: sagas under way [1,50,2000]")
-             ->check(CLI::Range(1, 100'000)));
+    list(
+        app.add_option("--under-way", o.under_way, "transports: sagas under way [1,50]; for more there is `throughput`")
+            ->check(CLI::Range(1, 100'000)));
     list(app.add_option("--callers", o.callers, "guards: that share a key [1,10,100]")->check(CLI::Range(1, 1'000)));
     list(app.add_option("--duplicates", o.duplicates, "guards: per cent of the requests [1,50,90]")
              ->check(CLI::Range(0, 100)));

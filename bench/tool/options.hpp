@@ -43,11 +43,11 @@ struct options
     int waiting{10'000}, timers{100'000};     // sagas
     int over_seconds{60}, lead_seconds{240};  // of the timers: from the first to the last; before the first
     int job_seconds{600}, stopped_seconds{600}, lease_seconds{15};
-    std::vector<int> under_way{1, 50, 2'000};  // of the transports
-    std::vector<int> callers{1, 10, 100};      // of the guards: that share a key
-    std::vector<int> duplicates{1, 50, 90};    // likewise: per cent of the requests
-    bool tcp{};                                // to PostgreSQL in all scenarios
-    bool each{};                               // one business statement for each delivery, instead of one for a batch
+    std::vector<int> under_way{1, 50};       // of the transports
+    std::vector<int> callers{1, 10, 100};    // of the guards: that share a key
+    std::vector<int> duplicates{1, 50, 90};  // likewise: per cent of the requests
+    bool tcp{};                              // to PostgreSQL in all scenarios
+    bool each{};                             // one business statement for each delivery, instead of one for a batch
 
     int baseline_lanes{4};
     int baseline_batch{32};
