@@ -4,7 +4,7 @@
 
 stages=(setup format layers reference integration install tidy asan tsan crash storm fuzz metrics image)
 # Run only where they are named: before a release, and after a change to what they look at.
-more_stages=(crash_inbox mutants races long cluster kafka s3 demo traces browser)
+more_stages=(crash_inbox mutants races long cluster kafka kafka_storm s3 demo traces browser)
 
 declare -A about=(
   [setup]='the packages, once for all that follows'
@@ -24,7 +24,8 @@ declare -A about=(
   [storm]='a minute of orders while everything breaks, one over the other'
   [cluster]='a minute of orders while the nodes of a broker cluster are killed in turn'
   [s3]='large bodies on a real server that speaks S3'
-  [kafka]='what every transport must keep, and more, over a real Kafka'
+  [kafka]='what every transport must keep, and more, over a real Kafka; the command line; the demonstration'
+  [kafka_storm]='orders while the nodes of a Kafka are killed in turn, while processes join and leave, while everything breaks'
   [traces]='what a collector gets is what OpenTelemetry defines'
   [demo]='three hundred orders through the demonstration'
   [browser]='the console in a real browser: every page and act, by keyboard, without a script, narrow and dark'
@@ -51,7 +52,12 @@ stage_long() { scripts/test.sh long; }
 stage_storm() { scripts/chaos.sh --minutes 1 --seed 1; }
 stage_cluster() { scripts/chaos.sh --cluster --minutes 1 --seed 2 --only broker_killed; }
 stage_s3() { configure && scripts/test.sh s3; }
-stage_kafka() { configure && scripts/test.sh kafka; }
+stage_kafka() { configure && scripts/test.sh kafka && scripts/demo.sh --transport kafka --orders 300 --seed 1; }
+stage_kafka_storm() {
+  scripts/chaos.sh --transport kafka --cluster --minutes 1 --seed 2 --only broker_killed &&
+    scripts/chaos.sh --transport kafka --minutes 2 --seed 3 --only service_restarted &&
+    scripts/chaos.sh --transport kafka --cluster --minutes 1 --seed 1
+}
 stage_demo() { scripts/demo.sh --orders 300 --seed 1; }
 stage_metrics() { configure && scripts/observability.sh; }
 stage_traces() { scripts/traces.sh; }

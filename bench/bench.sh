@@ -28,6 +28,7 @@ USAGE
 }
 
 arguments=()
+kafka=
 json=$root/build/bench.json plots=$root/build/bench-plots
 for ((i = 1; i <= $#; ++i)); do
   case ${!i} in
@@ -38,9 +39,19 @@ for ((i = 1; i <= $#; ++i)); do
       arguments+=("${!i}")
       ((++i <= $#)) && arguments+=("$(realpath -m -- "${!i}")")
       ;;
-    *) arguments+=("${!i}") ;;
+    *)
+      arguments+=("${!i}")
+      if [[ ${!i} == *kafka* || ${!i} == --transport=all ]]; then kafka=1; fi
+      j=$((i - 1))
+      if [[ ${!i} == all && ${!j} == --transport ]]; then kafka=1; fi
+      ;;
   esac
 done
+
+# shellcheck disable=SC2317 # called when the run ends
+before_stack_stops() {
+  if [[ -d $folder/kafka ]]; then "$root/scripts/kafka.sh" down --purge "$folder/kafka" >"$folder/logs/kafka-down.log" 2>&1; fi
+}
 
 begin_run bench
 # All settings that the caller has made for the services apply.
@@ -53,6 +64,15 @@ for argument in ${arguments[@]+"${arguments[@]}"}; do
   fi
 done
 start_private_stack
+if [[ $kafka ]]; then
+  "$root/scripts/setup.sh" --kafka
+  say "starting a private Kafka in $folder/kafka"
+  exports=$("$root/scripts/kafka.sh" up "$folder/kafka" 2>"$folder/logs/kafka-up.log") || {
+    cat "$folder/logs/kafka-up.log" >&2
+    exit 1
+  }
+  eval "$exports"
+fi
 run_driver "$build/tools/skald-bench" --logs "$folder/logs" --json "$json" --svg "$plots" --commit "$(commit_of_checkout)" \
   ${arguments[@]+"${arguments[@]}"}
 exit "$code"

@@ -21,8 +21,8 @@ every saga must end within a bound, and three databases say whether anything was
   --minutes N   how long the storm lasts (default 1)
   --seed N      the same orders and faults again (default: random, printed)
   --rate N      orders per second (default 20)
-  --cluster     a RabbitMQ of three nodes, which fail one at a time
-  --transport T rabbitmq (default), or postgres: messages go from database to database, and nothing befalls a broker
+  --cluster     a RabbitMQ, or a Kafka, of three nodes, which fail one at a time
+  --transport T rabbitmq (default); kafka; postgres: messages go from database to database, and nothing befalls a broker
   --only KIND   only faults of that kind (the report lists them)
   --calm S      how many seconds everything may take to come to rest afterwards (default 120)
   --gateway     a payment provider charges, which misbehaves now and then; its ledger must say what the orders say
@@ -37,6 +37,7 @@ USAGE
 run_name=chaos
 json=$build/chaos.json
 cluster=
+transport=rabbitmq
 arguments=()
 while (($# > 0)); do
   split_option "$@"
@@ -52,7 +53,8 @@ while (($# > 0)); do
       shift
       continue
       ;;
-    --minutes | --seed | --rate | --only | --calm | --transport) need_value && arguments+=("$flag" "$value") ;;
+    --transport) need_value && transport=$value arguments+=("$flag" "$value") ;;
+    --minutes | --seed | --rate | --only | --calm) need_value && arguments+=("$flag" "$value") ;;
     --json) need_value && json=$(realpath -m -- "$value") ;;
     *) usage_error "unknown option '$flag'" ;;
   esac
@@ -61,7 +63,8 @@ done
 
 # shellcheck disable=SC2317 # called when the run ends
 before_stack_stops() {
-  if [[ $cluster ]]; then "$root/scripts/broker_cluster.sh" down "$folder/cluster" >"$folder/logs/cluster-down.log" 2>&1; fi
+  if [[ $transport == kafka ]]; then "$root/scripts/kafka.sh" down --purge "$folder/kafka" >"$folder/logs/kafka-down.log" 2>&1
+  elif [[ $cluster ]]; then "$root/scripts/broker_cluster.sh" down "$folder/cluster" >"$folder/logs/cluster-down.log" 2>&1; fi
 }
 
 begin_run chaos
@@ -69,9 +72,17 @@ build_for_run "$build" RelWithDebInfo order_service shipping_service gateway ord
 unset SKALD_HTTP_LISTEN
 kept_settings="${!SKALD_*}"
 start_private_stack
-if [[ $cluster ]]; then
+if [[ $cluster || $transport != rabbitmq ]]; then "$root/scripts/stack.sh" stop "$folder/stack" rabbitmq 2>/dev/null; fi
+if [[ $transport == kafka ]]; then
+  say 'starting Kafka'
+  exports=$("$root/scripts/kafka.sh" up --nodes "$((cluster ? 3 : 1))" "$folder/kafka" 2>"$folder/logs/kafka-up.log") || {
+    cat "$folder/logs/kafka-up.log" >&2
+    exit 1
+  }
+  eval "$exports"
+  arguments+=(--cluster-script "$root/scripts/kafka.sh" --cluster "$folder/kafka")
+elif [[ $cluster ]]; then
   say 'starting three RabbitMQ nodes'
-  "$root/scripts/stack.sh" stop "$folder/stack" rabbitmq 2>/dev/null
   exports=$("$root/scripts/broker_cluster.sh" up "$folder/cluster" 2>"$folder/logs/cluster-up.log") || {
     cat "$folder/logs/cluster-up.log" >&2
     exit 1

@@ -28,8 +28,9 @@ databases say whether anything was lost or happened twice.
   --seed N      the same orders, duplicates and kills again (default: random)
   --gateway     a payment provider charges, which misbehaves now and then; its
                 ledger must say what the orders say
-  --transport T rabbitmq (default), or postgres: messages go from database to
-                database, and no broker is started
+  --transport T rabbitmq (default); kafka: a private Kafka of one node; or
+                postgres: messages go from database to database, and no broker
+                is started
   --json FILE   also write the figures to FILE
   --keep DIR    run in DIR (new or empty) and keep logs and databases there
   --help        this text
@@ -82,7 +83,8 @@ parse() {
       --clients) number "$flag" "$value" 1 256 ;;
       --seed) number "$flag" "$value" 0 999999999999999999 ;;
       --transport)
-        [[ $value == rabbitmq || $value == postgres ]] || usage_error "--transport is rabbitmq or postgres, not '$value'"
+        [[ $value == rabbitmq || $value == kafka || $value == postgres ]] ||
+          usage_error "--transport is rabbitmq, kafka or postgres, not '$value'"
         transport=$value
         driver_arguments+=(--transport "$value")
         ;;
@@ -125,12 +127,10 @@ clean_up() {
   fi
   if [[ ! $folder ]]; then exit "$code"; fi
   if [[ $keep ]]; then
-    [[ ! -d $folder/stack ]] || "$root/scripts/stack.sh" down "$folder/stack" >"$folder/logs/stack-down.log" 2>&1
+    stop_servers
     say "kept in $folder: logs/, stack/ (scripts/stack.sh up $folder/stack starts it again)"
   else
-    if [[ -d $folder/stack ]] && ! "$root/scripts/stack.sh" down --purge "$folder/stack" >"$folder/logs/stack-down.log" 2>&1; then
-      cat "$folder/logs/stack-down.log" >&2
-    fi
+    stop_servers --purge || cat "$folder/logs/stack-down.log" >&2
     if ((code == 1)); then keep_logs; fi
     rm -rf -- "$folder"
   fi
@@ -169,7 +169,7 @@ start_stack() {
   local exports
   local -a only=()
   local what='PostgreSQL and RabbitMQ'
-  if [[ $transport == postgres ]]; then
+  if [[ $transport != rabbitmq ]]; then
     only=(postgres)
     what=PostgreSQL
   fi
@@ -181,6 +181,23 @@ start_stack() {
     die "the private $what did not start"
   }
   eval "$exports"
+  if [[ $transport == kafka ]]; then start_kafka; fi
+}
+
+start_kafka() {
+  local exports
+  say "starting a private Kafka in $folder/kafka"
+  exports=$("$root/scripts/kafka.sh" up "$folder/kafka" 2>"$folder/logs/kafka-up.log") || {
+    cat "$folder/logs/kafka-up.log" >&2
+    die 'the private Kafka did not start'
+  }
+  eval "$exports"
+}
+
+# stop_servers [--purge]
+stop_servers() {
+  if [[ -d $folder/kafka ]]; then "$root/scripts/kafka.sh" down "$@" "$folder/kafka" >"$folder/logs/kafka-down.log" 2>&1; fi
+  [[ ! -d $folder/stack ]] || "$root/scripts/stack.sh" down "$@" "$folder/stack" >"$folder/logs/stack-down.log" 2>&1
 }
 
 # In the background and waited for, so that a signal to this script is handled at once, and not when the driver has
@@ -204,6 +221,7 @@ main() {
   trap 'exit 143' TERM
   make_folder
   "$root/scripts/setup.sh"
+  if [[ $transport == kafka ]]; then "$root/scripts/setup.sh" --kafka; fi
   build_all
   start_stack
   run_driver

@@ -22,7 +22,7 @@ SKALD_FAILOVER_DIR, says how many connections the standby was asked for from its
 promotion on, and removes everything. Its exit status is that of PROGRAM.
 
     scripts/failover.sh build/tests/integration/services/service_tests \
-        '--source-file=*/failover_faults_test.cpp'
+        '--source-file=*/failover_faults_test.cpp' '--test-case=the primary*'
 
 The second is for PROGRAM: kills the primary of SKALD_FAILOVER_DIR by SIGKILL, all
 of its processes at once, and promotes the standby. The primary stays dead.

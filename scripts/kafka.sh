@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A private Kafka of one node that lives entirely in one directory, on free ports of 127.0.0.1. Its jars come from Maven
-# Central, once for a user. See usage() below.
+# A private Kafka of one node or three that lives entirely in one directory, on free ports of 127.0.0.1. Its jars come
+# from Maven Central, once for a user. See usage() below.
 # shellcheck source-path=SCRIPTDIR
 set -euo pipefail
 
@@ -10,22 +10,27 @@ source "$here/lib/stack_common.sh"
 
 usage() {
   cat <<'USAGE'
-usage: scripts/kafka.sh VERB DIR
+usage: scripts/kafka.sh VERB [--nodes 3] DIR [NODE]
 
   up DIR             start the node (make it the first time) and print export lines
-                     for SKALD_KAFKA_BROKERS and, for tests, SKALD_TEST_KAFKA_PORTS
-  down DIR           stop it; its data stay
-  down --purge DIR   stop it and remove all that "up" made
-  kill DIR           end it by SIGKILL
+                     for SKALD_KAFKA_BROKERS and, for tests, KAFKA_TEST_PORTS
+  up --nodes 3 DIR   likewise three nodes; topics have three replicas then, and a
+                     record is confirmed when two have it
+  down DIR           stop all; their data stay
+  down --purge DIR   stop them and remove all that "up" made
+  start DIR NODE     start one node again: 1, 2 or 3
+  stop DIR NODE      stop one in order
+  kill DIR NODE      end one by SIGKILL
   --help             this text
 
 Needs Java and Maven: scripts/setup.sh --kafka. Only 127.0.0.1 is served, without
-passwords. Its log is DIR/log/kafka.log.
+passwords. The logs are DIR/log/kafka_NODE.log.
 USAGE
 }
 
 started=()
 readonly pom=$here/lib/kafka-node/pom.xml
+readonly cluster_id=skald-test-node-000000w
 
 # Fills "jars" with the directory that has them.
 find_jars() {
@@ -44,21 +49,34 @@ find_jars() {
   touch "$jars/complete"
 }
 
+# Fills "nodes" with their numbers.
+list_nodes() { mapfile -t nodes < <(seq 1 "${conf[kafka_nodes]:-1}"); }
+
+voters() {
+  local n all=
+  for n in "${nodes[@]}"; do all+="${all:+,}$n@127.0.0.1:${conf[kafka_quorum_$n]}"; done
+  printf '%s' "$all"
+}
+
 # Two listeners: one for who connects directly, and one whose clients are sent to a port where a test's proxy listens.
 # Topics may be made by accident, as by default in Kafka: so that a test sees that Skald makes none.
 write_properties() {
-  cat >"$dir/kafka/server.properties" <<CONF
+  local n=$1 count=${#nodes[@]}
+  mkdir -p -- "$dir/kafka/$n/data"
+  cat >"$dir/kafka/$n/server.properties" <<CONF
 process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:${conf[kafka_quorum]}
+node.id=$n
+controller.quorum.voters=$(voters)
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
-listeners=PLAINTEXT://127.0.0.1:${conf[kafka_port]},CONTROLLER://127.0.0.1:${conf[kafka_quorum]},PROXY://127.0.0.1:${conf[kafka_through]}
-advertised.listeners=PLAINTEXT://127.0.0.1:${conf[kafka_port]},PROXY://127.0.0.1:${conf[kafka_proxy]}
+listeners=PLAINTEXT://127.0.0.1:${conf[kafka_port_$n]},CONTROLLER://127.0.0.1:${conf[kafka_quorum_$n]},PROXY://127.0.0.1:${conf[kafka_through_$n]}
+advertised.listeners=PLAINTEXT://127.0.0.1:${conf[kafka_port_$n]},PROXY://127.0.0.1:${conf[kafka_proxy_$n]}
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PROXY:PLAINTEXT
-log.dirs=$dir/kafka/data
+log.dirs=$dir/kafka/$n/data
 auto.create.topics.enable=true
-offsets.topic.replication.factor=1
+default.replication.factor=$count
+min.insync.replicas=$((count / 2 + 1))
+offsets.topic.replication.factor=$count
 offsets.topic.num.partitions=4
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
@@ -66,64 +84,123 @@ group.initial.rebalance.delay.ms=0
 CONF
 }
 
-cmd_up() {
-  local name end=$((SECONDS + 180))
-  mkdir -p -- "$1/run" "$1/log" "$1/kafka/data" || die "cannot write in $1"
-  dir=$(cd -- "$1" && pwd -P)
-  load_conf
-  if ! running kafka; then
-    find_jars
-    conf[uid]=$EUID
-    for name in kafka_port kafka_through kafka_proxy kafka_quorum; do need_port "$name"; done
-    save_conf
-    write_properties
-    local -a java=(java -Xmx512m -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$jars/*")
-    if [[ ! -f $dir/kafka/data/meta.properties ]]; then
-      "${java[@]}" kafka.tools.StorageTool format -t skald-test-node-000000w -c "$dir/kafka/server.properties" \
-        >>"$dir/log/kafka.log" 2>&1 || {
-        show_log "$dir/log/kafka.log"
-        die 'Kafka could not make its storage'
-      }
-    fi
-    say "starting Kafka on port ${conf[kafka_port]}"
-    launch kafka "${java[@]}" kafka.Kafka "$dir/kafka/server.properties"
+# Fills "java" with the command that begins each.
+find_java() {
+  find_jars
+  java=(java "-Xmx$((${#nodes[@]} > 1 ? 256 : 512))m" -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$jars/*")
+}
+
+begin_node() {
+  local n=$1
+  ! running "kafka_$n" || return 0
+  write_properties "$n"
+  if [[ ! -f $dir/kafka/$n/data/meta.properties ]]; then
+    "${java[@]}" kafka.tools.StorageTool format -t "$cluster_id" -c "$dir/kafka/$n/server.properties" \
+      >>"$dir/log/kafka_$n.log" 2>&1 || {
+      show_log "$dir/log/kafka_$n.log"
+      die 'Kafka could not make its storage'
+    }
   fi
-  until port_answers "${conf[kafka_port]}"; do
-    if ! running kafka || ((SECONDS > end)); then
-      show_log "$dir/log/kafka.log"
+  say "starting Kafka's node $n on port ${conf[kafka_port_$n]}"
+  launch "kafka_$n" "${java[@]}" kafka.Kafka "$dir/kafka/$n/server.properties"
+}
+
+finish_node() {
+  local n=$1 end=$((SECONDS + 180))
+  until port_answers "${conf[kafka_port_$n]}"; do
+    if ! running "kafka_$n" || ((SECONDS > end)); then
+      show_log "$dir/log/kafka_$n.log"
       die 'Kafka did not start; its log above says why'
     fi
     sleep 0.1
   done
-  printf "export SKALD_KAFKA_BROKERS='127.0.0.1:%s'\n" "${conf[kafka_port]}" >&3
-  printf "export SKALD_TEST_KAFKA_PORTS='%s,%s'\n" "${conf[kafka_through]}" "${conf[kafka_proxy]}" >&3
 }
 
-# cmd_end SIGNAL DIR PURGE
-cmd_end() {
-  local pid
-  [[ -f $2/stack.conf ]] || { say "no Kafka in $2" && return 0; }
+# cmd_up NODES DIR
+cmd_up() {
+  local n name brokers='' ports=''
+  mkdir -p -- "$2/run" "$2/log" "$2/kafka" || die "cannot write in $2"
   dir=$(cd -- "$2" && pwd -P)
   load_conf
-  if pid=$(pid_of kafka); then
-    send "$1" "$pid"
-    wait_gone 30 "$pid" || send KILL "$pid"
-    wait_gone 10 "$pid" || die "Kafka (pid $pid) does not end"
-  fi
-  (($3)) || return 0
+  conf[uid]=$EUID
+  conf[kafka_nodes]=${conf[kafka_nodes]:-$1}
+  list_nodes
+  find_java
+  for n in "${nodes[@]}"; do
+    if running "kafka_$n"; then continue; fi
+    for name in kafka_port kafka_through kafka_proxy kafka_quorum; do need_port "${name}_$n"; done
+  done
+  save_conf
+  for n in "${nodes[@]}"; do begin_node "$n"; done
+  for n in "${nodes[@]}"; do
+    finish_node "$n"
+    brokers+="${brokers:+,}127.0.0.1:${conf[kafka_port_$n]}"
+    ports+="${ports:+,}${conf[kafka_through_$n]},${conf[kafka_proxy_$n]}"
+  done
+  printf "export SKALD_KAFKA_BROKERS='%s'\n" "$brokers" >&3
+  printf "export KAFKA_TEST_PORTS='%s'\n" "$ports" >&3
+}
+
+# enter DIR
+enter() {
+  [[ -f $1/stack.conf ]] || die "there is no Kafka in $1"
+  dir=$(cd -- "$1" && pwd -P)
+  load_conf
+  list_nodes
+}
+
+cmd_start() {
+  enter "$1"
+  find_java
+  begin_node "$2"
+  finish_node "$2"
+}
+
+# cmd_end SIGNAL DIR NODE
+cmd_end() {
+  local pid
+  enter "$2"
+  pid=$(pid_of "kafka_$3") || return 0
+  send "$1" "$pid"
+  wait_gone 30 "$pid" || send KILL "$pid"
+  wait_gone 10 "$pid" || die "Kafka's node $3 (pid $pid) does not end"
+}
+
+# cmd_down DIR PURGE
+cmd_down() {
+  local n signal=TERM
+  [[ -f $1/stack.conf ]] || { say "no Kafka in $1" && return 0; }
+  enter "$1"
+  # Without a majority a node can't leave in order, and would wait for one.
+  if ((${#nodes[@]} > 1)); then signal=KILL; fi
+  for n in "${nodes[@]}"; do cmd_end "$signal" "$1" "$n"; done
+  (($2)) || return 0
   rm -rf -- "$dir/kafka" "$dir/log" "$dir/run" "$dir/stack.conf"
   rmdir -- "$dir" 2>/dev/null || true
 }
 
+# need_node DIR NODE
+need_node() {
+  [[ ${1:-} && ${2:-} =~ ^[123]$ ]] || die 'DIR and the number of a node are needed'
+}
+
 main() {
   exec 3>&1 1>&2
-  case ${1-} in
+  local verb=${1-} count=1 purge=0
+  shift || true
+  if [[ ${1-} == --nodes ]]; then
+    [[ ${2-} =~ ^[13]$ ]] || die '--nodes is 1 or 3'
+    count=$2
+    shift 2
+  fi
+  if [[ ${1-} == --purge ]]; then purge=1 && shift; fi
+  case $verb in
     -h | --help) usage >&3 ;;
-    up) cmd_up "${2:?up needs DIR}" ;;
-    kill) cmd_end KILL "${2:?kill needs DIR}" 0 ;;
-    down)
-      if [[ ${2-} == --purge ]]; then cmd_end TERM "${3:?down needs DIR}" 1; else cmd_end TERM "${2:?down needs DIR}" 0; fi
-      ;;
+    up) cmd_up "$count" "${1:?up needs DIR}" ;;
+    start) need_node "$@" && cmd_start "$1" "$2" ;;
+    stop) need_node "$@" && cmd_end TERM "$1" "$2" ;;
+    kill) need_node "$@" && cmd_end KILL "$1" "$2" ;;
+    down) cmd_down "${1:?down needs DIR}" "$purge" ;;
     *) usage && exit 2 ;;
   esac
 }

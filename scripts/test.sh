@@ -37,10 +37,10 @@ case ${1:-} in
   kafka)
     scripts/setup.sh --kafka
     cmake --preset default
-    cmake --build --preset default --parallel "$(nproc)" --target conformance_kafka
+    cmake --build --preset default --parallel "$(nproc)" --target conformance_kafka kafka_service_tests
     stack=$PWD/build/test-kafka
-    trap 'scripts/kafka.sh down --purge "$stack"' EXIT
-    exports=$(scripts/kafka.sh up "$stack")
+    trap 'scripts/kafka.sh down --purge "$stack"; scripts/stack.sh down --purge "$stack-postgres"' EXIT
+    exports=$(scripts/kafka.sh up "$stack" && scripts/stack.sh up "$stack-postgres" postgres)
     eval "$exports"
     ctest --test-dir build --no-tests=error --output-on-failure --label-regex '^kafka$' "${@:2}"
     exit

@@ -4,6 +4,9 @@
 #include "shop.hpp"
 #include "waiting.hpp"
 
+#ifdef BENCH_OVER_KAFKA
+#include <skald/kafka.hpp>
+#endif
 #include <skald/redis.hpp>
 
 #include <cstdio>
@@ -60,6 +63,9 @@ int main(int argc, char** argv)
     bool const each = argc > 2 && std::string_view{argv[2]} == "--each";
     int const skipped = each ? 2 : 1;
     auto const run = [&](skald::service what) {
+#ifdef BENCH_OVER_KAFKA
+        what.transport(skald::kafka());
+#endif
         return skald::run_service(std::move(what), argc - skipped, argv + skipped);
     };
     if (service == "orders") return run(orders(each));

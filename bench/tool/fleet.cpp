@@ -1,6 +1,7 @@
 #include "fleet.hpp"
 
 #include "broker_extras.hpp"
+#include "kafka_extras.hpp"
 
 #include "rig/broker.hpp"
 #include "rig/http.hpp"
@@ -38,8 +39,16 @@ std::string name_of(implementation who)
     switch (who) {
     case implementation::framework: return "framework";
     case implementation::inbox: return "no broker";
+    case implementation::kafka: return "kafka";
     default: return "baseline";
     }
+}
+
+int broker_port(options const& chosen, implementation who)
+{
+    if (who == implementation::inbox) return 0;
+    if (who != implementation::kafka) return port_of(chosen.broker_url);
+    return std::stoi(chosen.kafka_brokers.substr(chosen.kafka_brokers.find(':') + 1));
 }
 
 fleet::fleet(options const& chosen, skald::rig::signals const& interruptions, bench_databases const& databases,
@@ -49,7 +58,7 @@ fleet::fleet(options const& chosen, skald::rig::signals const& interruptions, be
     start_all(chosen, databases);
     skald::rig::broker observer{chosen.broker_url};
     wait_for("starting the services", start_patience, 20ms, [&] {
-        return take_deliveries(observer, databases) && std::ranges::all_of(http_ports_, skald::rig::is_ready);
+        return take_deliveries(chosen, observer, databases) && std::ranges::all_of(http_ports_, skald::rig::is_ready);
     });
 }
 
@@ -65,7 +74,7 @@ void fleet::start_all(options const& chosen, bench_databases const& databases)
         for (int n = 1; n <= shape_.processes; ++n) start(chosen, databases, service, n);
 }
 
-bool fleet::take_deliveries(skald::rig::broker& observer, bench_databases const& databases) const
+bool fleet::take_deliveries(options const& chosen, skald::rig::broker& observer, bench_databases const& databases) const
 {
     auto const wanted = static_cast<std::uint32_t>(shape_.processes);
     return std::ranges::all_of(shape_.services, [&](std::size_t service) {
@@ -74,6 +83,9 @@ bool fleet::take_deliveries(skald::rig::broker& observer, bench_databases const&
             return pqxx::nontransaction{c}.exec("SELECT count(*) FROM skald.consumer")[0][0].as<std::uint32_t>() >=
                    wanted;
         }
+        if (shape_.who == implementation::kafka)
+            return consumers_in_kafka(chosen.kafka_brokers, queue_of(service, shape_.shop).substr(6)) >=
+                   shape_.processes;
         auto const queue = observer.look_at(queue_of(service, shape_.shop));
         return queue && queue->consumers >= wanted;
     });
@@ -94,6 +106,10 @@ void fleet::start(options const& chosen, bench_databases const& databases, std::
     if (shape_.who == implementation::inbox) {
         one.variables["SKALD_TRANSPORT"] = "postgres";
         one.variables["SKALD_PEERS_FILE"] = peers_file(chosen);
+    }
+    if (shape_.who == implementation::kafka) {
+        one.variables["SKALD_TRANSPORT"] = "kafka";
+        one.variables["SKALD_KAFKA_BROKERS"] = chosen.kafka_brokers;
     }
     if (by_framework && shape_.shop) one.program = (chosen.shop_programs / shop_programs.at(service)).string();
     else {
@@ -165,6 +181,11 @@ void make_tables(options const& chosen, skald::rig::signals const& interruptions
     broker_connection broker{chosen.broker_url};
     for (auto const service : {orders, payments, shipping})
         for (auto const* of_it : {"", ".database"}) broker.delete_queue((queue_of(service, shop) + of_it).c_str());
+    if (chosen.is_over("kafka")) {
+        std::vector<std::string> services;
+        for (auto const service : {orders, payments, shipping}) services.push_back(queue_of(service, shop).substr(6));
+        empty_kafka(chosen.kafka_brokers, services);
+    }
     fleet_shape shape;
     shape.shop = shop;
     fleet{chosen, interruptions, databases, shape}.stop();

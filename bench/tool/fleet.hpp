@@ -21,10 +21,13 @@ class broker;
 
 namespace skald_bench {
 
-/// `inbox`: the framework without a broker, SKALD_TRANSPORT=postgres.
-enum class implementation { framework, inbox, baseline };
+/// `inbox`: the framework without a broker, SKALD_TRANSPORT=postgres; `kafka`: over Kafka.
+enum class implementation { framework, inbox, kafka, baseline };
 
 std::string name_of(implementation who);
+
+/// Where the broker listens that it uses; 0: none.
+int broker_port(options const& chosen, implementation who);
 
 struct fleet_shape
 {
@@ -67,7 +70,7 @@ public:
 
 private:
     void start_all(options const& chosen, bench_databases const& databases);
-    bool take_deliveries(skald::rig::broker& observer, bench_databases const& databases) const;
+    bool take_deliveries(options const& chosen, skald::rig::broker& observer, bench_databases const& databases) const;
     void start(options const& chosen, bench_databases const& databases, std::size_t service, int number);
 
     skald::rig::signals const& interruptions_;

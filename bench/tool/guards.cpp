@@ -1,6 +1,7 @@
 #include "guards.hpp"
 
 #include "bench_tool_sql.hpp"
+#include "broker_extras.hpp"
 #include "processes.hpp"
 
 #include "rig/http.hpp"
@@ -148,7 +149,7 @@ tally run_load(guard_load const& load, std::chrono::seconds length, int number)
 guard_figures measure_guard(bench const& b, bench_databases& databases, fleet const& services,
                             redis_server const& redis, std::string const& way, guard_load load)
 {
-    machine const here{databases, b.chosen.broker_url};
+    machine const here{databases, port_of(b.chosen.broker_url)};
     load.prefix += "warm-";
     run_load(load, std::chrono::seconds{b.chosen.warm_up}, b.chosen.sagas);
     load.prefix.resize(load.prefix.size() - 5);

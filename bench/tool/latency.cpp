@@ -33,16 +33,6 @@ double ms_since(wall::time_point then)
     return std::chrono::duration<double, std::milli>(wall::now() - then).count();
 }
 
-void place(skald::rig::http_client& client, std::string const& key)
-{
-    auto const answer =
-        client.Post("/orders", {{"Idempotency-Key", '"' + key + '"'}},
-                    R"({"id":"","customer":"ada","sku":"tea","quantity":1,"cents":1200})", "application/json");
-    if (!answer) throw std::runtime_error{"an order was not answered: " + httplib::to_string(answer.error())};
-    if (answer->status != 202)
-        throw std::runtime_error{fmt::format("an order was answered with {}: {}", answer->status, answer->body)};
-}
-
 /// Many clients; each takes the next request, waits until it is due, and sends it.
 class open_load
 {
@@ -76,7 +66,7 @@ private:
             skald::rig::http_client client{port_, answer_patience};
             for (std::size_t i = next_++; i < keys_.size() && !stop.stop_requested(); i = next_++) {
                 std::this_thread::sleep_until(loop_.due(i));  // the load itself
-                place(client, keys_[i]);
+                place_order(client, keys_[i]);
                 answers_[i] = loop_.latency_ms(i, wall::now());
             }
         }
@@ -107,6 +97,16 @@ void await_rest(fleet const& services, bench_databases& databases)
 
 }  // namespace
 
+void place_order(skald::rig::http_client& client, std::string const& key)
+{
+    auto const answer =
+        client.Post("/orders", {{"Idempotency-Key", '"' + key + '"'}},
+                    R"({"id":"","customer":"ada","sku":"tea","quantity":1,"cents":1200})", "application/json");
+    if (!answer) throw std::runtime_error{"an order was not answered: " + httplib::to_string(answer.error())};
+    if (answer->status != 202)
+        throw std::runtime_error{fmt::format("an order was answered with {}: {}", answer->status, answer->body)};
+}
+
 latency_figures run_alone(bench const& b, bench_databases& databases, implementation who)
 {
     databases.settle_down();
@@ -121,7 +121,7 @@ latency_figures run_alone(bench const& b, bench_databases& databases, implementa
          now = wall::now()) {
         auto const key = keys.make();
         auto const sent = wall::now();
-        place(client, key);
+        place_order(client, key);
         auto const answered = ms_since(sent);
         while (ask(databases.at(orders), sql::state_of, key)[0][0].c_str() != std::string_view{"completed"}) {
             if (wall::now() > until + 60s) throw std::runtime_error{"saga " + key + " does not complete"};

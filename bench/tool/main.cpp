@@ -53,7 +53,7 @@ int run(options chosen)
     {
         bench_databases databases{chosen.database_url, chosen.tcp};
         out.settings(describe_settings(databases, chosen.broker_url));
-        if (!machine{databases, chosen.broker_url}.sees_servers())
+        if (!machine{databases, broker_port(chosen, implementation::framework)}.sees_servers())
             out.say("The servers' processes can't be seen from here: their processor time is missing.");
     }
     run_scenarios(b, out);

@@ -58,11 +58,11 @@ cpu_split operator-(cpu_split const& later, cpu_split const& earlier)
             later.driver - earlier.driver};
 }
 
-machine::machine(bench_databases& databases, std::string const& broker_url)
+machine::machine(bench_databases& databases, int broker_port)
 {
     auto const backend = ask(databases.at(orders), sql::backend)[0][0].as<pid_t>();
     if (name_of(backend).starts_with("postgres")) postgres_ = parent_of(backend);
-    broker_ = listener_on(port_of(broker_url));
+    if (broker_port != 0) broker_ = listener_on(broker_port);
 }
 
 cpu_split machine::cpu(fleet const& services) const

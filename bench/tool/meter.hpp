@@ -44,7 +44,8 @@ cpu_split operator-(cpu_split const& later, cpu_split const& earlier);
 class machine
 {
 public:
-    machine(bench_databases& databases, std::string const& broker_url);
+    /// `broker_port`: where the broker listens; 0: there is none.
+    machine(bench_databases& databases, int broker_port);
 
     cpu_split cpu(fleet const& services) const;
 

@@ -20,6 +20,11 @@ constexpr char const* head =
     "DATABASE_URL and AMQP_URL name servers that are for nothing else; the databases skald_bench_* are made anew.\n"
     "Settings of the services (SKALD_LANES and so on) are those of this program's environment.";
 
+void list(CLI::Option* option)
+{
+    option->delimiter(',')->option_text("A,B,...");
+}
+
 void add_what(CLI::App& app, options& o)
 {
     std::vector<std::string> const names(std::begin(scenario_names), std::end(scenario_names));
@@ -27,8 +32,9 @@ void add_what(CLI::App& app, options& o)
         ->check(CLI::IsMember(names))
         ->option_text("NAME");
     app.add_flag("--baseline", o.baseline, "in turn with the hand-written baseline, where the scenario has one");
-    app.add_flag("--without-broker", o.without_broker,
-                 "in turn over RabbitMQ and without it (SKALD_TRANSPORT=postgres)");
+    list(app.add_option("--transport", o.transports,
+                        "in turn over these: rabbitmq, postgres, kafka; all [rabbitmq]; kafka at SKALD_KAFKA_BROKERS")
+             ->check(CLI::IsMember({"rabbitmq", "postgres", "kafka", "all"})));
     app.add_flag("--only-baseline", o.only_baseline, "the baseline alone");
     app.add_option("--json", o.json, "also write the figures to FILE")->option_text("FILE")->take_last();
     app.add_option("--svg", o.svg, "write plots into the folder DIR")->option_text("DIR")->take_last();
@@ -51,11 +57,6 @@ void add_how_long(CLI::App& app, options& o)
         ->option_text("N");
     app.add_flag("--start-by-function", o.start_by_function,
                  "start sagas by one skald.start() each, not by many sagas' rows in one statement");
-}
-
-void list(CLI::Option* option)
-{
-    option->delimiter(',')->option_text("A,B,...");
 }
 
 void add_shop(CLI::App& app, options& o)
@@ -105,6 +106,9 @@ void add_scenarios(CLI::App& app, options& o)
     app.add_option("--connections", o.connections, "entry: at the same time [8]")
         ->check(CLI::Range(1, 1'000))
         ->option_text("N");
+    list(
+        app.add_option("--under-way", o.under_way, "transports: sagas under way [1,50]; for more there is `throughput`")
+            ->check(CLI::Range(1, 100'000)));
     list(app.add_option("--callers", o.callers, "guards: that share a key [1,10,100]")->check(CLI::Range(1, 1'000)));
     list(app.add_option("--duplicates", o.duplicates, "guards: per cent of the requests [1,50,90]")
              ->check(CLI::Range(0, 100)));
@@ -157,6 +161,11 @@ bool options::runs(std::string_view scenario) const
     return scenarios.empty() || std::ranges::find(scenarios, scenario) != scenarios.end();
 }
 
+bool options::is_over(std::string_view transport) const
+{
+    return std::ranges::find(transports, transport) != transports.end();
+}
+
 options read_options(int argc, char** argv)
 {
     options o;
@@ -186,6 +195,8 @@ options read_options(int argc, char** argv)
     if (o.shop_programs.empty()) o.shop_programs = o.programs.parent_path() / "examples" / "order_saga";
     o.database_url = from_environment("DATABASE_URL");
     o.broker_url = from_environment("AMQP_URL");
+    if (o.is_over("all")) o.transports = {"rabbitmq", "postgres", "kafka"};
+    if (o.is_over("kafka")) o.kafka_brokers = from_environment("SKALD_KAFKA_BROKERS");
     return o;
 }
 

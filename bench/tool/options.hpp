@@ -10,13 +10,13 @@ namespace skald_bench {
 
 /// The scenarios, in the order in which they run.
 inline constexpr char const* scenario_names[]{"shop",  "throughput", "latency", "tables", "snapshot", "backlog",
-                                              "entry", "messages",   "guards",  "waits",  "calls"};
+                                              "entry", "messages",   "guards",  "waits",  "calls",    "transports"};
 
 struct options
 {
-    std::vector<std::string> scenarios;  // none: all
-    bool baseline{};                     // the baseline in alternation with the framework, where a scenario has one
-    bool without_broker{};               // in alternation over RabbitMQ and from database to database
+    std::vector<std::string> scenarios;   // none: all
+    bool baseline{};                      // the baseline in alternation with the framework, where a scenario has one
+    std::vector<std::string> transports;  // in alternation over these; none: RabbitMQ
     bool only_baseline{};
 
     int seconds{20};  // of each measurement
@@ -43,6 +43,7 @@ struct options
     int waiting{10'000}, timers{100'000};     // sagas
     int over_seconds{60}, lead_seconds{240};  // of the timers: from the first to the last; before the first
     int job_seconds{600}, stopped_seconds{600}, lease_seconds{15};
+    std::vector<int> under_way{1, 50};       // of the transports
     std::vector<int> callers{1, 10, 100};    // of the guards: that share a key
     std::vector<int> duplicates{1, 50, 90};  // likewise: per cent of the requests
     bool tcp{};                              // to PostgreSQL in all scenarios
@@ -59,6 +60,9 @@ struct options
     std::filesystem::path shop_programs;  // where order_service, payment_service and shipping_service are
 
     std::string database_url, broker_url;
+    std::string kafka_brokers;  // where one of the transports is Kafka
+
+    bool is_over(std::string_view transport) const;
 
     bool runs(std::string_view scenario) const;
 };

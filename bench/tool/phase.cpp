@@ -153,7 +153,7 @@ phase_figures run_phase(bench const& b, bench_databases& databases, phase_reques
     auto const server_before = count_on_server(databases);
     std::optional<held_snapshot> held;
     if (made.asked.hold_snapshot) held.emplace(databases);
-    machine const meters{databases, b.chosen.broker_url};
+    machine const meters{databases, broker_port(b.chosen, made.asked.who)};
     fleet services{b.chosen, b.interruptions, databases, {made.asked.who, made.asked.tcp}};
     closed_loop{b, databases, services, meters, made.asked}.run(made);
     made.peak_rss_mib = meters.peak_rss_mib(services);
@@ -172,7 +172,7 @@ backlog_figures run_backlog(bench const& b, bench_databases& databases, implemen
     ask(databases.at(orders), sql::backlog, messages, std::string{itinerary});
     databases.settle_down();
     auto const deleted_before = count_on_server(databases).rows["skald.outbox"].deleted;
-    machine const meters{databases, b.chosen.broker_url};
+    machine const meters{databases, broker_port(b.chosen, who)};
 
     backlog_figures made{who, messages, {}, {}, {}, {}};
     auto const began = clock::now();

@@ -14,6 +14,10 @@
 
 #include <nlohmann/json.hpp>
 
+namespace skald::rig {
+class http_client;
+}
+
 namespace skald_bench {
 
 /// What every measurement needs.
@@ -49,6 +53,9 @@ struct phase_figures
 
 /// Closed loop: as many sagas as the options say are under way all the time.
 phase_figures run_phase(bench const& b, bench_databases& databases, phase_request const& asked);
+
+/// Over HTTP. Throws unless it is accepted.
+void place_order(skald::rig::http_client& client, std::string const& key);
 
 struct latency_figures
 {

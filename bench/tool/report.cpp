@@ -182,6 +182,7 @@ void report::begin(std::string const& scenario, std::string const& explanation)
                    "sagas", "a second", "answer, ms", "saga completed, ms", "", "p50", "p99", "p99.9", "max", "p50",
                    "p99", "p99.9", "max");
     else if (scenario == "shop") begin_shop();
+    else if (scenario == "transports") begin_transports();
     else if (scenario == "entry")
         fmt::print("{:<36}{:>10}{:>12} |{:>8}{:>8}{:>8}{:>8}\n", "", "requests", "a second", "p50 ms", "p99", "p99.9",
                    "max");

@@ -5,6 +5,7 @@
 #include "guards.hpp"
 #include "phase.hpp"
 #include "shop.hpp"
+#include "transports.hpp"
 
 #include <string>
 
@@ -36,6 +37,7 @@ public:
     void add(entry_figures const& measured);
     void add(message_figures const& measured);
     void add(guard_figures const& measured);
+    void add(transport_figures const& measured);
     void add(nlohmann::ordered_json figures);  // for programs only: say() the same to people
     void say(std::string const& words) const;
 
@@ -49,6 +51,7 @@ private:
     nlohmann::ordered_json& scenario() { return document_["scenarios"].back(); }
     void write_plots() const;
     static void begin_shop();
+    static void begin_transports();
 
     options const& chosen_;
     nlohmann::ordered_json document_;

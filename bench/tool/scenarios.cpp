@@ -30,7 +30,13 @@ public:
 std::vector<implementation> who_runs(options const& chosen)
 {
     if (chosen.only_baseline) return {implementation::baseline};
-    if (chosen.without_broker) return {implementation::framework, implementation::inbox};
+    if (!chosen.transports.empty()) {
+        std::vector<implementation> who;
+        if (chosen.is_over("rabbitmq")) who.push_back(implementation::framework);
+        if (chosen.is_over("postgres")) who.push_back(implementation::inbox);
+        if (chosen.is_over("kafka")) who.push_back(implementation::kafka);
+        return who;
+    }
     if (chosen.baseline) return {implementation::framework, implementation::baseline};
     return {implementation::framework};
 }
@@ -140,7 +146,7 @@ void latency(bench const& b, report& out)
     fresh_databases w{b};
     for (auto const who : who_runs(b.chosen)) {
         if (who == implementation::baseline) continue;
-        if (b.chosen.without_broker) out.say(name_of(who) + ':');
+        if (!b.chosen.transports.empty()) out.say(name_of(who) + ':');
         out.add(run_alone(b, w.databases, who));
         for (auto const rate : b.chosen.rates) out.add(run_at_rate(b, w.databases, who, rate));
     }
@@ -253,6 +259,17 @@ void waits(bench const& b, report& out)
     run_timers(b, out);
 }
 
+void transports(bench const& b, report& out)
+{
+    out.begin("transports", "orders over HTTP, so many under way all the time, over each transport in turn");
+    if (b.chosen.only_baseline) return out.say("the baseline has no HTTP entry: nothing to measure");
+    fresh_databases w{b};
+    for (auto const under_way : b.chosen.under_way)
+        for (int round = 1; round <= b.chosen.rounds; ++round)
+            for (auto const who : who_runs(b.chosen))
+                if (who != implementation::baseline) out.add(run_over_transport(b, w.databases, who, under_way));
+}
+
 void calls(bench const& b, report& out)
 {
     out.begin("calls", "long calls whose owners are killed, or stand still");
@@ -267,7 +284,7 @@ void run_scenarios(bench const& b, report& out)
 {
     using scenario = void (*)(bench const&, report&);
     constexpr scenario all[]{shop,  throughput, latency, tables, snapshot, backlog,
-                             entry, messages,   guards,  waits,  calls};
+                             entry, messages,   guards,  waits,  calls,    transports};
     static_assert(std::size(all) == std::size(scenario_names));
     for (std::size_t i = 0; i < std::size(all); ++i)
         if (b.chosen.runs(scenario_names[i])) all[i](b, out);

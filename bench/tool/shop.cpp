@@ -97,7 +97,7 @@ void start_all(bench_databases& databases, order_plan const& plan)
 void run_load(bench const& b, bench_databases& databases, fleet const& services, order_plan const& plan,
               shop_figures& made)
 {
-    machine const meters{databases, b.chosen.broker_url};
+    machine const meters{databases, broker_port(b.chosen, made.asked.who)};
     auto const used_before = meters.cpu(services);
     auto const earlier_deadlocks = deadlocks_in(count_contention(databases));
     auto const began = ask(databases.at(orders), sql::server_now)[0][0].as<std::string>();

@@ -77,4 +77,33 @@ void report::add(shop_figures const& m)
                                     {"peak_rss_mib", m.peak_rss_mib}});
 }
 
+void report::add(transport_figures const& m)
+{
+    auto const* const over = m.who == implementation::kafka   ? "kafka"
+                             : m.who == implementation::inbox ? "postgres"
+                                                              : "rabbitmq";
+    auto const ms = [&](double seconds) {
+        return m.sagas > 0 ? seconds * 1'000 / (m.per_second * chosen_.seconds) : 0.0;
+    };
+    fmt::print("{:<14}{:>10} |{:>9.0f} |{:>8.1f}{:>8.1f} |{:>9.2f}{:>9.2f}{:>9.2f} |{:>8.1f}\n", over, m.under_way,
+               m.per_second, m.completed_ms.p50, m.completed_ms.p99, ms(m.cpu.services), ms(m.cpu.postgres),
+               ms(m.cpu.broker), m.wal_bytes_a_saga / 1'024);
+    std::fflush(stdout);
+    scenario()["phases"].push_back(
+        {{"who", over},
+         {"under_way", m.under_way},
+         {"sagas", m.sagas},
+         {"sagas_per_second", m.per_second},
+         {"completed_ms", {{"p50", m.completed_ms.p50}, {"p99", m.completed_ms.p99}, {"max", m.completed_ms.max}}},
+         {"cpu_seconds", {{"services", m.cpu.services}, {"postgres", m.cpu.postgres}, {"broker", m.cpu.broker}}},
+         {"wal_bytes_a_saga", m.wal_bytes_a_saga}});
+}
+
+void report::begin_transports()
+{
+    fmt::print("{:<14}{:>10} |{:>9} |{:^16} |{:^27} |{:>8}\n{:<14}{:>10} |{:>9} |{:>8}{:>8} |{:>9}{:>9}{:>9} |{:>8}\n",
+               "", "", "sagas", "completed, ms", "processor, ms a saga", "WAL KiB", "", "under way", "a second", "p50",
+               "p99", "services", "postgres", "broker", "a saga");
+}
+
 }  // namespace skald_bench

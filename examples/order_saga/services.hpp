@@ -5,21 +5,9 @@
 #include "order_tables.hpp"
 #include "payment_steps.hpp"
 #include "shipping_steps.hpp"
-
-#ifdef ORDER_SAGA_OVER_KAFKA
-#include <skald/kafka.hpp>
-#endif
+#include "with_kafka.hpp"
 
 namespace order_saga {
-
-/// Lets SKALD_TRANSPORT=kafka work, where the example is built with librdkafka.
-inline skald::service with_kafka(skald::service s)
-{
-#ifdef ORDER_SAGA_OVER_KAFKA
-    s.transport(skald::kafka());
-#endif
-    return s;
-}
 
 /// Takes orders over HTTP, and is the home of their sagas.
 inline skald::service orders()

@@ -21,7 +21,7 @@ load_conf() {
   [[ -f $dir/stack.conf ]] || return 0
   while IFS='=' read -r name value; do
     case $name in
-      uid | databases | pg_port | pg_home | pg_socket | amqp_port | dist_port | epmd_port | node | kafka_port | kafka_through | kafka_proxy | kafka_quorum) conf[$name]=$value ;;
+      uid | databases | pg_port | pg_home | pg_socket | amqp_port | dist_port | epmd_port | node | kafka_nodes | kafka_*_[123]) conf[$name]=$value ;;
     esac
   done <"$dir/stack.conf"
   [[ ${conf[uid]:-$EUID} == "$EUID" ]] ||
@@ -56,9 +56,7 @@ need_port() {
   done
   for ((try = 0; try < 200; try++)); do
     port=$((20000 + RANDOM % 12000))
-    for other in pg_port amqp_port dist_port epmd_port kafka_port kafka_through kafka_proxy kafka_quorum; do
-      [[ ${conf[$other]:-} != "$port" ]] || continue 2
-    done
+    for other in "${conf[@]}"; do [[ $other != "$port" ]] || continue 2; done
     if port_in_table "$port" '[0-9A-F]{2}' || port_answers "$port"; then continue; fi
     if [[ ${conf[$name]:-} ]]; then say "port ${conf[$name]} is taken, $name is now $port"; fi
     conf[$name]=$port

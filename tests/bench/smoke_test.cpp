@@ -120,6 +120,26 @@ void check_sums(json const& phase)
 
 }  // namespace
 
+TEST_CASE("transports are measured side by side, with the same number of sagas under way")
+{
+    folder const made;
+    auto const json_file = made.path / "figures.json";
+    auto const bench = run_bench("--scenario transports --transport rabbitmq,postgres --under-way 3 --seconds 1 "
+                                 "--warm-up 1 --rounds 1 --json " +
+                                 json_file.string());
+    INFO(bench.said);
+    REQUIRE(bench.code == 0);
+    auto const phases = scenario(json::parse(read(json_file)), "transports").at("phases");
+    REQUIRE(phases.size() == 2);
+    CHECK(phases[0].at("who") == "rabbitmq");
+    CHECK(phases[1].at("who") == "postgres");
+    for (auto const& phase : phases) {
+        CHECK(phase.at("under_way") == 3);
+        CHECK(phase.at("sagas") > 0);
+        CHECK(phase.at("wal_bytes_a_saga") > 0);
+    }
+}
+
 TEST_CASE("framework and baseline leave the same behind, and the report adds up")
 {
     folder const made;

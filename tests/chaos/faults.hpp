@@ -19,6 +19,7 @@ using std::chrono::milliseconds;
 enum class fault_kind {
     service_killed,
     service_halted,
+    service_restarted,
     sessions_terminated,
     postgres_killed,
     postgres_restarted,
@@ -37,7 +38,7 @@ enum class fault_kind {
     door_crowded,
     messages_forged,
 };
-inline constexpr std::size_t fault_kind_count = 19;
+inline constexpr std::size_t fault_kind_count = 20;
 
 /// What a fault holds while it lasts. Two that hold the same never strike at once: if a server is down, there is no
 /// telling what a second fault did to it.
@@ -67,12 +68,8 @@ struct fault
 
 std::string_view name_of(fault_kind kind);
 
-/// Whether there must be a broker for it.
-constexpr bool needs_broker(fault const& what)
-{
-    return what.on == target::broker || what.on == target::broker_link || what.on == target::queues ||
-           what.kind == fault_kind::queue_deleted;
-}
+/// Whether it can strike over that SKALD_TRANSPORT.
+bool is_possible(fault_kind kind, std::string_view transport);
 
 /// What happens there, for --help and the report.
 std::string_view description_of(fault_kind kind);
@@ -80,9 +77,8 @@ std::string_view description_of(fault_kind kind);
 /// Nothing if no kind has this name.
 std::optional<fault_kind> kind_named(std::string_view name);
 
-/// Draws the next fault; the same source draws the same sequence. Of `only` that kind; none that needs a broker, if
-/// there is none: then `only` must not.
-fault draw_fault(std::optional<fault_kind> only, bool without_broker, random_source& random);
+/// Draws the next fault; the same source draws the same sequence. Of `only` that kind, which must be possible.
+fault draw_fault(std::optional<fault_kind> only, std::string_view transport, random_source& random);
 fault draw_fault(fault_kind kind, random_source& random);
 
 /// How long it stays quiet before the next one.

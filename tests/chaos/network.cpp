@@ -39,12 +39,23 @@ network::network(std::string const& url)
         links_.push_back(std::make_unique<skald::test::tcp_proxy>(host, port));
 }
 
+network::network(std::vector<int> const& ports)
+{
+    for (std::size_t i = 0; i + 1 < ports.size(); i += 2)
+        links_.push_back(std::make_unique<skald::test::tcp_proxy>("127.0.0.1", ports[i], ports[i + 1]));
+}
+
+std::string network::addresses() const
+{
+    std::string all;
+    for (auto const& link : links_) all += fmt::format("{}127.0.0.1:{}", all.empty() ? "" : ",", link->port());
+    return all;
+}
+
 std::string network::through(std::string const& url) const
 {
     auto const there = parse_address(url);
-    std::string nodes;
-    for (auto const& link : links_) nodes += fmt::format("{}127.0.0.1:{}", nodes.empty() ? "" : ",", link->port());
-    return there.before + nodes + there.after;
+    return there.before + addresses() + there.after;
 }
 
 void network::cut(bool on)

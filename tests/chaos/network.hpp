@@ -16,6 +16,15 @@ public:
     /// To the server of this URL, or to the nodes of its cluster: "scheme://user@host:port,host:port/rest".
     explicit network(std::string const& url);
 
+    /// Nothing lies there.
+    network() = default;
+
+    /// To nodes that name themselves to their clients: of each, the port where it listens, and the one that it names.
+    explicit network(std::vector<int> const& ports);
+
+    /// "127.0.0.1:port", and more after commas: the proxies.
+    std::string addresses() const;
+
     /// The same server, or another database on it, through the proxies.
     std::string through(std::string const& url) const;
 

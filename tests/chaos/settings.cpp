@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <random>
+#include <sstream>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -32,9 +33,9 @@ void apply(settings& chosen, std::string_view flag, std::string const& value)
     else if (flag == "--calm")
         chosen.calm_max = std::chrono::seconds{static_cast<int>(parse_number(flag, value, 1, 3'600))};
     else if (flag == "--transport") {
-        if (value != "rabbitmq" && value != "postgres")
-            throw usage_error(fmt::format("--transport is rabbitmq or postgres, not '{}'", value));
-        chosen.without_broker = value == "postgres";
+        if (value != "rabbitmq" && value != "kafka" && value != "postgres")
+            throw usage_error(fmt::format("--transport is rabbitmq, kafka or postgres, not '{}'", value));
+        chosen.transport = value;
     }
     else if (flag == "--only") chosen.only = value;
     else if (flag == "--services") chosen.services = value;
@@ -49,6 +50,16 @@ void apply(settings& chosen, std::string_view flag, std::string const& value)
     else throw usage_error(fmt::format("unknown argument '{}'; --help lists what there is", flag));
 }
 
+std::vector<int> ports_of_kafka()
+{
+    char const* const text = std::getenv("KAFKA_TEST_PORTS");
+    if (text == nullptr) throw usage_error{"KAFKA_TEST_PORTS is not set: scripts/kafka.sh up DIR prints it"};
+    std::vector<int> ports;
+    std::istringstream all{text};
+    for (std::string one; std::getline(all, one, ',');) ports.push_back(std::stoi(one));
+    return ports;
+}
+
 }  // namespace
 
 char const usage_text[] = R"(usage: order_storm --services DIR --logs DIR --stack-script FILE --stack DIR [options]
@@ -60,21 +71,23 @@ outcome by SQL. scripts/chaos.sh builds what this needs, starts a private Postgr
   --logs DIR            the folder for the services' logs
   --stack-script FILE   scripts/stack.sh, to kill and start the servers with
   --stack DIR           the stack that it started
-  --cluster-script FILE scripts/broker_cluster.sh, where AMQP_URL is one of its clusters: then single nodes fail
+  --cluster-script FILE scripts/broker_cluster.sh, where AMQP_URL is one of its clusters: then single nodes fail;
+                        or scripts/kafka.sh
   --cluster DIR         its folder
   --minutes N           how long the storm lasts (default 1)
   --seed N              the same orders and the same sequence of faults again (default: random, printed)
   --rate N              orders per second (default 20)
   --clients N           how many clients order at the same time (default 16)
   --calm S              how many seconds it may take to come to rest afterwards (default 120)
-  --transport T         how messages travel: rabbitmq (default), or postgres, where nothing befalls a broker
+  --transport T         how messages travel: rabbitmq (default), kafka, or postgres, where nothing befalls a broker
   --only KIND           only faults of that kind
   --gateway FILE        the program `gateway`: it charges, and misbehaves now and then
   --json FILE           also write the figures to FILE
   --commit TEXT         what is tested, for the report
   --help                this text
 
-environment: DATABASE_URL, DATABASE_URL_ORDERS, DATABASE_URL_PAYMENTS, DATABASE_URL_SHIPPING, AMQP_URL
+environment: DATABASE_URL, DATABASE_URL_ORDERS, DATABASE_URL_PAYMENTS, DATABASE_URL_SHIPPING, AMQP_URL,
+or KAFKA_TEST_PORTS as scripts/kafka.sh prints it
 
 exit code: 0 if every order ended as it should, 1 if anything is wrong, 2 for a wrong command line.
 )";
@@ -89,11 +102,11 @@ settings parse_settings(int argument_count, char const* const* arguments)
     }
     if (chosen.services.empty() || chosen.logs.empty() || chosen.stack_script.empty() || chosen.stack.empty())
         throw usage_error("--services, --logs, --stack-script and --stack are all needed");
-    random_source any{0};
-    if (auto const only = kind_named(chosen.only);
-        only && chosen.without_broker && needs_broker(draw_fault(*only, any)))
-        throw usage_error("without a broker there is no " + chosen.only);
-    chosen.shop = skald::rig::addresses_from_environment("scripts/chaos.sh");
+    if (auto const only = kind_named(chosen.only); only && !is_possible(*only, chosen.transport))
+        throw usage_error("over " + chosen.transport + " there is no " + chosen.only);
+    chosen.shop =
+        skald::rig::addresses_from_environment("scripts/chaos.sh", skald::rig::broker_named(chosen.transport));
+    if (chosen.transport == "kafka") chosen.kafka_ports = ports_of_kafka();
     return chosen;
 }
 

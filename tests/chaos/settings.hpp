@@ -4,9 +4,11 @@
 #include "rig/addresses.hpp"
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace order_storm {
 
@@ -17,7 +19,7 @@ struct settings
     int clients{16};
     std::uint64_t seed{};
     std::chrono::seconds calm_max{120};  // how long the shop may take to come to rest once the faults have ended
-    bool without_broker{};               // messages go from database to database; the broker's faults are left out
+    std::string transport{"rabbitmq"};   // SKALD_TRANSPORT
     std::string only;                    // one kind of fault, to study it alone
     std::filesystem::path services;
     std::filesystem::path logs;
@@ -25,9 +27,13 @@ struct settings
     std::filesystem::path gateway;         // the program; empty: wallets pay
     std::filesystem::path stack_script;    // scripts/stack.sh
     std::filesystem::path stack;           // the folder of the stack
-    std::filesystem::path cluster_script;  // scripts/broker_cluster.sh, if AMQP_URL is a cluster started by it
+    std::filesystem::path cluster_script;  // scripts/broker_cluster.sh, if AMQP_URL is a cluster started by it, or
+                                           // scripts/kafka.sh
     std::filesystem::path cluster;         // its folder; empty: the broker is the stack's
+    std::vector<int> kafka_ports;          // of each node: where it listens, and where it says that it does
     std::string commit;                    // what is tested, for the report
+
+    std::size_t nodes() const { return kafka_ports.empty() ? 3 : kafka_ports.size() / 2; }  // of a cluster
 
     skald::rig::addresses shop;  // the databases and the broker, as they are without a proxy
 };

@@ -57,6 +57,14 @@ std::string write_peers(settings const& chosen, front const& where, network cons
     return path.string();
 }
 
+// Short, so that a process which is halted for some seconds loses its partitions.
+std::string write_kafka_properties(settings const& chosen)
+{
+    auto const path = chosen.logs / "kafka.properties";
+    std::ofstream{path} << "session.timeout.ms=6000\nmax.poll.interval.ms=6000\n";
+    return path.string();
+}
+
 }  // namespace
 
 std::vector<std::unique_ptr<skald::rig::process>> make_processes(settings const& chosen, front const& where,
@@ -71,16 +79,26 @@ std::vector<std::unique_ptr<skald::rig::process>> make_processes(settings const&
         made.arguments = planned.arguments;
         made.inherits_environment = true;
         made.variables = {{"DATABASE_URL", database_network.through(planned.database)},
-                          {"AMQP_URL", broker_network.through(chosen.shop.broker)},
+                          {"SKALD_TRANSPORT", chosen.transport},
                           {"SKALD_LOG_LEVEL", "debug"}};
-        if (chosen.without_broker) {
-            made.variables["SKALD_TRANSPORT"] = "postgres";
+        if (chosen.transport == "rabbitmq") made.variables["AMQP_URL"] = broker_network.through(chosen.shop.broker);
+        if (chosen.transport == "postgres")
             made.variables["SKALD_PEERS_FILE"] = write_peers(chosen, where, database_network);
+        if (chosen.transport == "kafka") {
+            made.variables["SKALD_KAFKA_BROKERS"] = broker_network.addresses();
+            made.variables["SKALD_KAFKA_PROPERTIES"] = write_kafka_properties(chosen);
+            made.variables["SKALD_KAFKA_PARTITIONS"] = "4";
         }
         made.log = log_of(chosen, planned.name, all.size() / service_count + 1);
         all.push_back(std::make_unique<skald::rig::process>(std::move(made)));
     }
     return all;
+}
+
+network way_to_broker(settings const& chosen)
+{
+    if (chosen.transport == "kafka") return network{chosen.kafka_ports};
+    return chosen.transport == "rabbitmq" ? network{chosen.shop.broker} : network{};
 }
 
 void count_deliveries(settings const& chosen, storm_summary& run)

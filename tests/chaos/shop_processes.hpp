@@ -29,6 +29,9 @@ std::vector<std::unique_ptr<skald::rig::process>> make_processes(settings const&
                                                                  network const& database_network,
                                                                  network const& broker_network);
 
+/// Where the broker is, if there is one.
+network way_to_broker(settings const& chosen);
+
 /// By their logs: deliveries that were processed, and those of them that were duplicates.
 void count_deliveries(settings const& chosen, storm_summary& run);
 

@@ -72,7 +72,7 @@ storm::storm(settings const& chosen, skald::rig::signals const& interruptions)
                                               : server_operator{chosen.cluster_script, chosen.cluster}},
       plan_{draw_plan(chosen)}, kiosk_{chosen.shop.orders_database, take_kiosk_orders(plan_, chosen),
                                        std::chrono::duration<double>{chosen.minutes * 60}, chosen.seed},
-      database_network_{chosen.shop.orders_database}, broker_network_{chosen.shop.broker},
+      database_network_{chosen.shop.orders_database}, broker_network_{way_to_broker(chosen)},
       port_{skald::rig::find_free_port()}, load_{plan_, port_, chosen.clients, chosen.seed, chosen.orders_per_second}
 {
     if (!chosen.gateway.empty())
@@ -111,7 +111,7 @@ void storm::start_services()
         }
     databases.fill(plan_);
     poison_charges(chosen_.shop.payments_database, gateway_ != nullptr);
-    broker_operator_.flush_queue_directory();
+    if (chosen_.transport == "rabbitmq") broker_operator_.flush_queue_directory();
 }
 
 void storm::rage()
@@ -125,14 +125,14 @@ void storm::rage()
     auto const began = clock::now();
     auto const end =
         began + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>{chosen_.minutes * 60});
-    auto next = draw_fault(only, chosen_.without_broker, random);
+    auto next = draw_fault(only, chosen_.transport, random);
     for (auto due = clock::now() + draw_pause(random); clock::now() < end;) {
         tick();
         kiosk_.place_due();
         if (gateway_) gateway_->misbehave();
         if (clock::now() < due || !may_strike(next)) continue;
         strike(next);
-        next = draw_fault(only, chosen_.without_broker, random);
+        next = draw_fault(only, chosen_.transport, random);
         due = clock::now() + draw_pause(random);
     }
     summary_.stormed = std::chrono::duration_cast<milliseconds>(clock::now() - began);
@@ -192,7 +192,8 @@ storm_summary storm::conclude()
     run.seed = chosen_.seed;
     run.commit = chosen_.commit.empty() ? "unknown" : chosen_.commit;
     run.postgres_version = pqxx::nontransaction{databases_->at(0)}.exec("SHOW server_version")[0][0].c_str();
-    run.broker_version = broker_operator_.rabbitmq_version();
+    run.broker =
+        chosen_.transport == "rabbitmq" ? "RabbitMQ " + broker_operator_.rabbitmq_version() : chosen_.transport;
     run.orders = figures_.orders;
     run.sent_twice = counters.sent_twice;
     run.answered_in_flight = counters.answered_in_flight;
@@ -230,21 +231,15 @@ void storm::strike(fault const& what)
 storm::striking_fault storm::begin(fault const& what)
 {
     auto const until = clock::now() + what.lasts;
+    auto& link = what.on == target::database_link ? database_network_ : broker_network_;
     switch (what.kind) {
     case fault_kind::service_killed:
-    case fault_kind::service_halted: return begin_at_service(what);
+    case fault_kind::service_halted:
+    case fault_kind::service_restarted: return begin_at_service(what);
     case fault_kind::database_cut:
-        database_network_.cut(true);
-        return {what, until, [this] { database_network_.cut(false); }, {}};
-    case fault_kind::broker_cut:
-        broker_network_.cut(true);
-        return {what, until, [this] { broker_network_.cut(false); }, {}};
+    case fault_kind::broker_cut: link.cut(true); return {what, until, [&link] { link.cut(false); }, {}};
     case fault_kind::database_stalled:
-        database_network_.stall(true);
-        return {what, until, [this] { database_network_.stall(false); }, {}};
-    case fault_kind::broker_stalled:
-        broker_network_.stall(true);
-        return {what, until, [this] { broker_network_.stall(false); }, {}};
+    case fault_kind::broker_stalled: link.stall(true); return {what, until, [&link] { link.stall(false); }, {}};
     default: return {what, until, [] {}, begin_at_server(what)};
     }
 }
@@ -255,7 +250,8 @@ storm::striking_fault storm::begin_at_service(fault const& what)
     auto& service =
         is_kiosk ? *services_.back() : *services_[what.service + service_count * (what.seed % processes_each)];
     auto const until = clock::now() + what.lasts;
-    if (what.kind == fault_kind::service_killed) {
+    if (what.kind != fault_kind::service_halted) {
+        if (what.kind == fault_kind::service_restarted) service.terminate(drain_patience);
         service.kill();
         return {what, until, [&service] { service.start(); }, {}};
     }
@@ -269,7 +265,7 @@ std::future<void> storm::begin_at_server(fault const& what)
         auto const& databases =
             std::array{chosen_.shop.orders_database, chosen_.shop.payments_database, chosen_.shop.shipping_database};
         // In a cluster it is one node, and the others go on.
-        auto const broker = chosen_.cluster.empty() ? "rabbitmq" : std::to_string(what.service + 1);
+        auto const broker = chosen_.cluster.empty() ? "rabbitmq" : std::to_string(what.service % chosen_.nodes() + 1);
         random_source random{what.seed};
         switch (what.kind) {
         case fault_kind::sessions_terminated: return terminate_sessions(databases[what.service], 2);
@@ -289,7 +285,7 @@ std::future<void> storm::begin_at_server(fault const& what)
         case fault_kind::commands_issued: return issue_commands(databases[orders], random, what.lasts);
         case fault_kind::door_crowded: return crowd_the_door(port_, random, what.lasts);
         case fault_kind::messages_forged:
-            return forge_messages(chosen_.shop.broker, std::string{service_names[what.service]}, random);
+            return forge_messages(chosen_, std::string{service_names[what.service]}, random);
         default: return;
         }
     });

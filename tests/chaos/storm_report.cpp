@@ -34,8 +34,8 @@ int all_faults(storm_summary const& run)
 
 void print_report(storm_summary const& run)
 {
-    fmt::print("\nThe storm: {:.0f} s, seed {}, commit {}, PostgreSQL {}, RabbitMQ {}\n\n", seconds(run.stormed),
-               run.seed, run.commit, run.postgres_version, run.broker_version);
+    fmt::print("\nThe storm: {:.0f} s, seed {}, commit {}, PostgreSQL {}, {}\n\n", seconds(run.stormed), run.seed,
+               run.commit, run.postgres_version, run.broker);
     for (std::size_t i = 0; i < fault_kind_count; ++i)
         print_row(name_of(static_cast<fault_kind>(i)), grouped(run.struck[i]),
                   description_of(static_cast<fault_kind>(i)));
@@ -74,7 +74,7 @@ void write_json(storm_summary const& run, std::filesystem::path const& file)
                                       {"seed", run.seed},
                                       {"commit", run.commit},
                                       {"postgresql", run.postgres_version},
-                                      {"rabbitmq", run.broker_version},
+                                      {"broker", run.broker},
                                       {"storm_seconds", seconds(run.stormed)},
                                       {"recovery_seconds", seconds(run.recovered)},
                                       {"faults", faults},

@@ -17,7 +17,7 @@ struct storm_summary
     std::uint64_t seed{};
     std::string commit;
     std::string postgres_version;
-    std::string broker_version;
+    std::string broker;  // and its version, or the transport
     std::chrono::milliseconds stormed{};
     std::chrono::milliseconds recovered{};  // from the end of the last fault until every saga had ended
     std::array<int, fault_kind_count> struck{};

@@ -2,6 +2,11 @@
 
 #include "support/amqp_hands.hpp"
 
+#ifdef ORDER_STORM_OVER_KAFKA
+#include "kafka/kafka_transport.hpp"
+#include "support/recording_logger.hpp"
+#endif
+
 #include <array>
 #include <thread>
 #include <vector>
@@ -80,6 +85,28 @@ skald::test::raw_message forged(random_source& random)
     return message;
 }
 
+#ifdef ORDER_STORM_OVER_KAFKA
+void send_by_kafka(std::string const& brokers, std::vector<skald::test::raw_message> const& all)
+{
+    std::vector<skald::ports::outgoing> rows;
+    for (auto const& one : all) {
+        skald::core::message m{one.destination, one.id(), one.type(), "application/json", {}, one.body};
+        for (auto const& entry : one.headers) {
+            std::string const name{skald::test::view(entry.key)};
+            m.headers.emplace_back(name, one.header(name));
+        }
+        rows.push_back({std::ssize(rows), std::move(m)});
+    }
+    skald::test::recording_logger quiet;
+    skald::kafka_detail::options where;
+    where.brokers = brokers;
+    auto const publisher = skald::kafka_detail::kafka_transport{where, quiet}.open_publisher();
+    if (!publisher->available()) return;
+    publisher->send(rows, std::chrono::seconds{5});
+    for (std::size_t told = 0; told < rows.size();) told += publisher->collect(std::chrono::seconds{5}).size();
+}
+#endif
+
 }  // namespace
 
 void lock_a_table(std::string const& database_url, random_source& random, milliseconds lasts)
@@ -156,14 +183,18 @@ void crowd_the_door(std::uint16_t port, random_source& random, milliseconds last
     for (int const socket : sockets) ::close(socket);
 }
 
-void forge_messages(std::string const& broker_url, std::string const& service, random_source& random)
+void forge_messages(settings const& chosen, std::string const& service, random_source& random)
 try {
-    skald::test::amqp_hands hands{skald::test::amqp_place{broker_url}};
+    std::vector<skald::test::raw_message> all;
     for (int i = 0; i < forged_at_once; ++i) {
-        auto message = forged(random);
-        message.destination = service;
-        hands.send(message);
+        all.push_back(forged(random));
+        all.back().destination = service;
     }
+#ifdef ORDER_STORM_OVER_KAFKA
+    if (chosen.transport == "kafka") return send_by_kafka(chosen.shop.broker, all);
+#endif
+    skald::test::amqp_hands hands{skald::test::amqp_place{chosen.shop.broker}};
+    for (auto const& one : all) hands.send(one);
 }
 catch (std::runtime_error const&) {
     // The broker was struck too.

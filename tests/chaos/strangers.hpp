@@ -5,6 +5,7 @@
 #pragma once
 
 #include "faults.hpp"
+#include "settings.hpp"
 
 #include <cstdint>
 #include <string>
@@ -26,8 +27,9 @@ void resume_all(std::string const& database_url);
 /// Clients that send half a request, bytes that are not HTTP, or read no response: a few hundred connections.
 void crowd_the_door(std::uint16_t port, random_source& random, milliseconds lasts);
 
-/// Messages that no Skald service has sent, into the queue of a service. Each has an id that begins with forged_id.
-void forge_messages(std::string const& broker_url, std::string const& service, random_source& random);
+/// Messages that no Skald service has sent, into the queue of a service, or its topic. Each has an id that begins with
+/// forged_id.
+void forge_messages(settings const& chosen, std::string const& service, random_source& random);
 inline constexpr char const* forged_id = "forged-";
 
 /// From now on charges of some amounts end the session that makes them, however often they are tried. `heals`: every

@@ -93,8 +93,8 @@ public:
     recording_logger& log() { return log_; }
 
 private:
-    // SKALD_TEST_KAFKA_PORTS: where the node listens for what comes through the proxy, and where it says that it does.
-    tcp_proxy proxy_{"127.0.0.1", port_of("SKALD_TEST_KAFKA_PORTS", 0), port_of("SKALD_TEST_KAFKA_PORTS", 1)};
+    // KAFKA_TEST_PORTS: where the node listens for what comes through the proxy, and where it says that it does.
+    tcp_proxy proxy_{"127.0.0.1", port_of("KAFKA_TEST_PORTS", 0), port_of("KAFKA_TEST_PORTS", 1)};
     recording_logger log_;
     int services_{};
     std::unique_ptr<kafka::kafka_transport> transport_;

@@ -20,8 +20,11 @@ struct addresses
     std::string broker;  // empty: none
 };
 
-/// DATABASE_URL_ORDERS, DATABASE_URL_PAYMENTS, DATABASE_URL_SHIPPING, AMQP_URL. Throws usage_error; `script` starts a
-/// stack by itself.
-addresses addresses_from_environment(std::string const& script, bool needs_broker = true);
+/// The variable that has the broker's address, for a SKALD_TRANSPORT; empty if that has none.
+std::string broker_named(std::string const& transport);
+
+/// DATABASE_URL_ORDERS, DATABASE_URL_PAYMENTS, DATABASE_URL_SHIPPING, and the broker's in `broker`. Throws usage_error;
+/// `script` starts a stack by itself.
+addresses addresses_from_environment(std::string const& script, std::string const& broker = "AMQP_URL");
 
 }  // namespace skald::rig

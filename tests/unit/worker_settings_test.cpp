@@ -80,6 +80,7 @@ std::map<std::string, std::string> const other_values{
     {"SKALD_KAFKA_PROPERTIES", "/etc/shop/kafka"},
     {"SKALD_KAFKA_PARTITIONS", "24"},
     {"SKALD_KAFKA_REPLICAS", "3"},
+    {"SKALD_KAFKA_MIN_INSYNC", "2"},
     {"SKALD_GUARD", "accelerator"},
     {"SKALD_REDIS_URL", "redis://cache"},
     {"SKALD_REDIS_MS", "7"},
@@ -115,9 +116,9 @@ bool same(config const& a, config const& b)
            a.batch_max == b.batch_max && a.prefetch == b.prefetch && a.relay == b.relay && a.migrate == b.migrate &&
            a.transport == b.transport && a.peers_file == b.peers_file && a.kafka_brokers == b.kafka_brokers &&
            a.kafka_properties == b.kafka_properties && a.kafka_partitions == b.kafka_partitions &&
-           a.kafka_replicas == b.kafka_replicas && a.guard == b.guard && a.redis_url == b.redis_url &&
-           a.redis_time == b.redis_time && a.redis_hold == b.redis_hold && a.redis_epoch == b.redis_epoch &&
-           a.relay_batch_max == b.relay_batch_max && a.relay_poll == b.relay_poll &&
+           a.kafka_replicas == b.kafka_replicas && a.kafka_min_insync == b.kafka_min_insync && a.guard == b.guard &&
+           a.redis_url == b.redis_url && a.redis_time == b.redis_time && a.redis_hold == b.redis_hold &&
+           a.redis_epoch == b.redis_epoch && a.relay_batch_max == b.relay_batch_max && a.relay_poll == b.relay_poll &&
            a.dispatch_grace == b.dispatch_grace && a.lock_timeout == b.lock_timeout &&
            a.statement_timeout == b.statement_timeout && a.drain == b.drain && a.log_level == b.log_level &&
            a.commit_timeout == b.commit_timeout && a.outbox_max == b.outbox_max && a.declare == b.declare &&

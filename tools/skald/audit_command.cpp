@@ -1,6 +1,7 @@
 // `skald audit`: does the other side have what we have, and do all databases agree on every saga?
 #include "commands.hpp"
 #include "durations.hpp"
+#include "kafka_commands.hpp"
 #include "table.hpp"
 
 #include "audit/comparison.hpp"
@@ -99,10 +100,14 @@ std::map<std::string, std::optional<unsigned>> queues(config const& settings,
 {
     std::map<std::string, std::optional<unsigned>> waiting;
     if (worker_detail::has_no_broker(settings)) return inboxes(services);
-    if (!worker_detail::uses_rabbitmq(settings)) return waiting;
-    if (std::getenv("AMQP_URL") == nullptr && std::getenv("AMQP_URL_FILE") == nullptr) return waiting;
+    bool const is_kafka = !worker_detail::uses_rabbitmq(settings);
+    if (!is_kafka && std::getenv("AMQP_URL") == nullptr && std::getenv("AMQP_URL_FILE") == nullptr) return waiting;
     for (auto const& one : services) {
         try {
+            if (is_kafka) {
+                waiting[one.service] = static_cast<unsigned>(waiting_in_kafka(settings, one.service));
+                continue;
+            }
             auto const seen = rabbitmq::inspect(settings.amqp_url, one.service, {}, settings.declare);
             if (seen.queue) waiting[one.service] = seen.queue->messages;
         }

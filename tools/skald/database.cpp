@@ -34,7 +34,9 @@ void refuse_without_broker(config const& settings, std::string const& command)
                                   "` works on a broker, and with SKALD_TRANSPORT=postgres there is none"};
     if (!worker_detail::uses_rabbitmq(settings))
         throw configuration_error{"`skald " + command +
-                                  "` works on RabbitMQ, and with SKALD_TRANSPORT=kafka there is none"};
+                                  "` works on RabbitMQ. Over Kafka, stop the service and set its group back: "
+                                  "kafka-consumer-groups.sh --group skald.SERVICE --topic skald.SERVICE "
+                                  "--reset-offsets --to-earliest --execute; all comes again, and the guard absorbs it"};
 }
 
 }  // namespace skald::tools

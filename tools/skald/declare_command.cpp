@@ -1,6 +1,7 @@
 // `skald declare`: declares what a service needs on the broker. For an operator with that permission, and a service
 // that runs with SKALD_DECLARE=off.
 #include "commands.hpp"
+#include "kafka_commands.hpp"
 
 #include "core/identity.hpp"
 #include "core/uuid.hpp"
@@ -12,6 +13,7 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <memory>
@@ -43,15 +45,27 @@ std::vector<ports::handler_queue> read_handlers(std::vector<std::string> const& 
     return handlers;
 }
 
+int declare_topics(config const& settings, std::string const& service,
+                   std::vector<ports::handler_queue> const& handlers, output const& out)
+{
+    ports::subscriber who{service};
+    who.handlers = handlers;
+    auto const names = make_kafka_topics(settings, who);
+    out.tell(fmt::format("the topics of {} are there: {}", service, fmt::join(names, ", ")),
+             {{"service", service}, {"topics", names}});
+    return 0;
+}
+
 int declare(std::string const& service, std::string database, std::vector<std::string> const& handlers,
             output const& out)
 {
     auto const settings = config::from_environment();
+    auto const named = read_handlers(handlers);
+    if (settings.transport == "kafka") return declare_topics(settings, service, named, out);
     refuse_without_broker(settings, "declare");
     if (database.empty()) database = postgres::own_database(settings.database_url, service).database;
     if (!core::is_uuid(database))
         throw configuration_error{"--database is the `id` in the table skald.service of the service's database"};
-    auto const named = read_handlers(handlers);
     rabbitmq::provision(settings.amqp_url, service, database, named);
     auto text = fmt::format("the exchanges and the queues of {} are declared, for the database {}", service, database);
     auto names = nlohmann::json::array();
@@ -69,9 +83,9 @@ int declare(std::string const& service, std::string database, std::vector<std::s
 
 void add_declare_command(CLI::App& app, output& out, choice& chosen)
 {
-    auto* const command = app.add_subcommand("declare", "declare a service's exchanges and queues, and those of its "
-                                                        "message handlers, on the broker: for a service that "
-                                                        "runs with SKALD_DECLARE=off");
+    auto* const command = app.add_subcommand("declare", "declare a service's exchanges and queues, or Kafka's "
+                                                        "topics, and those of its message handlers: for a service "
+                                                        "that runs with SKALD_DECLARE=off");
     auto const service = std::make_shared<std::string>();
     command->add_option("--service", *service, "the service")->required();
     auto const database = std::make_shared<std::string>();

@@ -1,6 +1,7 @@
 // `skald doctor`: do this database and this broker provide what Skald relies on?
 #include "commands.hpp"
 #include "doctor.hpp"
+#include "kafka_commands.hpp"
 
 #include "worker/transports.hpp"
 
@@ -39,9 +40,7 @@ int doctor(output const& out)
     auto const at_broker = examine_database(settings.database_url, found);
     examine_bodies(settings, at_broker.owner, found);
     if (worker_detail::has_no_broker(settings)) examine_inbox(settings, at_broker.owner, found);
-    else if (!worker_detail::uses_rabbitmq(settings))
-        found.push_back({"broker", health::warning, "not examined: doctor does not look into Kafka yet",
-                         "look with Kafka's own tools: docs/kafka.md, \"Watching it\""});
+    else if (!worker_detail::uses_rabbitmq(settings)) examine_kafka(settings, at_broker, found);
     else if (std::getenv("AMQP_URL") != nullptr || std::getenv("AMQP_URL_FILE") != nullptr)
         examine_broker(settings.amqp_url, at_broker, settings.declare, found);
     else

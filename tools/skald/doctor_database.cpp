@@ -239,20 +239,6 @@ void examine_owner(postgres::ownership const& owner, findings& found)
             owner.service + " --adopt`");
 }
 
-std::vector<ports::handler_queue> handlers_of(pqxx::connection& c)
-{
-    std::vector<ports::handler_queue> all;
-    for (auto const& row : run(c, q::doctor_handlers)) {
-        std::string const name = row["handler"].c_str();
-        if (all.empty() || all.back().handler != name) all.push_back({name});
-        if (row["exchange"].is_null()) continue;
-        all.back().bindings.push_back({.routing_key = row["routing_key"].c_str(),
-                                       .exchange = row["exchange"].c_str(),
-                                       .type = row["type"].c_str()});
-    }
-    return all;
-}
-
 expected examine(pqxx::connection& c, std::string const& conninfo, findings& found)
 {
     auto const server = run(c, q::doctor_server);
@@ -277,6 +263,20 @@ expected examine(pqxx::connection& c, std::string const& conninfo, findings& fou
 }
 
 }  // namespace
+
+std::vector<ports::handler_queue> handlers_of(pqxx::connection& c)
+{
+    std::vector<ports::handler_queue> all;
+    for (auto const& row : run(c, q::doctor_handlers)) {
+        std::string const name = row["handler"].c_str();
+        if (all.empty() || all.back().handler != name) all.push_back({name});
+        if (row["exchange"].is_null()) continue;
+        all.back().bindings.push_back({.routing_key = row["routing_key"].c_str(),
+                                       .exchange = row["exchange"].c_str(),
+                                       .type = row["type"].c_str()});
+    }
+    return all;
+}
 
 expected examine_database(std::string const& url, findings& found)
 try {

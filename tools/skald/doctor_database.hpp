@@ -37,6 +37,9 @@ catch (pqxx::sql_error const& error) {
                      "`locked tables` below says by whom"});
 }
 
+/// The message handlers that processes of this service have had.
+std::vector<ports::handler_queue> handlers_of(pqxx::connection& c);
+
 /// Whether there is a schema of this version, in which the other parts can ask.
 bool examine_schema(pqxx::connection& c, findings& found);
 

@@ -1,12 +1,17 @@
-// `skald migrate`: brings the schema up to date.
+// `skald migrate`: brings the schema up to date, and makes topics.
 #include "commands.hpp"
+#include "database.hpp"
+#include "doctor_database.hpp"
+#include "kafka_commands.hpp"
 
 #include "postgres/migrate.hpp"
 
 #include <skald/config.hpp>
+#include <skald/errors.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
 #include <memory>
@@ -40,9 +45,31 @@ CLI::Validator not_empty()
     return {refuse, ""};
 }
 
-int migrate(std::string const& service, std::string const& role, bool adopts, output const& out)
+struct migrate_options
 {
+    std::string service, role;
+    bool adopts{}, topics{};
+};
+
+// Of the service, and of what the handlers are bound to that its processes have had.
+std::vector<std::string> make_topics(config const& settings, std::string service)
+{
+    auto c = connect(settings, "migrate");
+    if (service.empty()) service = postgres::owner_of(c.raw()).service;
+    if (service.empty())
+        throw configuration_error{"--topics needs --service: no service has ever run on this database"};
+    ports::subscriber who{service};
+    who.handlers = handlers_of(c.raw());
+    return make_kafka_topics(settings, who);
+}
+
+int migrate(migrate_options const& options, output const& out)
+{
+    auto const& [service, role, adopts, topics] = options;
     auto const settings = config::from_environment();
+    if (topics && settings.transport != "kafka")
+        throw configuration_error{"--topics is of SKALD_TRANSPORT=kafka; RabbitMQ's queues are declared by `skald "
+                                  "declare`, and without a broker by the service itself"};
     if (adopts) postgres::adopt(settings.database_url, service);
     auto const applied = migrate_patiently(settings.database_url, service);
 
@@ -53,7 +80,13 @@ int migrate(std::string const& service, std::string const& role, bool adopts, ou
         postgres::grant(settings.database_url, role);
         sentence += "; " + role + " may use it";
     }
-    out.tell(sentence, {{"adopted", adopts}, {"applied", applied}, {"granted", role}});
+    nlohmann::json told{{"adopted", adopts}, {"applied", applied}, {"granted", role}};
+    if (topics) {
+        auto const names = make_topics(settings, service);
+        sentence += fmt::format("; the topics {} are there", fmt::join(names, ", "));
+        told["topics"] = names;
+    }
+    out.tell(sentence, told);
     return 0;
 }
 
@@ -62,19 +95,20 @@ int migrate(std::string const& service, std::string const& role, bool adopts, ou
 void add_migrate_command(CLI::App& app, output& out, choice& chosen)
 {
     auto* const command = app.add_subcommand("migrate", "bring the database's schema `skald` up to date");
-    auto const service = std::make_shared<std::string>();
-    auto* const names = command->add_option("--service", *service, "the service that owns the database");
+    auto const options = std::make_shared<migrate_options>();
+    auto* const names = command->add_option("--service", options->service, "the service that owns the database");
     names->check(not_empty());
-    auto const role = std::make_shared<std::string>();
-    command->add_option("--grant", *role, "a role that may use the schema and own nothing, such as the service's own")
+    command
+        ->add_option("--grant", options->role,
+                     "a role that may use the schema and own nothing, such as the service's own")
         ->check(not_empty());
-    auto const adopts = std::make_shared<bool>();
-    command->add_flag("--adopt", *adopts, "a copy, or a restored database, is that service's from now on")
+    command->add_flag("--adopt", options->adopts, "a copy, or a restored database, is that service's from now on")
         ->needs(names);
+    command->add_flag("--topics", options->topics,
+                      "also make the service's topics in Kafka that are missing, as SKALD_KAFKA_PARTITIONS, "
+                      "SKALD_KAFKA_REPLICAS and SKALD_KAFKA_MIN_INSYNC say");
     out.add_flag(*command);
-    command->callback([=, &out, &chosen] {
-        chosen = [service, role, adopts, &out] { return migrate(*service, *role, *adopts, out); };
-    });
+    command->callback([=, &out, &chosen] { chosen = [options, &out] { return migrate(*options, out); }; });
 }
 
 }  // namespace skald::tools

@@ -1,6 +1,7 @@
 // `skald relay`: the relay of an outbox, without a service around it.
 #include "commands.hpp"
 #include "database.hpp"
+#include "kafka_commands.hpp"
 
 #include "core/log.hpp"
 #include "postgres/migrate.hpp"
@@ -46,7 +47,11 @@ void refuse_others(config const& settings, postgres::connection_options const& d
     auto const owner = postgres::owner_of(c.raw());
     if (owner.service.empty()) return;                                                // no worker has ever run here
     if (owner.is_copy) postgres::own_database(settings.database_url, owner.service);  // throws, with what to do
-    if (!worker_detail::uses_rabbitmq(settings)) return;
+    if (worker_detail::has_no_broker(settings)) return;
+    if (!worker_detail::uses_rabbitmq(settings)) {
+        if (auto const why = foreign_in_kafka(settings, owner); !why.empty()) throw configuration_error{why};
+        return;
+    }
     auto const seen = rabbitmq::inspect(settings.amqp_url, owner.service, owner.database, settings.declare);
     if (!seen.mismatch.empty()) throw configuration_error{seen.mismatch};
 }
@@ -81,6 +86,9 @@ bool wait_and_refuse_others(config const& settings, postgres::connection_options
             reason = error.what();
         }
         catch (rabbitmq::connection_lost const& error) {
+            reason = error.what();
+        }
+        catch (kafka_away const& error) {
             reason = error.what();
         }
         if (is_news) log.warning("relay.waiting", {{"source", "table"}, {"reason", reason}});

@@ -52,6 +52,9 @@ std::vector<std::unique_ptr<process>> make_services(options const& chosen, std::
 
 std::unique_ptr<queues> make_queues(options const& chosen)
 {
+#ifdef ORDER_SAGA_OVER_KAFKA
+    if (chosen.transport == "kafka") return kafka_queues(chosen.servers.broker);
+#endif
     return chosen.transport == "postgres" ? inbox_queues(chosen) : broker_queues(chosen);
 }
 

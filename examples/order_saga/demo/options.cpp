@@ -43,8 +43,11 @@ void apply(options& chosen, std::string_view flag, std::string_view value)
     else if (flag == "--logs") chosen.logs = value;
     else if (flag == "--gateway") chosen.gateway = value;
     else if (flag == "--transport") {
-        if (value != "rabbitmq" && value != "postgres")
-            throw usage_error(fmt::format("--transport is rabbitmq or postgres, not '{}'", value));
+        if (value != "rabbitmq" && value != "kafka" && value != "postgres")
+            throw usage_error(fmt::format("--transport is rabbitmq, kafka or postgres, not '{}'", value));
+#ifndef ORDER_SAGA_OVER_KAFKA
+        if (value == "kafka") throw usage_error("--transport kafka: this was built without librdkafka");
+#endif
         chosen.transport = value;
     }
     else if (flag == "--json") chosen.json = value;
@@ -65,12 +68,12 @@ scripts/demo.sh builds what this needs, starts a private PostgreSQL and RabbitMQ
   --seed N         makes the same orders, duplicates and kills again (default: random, printed)
   --patience S     give up when nothing at all has happened for S seconds (default 180)
   --gateway FILE   the program `gateway`: it charges, and misbehaves now and then
-  --transport T    how messages travel: rabbitmq (default), or postgres, without a broker
+  --transport T    how messages travel: rabbitmq (default), kafka, or postgres, without a broker
   --json FILE      also write the figures to FILE
   --help           this text
 
 environment: DATABASE_URL_ORDERS, DATABASE_URL_PAYMENTS, DATABASE_URL_SHIPPING, AMQP_URL, as printed by
-scripts/stack.sh up DIR; NO_COLOR for a display without colours.
+scripts/stack.sh up DIR, or SKALD_KAFKA_BROKERS, by scripts/kafka.sh up DIR; NO_COLOR for a display without colours.
 
 exit code: 0 if every order ended as it should, 1 if anything is wrong, 2 for a wrong command line.
 )";
@@ -93,7 +96,7 @@ options parse_options(int argument_count, char const* const* arguments)
     }
     if (chosen.services.empty() || chosen.logs.empty())
         throw usage_error("--services DIR and --logs DIR are both needed");
-    chosen.servers = addresses_from_environment("scripts/demo.sh", chosen.transport == "rabbitmq");
+    chosen.servers = addresses_from_environment("scripts/demo.sh", broker_named(chosen.transport));
     return chosen;
 }
 

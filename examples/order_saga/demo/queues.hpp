@@ -43,6 +43,9 @@ public:
 
 std::unique_ptr<queues> broker_queues(options const& chosen);
 
+/// Over Kafka; where the demonstration was built with it.
+std::unique_ptr<queues> kafka_queues(std::string const& brokers);
+
 /// Writes the file that names the databases into the folder of the logs.
 std::unique_ptr<queues> inbox_queues(options const& chosen);
 

@@ -49,6 +49,7 @@ struct config
     std::string kafka_properties;       // a file with further properties of librdkafka, for TLS and SASL
     int kafka_partitions{12};           // of a topic that is made: so many processes of a service may consume at a time
     int kafka_replicas{0};              // of a topic that is made; 0: as the cluster has it
+    int kafka_min_insync{0};            // its `min.insync.replicas`, likewise
     std::string http_listen;            // "127.0.0.1:8080"; empty: no HTTP
     std::string health_listen{"127.0.0.1:0"};  // /livez and /readyz alone, unaffected by load on the other; "off": none
     std::string http_tls_certificate;  // a PEM file, with the chain; empty: plain HTTP. Reloaded when it changes

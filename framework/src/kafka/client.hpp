@@ -55,7 +55,10 @@ public:
     /// Asks any broker that answers within `timeout`, and so settles the doubt. Throws kafka_error if none does.
     void ask(std::chrono::milliseconds timeout);
 
-    /// Every topic that this user may see, likewise. Creates none.
+    /// The brokers, and with `of_all` every topic that this user may see; likewise. Makes none.
+    metadata_ptr metadata(bool of_all, std::chrono::milliseconds timeout);
+
+    /// Every topic that this user may see, likewise.
     std::vector<std::string> topics(std::chrono::milliseconds timeout);
 
     /// Ends nothing: it stays with its threads until the process ends. For where librdkafka would not survive the end.
@@ -67,7 +70,6 @@ public:
 private:
     static void hear_as_consumer(rd_kafka_conf_t* conf);
     static void hear_as_producer(rd_kafka_conf_t* conf);
-    metadata_ptr metadata(bool of_all, std::chrono::milliseconds timeout);
     void guarded(std::function<void()> const& tell) noexcept;
     void doubt(rd_kafka_resp_err_t error, char const* reason);
 

@@ -39,18 +39,23 @@ kafka_detail::property_list read_properties(std::string const& path)
 
 std::unique_ptr<ports::transport> make_kafka(std::string const& name, config const& settings, logger& log)
 {
-    if (settings.kafka_brokers.empty())
-        throw configuration_error{"SKALD_TRANSPORT=kafka needs SKALD_KAFKA_BROKERS, such as 127.0.0.1:9092"};
-    kafka_detail::options options;
-    options.name = name;
-    options.brokers = settings.kafka_brokers;
-    if (!settings.kafka_properties.empty()) options.properties = read_properties(settings.kafka_properties);
-    options.shape = {settings.kafka_partitions, settings.kafka_replicas};
-    options.declares = settings.declare;
-    return std::make_unique<kafka_detail::kafka_transport>(std::move(options), log);
+    return std::make_unique<kafka_detail::kafka_transport>(kafka_detail::read_options(name, settings), log);
 }
 
 }  // namespace
+
+kafka_detail::options kafka_detail::read_options(std::string name, config const& settings)
+{
+    if (settings.kafka_brokers.empty())
+        throw configuration_error{"SKALD_TRANSPORT=kafka needs SKALD_KAFKA_BROKERS, such as 127.0.0.1:9092"};
+    options made;
+    made.name = std::move(name);
+    made.brokers = settings.kafka_brokers;
+    if (!settings.kafka_properties.empty()) made.properties = read_properties(settings.kafka_properties);
+    made.shape = {settings.kafka_partitions, settings.kafka_replicas, settings.kafka_min_insync};
+    made.declares = settings.declare;
+    return made;
+}
 
 detail::transport_maker kafka()
 {

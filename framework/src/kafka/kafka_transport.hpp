@@ -7,6 +7,8 @@
 #include "kafka/topics.hpp"
 #include "ports/transport.hpp"
 
+#include <skald/config.hpp>
+
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -25,6 +27,12 @@ struct options
     std::uint64_t seed{0};  // of the jitter; 0: random
     std::chrono::milliseconds drain{5'000};
 };
+
+/// Throws configuration_error for brokers that are missing, and for a file of properties that can't be read.
+options read_options(std::string name, config const& settings);
+
+/// Of a client that connects as these say.
+property_list connection_properties(options const& settings);
 
 /// Threads: open_publisher() and subscribe() may be called from any thread. Each has a client of librdkafka, which has
 /// threads of its own and a connection to each broker that it needs.
@@ -45,7 +53,6 @@ public:
     std::unique_ptr<ports::subscription> subscribe(ports::subscriber const& who) override;
 
 private:
-    property_list properties() const;
     std::uint64_t next_seed() const;
 
     options options_;

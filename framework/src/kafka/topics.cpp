@@ -12,9 +12,6 @@ using namespace std::chrono_literals;
 constexpr std::chrono::milliseconds told_within = 2s;
 constexpr std::chrono::milliseconds there_within = 10s;
 
-// The largest message that Skald sends, with its headers and what Kafka adds.
-constexpr char const* record_bytes_max = "17825792";
-
 new_topic_ptr wanted(std::string const& name, topic_shape const& shape)
 {
     std::array<char, 512> why{};
@@ -28,7 +25,7 @@ new_topic_ptr wanted(std::string const& name, topic_shape const& shape)
     // A record that was deleted before somebody has consumed it is lost, and nobody would know.
     set("retention.ms", "-1");
     set("retention.bytes", "-1");
-    set("max.message.bytes", record_bytes_max);
+    set("max.message.bytes", std::to_string(record_bytes_max));
     set("unclean.leader.election.enable", "false");
     if (shape.in_sync_min > 0) set("min.insync.replicas", std::to_string(shape.in_sync_min));
     return made;

@@ -8,6 +8,9 @@
 
 namespace skald::kafka_detail {
 
+/// The largest message that Skald sends, with its headers and what Kafka adds.
+inline constexpr int record_bytes_max = 17'825'792;
+
 /// How a topic is made. One that exists is left as it is.
 struct topic_shape
 {

@@ -237,6 +237,9 @@ constexpr std::array table{
                                                  "with kafka: partitions of a topic that is made"),
     number<&config::kafka_replicas, 0, 100>(other, {"SKALD_KAFKA_REPLICAS", "--kafka-replicas"},
                                             "with kafka: replicas of a topic that is made; 0: as the cluster has it"),
+    number<&config::kafka_min_insync, 0, 100>(
+        other, {"SKALD_KAFKA_MIN_INSYNC", "--kafka-min-insync"},
+        "with kafka: replicas that must have a record before it is confirmed; 0: as the cluster has it"),
     number<&config::calls, 1, 1'024>(other, {"SKALD_CALLS", "--calls"},
                                      "threads that make the calls of external steps; each without a connection"),
     number<&config::batch_max, 1, 64>(other, {"SKALD_BATCH_MAX", "--batch-max"},

@@ -1,6 +1,7 @@
 // The service `payments` of the order example, which the orders of some customers kill: three times in four, in every
 // process that takes them.
 #include "examples/order_saga/payment_steps.hpp"
+#include "examples/order_saga/with_kafka.hpp"
 #include "order_tables.hpp"
 #include "tests/support/charge_with.hpp"
 
@@ -69,6 +70,6 @@ skald::service payments(std::string const& at)
 int main(int argc, char** argv)
 {
     std::string gateway;
-    return skald::run_service([&] { return payments(gateway); }, argc, argv,
+    return skald::run_service([&] { return with_kafka(payments(gateway)); }, argc, argv,
                               {{"--gateway", &gateway, "HOST:PORT of a provider that charges"}});
 }

@@ -1,6 +1,7 @@
 // The primary dies, and a synchronous standby takes over: nothing that was answered is lost, and nothing happens twice.
 // Run by scripts/failover.sh, which makes the servers.
 #include "support/customers.hpp"
+#include "support/peers_file.hpp"
 
 using namespace skald::test;
 
@@ -11,11 +12,8 @@ void fail_over()
     run_command(std::string{SKALD_FAILOVER_SCRIPT} + " fail '" + required("SKALD_FAILOVER_DIR") + "'");
 }
 
-}  // namespace
-
-TEST_CASE("the primary is killed and the standby promoted under load, and every order that was answered ends once")
+void end_every_order_once_over_a_failover(shop& s)
 {
-    shop s;
     s.open();
     auto const pids = std::array{s.orders.pid(), s.payments.pid(), s.shipping.pid()};
     customers load{s}, more{s, "more"};
@@ -36,4 +34,24 @@ TEST_CASE("the primary is killed and the standby promoted under load, and every 
     CHECK(pids == std::array{s.orders.pid(), s.payments.pid(), s.shipping.pid()});
     s.close_in_order();
     MESSAGE(accepted, " orders were accepted");
+}
+
+}  // namespace
+
+TEST_CASE("the primary is killed and the standby promoted under load, and every order that was answered ends once")
+{
+    shop s;
+    end_every_order_once_over_a_failover(s);
+}
+
+TEST_CASE("without a broker too every order that was answered ends once, when the primary dies with the inboxes")
+{
+    shop s;
+    peers_file const peers{lines_of(s)};
+    for (auto* service : s.services()) {
+        service->set_variable("SKALD_TRANSPORT", "postgres");
+        service->set_variable("SKALD_PEERS_FILE", peers.path);
+    }
+    end_every_order_once_over_a_failover(s);
+    for (auto* database : s.databases()) CHECK(database->count("skald.inbox") == 0);
 }

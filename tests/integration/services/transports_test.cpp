@@ -1,29 +1,10 @@
 // Services without a broker, and services that move from a broker to PostgreSQL while orders come.
-#include <filesystem>
-#include <fstream>
-
+#include "support/peers_file.hpp"
 #include "support/skald_command.hpp"
 
 using namespace skald::test;
 
 namespace {
-
-/// The file that says where all databases are; gone with this.
-struct peers_file
-{
-    explicit peers_file(std::string const& text) { std::ofstream{path} << text; }
-    ~peers_file() { std::filesystem::remove(path); }
-    peers_file(peers_file const&) = delete;
-    peers_file& operator=(peers_file const&) = delete;
-
-    std::string path{(std::filesystem::temp_directory_path() / ("skald-peers-" + std::to_string(::getpid()))).string()};
-};
-
-std::string lines_of(shop& s)
-{
-    return "# the shop\norders = " + s.orders_db.url() + " \npayments=" + s.payments_db.url() +
-           "\nshipping=" + s.shipping_db.url() + "\n";
-}
 
 environment without_broker(fresh_database const& database, peers_file const& peers)
 {

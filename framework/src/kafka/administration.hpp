@@ -1,0 +1,62 @@
+// What an operator does in a Kafka for a service: looks at what is there, and makes the topics that the service needs
+// where it may not do so itself.
+#pragma once
+
+#include "kafka/client.hpp"
+#include "kafka/kafka_transport.hpp"
+#include "ports/transport.hpp"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace skald::kafka_detail {
+
+struct topic_inspection
+{
+    std::string name;
+    bool is_foreign{};  // of others: a handler is bound to it
+    int partitions{};   // 0: there is no such topic
+    int replicas{};     // of the partition that has the fewest; likewise the next
+    int in_sync{};
+    int leaderless{};                                 // partitions
+    std::map<std::string, std::string> properties{};  // as Kafka has them; empty where this user may not read them
+    std::int64_t waiting{};                           // records that the service's group has not settled
+};
+
+struct inspection
+{
+    int brokers{};
+    int members{};         // of the service's group: processes that consume
+    std::string database;  // whose the group is, by what it has committed; empty: not known
+    std::vector<topic_inspection> topics;
+};
+
+/// One look after the other, on one connection. Makes nothing.
+/// Threads: one.
+class inspector final : private listener
+{
+public:
+    /// Throws configuration_error for what librdkafka does not take, and a binding that Kafka does not have.
+    inspector(options const& settings, ports::subscriber const& who);
+
+    /// Throws kafka_error if no broker answers.
+    inspection look();
+
+private:
+    inspection look_once();
+    void look_at(topic_inspection& topic, inspection& seen);
+    void read_properties(std::vector<topic_inspection>& topics);
+    int count_members();
+
+    std::string group_;
+    std::vector<std::string> own_, foreign_;
+    client client_;
+};
+
+/// Makes the topics of that service and of its handlers which are missing, waits until they are there, and returns the
+/// names of all. Throws kafka_error, and configuration_error as the inspector.
+std::vector<std::string> provision(options const& settings, ports::subscriber const& who);
+
+}  // namespace skald::kafka_detail

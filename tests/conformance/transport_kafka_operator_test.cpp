@@ -1,0 +1,134 @@
+// What an operator sees of a Kafka and makes there; and topics as they are met: with records of others, and with
+// processes that come and go.
+#include "transport_kafka_fixture.hpp"
+
+#include "kafka/administration.hpp"
+
+#include <map>
+
+using namespace skald::test;
+namespace kafka = skald::kafka_detail;
+namespace ports = skald::ports;
+
+namespace {
+
+void send(kafka_fixture& f, std::vector<ports::outgoing> const& rows)
+{
+    auto const publisher = f.transport().open_publisher();
+    REQUIRE(publisher->available());
+    REQUIRE(all_confirmed(publish(*publisher, rows)));
+}
+
+// Acked at once.
+void take_from(ports::subscription& from, std::map<std::string, int>& ids, int& unreadable)
+{
+    for (auto const& one : from.take(64, 20ms)) {
+        if (one.problem.empty()) ++ids[one.message.id];
+        else ++unreadable;
+        from.ack(one.tag);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("an inspection counts what is not settled, and who consumes")
+{
+    kafka_fixture f;
+    auto const service = f.service();
+    kafka::inspector look{f.options(), {service}};
+    CHECK(look.look().topics.at(0).partitions == 0);
+    {
+        auto const subscription = f.transport().subscribe({service, 10, "orders-of-here"});
+        send(f, numbered(service, 5));
+        auto const taken = collect(*subscription, 5);
+        REQUIRE(taken.size() == 5);
+        subscription->ack(taken[0].tag);
+        subscription->ack(taken[3].tag);  // beyond the number that Kafka has
+        CHECK(wait_until([&] { return look.look().topics.at(0).waiting == 3; }));
+        auto const seen = look.look();
+        CHECK(seen.members == 1);
+        CHECK(seen.brokers >= 1);
+        CHECK(seen.database == "orders-of-here");
+        ack_all(*subscription, taken);
+        CHECK(wait_until([&] { return look.look().topics.at(0).waiting == 0; }));
+    }
+    CHECK(wait_until([&] { return look.look().members == 0; }));
+}
+
+TEST_CASE("topics are made as the settings say, and an inspection says how they are")
+{
+    kafka_fixture f;
+    auto const service = f.service(), theirs = "theirs-" + service;
+    ports::subscriber who{service, 10};
+    who.handlers = {{"entered", 10, {{.routing_key = "", .exchange = theirs}, {.routing_key = "bound-" + service}}}};
+    auto options = f.options();
+    options.shape = {.partitions = 3, .replicas = 1, .in_sync_min = 1};
+    CHECK(kafka::provision(options, who) ==
+          std::vector<std::string>{"skald." + service, "skald.bound-" + service});  // and none of others
+    CHECK(kafka::provision(options, who).size() == 2);                              // a second time changes nothing
+    auto const seen = kafka::inspector{options, who}.look();
+    REQUIRE(seen.topics.size() == 3);
+    auto const& own = seen.topics[0];
+    CHECK(own.partitions == 3);
+    CHECK(own.replicas == 1);
+    CHECK(own.in_sync == 1);
+    CHECK(own.leaderless == 0);
+    CHECK(own.properties.at("min.insync.replicas") == "1");
+    CHECK(own.properties.at("retention.ms") == "-1");
+    CHECK(seen.topics[2].name == theirs);
+    CHECK(seen.topics[2].is_foreign);
+    CHECK(seen.topics[2].partitions == 0);
+}
+
+TEST_CASE("of a topic in which one record in a thousand can't be read, every other comes, once")
+{
+    kafka_fixture f;
+    auto const service = f.service();
+    auto const subscription = f.transport().subscribe({service, 200});
+    constexpr int thousands = 4;
+    for (int i = 0; i < thousands; ++i) {
+        send(f, numbered(service, 999, "batch-" + std::to_string(i) + "-"));
+        f.write("skald." + service, "", {{"skald.destination", "\xff"}}, std::string(1'000, '\xff'));
+    }
+    std::map<std::string, int> ids;
+    int unreadable = 0;
+    CHECK(wait_until([&] {
+        take_from(*subscription, ids, unreadable);
+        return ids.size() == 999 * thousands && unreadable == thousands;
+    }));
+    CHECK(ids.size() == 999 * thousands);
+    CHECK(std::ranges::all_of(ids, [](auto const& one) { return one.second == 1; }));
+    CHECK(nothing_comes(*subscription));
+}
+
+TEST_CASE(
+    "while processes of a service come and go without end, nothing is lost, and what was acked in time comes once")
+{
+    kafka_fixture f;
+    auto options = f.options();
+    options.shape.partitions = 4;
+    kafka::kafka_transport transport{options, f.log()};
+    auto const service = f.service();
+    auto const stays = transport.subscribe({service, 20});
+    std::map<std::string, int> ids;
+    int unreadable = 0;
+    std::size_t sent = 0;
+    for (int round = 0; round < 8; ++round) {
+        auto passes_by = transport.subscribe({service, 20});
+        send(f, numbered(service, 100, "round-" + std::to_string(round) + "-"));
+        sent += 100;
+        // It goes when it has some, or all is done without it.
+        CHECK(wait_until([&] {
+            take_from(*stays, ids, unreadable);
+            auto const before = ids.size();
+            take_from(*passes_by, ids, unreadable);
+            return ids.size() > before || ids.size() == sent;
+        }));
+    }
+    CHECK(wait_until([&] {
+        take_from(*stays, ids, unreadable);
+        return ids.size() == sent;
+    }));
+    CHECK(unreadable == 0);
+    CHECK(std::ranges::all_of(ids, [](auto const& one) { return one.second == 1; }));
+}

@@ -1,0 +1,131 @@
+#include "kafka_commands.hpp"
+
+#include <skald/errors.hpp>
+
+#ifdef SKALD_HAS_KAFKA
+
+#include "doctor_topic.hpp"
+
+#include "kafka/administration.hpp"
+
+#include <fmt/format.h>
+
+#include <exception>
+
+namespace skald::tools {
+namespace {
+
+kafka_detail::inspection look_into_kafka(config const& settings, ports::subscriber const& who)
+try {
+    return kafka_detail::inspector{kafka_detail::read_options("skald", settings), who}.look();
+}
+catch (kafka_detail::kafka_error const& error) {
+    throw kafka_away{error.what()};
+}
+
+std::string another_database(kafka_detail::inspection const& seen, postgres::ownership const& owner)
+{
+    if (seen.database.empty() || owner.database.empty() || seen.database == owner.database) return {};
+    return fmt::format(
+        "the service `{}` belongs to another database ({}) in this Kafka: is DATABASE_URL the right one?",
+        owner.service, seen.database);
+}
+
+std::int64_t waiting_in(kafka_detail::inspection const& seen)
+{
+    std::int64_t waiting = 0;
+    for (auto const& one : seen.topics) waiting += one.waiting;
+    return waiting;
+}
+
+finding judge_group(kafka_detail::inspection const& seen, postgres::ownership const& owner)
+{
+    if (auto const why = another_database(seen, owner); !why.empty()) return {"group", health::problem, why, ""};
+    auto const means = fmt::format("skald.{}: {} messages wait or are being processed; {} processes consume",
+                                   owner.service, waiting_in(seen), seen.members);
+    if (seen.members == 0) return {"group", health::warning, means, "no process consumes: start the service"};
+    int partitions = 0;
+    for (auto const& one : seen.topics) partitions = std::max(partitions, one.partitions);
+    if (seen.members > partitions && partitions > 0)
+        return {"group", health::warning, means,
+                fmt::format("{} of them get nothing, for there are {} partitions: add partitions, or run fewer",
+                            seen.members - partitions, partitions)};
+    return {"group", health::ok, means, ""};
+}
+
+}  // namespace
+
+std::vector<std::string> make_kafka_topics(config const& settings, ports::subscriber const& who)
+try {
+    return kafka_detail::provision(kafka_detail::read_options("skald", settings), who);
+}
+catch (kafka_detail::kafka_error const& error) {
+    throw kafka_away{error.what()};
+}
+
+std::int64_t waiting_in_kafka(config const& settings, std::string const& service)
+{
+    return waiting_in(look_into_kafka(settings, {service}));
+}
+
+std::string foreign_in_kafka(config const& settings, postgres::ownership const& owner)
+{
+    return another_database(look_into_kafka(settings, {owner.service}), owner);
+}
+
+void examine_kafka(config const& settings, expected const& at_broker, findings& found)
+try {
+    auto const& owner = at_broker.owner;
+    ports::subscriber who{owner.service.empty() ? "nobody" : owner.service};
+    who.handlers = at_broker.handlers;
+    auto const seen = look_into_kafka(settings, who);
+    found.push_back({"broker", health::ok,
+                     fmt::format("Kafka answers at {}: {} brokers", settings.kafka_brokers, seen.brokers), ""});
+    if (owner.service.empty()) return;
+    for (auto const& one : seen.topics) examine_topic(one, settings, seen.brokers, found);
+    found.push_back(judge_group(seen, owner));
+}
+catch (configuration_error const& error) {
+    found.push_back({"broker", health::problem, error.what(), "correct the setting"});
+}
+catch (std::exception const& error) {
+    found.push_back({"broker", health::problem, std::string{"can't be examined: "} + error.what(),
+                     "check that it runs, that SKALD_KAFKA_BROKERS names it, and that SKALD_KAFKA_PROPERTIES lets this "
+                     "user in; until then requests are accepted and messages wait"});
+}
+
+}  // namespace skald::tools
+
+#else
+
+namespace skald::tools {
+namespace {
+
+constexpr char const* without_kafka =
+    "this `skald` was built without Kafka: build it with librdkafka (-DSKALD_KAFKA=ON)";
+
+}  // namespace
+
+std::vector<std::string> make_kafka_topics(config const&, ports::subscriber const&)
+{
+    throw configuration_error{without_kafka};
+}
+
+std::int64_t waiting_in_kafka(config const&, std::string const&)
+{
+    throw configuration_error{without_kafka};
+}
+
+std::string foreign_in_kafka(config const&, postgres::ownership const&)
+{
+    throw configuration_error{without_kafka};
+}
+
+void examine_kafka(config const&, expected const&, findings& found)
+{
+    found.push_back({"broker", health::warning, std::string{"not examined: "} + without_kafka, ""});
+}
+
+}  // namespace skald::tools
+
+#endif
