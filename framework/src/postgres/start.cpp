@@ -17,7 +17,8 @@
 namespace skald::detail {
 
 started start_saga(pqxx::transaction_base& tx, std::string_view definition, int version,
-                   std::span<planned_step const> plan, std::string const& data, start_options const& options)
+                   std::span<planned_step const> plan, std::string const& data, std::string const& attributes,
+                   start_options const& options)
 {
     core::envelope first;
     first.saga = {options.scope, options.key.empty() ? core::make_uuid_v7() : options.key};
@@ -46,7 +47,8 @@ started start_saga(pqxx::transaction_base& tx, std::string_view definition, int 
                                                           .type = message.type,
                                                           .payload = postgres::bytes{data},
                                                           .headers = headers.dump(),
-                                                          .deadline = options.deadline});
+                                                          .deadline = options.deadline,
+                                                          .attributes = postgres::null_if_empty(attributes)});
     std::string const result = rows[0][0].c_str();
     if (result == "mismatch") throw key_reused{"the key " + first.saga.key + " was used before for something else"};
     if (result == "in_flight")
