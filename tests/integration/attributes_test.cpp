@@ -113,15 +113,14 @@ TEST_CASE("a saga that HTTP starts has its attributes, as its data was before it
         ctx.start(buy, reserving{}, basket{"ann", 8});
         return http::response{202, "", {}, ""};
     });
-    CHECK(door.db.rows(all_attributes) ==
-          "ran|cents|8\nran|customer|ann\nsent|cents|7\nsent|customer|bob");
+    CHECK(door.db.rows(all_attributes) == "ran|cents|8\nran|customer|ann\nsent|cents|7\nsent|customer|bob");
 }
 
 TEST_CASE("an attribute that is too long starts nothing")
 {
     database const db;
-    CHECK_THROWS_WITH_AS(start(db, "k", {std::string(257, 'x'), 7}), doctest::Contains("the attribute customer has 257"),
-                         data_error);
+    CHECK_THROWS_WITH_AS(start(db, "k", {std::string(257, 'x'), 7}),
+                         doctest::Contains("the attribute customer has 257"), data_error);
     CHECK(db.one("SELECT count(*) FROM skald.saga") == "0");
 }
 

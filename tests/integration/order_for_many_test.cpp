@@ -33,10 +33,10 @@ public:
 
     order_progress give(order_for_many const& what, int batches_max = 1000)
     {
-        postgres::connection c{
-            {.url = home().url(), .lock_timeout = std::chrono::milliseconds{100}}};
+        postgres::connection c{{.url = home().url(), .lock_timeout = std::chrono::milliseconds{100}}};
         order_progress made;
-        admin::issue(c, what, [&] { return batches_max-- == 0; }, made);
+        admin::issue(
+            c, what, [&] { return batches_max-- == 0; }, made);
         return made;
     }
 
@@ -44,9 +44,10 @@ public:
     std::string commands() { return home().rows("SELECT key, action FROM skald.control ORDER BY key::int"); }
     std::string acts()
     {
-        return home().rows("SELECT verb, actor LIKE 'eve as %', detail->>'reason', detail->'filter', detail->>'matching', "
-                           "detail->>'done', detail->>'refused', detail->>'ended' FROM skald.audit "
-                           "WHERE verb LIKE 'sagas %' ORDER BY id");
+        return home().rows(
+            "SELECT verb, actor LIKE 'eve as %', detail->>'reason', detail->'filter', detail->>'matching', "
+            "detail->>'done', detail->>'refused', detail->>'ended' FROM skald.audit "
+            "WHERE verb LIKE 'sagas %' ORDER BY id");
     }
 };
 
@@ -67,8 +68,9 @@ TEST_CASE("a cancel of many cancels those that match, in every service, and is o
     // What each saga was told names the act, in every service.
     auto const act = "orders/" + std::to_string(done.act);
     for (auto const* name : {"orders", "payments", "shipping"})
-        CHECK(s.at(name).db.rows("SELECT key, detail->>'act' FROM skald.audit WHERE verb = 'saga cancel' ORDER BY key") ==
-              "2|" + act + "\n4|" + act + "\n6|" + act);
+        CHECK(
+            s.at(name).db.rows("SELECT key, detail->>'act' FROM skald.audit WHERE verb = 'saga cancel' ORDER BY key") ==
+            "2|" + act + "\n4|" + act + "\n6|" + act);
 }
 
 TEST_CASE("a preview counts and shows the oldest, says what would be refused, and changes nothing")

@@ -34,10 +34,7 @@ struct order_options
     bool dry_run{};
     bool yes{};
 
-    bool has_filter() const
-    {
-        return !filter.where.empty() || filter.status || filter.definition || filter.older_than;
-    }
+    bool has_filter() const { return !filter.where.empty() || filter.status || filter.definition || filter.older_than; }
 
     admin::order_for_many for_many() const
     {
@@ -111,7 +108,8 @@ int order_many(admin::order_for_many const& order, output const& out)
     admin::order_progress so_far;
     std::string failed;
     try {
-        admin::issue(c, order, [&] { return signals.wait(std::chrono::milliseconds{0}); }, so_far);
+        admin::issue(
+            c, order, [&] { return signals.wait(std::chrono::milliseconds{0}); }, so_far);
     }
     catch (std::invalid_argument const&) {
         throw;
@@ -148,7 +146,8 @@ void add_order(CLI::App& saga, std::string const& action, std::string const& hel
     given->one.action = action;
     given->filter.limit = 50;
     command->add_option("key", given->one.saga.key, "the saga's key; or many, by the filters below");
-    command->add_option("--scope", given->one.saga.scope, "the scope of the key, if it has one; of many, only those of it");
+    command->add_option("--scope", given->one.saga.scope,
+                        "the scope of the key, if it has one; of many, only those of it");
     auto const finish = add_saga_filter(*command, given->filter);
     command->add_flag("--dry-run", given->dry_run, "of many: says how many they are, shows the oldest, does nothing");
     command->add_flag("--yes", given->yes, "of many: do it");
@@ -169,8 +168,8 @@ void add_order(CLI::App& saga, std::string const& action, std::string const& hel
 std::function<void()> add_saga_filter(CLI::App& command, admin::saga_filter& filter)
 {
     auto const where = std::make_shared<std::vector<std::string>>();
-    command.add_option("--where", *where,
-                       "only those with that attribute, customer=bob; several times: with all of them")
+    command
+        .add_option("--where", *where, "only those with that attribute, customer=bob; several times: with all of them")
         ->allow_extra_args(false);
     command.add_option("--status", filter.status, "only those")
         ->check(CLI::IsMember({"running", "compensating", "completed", "compensated", "stuck", "unknown"}));

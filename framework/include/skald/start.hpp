@@ -61,7 +61,8 @@ started start_saga(pqxx::transaction_base& tx, std::string_view definition, int 
 /// Threads:     as for `tx`: one.
 /// Throws:      key_reused if the key started something else; key_in_flight if another transaction is starting it now;
 ///              std::invalid_argument for a malformed key, a negative deadline or one of more than 1000 years;
-///              data_error, for an attribute that is too long as well; what pqxx throws. `data` is serialized before any SQL runs.
+///              data_error, for attributes that are too long as well; what pqxx throws. `data` is serialized before
+///              any SQL runs.
 template <class Data, step_kind... Kinds>
 started start(pqxx::transaction_base& tx, definition<Data, Kinds...> const& saga, Data const& data,
               start_options const& options = {})

@@ -29,17 +29,17 @@ nlohmann::json preview(postgres::connection& c, order_for_many const& order, int
 /// How far an order has come. What is counted is committed.
 struct order_progress
 {
-    std::int64_t matching{};                         // when it began
-    std::int64_t act{};                              // its row in skald.audit; 0: nothing was done
+    std::int64_t matching{};  // when it began
+    std::int64_t act{};       // its row in skald.audit; 0: nothing was done
     std::int64_t done{}, refused{};
-    std::int64_t busy{};                             // left out: another transaction holds them
+    std::int64_t busy{};                                // left out: another transaction holds them
     nlohmann::json refusals = nlohmann::json::array();  // {"scope", "key", "why"} of the first 100
-    bool has_ended{};                                // false: it was stopped before
+    bool has_ended{};                                   // false: it was stopped before
 };
 
-/// Gives it, the oldest saga first, until all are done or `is_stopped`, which is asked before each batch. What would ask
-/// for nothing new is left out, so that it can be given again to go on. If it throws what pqxx throws, `so_far` still
-/// says how far it came.
+/// Gives it, the oldest saga first, until all are done or `is_stopped`, which is asked before each batch. Sagas for
+/// which it would ask for nothing new are left out, so that it can be given again to go on. If it throws what pqxx
+/// throws, `so_far` still says how far it came.
 void issue(postgres::connection& c, order_for_many const& order, std::function<bool()> const& is_stopped,
            order_progress& so_far);
 

@@ -42,9 +42,9 @@ void check_names(attribute_conditions const& all, std::vector<std::string> const
     for (auto const& [name, value] : all) {
         if (std::ranges::find(known, name) != known.end()) continue;
         if (known.empty())
-            throw std::invalid_argument{fmt::format(
-                "no saga here has the attribute {}, or any other: a definition names them, with .attribute<...>(\"{}\")",
-                name, name)};
+            throw std::invalid_argument{fmt::format("no saga here has the attribute {}, or any other: a definition "
+                                                    "names them, with .attribute<...>(\"{}\")",
+                                                    name, name)};
         throw std::invalid_argument{
             fmt::format("no saga here has the attribute {}; there are: {}", name, fmt::join(known, ", "))};
     }
@@ -57,26 +57,25 @@ std::string attribute_query(postgres::connection& c, attribute_search const& wan
         .count_max = wanted.examined_max + 1, .names = all.names, .vals = all.vals}))[0];
     auto const place = rarest["place"].as<std::size_t>();
     bool const is_common = rarest["sagas"].as<std::int64_t>() > wanted.examined_max;
-    return postgres::filled_in(
-        finding_queries::sagas_by_attribute{.examined_max = wanted.examined_max,
-                                            .status = wanted.status,
-                                            .definition = wanted.definition,
-                                            .scope = wanted.scope,
-                                            .key_from = wanted.key_from,
-                                            .key_until = wanted.key_until,
-                                            .reason = wanted.reason,
-                                            .older = wanted.older,
-                                            .names = all.names,
-                                            .vals = all.vals,
-                                            .by_status = wanted.is_under_way && is_common,
-                                            .name = all.names.at(place),
-                                            .value = all.vals.at(place),
-                                            .after_time = wanted.after_time,
-                                            .home = wanted.home,
-                                            .after_home = wanted.after_home,
-                                            .after_scope = wanted.after_scope,
-                                            .after_key = wanted.after_key,
-                                            .rows_max = wanted.rows_max});
+    return postgres::filled_in(finding_queries::sagas_by_attribute{.examined_max = wanted.examined_max,
+                                                                   .status = wanted.status,
+                                                                   .definition = wanted.definition,
+                                                                   .scope = wanted.scope,
+                                                                   .key_from = wanted.key_from,
+                                                                   .key_until = wanted.key_until,
+                                                                   .reason = wanted.reason,
+                                                                   .older = wanted.older,
+                                                                   .names = all.names,
+                                                                   .vals = all.vals,
+                                                                   .by_status = wanted.is_under_way && is_common,
+                                                                   .name = all.names.at(place),
+                                                                   .value = all.vals.at(place),
+                                                                   .after_time = wanted.after_time,
+                                                                   .home = wanted.home,
+                                                                   .after_home = wanted.after_home,
+                                                                   .after_scope = wanted.after_scope,
+                                                                   .after_key = wanted.after_key,
+                                                                   .rows_max = wanted.rows_max});
 }
 
 }  // namespace skald::admin
