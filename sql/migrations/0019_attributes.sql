@@ -40,7 +40,7 @@ $$;
 
 -- Sagas that a command for many is given for: those that have not ended, were started by `until`, and have all of these attributes. Not
 -- those for which it asks for nothing new, as a pause of a paused saga does. NULL: any.
-CREATE FUNCTION skald.sagas_for_order(action text, of_status text, of_definition text, of_scope text, until timestamptz, names text[],
+CREATE FUNCTION skald.sagas_for_order(wanted text, of_status text, of_definition text, of_scope text, until timestamptz, names text[],
                                       vals text[]) RETURNS SETOF skald.saga
 LANGUAGE sql STABLE
 AS $$
@@ -48,7 +48,7 @@ AS $$
       FROM skald.saga s
       LEFT JOIN skald.control c ON c.scope = s.scope AND c.key = s.key AND skald.is_ours(c.home)
      WHERE s.status IN ('running', 'compensating', 'stuck', 'unknown')
-       AND CASE action WHEN 'retry' THEN s.status = 'stuck'
+       AND CASE wanted WHEN 'retry' THEN s.status = 'stuck'
                        WHEN 'cancel' THEN s.status <> 'compensating' AND c.action IS DISTINCT FROM 'cancel'
                        WHEN 'pause' THEN coalesce(c.action, '') NOT IN ('pause', 'cancel')
                        ELSE c.action = 'pause' END

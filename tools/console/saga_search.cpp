@@ -173,7 +173,7 @@ std::string by_attribute(postgres::connection& c, search const& s)
                                       .after_home = s.at.home,
                                       .after_scope = s.at.scope,
                                       .after_key = s.at.key,
-                                      .examined_max = wanted.examined_max / 2,
+                                      .examined_max = std::min(wanted.examined_max, admin::examined_by_attribute),
                                       .rows_max = s.rows_max});
 }
 

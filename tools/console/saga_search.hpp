@@ -25,7 +25,7 @@ struct saga_filter
     std::string reason{};  // what it contains, in any case
     std::optional<std::chrono::seconds> older_than{};
     std::string after{};                // `next` of the page before
-    std::int64_t examined_max{20'000};  // sagas of one database that one page may look at; half of it by attributes
+    std::int64_t examined_max{20'000};  // sagas of one database that one page may look at; by attributes fewer
     admin::attribute_conditions where{};
 
     bool operator==(saga_filter const&) const = default;

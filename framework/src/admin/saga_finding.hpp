@@ -30,6 +30,8 @@ std::vector<std::string> attribute_names(postgres::connection& c);
 /// Throws std::invalid_argument if one of the conditions is on an attribute that is not in `known`: it says which are.
 void check_names(attribute_conditions const& all, std::vector<std::string> const& known);
 
+inline constexpr std::int64_t examined_by_attribute = 2'000;
+
 /// What a page of the list is of: the latest started first. NULL: any.
 struct attribute_search
 {
@@ -45,7 +47,7 @@ struct attribute_search
     // After that one; `home` is the database's, and matters where several are searched.
     postgres::parameter after_time = std::nullopt;
     std::string home{}, after_home{}, after_scope{}, after_key{};
-    std::int64_t examined_max{10'000};
+    std::int64_t examined_max{examined_by_attribute};  // sagas that one page may look at
     int rows_max{};
 };
 
