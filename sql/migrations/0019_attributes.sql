@@ -16,15 +16,17 @@ CREATE INDEX attribute_by_value ON skald.attribute (name, value, created_at);
 -- Gives a saga that is in the table skald.saga these attributes: an object of names and values. Those that it has stay as they are; a value
 -- that is null or empty is none. Also for sagas that were started before their definition named any.
 CREATE FUNCTION skald.add_attributes(of_scope text, of_key text, attributes jsonb) RETURNS void
-LANGUAGE sql
+LANGUAGE plpgsql  -- which keeps its plan: planning it each time would cost a start as much again
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off  -- a plan made while the tables were small would be kept as they grow
 AS $$
+BEGIN
     INSERT INTO skald.attribute (scope, key, name, value, created_at)
     SELECT s.scope, s.key, a.name, a.value, s.created_at
       FROM skald.saga s CROSS JOIN jsonb_each_text(attributes) AS a(name, value)
      WHERE s.scope = of_scope AND s.key = of_key AND a.value <> ''
-    ON CONFLICT ON CONSTRAINT attribute_once DO NOTHING
-$$;
+    ON CONFLICT ON CONSTRAINT attribute_once DO NOTHING;
+END $$;
 
 -- The names of all attributes in this database: one look into the index for each.
 CREATE FUNCTION skald.attribute_names() RETURNS SETOF text
