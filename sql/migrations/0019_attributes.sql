@@ -14,11 +14,13 @@ CREATE TABLE skald.attribute (
 CREATE INDEX attribute_by_value ON skald.attribute (name, value, created_at);
 
 -- Gives a saga that is in the table skald.saga these attributes: an object of names and values. Those that it has stay as they are; a value
--- that is null or empty is none. Also for sagas that were started before their definition named any.
+-- that is null or empty is none. Also for sagas that were started before their definition named any. In plpgsql, which keeps the plan: a
+-- function in SQL would be planned each time, and cost a start as much again.
 CREATE FUNCTION skald.add_attributes(of_scope text, of_key text, attributes jsonb) RETURNS void
-LANGUAGE plpgsql  -- which keeps its plan: planning it each time would cost a start as much again
+LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off  -- a plan made while the tables were small would be kept as they grow
+-- A plan made while the tables were small would be kept as they grow, until statistics are gathered again.
+SET enable_seqscan = off
 AS $$
 BEGIN
     INSERT INTO skald.attribute (scope, key, name, value, created_at)
