@@ -145,9 +145,9 @@ markup row_of(context const& with, saga_row const& row, bool is_chosen_from)
     auto const tone = tone_of_status(row.status);
     auto facts = element("code", {{"class", "key"}}, row.key) + styled("span", "def", row.definition);
     if (!row.scope.empty()) facts += styled("span", "scope", "in " + row.scope);
-    if (!row.attributes.empty())
-        for (auto const& [name, value] : json::parse(row.attributes).items())
-            facts += styled("span", "scope", name + "=" + value.get<std::string>());
+    auto const found_by = row.attributes.empty() ? json::object() : json::parse(row.attributes);
+    for (auto const& [name, value] : found_by.items())
+        facts += styled("span", "scope", name + '=' + value.get<std::string>());
     auto line = styled("span", "state " + tone, row.status) + styled("span", "what", facts) +
                 styled("span", "why", row.reason) +
                 styled("span", "when",

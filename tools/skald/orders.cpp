@@ -158,8 +158,10 @@ void add_order(CLI::App& saga, std::string const& action, std::string const& hel
     command->add_option("--by", given->one.by, "who you are, for the audit; the database's user is recorded anyway");
     out.add_flag(*command);
     command->callback([=, &out, &chosen] {
-        finish();
-        chosen = [given, &out] { return give(*given, out); };
+        chosen = [=, &out] {
+            finish();
+            return give(*given, out);
+        };
     });
 }
 

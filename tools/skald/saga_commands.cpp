@@ -122,8 +122,10 @@ void add_list_of_sagas(CLI::App& saga, output& out, choice& chosen)
         ->capture_default_str();
     out.add_flag(*command);
     command->callback([=, &out, &chosen] {
-        finish();
-        chosen = [filter, &out] { return list(*filter, out); };
+        chosen = [=, &out] {
+            finish();
+            return list(*filter, out);
+        };
     });
 }
 
