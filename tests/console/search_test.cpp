@@ -99,7 +99,7 @@ TEST_CASE("sagas with an attribute that many have are found page by page, each o
                                    saga_filter{.definition = "rare", .key = "k-", .where = {{"country", "no"}}}}) {
             auto const made = search_to_the_end(s, wanted);
             CHECK(made.found == rare);
-            CHECK(made.said_where);
+            CHECK(made.said_where == (wanted.where.size() == 1));  // few sagas are in Oslo
         }
         CHECK(search_to_the_end(s, {.key = "k-9", .where = {{"city", "Oslo"}}}).found ==
               std::multiset<std::string>{"orders shop-0 k-9", "payments shop-0 k-9"});
