@@ -21,6 +21,7 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 -- A plan made while the tables were small would be kept as they grow, until statistics are gathered again.
 SET enable_seqscan = off
+SET jit = off
 AS $$
 BEGIN
     INSERT INTO skald.attribute (scope, key, name, value, created_at)
