@@ -9,8 +9,8 @@
 
 namespace skald::tools {
 
-/// `--where`, `--status`, `--definition` and `--older-than`. What it returns reads what was given into the filter, when the
-/// command runs, and throws configuration_error.
+/// `--where`, `--status`, `--definition` and `--older-than`. What it returns reads what was given into the filter when
+/// the command runs, and throws configuration_error.
 std::function<void()> add_saga_filter(CLI::App& command, admin::saga_filter& filter);
 
 /// `skald saga cancel`, `pause`, `resume` and `retry`.
