@@ -5,7 +5,7 @@ using namespace skald::test;
 
 namespace {
 
-struct said
+struct tool_answer
 {
     int code{};
     std::string text;
@@ -14,10 +14,10 @@ struct said
 };
 
 // A home with 12 sagas of bob and one of ann, none of which a worker runs.
-class home
+class home_of_bob
 {
 public:
-    home()
+    home_of_bob()
     {
         at({"migrate", "--service", "orders"});
         db.ask("INSERT INTO skald.saga (scope, key, definition, data, itinerary, created_at) "
@@ -27,7 +27,7 @@ public:
                "CASE key WHEN 'o-7' THEN 'ann' ELSE 'bob' END, 'city', 'São Paulo = home')) FROM skald.saga");
     }
 
-    said at(std::vector<std::string> words)
+    tool_answer at(std::vector<std::string> words)
     {
         service_process tool{SKALD_TOOL, std::move(words), {{"DATABASE_URL", db.url()}, {"PATH", "/usr/bin:/bin"}}};
         auto const end = tool.run();
@@ -41,7 +41,7 @@ public:
 
 TEST_CASE("skald saga list --where finds sagas by their attributes, page by page")
 {
-    home h;
+    home_of_bob h;
     auto const ann = h.at({"saga", "list", "--where", "customer=ann", "--where", "city=São Paulo = home", "--json"});
     REQUIRE_MESSAGE(ann.code == 0, ann.text);
     REQUIRE(ann.object()["sagas"].size() == 1);
@@ -65,7 +65,7 @@ TEST_CASE("skald saga list --where finds sagas by their attributes, page by page
 
 TEST_CASE("an order for many is looked at first, done with --yes, and one entry in the audit")
 {
-    home h;
+    home_of_bob h;
     auto const bob = std::vector<std::string>{"saga", "cancel", "--where", "customer=bob", "--older-than", "150s"};
     auto const with = [&](std::vector<std::string> more) {
         auto all = bob;
@@ -92,7 +92,7 @@ TEST_CASE("an order for many is looked at first, done with --yes, and one entry 
 
 TEST_CASE("what an order is for is said in one way, and what has ended takes none")
 {
-    home h;
+    home_of_bob h;
     for (auto const& words : std::vector<std::vector<std::string>>{{"saga", "pause"},
                                                                    {"saga", "pause", "--yes"},
                                                                    {"saga", "pause", "o-1", "--where", "customer=bob"},
