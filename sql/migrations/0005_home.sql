@@ -52,13 +52,14 @@ $$;
 
 -- Starts a saga as part of the caller's transaction. `fresh`: it is started. `duplicate`: this key has started it before. `mismatch`: the
 -- key was used for something else. `in_flight`: another transaction is starting it now. `deadline` counts from now, by this server's clock:
--- from then on no step up to the pivot begins any more, and the saga compensates.
+-- from then on no step up to the pivot begins any more, and the saga compensates. `attributes`: what it is to be found by.
 --
 -- A new key needs no checks: no command and no deadline stops a start, and its record is inserted as skald.claim() would do it. Only a key
 -- that is not new goes to skald.claim() for its result. What the messages could not carry is refused.
 CREATE FUNCTION skald.start(
     scope text, key text, definition text, version integer, data jsonb, itinerary text, fingerprint bytea,
-    destination text, type text, payload bytea, headers jsonb, deadline interval DEFAULT NULL)
+    destination text, type text, payload bytea, headers jsonb, deadline interval DEFAULT NULL,
+    attributes jsonb DEFAULT NULL)
 RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -102,6 +103,7 @@ BEGIN
         INSERT INTO skald.saga AS s (scope, key, definition, version, data, itinerary, deadline_at, kept)
         VALUES (scope, key, definition, version, data, itinerary, ends, headers->>'skald-body');
         IF NOT FOUND THEN PERFORM skald.assert_written('skald.saga', 1, 0); END IF;
+        IF attributes <> '{}' THEN PERFORM skald.add_attributes(scope, key, attributes); END IF;
         PERFORM skald.enqueue(destination, type, key || ':' || type, payload,
                               headers || jsonb_build_object('x-saga-home', home) ||
                                   CASE WHEN ends IS NULL THEN '{}' ELSE

@@ -71,8 +71,9 @@ AS $$ SELECT format('no saga %s%s was started here: ask the database of its home
                     CASE WHEN scope <> '' THEN ' of scope ' || scope ELSE '' END) $$;
 
 -- Takes a command here and sends it to the services in `told`, as {"id", "scope", "key", "home", "action", "reason", "step", "by",
--- "requested_at"}. Returns the command, with `left` if the parked step of a retry was left parked: then it was not sent.
-CREATE FUNCTION skald.send_command(was skald.saga, action text, reason text, step text, told text[], by text) RETURNS jsonb
+-- "requested_at"}, and "act" if it is part of an order for many. Returns the command, with `left` if the parked step of a retry was left parked: then it was not sent.
+CREATE FUNCTION skald.send_command(was skald.saga, action text, reason text, step text, told text[], by text,
+                                   act bigint DEFAULT NULL) RETURNS jsonb
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -87,7 +88,7 @@ BEGIN
     -- server's clock was set back.
     command := jsonb_strip_nulls(jsonb_build_object(
         'id', gen_random_uuid(), 'scope', was.scope, 'key', was.key, 'home', home, 'action', action,
-        'reason', nullif(reason, ''), 'step', step, 'by', skald.actor(by),
+        'reason', nullif(reason, ''), 'step', step, 'by', skald.actor(by), 'act', home || '/' || act,
         'requested_at', skald.instant(greatest(clock_timestamp(), (
             SELECT c.requested_at + interval '1 microsecond' FROM skald.control c
              WHERE (c.scope, c.key, c.home) = (was.scope, was.key, home))))));
@@ -103,10 +104,11 @@ BEGIN
 END $$;
 
 -- Gives a command for one saga, at its home: `pause`, `resume`, `cancel`, or `retry` of the parked step. In one transaction the command is
--- taken here, sent to every service that it concerns, and recorded in skald.audit.
+-- taken here, sent to every service that it concerns, and recorded in skald.audit. `act`: the order for many that it is part of.
 -- Returns {"id", "action", "told": [services], "step" of a retry, "left": why a parked step was not put back}, or {"refused": why}; then
 -- nothing was done.
-CREATE FUNCTION skald.request_control(action text, scope text, key text, reason text DEFAULT NULL, by text DEFAULT NULL)
+CREATE FUNCTION skald.request_control(action text, scope text, key text, reason text DEFAULT NULL, by text DEFAULT NULL,
+                                      act bigint DEFAULT NULL)
 RETURNS jsonb
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -145,7 +147,7 @@ BEGIN
         told := ARRAY(SELECT DISTINCT p.service FROM skald.itinerary_steps(was.itinerary) p ORDER BY p.service);
     END IF;
 
-    command := skald.send_command(was, action, reason, named, told, by);
+    command := skald.send_command(was, action, reason, named, told, by, act);
     -- A retry that left the step parked did nothing else either; a cancel stands, and takes effect when the step is replayed.
     IF action = 'retry' AND command ? 'left' THEN RETURN jsonb_build_object('refused', command->'left'); END IF;
     RETURN jsonb_strip_nulls(jsonb_build_object('id', command->'id', 'action', action, 'told', to_jsonb(told),

@@ -219,7 +219,8 @@ BEGIN
     p AS (DELETE FROM skald.progress p USING s WHERE p.scope = s.scope AND p.key = s.key RETURNING 1),
     c AS (DELETE FROM skald.control c USING s WHERE c.scope = s.scope AND c.key = s.key AND skald.is_ours(c.home)
           RETURNING 1),
-    g AS (DELETE FROM skald.signal g USING s WHERE g.scope = s.scope AND g.key = s.key RETURNING 1)
+    g AS (DELETE FROM skald.signal g USING s WHERE g.scope = s.scope AND g.key = s.key RETURNING 1),
+    a AS (DELETE FROM skald.attribute a USING s WHERE a.scope = s.scope AND a.key = s.key RETURNING 1)
     SELECT (SELECT count(*) FROM s), (SELECT count(*) FROM s) + (SELECT count(*) FROM i) + (SELECT count(*) FROM r) +
            (SELECT count(*) FROM p) + (SELECT count(*) FROM c)
       INTO sagas, records;

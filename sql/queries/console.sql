@@ -144,11 +144,12 @@ SELECT c.action, c.requested_by AS by, coalesce(c.reason, '') AS reason, skald.i
 SELECT a.id, skald.instant(a.at) AS at, a.actor, a.verb, a.scope, a.key, a.detail::text AS detail
   FROM skald.audit a WHERE (a.scope, a.key) = (:scope::text, :key::text) ORDER BY a.id DESC LIMIT 50
 
--- The latest first, of all; :before and :actor NULL: from the latest on, whoever did it.
+-- The latest first; :before and :actor NULL: from the latest on, whoever did it. An order for many is one, without what each saga was told.
 -- name: audit_before
 SELECT a.id, skald.instant(a.at) AS at, a.actor, a.verb, a.scope, a.key, a.detail::text AS detail
   FROM skald.audit a
  WHERE (:before::timestamptz IS NULL OR a.at < :before::timestamptz) AND (:actor::text IS NULL OR strpos(a.actor, :actor::text) > 0)
+   AND NOT a.detail ? 'act'
  ORDER BY a.id DESC LIMIT :rows_max::integer
 
 -- What would become of a command for each of these sagas: NULL where it can be given; and when the same was asked for before, if it was the

@@ -125,7 +125,8 @@ WITH tables AS (
       FROM pg_class c WHERE c.relnamespace = 'skald'::regnamespace AND c.relkind IN ('r', 'p')),
 expected_constraints AS (
     SELECT split_part(t.line, ': ', 1) AS relname, w.name
-      FROM regexp_split_to_table($$audit: audit_id command_taken_once
+      FROM regexp_split_to_table($$attribute: attribute_once name_is_a_name value_is_1_to_256_bytes
+audit: audit_id command_taken_once
 binding: binding_once
 body: body_once fingerprint_is_sha256 size_is_at_most_64_mib
 body_part: body_part_once

@@ -5,6 +5,9 @@ WITH written AS (
     RETURNING 1)
 SELECT CASE WHEN count(*) <> 1 THEN skald.assert_written('skald.saga', 1, count(*)) END FROM written
 
+-- name: add_attributes
+SELECT skald.add_attributes(:scope::text, :key::text, :attributes::jsonb)
+
 -- name: advance
 SELECT skald.advance(:scope::text, :key::text, :status::text, :reason::text)
 
@@ -28,7 +31,7 @@ SELECT coalesce((SELECT s.name FROM skald.service s), '') AS name
 -- name: start
 SELECT skald.start(:scope::text, :key::text, :definition::text, :version::integer, :data::jsonb, :itinerary::text,
                    :fingerprint::bytea, :destination::text, :type::text, :payload::bytea, :headers::jsonb,
-                   nullif(:deadline::bigint, 0) * interval '1 millisecond')
+                   nullif(:deadline::bigint, 0) * interval '1 millisecond', :attributes::jsonb)
 
 -- name: find_saga
 SELECT s.definition, s.version, s.status::text, s.reason, s.data::text, skald.instant(s.created_at) AS created_at,

@@ -181,6 +181,8 @@ progress AS (
     UPDATE skald.progress SET at = at - lapse.time FROM lapse),
 parked AS (
     UPDATE skald.parked SET parked_at = parked_at - lapse.time FROM lapse),
+attributes AS (
+    UPDATE skald.attribute SET created_at = created_at - lapse.time FROM lapse),
 signals AS (
     UPDATE skald.signal SET received_at = received_at - lapse.time FROM lapse),
 started AS (

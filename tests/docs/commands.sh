@@ -21,6 +21,7 @@ run_here=(
   'docs/operations.md sql 1' 'docs/duplicates.md sh 1'
   'docs/protocol.md sql 1' 'docs/protocol.md sql 2'
   'docs/repair.md sh 1'
+  'docs/finding.md sql 1' 'docs/finding.md sql 2' 'docs/finding.md sql 3'
   'docs/retention.md sh 1' 'docs/retention.md sql 1' 'docs/observability.md sql 1'
 )
 # The same, and where they are run or why they are not.
@@ -42,6 +43,9 @@ run_elsewhere=(
   'docs/repair.md sh 3|tests/integration/close_test.cpp, likewise'
   'docs/rehearsal.md sh 1|tests/integration/rehearsal_test.cpp and rehearsal_command_test.cpp, by what the command calls'
   'docs/repair.md sql 1|tests/integration/close_test.cpp, by the same UPDATE'
+  'docs/finding.md sh 1|tests/integration/services/finding_test.cpp, with other attributes'
+  'docs/finding.md sh 2|tests/integration/services/finding_test.cpp, likewise'
+  'docs/finding.md sh 3|tests/integration/services/finding_test.cpp, likewise'
   'docs/redis.md cmake 1|tests/install'
   'docs/kafka.md cmake 1|tests/install'
   'docs/kafka.md sh 1|tests/integration/services/kafka_test.cpp, with other brokers'
@@ -192,6 +196,7 @@ operate() {
   type_in docs/retention.md sh 1
   ask "$DATABASE_URL_ORDERS" docs/retention.md 1
   says 'UPDATE 0'
+  for n in 1 2 3; do ask "$DATABASE_URL_ORDERS" docs/finding.md "$n"; done
   ask "$DATABASE_URL_ORDERS" docs/operations.md 1
   ask "$DATABASE_URL_ORDERS" docs/observability.md 1
   ask "$DATABASE_URL_PAYMENTS" docs/protocol.md 1

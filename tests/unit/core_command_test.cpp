@@ -41,6 +41,7 @@ TEST_CASE("a command is handed on with the members that are known, and no other"
 {
     auto command = pause_command();
     command["reason"] = "looking";
+    command["act"] = "orders/17";
     auto with_more = command;
     with_more["surprise"] = {1, 2};
     auto const read = read_command(with_more.dump());
@@ -58,6 +59,8 @@ TEST_CASE("a member that is missing or malformed is named")
     }
     CHECK(why_not(pause_command(), "id", "3f2c1c5e-0d3b-4a57-8a8e-5d2a6ec8a00x") != "");
     CHECK(why_not(pause_command(), "id", "3f2c1c5e0d3b4a578a8e5d2a6ec8a0012345") != "");
+    for (auto const* act : {"", "orders", "orders/", "Orders/1", "orders/x", "orders/12345678901234567890"})
+        CHECK_MESSAGE(why_not(pause_command(), "act", act) != "", act);
     CHECK(why_not(pause_command(), "key", std::string(181, 'k')) != "");
     CHECK(why_not(pause_command(), "scope", std::string(65, 's')) != "");
     CHECK(why_not(pause_command(), "action", "stop") != "");

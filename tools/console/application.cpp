@@ -77,16 +77,11 @@ response no_such_page(context const& with)
 response get(context const& with)
 {
     using maker = response (*)(context const&);
-    static std::map<std::string_view, maker> const pages{{"/", sagas_page},
-                                                         {"/saga", saga_page},
-                                                         {"/parked", parked_page},
-                                                         {"/parked/one", parked_one_page},
-                                                         {"/outbox", outbox_page},
-                                                         {"/steps", steps_page},
-                                                         {"/services", services_page},
-                                                         {"/audit", audit_page_of},
-                                                         {"/act", act_page},
-                                                         {"/resolve", resolve_page}};
+    static std::map<std::string_view, maker> const pages{
+        {"/", sagas_page},        {"/sagas.json", sagas_as_json},   {"/saga", saga_page},
+        {"/parked", parked_page}, {"/parked/one", parked_one_page}, {"/outbox", outbox_page},
+        {"/steps", steps_page},   {"/services", services_page},     {"/audit", audit_page_of},
+        {"/act", act_page},       {"/resolve", resolve_page}};
     auto const it = pages.find(with.asked.path);
     return it == pages.end() ? no_such_page(with) : it->second(with);
 }

@@ -40,7 +40,7 @@ std::vector<audit_row> audit_of(postgres::connection& c, std::string const& serv
 std::string reason_of(audit_row const& row)
 {
     if (!row.detail.is_object()) return {};
-    return row.detail.value("why", row.verb.starts_with("saga ") ? row.detail.value("reason", "") : std::string{});
+    return row.detail.value("why", row.verb.starts_with("saga") ? row.detail.value("reason", "") : std::string{});
 }
 
 audit_page audit_before(databases const& all, std::string const& before, std::string const& actor, int rows_max)

@@ -7,12 +7,20 @@
 namespace skald::console {
 namespace {
 
+// Of an order for many sagas: how far it came.
+std::string count_of(audit_row const& row)
+{
+    if (!row.verb.starts_with("sagas ") || !row.detail.is_object()) return {};
+    auto const counted = [&](char const* name) { return number(row.detail.value(name, std::int64_t{})); };
+    return counted("done") + " of " + counted("matching") + (row.detail.value("ended", false) ? "" : ", then stopped");
+}
+
 markup row_of(audit_row const& row)
 {
     auto const& d = row.detail;
     auto const why = reason_of(row);
     auto const home = d.is_object() ? d.value("home", std::string{}) : std::string{};
-    markup what = element("code", row.key);
+    markup what = row.key.empty() ? markup{count_of(row)} : element("code", row.key);
     if (!row.key.empty()) what = element("a", {{"href", saga_link(home, row.scope, row.key)}}, what);
     auto more = d.is_object() ? d.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) : std::string{};
     return element("li",

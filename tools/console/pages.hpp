@@ -6,6 +6,9 @@
 namespace skald::console {
 
 response sagas_page(context const& with);
+/// The list of sagas, for programs.
+response sagas_as_json(context const& with);
+
 response saga_page(context const& with);
 response parked_page(context const& with);
 response parked_one_page(context const& with);

@@ -22,7 +22,7 @@ using postgres::null_if_empty;
 constexpr std::int64_t sagas_counted_max = 10'000;
 
 // The parts of the list, in its order.
-enum class part { stuck, open, ended, by_key };
+enum class part { stuck, open, ended, by_key, by_attribute };
 
 // The row after which a page begins.
 struct cursor
@@ -37,13 +37,25 @@ std::string write(cursor const& c)
     return core::to_hex(json::array({static_cast<int>(c.in), c.place, c.home, c.scope, c.key, c.is_first}).dump());
 }
 
+part first_part(saga_filter const& wanted)
+{
+    if (!wanted.where.empty()) return part::by_attribute;
+    return wanted.key.empty() ? part::stuck : part::by_key;
+}
+
+part last_part(saga_filter const& wanted)
+{
+    auto const first = first_part(wanted);
+    return first == part::stuck ? part::ended : first;
+}
+
 cursor read_cursor(saga_filter const& wanted)
 try {
-    auto const first = wanted.key.empty() ? part::stuck : part::by_key;
+    auto const first = first_part(wanted);
     if (wanted.after.empty()) return {first, {}, {}, {}, {}, true};
     auto const read = json::parse(core::from_hex(wanted.after));
     cursor c{static_cast<part>(read.at(0).get<int>()), read.at(1), read.at(2), read.at(3), read.at(4), read.at(5)};
-    if (c.in < first || c.in > part::by_key) throw std::invalid_argument{"no part"};
+    if (c.in < first || c.in > last_part(wanted)) throw std::invalid_argument{"no part"};
     bool const is_time = c.in == part::by_key || c.is_first || core::parse_instant(c.place);
     if (!is_time || !core::is_storable_text(c.place + c.home + c.scope + c.key))
         throw std::invalid_argument{"no place"};
@@ -72,7 +84,8 @@ bool is_in(part p, std::string const& status)
     case part::stuck: return status.empty() || status == "stuck";
     case part::open: return status.empty() || (status != "stuck" && !has_ended(status));
     case part::ended: return status.empty() || has_ended(status);
-    case part::by_key: return true;
+    case part::by_key:
+    case part::by_attribute: return true;
     }
     return false;
 }
@@ -142,13 +155,36 @@ std::string by_key(search const& s)
                                            .rows_max = s.rows_max});
 }
 
-std::string query_of(search const& s)
+std::string by_attribute(postgres::connection& c, search const& s)
 {
+    auto const& wanted = s.wanted;
+    auto const from = null_if_empty(wanted.key);
+    return admin::attribute_query(c, {.where = wanted.where,
+                                      .status = null_if_empty(wanted.status),
+                                      .definition = null_if_empty(wanted.definition),
+                                      .scope = null_if_empty(wanted.scope),
+                                      .key_from = from,
+                                      .key_until = wanted.key.empty() ? from : behind(wanted.key),
+                                      .reason = null_if_empty(wanted.reason),
+                                      .older = s.older(),
+                                      .is_under_way = !wanted.status.empty() && !has_ended(wanted.status),
+                                      .after_time = s.place(),
+                                      .home = s.home,
+                                      .after_home = s.at.home,
+                                      .after_scope = s.at.scope,
+                                      .after_key = s.at.key,
+                                      .examined_max = std::min(wanted.examined_max, admin::examined_by_attribute),
+                                      .rows_max = s.rows_max});
+}
+
+std::string query_of(postgres::connection& c, search const& s)
+{
+    if (s.at.in == part::by_attribute) return by_attribute(c, s);
     if (s.at.in == part::by_key) return by_key(s);
     return s.at.in == part::ended ? by_time<queries::ended_sagas>(s) : by_time<queries::open_sagas>(s);
 }
 
-saga_row saga_row_of(std::string const& home, pqxx::row const& row)
+saga_row saga_row_of(part p, std::string const& home, pqxx::row const& row)
 {
     auto const text = [&](char const* name) { return std::string{row[name].c_str()}; };
     return {home,
@@ -160,6 +196,7 @@ saga_row saga_row_of(std::string const& home, pqxx::row const& row)
             text("started"),
             text("ended"),
             text("place"),
+            p == part::by_attribute ? text("attributes") : std::string{},
             row["age_seconds"].as<std::int64_t>(),
             row["took_ms"].as<std::int64_t>()};
 }
@@ -167,7 +204,8 @@ saga_row saga_row_of(std::string const& home, pqxx::row const& row)
 bool comes_before(part p, saga_row const& one, saga_row const& other)
 {
     auto const order = [](saga_row const& r) { return std::tie(r.place, r.home, r.scope, r.key); };
-    return p == part::ended ? order(other) < order(one) : order(one) < order(other);
+    bool const is_latest_first = p == part::ended || p == part::by_attribute;
+    return is_latest_first ? order(other) < order(one) : order(one) < order(other);
 }
 
 // What a part of the list has: sorted and, if a search looked at as many as it may before it had found enough, up to
@@ -182,8 +220,8 @@ void search_one(postgres::connection& c, search const& s, found_in_part& found)
 {
     std::optional<saga_row> last;
     int matching = 0;
-    for (auto const& row : c.run(query_of(s))) {
-        auto one = saga_row_of(s.home, row);
+    for (auto const& row : c.run(query_of(c, s))) {
+        auto one = saga_row_of(s.at.in, s.home, row);
         if (row["is_last"].as<bool>()) last = one;
         if (!row["matches"].as<bool>()) continue;
         found.rows.push_back(std::move(one));
@@ -220,6 +258,24 @@ found_in_part find_in_part(databases const& all, saga_filter const& wanted, curs
     return found;
 }
 
+// The attributes of all databases that are there. One that is away may have others: then nothing is known to be wrong.
+void check_attributes(databases const& all, saga_filter const& wanted)
+{
+    std::vector<std::string> known;
+    for (auto const& db : all.all()) {
+        if (!wanted.home.empty() && db->service() != wanted.home) continue;
+        try {
+            auto const here = db->ask([](postgres::connection& c) { return admin::attribute_names(c); });
+            for (auto const& name : here)
+                if (std::ranges::find(known, name) == known.end()) known.push_back(name);
+        }
+        catch (away const&) {
+            return;
+        }
+    }
+    admin::check_names(wanted.where, known);
+}
+
 // The page after that saga.
 std::string after(part in, saga_row const& r)
 {
@@ -234,9 +290,10 @@ found_sagas find_sagas(databases const& all, saga_filter const& wanted, int rows
         throw std::invalid_argument{"a saga is running, compensating, stuck, unknown, completed or compensated"};
     if (!std::ranges::all_of(wanted.key, [](char c) { return c >= ' ' && c <= '~'; }))
         throw std::invalid_argument{"a key is printable ASCII"};
+    if (!wanted.where.empty()) check_attributes(all, wanted);
     found_sagas page;
     auto at = read_cursor(wanted);
-    auto const last = at.in == part::by_key ? part::by_key : part::ended;
+    auto const last = last_part(wanted);
     for (;; at = {static_cast<part>(static_cast<int>(at.in) + 1), {}, {}, {}, {}, true}) {
         if (is_in(at.in, wanted.status)) {
             auto const room = rows_max - static_cast<int>(page.rows.size());

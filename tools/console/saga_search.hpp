@@ -1,7 +1,9 @@
 // The list of sagas, over the databases of all services: those that are stuck first, then those under way, each the
-// oldest first; then those that have ended, the latest first. With the beginning of a key: in order of keys.
+// oldest first; then those that have ended, the latest first. With the beginning of a key: in order of keys. With
+// attributes: the latest started first.
 #pragma once
 
+#include "admin/saga_finding.hpp"
 #include "databases.hpp"
 
 #include <nlohmann/json.hpp>
@@ -23,7 +25,8 @@ struct saga_filter
     std::string reason{};  // what it contains, in any case
     std::optional<std::chrono::seconds> older_than{};
     std::string after{};                // `next` of the page before
-    std::int64_t examined_max{20'000};  // sagas of one database that one page may look at
+    std::int64_t examined_max{20'000};  // sagas of one database that one page may look at; by attributes fewer
+    admin::attribute_conditions where{};
 
     bool operator==(saga_filter const&) const = default;
 };
@@ -31,7 +34,8 @@ struct saga_filter
 struct saga_row
 {
     std::string home, scope, key, definition, status, reason, started, ended;
-    std::string place;  // by which it is sorted
+    std::string place;       // by which it is sorted
+    std::string attributes;  // JSON; empty where they were not asked for
     std::int64_t age_seconds{};
     std::int64_t took_ms{};
 };
@@ -50,7 +54,8 @@ struct saga_counts
     bool is_more{};  // than was counted
 };
 
-/// Throws std::invalid_argument if the filter can't be: an unknown status, an `after` that is none of ours.
+/// Throws std::invalid_argument if the filter can't be: an unknown status, an `after` that is none of ours, an
+/// attribute that no saga has.
 found_sagas find_sagas(databases const& all, saga_filter const& wanted, int rows_max);
 
 saga_counts count_sagas(databases const& all);

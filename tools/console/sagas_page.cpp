@@ -4,6 +4,7 @@
 #include "words.hpp"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <array>
 #include <charconv>
@@ -11,6 +12,8 @@
 
 namespace skald::console {
 namespace {
+
+using nlohmann::json;
 
 // "90s", "15m", "2h", "7d", as `skald saga list --older-than` takes it.
 std::optional<std::chrono::seconds> read_age(std::string const& text)
@@ -25,10 +28,23 @@ std::optional<std::chrono::seconds> read_age(std::string const& text)
     return std::chrono::seconds{count * seconds};
 }
 
+// What each `where` of the query says: `customer=bob`.
+std::vector<std::string> conditions_of(request const& asked)
+{
+    std::vector<std::string> all;
+    auto const [first, last] = asked.query.equal_range("where");
+    for (auto it = first; it != last; ++it)
+        if (!it->second.empty()) all.push_back(it->second);
+    return all;
+}
+
 saga_filter filter_of(request const& asked)
 {
-    return {asked.asked("home"), asked.asked("status"), asked.asked("definition"),      asked.asked("scope"),
-            asked.asked("key"),  asked.asked("reason"), read_age(asked.asked("older")), asked.asked("after")};
+    saga_filter wanted{
+        asked.asked("home"), asked.asked("status"), asked.asked("definition"),      asked.asked("scope"),
+        asked.asked("key"),  asked.asked("reason"), read_age(asked.asked("older")), asked.asked("after")};
+    wanted.where = admin::read_conditions(conditions_of(asked));
+    return wanted;
 }
 
 // The same list with something changed: its first page, unless `after` is given.
@@ -37,6 +53,7 @@ std::string list_link(request const& asked, std::string const& name, std::string
     std::vector<std::pair<std::string, std::string>> query;
     for (auto const* one : {"home", "status", "definition", "scope", "key", "reason", "older"})
         query.emplace_back(one, one == name ? value : asked.asked(one));
+    for (auto const& one : conditions_of(asked)) query.emplace_back("where", one);
     if (name == "after") query.emplace_back("after", value);
     return link("/", query);
 }
@@ -74,6 +91,18 @@ markup select_of_home(context const& with)
     return element("label", styled("span", "label", "started at") + element("select", {{"name", "home"}}, options));
 }
 
+// A field for each attribute that is asked for, and one for another.
+markup attribute_fields(context const& with)
+{
+    markup all;
+    auto given = conditions_of(with.asked);
+    given.emplace_back();
+    for (std::size_t i = 0; i < given.size(); ++i)
+        all += field(i == 0 ? "attribute" : "and attribute",
+                     {{"name", "where"}, {"placeholder", "customer=bob"}, {"value", given[i]}});
+    return all;
+}
+
 markup filters(context const& with)
 {
     auto const& asked = with.asked;
@@ -82,10 +111,11 @@ markup filters(context const& with)
     for (auto const& name : definitions(with.all)) known += element("option", {{"value", name}});
     bool const is_narrowed = !(asked.asked("definition") + asked.asked("scope") + asked.asked("reason") +
                                asked.asked("older") + asked.asked("home"))
-                                  .empty();
+                                  .empty() ||
+                             !conditions_of(asked).empty();
     auto const more =
         styled("div", "fields",
-               select_of_home(with) +
+               select_of_home(with) + attribute_fields(with) +
                    field("definition", {{"name", "definition"}, {"list", "definitions"}, given("definition")}) +
                    field("scope", {{"name", "scope"}, given("scope")}) +
                    field("reason contains", {{"name", "reason"}, given("reason")}) +
@@ -115,6 +145,9 @@ markup row_of(context const& with, saga_row const& row, bool is_chosen_from)
     auto const tone = tone_of_status(row.status);
     auto facts = element("code", {{"class", "key"}}, row.key) + styled("span", "def", row.definition);
     if (!row.scope.empty()) facts += styled("span", "scope", "in " + row.scope);
+    auto const found_by = row.attributes.empty() ? json::object() : json::parse(row.attributes);
+    for (auto const& [name, value] : found_by.items())
+        facts += styled("span", "scope", name + '=' + value.get<std::string>());
     auto line = styled("span", "state " + tone, row.status) + styled("span", "what", facts) +
                 styled("span", "why", row.reason) +
                 styled("span", "when",
@@ -182,6 +215,32 @@ try {
 catch (std::invalid_argument const& error) {
     return page(with, "Sagas", "Sagas",
                 styled("h1", "quiet", "Sagas") + filters(with) + styled("p", "note no", error.what()), 400);
+}
+
+response sagas_as_json(context const& with)
+try {
+    auto const found = find_sagas(with.all, filter_of(with.asked), rows_of_a_page);
+    auto const or_null = [](std::string const& text) { return text.empty() ? json(nullptr) : json(text); };
+    json answer{{"sagas", json::array()},
+                {"next", or_null(found.next)},
+                {"searched_to", or_null(found.searched_to)},
+                {"missing", json::array()}};
+    for (auto const& row : found.rows) {
+        answer["sagas"].push_back({{"home", row.home},
+                                   {"scope", row.scope},
+                                   {"key", row.key},
+                                   {"definition", row.definition},
+                                   {"status", row.status},
+                                   {"reason", or_null(row.reason)},
+                                   {"created_at", row.started},
+                                   {"finished_at", or_null(row.ended)}});
+        if (!row.attributes.empty()) answer["sagas"].back()["attributes"] = json::parse(row.attributes);
+    }
+    for (auto const& one : found.missing) answer["missing"].push_back(one.service);
+    return {200, answer.dump(), "application/json", {}};
+}
+catch (std::invalid_argument const& error) {
+    return {400, json{{"error", error.what()}}.dump(), "application/json", {}};
 }
 
 }  // namespace skald::console

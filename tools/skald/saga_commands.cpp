@@ -6,6 +6,7 @@
 #include "admin/saga_view.hpp"
 #include "core/text.hpp"
 #include "database.hpp"
+#include "orders.hpp"
 #include "postgres/literal.hpp"
 #include "skald_queries.hpp"
 #include "started.hpp"
@@ -44,6 +45,8 @@ try {
             {text_of(saga["key"]), text_of(saga["scope"]), text_of(saga["definition"]), text_of(saga["status"]),
              admin::in_words(std::chrono::seconds{saga["age_seconds"].get<std::int64_t>()}), text_of(saga["reason"])});
     auto text = rows.size() > 1 ? table(rows) : "no saga here matches";
+    if (page.contains("searched_to") && !page["searched_to"].is_null())
+        text += "\nsearched as far as " + text_of(page["searched_to"]) + ": very many sagas have these attributes";
     if (!page["next"].is_null()) text += "\nmore: --after " + text_of(page["next"]);
     out.tell(text, page);
     return 0;
@@ -106,54 +109,24 @@ int show(core::saga_id const& id, output const& out)
     return 0;
 }
 
-int order(admin::command const& what, output const& out)
-{
-    auto c = connect();
-    auto const done = admin::issue(c, what);
-    if (done.contains("refused")) return out.refuse(done["refused"].get<std::string>());
-    std::string told;
-    for (auto const& service : done["told"]) told += (told.empty() ? "" : ", ") + shown(service);
-    out.tell(fmt::format("saga {}: {}{}; sent to {}{}", core::visible_text(what.saga.key), what.action,
-                         done.contains("step") ? " of " + shown(done["step"]) : "", told,
-                         done.contains("left") ? "; left parked: " + shown(done["left"]) : ""),
-             done);
-    return 0;
-}
-
 void add_list_of_sagas(CLI::App& saga, output& out, choice& chosen)
 {
     auto* const command =
         saga.add_subcommand("list", "the sagas that were started here, those that have not ended first");
     auto const filter = std::make_shared<admin::saga_filter>();
-    command->add_option("--status", filter->status, "only those")
-        ->check(CLI::IsMember({"running", "compensating", "completed", "compensated", "stuck", "unknown"}));
-    command->add_option("--definition", filter->definition, "only those of that definition");
+    auto const finish = add_saga_filter(*command, *filter);
     command->add_option("--scope", filter->scope, "only those of that scope");
-    auto const age = std::make_shared<std::int64_t>(-1);
-    command->add_option("--older-than", *age, "only those that were started longer ago: 90s, 15m, 2h, 7d")
-        ->transform(CLI::AsNumberWithUnit(
-            std::map<std::string, std::int64_t>{{"s", 1}, {"m", 60}, {"h", 3'600}, {"d", 86'400}}));
     command->add_option("--after", filter->after, "the next page: what the last one called `next`");
     command->add_option("--limit", filter->limit, "how many at most")
         ->check(CLI::Range(1, 10'000))
         ->capture_default_str();
     out.add_flag(*command);
     command->callback([=, &out, &chosen] {
-        if (*age >= 0) filter->older_than = std::chrono::seconds{*age};
-        chosen = [filter, &out] { return list(*filter, out); };
+        chosen = [=, &out] {
+            finish();
+            return list(*filter, out);
+        };
     });
-}
-
-void add_order(CLI::App& saga, std::string const& action, std::string const& help, output& out, choice& chosen)
-{
-    auto* const command = saga.add_subcommand(action, help);
-    auto const what = std::make_shared<admin::command>();
-    what->action = action;
-    add_identity(*command, what->saga);
-    add_reason(*command, what->reason, "why: it is kept and shown with the saga");
-    command->add_option("--by", what->by, "who you are, for the audit; the database's user is recorded anyway");
-    out.add_flag(*command);
-    command->callback([=, &out, &chosen] { chosen = [what, &out] { return order(*what, out); }; });
 }
 
 int close(std::string const& as_status, admin::command const& what, bool even_with_calls, output const& out)
@@ -215,11 +188,7 @@ void add_saga_commands(CLI::App& app, output& out, choice& chosen)
     out.add_flag(*show_command);
     show_command->callback([=, &out, &chosen] { chosen = [id, &out] { return show(*id, out); }; });
 
-    add_order(*saga, "cancel", "stop a saga that is not past its pivot, and compensate what has run", out, chosen);
-    add_order(*saga, "pause", "begin no further step of a saga, in any service", out, chosen);
-    add_order(*saga, "resume", "continue a paused saga", out, chosen);
-    add_order(*saga, "retry", "put the parked step of a stuck saga back, with attempts counted from scratch", out,
-              chosen);
+    add_orders(*saga, out, chosen);
     add_close(*saga, out, chosen);
     add_resolve_and_signal(*saga, out, chosen);
 }

@@ -13,6 +13,8 @@
 // Lifetime: handles and definitions are constants that refer to string literals.
 #pragma once
 
+#include <skald/attribute.hpp>
+
 #include <array>
 #include <cstddef>
 #include <string_view>
@@ -57,6 +59,23 @@ namespace detail {
 
 // Never defined, like those below.
 void a_version_is_from_1_to_2000000000();
+void an_attribute_is_named_twice();
+void a_definition_has_at_most_8_attributes();
+void a_name_must_begin_with_a_letter_and_have_only_lower_case_letters_digits_and_dashes_at_most_48();
+
+constexpr bool is_name(std::string_view text)
+{
+    auto const lower = [](char c) { return c >= 'a' && c <= 'z'; };
+    if (text.empty() || text.size() > 48 || !lower(text.front())) return false;
+    for (char const c : text)
+        if (!lower(c) && !(c >= '0' && c <= '9') && c != '-') return false;
+    return true;
+}
+
+consteval void check_name(std::string_view text)
+{
+    if (!is_name(text)) a_name_must_begin_with_a_letter_and_have_only_lower_case_letters_digits_and_dashes_at_most_48();
+}
 
 consteval void check_version(int number)
 {
@@ -77,11 +96,34 @@ struct definition
     std::array<planned_step, size> steps;  // in order
     int version{1};  // travels with every message; running sagas keep the plan that they started with
 
+    std::array<named_attribute<Data>, detail::attributes_max> attributes{};  // what its sagas are found by
+    std::size_t attribute_count{};                                           // how many of those
+
     /// The same definition under another version: `define(...).versioned(2)`.
     consteval definition versioned(int number) const
     {
         detail::check_version(number);
-        return {name, steps, number};
+        auto other = *this;
+        other.version = number;
+        return other;
+    }
+
+    /// The same definition, whose sagas can be found by what `Member` is when they start: a member of the data, or a
+    /// function of it. Text, a whole number, a bool, a type with a `to_string()` beside it, or a std::optional of one;
+    /// a saga without a value, or with an empty one, is not found by it. At most 8, of at most 256 bytes each: a longer
+    /// value is a data_error where the saga is started. What is not named is not indexed. See docs/finding.md.
+    template <auto Member>
+    consteval definition attribute(std::string_view called) const
+    {
+        static_assert(std::is_invocable_v<decltype(Member), Data const&>,
+                      "an attribute is a member of the saga's data, or a function of it");
+        detail::check_name(called);
+        if (attribute_count == detail::attributes_max) detail::a_definition_has_at_most_8_attributes();
+        for (std::size_t i = 0; i < attribute_count; ++i)
+            if (attributes[i].name == called) detail::an_attribute_is_named_twice();
+        auto more = *this;
+        more.attributes[more.attribute_count++] = {called, detail::attribute_of<Member, Data>};
+        return more;
     }
 };
 
@@ -89,21 +131,6 @@ namespace detail {
 
 // Never defined: a mistake in a definition calls one of them, and its name is what the compiler prints.
 void a_step_name_is_used_twice();
-void a_name_must_begin_with_a_letter_and_have_only_lower_case_letters_digits_and_dashes_at_most_48();
-
-constexpr bool is_name(std::string_view text)
-{
-    auto const lower = [](char c) { return c >= 'a' && c <= 'z'; };
-    if (text.empty() || text.size() > 48 || !lower(text.front())) return false;
-    for (char const c : text)
-        if (!lower(c) && !(c >= '0' && c <= '9') && c != '-') return false;
-    return true;
-}
-
-consteval void check_name(std::string_view text)
-{
-    if (!is_name(text)) a_name_must_begin_with_a_letter_and_have_only_lower_case_letters_digits_and_dashes_at_most_48();
-}
 
 template <step_kind... Kinds>
 consteval bool in_order()

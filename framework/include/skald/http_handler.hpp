@@ -51,6 +51,7 @@ struct started_saga
     int version{1};
     std::span<planned_step const> plan;
     std::string data;        // as at its start
+    std::string attributes;  // JSON; empty: none
     std::string first_ran;   // the name of the first step if it ran in the request's own transaction, else empty
     std::string data_after;  // as the first step left it
     std::vector<skald::detail::published_message> published;
@@ -173,7 +174,7 @@ public:
                 std::derived_from<Step, retriable_step<Data>>,
             "a first step that runs in the request is one transaction: start a saga whose first step calls or "
             "waits with start(saga, data)");
-        auto entry = begin(saga, skald::detail::write_data(data), deadline);
+        auto entry = begin(saga, data, deadline);
         step_context ctx{unit(), scope(), key_, key_ + ':' + std::string{saga.steps[0].name}, 1, trace()};
         outcome const ended = base_of<Data, definition<Data, Kinds...>::kinds[0]>(first_step).execute(ctx, data);
         if (ended.is_done()) {
@@ -192,7 +193,7 @@ public:
     template <class Data, step_kind... Kinds>
     void start(definition<Data, Kinds...> const& saga, Data const& data, std::chrono::milliseconds deadline = {})
     {
-        started_.push_back(begin(saga, skald::detail::write_data(data), deadline));
+        started_.push_back(begin(saga, data, deadline));
     }
 
     std::vector<detail::started_saga> const& started() const { return started_; }  // for Skald
@@ -208,14 +209,25 @@ private:
     }
 
     template <class Definition>
-    detail::started_saga begin(Definition const& saga, std::string data, std::chrono::milliseconds deadline)
+    detail::started_saga begin(Definition const& saga, typename Definition::data const& data,
+                               std::chrono::milliseconds deadline)
     {
+        auto written = skald::detail::write_data(data);
         if (!started_.empty()) throw std::logic_error{"a request starts one saga: its key names it"};
         if (key_.empty())
             throw std::logic_error{
                 "a route without Idempotency-Key has no key for a saga: use skald::start(ctx.tx(), ...)"};
         skald::detail::check_deadline(deadline);
-        return {std::string{saga.name}, saga.version, saga.steps, std::move(data), {}, {}, {}, deadline};
+        auto found_by = skald::detail::attributes_of(saga, data);
+        return {std::string{saga.name},
+                saga.version,
+                saga.steps,
+                std::move(written),
+                std::move(found_by),
+                {},
+                {},
+                {},
+                deadline};
     }
 
     http::request const& request_;

@@ -44,7 +44,8 @@ struct started
 namespace detail {
 
 started start_saga(pqxx::transaction_base& tx, std::string_view definition, int version,
-                   std::span<planned_step const> plan, std::string const& data, start_options const& options);
+                   std::span<planned_step const> plan, std::string const& data, std::string const& attributes,
+                   start_options const& options);
 
 }  // namespace detail
 
@@ -58,18 +59,20 @@ started start_saga(pqxx::transaction_base& tx, std::string_view definition, int 
 /// Data of more than 1 MiB, up to 64, is kept in this database, for a first step of this service, whatever
 /// SKALD_BODY_STORE says; each MiB is one more round trip (docs/bodies.md).
 ///
-/// Transaction: one round trip; inserts into skald.idempotency, skald.saga and skald.outbox; never commits. Written for
-///              READ COMMITTED.
+/// Transaction: one round trip; inserts into skald.idempotency, skald.saga, skald.outbox and, of a definition with
+///              attributes, skald.attribute; never commits. Written for READ COMMITTED.
 /// Threads:     as for `tx`: one.
 /// Throws:      key_reused if the key started something else; key_in_flight if another transaction is starting it now;
 ///              std::invalid_argument for a malformed key, a negative deadline or one of more than 1000 years;
-///              data_error, also for data of more than 1 MiB if the first step is another service's, and of more than
-///              64 MiB; what pqxx throws. `data` is serialized before any SQL runs.
+///              data_error, also for attributes that are too long, for data of more than 1 MiB if the first step is
+///              another service's, and of more than 64 MiB; what pqxx throws. `data` is serialized before any SQL
+///              runs.
 template <class Data, step_kind... Kinds>
 started start(pqxx::transaction_base& tx, definition<Data, Kinds...> const& saga, Data const& data,
               start_options const& options = {})
 {
-    return detail::start_saga(tx, saga.name, saga.version, saga.steps, detail::write_data(data), options);
+    return detail::start_saga(tx, saga.name, saga.version, saga.steps, detail::write_data(data),
+                              detail::attributes_of(saga, data), options);
 }
 
 }  // namespace skald

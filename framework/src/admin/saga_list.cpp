@@ -56,10 +56,60 @@ json to_json(pqxx::row const& row)
     return saga;
 }
 
+json found_to_json(pqxx::row const& row)
+{
+    auto const or_null = [](std::string text) { return text.empty() ? json(nullptr) : json(std::move(text)); };
+    return {{"key", row["key"].c_str()},
+            {"scope", row["scope"].c_str()},
+            {"definition", row["definition"].c_str()},
+            {"status", row["status"].c_str()},
+            {"reason", or_null(row["reason"].c_str())},
+            {"created_at", row["started"].c_str()},
+            {"updated_at", row["updated_at"].c_str()},
+            {"finished_at", or_null(row["ended"].c_str())},
+            {"deadline_at", or_null(row["deadline_at"].c_str())},
+            {"age_seconds", row["old_seconds"].as<std::int64_t>()},
+            {"attributes", json::parse(row["attributes"].c_str())}};
+}
+
+json find_sagas(postgres::connection& c, saga_filter const& filter)
+{
+    check_names(filter.where, attribute_names(c));
+    auto const from = read_place(filter.after);
+    attribute_search wanted{.where = filter.where};
+    wanted.status = filter.status;
+    wanted.definition = filter.definition;
+    wanted.scope = filter.scope;
+    wanted.older = filter.older_than ? postgres::parameter{filter.older_than->count()} : std::nullopt;
+    wanted.is_under_way = filter.status && *filter.status != "completed" && *filter.status != "compensated";
+    wanted.after_time = from.created_at;
+    if (from.scope.text() != nullptr) wanted.after_scope = from.scope.text();
+    if (from.key.text() != nullptr) wanted.after_key = from.key.text();
+    wanted.rows_max = filter.limit + 1;
+
+    json page{{"sagas", json::array()}, {"next", nullptr}, {"searched_to", nullptr}};
+    for (auto const& row : c.run(attribute_query(c, wanted))) {
+        bool const is_full = page["sagas"].size() == static_cast<std::size_t>(filter.limit);
+        if (is_full) {
+            page["next"] = place_of(page["sagas"].back());
+            return page;
+        }
+        if (row["matches"].as<bool>()) page["sagas"].push_back(found_to_json(row));
+        if (!row["is_last"].as<bool>()) continue;
+        page["searched_to"] = row["started"].c_str();
+        page["next"] = place_of({{"finished_at", nullptr},
+                                 {"created_at", row["started"].c_str()},
+                                 {"scope", row["scope"].c_str()},
+                                 {"key", row["key"].c_str()}});
+    }
+    return page;
+}
+
 }  // namespace
 
 json list_sagas(postgres::connection& c, saga_filter const& filter)
 {
+    if (!filter.where.empty()) return find_sagas(c, filter);
     auto const after = read_place(filter.after);
     auto const older_than = filter.older_than ? postgres::parameter{filter.older_than->count()} : std::nullopt;
     auto const rows = c.run(postgres::execute(queries::list_sagas{.status = filter.status,

@@ -42,7 +42,17 @@ struct member
     bool required;
 };
 
-constexpr std::array<member, 9> members{{
+// The service that gave an order for many, and its number there.
+bool is_act(std::string const& text)
+{
+    auto const slash = text.find('/');
+    if (slash == std::string::npos || !is_name(text.substr(0, slash))) return false;
+    auto const number = text.substr(slash + 1);
+    return !number.empty() && number.size() <= 19 &&
+           std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+constexpr std::array<member, 10> members{{
     {"id", [](std::string const& s) { return is_uuid(s); }, true},
     {"scope", [](std::string const& s) { return is_scope(s); }, true},
     {"key", [](std::string const& s) { return is_key(s); }, true},
@@ -52,6 +62,7 @@ constexpr std::array<member, 9> members{{
     {"requested_at", [](std::string const& s) { return parse_instant(s).has_value(); }, true},
     {"reason", is_short_text, false},
     {"step", is_guarded_step, false},
+    {"act", is_act, false},
 }};
 
 }  // namespace

@@ -21,8 +21,8 @@ struct bad_command
     std::string why;  // one sentence
 };
 
-/// {"id", "scope", "key", "home", "action", "by", "requested_at"} and, where given, "reason" and "step" (the step of a
-/// retry).
+/// {"id", "scope", "key", "home", "action", "by", "requested_at"} and, where given, "reason", "step" (the step of a
+/// retry) and "act" (the order for many that it is part of).
 std::variant<command, bad_command> read_command(std::string_view body);
 
 }  // namespace skald::core

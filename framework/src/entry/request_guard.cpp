@@ -319,8 +319,14 @@ void request_guard::add_sagas(ports::changes& changes, call const& c, http::requ
         first.home = service_;
         first.trace = ctx.trace();
         if (saga.deadline.count() > 0) first.saga_deadline = store_.claimed_at() + saga.deadline;
-        changes.sagas.push_back(
-            {c.id, saga.definition, saga.version, saga.data, first.itinerary.text(), first.saga_deadline});
+        changes.sagas.push_back({c.id,
+                                 saga.definition,
+                                 saga.version,
+                                 saga.data,
+                                 first.itinerary.text(),
+                                 first.saga_deadline,
+                                 {},
+                                 saga.attributes});
 
         if (saga.first_ran.empty()) {
             changes.messages.push_back(runtime::to_enqueue(first, saga.data));

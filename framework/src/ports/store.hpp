@@ -96,6 +96,7 @@ struct new_saga
     std::string itinerary;
     std::optional<core::instant> deadline{};
     std::optional<core::body_reference> kept{};  // what its data is, if that is kept elsewhere
+    std::string attributes{};                    // a JSON object of what it is found by; empty: nothing
 };
 
 struct saga_change

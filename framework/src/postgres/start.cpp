@@ -46,7 +46,8 @@ std::optional<core::body_reference> keep_if_large(pqxx::transaction_base& tx, co
 }  // namespace
 
 started start_saga(pqxx::transaction_base& tx, std::string_view definition, int version,
-                   std::span<planned_step const> plan, std::string const& data, start_options const& options)
+                   std::span<planned_step const> plan, std::string const& data, std::string const& attributes,
+                   start_options const& options)
 {
     core::envelope first;
     first.saga = {options.scope, options.key.empty() ? core::make_uuid_v7() : options.key};
@@ -76,7 +77,8 @@ started start_saga(pqxx::transaction_base& tx, std::string_view definition, int 
                                                           .type = message.type,
                                                           .payload = postgres::bytes{message.body},
                                                           .headers = headers.dump(),
-                                                          .deadline = options.deadline});
+                                                          .deadline = options.deadline,
+                                                          .attributes = postgres::null_if_empty(attributes)});
     std::string const result = rows[0][0].c_str();
     if (result == "mismatch") throw key_reused{"the key " + first.saga.key + " was used before for something else"};
     if (result == "in_flight")

@@ -48,14 +48,16 @@ std::optional<std::string> text_of(std::optional<core::body_reference> const& ke
 
 std::string write(ports::new_saga const& s)
 {
-    return execute(queries::insert_saga{.scope = s.saga.scope,
-                                        .key = s.saga.key,
-                                        .definition = s.definition,
-                                        .version = s.version,
-                                        .data = s.data,
-                                        .itinerary = s.itinerary,
-                                        .deadline = s.deadline,
-                                        .kept = text_of(s.kept)});
+    auto const row = execute(queries::insert_saga{.scope = s.saga.scope,
+                                                  .key = s.saga.key,
+                                                  .definition = s.definition,
+                                                  .version = s.version,
+                                                  .data = s.data,
+                                                  .itinerary = s.itinerary,
+                                                  .deadline = s.deadline,
+                                                  .kept = text_of(s.kept)});
+    if (s.attributes.empty()) return row;
+    return row + execute(queries::add_attributes{.scope = s.saga.scope, .key = s.saga.key, .attributes = s.attributes});
 }
 
 std::string write(ports::new_record const& r)

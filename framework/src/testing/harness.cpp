@@ -91,7 +91,8 @@ void harness::rewind()
 
 std::string harness::start(scenario const& what, start_options const& options)
 {
-    return implementation_->begun().start({what.definition, what.version, what.plan, what.data}, options);
+    return implementation_->begun().start({what.definition, what.version, what.plan, what.data, what.attributes},
+                                          options);
 }
 
 bool harness::deliver_next()
@@ -351,7 +352,9 @@ step_alone harness::alone(std::string const& service)
 proof harness::prove(scenario const& what, proof_options const& options)
 {
     implementation_->shown.clear();
-    auto proved = prover{implementation_->all, {what.definition, what.version, what.plan, what.data}, options}.prove();
+    auto proved =
+        prover{implementation_->all, {what.definition, what.version, what.plan, what.data, what.attributes}, options}
+            .prove();
     rewind();
     return proved;
 }

@@ -130,7 +130,8 @@ std::string simulation::start(scenario const& what, start_options const& options
     }
     auto& at = service(std::string{what.plan.front().service});
     pqxx::work tx{at.database().session().raw()};
-    auto const started = skald::detail::start_saga(tx, what.definition, what.version, what.plan, what.data, options);
+    auto const started =
+        skald::detail::start_saga(tx, what.definition, what.version, what.plan, what.data, what.attributes, options);
     tx.commit();
     homes_[text_of({options.scope, started.key})] = &at;
     at.wake();

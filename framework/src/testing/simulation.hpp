@@ -34,6 +34,7 @@ struct scenario
     int version{};
     std::span<planned_step const> plan;
     std::string data;
+    std::string attributes{};
     std::optional<core::message>
         received{};  // in place of a saga: a message to the handler that is the plan's one step
 };

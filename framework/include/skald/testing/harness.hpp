@@ -70,7 +70,8 @@ public:
     template <class Data, step_kind... Kinds>
     std::string start(definition<Data, Kinds...> const& saga, Data const& data, start_options const& options = {})
     {
-        return start({saga.name, saga.version, saga.steps, detail::write_data(data)}, options);
+        return start({saga.name, saga.version, saga.steps, detail::write_data(data), detail::attributes_of(saga, data)},
+                     options);
     }
 
     /// Puts a message into the queue of that service's message handler, as its sender does. What a service of this
@@ -191,7 +192,8 @@ public:
     proof prove_exactly_once(definition<Data, Kinds...> const& saga, Data const& data,
                              proof_options const& options = {})
     {
-        return prove({saga.name, saga.version, saga.steps, detail::write_data(data)}, options);
+        return prove({saga.name, saga.version, saga.steps, detail::write_data(data), detail::attributes_of(saga, data)},
+                     options);
     }
 
     /// The same for a message in place of a saga: its handler is disturbed likewise, and made to fail once and
@@ -206,6 +208,7 @@ private:
         int version;
         std::span<planned_step const> plan;
         std::string data;
+        std::string attributes;
     };
 
     std::string start(scenario const& what, start_options const& options);
