@@ -1,6 +1,7 @@
 #include "runtime/dispatcher.hpp"
 
 #include "core/assert.hpp"
+#include "runtime/upcasting.hpp"
 
 #include <skald/errors.hpp>
 
@@ -53,7 +54,7 @@ void read_serial(task& t)
 try {
     auto const& hosted = *t.step()->hosted;
     if (!hosted.options.serial_by || t.kept) return;  // what is kept elsewhere is not read before it runs
-    t.read = hosted.step->read(t.data());
+    t.read = read_for_run(*t.step(), t.data());
     t.serial = '=' + hosted.options.serial_by.value_of(t.read->object());
 }
 catch (data_error const&) {

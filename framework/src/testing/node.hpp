@@ -12,6 +12,8 @@
 #include "testing/watched_relay.hpp"
 #include "testing/watched_store.hpp"
 
+#include <skald/config.hpp>
+
 #include <chrono>
 #include <functional>
 #include <limits>
@@ -46,6 +48,7 @@ public:
     {
         return steps_.find(definition, step) != nullptr;
     }
+    runtime::registry const& steps() const { return steps_; }
 
     /// What the step does between two transactions, if it has two.
     std::optional<ports::started_kind> started_kind_of(std::string_view definition, std::string_view step,
@@ -117,7 +120,7 @@ private:
     watched_outbox::naming naming_;
     std::vector<hosted> hosted_;
     int attempts_max_{std::numeric_limits<int>::max()};
-    runtime::registry steps_;
+    runtime::registry steps_{config{}.deploy_wait};
     std::map<std::string, ports::started_kind, std::less<>> waits_;  // its steps of two transactions, as in a record
     core::silent_logger log_;
     std::unique_ptr<service_database> database_;
