@@ -45,9 +45,9 @@ SELECT s.scope, s.key, s.definition, s.version, s.itinerary, s.data::text AS dat
 
 -- What is stored for this service's own steps, wherever their sagas were started: started steps, and messages that wait to be tried again.
 -- name: stored_messages
-SELECT 'started step' AS place, o.name AS destination, s.message_id, s.type, s.content_type, s.headers, encode(s.body, 'hex') AS body
+SELECT true AS is_started, o.name AS destination, s.message_id, s.type, s.content_type, s.headers, encode(s.body, 'hex') AS body
   FROM skald.started s CROSS JOIN skald.service o
  UNION ALL
-SELECT 'message in the outbox', m.destination, m.idempotency_key, m.type, m.content_type, m.headers, encode(m.payload, 'hex')
+SELECT false, m.destination, m.idempotency_key, m.type, m.content_type, m.headers, encode(m.payload, 'hex')
   FROM skald.outbox m JOIN skald.service o ON o.name = m.destination WHERE m.type NOT LIKE 'skald.%'
  LIMIT :most::bigint

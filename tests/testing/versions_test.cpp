@@ -87,7 +87,7 @@ TEST_CASE(
     REQUIRE(insure != records.end());
     CHECK(insure->status == "retrying");
     CHECK(insure->attempts == 0);
-    CHECK(insure->error == "service bank hosts no step insure of rent");
+    CHECK(insure->error == "waits for a process that has it: service bank hosts no step insure of rent");
     CHECK(kit->saga_is(key, "running"));
     kit->run_to_the_end();
     CHECK(kit->saga_is(key, "stuck"));

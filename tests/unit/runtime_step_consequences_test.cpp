@@ -266,7 +266,7 @@ TEST_CASE("a step that a newer process may have waits for it: recorded and repor
     CHECK(waiting.changes.records[0].status == step_status::retrying);
     CHECK(waiting.changes.records[0].attempts == 0);
     CHECK(waiting.changes.records[0].snoozes == 1);
-    CHECK(waiting.changes.records[0].error == "version 2");
+    CHECK(waiting.changes.records[0].error == "waits for a process that has it: version 2");
     CHECK(waiting.sent() == "depot sign, home skald.progress");
     CHECK(waiting.report().find("version 2") != std::string::npos);
     auto const& again = waiting.changes.messages[0];

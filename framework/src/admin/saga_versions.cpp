@@ -6,6 +6,7 @@
 #include <pqxx/pqxx>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 
 namespace skald::admin {

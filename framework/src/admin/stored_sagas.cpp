@@ -12,8 +12,7 @@
 #include <pqxx/pqxx>
 
 #include <algorithm>
-#include <limits>
-#include <optional>
+#include <array>
 #include <utility>
 
 namespace skald::admin {
@@ -31,6 +30,20 @@ try {
 }
 catch (std::exception const& error) {
     return error.what();
+}
+
+std::string_view name_of(stored_place place)
+{
+    constexpr std::array<std::string_view, 3> names{"saga under way", "started step", "message in the outbox"};
+    return names.at(static_cast<std::size_t>(place));
+}
+
+std::string counted(std::int64_t count, stored_place place)
+{
+    constexpr std::array<std::string_view, 3> all{"sagas under way that were started here", "started steps",
+                                                  "messages in the outbox"};
+    if (count == 1) return "1 " + std::string{name_of(place)};
+    return fmt::format("{} {}", count, all.at(static_cast<std::size_t>(place)));
 }
 
 class examination
@@ -51,13 +64,13 @@ public:
 private:
     void examine_plans()
     {
-        for (auto const& row : connection_.run(postgres::filled_in(vq::stored_plans::statement_text, {}))) {
+        for (auto const& row : connection_.run(std::string{vq::stored_plans})) {
             auto const plan = core::parse_itinerary(row["itinerary"].c_str());
             if (!plan) continue;
             for (auto const& step : plan->steps)
                 if (step.service == service_ && steps_.find(row["definition"].c_str(), step.name) == nullptr)
                     add_missing({row["definition"].c_str(), row["version"].as<int>(), step.name,
-                                 row["sagas"].as<std::int64_t>(), "sagas that were started here", row["key"].c_str()});
+                                 row["sagas"].as<std::int64_t>(), stored_place::saga, row["key"].c_str()});
         }
     }
 
@@ -94,8 +107,7 @@ private:
             m.envelope.definition = row["definition"].c_str();
             m.envelope.version = row["version"].as<int>();
             m.hosted = steps_.find(m.envelope.definition, step.name, m.envelope.version);
-            if (step.service == service_)
-                examine_body(m, step.name, row["data"].c_str(), "sagas that were started here");
+            if (step.service == service_) examine_body(m, step.name, row["data"].c_str(), stored_place::saga);
         }
     }
 
@@ -108,7 +120,7 @@ private:
             auto const body = d.message.body;
             auto const t = runtime::route(std::move(d), service_, steps_);
             auto const* const m = t.step();
-            std::string const place = std::string{row["place"].c_str()} + 's';
+            auto const place = row["is_started"].as<bool>() ? stored_place::started : stored_place::outbox;
             if (m == nullptr || t.kept) continue;
             ++found_.read;
             auto const& step = m->envelope.itinerary.current().name;
@@ -119,7 +131,7 @@ private:
     }
 
     void examine_body(runtime::step_message const& m, std::string const& step, std::string_view body,
-                      std::string const& place)
+                      stored_place place)
     {
         // A newer process reads what is newer, and a step that is not hosted is a finding of its own.
         if (m.hosted == nullptr || m.envelope.version > m.hosted->version) return;
@@ -170,20 +182,20 @@ stored_findings check_stored(postgres::connection& c, std::string_view service, 
 
 std::string in_words(missing_step const& one)
 {
-    auto const what = fmt::format("{} {} of {} version {} are under way with step {}, which this process does not host "
-                                  "(one is {})",
-                                  one.count, one.place, one.definition, one.version, one.step, one.key);
-    if (one.is_from_future) return what + ": a newer version of the service has it";
-    return what + fmt::format(": keep the step, with .retired({}) in the newest definition and host(), until `skald "
-                              "saga versions` shows none of version {}",
+    auto const what = fmt::format("{} version {}: step {} is needed by {}, one of them {}, and this process does not "
+                                  "host it",
+                                  one.definition, one.version, one.step, counted(one.count, one.place), one.key);
+    if (one.is_from_future) return what + "; a newer version of the service does";
+    return what + fmt::format("; keep it, with .retired({}) in the newest definition and host(), until `skald saga "
+                              "versions` shows none of version {}",
                               one.step, one.version);
 }
 
 std::string in_words(unreadable_data const& one)
 {
-    return fmt::format("{} {} of {} version {} hold data that step {} can't read, and would be parked as malformed; "
-                       "one is {}: {}. Give the member a default, or the definition an upcast (docs/change.md)",
-                       one.count, one.place, one.definition, one.version, one.step, one.key, one.error);
+    return fmt::format("{} version {}: step {} can't read the data of {}, and would park them as malformed; of {} it "
+                       "says: {}. Give the member a default, or the definition an upcast (docs/change.md)",
+                       one.definition, one.version, one.step, counted(one.count, one.place), one.key, one.error);
 }
 
 nlohmann::json to_json(stored_findings const& found)
@@ -196,7 +208,7 @@ nlohmann::json to_json(stored_findings const& found)
                                   {"version", one.version},
                                   {"step", one.step},
                                   {"count", one.count},
-                                  {"place", one.place},
+                                  {"place", name_of(one.place)},
                                   {"key", one.key},
                                   {"is_from_future", one.is_from_future}});
     for (auto const& one : found.unreadable)
@@ -204,7 +216,7 @@ nlohmann::json to_json(stored_findings const& found)
                                      {"version", one.version},
                                      {"step", one.step},
                                      {"count", one.count},
-                                     {"place", one.place},
+                                     {"place", name_of(one.place)},
                                      {"key", one.key},
                                      {"error", one.error}});
     return all;

@@ -14,6 +14,8 @@
 
 namespace skald::admin {
 
+enum class stored_place { saga, started, outbox };
+
 /// A step of this service that is on the plan of sagas under way and is not hosted.
 struct missing_step
 {
@@ -21,7 +23,7 @@ struct missing_step
     int version{};
     std::string step;
     std::int64_t count{};
-    std::string place;      // what they are: sagas that were started here, started steps, messages in the outbox
+    stored_place place{};
     std::string key;        // of one of them
     bool is_from_future{};  // of a newer version than this process knows: a newer process of the service has it
 };
@@ -33,7 +35,7 @@ struct unreadable_data
     int version{};
     std::string step;
     std::int64_t count{};
-    std::string place;
+    stored_place place{};
     std::string key;
     std::string error;  // of that one
 };

@@ -3,9 +3,8 @@
 #include "core/assert.hpp"
 #include "runtime/upcasting.hpp"
 
-#include <skald/errors.hpp>
-
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 namespace skald::runtime {
@@ -49,7 +48,7 @@ void count(task const& arrived)
     if (arrived.delivery.returns > 0) counts.redelivered.add();
 }
 
-// The value by which the step is serialized. Data that can't be read has none: the run finds that out.
+// The value by which the step is serialized. Data that can't be read, or upcast, has none: the run finds that out.
 void read_serial(task& t)
 try {
     auto const& hosted = *t.step()->hosted;
@@ -57,7 +56,7 @@ try {
     t.read = read_for_run(*t.step(), t.data());
     t.serial = '=' + hosted.options.serial_by.value_of(t.read->object());
 }
-catch (data_error const&) {
+catch (std::exception const&) {
 }
 
 }  // namespace

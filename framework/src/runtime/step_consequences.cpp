@@ -235,7 +235,8 @@ happened writer::end(unrunnable&& how)
     if (task_.second) return end(failed{std::move(how.why)});
     if (auto const wait = wait_for_deploy(how, step_.envelope, around_.now, around_.random); wait && !is_last_try()) {
         bool const is_first = !step_.envelope.waits_since;
-        try_again(claimed_.attempts - 1, 1, how.why, *wait, step_.envelope.waits_since.value_or(around_.now));
+        try_again(claimed_.attempts - 1, 1, std::string{core::awaits_deploy_mark} + how.why, *wait,
+                  step_.envelope.waits_since.value_or(around_.now));
         return {is_first ? severity::warning : severity::debug,
                 "step.awaits_deploy",
                 step_end::awaits_deploy,

@@ -40,7 +40,7 @@ try {
     if (t.step() != nullptr && !t.kept) runtime::read_for_run(*t.step(), t.data());
     return {};
 }
-catch (data_error const& error) {
+catch (std::exception const& error) {
     return error.what();
 }
 
