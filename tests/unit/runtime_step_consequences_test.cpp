@@ -1,4 +1,5 @@
 // What follows from how a step ended, by what the claim said: its record, the next message, the report, a parked row.
+#include "core/reasons.hpp"
 #include "runtime/step_consequences.hpp"
 
 #include "unit/seeded.hpp"
@@ -294,6 +295,15 @@ TEST_CASE("a copy that meets a process without its step, after its step has run,
     d.has_waited(20min);
     CHECK(d.ends(claim_result::duplicate, runtime::unrunnable{"unknown_step", "version 2", 15min}).event ==
           "step.duplicate");
+    CHECK(d.changes.parked.empty());
+}
+
+TEST_CASE("where there is nothing to undo, a process without the step passes that on: none of its code would run")
+{
+    delivered d{0, back};
+    CHECK(d.ends({claim_result::cancelled, 1, true, cancel_cause::nothing_to_undo, std::string{core::nothing_to_undo}},
+                 runtime::unrunnable{"unknown_step", "version 2", 15min})
+              .event == "step.cancelled");
     CHECK(d.changes.parked.empty());
 }
 

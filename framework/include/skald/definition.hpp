@@ -66,7 +66,7 @@ void a_definition_has_at_most_16_upcasts_and_16_retired_steps();
 void a_retired_step_is_not_in_the_plan();
 void a_retired_step_is_named_once();
 
-consteval void check_version(int number)
+constexpr void check_version(int number)
 {
     if (number < 1 || number > 2'000'000'000) a_version_is_from_1_to_2000000000();
 }
@@ -88,7 +88,7 @@ struct few
     constexpr Item const* begin() const { return items.data(); }
     constexpr Item const* end() const { return items.data() + count; }
 
-    consteval few with(Item const& one) const
+    constexpr few with(Item const& one) const
     {
         if (count == items.size()) a_definition_has_at_most_16_upcasts_and_16_retired_steps();
         few more = *this;
@@ -118,7 +118,7 @@ struct definition
     detail::few<planned_step> retired_steps{};  // likewise, retired()
 
     /// The same definition under another version: `define(...).versioned(2)`.
-    consteval definition versioned(int number) const
+    constexpr definition versioned(int number) const
     {
         detail::check_version(number);
         if (upcasts.count > 0 && number < version) detail::a_version_with_an_upcast_is_above_the_one_before();
@@ -129,14 +129,14 @@ struct definition
 
     /// The same, where data of this version has another form than before: skald/upcast.hpp.
     template <class Old, class Function>
-    consteval definition versioned(int number, upcasting<Old, Data, Function>) const
+    constexpr definition versioned(int number, upcasting<Old, Data, Function>) const
     {
         return with_upcast(number, &upcasting<Old, Data, Function>::apply);
     }
 
     /// One that does not lead to `Data` yet: the next versioned() goes on from `Current`.
     template <class Old, class Current, class Function>
-    consteval detail::unfinished_upcasts<definition, Current> versioned(int number,
+    constexpr detail::unfinished_upcasts<definition, Current> versioned(int number,
                                                                         upcasting<Old, Current, Function>) const
     {
         return {with_upcast(number, &upcasting<Old, Current, Function>::apply)};
@@ -145,10 +145,10 @@ struct definition
     /// The same plan, and a step that it had once: host() takes it, for sagas that began with an older plan. Remove it
     /// when `skald saga versions` shows none of these: docs/change.md.
     template <step_kind Kind>
-    consteval definition retired(step_handle<Data, Kind> step) const;
+    constexpr definition retired(step_handle<Data, Kind> step) const;
 
     /// For Skald.
-    consteval definition with_upcast(int number, std::string (*apply)(std::string_view)) const
+    constexpr definition with_upcast(int number, std::string (*apply)(std::string_view)) const
     {
         detail::check_version(number);
         if (number <= version) detail::a_version_with_an_upcast_is_above_the_one_before();
@@ -168,7 +168,7 @@ struct unfinished_upcasts
     Definition made;
 
     template <class Old, class Current, class Function>
-    consteval auto versioned(int number, upcasting<Old, Current, Function>) const
+    constexpr auto versioned(int number, upcasting<Old, Current, Function>) const
     {
         static_assert(std::is_same_v<Old, Reached>,
                       "upcasts are a chain: each begins with the type at which the one before it ends");
@@ -195,7 +195,7 @@ constexpr bool is_name(std::string_view text)
     return true;
 }
 
-consteval void check_name(std::string_view text)
+constexpr void check_name(std::string_view text)
 {
     if (!is_name(text)) a_name_must_begin_with_a_letter_and_have_only_lower_case_letters_digits_and_dashes_at_most_48();
 }
@@ -239,7 +239,7 @@ consteval auto define(std::string_view name, First first, Rest... rest)
 
 template <class Data, step_kind... Kinds>
 template <step_kind Kind>
-consteval definition<Data, Kinds...> definition<Data, Kinds...>::retired(step_handle<Data, Kind> step) const
+constexpr definition<Data, Kinds...> definition<Data, Kinds...>::retired(step_handle<Data, Kind> step) const
 {
     detail::check_name(step.name);
     detail::check_name(step.service);

@@ -38,7 +38,7 @@ struct upcasting
 /// Makes `Current` of `Old`, the data of all versions before. `Function` is a lambda without captures, so it depends on
 /// nothing else: it is called each time that older data is read, and must say the same each time.
 template <class Old, class Current, class Function>
-consteval upcasting<Old, Current, Function> upcast(Function)
+constexpr upcasting<Old, Current, Function> upcast(Function)
 {
     static_assert(std::is_empty_v<Function> && std::is_default_constructible_v<Function>,
                   "an upcast is a lambda without captures: it depends on the old data alone");

@@ -81,7 +81,6 @@ private:
     ports::claim_answer const& claimed_;
     circumstances const& around_;
 };
-
 // A step that ended its own transaction leaves a record that says `completed`, though nothing follows from it.
 bool ended_itself(ports::claim_answer const& claimed, std::optional<step_result> const& how)
 {
@@ -119,7 +118,8 @@ happened writer::write(std::optional<step_result>&& how)
         // here. But if the step ended its transaction itself, an operator has to look at that first.
         bool const is_stopped =
             claimed_.cause == ports::cancel_cause::command || claimed_.cause == ports::cancel_cause::deadline;
-        if (wrong == nullptr || (is_stopped && wrong->reason != "transaction_ended")) return cancel();
+        bool const is_newer = wrong != nullptr && wrong->for_deploy > 0ms;  // the plan says what comes next
+        if (wrong == nullptr || is_newer || (is_stopped && wrong->reason != "transaction_ended")) return cancel();
     }
     return std::visit([this](auto& e) { return end(std::move(e)); }, *how);
 }
