@@ -114,7 +114,7 @@ BEGIN
     IF p.reason = 'forged' THEN
         sent := p.headers || jsonb_build_object('skald-signature', coalesce(p.headers->>'skald-signature', ''));
     ELSE
-        sent := p.headers - 'x-step-deadline' - 'skald-signature';
+        sent := p.headers - 'x-step-deadline' - 'skald-signature' - 'skald-waits-since';
     END IF;
     IF p.handler <> '' AND p.step <> '' THEN  -- the key that was found in it, and that its record has
         sent := sent || jsonb_build_object('skald-message-key', p.key, 'skald-message-scope', p.scope);

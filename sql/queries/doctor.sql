@@ -138,6 +138,7 @@ deliveries_seen: deliveries_seen_once delivered_more_than_once
 ended: ended_once
 handler: handler_once
 hosted: hosted_once
+hosted_version: hosted_version_once
 idempotency: idempotency_once fingerprint_is_sha256 attempts_and_snoozes_count_up
 inbox: inbox_once returns_count_up body_is_at_most_16_mib
 migration: migration_once
@@ -175,6 +176,7 @@ control.requested_by SESSION_USER
 deliveries_seen.last_at clock_timestamp()
 ended.noted_at clock_timestamp()
 handler.recorded_at clock_timestamp()
+hosted_version.recorded_at clock_timestamp()
 idempotency.status 'completed'::step_status
 idempotency.attempts 1
 idempotency.snoozes 0

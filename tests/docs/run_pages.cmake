@@ -32,9 +32,10 @@ docs_page(docs/redis.md redis)
 docs_page(docs/bodies.md bodies)
 docs_page(docs/finding.md finding)
 docs_page(docs/kafka.md kafka)
+docs_page(docs/change.md change)
 
 # What these call is the reader's own, so they are compiled and not linked.
-add_library(docs_external OBJECT ${external_steps} ${waiting} ${messages} ${redis} ${bodies} ${finding} ${kafka})
+add_library(docs_external OBJECT ${external_steps} ${waiting} ${messages} ${redis} ${bodies} ${finding} ${kafka} ${change})
 target_link_libraries(docs_external PRIVATE skald::skald skald_build_flags)
 
 # scripts/setup.sh --dev has it; nothing else here needs it.

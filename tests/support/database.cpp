@@ -86,7 +86,7 @@ private:
             "DELETE FROM skald.progress; DELETE FROM skald.control; DELETE FROM skald.parked; DELETE FROM skald.audit;"
             "DELETE FROM skald.started; DELETE FROM skald.signal; DELETE FROM skald.attribute; DELETE FROM "
             "skald.reply; DELETE FROM skald.hosted; "
-            "DELETE FROM skald.handler; "
+            "DELETE FROM skald.handler; DELETE FROM skald.hosted_version; "
             "DELETE FROM skald.breaker; "
             "DELETE FROM skald.body; DELETE FROM skald.body_part;"
             "DELETE FROM skald.inbox; DELETE FROM skald.queue; DELETE FROM skald.binding; DELETE FROM skald.consumer; "

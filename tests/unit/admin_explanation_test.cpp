@@ -65,6 +65,10 @@ TEST_CASE("of a step that is tried again it says how often it failed, and with w
     CHECK(explain(s).find("failed once at shipping") != std::string::npos);
     s.steps[2].record = was(step_status::retrying, 40s, 0, "snoozed");
     CHECK(explain(s) == "running: arrange-shipping is snoozed at shipping since 2026-01-31 11:59:20Z (40 s ago).");
+    s.steps[2].record = was(step_status::retrying, 40s, 0, "waits for a process that has it: version 2");
+    CHECK(explain(s) ==
+          "running: arrange-shipping waits for a process of shipping that has it, last looked for at 2026-01-31 "
+          "11:59:20Z (40 s ago): version 2.");
     s.steps[2].record = was(step_status::retrying, 40s, 0, "put back");
     CHECK(explain(s).find("was put back by an operator at 2026-01-31 11:59:20Z") != std::string::npos);
 }

@@ -1,4 +1,5 @@
 // What follows from how a step ended, by what the claim said: its record, the next message, the report, a parked row.
+#include "core/reasons.hpp"
 #include "runtime/step_consequences.hpp"
 
 #include "unit/seeded.hpp"
@@ -60,6 +61,11 @@ struct delivered
     }
 
     void has_been_put_off(int times) { std::get<runtime::step_message>(task.purpose).envelope.snoozes = times; }
+
+    void has_waited(std::chrono::milliseconds time)
+    {
+        std::get<runtime::step_message>(task.purpose).envelope.waits_since = core::instant{1h} - time;
+    }
 
     /// What is sent to whom: "depot pack.compensate".
     std::string sent() const
@@ -243,6 +249,74 @@ TEST_CASE("a step that ended its own transaction is parked though its record say
     CHECK(d.ends(claim_result::duplicate, runtime::unrunnable{"transaction_ended", "COMMIT"}).event == "step.parked");
     CHECK(d.changes.records.at(0).status == step_status::parked);
     CHECK_FALSE(d.changes.records.at(0).drop_fingerprint);
+}
+
+TEST_CASE("a step that a newer process may have waits for it: recorded and reported, with no attempt used")
+{
+    delivered d{2};
+    runtime::unrunnable const newer{"unknown_step", "version 2", 15min};
+    d.ends(claim_result::fresh, runtime::unrunnable{"unknown_step", "not for ever"});
+    CHECK(d.changes.parked.size() == 1);
+
+    delivered waiting{2};
+    auto const said = waiting.ends(claim_result::fresh, newer);
+    CHECK(said.event == "step.awaits_deploy");
+    CHECK(said.level == core::severity::warning);
+    CHECK(waiting.changes.parked.empty());
+    REQUIRE(waiting.changes.records.size() == 1);
+    CHECK(waiting.changes.records[0].status == step_status::retrying);
+    CHECK(waiting.changes.records[0].attempts == 0);
+    CHECK(waiting.changes.records[0].snoozes == 1);
+    CHECK(waiting.changes.records[0].error == "waits for a process that has it: version 2");
+    CHECK(waiting.sent() == "depot sign, home skald.progress");
+    CHECK(waiting.report().find("version 2") != std::string::npos);
+    auto const& again = waiting.changes.messages[0];
+    CHECK(again.message.body == R"({"id":"as received"})");
+    CHECK(again.delay <= 200ms);
+    CHECK(core::find_header(again.message.headers, "x-attempt") == "1");
+    CHECK(core::find_header(again.message.headers, "x-snoozes") == "1");
+    CHECK(core::find_header(again.message.headers, "skald-waits-since") == core::write_instant(core::instant{1h}));
+
+    delivered over{2};
+    over.has_waited(15min);
+    CHECK(over.ends(claim_result::retry, newer, 1).event == "step.parked");
+    CHECK(over.changes.parked.at(0).reason == "unknown_step");
+
+    delivered soon{2};
+    soon.has_waited(14min);
+    CHECK(soon.ends(claim_result::retry, newer, 1).level == core::severity::debug);
+    CHECK(core::find_header(soon.changes.messages[0].message.headers, "skald-waits-since") ==
+          core::write_instant(core::instant{1h} - 14min));
+}
+
+TEST_CASE("a copy that meets a process without its step, after its step has run, is a duplicate and not parked")
+{
+    delivered d{2};
+    d.has_waited(20min);
+    CHECK(d.ends(claim_result::duplicate, runtime::unrunnable{"unknown_step", "version 2", 15min}).event ==
+          "step.duplicate");
+    CHECK(d.changes.parked.empty());
+}
+
+TEST_CASE("where there is nothing to undo, a process without the step passes that on: none of its code would run")
+{
+    delivered d{0, back};
+    CHECK(d.ends({claim_result::cancelled, 1, true, cancel_cause::nothing_to_undo, std::string{core::nothing_to_undo}},
+                 runtime::unrunnable{"unknown_step", "version 2", 15min})
+              .event == "step.cancelled");
+    CHECK(d.changes.parked.empty());
+}
+
+TEST_CASE("a step whose data took a newer form says so in what it sends, and one that failed after a wait begins anew")
+{
+    delivered d{0};
+    d.ends(claim_result::fresh, runtime::done{R"({"id":"new"})", {}, {}, 3});
+    CHECK(core::find_header(d.changes.messages[0].message.headers, "x-saga-version") == "3");
+
+    delivered failed{0};
+    failed.has_waited(10min);
+    failed.ends(claim_result::retry, runtime::failed{"broke"}, 1);
+    CHECK_FALSE(core::find_header(failed.changes.messages[0].message.headers, "skald-waits-since"));
 }
 
 TEST_CASE("a step that an operator or its deadline stops compensates its saga, whether it could be run or not")

@@ -103,6 +103,8 @@ std::map<std::string, std::string> const other_values{
     {"SKALD_COMMIT_TIMEOUT_MS", "3500"},
     {"SKALD_OUTBOX_MAX", "17"},
     {"SKALD_PURGE", "off"},
+    {"SKALD_DEPLOY_WAIT_SECONDS", "18"},
+    {"SKALD_START_CHECK", "refuse"},
     {"SKALD_PURGE_SECONDS", "19"},
     {"SKALD_RETENTION_DAYS", "23"},
 };

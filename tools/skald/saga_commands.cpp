@@ -191,6 +191,7 @@ void add_saga_commands(CLI::App& app, output& out, choice& chosen)
     add_orders(*saga, out, chosen);
     add_close(*saga, out, chosen);
     add_resolve_and_signal(*saga, out, chosen);
+    add_versions(*saga, out, chosen);
 }
 
 }  // namespace skald::tools

@@ -1,4 +1,4 @@
-// What `skald saga` has for steps between their two transactions.
+// What `skald saga` has in files of their own: steps between their two transactions, and versions.
 #pragma once
 
 #include "commands.hpp"
@@ -12,5 +12,8 @@ void add_identity(CLI::App& command, core::saga_id& id);
 
 /// `skald saga resolve` and `skald saga signal`.
 void add_resolve_and_signal(CLI::App& saga, output& out, choice& chosen);
+
+/// `skald saga versions`.
+void add_versions(CLI::App& saga, output& out, choice& chosen);
 
 }  // namespace skald::tools

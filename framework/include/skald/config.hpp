@@ -97,6 +97,14 @@ struct config
     std::int64_t outbox_max{100'000};  // messages waiting, above which a request with a new key gets 503; 0: never
     std::chrono::seconds drain{20};    // from SIGTERM to exit
 
+    /// How long a message waits for a process that has its step, or the version of its saga, before it is parked: while
+    /// a newer version is being deployed, older processes take messages off the same queue. 0: it does not wait.
+    std::chrono::seconds deploy_wait{900};
+
+    /// What a process does at start about sagas under way that it could not run. on: it does not start without a step
+    /// that they need, and warns of data that it can't read; refuse: nor then; warn: warns of both; off: does not look.
+    std::string start_check{"on"};
+
     bool purge{true};                      // delete records of sagas that ended long ago, a few at a time
     int retention_days{30};                // how long ago: at least a day
     std::chrono::seconds purge_every{60};  // how often it checks for some

@@ -17,6 +17,7 @@
 
 #include <array>
 #include <cstddef>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
@@ -55,6 +56,9 @@ struct planned_step
     step_kind kind;            // before, at or after the pivot
 };
 
+template <class Old, class Current, class Function>
+struct upcasting;  // skald/upcast.hpp
+
 namespace detail {
 
 // Never defined, like those below.
@@ -72,15 +76,49 @@ constexpr bool is_name(std::string_view text)
     return true;
 }
 
-consteval void check_name(std::string_view text)
+constexpr void check_name(std::string_view text)
 {
     if (!is_name(text)) a_name_must_begin_with_a_letter_and_have_only_lower_case_letters_digits_and_dashes_at_most_48();
 }
 
-consteval void check_version(int number)
+void a_version_with_an_upcast_is_above_the_one_before();
+void a_definition_has_at_most_16_upcasts_and_16_retired_steps();
+void a_retired_step_is_not_in_the_plan();
+void a_retired_step_is_named_once();
+
+constexpr void check_version(int number)
 {
     if (number < 1 || number > 2'000'000'000) a_version_is_from_1_to_2000000000();
 }
+
+/// Turns the data of the version before into that of `version`. Throws data_error.
+struct upcast_to
+{
+    int version{};
+    std::string (*apply)(std::string_view body){};
+};
+
+/// At most so many of something, in the order in which they were added.
+template <class Item>
+struct few
+{
+    std::array<Item, 16> items{};
+    std::size_t count{};
+
+    constexpr Item const* begin() const { return items.data(); }
+    constexpr Item const* end() const { return items.data() + count; }
+
+    constexpr few with(Item const& one) const
+    {
+        if (count == items.size()) a_definition_has_at_most_16_upcasts_and_16_retired_steps();
+        few more = *this;
+        more.items[more.count++] = one;
+        return more;
+    }
+};
+
+template <class Definition, class Reached>
+struct unfinished_upcasts;
 
 }  // namespace detail
 
@@ -99,10 +137,14 @@ struct definition
     std::array<named_attribute<Data>, detail::attributes_max> attributes{};  // what its sagas are found by
     std::size_t attribute_count{};                                           // how many of those
 
+    detail::few<detail::upcast_to> upcasts{};   // for Skald: what versioned() was given
+    detail::few<planned_step> retired_steps{};  // likewise, retired()
+
     /// The same definition under another version: `define(...).versioned(2)`.
-    consteval definition versioned(int number) const
+    constexpr definition versioned(int number) const
     {
         detail::check_version(number);
+        if (upcasts.count > 0 && number < version) detail::a_version_with_an_upcast_is_above_the_one_before();
         auto other = *this;
         other.version = number;
         return other;
@@ -125,9 +167,57 @@ struct definition
         more.attributes[more.attribute_count++] = {called, detail::attribute_of<Member, Data>};
         return more;
     }
+
+    /// The same, where data of this version has another form than before: skald/upcast.hpp.
+    template <class Old, class Function>
+    constexpr definition versioned(int number, upcasting<Old, Data, Function>) const
+    {
+        return with_upcast(number, &upcasting<Old, Data, Function>::apply);
+    }
+
+    /// One that does not lead to `Data` yet: the next versioned() goes on from `Current`.
+    template <class Old, class Current, class Function>
+    constexpr detail::unfinished_upcasts<definition, Current> versioned(int number,
+                                                                        upcasting<Old, Current, Function>) const
+    {
+        return {with_upcast(number, &upcasting<Old, Current, Function>::apply)};
+    }
+
+    /// The same plan, and a step that it had once: host() takes it, for sagas that began with an older plan. Remove it
+    /// when `skald saga versions` shows none of these: docs/change.md.
+    template <step_kind Kind>
+    constexpr definition retired(step_handle<Data, Kind> step) const;
+
+    /// For Skald.
+    constexpr definition with_upcast(int number, std::string (*apply)(std::string_view)) const
+    {
+        detail::check_version(number);
+        if (number <= version) detail::a_version_with_an_upcast_is_above_the_one_before();
+        auto other = *this;
+        other.version = number;
+        other.upcasts = upcasts.with({number, apply});
+        return other;
+    }
 };
 
 namespace detail {
+
+/// A definition whose upcasts do not lead to its steps' data type yet.
+template <class Definition, class Reached>
+struct unfinished_upcasts
+{
+    Definition made;
+
+    template <class Old, class Current, class Function>
+    constexpr auto versioned(int number, upcasting<Old, Current, Function>) const
+    {
+        static_assert(std::is_same_v<Old, Reached>,
+                      "upcasts are a chain: each begins with the type at which the one before it ends");
+        auto const longer = made.with_upcast(number, &upcasting<Old, Current, Function>::apply);
+        if constexpr (std::is_same_v<Current, typename Definition::data>) return longer;
+        else return unfinished_upcasts<Definition, Current>{longer};
+    }
+};
 
 // Never defined: a mistake in a definition calls one of them, and its name is what the compiler prints.
 void a_step_name_is_used_twice();
@@ -158,7 +248,7 @@ consteval auto define(std::string_view name, First first, Rest... rest)
                   "steps come in this order: compensatable steps, at most one pivot, retriable steps");
 
     definition<typename First::data, First::kind, Rest::kind...> made{
-        name, {{{first.name, first.service, First::kind}, {rest.name, rest.service, Rest::kind}...}}};
+        name, {{{first.name, first.service, First::kind}, {rest.name, rest.service, Rest::kind}...}}, 1, {}, {}, {}, {}};
     detail::check_name(name);
     for (std::size_t i = 0; i < made.size; ++i) {
         detail::check_name(made.steps[i].name);
@@ -167,6 +257,21 @@ consteval auto define(std::string_view name, First first, Rest... rest)
             if (made.steps[i].name == made.steps[j].name) detail::a_step_name_is_used_twice();
     }
     return made;
+}
+
+template <class Data, step_kind... Kinds>
+template <step_kind Kind>
+constexpr definition<Data, Kinds...> definition<Data, Kinds...>::retired(step_handle<Data, Kind> step) const
+{
+    detail::check_name(step.name);
+    detail::check_name(step.service);
+    for (auto const& one : steps)
+        if (one.name == step.name) detail::a_retired_step_is_not_in_the_plan();
+    for (auto const& one : retired_steps)
+        if (one.name == step.name) detail::a_retired_step_is_named_once();
+    auto other = *this;
+    other.retired_steps = retired_steps.with({step.name, step.service, Kind});
+    return other;
 }
 
 }  // namespace skald

@@ -34,7 +34,25 @@ namespace skald {
 
 namespace detail {
 struct service_parts;
+
+/// A definition without its types.
+struct definition_view
+{
+    std::string_view name;
+    int version{};
+    std::span<planned_step const> plan, retired;
+    std::span<upcast_to const> upcasts;
+};
+
+template <class Data, step_kind... Kinds>
+definition_view view_of(definition<Data, Kinds...> const& saga)
+{
+    auto const& [upcasts, upcast_count] = saga.upcasts;
+    auto const& [retired, retired_count] = saga.retired_steps;
+    return {saga.name, saga.version, saga.steps, {retired.data(), retired_count}, {upcasts.data(), upcast_count}};
 }
+
+}  // namespace detail
 
 /// What a service consists of. It does nothing by itself and connects to nothing.
 /// Threads:  one, until it is handed to a worker or a harness.
@@ -53,7 +71,8 @@ public:
 
     /// Runs `step` for the deliveries of that step of that saga. Throws if the step is not one of the definition's, or
     /// belongs to another service. A service must host all steps that a definition gives it, or it does not start: its
-    /// queue receives their messages.
+    /// queue receives their messages. Two versions of a definition may be hosted side by side: a message goes to the
+    /// step of its own version or, where that is not hosted, of the next one that is.
     template <class Data, step_kind... Kinds, std::derived_from<compensatable_step<Data>> Step>
     service& host(definition<Data, Kinds...> const& saga, compensatable<Data> const& step, Step object,
                   step_options const& options = {})
@@ -116,8 +135,7 @@ public:
 
     /// A step that fits none of these does not compile, and the compiler's first line says why.
     template <class Data, step_kind... Kinds, class Other, step_kind Kind, class Step, class... Rest>
-    service& host(definition<Data, Kinds...> const& saga, step_handle<Other, Kind> const& step, Step const& object,
-                  Rest const&... rest)
+    service& host(definition<Data, Kinds...> const&, step_handle<Other, Kind> const&, Step const&, Rest const&...)
     {
         detail::explain_host<Data, Other, Kind, Step>();
         return *this;
@@ -189,7 +207,7 @@ private:
         if (options.serial_by && !options.serial_by.template is_of<Data>())
             throw configuration_error{"step " + std::string{name} +
                                       ": step_options{.serial_by} is a member of another type than the saga's data"};
-        return add(saga.name, saga.version, saga.steps, name, options,
+        return add(detail::view_of(saga), name, options,
                    std::make_unique<detail::typed_step<Data, Step>>(std::move(object)));
     }
 
@@ -198,12 +216,12 @@ private:
                           step_options const& options)
     {
         detail::require_json_form<Data>();
-        return add(saga.name, saga.version, saga.steps, name, options,
+        return add(detail::view_of(saga), name, options,
                    std::make_unique<detail::typed_external_step<Data, Step, Undo>>(std::move(object), std::move(undo)));
     }
 
-    service& add(std::string_view definition, int version, std::span<planned_step const> plan, std::string_view step,
-                 step_options const& options, std::unique_ptr<detail::hosted_step> hosted);
+    service& add(detail::definition_view const& saga, std::string_view step, step_options const& options,
+                 std::unique_ptr<detail::hosted_step> hosted);
 
     service& add_handler(std::string name, message_options const& options, std::unique_ptr<detail::hosted_step> hosted);
 

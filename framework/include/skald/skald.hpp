@@ -18,4 +18,5 @@
 #include <skald/step_hooks.hpp>
 #include <skald/step_options.hpp>
 #include <skald/trace.hpp>
+#include <skald/upcast.hpp>
 #include <skald/worker.hpp>

@@ -92,6 +92,9 @@ std::string where_to_look(saga_facts const& saga, std::string const& service)
 std::string retry_cause(step_record const& record, std::string const& service, core::instant now)
 {
     if (record.error == "snoozed") return fmt::format("is snoozed at {} since {}", service, when(record.at, now));
+    if (record.error.starts_with(core::awaits_deploy_mark))
+        return fmt::format("waits for a process of {} that has it, last looked for at {}: {}", service,
+                           when(record.at, now), record.error.substr(core::awaits_deploy_mark.size()));
     if (record.error == "put back" || record.attempts == 0)
         return fmt::format("was put back by an operator at {}, and waits for {} to take it", when(record.at, now),
                            service);

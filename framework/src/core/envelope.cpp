@@ -55,10 +55,19 @@ std::string_view header_given_twice(message const& m)
 
 bool is_skalds_header(std::string_view name)
 {
-    static constexpr std::array names{header::idempotency_key, header::scope,         header::definition,
-                                      header::version,         header::itinerary,     header::home,
-                                      header::reason,          header::attempt,       header::snoozes,
-                                      header::saga_deadline,   header::step_deadline, header::body};
+    static constexpr std::array names{header::idempotency_key,
+                                      header::scope,
+                                      header::definition,
+                                      header::version,
+                                      header::itinerary,
+                                      header::home,
+                                      header::reason,
+                                      header::attempt,
+                                      header::snoozes,
+                                      header::saga_deadline,
+                                      header::step_deadline,
+                                      header::waits_since,
+                                      header::body};
     return std::ranges::find(names, name) != names.end();
 }
 
@@ -69,6 +78,7 @@ envelope envelope::at(position there) const
     other.attempt = 1;
     other.snoozes = 0;
     other.step_deadline.reset();
+    other.waits_since.reset();
     return other;
 }
 
@@ -141,6 +151,7 @@ std::variant<envelope, refusal> read_envelope(message const& received)
     if (e.key() != *key || received.type != key->step)
         return refusal{"the key, the type and the itinerary do not refer to the same step"};
 
+    read_instant(received, header::waits_since, e.waits_since);  // decides nothing but when a wait ends
     e.reason = storable_text(text_of(received, header::reason));
     e.trace = valid_trace(text_of(received, header::traceparent), text_of(received, header::tracestate));
     return e;
@@ -168,6 +179,7 @@ message write_message(envelope const& e, std::string body)
     add(header::snoozes, e.snoozes > 0 ? std::to_string(e.snoozes) : "");
     add(header::saga_deadline, e.saga_deadline ? write_instant(*e.saga_deadline) : "");
     add(header::step_deadline, e.step_deadline ? write_instant(*e.step_deadline) : "");
+    add(header::waits_since, e.waits_since ? write_instant(*e.waits_since) : "");
     add_trace(m.headers, e.trace);
     m.body = std::move(body);
     return m;

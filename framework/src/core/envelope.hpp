@@ -32,6 +32,7 @@ inline constexpr std::string_view attempt = "x-attempt";
 inline constexpr std::string_view snoozes = "x-snoozes";
 inline constexpr std::string_view saga_deadline = "x-saga-deadline";
 inline constexpr std::string_view step_deadline = "x-step-deadline";
+inline constexpr std::string_view waits_since = "skald-waits-since";
 inline constexpr std::string_view traceparent = "traceparent";
 inline constexpr std::string_view tracestate = "tracestate";
 }  // namespace header
@@ -58,6 +59,7 @@ struct envelope
     int snoozes{0};
     std::optional<instant> saga_deadline;
     std::optional<instant> step_deadline;  // set by the first attempt or snooze that did not end the step
+    std::optional<instant> waits_since{};  // when it first met a process that does not have its step yet
     trace_context trace;
 
     /// False: it is of a message that belongs to no saga, and `saga` is that message's identity.

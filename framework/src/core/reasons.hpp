@@ -22,6 +22,9 @@ inline std::string_view reason_for_customers(std::string_view text)
     return text.starts_with(last_attempt_mark) ? std::string_view{} : text;
 }
 
+/// What is recorded of a step while its message waits for a process that has it begins with this.
+inline constexpr std::string_view awaits_deploy_mark = "waits for a process that has it: ";
+
 /// The recorded reason of a compensation that found no completed step (skald.claim()).
 inline constexpr std::string_view nothing_to_undo = "nothing to undo";
 

@@ -20,12 +20,13 @@ enum class step_end {
     duplicate,  // its outcome was known: it had no effect
     put_back,   // sent again for later: its saga is paused, or another transaction has its key
     parked,
-    started,  // its first transaction
-    unknown,  // the other system can't tell what it has done
+    started,        // its first transaction
+    unknown,        // the other system can't tell what it has done
+    awaits_deploy,  // sent again for later: this process does not have its step, or an older version of it
 };
-inline constexpr std::array<std::string_view, 11> step_end_names{"completed", "rejected",  "snoozed",   "failed",
-                                                                 "exhausted", "cancelled", "duplicate", "put_back",
-                                                                 "parked",    "started",   "unknown"};
+inline constexpr std::array<std::string_view, 12> step_end_names{
+    "completed", "rejected", "snoozed", "failed",  "exhausted", "cancelled",
+    "duplicate", "put_back", "parked",  "started", "unknown",   "awaits_deploy"};
 
 /// Why a transaction of steps did not commit; the names of runtime::failure, in its order (a test compares them).
 inline constexpr std::array<std::string_view, 10> rollback_names{

@@ -1,10 +1,10 @@
 #include "runtime/dispatcher.hpp"
 
 #include "core/assert.hpp"
-
-#include <skald/errors.hpp>
+#include "runtime/upcasting.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 namespace skald::runtime {
@@ -48,15 +48,15 @@ void count(task const& arrived)
     if (arrived.delivery.returns > 0) counts.redelivered.add();
 }
 
-// The value by which the step is serialized. Data that can't be read has none: the run finds that out.
+// The value by which the step is serialized. Data that can't be read, or upcast, has none: the run finds that out.
 void read_serial(task& t)
 try {
     auto const& hosted = *t.step()->hosted;
     if (!hosted.options.serial_by || t.kept) return;  // what is kept elsewhere is not read before it runs
-    t.read = hosted.step->read(t.data());
+    t.read = read_for_run(*t.step(), t.data());
     t.serial = '=' + hosted.options.serial_by.value_of(t.read->object());
 }
-catch (data_error const&) {
+catch (std::exception const&) {
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "core/failpoint.hpp"
 #include "ports/body_store.hpp"
 #include "runtime/consequences.hpp"
+#include "runtime/upcasting.hpp"
 
 #include <skald/errors.hpp>
 
@@ -232,7 +233,7 @@ std::optional<executor::aborted> executor::run_together(attempt& a, std::vector<
             at = n;
             auto& t = a.tasks[n];
             auto const& saga = t.step()->envelope.saga;
-            runs.push_back(t.read ? std::move(t.read) : t.step()->hosted->step->read(t.data()));
+            runs.push_back(t.read ? std::move(t.read) : read_for_run(*t.step(), t.data()));
             contexts.emplace_back(store_.unit(), saga.scope, saga.key, t.step()->key().text(), 1,
                                   t.step()->envelope.trace);
             all.push_back({contexts.back(), *runs.back(), rejections[all.size()]});
@@ -249,7 +250,9 @@ std::optional<executor::aborted> executor::run_together(attempt& a, std::vector<
         }
         for (std::size_t n = 0; n < members.size(); ++n) {
             if (rejections[n]) a.ends[members[n]] = rejected{rejections[n]->reason};
-            else a.ends[members[n]] = done{runs[n]->data(), contexts[n].published()};
+            else
+                a.ends[members[n]] =
+                    end_of_first(*a.tasks[members[n]].step(), a.tasks[members[n]].data(), *runs[n], contexts[n]);
         }
         SKALD_FAILPOINT("step.ran");
     }
@@ -296,9 +299,12 @@ step_result executor::run_step(attempt& a, std::size_t member, int number)
     auto const& step = *t.step();
     if (t.second) return run_second(t, a.trace, member, number);
     std::unique_ptr<detail::step_run> run;
+    bool const is_apart = t.kept && !step.is_message();
+    std::string apart;
+    auto const& body = is_apart ? apart : t.data();
     try {
-        if (t.kept && !step.is_message()) run = step.hosted->step->read(store_.read_body(*t.kept));
-        else run = t.read ? std::move(t.read) : step.hosted->step->read(t.data());
+        if (is_apart) apart = store_.read_body(*t.kept);
+        run = t.read && !is_apart ? std::move(t.read) : read_for_run(step, body);
     }
     catch (data_error const& error) {
         return unrunnable{"malformed", error.what()};
@@ -315,7 +321,7 @@ step_result executor::run_step(attempt& a, std::size_t member, int number)
     else run->compensate(ctx);
     if (ended && ended->rejected()) return rejected{ended->rejected()->reason};
     if (ended && ended->snoozed()) return snoozed{ended->snoozed()->wait};
-    return end_of_first(*run, ctx, step.hosted->step->external(step.is_forward()));
+    return end_of_first(step, body, *run, ctx);
 }
 
 // A run that did not end in `done`: what it wrote is undone, on its own if each member has a savepoint.

@@ -98,8 +98,8 @@ private:
     std::optional<aborted> run_together(attempt& a, std::vector<std::size_t> const& members);
     std::optional<aborted> run_member(attempt& a, std::size_t member, int number);
     step_result run_step(attempt& a, std::size_t member, int number);
-    static step_result end_of_first(detail::step_run& run, step_context const& ctx,
-                                    detail::external_work const* external);
+    static step_result end_of_first(step_message const& step, std::string const& received, detail::step_run& run,
+                                    step_context const& ctx);
     step_result run_second(task& t, group_trace& trace, std::size_t member, int number);
     step_result run_message(task const& t, detail::step_run& run, int number);
     static bool settle_rejected(task& t, std::optional<step_result>& end);

@@ -8,12 +8,14 @@
 #include <skald/message.hpp>
 #include <skald/step_options.hpp>
 
+#include <chrono>
 #include <limits>
 #include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace skald::runtime {
 
@@ -22,8 +24,9 @@ struct registered_step
     std::shared_ptr<detail::hosted_step const> step;
     step_options options;
     step_kind kind{};
-    int version{1};                                    // of the definition, as this service was built with it
+    int version{1};                                    // of the definition that it is hosted with
     std::shared_ptr<message_options const> handles{};  // of a message handler: which messages; null: it is a step
+    std::vector<detail::upcast_to> upcasts{};          // of that definition, in order
     std::shared_ptr<metrics::step_metrics> counts{std::make_shared<metrics::step_metrics>()};
 };
 
@@ -37,11 +40,23 @@ struct step_bounds
 class registry
 {
 public:
-    /// A message handler has the definition ''. Throws configuration_error if that step of that definition is already
-    /// there.
+    static constexpr int newest = std::numeric_limits<int>::max();
+
+    /// `for_deploy`: how long a message that no step here is for waits for a process that has its step.
+    explicit registry(std::chrono::milliseconds for_deploy = {}) : for_deploy_{for_deploy} {}
+
+    /// A message handler has the definition ''. Throws configuration_error if that step of that version of the
+    /// definition is already there.
     void add(std::string_view definition, std::string_view step, registered_step hosted);
 
-    registered_step const* find(std::string_view definition, std::string_view step) const;
+    /// The step for messages of that version: of those versions with which it is hosted, the first that is not older;
+    /// if all are older, the newest. Null if it is not hosted.
+    registered_step const* find(std::string_view definition, std::string_view step, int version = newest) const;
+
+    /// The newest version of the definition with which any step is hosted; 0: none is.
+    int known_version(std::string_view definition) const;
+
+    std::chrono::milliseconds for_deploy() const { return for_deploy_; }
 
     bool empty() const { return steps_.empty(); }
 
@@ -52,19 +67,29 @@ public:
     metrics::limit_metrics& limit_of(std::string_view step) const { return *limits_.at(std::string{step}); }
     std::map<std::string, std::unique_ptr<metrics::limit_metrics>> const& limits() const { return limits_; }
 
-    /// Calls `what` with the definition, the name and the registered_step of each.
+    /// Calls `what` with the definition, the name and the registered_step of each, which may be there in several
+    /// versions, the oldest first. These share their counts.
     template <class What>
     void for_each(What what) const
     {
-        for (auto const& [name, hosted] : steps_) what(name.first, name.second, hosted);
+        for (auto const& [name, versions] : steps_)
+            for (auto const& [version, hosted] : versions) what(name.first, name.second, hosted);
+    }
+
+    /// The same, with the newest version of each alone.
+    template <class What>
+    void for_each_newest(What what) const
+    {
+        for (auto const& [name, versions] : steps_) what(name.first, name.second, versions.rbegin()->second);
     }
 
     /// The sum of what its steps request. A broker hands out a service's deliveries as they come and knows no steps.
     std::size_t prefetch() const;
 
 private:
-    std::map<std::pair<std::string, std::string>, registered_step> steps_;
-    std::map<std::string, std::unique_ptr<metrics::limit_metrics>> limits_;  // by step
+    std::chrono::milliseconds for_deploy_;
+    std::map<std::pair<std::string, std::string>, std::map<int, registered_step>> steps_;  // by version
+    std::map<std::string, std::unique_ptr<metrics::limit_metrics>> limits_;                // by step
 };
 
 }  // namespace skald::runtime

@@ -13,18 +13,25 @@ namespace {
 
 constexpr char const* given_up_by_broker = "the broker stopped delivering it: it came back too often";
 
-// Why the step can't run here; empty if it can.
-std::string not_hosted(step_message const& m, std::string_view service)
+// Why the step can't run here. A message from the future, or for a step that another process of this service may have,
+// waits: while a service is being deployed, both versions of it take messages off one queue.
+std::optional<unrunnable> not_hosted(step_message const& m, std::string_view service, registry const& steps)
 {
     auto const& e = m.envelope;
     auto const& step = e.itinerary.current();
-    if (m.hosted == nullptr || step.service != service)
-        return "service " + std::string{service} + " hosts no step " + step.name + " of " + e.definition;
+    auto const refuse = [](std::string why, std::chrono::milliseconds for_deploy = {}) {
+        return unrunnable{"unknown_step", std::move(why), for_deploy};
+    };
+    auto const nobody = "service " + std::string{service} + " hosts no step " + step.name + " of " + e.definition;
+    if (step.service != service) return refuse(nobody);
+    if (m.hosted == nullptr) return refuse(nobody, steps.for_deploy());
     if (e.version > m.hosted->version)
-        return "the message is of version " + std::to_string(e.version) + " of " + e.definition +
-               ", and this service knows up to " + std::to_string(m.hosted->version);
-    if (step.kind != m.hosted->kind) return "the itinerary gives step " + step.name + " another kind than this service";
-    return {};
+        return refuse("the message is of version " + std::to_string(e.version) + " of " + e.definition +
+                          ", and this process knows up to " + std::to_string(m.hosted->version),
+                      steps.for_deploy());
+    if (step.kind != m.hosted->kind)
+        return refuse("the itinerary gives step " + step.name + " another kind than this service");
+    return std::nullopt;
 }
 
 void route_step(task& t, std::string_view service, registry const& steps)
@@ -36,11 +43,11 @@ void route_step(task& t, std::string_view service, registry const& steps)
         return;
     }
     auto e = std::get<core::envelope>(std::move(read));
-    auto const* const hosted = steps.find(e.definition, e.itinerary.current().name);
+    auto const* const hosted = steps.find(e.definition, e.itinerary.current().name, e.version);
     t.kept = core::reference_in(m);
     step_message const step{std::move(e), hosted, t.kept ? t.kept->fingerprint : core::fingerprint_of(m.body)};
     if (t.delivery.given_up) t.refused = {"delivery_limit", given_up_by_broker};
-    else if (auto why = not_hosted(step, service); !why.empty()) t.refused = {"unknown_step", std::move(why)};
+    else t.refused = not_hosted(step, service, steps);
     // One that was tried before, or was being processed when its process died, could fail its whole batch. A large one
     // alone is what a lane holds in memory.
     t.alone = t.kept || t.refused || step.envelope.fencing_token() > 1 || t.delivery.returns > 0;

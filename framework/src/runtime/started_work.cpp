@@ -1,6 +1,7 @@
 #include "runtime/started_work.hpp"
 
 #include "core/backoff.hpp"
+#include "runtime/upcasting.hpp"
 
 #include <skald/call.hpp>
 
@@ -86,6 +87,12 @@ started_next decide_wait(started_step const& s, nlohmann::json const& answer)
     return release_of(s, due_in, false);
 }
 
+std::string data_of(started_step const& s)
+{
+    auto const& body = s.row.message.body;
+    return upcast(*s.delivery.step(), body).value_or(body);
+}
+
 call_context context_of(started_step const& s, detail::call_owner& owner)
 {
     std::optional<nlohmann::json> checkpoint;
@@ -145,7 +152,7 @@ bool ends_call(started_step const& s, std::string_view command)
 call_outcome run_call(started_step const& s, detail::call_owner& owner)
 try {
     auto ctx = context_of(s, owner);
-    return {call_outcome::end::happened, s.work->call(ctx, s.row.message.body)};
+    return {call_outcome::end::happened, s.work->call(ctx, data_of(s))};
 }
 catch (did_not_happen_error const& error) {
     return {call_outcome::end::did_not_happen, error.what()};
@@ -160,7 +167,7 @@ catch (...) {
 detail::look_result run_look(started_step const& s, detail::call_owner& owner)
 try {
     auto ctx = context_of(s, owner);
-    return s.work->look(ctx, s.row.message.body);
+    return s.work->look(ctx, data_of(s));
 }
 catch (std::exception const& error) {
     return {detail::look_result::answer::unknown, error.what()};

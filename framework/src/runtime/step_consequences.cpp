@@ -6,7 +6,9 @@
 #include "core/reasons.hpp"
 #include "core/text.hpp"
 #include "runtime/consequences.hpp"
+#include "runtime/deploy_wait.hpp"
 #include "runtime/message_consequences.hpp"
+#include "runtime/started_rows.hpp"
 
 #include <skald/detail/deadline.hpp>
 
@@ -55,9 +57,11 @@ private:
     happened end_attempts(std::string why);
     // The next try would have a number that no message can carry.
     bool is_last_try() const { return step_.envelope.fencing_token() >= core::fencing_token_max; }
-    void try_again(int attempts_made, int snoozes_added, std::string const& why, std::chrono::milliseconds wait);
+    void try_again(int attempts_made, int snoozes_added, std::string const& why, std::chrono::milliseconds wait,
+                   std::optional<core::instant> waits_since = {});
     void park_step(unrunnable const& how);
-    void add_transition(core::event what, std::string const& why, std::optional<std::string> changed = {});
+    void add_transition(core::event what, std::string const& why, std::optional<std::string> changed = {},
+                        int version = 0);
     core::transition after(core::event what) const;
     ports::enqueued once_more(core::envelope const& e, std::chrono::milliseconds wait) const
     {
@@ -77,7 +81,6 @@ private:
     ports::claim_answer const& claimed_;
     circumstances const& around_;
 };
-
 // A step that ended its own transaction leaves a record that says `completed`, though nothing follows from it.
 bool ended_itself(ports::claim_answer const& claimed, std::optional<step_result> const& how)
 {
@@ -100,7 +103,7 @@ happened writer::write(std::optional<step_result>&& how)
         if (claimed_.held) break;
         if (claimed_.cause == ports::cancel_cause::other_home) return yield_to_other_home();
         // The outcome of the step is decided, and stands; only a delivery that was wrong is parked.
-        if (wrong != nullptr) return park_delivery(wrong->reason, wrong->why);
+        if (wrong != nullptr && wrong->for_deploy == 0ms) return park_delivery(wrong->reason, wrong->why);
         if (claimed_.result == claim_result::mismatch)
             return park_delivery("mismatch", "the key was used before with another body");
         if (task_.second) return {severity::info, "step.outdated", step_end::duplicate};
@@ -115,7 +118,8 @@ happened writer::write(std::optional<step_result>&& how)
         // here. But if the step ended its transaction itself, an operator has to look at that first.
         bool const is_stopped =
             claimed_.cause == ports::cancel_cause::command || claimed_.cause == ports::cancel_cause::deadline;
-        if (wrong == nullptr || (is_stopped && wrong->reason != "transaction_ended")) return cancel();
+        bool const is_newer = wrong != nullptr && wrong->for_deploy > 0ms;  // the plan says what comes next
+        if (wrong == nullptr || is_newer || (is_stopped && wrong->reason != "transaction_ended")) return cancel();
     }
     return std::visit([this](auto& e) { return end(std::move(e)); }, *how);
 }
@@ -174,7 +178,7 @@ happened writer::end(done&& how)
     auto const key = step_.key().text() + (task_.second ? ".settled" : "");
     add_published(changes_, step_.envelope.saga, step_.envelope.definition, key, step_.envelope.trace, how.published);
     if (how.reply) add_reply(changes_, task_, *how.reply);
-    add_transition(core::event::completed, "", std::move(how.data));
+    add_transition(core::event::completed, "", std::move(how.data), how.version);
     return {severity::debug, "step.completed", step_end::completed, claimed_.attempts};
 }
 
@@ -229,6 +233,17 @@ happened writer::end_attempts(std::string why)
 happened writer::end(unrunnable&& how)
 {
     if (task_.second) return end(failed{std::move(how.why)});
+    if (auto const wait = wait_for_deploy(how, step_.envelope, around_.now, around_.random); wait && !is_last_try()) {
+        bool const is_first = !step_.envelope.waits_since;
+        try_again(claimed_.attempts - 1, 1, std::string{core::awaits_deploy_mark} + how.why, *wait,
+                  step_.envelope.waits_since.value_or(around_.now));
+        return {is_first ? severity::warning : severity::debug,
+                "step.awaits_deploy",
+                step_end::awaits_deploy,
+                0,
+                {},
+                std::move(how.why)};
+    }
     park_step(how);
     return {severity::error, "step.parked", step_end::parked, 0, std::string{how.reason}, std::move(how.why)};
 }
@@ -236,19 +251,11 @@ happened writer::end(unrunnable&& how)
 // The delivery is done with: what goes on is the row. Its message has the data that the first transaction left.
 happened writer::end(started&& how)
 {
-    auto const& options = step_.hosted->options;
-    add_published(changes_, step_.envelope.saga, step_.envelope.definition, step_.key().text(), step_.envelope.trace,
-                  how.published);
-    auto again = step_.envelope;
-    if (options.retry.deadline.count() > 0 && !again.step_deadline)
-        again.step_deadline = task_.first_tried + options.retry.deadline;
+    auto const& e = step_.envelope;
+    add_published(changes_, e.saga, e.definition, step_.key().text(), e.trace, how.published);
     changes_.records.push_back(
-        {again.saga, step_.key().guarded_step(), core::step_status::started, claimed_.attempts, 0, ""});
-    changes_.started.push_back(
-        {again.saga, step_.key().guarded_step(), how.is_call ? ports::started_kind::call : ports::started_kind::wait,
-         how.is_call ? options.call.dependency : "", options.call.lease, options.call.unknown_after,
-         std::min<std::chrono::milliseconds>(how.due_in, detail::deadline_max), again.deadline(),
-         core::write_message(again, std::move(how.data))});
+        {e.saga, step_.key().guarded_step(), core::step_status::started, claimed_.attempts, 0, ""});
+    changes_.started.push_back(row_to_start(task_, std::move(how)));
     report(core::step_status::started, claimed_.attempts, "", core::saga_state::running);
     return {severity::debug, "step.started", step_end::started, claimed_.attempts};
 }
@@ -284,18 +291,8 @@ happened writer::end(postponed&& how)
 // What has happened outside can't be forgotten: it is settled again, however often that fails.
 happened writer::settle_later(std::chrono::milliseconds wait, std::string why, bool is_failure)
 {
-    auto const& second = *task_.second;
-    auto const* const answer = std::get_if<second_transaction::answer>(&second.end);
-    ports::started_release release{second.id, std::clamp<std::chrono::milliseconds>(wait, 1ms, detail::deadline_max)};
-    release.is_in_doubt = second.is_in_doubt;
-    release.tries = second.tries + (is_failure ? 1 : 0);
     if (is_failure) why = "its end could not be recorded: " + why;
-    release.why = why;
-    release.waits_on = answer != nullptr && !answer->json && !is_failure;
-    constexpr std::size_t kept_result_bytes_max = 1024 * 1024;  // every renewal writes the row again: look() finds more
-    if (answer != nullptr && answer->json && second.is_in_doubt && answer->json->size() <= kept_result_bytes_max)
-        release.answer = R"({"happened": )" + *answer->json + '}';
-    changes_.released.push_back(std::move(release));
+    changes_.released.push_back(release_to_settle(*task_.second, wait, why, is_failure));
     changes_.records.push_back(
         {step_.envelope.saga, step_.key().guarded_step(), core::step_status::started, claimed_.attempts, 0, why});
     report(core::step_status::started, claimed_.attempts, why, core::saga_state::running);
@@ -330,14 +327,16 @@ void writer::park_step(unrunnable const& how)
 }
 
 // The record of what was tried and the message that will try again commit together.
-void writer::try_again(int attempts_made, int snoozes_added, std::string const& why, std::chrono::milliseconds wait)
+void writer::try_again(int attempts_made, int snoozes_added, std::string const& why, std::chrono::milliseconds wait,
+                       std::optional<core::instant> waits_since)
 {
     auto again = step_.envelope;
+    again.waits_since = waits_since;
     again.attempt = attempts_made + 1;
     again.snoozes = step_.envelope.fencing_token() + 1 - again.attempt;
     // The step's deadline counts from its first try here. The sender of the message does not know this service's
     // policy, so the first message that tries again carries the deadline.
-    auto const longest = step_.hosted->options.retry.deadline;
+    auto const longest = waits_since ? 0ms : step_.hosted->options.retry.deadline;
     if (longest.count() > 0 && !again.step_deadline) again.step_deadline = task_.first_tried + longest;
 
     changes_.records.push_back(
@@ -355,8 +354,8 @@ core::transition writer::after(core::event what) const
 }
 
 // Writes down what core::next() says follows from `what`: the record, the next message, the report to the home.
-// `changed`: the data that goes on; nothing: as it came.
-void writer::add_transition(core::event what, std::string const& why, std::optional<std::string> changed)
+// `changed`: the data that goes on, of `version` (0: the same); nothing: as it came.
+void writer::add_transition(core::event what, std::string const& why, std::optional<std::string> changed, int version)
 {
     auto const& e = step_.envelope;
     auto const then = after(what);
@@ -368,6 +367,7 @@ void writer::add_transition(core::event what, std::string const& why, std::optio
 
     auto reported = e;
     if (reported.reason.empty()) reported.reason = core::storable_text(why);
+    if (version > 0) reported.version = version;
     if (auto const at = then.next ? reported.at(*then.next) : reported; then.next)
         changes_.messages.push_back(changed ? to_enqueue(at, *std::move(changed)) : received_for(at));
 

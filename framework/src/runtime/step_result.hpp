@@ -19,6 +19,7 @@ struct done
     std::string data;  // for the next step
     std::vector<detail::published_message> published;
     std::optional<std::string> reply{};  // a message handler's
+    int version{};                       // of which the data is from now on; 0: of the same as it came
 };
 
 struct rejected
@@ -42,6 +43,7 @@ struct unrunnable
 {
     std::string_view reason;  // one that the constraint reason_is_known allows
     std::string why;
+    std::chrono::milliseconds for_deploy{};  // how long it waits before that, for a process that has its step
 };
 
 /// Its first transaction is done: what follows is not a transaction.
@@ -51,6 +53,7 @@ struct started
     std::vector<detail::published_message> published;
     bool is_call{};
     std::chrono::milliseconds due_in{};
+    int version{};  // as above
 };
 
 /// A started step that ends without a result; what its first transaction wrote is undone.

@@ -1,7 +1,6 @@
 #include <skald/testing/harness.hpp>
 
 #include "core/envelope.hpp"
-#include "core/recorded_delivery.hpp"
 #include "core/text.hpp"
 #include "postgres/literal.hpp"
 #include "skald_testing_queries.hpp"
@@ -147,18 +146,6 @@ void harness::replay(message_view const& what, int times)
         throw std::invalid_argument{
             "replay() wants a message out of sent() or waiting(), seen since the last rewind()"};
     for (int i = 0; i < times; ++i) implementation_->all.send_again(implementation_->shown[what.number - 1]);
-}
-
-std::size_t harness::replay_recorded(std::string_view lines)
-{
-    auto const messages = core::read_recorded(lines);
-    auto const services = implementation_->begun().services();
-    for (auto const& one : messages)
-        if (std::ranges::find(services, one.destination.substr(0, one.destination.find('.'))) == services.end())
-            throw std::invalid_argument{"the recorded delivery " + one.id + " is for the service " + one.destination +
-                                        ", which hosts nothing here: host its steps, or leave its line out"};
-    for (auto const& one : messages) implementation_->all.send_again(one);
-    return messages.size();
 }
 
 void harness::crash_at(crash_point point, std::string_view step)

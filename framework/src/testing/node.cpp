@@ -25,8 +25,9 @@ node::node(std::string service, fault_plan& at, script& rules, watched_outbox::n
 
 void node::host(hosted what)
 {
-    if (hosts(what.definition, what.step))
-        throw configuration_error{"step " + what.step + " of " + what.definition + " is hosted twice"};
+    for (auto const& one : hosted_)
+        if (one.definition == what.definition && one.step == what.step && one.as.version == what.as.version)
+            throw configuration_error{"step " + what.step + " of " + what.definition + " is hosted twice"};
     hosted_.push_back(std::move(what));
     host_all();
 }
@@ -34,7 +35,7 @@ void node::host(hosted what)
 void node::host_all()
 {
     process_.reset();
-    steps_ = {};
+    steps_ = runtime::registry{config{}.deploy_wait};
     waits_.clear();
     for (auto const& one : hosted_) steps_.add(one.definition, one.step, observed(one));
 }

@@ -12,6 +12,8 @@
 #include "testing/watched_relay.hpp"
 #include "testing/watched_store.hpp"
 
+#include <skald/config.hpp>
+
 #include <chrono>
 #include <functional>
 #include <limits>
@@ -46,6 +48,7 @@ public:
     {
         return steps_.find(definition, step) != nullptr;
     }
+    runtime::registry const& steps() const { return steps_; }
 
     std::vector<hosted> const& all_hosted() const { return hosted_; }
 
@@ -119,7 +122,7 @@ private:
     watched_outbox::naming naming_;
     std::vector<hosted> hosted_;
     int attempts_max_{std::numeric_limits<int>::max()};
-    runtime::registry steps_;
+    runtime::registry steps_{config{}.deploy_wait};
     std::map<std::string, ports::started_kind, std::less<>> waits_;  // its steps of two transactions, as in a record
     core::silent_logger log_;
     std::unique_ptr<service_database> database_;

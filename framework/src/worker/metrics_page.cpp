@@ -39,7 +39,7 @@ std::string metrics_page::text(served_parts const* parts) const
     metrics::exposition page{service_, metrics::of::all};
     auto const up = std::chrono::steady_clock::now() - since_;
     page.add(metrics::of::uptime, {}, std::chrono::duration<double>(up).count());
-    steps_.for_each([&](auto const& definition, auto const& step, auto const& hosted) {
+    steps_.for_each_newest([&](auto const& definition, auto const& step, auto const& hosted) {
         metrics::write(page, definition, step, *hosted.counts);
         for (bool const is_forward : {true, false})
             if (auto const* const work = hosted.step->external(is_forward); work != nullptr && work->is_call())

@@ -9,6 +9,7 @@
 #include "worker/body_stores.hpp"
 #include "worker/http_server.hpp"
 #include "worker/signing_keys.hpp"
+#include "worker/stored_check.hpp"
 #include "worker/transports.hpp"
 
 #include <skald/errors.hpp>
@@ -112,8 +113,10 @@ bool process::prepare_database(std::vector<postgres::migration> const& migration
             auto const owned = postgres::own_database(settings_.database_url, service_);
             database_id_ = owned.database;
             identity_->starts_as(owned.identity);
-            if (!settings_.migrate_only)
+            if (!settings_.migrate_only) {
+                check_stored_at_start(settings_, service_, steps_, database("start"), log_);
                 postgres::record_hosted(settings_.database_url, hosted_names(), handler_names());
+            }
             return true;
         }
         catch (pqxx::broken_connection const& error) {

@@ -68,10 +68,10 @@ int run_rehearsal(rehearsal_command const& command, service& of, config const& s
     auto& parts = of.parts();
     runtime::registry steps;
     std::vector<rehearsal::hosted_plan> plans;
-    for (auto const& one : parts.steps) {
-        steps.add(one.definition, one.name, one.hosted);
-        plans.push_back({one.definition, one.hosted.version, one.plan, one.name});
-    }
+    for (auto const& one : parts.steps) steps.add(one.definition, one.name, one.hosted);
+    for (auto const& one : parts.steps)  // of several versions, the newest
+        if (one.hosted.version == steps.find(one.definition, one.name)->version)
+            plans.push_back({one.definition, one.hosted.version, one.plan, one.name});
     auto bodies = make_body_store(parts.name, "rehearsal", settings, parts.bodies);
     auto const report = rehearsal::rehearse(command.what, parts.name,
                                             {.url = settings.database_url,

@@ -1,6 +1,7 @@
 // A whole main().
 #include "worker/rehearsal_command.hpp"
 #include "worker/settings.hpp"
+#include "worker/stored_check.hpp"
 
 #include <skald/errors.hpp>
 #include <skald/worker.hpp>
@@ -18,7 +19,7 @@ namespace {
 
 bool is_of_skald(std::string_view flag)
 {
-    constexpr std::array others{"--help", "--help-all", "--rehearse", "--scope", "--data", "--json"};
+    constexpr std::array others{"--help", "--help-all", "--rehearse", "--scope", "--data", "--json", "--check-stored"};
     return std::ranges::find(others, flag) != others.end() ||
            std::ranges::find(worker_detail::settings(), flag, &worker_detail::setting::flag) !=
                worker_detail::settings().end();
@@ -53,7 +54,7 @@ std::string help_text(char const* program, std::vector<program_option> const& ow
     auto text = fmt::format("usage: {} [--flag value]...\n\n", program);
     for (auto const& one : own) text += fmt::format("  {:<36} {}\n", one.flag + " VALUE", one.help);
     if (!own.empty()) text += '\n';
-    return text + config::help(all) + worker_detail::rehearsal_help;
+    return text + config::help(all) + worker_detail::rehearsal_help + worker_detail::stored_check_help;
 }
 
 bool asks_for(std::vector<std::string> const& arguments, std::string_view flag)
@@ -75,9 +76,11 @@ try {
     }
     for (auto const& one : own)
         if (auto value = worker_detail::take_argument(arguments, one.flag)) *one.value = *std::move(value);
+    auto const stored = worker_detail::take_stored_check(arguments);
     auto const rehearsal = worker_detail::take_rehearsal(arguments);
     auto const settings = worker_detail::from(worker_detail::read_environment(), arguments);
     auto what = make();
+    if (stored) return worker_detail::run_stored_check(*stored, what, settings);
     if (rehearsal) return worker_detail::run_rehearsal(*rehearsal, what, settings);
     return worker{std::move(what), settings, std::move(log)}.run();
 }

@@ -110,16 +110,33 @@ void detail::service_parts::check_names() const
 // Its queue receives the messages of all its steps: those of a step that is not hosted would be parked.
 void detail::service_parts::check_complete() const
 {
-    auto const is_hosted = [this](std::string_view definition, std::string_view step) {
-        return std::ranges::any_of(steps,
-                                   [&](auto const& one) { return one.definition == definition && one.name == step; });
+    auto const newest = [this](std::string_view definition, std::string_view step) {
+        int version = 0;
+        for (auto const& one : steps)
+            if (one.definition == definition && one.name == step) version = std::max(version, one.hosted.version);
+        return version;
     };
-    for (auto const& one : steps)
-        for (auto const& planned : one.plan)
-            if (planned.service == name && !is_hosted(one.definition, planned.name))
-                throw configuration_error{"the definition " + one.definition + " gives the service " + name +
-                                          " the step " + std::string{planned.name} +
-                                          ", which it does not host: add it with host(), in this process too"};
+    for (auto const& of : steps) {
+        auto const refuse_without = [&](planned_step const& step) {
+            int const hosted = step.service == name ? newest(of.definition, step.name) : of.hosted.version;
+            if (hosted >= of.hosted.version) return;
+            auto const with = of.hosted.version == 1 ? "" : " with version " + std::to_string(of.hosted.version);
+            throw configuration_error{"the definition " + of.definition + " gives the service " + name + " the step " +
+                                      std::string{step.name} + ", which it does not host" + with +
+                                      ": add it with host(), in this process too"};
+        };
+        std::ranges::for_each(of.plan, refuse_without);
+        std::ranges::for_each(of.retired, refuse_without);
+        // A saga's data takes its newest form when a step changes what only that can say.
+        for (auto const& [version, apply] : of.hosted.upcasts)
+            for (auto const& old : steps)
+                if (old.definition == of.definition && newest(old.definition, old.name) < version)
+                    throw configuration_error{"step " + old.name + " of " + old.definition +
+                                              " is hosted with an older version alone, and version " +
+                                              std::to_string(version) +
+                                              " has another form of the data: let the newest definition name the step "
+                                              "with .retired(), and host it with that one"};
+    }
 }
 
 service::service(std::string name) : parts_{std::make_unique<detail::service_parts>()}
@@ -140,12 +157,16 @@ std::string const& service::name() const
     return parts_->name;
 }
 
-service& service::add(std::string_view definition, int version, std::span<planned_step const> plan,
-                      std::string_view step, step_options const& options, std::unique_ptr<detail::hosted_step> hosted)
+service& service::add(detail::definition_view const& saga, std::string_view step, step_options const& options,
+                      std::unique_ptr<detail::hosted_step> hosted)
 {
-    auto const it = std::ranges::find(plan, step, &planned_step::name);
-    if (it == plan.end())
-        throw configuration_error{"the definition " + std::string{definition} + " has no step " + std::string{step}};
+    std::string const definition{saga.name};
+    auto it = std::ranges::find(saga.plan, step, &planned_step::name);
+    if (it == saga.plan.end()) {
+        it = std::ranges::find(saga.retired, step, &planned_step::name);
+        if (it == saga.retired.end())
+            throw configuration_error{"the definition " + definition + " has no step " + std::string{step}};
+    }
     if (it->service != name())
         throw configuration_error{"step " + std::string{step} + " belongs to the service " + std::string{it->service} +
                                   ", and this is " + name()};
@@ -154,12 +175,13 @@ service& service::add(std::string_view definition, int version, std::span<planne
         refuse(step_named(step), "it calls the dependency " + called + ", which service " + this->name() +
                                      " has not declared: call dependency(\"" + called + "\") before host()");
     for (auto const& one : parts_->steps)
-        if (one.definition == definition && one.name == step)
+        if (one.definition == definition && one.name == step && one.hosted.version == saga.version)
             throw configuration_error{"step " + one.name + " of " + one.definition + " is hosted twice"};
-    auto object = std::make_shared<worker_detail::hooked_step>(std::string{definition}, std::string{step},
-                                                               std::move(hosted), parts_->hooks);
-    parts_->steps.push_back(
-        {std::string{definition}, plan, std::string{step}, {std::move(object), options, it->kind, version}});
+    auto object =
+        std::make_shared<worker_detail::hooked_step>(definition, std::string{step}, std::move(hosted), parts_->hooks);
+    runtime::registered_step one{std::move(object), options, it->kind, saga.version};
+    one.upcasts.assign(saga.upcasts.begin(), saga.upcasts.end());
+    parts_->steps.push_back({definition, saga.plan, saga.retired, std::string{step}, std::move(one)});
     parts_->check_names();
     return *this;
 }
@@ -182,7 +204,7 @@ service& service::add_handler(std::string name, message_options const& options,
     auto object = std::make_shared<worker_detail::hooked_step>("", name, std::move(hosted), parts_->hooks);
     runtime::registered_step one{std::move(object), options.run, step_kind::retriable, 1};
     one.handles = std::make_shared<message_options>(options);
-    parts_->steps.push_back({"", {}, std::move(name), std::move(one)});
+    parts_->steps.push_back({"", {}, {}, std::move(name), std::move(one)});
     parts_->check_names();
     return *this;
 }

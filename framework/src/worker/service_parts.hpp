@@ -19,14 +19,15 @@ namespace skald::detail {
 struct service_step
 {
     std::string definition;  // empty: a handler
-    std::span<planned_step const> plan;
+    std::span<planned_step const> plan, retired;
     std::string name;
     runtime::registered_step hosted;
 };
 
 struct service_parts
 {
-    /// Throws configuration_error that names a step which a definition gives the service and which it does not host.
+    /// Throws configuration_error that names a step which a definition gives the service and which it does not host, or
+    /// not in a version whose data it could read.
     void check_complete() const;
 
     /// Throws configuration_error if a message handler shares its name.

@@ -113,6 +113,13 @@ void set_signatures(config& c, std::string_view value)
     c.signatures = value;
 }
 
+void set_start_check(config& c, std::string_view value)
+{
+    if (value != "on" && value != "refuse" && value != "warn" && value != "off")
+        throw std::invalid_argument{"on, refuse, warn or off"};
+    c.start_check = value;
+}
+
 void set_transport(config& c, std::string_view value)
 {
     if (value != "rabbitmq" && value != "kafka" && value != "postgres")
@@ -301,6 +308,13 @@ constexpr std::array table{
     number<&config::outbox_max, 0, 1'000'000'000>(
         other, {"SKALD_OUTBOX_MAX", "--outbox-max"},
         "messages waiting, above which requests with a new key get 503; 0: never"),
+    number<&config::deploy_wait, 0, 86'400>(
+        other, {"SKALD_DEPLOY_WAIT_SECONDS", "--deploy-wait-seconds"},
+        "how long a message waits for a process that has its step or version; 0: it is parked at once"),
+    setting{
+        other, "SKALD_START_CHECK", "--start-check",
+        "on: no start without a step that sagas under way need; refuse: nor with data that can't be read; warn; off",
+        set_start_check, show<&config::start_check>},
     on_off<&config::purge>(other, {"SKALD_PURGE", "--purge"},
                            "on: delete records of sagas that ended long ago, a few at a time"),
     number<&config::purge_every, 1, 86'400>(other, {"SKALD_PURGE_SECONDS", "--purge-seconds"},

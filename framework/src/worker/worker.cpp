@@ -52,7 +52,7 @@ public:
     implementation(service what, config s, std::shared_ptr<logger> to)
         : hosted{std::move(what)}, settings{std::move(s)}, log{or_stderr(std::move(to), hosted.name(), settings),
                                                                core::parse_severity(settings.log_level)},
-          traces{tracer_for(settings)}
+          traces{tracer_for(settings)}, steps{settings.deploy_wait}
     {
         hosted.parts().check_complete();
         worker_detail::need_body_store(hosted.name(), settings, hosted.parts().bodies);

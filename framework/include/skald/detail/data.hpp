@@ -2,6 +2,7 @@
 #pragma once
 
 #include <skald/errors.hpp>
+#include <skald/optional.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -111,11 +112,11 @@ catch (std::exception const& error) {
 }
 
 template <class Data>
-Data read_data(std::string_view body, received_data& came)
+Data read_data(std::string_view body, received_data& came, reading const& as = {})
 {
     came.body = body;
     came.whole = parse_checked(body);
-    return understand<Data>(came.whole, came.known);
+    return understand<Data>(came.whole, came.known, as);
 }
 
 /// What the type writes of it; nothing if it does not fit.

@@ -107,6 +107,11 @@ public:
     /// recording, and std::invalid_argument if one is for a service that hosts nothing here.
     std::size_t replay_recorded(std::string_view lines);
 
+    /// Whether the steps hosted here can read each of these deliveries: a recording that is kept from an older version
+    /// says whether a change of the data would park sagas that began with it. Delivers nothing. Throws as
+    /// replay_recorded() does.
+    check_result reads_recorded(std::string_view lines);
+
     /// The service crashes there with the next delivery that reaches this point, and restarts at once. `step`, if
     /// given: only for a delivery of that name (message_view::name, without its number), or for a part of a started
     /// step: `charge.call`, `charge.settle` (or `approve.arrived`, `approve.timed_out`), `charge.abandon`.

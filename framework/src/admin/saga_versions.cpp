@@ -1,0 +1,72 @@
+#include "admin/saga_versions.hpp"
+
+#include "postgres/literal.hpp"
+#include "skald_version_queries.hpp"
+
+#include <pqxx/pqxx>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+
+namespace skald::admin {
+namespace {
+
+using nlohmann::json;
+namespace vq = version_queries;
+
+bool has_versions(postgres::connection& c)
+{
+    return c.run(std::string{vq::has_versions})[0]["has_versions"].as<bool>();
+}
+
+json none_of(std::string const& definition, int version)
+{
+    return {{"definition", definition},  {"version", version},     {"sagas", 0}, {"stuck", 0}, {"oldest", nullptr},
+            {"oldest_seconds", nullptr}, {"places", json::array()}};
+}
+
+}  // namespace
+
+json saga_versions(postgres::connection& c)
+{
+    std::map<std::string, std::map<int, json, std::greater<>>> all;
+    if (has_versions(c))
+        for (auto const& row : c.run(std::string{vq::known_versions})) {
+            std::string const definition = row["definition"].c_str();
+            auto const version = row["version"].as<int>();
+            all[definition][version] = none_of(definition, version);
+        }
+    for (auto const& row : c.run(std::string{vq::versions_under_way})) {
+        auto one = none_of(row["definition"].c_str(), row["version"].as<int>());
+        one["sagas"] = row["sagas"].as<std::int64_t>();
+        one["stuck"] = row["stuck"].as<std::int64_t>();
+        one["oldest"] = row["oldest"].c_str();
+        one["oldest_seconds"] = row["oldest_seconds"].as<std::int64_t>();
+        one["places"] = json::parse(row["places"].c_str());
+        all[row["definition"].c_str()][row["version"].as<int>()] = std::move(one);
+    }
+    json said{{"versions", json::array()}};
+    for (auto& [definition, versions] : all) {
+        auto const newest = versions.begin()->first;
+        for (auto& [version, one] : versions) {
+            one["may_be_removed"] = version != newest && one["sagas"] == 0;
+            said["versions"].push_back(std::move(one));
+        }
+    }
+    return said;
+}
+
+void record_versions(postgres::connection& c, std::vector<std::pair<std::string, int>> const& all)
+{
+    if (all.empty() || !has_versions(c)) return;
+    std::vector<std::string> definitions;
+    std::vector<std::int64_t> versions;
+    for (auto const& [definition, version] : all) {
+        definitions.push_back(definition);
+        versions.push_back(version);
+    }
+    c.run(postgres::filled_in(vq::record_versions{.definitions = definitions, .versions = versions}));
+}
+
+}  // namespace skald::admin

@@ -1,0 +1,23 @@
+// Which versions of which definitions are under way among the sagas of a home.
+#pragma once
+
+#include "postgres/connection.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace skald::admin {
+
+/// {"versions": [{"definition", "version", "sagas", "stuck", "oldest", "oldest_seconds", "places": [{"step", "status",
+/// "sagas"}], "may_be_removed"}]}, the newest version of each definition first. `places`: the latest that is known of a
+/// saga's steps, empty before the first. What may be removed has no saga under way here, and is not the newest.
+/// Throws what pqxx throws.
+nlohmann::json saga_versions(postgres::connection& c);
+
+/// Records which versions a process of the service has. Does nothing on a schema that is older than that.
+void record_versions(postgres::connection& c, std::vector<std::pair<std::string, int>> const& all);
+
+}  // namespace skald::admin

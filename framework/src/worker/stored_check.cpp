@@ -1,0 +1,119 @@
+#include "worker/stored_check.hpp"
+
+#include "admin/saga_versions.hpp"
+#include "admin/stored_sagas.hpp"
+#include "worker/service_parts.hpp"
+
+#include <skald/errors.hpp>
+
+#include <fmt/format.h>
+#include <pqxx/except>
+
+#include <cstdio>
+#include <limits>
+#include <utility>
+
+namespace skald::worker_detail {
+namespace {
+
+constexpr std::int64_t read_at_start = 1'000;
+
+std::vector<std::pair<std::string, int>> versions_of(runtime::registry const& steps)
+{
+    std::vector<std::pair<std::string, int>> all;
+    steps.for_each([&](auto const& definition, auto const&, runtime::registered_step const& one) {
+        if (!one.handles) all.emplace_back(definition, one.version);
+    });
+    return all;
+}
+
+// Every finding is a line of the log; those that are not to be put up with are returned as one text.
+std::string log_findings(admin::stored_findings const& found, std::string const& setting, core::logger& log)
+{
+    std::string refused;
+    auto const refuse = [&refused](std::string const& what) { refused += (refused.empty() ? "" : "; ") + what; };
+    for (auto const& one : found.missing) {
+        auto const text = admin::in_words(one);
+        log.warning("stored.step_missing", {{"definition", one.definition},
+                                            {"version", one.version},
+                                            {"step", one.step},
+                                            {"count", one.count},
+                                            {"key", one.key},
+                                            {"error", text}});
+        // While a newer version is being deployed, an older process may start again.
+        if (!one.is_from_future && setting != "warn") refuse(text);
+    }
+    for (auto const& one : found.unreadable) {
+        auto const text = admin::in_words(one);
+        log.warning("stored.unreadable", {{"definition", one.definition},
+                                          {"version", one.version},
+                                          {"step", one.step},
+                                          {"count", one.count},
+                                          {"key", one.key},
+                                          {"error", text}});
+        if (setting == "refuse") refuse(text);
+    }
+    return refused;
+}
+
+std::string text_of(admin::stored_findings const& found)
+{
+    std::string text;
+    for (auto const& one : found.missing) text += admin::in_words(one) + '\n';
+    for (auto const& one : found.unreadable) text += admin::in_words(one) + '\n';
+    if (text.empty()) text = "this process can run all of it\n";
+    text += fmt::format("{} sagas and messages under way were read", found.read);
+    if (found.apart > 0) text += fmt::format("; {} have their data elsewhere, and were not", found.apart);
+    return text + ". What waits in a broker's queue, and sagas of other homes, are not in this database.\n";
+}
+
+}  // namespace
+
+void check_stored_at_start(config const& settings, std::string const& service, runtime::registry const& steps,
+                           postgres::connection_options const& database, core::logger& log)
+{
+    std::string refused;
+    try {
+        postgres::connection c{database};
+        if (settings.start_check != "off")
+            refused = log_findings(admin::check_stored(c, service, steps, read_at_start), settings.start_check, log);
+        if (refused.empty()) admin::record_versions(c, versions_of(steps));
+    }
+    catch (pqxx::sql_error const& error) {
+        log.warning("stored.not_checked", {{"error", error.what()}});
+    }
+    if (!refused.empty())
+        throw configuration_error{refused + " (SKALD_START_CHECK=warn starts the service all the same)"};
+}
+
+char const* const stored_check_help =
+    "\n  --check-stored                       read all sagas and messages under way in the service's database, and "
+    "say\n"
+    "                                       which of them this program can't run; nothing is changed\n"
+    "  --json                               with it: print JSON\n";
+
+std::optional<stored_command> take_stored_check(std::vector<std::string>& arguments)
+{
+    if (std::erase(arguments, "--check-stored") == 0) return {};
+    return stored_command{std::erase(arguments, "--json") > 0};
+}
+
+int run_stored_check(stored_command const& command, service& of, config const& settings)
+{
+    auto& parts = of.parts();
+    parts.check_complete();
+    runtime::registry steps;
+    for (auto const& one : parts.steps) steps.add(one.definition, one.name, one.hosted);
+    postgres::connection c{{.url = settings.database_url,
+                            .application_name = "skald/" + parts.name + "/check-stored",
+                            .statement_timeout = settings.statement_timeout,
+                            .commit_timeout = settings.commit_timeout}};
+    auto const found = admin::check_stored(c, parts.name, steps, std::numeric_limits<std::int64_t>::max());
+    auto const text = command.as_json
+                          ? admin::to_json(found).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n'
+                          : text_of(found);
+    std::fputs(text.c_str(), stdout);
+    return found.is_well() ? 0 : 1;
+}
+
+}  // namespace skald::worker_detail

@@ -1,0 +1,9 @@
+-- Which versions of which definitions processes of this service have had: what of an older one may be removed is asked at a saga's home
+-- (`skald saga versions`), which knows by this that there was one, also when its last saga has expired.
+
+CREATE TABLE skald.hosted_version (
+    definition  text        COLLATE "C" NOT NULL,
+    version     integer     NOT NULL,
+    recorded_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT hosted_version_once PRIMARY KEY (definition, version)
+);

@@ -1,0 +1,119 @@
+// A saga goes on under a newer build, and under an older one: in the test kit.
+#include "shop.hpp"
+#include "tests/support/rentals.hpp"
+
+#include <skald/errors.hpp>
+
+#include <doctest/doctest.h>
+
+using namespace skald::test;
+using skald::testing::rows;
+
+namespace {
+
+template <int Stock, int Bank>
+std::unique_ptr<skald::testing::harness> make_rentals()
+{
+    auto kit = std::make_unique<skald::testing::harness>();
+    kit->add(rental_service<Stock>("stock")).add(rental_service<Bank>("bank"));
+    return kit;
+}
+
+constexpr auto handed_over = "SELECT who || ': ' || trail || ' ' || note FROM did WHERE step = 'hand-over'";
+
+// What `skald parked export` printed of a version 1 that was in production: it must stay readable.
+constexpr auto recorded_1 =
+    R"({"format":"skald.delivery/1","destination":"stock","message_id":"k:hand-over","type":"hand-over",)"
+    R"("content_type":"application/json","headers":{"x-idempotency-key":"k:hand-over","x-saga-scope":"",)"
+    R"("x-saga":"rent","x-saga-version":"1","x-saga-home":"stock","x-attempt":"1",)"
+    R"("x-saga-itinerary":"forward 3/3 reserve@stock=compensatable charge@bank=pivot hand-over@stock=retriable"},)"
+    R"("body":"{\"id\":\"k\",\"customer\":\"ann\",\"trail\":\"reserve charge\",\"extra\":1.50}"})";
+
+}  // namespace
+
+TEST_CASE("a saga of version 1 ends under the builds of version 2 and of version 3, on its own plan")
+{
+    for (bool const is_third : {false, true}) {
+        auto const kit = is_third ? make_rentals<3, 3>() : make_rentals<2, 2>();
+        auto const key = kit->start(rental_version<1>::plan, rental_1{"1", "ann", ""}, {.key = "k"});
+        kit->run_to_the_end();
+        CHECK(kit->saga_is(key, "completed"));
+        CHECK(kit->ask("stock", handed_over) == rows{"ann: reserve charge "});
+        CHECK(kit->ask("bank", "SELECT step FROM did") == rows{"charge"});
+    }
+}
+
+TEST_CASE("a saga of version 2 has its retired step under the build of version 3, and keeps the form of its data")
+{
+    auto const kit = make_rentals<3, 3>();
+    auto const key = kit->start(rental_version<2>::plan, rental_2{"1", "ann", "", "gift"}, {.key = "k"});
+    kit->run_to_the_end();
+    CHECK(kit->saga_is(key, "completed"));
+    CHECK(kit->ask("stock", handed_over) == rows{"ann: reserve insure charge gift"});
+    for (auto const& m : kit->sent())
+        if (m.destination == "bank") CHECK(kit_test::has(m.body, "\"customer\":\"ann\""));
+}
+
+TEST_CASE("a saga of version 2 compensates under the build of version 3, in its old form too")
+{
+    auto const kit = make_rentals<3, 3>();
+    auto const key = kit->start(rental_version<2>::plan, rental_2{"1", "poor", "", "gift"}, {.key = "k"});
+    kit->run_to_the_end();
+    CHECK(kit->saga_is(key, "compensated"));
+    CHECK(kit->ask("bank", "SELECT step || ' ' || who || ' ' || note FROM did WHERE step LIKE 'undo%'") ==
+          rows{"undo-insure poor gift"});
+    CHECK(kit->ask("stock", "SELECT step || ' ' || who || ' ' || note FROM did WHERE step LIKE 'undo%'") ==
+          rows{"undo-reserve poor gift"});
+}
+
+TEST_CASE("what a new service renamed comes through an upcast whatever happens to its steps and its messages")
+{
+    auto const kit = make_rentals<3, 3>();
+    auto const proved =
+        kit->prove_exactly_once(rental_version<2>::plan, rental_2{"1", "ann", "", "gift"}, {.sampled = 20});
+    CHECK_MESSAGE(proved, proved.report());
+}
+
+TEST_CASE(
+    "a message from the future waits for a newer process: it is no attempt, and parked after a quarter of an hour")
+{
+    auto const kit = make_rentals<2, 1>();
+    auto const key = kit->start(rental_version<2>::plan, rental_2{"1", "ann", "", "gift"}, {.key = "k"});
+    kit->deliver_all();
+    kit->advance(std::chrono::minutes{5});
+    kit->deliver_all();
+    auto const records = kit->records(key);
+    auto const insure = std::ranges::find(records, "insure", &skald::testing::record_view::step);
+    REQUIRE(insure != records.end());
+    CHECK(insure->status == "retrying");
+    CHECK(insure->attempts == 0);
+    CHECK(insure->error == "waits for a process that has it: service bank hosts no step insure of rent");
+    CHECK(kit->saga_is(key, "running"));
+    kit->run_to_the_end();
+    CHECK(kit->saga_is(key, "stuck"));
+    CHECK(kit->ask("bank", "SELECT reason FROM skald.parked") == rows{"unknown_step"});
+}
+
+TEST_CASE("a recording of an old version is read by the build of the new one, and delivered there")
+{
+    auto const kit = make_rentals<3, 3>();
+    CHECK(kit->reads_recorded(recorded_1));
+    kit->start(rental_version<1>::plan, rental_1{"k", "ann", ""}, {.key = "k"});
+    CHECK(kit->replay_recorded(recorded_1) == 1);
+    kit->run_to_the_end();
+    CHECK(kit->ask("stock", handed_over) == rows{"ann: reserve charge "});
+}
+
+TEST_CASE("a recording that the new build can't read says which delivery, and why; one of a step that is gone, too")
+{
+    auto const kit = make_rentals<3, 3>();
+    std::string without{recorded_1};
+    without.replace(without.find("customer"), 8, "payer___");
+    auto const said = kit->reads_recorded(without);
+    CHECK_FALSE(said);
+    CHECK(kit_test::has(said.text(), "k:hand-over: the body does not fit the type of its version"));
+    std::string gone{recorded_1};
+    for (auto at = gone.find("hand-over"); at != std::string::npos; at = gone.find("hand-over", at + 1))
+        gone.replace(at, 9, "polishing");
+    CHECK(kit_test::has(kit->reads_recorded(gone).text(), "service stock hosts no step polishing of rent"));
+}

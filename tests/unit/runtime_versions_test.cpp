@@ -1,0 +1,189 @@
+// Which step a message of which version goes to, and what waits for another process.
+#include "runtime/deploy_wait.hpp"
+#include "runtime/registry.hpp"
+#include "runtime/task.hpp"
+
+#include <skald/errors.hpp>
+#include <skald/skald.hpp>
+
+#include <doctest/doctest.h>
+
+using namespace std::chrono_literals;
+using namespace skald;
+
+namespace {
+
+struct parcel
+{
+    std::string id;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(parcel, id)
+
+constexpr compensatable<parcel> pack{"pack", "depot"};
+constexpr compensatable<parcel> weigh{"weigh", "depot"};
+constexpr pivot<parcel> load{"load", "depot"};
+
+constexpr auto with_weigh = define("send", pack, weigh, load);
+constexpr auto newest = define("send", pack, load).versioned(2);
+
+class packing final : public compensatable_step<parcel>
+{
+    outcome execute(step_context&, parcel&) const override { return done(); }
+    void compensate(step_context&, parcel&) const override {}
+};
+class loading final : public pivot_step<parcel>
+{
+    outcome execute(step_context&, parcel&) const override { return done(); }
+};
+
+runtime::registered_step hosted(int version, step_kind kind = step_kind::compensatable)
+{
+    runtime::registered_step one{std::make_shared<detail::typed_step<parcel, packing>>(packing{}), {}, kind, version};
+    return one;
+}
+
+ports::delivery delivery(std::string const& step, int version, std::string const& definition = "send",
+                         std::string const& service = "depot")
+{
+    core::envelope e;
+    e.saga = {"", "k"};
+    e.definition = definition;
+    e.version = version;
+    e.home = "home";
+    e.itinerary.steps = {{step, service, step_kind::compensatable}};
+    ports::delivery d;
+    d.message = core::write_message(e, R"({"id":"1"})");
+    return d;
+}
+
+std::string complaint(std::function<void()> const& what)
+{
+    try {
+        what();
+    }
+    catch (configuration_error const& error) {
+        return error.what();
+    }
+    return {};
+}
+
+}  // namespace
+
+TEST_CASE("a message goes to the step of its own version or, where that is not hosted, of the next one")
+{
+    runtime::registry steps;
+    steps.add("send", "pack", hosted(2));
+    steps.add("send", "pack", hosted(4));
+    CHECK(steps.find("send", "pack", 1)->version == 2);
+    CHECK(steps.find("send", "pack", 2)->version == 2);
+    CHECK(steps.find("send", "pack", 3)->version == 4);
+    CHECK(steps.find("send", "pack", 4)->version == 4);
+    CHECK(steps.find("send", "pack", 5)->version == 4);
+    CHECK(steps.find("send", "pack")->version == 4);
+    CHECK(steps.known_version("send") == 4);
+    CHECK(steps.known_version("other") == 0);
+    CHECK_THROWS_AS(steps.add("send", "pack", hosted(4)), configuration_error);
+    CHECK(steps.find("send", "pack", 1)->counts == steps.find("send", "pack", 4)->counts);
+    int all = 0, names = 0;
+    steps.for_each([&all](auto const&...) { ++all; });
+    steps.for_each_newest([&names](auto const&...) { ++names; });
+    CHECK(all == 2);
+    CHECK(names == 1);
+}
+
+TEST_CASE("what another process of the service may run waits for it: a newer version, a step, a whole definition")
+{
+    runtime::registry steps{15min};
+    steps.add("send", "pack", hosted(2));
+    auto const waits = [&steps](ports::delivery d) {
+        auto const t = runtime::route(std::move(d), "depot", steps);
+        return t.refused ? t.refused->for_deploy : -1ms;
+    };
+    CHECK(waits(delivery("pack", 1)) == -1ms);
+    CHECK(waits(delivery("pack", 2)) == -1ms);
+    CHECK(waits(delivery("pack", 3)) == 15min);
+    CHECK(waits(delivery("weigh", 2)) == 15min);
+    CHECK(waits(delivery("pack", 1, "another")) == 15min);
+    CHECK(waits(delivery("pack", 2, "send", "elsewhere")) == 0ms);
+    auto const newer = runtime::route(delivery("pack", 3), "depot", steps);
+    CHECK(newer.refused->reason == "unknown_step");
+    CHECK(newer.refused->why == "the message is of version 3 of send, and this process knows up to 2");
+}
+
+TEST_CASE("a step of another kind is never right, and waits for nobody")
+{
+    runtime::registry steps{15min};
+    steps.add("send", "pack", hosted(2, step_kind::retriable));
+    CHECK(runtime::route(delivery("pack", 2), "depot", steps).refused->for_deploy == 0ms);
+}
+
+TEST_CASE("it is looked at soon and then more and more seldom, and never after the bound")
+{
+    std::mt19937_64 random{1};
+    runtime::unrunnable const why{"unknown_step", "", 15min};
+    core::envelope e;
+    core::instant const now{1h};
+    CHECK(runtime::wait_for_deploy(why, e, now, random).value() <= 200ms);
+    for (auto const waited : {0ms, 1'000ms, 20'000ms, 100'000ms, 899'999ms}) {
+        e.waits_since = now - waited;
+        auto const wait = runtime::wait_for_deploy(why, e, now, random);
+        REQUIRE(wait);
+        CHECK(*wait >= std::min<std::chrono::milliseconds>(15min - waited, std::clamp(waited / 8, 100ms, 5'000ms)));
+        CHECK(*wait <= std::clamp(waited / 4, 200ms, 10'000ms));
+        CHECK(waited + *wait <= 15min);
+    }
+    e.waits_since = now - 15min;
+    CHECK_FALSE(runtime::wait_for_deploy(why, e, now, random));
+    e.waits_since = now + 1min;  // of a clock that was set back
+    CHECK(runtime::wait_for_deploy(why, e, now, random));
+    CHECK_FALSE(runtime::wait_for_deploy({"unknown_step", ""}, {}, now, random));
+}
+
+TEST_CASE("two versions of a definition are hosted side by side, with the steps of both")
+{
+    service depot{"depot"};
+    depot.host(with_weigh, pack, packing{}).host(with_weigh, weigh, packing{}).host(with_weigh, load, loading{});
+    depot.host(newest, pack, packing{}).host(newest, load, loading{});
+    CHECK_NOTHROW(worker{std::move(depot), {}});
+}
+
+TEST_CASE("the same step of the same version twice is refused, and so is a version without one of its steps")
+{
+    service depot{"depot"};
+    depot.host(newest, pack, packing{});
+    CHECK(complaint([&] { depot.host(newest, pack, packing{}); }) == "step pack of send is hosted twice");
+    // The older version has it, and the newer one needs it too.
+    depot.host(with_weigh, pack, packing{}).host(with_weigh, weigh, packing{}).host(with_weigh, load, loading{});
+    CHECK(complaint([&] {
+              worker{std::move(depot), {}};
+          }) ==
+          "the definition send gives the service depot the step load, which it does not host with version 2: add it "
+          "with host(), in this process too");
+}
+
+TEST_CASE("a retired step is hosted like any other, and must be")
+{
+    constexpr auto lean = newest.retired(weigh);
+    service depot{"depot"};
+    depot.host(lean, pack, packing{}).host(lean, load, loading{});
+    service without{"depot"};
+    without.host(lean, pack, packing{}).host(lean, load, loading{});
+    CHECK(complaint([&] {
+              worker{std::move(without), {}};
+          }).find("the step weigh, which it does not host") != std::string::npos);
+    depot.host(lean, weigh, packing{});
+    CHECK_NOTHROW(worker{std::move(depot), {}});
+}
+
+TEST_CASE("a step that is hosted with an old version alone can't read the data of a newer form, and that is said")
+{
+    constexpr auto changed = define("send", pack, load).versioned(2, upcast<parcel, parcel>([](parcel const& old) {
+                                                                      return parcel{old.id};
+                                                                  }));
+    service depot{"depot"};
+    depot.host(with_weigh, pack, packing{}).host(with_weigh, weigh, packing{}).host(with_weigh, load, loading{});
+    depot.host(changed, pack, packing{}).host(changed, load, loading{});
+    CHECK(complaint([&] {
+              worker{std::move(depot), {}};
+          }).find("step weigh of send is hosted with an older version alone, and version 2 has another form") == 0);
+}
