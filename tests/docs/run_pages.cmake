@@ -28,6 +28,7 @@ docs_page(docs/http.md http)
 docs_page(docs/external-steps.md external_steps)
 docs_page(docs/waiting.md waiting)
 docs_page(docs/messages.md messages)
+docs_page(docs/events.md events)
 docs_page(docs/redis.md redis)
 docs_page(docs/bodies.md bodies)
 docs_page(docs/finding.md finding)
@@ -35,7 +36,7 @@ docs_page(docs/kafka.md kafka)
 docs_page(docs/change.md change)
 
 # What these call is the reader's own, so they are compiled and not linked.
-add_library(docs_external OBJECT ${external_steps} ${waiting} ${messages} ${redis} ${bodies} ${finding} ${kafka} ${change})
+add_library(docs_external OBJECT ${external_steps} ${waiting} ${messages} ${events} ${redis} ${bodies} ${finding} ${kafka} ${change})
 target_link_libraries(docs_external PRIVATE skald::skald skald_build_flags)
 
 # scripts/setup.sh --dev has it; nothing else here needs it.

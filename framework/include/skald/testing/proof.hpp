@@ -77,7 +77,8 @@ struct proof_options
     /// makes calls two times more often, since a crash may use up an attempt.
     int attempts_max{2};
 
-    /// Told about once a second how many schedules have run, and of how many. Empty: a line on stderr every ten seconds.
+    /// Told about once a second how many schedules have run, and of how many. Empty: a line on stderr every ten
+    /// seconds.
     std::function<void(std::size_t run, std::size_t of)> progress{};
 
     /// Runs this schedule alone; empty: the environment's SKALD_TESTING_ONLY, and if that is empty too, all of them.
