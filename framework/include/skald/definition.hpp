@@ -248,7 +248,8 @@ consteval auto define(std::string_view name, First first, Rest... rest)
                   "steps come in this order: compensatable steps, at most one pivot, retriable steps");
 
     definition<typename First::data, First::kind, Rest::kind...> made{
-        name, {{{first.name, first.service, First::kind}, {rest.name, rest.service, Rest::kind}...}}, 1, {}, {}, {}, {}};
+        name, {{{first.name, first.service, First::kind}, {rest.name, rest.service, Rest::kind}...}}, 1, {}, {}, {},
+        {}};
     detail::check_name(name);
     for (std::size_t i = 0; i < made.size; ++i) {
         detail::check_name(made.steps[i].name);
