@@ -193,7 +193,7 @@ started AS (
                (SELECT jsonb_object_agg(h.key, to_char((h.value::timestamptz - lapse.time) AT TIME ZONE 'UTC',
                                                        'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
                   FROM jsonb_each_text(headers) AS h
-                 WHERE h.key IN ('x-saga-deadline', 'x-step-deadline')), '{}')
+                 WHERE h.key IN ('x-saga-deadline', 'x-step-deadline', 'skald-waits-since')), '{}')
       FROM lapse)
 UPDATE skald.outbox
    SET due_at = CASE WHEN due_at > clock_timestamp() THEN greatest(due_at - lapse.time, clock_timestamp()) ELSE due_at END,
@@ -202,5 +202,5 @@ UPDATE skald.outbox
            (SELECT jsonb_object_agg(h.key, to_char((h.value::timestamptz - lapse.time) AT TIME ZONE 'UTC',
                                                    'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
               FROM jsonb_each_text(headers) AS h
-             WHERE h.key IN ('x-saga-deadline', 'x-step-deadline')), '{}')
+             WHERE h.key IN ('x-saga-deadline', 'x-step-deadline', 'skald-waits-since')), '{}')
   FROM lapse

@@ -1,10 +1,12 @@
 // A saga goes on under a newer build, and under an older one: in the test kit.
-#include "shop.hpp"
 #include "tests/support/rentals.hpp"
 
-#include <skald/errors.hpp>
+#include <skald/testing.hpp>
 
 #include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
 
 using namespace skald::test;
 using skald::testing::rows;
@@ -17,6 +19,11 @@ std::unique_ptr<skald::testing::harness> make_rentals()
     auto kit = std::make_unique<skald::testing::harness>();
     kit->add(rental_service<Stock>("stock")).add(rental_service<Bank>("bank"));
     return kit;
+}
+
+bool is_in(std::string const& text, std::string const& part)
+{
+    return text.find(part) != std::string::npos;
 }
 
 constexpr auto handed_over = "SELECT who || ': ' || trail || ' ' || note FROM did WHERE step = 'hand-over'";
@@ -51,7 +58,7 @@ TEST_CASE("a saga of version 2 has its retired step under the build of version 3
     CHECK(kit->saga_is(key, "completed"));
     CHECK(kit->ask("stock", handed_over) == rows{"ann: reserve insure charge gift"});
     for (auto const& m : kit->sent())
-        if (m.destination == "bank") CHECK(kit_test::has(m.body, "\"customer\":\"ann\""));
+        if (m.destination == "bank") CHECK(is_in(m.body, "\"customer\":\"ann\""));
 }
 
 TEST_CASE("a saga of version 2 compensates under the build of version 3, in its old form too")
@@ -66,30 +73,24 @@ TEST_CASE("a saga of version 2 compensates under the build of version 3, in its 
           rows{"undo-reserve poor gift"});
 }
 
-TEST_CASE("what a new service renamed comes through an upcast whatever happens to its steps and its messages")
-{
-    auto const kit = make_rentals<3, 3>();
-    auto const proved =
-        kit->prove_exactly_once(rental_version<2>::plan, rental_2{"1", "ann", "", "gift"}, {.sampled = 20});
-    CHECK_MESSAGE(proved, proved.report());
-}
-
 TEST_CASE(
     "a message from the future waits for a newer process: it is no attempt, and parked after a quarter of an hour")
 {
-    auto const kit = make_rentals<2, 1>();
-    auto const key = kit->start(rental_version<2>::plan, rental_2{"1", "ann", "", "gift"}, {.key = "k"});
+    auto const kit = make_rentals<3, 2>();
+    auto const key = kit->start(rental_version<3>::plan, rental_3{"1", "ann", "", "gift"}, {.key = "k"});
     kit->deliver_all();
     kit->advance(std::chrono::minutes{5});
     kit->deliver_all();
     auto const records = kit->records(key);
-    auto const insure = std::ranges::find(records, "insure", &skald::testing::record_view::step);
-    REQUIRE(insure != records.end());
-    CHECK(insure->status == "retrying");
-    CHECK(insure->attempts == 0);
-    CHECK(insure->error == "waits for a process that has it: service bank hosts no step insure of rent");
+    auto const charge = std::ranges::find(records, "charge", &skald::testing::record_view::step);
+    REQUIRE(charge != records.end());
+    CHECK(charge->status == "retrying");
+    CHECK(charge->attempts == 0);
+    CHECK(charge->error ==
+          "waits for a process that has it: the message is of version 3 of rent, and this process knows up to 2");
     CHECK(kit->saga_is(key, "running"));
-    kit->run_to_the_end();
+    kit->advance(std::chrono::minutes{11});
+    kit->deliver_all();
     CHECK(kit->saga_is(key, "stuck"));
     CHECK(kit->ask("bank", "SELECT reason FROM skald.parked") == rows{"unknown_step"});
 }
@@ -108,12 +109,12 @@ TEST_CASE("a recording that the new build can't read says which delivery, and wh
 {
     auto const kit = make_rentals<3, 3>();
     std::string without{recorded_1};
-    without.replace(without.find("customer"), 8, "payer___");
+    without.replace(without.find(R"(\"ann\")"), 7, "7");
     auto const said = kit->reads_recorded(without);
     CHECK_FALSE(said);
-    CHECK(kit_test::has(said.text(), "k:hand-over: the body does not fit the type of its version"));
+    CHECK(is_in(said.text(), "k:hand-over: the body does not fit the type of its version"));
     std::string gone{recorded_1};
     for (auto at = gone.find("hand-over"); at != std::string::npos; at = gone.find("hand-over", at + 1))
         gone.replace(at, 9, "polishing");
-    CHECK(kit_test::has(kit->reads_recorded(gone).text(), "service stock hosts no step polishing of rent"));
+    CHECK(is_in(kit->reads_recorded(gone).text(), "service stock hosts no step polishing of rent"));
 }

@@ -108,7 +108,7 @@ TEST_CASE("upcasts are a chain: each version's data goes through those that came
 TEST_CASE("members that no version knows pass through an upcast byte for byte, and what it renames is gone")
 {
     CHECK(runtime::upcast(at_version{1}.m, first_body) ==
-          R"({"id":"o-1","weight":1.50,"buyer":"bob","cents":0,"note":"v1"})");
+          R"({"id":"o-1","weight":1.50,"note":"v1","buyer":"bob","cents":0})");
     CHECK_FALSE(runtime::upcast(at_version{4}.m, first_body));
 }
 
@@ -131,10 +131,10 @@ TEST_CASE("a step that changes nothing sends on exactly what it received, of the
 
 TEST_CASE("what an older version can say goes on in its form: its own processes can read it")
 {
-    auto const [body, version] = at_version{1}.after(first_body, [](order_3& o) { o.cents = 5; });
+    auto const [body, version] = at_version{1}.after(first_body, [](order_3& o) { o.id = "o-2"; });
     CHECK(version == 0);
-    CHECK(body == R"({"customer":"bob","id":"o-1","weight":1.50,"cents":5})");
-    CHECK(at_version{1}.read(body).cents == 5);
+    CHECK(body == R"({"customer":"bob","id":"o-2","weight":1.50})");
+    CHECK(at_version{1}.read(body).id == "o-2");
     CHECK(at_version{1}.read(body).buyer == "bob");
 }
 
@@ -142,7 +142,7 @@ TEST_CASE("what only the new form can say goes on in that, with its version, and
 {
     auto const [body, version] = at_version{1}.after(first_body, [](order_3& o) { o.buyer = "eve"; });
     CHECK(version == 4);
-    CHECK(body == R"({"id":"o-1","weight":1.50,"buyer":"eve","cents":0,"note":"v1"})");
+    CHECK(body == R"({"id":"o-1","weight":1.50,"note":"v1","buyer":"eve","cents":0})");
     auto const read = at_version{version}.read(body);
     CHECK(read.buyer == "eve");
     CHECK(read.note == "v1");

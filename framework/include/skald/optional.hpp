@@ -15,8 +15,8 @@
 
 namespace skald::detail {
 
-/// Whether nlohmann/json reads and writes std::optional<T> by itself. Of JSON itself nothing is said here: a program
-/// may have used std::optional<json> before it sees this header.
+/// Whether nlohmann/json reads and writes std::optional<T> by itself. Nothing is said of JSON itself: a program may
+/// have used std::optional<json> before it sees this header.
 template <class T>
 concept is_optional_known = nlohmann::detail::is_basic_json<T>::value ||
     requires(nlohmann::json& json, std::optional<T>& value)

@@ -248,6 +248,7 @@ void simulation::advance(std::chrono::milliseconds time)
     for (auto& one : hand_) {
         shift(one.delivery.message, core::header::saga_deadline, time);
         shift(one.delivery.message, core::header::step_deadline, time);
+        shift(one.delivery.message, core::header::waits_since, time);
     }
 }
 
