@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <memory>
-#include <sstream>
 #include <string_view>
 #include <vector>
 
@@ -208,43 +207,6 @@ TEST_CASE_FIXTURE(new_day, "what was expected and is not says what there is inst
     CHECK(has(shop().applied_once(key, "charge-payment").text(), "its record says nothing: there is none"));
     shop().deliver_next();
     CHECK(has(shop().outboxes_are_empty().text(), "payments: k:arrange-shipping for shipping"));
-}
-
-TEST_CASE_FIXTURE(new_day,
-                  "a name that no step has, and an end that none can have, are refused with those that there are")
-{
-    using doctest::Contains;
-    auto const refused = [](auto const& act, char const* why) {
-        CHECK_THROWS_WITH_AS(act(), Contains(why), std::invalid_argument);
-    };
-    refused([] { shop().reject_at("arrange-shiping"); },
-            "reject_at(\"arrange-shiping\"): no step of that name is hosted here; there is create-order, "
-            "create-order.compensate, confirm-order, ");
-    refused([] { shop().reject_at("confirm-order"); },
-            "only a compensatable step, a pivot or a message handler rejects");
-    refused([] { shop().reject_at("charge-payment.compensate"); }, "rejects, in its own transactions");
-    refused([] { shop().fail("charge"); }, "fail(\"charge\"): no step of that name");
-    refused([] { shop().refuse_call("charge-payment"); }, "refuse_call(\"charge-payment\"): no step of that name");
-    refused([] { static_cast<void>(shop().ran("charge", 0)); }, "ran(\"charge\"): no step of that name");
-    auto const crash = [&](crash_point point, char const* name, char const* why) {
-        refused([&] { shop().crash_at(point, name); }, why);
-    };
-    crash(crash_point::before_commit, "charge", "crash_at(crash before COMMIT, \"charge\"): no step of that name");
-    crash(crash_point::after_call, "charge-payment", "that is a point of a call, and no call is named so");
-    crash(crash_point::before_call, "", "that is a point of a call");
-    crash(crash_point::after_step, "charge-payment.progress", "no step's code runs for a message of that name");
-    crash(crash_point::before_publish, "charge-payment.settle", "the relay sends messages, and this is none");
-    crash(crash_point::before_publish, "control@office", "no step of that name");
-    for (auto const* const right : {"charge-payment", "charge-payment.compensate", "charge-payment.progress",
-                                    "charge-payment.1.receipt", "control@payments", ""})
-        shop().crash_at(crash_point::before_confirm, right);
-}
-
-TEST_CASE("rows print as a check shows them")
-{
-    std::ostringstream text;
-    text << rows{"o-1 | charge", "o-1 | refund"} << rows{};
-    CHECK(text.str() == R"({"o-1 | charge", "o-1 | refund"}{})");
 }
 
 TEST_CASE_FIXTURE(new_day, "one step runs alone, in a transaction that leaves nothing behind")
