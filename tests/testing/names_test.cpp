@@ -12,7 +12,7 @@ using skald::testing::rows;
 
 TEST_CASE("a name that no step has, and an end that none can have, are refused with those that there are")
 {
-    auto const made = make_shop;
+    auto const made = make_shop();
     auto& shop = *made;
     auto const refused = [](auto const& act, char const* why) {
         CHECK_THROWS_WITH_AS(act(), doctest::Contains(why), std::invalid_argument);
