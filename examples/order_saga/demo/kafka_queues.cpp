@@ -3,6 +3,7 @@
 #include "kafka/administration.hpp"
 #include "kafka/record.hpp"
 
+#include <array>
 #include <map>
 #include <vector>
 
@@ -87,12 +88,18 @@ private:
         kafka::check(rd_kafka_message_headers(&original, &theirs), "reading a record's headers");
         kafka::headers_ptr headers{rd_kafka_headers_copy(theirs)};
         rd_kafka_header_add(headers.get(), mark_of_copies, -1, "1", 1);
-        auto const error = rd_kafka_producev(writer_.raw(), RD_KAFKA_V_TOPIC(rd_kafka_topic_name(original.rkt)),
-                                             RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY | RD_KAFKA_MSG_F_BLOCK),
-                                             RD_KAFKA_V_VALUE(original.payload, original.len),
-                                             RD_KAFKA_V_KEY(original.key, original.key_len),
-                                             RD_KAFKA_V_HEADERS(headers.get()), RD_KAFKA_V_END);
-        kafka::check(error, "writing a copy");
+        std::array<rd_kafka_vu_t, 5> v{};
+        v[0].vtype = RD_KAFKA_VTYPE_TOPIC;
+        v[0].u.cstr = rd_kafka_topic_name(original.rkt);
+        v[1].vtype = RD_KAFKA_VTYPE_MSGFLAGS;
+        v[1].u.i = RD_KAFKA_MSG_F_COPY | RD_KAFKA_MSG_F_BLOCK;
+        v[2].vtype = RD_KAFKA_VTYPE_VALUE;
+        v[2].u.mem = {original.payload, original.len};
+        v[3].vtype = RD_KAFKA_VTYPE_KEY;
+        v[3].u.mem = {original.key, original.key_len};
+        v[4].vtype = RD_KAFKA_VTYPE_HEADERS;
+        v[4].u.headers = headers.get();
+        kafka::check(rd_kafka_produceva(writer_.raw(), v.data(), v.size()), "writing a copy");
         [[maybe_unused]] auto* const owned_by_record = headers.release();
     }
 

@@ -111,7 +111,7 @@ json preview(postgres::connection& c, order_for_many const& order, int sample_ma
 {
     auto const [matching, until] = count_matching(c, order);
     json said{{"action", order.action}, {"matching", matching}, {"sample", json::array()}};
-    for (auto const& row : select(c, order, until, nullptr, sample_max))
+    for (auto const& row : select(c, order, until, nullptr, sample_max)) {
         said["sample"].push_back(
             {{"key", row["key"].c_str()},
              {"scope", row["scope"].c_str()},
@@ -119,6 +119,7 @@ json preview(postgres::connection& c, order_for_many const& order, int sample_ma
              {"status", row["status"].c_str()},
              {"age_seconds", row["age_seconds"].as<std::int64_t>()},
              {"refused", row["refused"].is_null() ? json(nullptr) : json(row["refused"].c_str())}});
+    }
     return said;
 }
 

@@ -56,7 +56,7 @@ std::string attribute_query(postgres::connection& c, attribute_search const& wan
     auto const rarest = c.run(postgres::filled_in(finding_queries::attribute_counts{
         .count_max = wanted.examined_max + 1, .names = all.names, .vals = all.vals}))[0];
     bool const is_common = rarest["sagas"].as<std::int64_t>() > wanted.examined_max;
-    if (wanted.is_under_way && is_common)
+    if (wanted.is_under_way && is_common) {
         return postgres::filled_in(finding_queries::sagas_by_status{.examined_max = wanted.examined_max,
                                                                     .definition = wanted.definition,
                                                                     .scope = wanted.scope,
@@ -73,6 +73,7 @@ std::string attribute_query(postgres::connection& c, attribute_search const& wan
                                                                     .after_scope = wanted.after_scope,
                                                                     .after_key = wanted.after_key,
                                                                     .rows_max = wanted.rows_max});
+    }
     auto const first = rarest["place"].as<std::size_t>();
     auto const [name, value] = wanted.where.at(first);
     all.names.erase(all.names.begin() + static_cast<std::ptrdiff_t>(first));

@@ -203,7 +203,7 @@ nlohmann::json to_json(stored_findings const& found)
     using nlohmann::json;
     json all{{"read", found.read},      {"kept_apart", found.apart}, {"is_all", found.is_all},
              {"well", found.is_well()}, {"missing", json::array()},  {"unreadable", json::array()}};
-    for (auto const& one : found.missing)
+    for (auto const& one : found.missing) {
         all["missing"].push_back({{"definition", one.definition},
                                   {"version", one.version},
                                   {"step", one.step},
@@ -211,7 +211,8 @@ nlohmann::json to_json(stored_findings const& found)
                                   {"place", name_of(one.place)},
                                   {"key", one.key},
                                   {"is_from_future", one.is_from_future}});
-    for (auto const& one : found.unreadable)
+    }
+    for (auto const& one : found.unreadable) {
         all["unreadable"].push_back({{"definition", one.definition},
                                      {"version", one.version},
                                      {"step", one.step},
@@ -219,6 +220,7 @@ nlohmann::json to_json(stored_findings const& found)
                                      {"place", name_of(one.place)},
                                      {"key", one.key},
                                      {"error", one.error}});
+    }
     return all;
 }
 
