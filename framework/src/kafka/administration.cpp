@@ -77,7 +77,9 @@ inspector::inspector(options const& settings, ports::subscriber const& who)
 // For a moment after a broker has started or a topic was made, an answer is that it is too early.
 inspection inspector::look()
 {
-    for (auto const until = std::chrono::steady_clock::now() + looked_within;; std::this_thread::sleep_for(100ms)) try {
+    auto const until = std::chrono::steady_clock::now() + looked_within;
+    for (;; std::this_thread::sleep_for(100ms)) {
+        try {
             client_.poll();
             return look_once();
         }
@@ -87,6 +89,7 @@ inspection inspector::look()
         catch (kafka_error const&) {
             if (std::chrono::steady_clock::now() > until) throw;
         }
+    }
 }
 
 inspection inspector::look_once()

@@ -99,8 +99,8 @@ step_part part_named(simulation const& all, std::string const& what, std::string
     auto const parts = parts_of(all);
     auto const found = std::ranges::find(parts, name, &step_part::name);
     if (found != parts.end()) return *found;
-    std::vector<std::string> names;
-    for (auto const& one : parts) names.push_back(one.name);
+    std::vector<std::string> names(parts.size());
+    std::ranges::transform(parts, names.begin(), &step_part::name);
     refuse(what, "no step of that name is hosted here", names);
 }
 

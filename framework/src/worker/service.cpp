@@ -128,14 +128,16 @@ void detail::service_parts::check_complete() const
         std::ranges::for_each(of.plan, refuse_without);
         std::ranges::for_each(of.retired, refuse_without);
         // A saga's data takes its newest form when a step changes what only that can say.
-        for (auto const& [version, apply] : of.hosted.upcasts)
-            for (auto const& old : steps)
-                if (old.definition == of.definition && newest(old.definition, old.name) < version)
-                    throw configuration_error{"step " + old.name + " of " + old.definition +
-                                              " is hosted with an older version alone, and version " +
-                                              std::to_string(version) +
-                                              " has another form of the data: let the newest definition name the step "
-                                              "with .retired(), and host it with that one"};
+        for (auto const& [version, apply] : of.hosted.upcasts) {
+            for (auto const& old : steps) {
+                if (old.definition != of.definition || newest(old.definition, old.name) >= version) continue;
+                throw configuration_error{"step " + old.name + " of " + old.definition +
+                                          " is hosted with an older version alone, and version " +
+                                          std::to_string(version) +
+                                          " has another form of the data: let the newest definition name the step "
+                                          "with .retired(), and host it with that one"};
+            }
+        }
     }
 }
 
