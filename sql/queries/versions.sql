@@ -10,7 +10,8 @@ SELECT DISTINCT v.definition, v.version FROM unnest(:definitions::text[], :versi
 ON CONFLICT ON CONSTRAINT hosted_version_once DO NOTHING
 
 -- name: known_versions
-SELECT definition, version FROM skald.hosted_version ORDER BY definition, version
+SELECT v.definition, v.version, EXISTS (SELECT FROM skald.saga s WHERE s.definition = v.definition) AS is_home
+  FROM skald.hosted_version v ORDER BY v.definition, v.version
 
 -- Of each version that is under way: how many, since when, and after or at which step they are: the latest that is known of each.
 -- name: versions_under_way

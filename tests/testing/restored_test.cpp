@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -13,34 +14,40 @@ using skald::testing::remaining;
 
 namespace {
 
+std::string& undo()
+{
+    static std::string sql;
+    return sql;
+}
+
 /// Its compensation does what the test says.
 class charging final : public skald::compensatable_step<order>
 {
 public:
-    explicit charging(std::string undo) : undo_{std::move(undo)} {}
-
     skald::outcome execute(skald::step_context& ctx, order& o) const override
     {
         ctx.sql("UPDATE wallet SET cents = cents - $1", o.cents);
         return skald::done();
     }
 
-    void compensate(skald::step_context& ctx, order&) const override { ctx.tx().exec(undo_); }
-
-private:
-    std::string undo_;
+    void compensate(skald::step_context& ctx, order&) const override { ctx.tx().exec(undo()); }
 };
 
 constexpr auto two = skald::define("two", steps::charge_payment, steps::arrange_shipping);
 
-skald::testing::proof prove(std::string const& undo, std::vector<remaining> remains)
+skald::testing::proof prove(std::string const& sql, std::vector<remaining> remains)
 {
-    skald::testing::harness shop;
-    furnish(shop);
-    shop.add(only_tables("payments", "0002_touched", "ALTER TABLE wallet ADD COLUMN touched int NOT NULL DEFAULT 0"))
-        .add(charging_with(two, charging{undo}))
-        .add(arranging(two));
-    return shop.prove_exactly_once(two, pen(), {.remains = std::move(remains), .only = "reject arrange-shipping"});
+    static auto const made = [] {
+        auto shop = std::make_unique<skald::testing::harness>();
+        furnish(*shop);
+        shop->add(
+                only_tables("payments", "0002_touched", "ALTER TABLE wallet ADD COLUMN touched int NOT NULL DEFAULT 0"))
+            .add(charging_with(two, charging{}))
+            .add(arranging(two));
+        return shop;
+    }();
+    undo() = sql;
+    return made->prove_exactly_once(two, pen(), {.remains = std::move(remains), .only = "reject arrange-shipping"});
 }
 
 constexpr auto too_little = "UPDATE wallet SET cents = cents + 99";

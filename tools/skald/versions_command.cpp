@@ -43,6 +43,7 @@ int versions(output const& out)
                     : fmt::format("{} ({})", one["oldest"].get<std::string>(),
                                   admin::in_words(std::chrono::seconds{one["oldest_seconds"].get<std::int64_t>()}));
         auto const where = one["may_be_removed"].get<bool>() ? "none: what only it needs may be removed"
+                           : !one["is_home"].get<bool>()     ? "none was started here: ask at its home"
                                                              : places_in_words(one["places"]);
         rows.push_back({one["definition"].get<std::string>(), one["version"].dump(), one["sagas"].dump(),
                         one["stuck"].dump(), age, where});

@@ -273,14 +273,16 @@ std::string about_command(saga_facts const& saga)
     if (pivot != nullptr && pivot->kind == step_kind::retriable)
         return fmt::format(" A cancel was requested {}; without effect: no step of it can be undone.", asked);
     if (pivot != nullptr)
-        return fmt::format(" A cancel was requested {}; too late: {} had completed, and after that a saga can only go "
-                           "forward.",
+        return fmt::format(" A cancel was requested {}; too late: {} completed before it was there, and after that a "
+                           "saga can only go forward.",
                            asked, named(*pivot));
     if (auto const* const step = under_way(saga))
         return fmt::format(" A cancel was requested {}; if the call of {} has been made, what it has done comes first.",
                            asked, step->name);
     if ((saga.status == saga_state::running || saga.status == saga_state::stuck) && !compensates(saga))
-        return fmt::format(" A cancel was requested {}; no step has been claimed since.", asked);
+        return fmt::format(" A cancel was requested {}; no step has been claimed since. A service that was down then "
+                           "runs what waits in its queue first.",
+                           asked);
     return {};
 }
 

@@ -22,8 +22,8 @@ bool has_versions(postgres::connection& c)
 
 json none_of(std::string const& definition, int version)
 {
-    return {{"definition", definition},  {"version", version},     {"sagas", 0}, {"stuck", 0}, {"oldest", nullptr},
-            {"oldest_seconds", nullptr}, {"places", json::array()}};
+    return {{"definition", definition},  {"version", version},      {"sagas", 0},     {"stuck", 0}, {"oldest", nullptr},
+            {"oldest_seconds", nullptr}, {"places", json::array()}, {"is_home", true}};
 }
 
 }  // namespace
@@ -36,6 +36,7 @@ json saga_versions(postgres::connection& c)
             std::string const definition = row["definition"].c_str();
             auto const version = row["version"].as<int>();
             all[definition][version] = none_of(definition, version);
+            all[definition][version]["is_home"] = row["is_home"].as<bool>();
         }
     for (auto const& row : c.run(std::string{vq::versions_under_way})) {
         auto one = none_of(row["definition"].c_str(), row["version"].as<int>());
@@ -50,7 +51,8 @@ json saga_versions(postgres::connection& c)
     for (auto& [definition, versions] : all) {
         auto const newest = versions.begin()->first;
         for (auto& [version, one] : versions) {
-            one["may_be_removed"] = version != newest && one["sagas"] == 0;
+            // Elsewhere sagas of it may be under way that this database knows nothing of.
+            one["may_be_removed"] = one["is_home"] == true && version != newest && one["sagas"] == 0;
             said["versions"].push_back(std::move(one));
         }
     }

@@ -129,7 +129,8 @@ TEST_CASE("skald saga cancel against running pivots: each saga completes or comp
     for (auto const& row :
          s.orders_db.ask("SELECT s.key FROM skald.saga s JOIN skald.control c USING (scope, key) WHERE "
                          "s.status = 'completed'"))
-        CHECK(s.at_home({"saga", "show", row.at(0)}).has("too late: arrange-shipping, the pivot, had completed"));
+        CHECK(s.at_home({"saga", "show", row.at(0)})
+                  .has("too late: arrange-shipping, the pivot, completed before it was there"));
     s.close_in_order();
 }
 

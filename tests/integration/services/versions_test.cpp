@@ -106,7 +106,11 @@ struct rental_shop
     long parked() { return stock.count("skald.parked") + bank.count("skald.parked"); }
     long under_way() { return stock.count("skald.saga WHERE finished_at IS NULL"); }
 
-    json versions() { return run_skald(stock, {"saga", "versions", "--json"}, false).object()["versions"]; }
+    json versions() { return versions_at(stock); }
+    json versions_at(fresh_database const& db)
+    {
+        return run_skald(db, {"saga", "versions", "--json"}, false).object()["versions"];
+    }
     long under_way(int version)
     {
         for (auto const& one : versions())
@@ -193,6 +197,10 @@ TEST_CASE("a rolling deploy in any order parks nothing and loses nothing: from 1
     REQUIRE(versions.size() == 3);
     CHECK(versions[0]["version"] == 3);
     CHECK(versions[2]["may_be_removed"] == true);
+    for (auto const& one : shop.versions_at(shop.bank)) {  // where none was started
+        CHECK(one["is_home"] == false);
+        CHECK(one["may_be_removed"] == false);
+    }
 }
 
 TEST_CASE("a process does not start without a step that sagas under way still need, and says which, and what to do")
