@@ -176,15 +176,17 @@ TEST_CASE("a saga whose data does not fit the step does not hang in silence as r
     s.close_in_order();
 }
 
-TEST_CASE("a saga with a step that its service does not host does not hang in silence as running")
+TEST_CASE("a saga with a step that its service does not host waits for a deployment, in sight, and is stuck then")
 {
     shop s;
+    s.shipping.set_variable("SKALD_DEPLOY_WAIT_SECONDS", "1");
     s.open();
     s.orders_db.ask("SELECT skald.start('', 'sql', 'place-order', 1, '{}', 'forward 1/1 wrap-gift@shipping=pivot', "
                     "sha256('x'), 'shipping', 'wrap-gift', '{}', '{\"x-idempotency-key\":\"sql:wrap-gift\","
                     "\"x-saga-scope\":\"\",\"x-saga\":\"place-order\",\"x-saga-version\":\"1\","
                     "\"x-saga-itinerary\":\"forward 1/1 wrap-gift@shipping=pivot\"}')");
     REQUIRE(wait_until([&] { return s.shipping_db.count("skald.parked") == 1; }));
+    CHECK(s.shipping.has_logged("step.awaits_deploy"));
     CHECK_MESSAGE(s.ends("sql", "stuck", std::chrono::seconds{60}), s.saga("sql").dump());
     s.close_in_order();
 }
