@@ -70,6 +70,12 @@ public:
         if (std::uncaught_exceptions() > 0 || std::getenv("SKALD_TEST_LOGS") != nullptr) print_logs();
     }
 
+    /// What no process can run does not wait for a deployment. Before open().
+    void parks_at_once()
+    {
+        for (auto* one : services()) one->set_variable("SKALD_DEPLOY_WAIT_SECONDS", "0");
+    }
+
     static std::string program(std::string const& name)
     {
         return std::string{SKALD_SERVICES_DIR} + '/' + name + "_service";

@@ -51,6 +51,7 @@ raw_message genuine_charge(shop& s, amqp_hands& hands, std::string const& key)
 TEST_CASE("every poison is parked once with a reason and acked, and the next good order completes")
 {
     shop s;
+    s.parks_at_once();
     amqp_hands hands{broker()};
     auto const genuine = templates(s, hands);
     auto const pids = std::array{s.orders.pid(), s.payments.pid(), s.shipping.pid()};
@@ -142,6 +143,7 @@ TEST_CASE("a delivery of a scope's saga that lost its scope is not taken for ano
 TEST_CASE("a step of a newer version than this service knows is parked, not run on a guess")
 {
     shop s;
+    s.parks_at_once();
     amqp_hands hands{broker()};
     auto m = genuine_charge(s, hands, "newer");
     m.set("x-saga-version", "2");
