@@ -53,13 +53,13 @@ run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix --config ${BUILD
 build_page(README.md readme payments.cpp)
 set(payments ${WORK}/readme/build/payments)
 run(${payments} --help)
-run_refused("SKALD_LANES" ${CMAKE_COMMAND} -E env SKALD_LANES=many ${payments})
+run_refused("SKALD_LANES" ${CMAKE_COMMAND} -E env --unset=SKALD_TEST_STACK SKALD_LANES=many ${payments})
 
 build_page(docs/redis.md redis shop.cpp)
-run_refused("SKALD_REDIS_URL" ${CMAKE_COMMAND} -E env SKALD_GUARD=cache_aside ${WORK}/redis/build/shop)
+run_refused("SKALD_REDIS_URL" ${CMAKE_COMMAND} -E env --unset=SKALD_TEST_STACK SKALD_GUARD=cache_aside ${WORK}/redis/build/shop)
 
 build_page(docs/kafka.md kafka payments.cpp)
-run_refused("SKALD_KAFKA_BROKERS" ${CMAKE_COMMAND} -E env SKALD_TRANSPORT=kafka ${WORK}/kafka/build/payments)
+run_refused("SKALD_KAFKA_BROKERS" ${CMAKE_COMMAND} -E env --unset=SKALD_TEST_STACK SKALD_TRANSPORT=kafka ${WORK}/kafka/build/payments)
 
 # No server is at hand here: the kit says so, and that is the test.
 build_page(docs/testing.md testing shop_test.cpp)

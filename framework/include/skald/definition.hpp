@@ -186,7 +186,18 @@ struct definition
     /// The same plan, and a step that it had once: host() takes it, for sagas that began with an older plan. Remove it
     /// when `skald saga versions` shows none of these: docs/change.md.
     template <step_kind Kind>
-    constexpr definition retired(step_handle<Data, Kind> step) const;
+    constexpr definition retired(step_handle<Data, Kind> step) const
+    {
+        detail::check_name(step.name);
+        detail::check_name(step.service);
+        for (auto const& one : steps)
+            if (one.name == step.name) detail::a_retired_step_is_not_in_the_plan();
+        for (auto const& one : retired_steps)
+            if (one.name == step.name) detail::a_retired_step_is_named_once();
+        auto other = *this;
+        other.retired_steps = retired_steps.with({step.name, step.service, Kind});
+        return other;
+    }
 
     /// For Skald.
     constexpr definition with_upcast(int number, std::string (*apply)(std::string_view)) const
@@ -258,21 +269,6 @@ consteval auto define(std::string_view name, First first, Rest... rest)
             if (made.steps[i].name == made.steps[j].name) detail::a_step_name_is_used_twice();
     }
     return made;
-}
-
-template <class Data, step_kind... Kinds>
-template <step_kind Kind>
-constexpr definition<Data, Kinds...> definition<Data, Kinds...>::retired(step_handle<Data, Kind> step) const
-{
-    detail::check_name(step.name);
-    detail::check_name(step.service);
-    for (auto const& one : steps)
-        if (one.name == step.name) detail::a_retired_step_is_not_in_the_plan();
-    for (auto const& one : retired_steps)
-        if (one.name == step.name) detail::a_retired_step_is_named_once();
-    auto other = *this;
-    other.retired_steps = retired_steps.with({step.name, step.service, Kind});
-    return other;
 }
 
 }  // namespace skald

@@ -27,7 +27,8 @@ concept is_optional_known = nlohmann::detail::is_basic_json<T>::value ||
 
 }  // namespace skald::detail
 
-/// Reads and writes the value, or null.
+/// @cond Doxygen does not find a namespace that is not ours.
+// Reads and writes the value, or null.
 template <class T>
 requires(!skald::detail::is_optional_known<T>) struct nlohmann::adl_serializer<std::optional<T>>
 {
@@ -45,5 +46,6 @@ requires(!skald::detail::is_optional_known<T>) struct nlohmann::adl_serializer<s
         else value = json.template get<T>();
     }
 };
+/// @endcond
 
 #endif

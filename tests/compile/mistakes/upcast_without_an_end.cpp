@@ -1,5 +1,5 @@
 // The last upcast leads to the data of the steps, or no step could read it.
-// expected: no matching function
+// expected: no matching
 #include <skald/service.hpp>
 #include <skald/upcast.hpp>
 
