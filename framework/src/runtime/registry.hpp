@@ -42,8 +42,9 @@ class registry
 public:
     static constexpr int newest = std::numeric_limits<int>::max();
 
+    registry() = default;
     /// `for_deploy`: how long a message that no step here is for waits for a process that has its step.
-    explicit registry(std::chrono::milliseconds for_deploy = {}) : for_deploy_{for_deploy} {}
+    explicit registry(std::chrono::milliseconds for_deploy) : for_deploy_{for_deploy} {}
 
     /// A message handler has the definition ''. Throws configuration_error if that step of that version of the
     /// definition is already there.
@@ -87,7 +88,7 @@ public:
     std::size_t prefetch() const;
 
 private:
-    std::chrono::milliseconds for_deploy_;
+    std::chrono::milliseconds for_deploy_{};
     std::map<std::pair<std::string, std::string>, std::map<int, registered_step>> steps_;  // by version
     std::map<std::string, std::unique_ptr<metrics::limit_metrics>> limits_;                // by step
 };
