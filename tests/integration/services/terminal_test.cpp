@@ -98,7 +98,7 @@ TEST_CASE_FIXTURE(operated_database, "a word that is no command is named")
     CHECK(skald("saga nope k").has("`nope` is no command of `skald saga`"));
     CHECK(skald("").has("A subcommand is required"));
     CHECK(skald("saga").has("A subcommand is required"));
-    CHECK(skald("saga cancel").has("key is required"));
+    CHECK(skald("saga cancel").has("say which: the KEY of one saga"));
     CHECK(skald("saga list nope").has("not expected: nope"));
 }
 
