@@ -119,13 +119,14 @@ void examine_retention(topic_findings& say)
 void examine_topic(topic_inspection const& topic, config const& settings, int brokers, findings& found)
 {
     topic_findings say{topic, found};
-    if (topic.partitions == 0)
+    if (topic.partitions == 0) {
         return say.add(health::problem,
                        topic.is_foreign ? "does not exist, and a message handler is bound to it"
                                         : "does not exist: what is sent to the service stays in the senders' outboxes",
                        topic.is_foreign   ? "its owner makes it; until then the service does not start"
                        : settings.declare ? "start the service once, or run `skald migrate --topics`"
                                           : "run `skald migrate --topics`: with SKALD_DECLARE=off no service does");
+    }
     if (topic.leaderless > 0)
         say.add(health::problem, fmt::format("{} of {} partitions have no leader", topic.leaderless, topic.partitions),
                 "start the brokers that are away; until then messages wait");
