@@ -31,13 +31,14 @@ json none_of(std::string const& definition, int version)
 json saga_versions(postgres::connection& c)
 {
     std::map<std::string, std::map<int, json, std::greater<>>> all;
-    if (has_versions(c))
+    if (has_versions(c)) {
         for (auto const& row : c.run(std::string{vq::known_versions})) {
             std::string const definition = row["definition"].c_str();
             auto const version = row["version"].as<int>();
             all[definition][version] = none_of(definition, version);
             all[definition][version]["is_home"] = row["is_home"].as<bool>();
         }
+    }
     for (auto const& row : c.run(std::string{vq::versions_under_way})) {
         auto one = none_of(row["definition"].c_str(), row["version"].as<int>());
         one["sagas"] = row["sagas"].as<std::int64_t>();
