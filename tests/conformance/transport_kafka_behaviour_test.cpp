@@ -2,6 +2,8 @@
 // there are.
 #include "transport_kafka_fixture.hpp"
 
+#include "kafka/administration.hpp"
+
 #include <skald/errors.hpp>
 
 using namespace skald::test;
@@ -71,6 +73,39 @@ TEST_CASE("a service's partitions go over to who joins, and what is acked in tim
         CHECK(std::set(after.begin(), after.end()).size() == 40);
         return each[0] > 0 && each[1] > 0;
     }));
+}
+
+TEST_CASE("processes of a service before and after a handler was added share its partitions, and none is lost")
+{
+    kafka_fixture f;
+    auto options = f.options();
+    options.shape.partitions = 4;
+    auto const service = f.service(), theirs = "theirs-" + service;
+    f.make_topic(theirs);
+    ports::subscriber newer{service, 20};
+    newer.handlers = {{"entered", 20, {{.routing_key = "", .exchange = theirs}}}};
+    kafka::kafka_transport transport{options, f.log()};
+    auto old = transport.subscribe({service, 20});
+    auto joined = transport.subscribe(newer);
+    for (int round = 0; round < 3; ++round) {
+        auto const name = "round-" + std::to_string(round) + "-";
+        send(f, numbered(service, 40, name));
+        f.write(theirs, name, {}, "{}");
+        std::set<std::string> seen;
+        CHECK(wait_until([&] {
+            for (auto* const from : {old.get(), joined.get()})
+                for (auto const& one : from->take(64, 20ms)) {
+                    auto const key = one.handler.empty() ? std::optional<std::string_view>{one.message.id}
+                                                         : core::find_header(one.message.headers, "kafka-key");
+                    if (key && key->starts_with(name)) seen.emplace(*key);
+                    from->ack(one.tag);
+                }
+            return seen.size() == 41;
+        }));
+        // Whoever is replaced leaves while the group is at work.
+        if (round == 0) old = transport.subscribe({service, 20});
+        if (round == 1) joined = transport.subscribe(newer);
+    }
 }
 
 TEST_CASE("what a process had that was killed is counted when it comes again")
@@ -207,6 +242,25 @@ TEST_CASE("a stopped process that does not settle what it has holds up others no
     CHECK(collect_ids(*other, 3) == std::set<std::string>{"m0", "m1", "m2"});
     ack_all(*stopped, taken);  // in vain, and harmless
     CHECK(nothing_comes(*other));
+}
+
+TEST_CASE("a process that ends while it still has what it is asked to give up does end, and others go on")
+{
+    kafka_fixture f;
+    auto options = f.options();
+    options.shape.partitions = 4;
+    options.drain = std::chrono::hours{1};
+    kafka::kafka_transport transport{options, f.log()};
+    auto const service = f.service();
+    auto ending = transport.subscribe({service, 200});
+    send(f, numbered(service, 40));
+    REQUIRE(collect(*ending, 40).size() == 40);
+    auto const other = transport.subscribe({service, 200});
+    kafka::inspector looks{options, {service, 200}};
+    CHECK(wait_until([&] { return looks.look().members == 2; }));
+    CHECK(nothing_comes(*other));
+    ending.reset();
+    CHECK(collect_ids(*other, 40).size() == 40);
 }
 
 TEST_CASE("each message handler has a prefetch of its own")

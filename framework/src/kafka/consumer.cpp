@@ -74,6 +74,8 @@ consumer::consumer(consumer_settings const& settings, std::uint64_t generation)
 consumer::~consumer()
 {
     is_closing_ = true;
+    // Ending waits for what the group has asked for, and nobody would give it up any more.
+    if (leaving_) error_ptr const ignored{rd_kafka_incremental_unassign(client_.raw(), leaving_.get())};
     // Before 2.3 librdkafka aborts the process if it is ended between joining and the group's first answer.
     if (rd_kafka_version() >= 0x02030000 || !is_subscribed_ || is_assigned_) return;
     for (auto const until = clock::now() + join_within; clock::now() < until;) {

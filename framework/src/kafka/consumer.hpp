@@ -96,7 +96,6 @@ private:
     void subscribe();
     void assign(rd_kafka_topic_partition_list_t& which);
     void open(rd_kafka_topic_partition_t& one);
-    void begin_leaving(rd_kafka_topic_partition_list_t const& which);
     void leave();
     bool is_drained() const;
     void forget(place const& where);

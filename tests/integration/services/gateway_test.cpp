@@ -26,13 +26,16 @@ struct round_of_orders
     strike at_a_till;
 };
 
-// "key:step" of the calls after which this process did not know what they had done.
+// "key:step" of the calls after which this process did not know what they had done, and of those that were taken from it
+// since the machine was too busy for it to renew their leases.
 std::set<std::string> doubts_logged(service_process const& till)
 {
     std::set<std::string> all;
     std::istringstream lines{till.log()};
     for (std::string line; std::getline(lines, line);) {
-        if (line.find(" call.failed ") == line.npos || line.find("did_not_happen=unknown") == line.npos) continue;
+        bool const is_in_doubt =
+            line.find(" call.failed ") != line.npos && line.find("did_not_happen=unknown") != line.npos;
+        if (!is_in_doubt && line.find(" call.lost ") == line.npos) continue;
         auto const from = line.find(" key=") + 5;
         all.insert(line.substr(from, line.find(' ', from) - from));
     }
