@@ -96,7 +96,7 @@ TEST_CASE("processes of a service before and after a handler was added share its
             for (auto* const from : {old.get(), joined.get()})
                 for (auto const& one : from->take(64, 20ms)) {
                     auto const key = one.handler.empty() ? std::optional<std::string_view>{one.message.id}
-                                                         : core::find_header(one.message.headers, "kafka-key");
+                                                         : skald::core::find_header(one.message.headers, "kafka-key");
                     if (key && key->starts_with(name)) seen.emplace(*key);
                     from->ack(one.tag);
                 }

@@ -22,7 +22,7 @@ constexpr int records_max = 64;
 
 property_list properties_of(consumer_settings const& settings)
 {
-    property_list all{{"session.timeout.ms", "10000"}, {"heartbeat.interval.ms", "1000"},
+    property_list all{{"session.timeout.ms", "10000"}, {"heartbeat.interval.ms", "300"},
                       {"queued.min.messages", "1000"}, {"queued.max.messages.kbytes", "32768"},
                       {"fetch.wait.max.ms", "500"},    {"reconnect.backoff.max.ms", "1000"}};
     all.insert(all.end(), settings.properties.begin(), settings.properties.end());
@@ -104,7 +104,11 @@ void consumer::rebalanced(rd_kafka_resp_err_t what, rd_kafka_topic_partition_lis
 {
     is_assigned_ = true;
     auto list = partition_list{rd_kafka_topic_partition_list_copy(which)};
-    if (what == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS) return assign(*list);
+    if (what == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS) {
+        // The first one after a revoke belongs to it; with the next one this process has joined again.
+        if (joins_until_ && ++assigned_since_ > 1) joins_until_.reset();
+        return assign(*list);
+    }
     if (leaving_) leave();
     leaving_ = std::move(list);
     bool const is_lost = rd_kafka_assignment_lost(client_.raw()) != 0;
@@ -177,6 +181,8 @@ void consumer::leave()
     for (auto const& one : all_of(*leaving_)) forget(place_of(one));
     auto const list = std::exchange(leaving_, nullptr);
     check(rd_kafka_incremental_unassign(client_.raw(), list.get()), "giving up partitions");
+    joins_until_ = clock::now() + join_within;
+    assigned_since_ = 0;
 }
 
 void consumer::forget(place const& where)
@@ -255,7 +261,8 @@ void consumer::keep()
         is_unsubscribed_ = true;
         rd_kafka_unsubscribe(client_.raw());
     }
-    if (now >= next_commit_) commit(false);
+    if (joins_until_ && now >= *joins_until_) joins_until_.reset();
+    if (now >= next_commit_ && !joins_until_) commit(false);
     if (!client_.doubt().empty()) ask();
 }
 

@@ -123,6 +123,10 @@ private:
     partition_list leaving_;  // asked for by the group, and not yet given up
     clock::time_point leave_until_{};
     clock::time_point next_commit_{};
+    // A commit that is sent while this process joins its group again is answered after that, for a generation that is
+    // over: librdkafka would take the whole assignment for lost.
+    std::optional<clock::time_point> joins_until_;
+    int assigned_since_{};
     clock::time_point stop_until_{};
     bool is_subscribed_{}, is_assigned_{}, is_stopping_{}, is_unsubscribed_{}, is_closing_{};
     bool is_uncommitted_{};
