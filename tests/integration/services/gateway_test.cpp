@@ -26,8 +26,8 @@ struct round_of_orders
     strike at_a_till;
 };
 
-// "key:step" of the calls after which this process did not know what they had done, and of those that were taken from it
-// since the machine was too busy for it to renew their leases.
+// "key:step" of the calls after which this process did not know what they had done, and of those taken from it
+// because the machine was too busy for it to renew their leases.
 std::set<std::string> doubts_logged(service_process const& till)
 {
     std::set<std::string> all;
