@@ -1,4 +1,4 @@
--- What the test kit queries in its own databases, and in no other. Not prepared.
+-- What the test kit queries in its own databases, and in no other. What runs in every schedule of a proof is prepared when it first runs.
 
 -- name: may_create_databases
 SELECT rolsuper OR rolcreatedb FROM pg_roles WHERE rolname = current_user
@@ -16,56 +16,78 @@ SELECT d.datname
 SELECT set_config('session_replication_role', 'replica', false), set_config('synchronous_commit', 'off', false),
        set_config('lock_timeout', '250', false)
 
--- Copies every table as it is now, and writes the function that restores all of them: cloning the database takes a tenth of a second and
--- dropping it longer; this takes a fraction of a millisecond.
+-- Copies every table as it is now, and writes the function that restores those that have changed since: cloning the database takes a tenth
+-- of a second and dropping it longer; this takes a fraction of a millisecond. A table is as it was if it has as many rows, and one
+-- transaction has written all of them: the one that restored it last, which the session knows. skald.hosted is record_hosted's.
 -- name: remember
 DO $do$
 DECLARE
-    t    record;
-    n    integer := 0;
-    back text := '';
+    t      record;
+    n      integer := 0;
+    has    bigint;
+    tests  text := '';
+    back   text := '';
+    resets text := '';
 BEGIN
     CREATE SCHEMA skald_testing;
-    -- What a step creates or drops is not restored: then the database is thrown away.
+    -- What a step creates or drops is not restored: then the database is thrown away. In PL/pgSQL, which keeps its plans.
     CREATE FUNCTION skald_testing.shape() RETURNS text
-    LANGUAGE sql STABLE
+    LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
-    AS $shape$
-        SELECT count(*) || ' ' || coalesce(sum(hashtext(c.oid || c.relname || c.relnatts || c.reltriggers)::bigint), 0)
-          FROM (SELECT c.oid::text, c.relname::text, c.relnatts::text, c.relhastriggers::text AS reltriggers
-                  FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace
-                 WHERE s.nspname NOT IN ('pg_catalog', 'information_schema') AND s.nspname !~ '^pg_(toast|temp)') AS c
-    $shape$;
+    AS $shape$ BEGIN RETURN (
+        SELECT count(*) || ' ' || coalesce(sum(hashtext(concat(c.oid, c.relname, c.relnatts, c.relhastriggers))::bigint), 0)
+          FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace
+         WHERE c.oid >= 16384 AND s.nspname !~ '^pg_(toast|temp)');
+    END $shape$;
     FOR t IN
         SELECT c.oid::regclass AS name,
                (SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FROM pg_attribute a
                  WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '') AS columns
           FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace
          WHERE c.relkind = 'r' AND s.nspname NOT IN ('pg_catalog', 'information_schema', 'skald_testing')
-           AND s.nspname !~ '^pg_(toast|temp)'
+           AND s.nspname !~ '^pg_(toast|temp)' AND c.oid <> 'skald.hosted'::regclass
            AND NOT EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_class'::regclass AND e.objid = c.oid AND e.deptype = 'e')
          ORDER BY c.oid
     LOOP
         n := n + 1;
-        back := back || format('DELETE FROM ONLY %s;', t.name);
-        IF t.columns IS NOT NULL THEN
-            EXECUTE format('CREATE TABLE skald_testing.copy_%s AS SELECT %s FROM ONLY %s', n, t.columns, t.name);
-            back := back || format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT * FROM skald_testing.copy_%s;',
-                                   t.name, t.columns, n);
+        EXECUTE format('SELECT count(*) FROM ONLY %s', t.name) INTO has;
+        back := back || format('IF changed[%s] THEN DELETE FROM ONLY %s;', n, t.name);
+        IF has = 0 THEN
+            tests := tests || format(', EXISTS (SELECT FROM ONLY %s)', t.name);
+        ELSE
+            tests := tests || format(', (SELECT count(*) <> %s OR bool_or(xmin <> coalesce(written[%s], ''0'')) FROM ONLY %s)', has, n, t.name);
+            back := back || format('written[%s] := pg_current_xact_id()::xid;', n);
         END IF;
+        IF has > 0 AND t.columns IS NOT NULL THEN
+            EXECUTE format('CREATE TABLE skald_testing.copy_%s AS SELECT %s FROM ONLY %s', n, t.columns, t.name);
+            back := back || format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT * FROM skald_testing.copy_%s;', t.name, t.columns, n);
+        END IF;
+        back := back || 'END IF;';
     END LOOP;
     FOR t IN
         SELECT format('%I.%I', schemaname, sequencename) AS name, start_value, last_value FROM pg_sequences
     LOOP
-        back := back || format('PERFORM setval(%L, %s, %L);', t.name, coalesce(t.last_value, t.start_value),
-                               t.last_value IS NOT NULL);
+        resets := resets || format('setval(%L, %s, %L), ', t.name, coalesce(t.last_value, t.start_value), t.last_value IS NOT NULL);
     END LOOP;
-    EXECUTE format('CREATE FUNCTION skald_testing.rewind(was text) RETURNS boolean LANGUAGE plpgsql AS %L',
-                   'BEGIN IF skald_testing.shape() <> was THEN RETURN false; END IF;' || back || 'RETURN true; END');
+    EXECUTE format('CREATE FUNCTION skald_testing.rewind(was text) RETURNS boolean LANGUAGE plpgsql AS %L', format(
+        $rewind$
+        DECLARE
+            written xid[] := nullif(current_setting('skald_testing.written', true), '')::xid[];
+            changed boolean[];
+        BEGIN
+            IF skald_testing.shape() <> was THEN RETURN false; END IF;
+            changed := ARRAY[%s];
+            %s
+            PERFORM %s set_config('skald_testing.written', written::text, false);
+            RETURN true;
+        END $rewind$, substr(tests, 3), back, resets));
 END $do$
 
 -- name: shape
 SELECT skald_testing.shape()
+
+-- name: has_messages
+SELECT EXISTS (SELECT FROM skald.outbox)
 
 -- False: something has been created or dropped since, and the database is no longer usable.
 -- name: rewind
@@ -160,7 +182,9 @@ SELECT s.scope, s.key, s.step, s.kind, s.in_doubt, s.calls, coalesce(s.error, ''
   FROM skald.started s
  ORDER BY s.due_at, s.key, s.step
 
+-- Instead of what was hosted before.
 -- name: record_hosted
+DELETE FROM skald.hosted;
 SELECT skald.record_hosted(:steps::text[], :take_signals::boolean[])
 
 -- name: end_leases

@@ -53,6 +53,28 @@ struct role
 
 }  // namespace
 
+TEST_CASE("a table is brought back whatever was done to it, also where it has as many rows as before")
+{
+    skald::testing::harness shop;
+    shop.add(
+        only_tables("orders", "0001_things", "CREATE TABLE thing (id int, name text); CREATE TABLE other (id int)"));
+    shop.given("orders", "INSERT INTO thing VALUES (1, 'wheel'); INSERT INTO thing VALUES (2, 'bell')");
+    auto const all = [&shop] {
+        return shop.ask("orders", "SELECT * FROM thing UNION ALL SELECT id, 'other' FROM other ORDER BY 1");
+    };
+    rows const given{"1 | wheel", "2 | bell"};
+    for (auto const* const what :
+         {"SELECT 1", "UPDATE thing SET name = 'brake' WHERE id = 2", "DELETE FROM thing WHERE id = 1",
+          "DELETE FROM thing; INSERT INTO thing VALUES (1, 'wheel'), (3, 'bell')", "TRUNCATE thing",
+          "INSERT INTO other VALUES (7)", "INSERT INTO thing VALUES (2, 'bell')"}) {
+        CAPTURE(what);
+        shop.rewind();
+        shop.ask("orders", what);
+        shop.rewind();
+        CHECK(all() == given);
+    }
+}
+
 TEST_CASE("a harness brings everything back: rows, sequences, and what a step made")
 {
     skald::testing::harness shop;

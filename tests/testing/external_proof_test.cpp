@@ -135,12 +135,13 @@ struct nothing_abandoned final : charge
 
 }  // namespace
 
-TEST_CASE("a saga with a call, a call that undoes it, and a wait passes the whole matrix")
+// The quick form has every kind of disturbance at every message, part and call; the whole one is proof_test's.
+TEST_CASE("a saga with a call, a call that undoes it, and a wait passes each place of the matrix")
 {
     static constexpr auto saga = named("right");
     host(saga, charge{gateway()});
     auto options = with_signal();
-    options.sampled = 30;
+    options.quick = true;
     auto const proof = shop().prove_exactly_once(saga, purchase{"p", 100}, options);
     INFO(proof.report());
     REQUIRE(proof);
@@ -148,7 +149,7 @@ TEST_CASE("a saga with a call, a call that undoes it, and a wait passes the whol
     for (auto const* const name : {"crash before the call", "crash after the call", "lose the lease of the call"}) {
         CAPTURE(name);
         REQUIRE(proof.by_kind().contains(name));
-        CHECK(proof.by_kind().at(name).run > 10);
+        CHECK(proof.by_kind().at(name).run > 1);
         CHECK(proof.by_kind().at(name).not_met == 0);
     }
 }

@@ -70,11 +70,10 @@ final_state final_state_of(simulation& w, std::vector<effect> const& named)
     final_state e;
     for (auto const& name : w.services()) {
         auto& at = w.service(name);
-        auto const state = postgres::filled_in(testing_queries::state{.calls = at.calls()});
-        for (auto& [kind, line] : at.database().pairs(state)) {
-            auto const title = name + ": " + kind;
+        for (auto const& row : at.database().run(testing_queries::state{.calls = at.calls()})) {
+            auto const title = name + ": " + row["kind"].c_str();
             if (e.state.empty() || e.state.back().title != title) e.state.push_back({title, {}});
-            e.state.back().lines.push_back(line);
+            e.state.back().lines.emplace_back(row["line"].c_str());
         }
     }
     e.effects = effects_of(w, named);

@@ -246,7 +246,7 @@ std::vector<started_view> harness::started()
     auto& all = implementation_->begun();
     std::vector<started_view> seen;
     for (auto const& name : all.services())
-        for (auto const& row : all.service(name).database().session().run(std::string{testing_queries::started}))
+        for (auto const& row : all.service(name).database().run(testing_queries::started))
             seen.push_back({name, row["key"].c_str(), row["scope"].c_str(), row["step"].c_str(), row["kind"].c_str(),
                             row["in_doubt"].as<bool>(), row["calls"].as<int>(), row["error"].c_str(),
                             std::chrono::milliseconds{row["due_in"].as<std::int64_t>()}});
@@ -323,10 +323,10 @@ check_result harness::outboxes_are_empty()
 {
     auto& all = implementation_->begun();
     std::vector<std::string> left;
-    auto const state = postgres::filled_in(testing_queries::state{.calls = std::vector<std::string>{}});
+    testing_queries::state const state{.calls = std::vector<std::string>{}};
     for (auto const& name : all.services())
-        for (auto const& [kind, line] : all.service(name).database().pairs(state))
-            if (kind == "outbox") left.push_back(name + ": " + line);
+        for (auto const& row : all.service(name).database().run(state))
+            if (row["kind"].c_str() == std::string_view{"outbox"}) left.push_back(name + ": " + row["line"].c_str());
     if (left.empty()) return check_result::success();
     return check_result::failure("the outboxes are expected to be empty, and hold " + list(left));
 }

@@ -115,6 +115,7 @@ void node::begin(memory::memory_transport& transport)
     host_all();
     record_hosted();
     start(transport);
+    woken_ = database_->starts_with_messages();
 }
 
 void node::advance(std::chrono::milliseconds time)

@@ -65,6 +65,7 @@ void service_database::recreate()
 {
     session_.reset();
     rewinder_.reset();
+    hosted_.reset();
     auto const old = std::exchange(name_, original_.empty() ? migrated() : server_.create(original_));
     if (!old.empty()) server_.drop(old);
     if (original_.empty()) may_rewind();
@@ -73,6 +74,7 @@ void service_database::recreate()
 void service_database::read_shape()
 {
     shape_ = session().run(std::string{testing_queries::shape})[0][0].c_str();
+    starts_with_messages_ = session().run(std::string{testing_queries::has_messages})[0][0].as<bool>();
     every_table_ = session().run(std::string{testing_queries::every_table})[0][0].c_str();
 }
 
@@ -89,8 +91,28 @@ postgres::connection_options service_database::options() const
 
 postgres::connection& service_database::session()
 {
-    if (!session_ || !session_->is_open()) session_ = std::make_unique<postgres::connection>(options());
+    if (session_ && session_->is_open()) return *session_;
+    prepared_.clear();
+    session_ = std::make_unique<postgres::connection>(options());
     return *session_;
+}
+
+pqxx::result service_database::run(std::string_view text, std::span<postgres::parameter const* const> parameters)
+{
+    auto& at = session();
+    auto const [it, is_new] = prepared_.try_emplace(std::string{text}, "");
+    std::string prepare;
+    if (is_new) {
+        it->second = "kit_" + std::to_string(++prepared_count_);
+        prepare = "PREPARE " + it->second + " AS " + it->first + ';';
+    }
+    try {
+        return at.run(prepare + postgres::execute(it->second, parameters));
+    }
+    catch (...) {
+        prepared_.erase(it);  // whether it was prepared is unknown
+        throw;
+    }
 }
 
 bool service_database::rewind()
@@ -123,7 +145,7 @@ rows service_database::ask(std::string const& sql)
 std::vector<std::pair<std::string, std::string>> service_database::pairs(std::string_view query)
 {
     std::vector<std::pair<std::string, std::string>> all;
-    for (auto const& row : session().run(std::string{query})) all.emplace_back(row[0].c_str(), row[1].c_str());
+    for (auto const& row : run(query)) all.emplace_back(row[0].c_str(), row[1].c_str());
     return all;
 }
 
@@ -135,19 +157,22 @@ std::vector<std::pair<std::string, std::string>> service_database::every_row()
 
 std::optional<std::chrono::milliseconds> service_database::next_due()
 {
-    auto const rows = session().run(std::string{testing_queries::next_due});
+    auto const rows = run(testing_queries::next_due);
     if (rows[0][0].is_null()) return {};
     return std::max(0ms, std::chrono::milliseconds{rows[0][0].as<std::int64_t>()});
 }
 
 void service_database::advance(std::chrono::milliseconds time)
 {
-    session().run(postgres::filled_in(testing_queries::advance{.milliseconds = time}));
+    run(testing_queries::advance{.milliseconds = time});
 }
 
 void service_database::record_hosted(std::vector<std::string> const& steps, std::vector<bool> const& take_signals)
 {
+    std::pair const now{steps, take_signals};
+    if (hosted_ == now) return;
     session().run(postgres::filled_in(testing_queries::record_hosted{.steps = steps, .take_signals = take_signals}));
+    hosted_ = now;
 }
 
 void service_database::end_leases()

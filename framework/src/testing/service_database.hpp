@@ -2,6 +2,7 @@
 #pragma once
 
 #include "postgres/connection.hpp"
+#include "postgres/literal.hpp"
 #include "postgres/migrate.hpp"
 #include "testing/server.hpp"
 
@@ -10,8 +11,10 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -43,12 +46,23 @@ public:
     /// Restores the initial state. True: in a different database, so that every client has to reconnect.
     bool rewind();
 
+    /// Whether the initial state has messages to send.
+    bool starts_with_messages() const { return starts_with_messages_; }
+
     /// A session for the kit itself.
     postgres::connection& session();
 
     /// As text: the columns of a row joined by " | ", or the result of one of the kit's named queries.
     rows ask(std::string const& sql);
     std::vector<std::pair<std::string, std::string>> pairs(std::string_view query);
+
+    /// One of the kit's queries. It is prepared when it first runs here: to plan it takes far longer than to run it.
+    template <class Statement>
+    pqxx::result run(Statement const& statement)
+    {
+        return run(Statement::statement_text, statement.parameters());
+    }
+    pqxx::result run(std::string_view text, std::span<postgres::parameter const* const> parameters = {});
 
     /// All rows of all user tables, one entry each: the table, and the row as JSON.
     std::vector<std::pair<std::string, std::string>> every_row();
@@ -76,8 +90,12 @@ private:
     std::string name_;
     std::string shape_;
     std::string every_table_;
+    bool starts_with_messages_{};
     std::unique_ptr<pqxx::connection> rewinder_;  // null if the role lacks the privilege
     std::unique_ptr<postgres::connection> session_;
+    std::unordered_map<std::string, std::string> prepared_;  // in the session: the names, by text
+    std::size_t prepared_count_{};
+    std::optional<std::pair<std::vector<std::string>, std::vector<bool>>> hosted_;  // as recorded
 };
 
 }  // namespace skald::testing::inner

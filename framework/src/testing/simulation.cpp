@@ -84,8 +84,7 @@ std::vector<std::string> simulation::started()
 {
     std::vector<std::string> steps;
     for (auto* one : in_order_)
-        for (auto const& row : one->database().session().run(std::string{testing_queries::started}))
-            steps.emplace_back(row["step"].c_str());
+        for (auto const& row : one->database().run(testing_queries::started)) steps.emplace_back(row["step"].c_str());
     return steps;
 }
 

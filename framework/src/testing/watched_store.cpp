@@ -8,17 +8,9 @@ namespace skald::testing::inner {
 
 watched_store::watched_store(postgres::connection_options options, fault_plan& at, std::function<void()> committed,
                              std::function<void(std::string const&, std::string const&)> left)
-    : options_{std::move(options)}, fault_plan_{at}, committed_{std::move(committed)}, left_{std::move(left)}
-{
-    drop();
-}
-
-void watched_store::drop()
-{
-    inner_.reset();
-    inner_ = std::make_unique<postgres::postgres_store>(options_);
-    in_transaction_ = false;
-}
+    : options_{std::move(options)}, fault_plan_{at}, committed_{std::move(committed)}, left_{std::move(left)},
+      inner_{std::make_unique<postgres::postgres_store>(options_)}
+{}
 
 void watched_store::inspect_sessions(bool does)
 {
@@ -28,7 +20,9 @@ void watched_store::inspect_sessions(bool does)
 
 void watched_store::die()
 {
-    if (in_transaction_) drop();
+    if (!in_transaction_) return;
+    inner_->rollback();
+    in_transaction_ = false;
 }
 
 std::vector<ports::claim_answer> watched_store::begin(std::span<ports::claim_item const> items,
@@ -67,7 +61,7 @@ void watched_store::finish(Commit commit)
     ports::fault const in_doubt{ports::fault_kind::in_doubt, "the connection was lost while committing"};
     fault_plan_.reach(crash_point::before_commit);
     if (fault_plan_.loses(crash_point::commit_lost)) {
-        drop();
+        die();
         throw in_doubt;
     }
     commit();

@@ -42,7 +42,10 @@ public:
     /// By how much the clock that steps see is ahead of the server's.
     void set_clock(std::chrono::milliseconds ahead) { ahead_ = ahead; }
 
-    /// Simulates a crash. A connection with an open transaction is closed; the server would not notice an idle one.
+    /// Simulates a crash: an open transaction is rolled back, as the server does when its connection is closed. The
+    /// connection is kept, because opening a new one takes far longer than a schedule's other work. Whatever the step
+    /// has left in the session is undone before the next one runs, as between any two deliveries; but for what it has
+    /// prepared, which no proof gets past (prover::leaves_session).
     void die();
 
 private:
@@ -50,7 +53,6 @@ private:
     std::string const& prepared(std::string_view text) override { return inner_->unit().prepared(text); }
     core::instant now() const override { return inner_->claimed_at() + ahead_; }
 
-    void drop();
     void report_left_behind();
     template <class Commit>
     void finish(Commit commit);
