@@ -133,7 +133,7 @@ bool prover::explore(way const& along)
     ++proof_.by_kind_["undisturbed"].run;
     auto const differing = difference(first.left, second.left);
     if (!differing.empty()) {
-        fail("two undisturbed runs differ", along.name, differing, why_runs_differ(differing));
+        fail("two undisturbed runs differ", along.name, differing, suspects(differing) + why_runs_differ(differing));
         return false;
     }
     known_.push_back({along, first.left, disturbances_of(first.deliveries, first.visits)});
@@ -161,7 +161,8 @@ bool prover::restores(run_result const& result, std::string const& schedule)
     if (differing.empty()) return true;
     auto cause = observations_.cause();
     if (cause.empty())
-        cause = "the compensations do not undo all that their steps did. What is meant to stay, such as a cancelled "
+        cause = suspects(differing) +
+                "the compensations do not undo all that their steps did. What is meant to stay, such as a cancelled "
                 "order or a "
                 "time, is named: {.remains = {{\"service\", \"table\"}, {\"service\", \"table\", {\"column\"}}}}";
     fail("the saga was compensated, and has not left your tables as they were before it", schedule, differing, cause);
@@ -182,7 +183,8 @@ bool prover::is_like(way const& along, final_state const& left)
     auto const differing = difference(other->left.effects, left.effects);
     if (differing.empty()) return true;
     auto cause = observations_.cause();
-    if (cause.empty()) cause = "something of an attempt that was rolled back remains; see what differs";
+    if (cause.empty())
+        cause = suspects(differing) + "something of an attempt that was rolled back remains; see what differs";
     fail("it leaves behind something else than \"" + along.like + "\" does", along.name, differing, cause);
     return false;
 }
@@ -263,7 +265,10 @@ bool prover::passes(known_way const& along, std::vector<disturbance> const& dist
     ++count.run;
     tell_progress();
     if (!result.all_met) ++count.not_met;
-    if (differs(along, result).empty()) return restores(result, now.name(options_.copies));
+    if (differs(along, result).empty()) {
+        // With no effects named, all tables have just been compared with those of a way that restores them.
+        return options_.effects.empty() || restores(result, now.name(options_.copies));
+    }
     for (auto const& one : disturbances) {
         schedule const shorter{along.along, {one}};
         if (disturbances.size() == 1 || differs(along, test_run{simulation_, what_, options_, shorter}.run()).empty())
@@ -299,8 +304,19 @@ void prover::blame(known_way const& along, schedule const& shortest)
         return;
     }
     auto cause = observations_.cause();
-    if (cause.empty()) cause = "no step was seen to do anything outside its transaction; see what differs";
+    if (cause.empty())
+        cause = suspects(differing) + "no step was seen to do anything outside its transaction; see what differs";
     fail("it leaves behind something else than it does undisturbed", shortest.name(options_.copies), differing, cause);
+}
+
+// "look at charge-payment: ", by the services whose rows differ. Empty if they are none's.
+std::string prover::suspects(std::string const& difference) const
+{
+    std::string names;
+    for (auto const& step : what_.plan)
+        if (difference.find("  " + std::string{step.service} + ": ") != std::string::npos)
+            names.append(names.empty() ? "" : ", ").append(step.name);
+    return names.empty() ? "" : "look at " + names + ": ";
 }
 
 void prover::fail(std::string failure, std::string schedule, std::string difference, std::string cause)
@@ -322,7 +338,11 @@ std::string proof::report() const
 {
     auto const seconds = std::to_string(time_.count() / 1000) + '.' + std::to_string(time_.count() % 1000 / 100) + " s";
     auto text = std::to_string(schedules()) + " schedules in " + seconds +
-                (passed() ? ": every one left behind what it should\n" : ": one did not leave behind what it should\n");
+                (passed() ? ": every one left behind what it should" : ": one did not leave behind what it should");
+    // By what disturbed it, or else by its way: that names a step, and the point in it.
+    auto const disturbed = failed_schedule_.find("; ");
+    if (!passed()) text += ": " + failed_schedule_.substr(disturbed == std::string::npos ? 0 : disturbed + 2);
+    text += '\n';
     for (auto const& [kind, count] : by_kind_) {
         text += "  " + kind + ": " + std::to_string(count.run);
         if (count.not_met > 0) text += " (" + std::to_string(count.not_met) + " in which that point was not reached)";

@@ -48,6 +48,7 @@ private:
     bool passes(known_way const& along, std::vector<inner::disturbance> const& disturbances, std::string const& kind);
     std::string differs(known_way const& along, inner::run_result const& result) const;
     void blame(known_way const& along, inner::schedule const& shortest);
+    std::string suspects(std::string const& difference) const;
     void fail(std::string failure, std::string schedule, std::string difference, std::string cause);
     bool restores(inner::run_result const& result, std::string const& schedule);
     bool leaves_session(inner::run_result const& result, std::string const& schedule);
