@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <stdexcept>
 
 namespace skald::test {
 
@@ -45,7 +46,7 @@ core::itinerary random_cases::itinerary()
     auto const first_retriable = random_.number(0, count);
     bool const has_pivot = first_retriable > 0 && random_.coin();
     for (std::size_t i = 0; i < count; ++i) {
-        auto const kind = i >= first_retriable                       ? step_kind::retriable
+        auto const kind = i >= first_retriable                    ? step_kind::retriable
                           : has_pivot && i + 1 == first_retriable ? step_kind::pivot
                                                                   : step_kind::compensatable;
         made.steps.push_back({(one_in(20) ? random_.name().substr(0, 45) : "s") + std::to_string(i),
@@ -79,7 +80,8 @@ std::string random_cases::reason()
 core::envelope random_cases::envelope()
 {
     core::envelope e;
-    e.saga = {any_of("", "", "tenant", wide), one_in(10) ? "k:" + random_.text("kK:~ ", 1, 170) : random_.text("kxyz", 1, 4)};
+    e.saga = {any_of("", "", "tenant", wide),
+              one_in(10) ? "k:" + random_.text("kK:~ ", 1, 170) : random_.text("kxyz", 1, 4)};
     e.definition = any_of("place-order", "place-order", "book-trip");
     e.version = one_in(4) ? static_cast<int>(random_.number(1, 5)) : 1;
     e.itinerary = itinerary();
@@ -111,9 +113,10 @@ void random_cases::spoil(core::message& m)
         return;
     }
     auto const extra = any_of("x-snoozes", "x-saga-deadline", "x-step-deadline", "skald-waits-since", "traceparent",
-                              "tracestate", "x-saga-reason", "x-another");
+                              "traceparent", "tracestate", "x-saga-reason", "x-another", "x-saga-itinerary");
     if (!core::find_header(m.headers, extra) && one_in(3)) m.headers.emplace_back(extra, "");
-    auto& [name, value] = m.headers[random_.number(0, m.headers.size() - 1)];
+    auto const found = std::ranges::find(m.headers, extra, &core::header_list::value_type::first);
+    auto& [name, value] = found != m.headers.end() ? *found : m.headers[random_.number(0, m.headers.size() - 1)];
     bool const is_ascii = std::ranges::all_of(value, [](char ch) { return ch >= 0; });
     switch (is_ascii ? random_.number(0, 7) : 0) {
     case 0: name += "-lost"; break;
@@ -123,8 +126,8 @@ void random_cases::spoil(core::message& m)
         if (!value.empty()) value.erase(random_.number(0, value.size() - 1), 1);
         break;
     case 4:
-        value = any_of("0", "1", "-1", "-0", "007", "2000000000", "2000000001", "99999999999999999999", "+1", " 1", "1 ",
-                       "1.0", "one");
+        value = any_of("0", "1", "-1", "-0", "007", "2000000000", "2000000001", "99999999999999999999", "+1", " 1",
+                       "1 ", "1.0", "one");
         break;
     case 5:
         value = any_of("2026-02-29T00:00:00.000000Z", "2024-02-29T23:59:59.999999Z", "2026-13-01T00:00:00.000000Z",
@@ -134,12 +137,14 @@ void random_cases::spoil(core::message& m)
                        "2000-02-29T00:00:00.000000Z", "2026-00-01T00:00:00.000000Z", "2026-01-00T00:00:00.000000Z");
         break;
     case 6:
-        value = any_of("forward 1/1 s0@payments=pivot", "back 1/1 s0@payments=compensatable", "back 1/1 s0@payments=pivot",
-                       "forward 1/2 s0@payments=pivot s1@payments=pivot", "forward 01/1 s0@payments=pivot",
-                       "forward 1/65 s0@payments=pivot", "forward 2/1 s0@payments=pivot", "forward 1/1  s0@payments=pivot",
-                       "forward 1/2 s0@payments=retriable s1@payments=compensatable", "forward 1/1", "forward 1/1 ",
-                       "forward 1/2 s0@payments=pivot s0@payments=retriable", "sideways 1/1 s0@payments=pivot",
-                       "forward 1/1 s0@payments=pivot ", "forward 1/1 s0@payments=pivots", "forward 1/1 S0@payments=pivot");
+        value =
+            any_of("forward 1/1 s0@payments=pivot", "forward 1/1 s0@payments=pivot s1@payments=retriable",
+                   "back 1/1 s0@payments=compensatable", "back 1/1 s0@payments=pivot",
+                   "forward 1/2 s0@payments=pivot s1@payments=pivot", "forward 01/1 s0@payments=pivot",
+                   "forward 1/65 s0@payments=pivot", "forward 2/1 s0@payments=pivot", "forward 1/1  s0@payments=pivot",
+                   "forward 1/2 s0@payments=retriable s1@payments=compensatable", "forward 1/1", "forward 1/1 ",
+                   "forward 1/2 s0@payments=pivot s0@payments=retriable", "sideways 1/1 s0@payments=pivot",
+                   "forward 1/1 s0@payments=pivot ", "forward 1/1 s0@payments=pivots", "forward 1/1 S0@payments=pivot");
         break;
     case 7:
         value = any_of("cc-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more",
@@ -147,8 +152,8 @@ void random_cases::spoil(core::message& m)
                        "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
                        "00-00000000000000000000000000000000-b7ad6b7169203331-01",
                        "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
-                       "00-0AF7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-0af7651916cd43dd-01",
-                       "k:s0", "k:s0.compensate", ":s0", "k:", "k", "k:s0.compensate.compensate");
+                       "00-0AF7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-0af7651916cd43dd-01", "k:s0",
+                       "k:s0.compensate", ":s0", "k:", "k", "k:s0.compensate.compensate");
         break;
     }
 }
@@ -185,8 +190,8 @@ ports::claim_answer random_cases::claim(core::envelope const& e)
         if (e.itinerary.past_pivot()) break;
         return random_.coin() ? ports::claim_answer{claim_result::cancelled, number, true, ports::cancel_cause::command,
                                                     "ada said so " + reason()}
-                              : ports::claim_answer{claim_result::cancelled, number, true, ports::cancel_cause::deadline,
-                                                    "deadline passed"};
+                              : ports::claim_answer{claim_result::cancelled, number, true,
+                                                    ports::cancel_cause::deadline, "deadline passed"};
     case 9:
     case 10:
     case 11: return {claim_result::retry, number, true, {}, {}};
@@ -228,7 +233,8 @@ runtime::registry registry_of(core::envelope const& e, std::optional<json> const
     step.kind = kind_of(hosted->at("kind"));
     step.version = hosted->value("version", 1);
     step.options.retry = {hosted->value("attempts", 8), milliseconds_of(*hosted, "first_ms", 200ms),
-                          milliseconds_of(*hosted, "longest_ms", 30'000ms), milliseconds_of(*hosted, "deadline_ms", 0ms)};
+                          milliseconds_of(*hosted, "longest_ms", 30'000ms),
+                          milliseconds_of(*hosted, "deadline_ms", 0ms)};
     made.add(e.definition, e.itinerary.current().name, std::move(step));
     return made;
 }
@@ -252,6 +258,26 @@ json headers_of(core::header_list const& headers)
     auto made = json::object();
     for (auto const& [name, value] : headers) made[name] = value;
     return made;
+}
+
+planted_fault::planted_fault(pqxx::connection& c, std::string const& function, std::string const& from,
+                             std::string const& to)
+    : c_{c}
+{
+    pqxx::nontransaction tx{c_};
+    was_ =
+        tx.exec(
+              "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'skald'::regnamespace AND proname = " +
+              tx.quote(function))[0][0]
+            .c_str();
+    auto const at = was_.find(from);
+    if (at == std::string::npos) throw std::logic_error{"skald." + function + " has no `" + from + '`'};
+    tx.exec(std::string{was_}.replace(at, from.size(), to));
+}
+
+planted_fault::~planted_fault()
+{
+    pqxx::nontransaction{c_}.exec(was_);
 }
 
 }  // namespace skald::test

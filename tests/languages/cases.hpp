@@ -9,6 +9,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <pqxx/pqxx>
+
 #include <optional>
 #include <string>
 
@@ -70,5 +72,26 @@ runtime::registry registry_of(core::envelope const& e, std::optional<nlohmann::j
 std::optional<runtime::step_result> result_of(nlohmann::json const& ended);
 
 nlohmann::json headers_of(core::header_list const& headers);
+
+/// A fault in one of the SQL functions, for as long as this lives: `from` in its text is `to`.
+class planted_fault
+{
+public:
+    planted_fault(pqxx::connection& c, std::string const& function, std::string const& from, std::string const& to);
+    ~planted_fault();
+    planted_fault(planted_fault const&) = delete;
+    planted_fault& operator=(planted_fault const&) = delete;
+
+private:
+    pqxx::connection& c_;
+    std::string was_;
+};
+
+struct fault
+{
+    char const* function;
+    char const* from;
+    char const* to;
+};
 
 }  // namespace skald::test

@@ -25,11 +25,35 @@ catch (data_error const&) {
 // JSON, most of it right.
 std::string random_json(seeded& random, int levels)
 {
-    static constexpr std::array atoms{"1",      "-0",     "1.50",   "\"a:b\"", "\"\\\"\\\\\"", "null",    "true",
-                                      "1e3",    "\"{\"",  "1E400",  "-1e-400", "\"\\u0000\"",  "\"\\ud800\"", "01",
-                                      "18446744073709551615", "18446744073709551616", "-9223372036854775808",
-                                      "-9223372036854775809", "9007199254740991.5", "9007199254740993.0", "1.7976931348623157e308",
-                                      "\"12345678901234567890123\"", "nul", "\"\xff\"", "\"\xc3\xa4\"", "+1", ".5", "1.", "NaN"};
+    static constexpr std::array atoms{"1",
+                                      "-0",
+                                      "1.50",
+                                      "\"a:b\"",
+                                      "\"\\\"\\\\\"",
+                                      "null",
+                                      "true",
+                                      "1e3",
+                                      "\"{\"",
+                                      "1E400",
+                                      "-1e-400",
+                                      "\"\\u0000\"",
+                                      "\"\\ud800\"",
+                                      "01",
+                                      "18446744073709551615",
+                                      "18446744073709551616",
+                                      "-9223372036854775808",
+                                      "-9223372036854775809",
+                                      "9007199254740991.5",
+                                      "9007199254740993.0",
+                                      "1.7976931348623157e308",
+                                      "\"12345678901234567890123\"",
+                                      "nul",
+                                      "\"\xff\"",
+                                      "\"\xc3\xa4\"",
+                                      "+1",
+                                      ".5",
+                                      "1.",
+                                      "NaN"};
     if (levels == 0 || random.number(0, 3) == 0)
         return atoms[random.number(0, random.number(0, 4) == 0 ? atoms.size() - 1 : 8)];
     bool const is_object = random.coin();
@@ -50,9 +74,9 @@ catch (pqxx::sql_error const& error) {
     return error.what();
 }
 
-constexpr char const* charge =
-    "'{\"x-idempotency-key\": \"k:charge\", \"x-saga-scope\": \"\", \"x-saga\": \"order\", \"x-saga-home\": \"orders\", "
-    "\"x-saga-itinerary\": \"forward 1/1 charge@payments=retriable\"}'";
+constexpr char const* charge = "'{\"x-idempotency-key\": \"k:charge\", \"x-saga-scope\": \"\", \"x-saga\": \"order\", "
+                               "\"x-saga-home\": \"orders\", "
+                               "\"x-saga-itinerary\": \"forward 1/1 charge@payments=retriable\"}'";
 constexpr char const* steps = "'{\"order/charge\": {\"kind\": \"retriable\"}}'";
 
 // `then` has what take() gave as `taken`.
@@ -67,7 +91,8 @@ std::string then_rolled_back(database const& db, std::string then)
 {
     pqxx::connection c{db.url()};
     pqxx::work tx{c};
-    auto const taken = tx.exec("SELECT taken FROM skald.take('charge', " + std::string{charge} + ", '{}', " + steps + ")")[0][0];
+    auto const taken =
+        tx.exec("SELECT taken FROM skald.take('charge', " + std::string{charge} + ", '{}', " + steps + ")")[0][0];
     return then.replace(then.find("$1"), 2, tx.quote(taken.c_str()));
 }
 
@@ -83,7 +108,8 @@ TEST_CASE("the SQL accepts the JSON that the C++ does")
     seeded random{1};
     std::vector<std::string> bodies{"", " ", "\xef\xbb\xbf{}", "{} {}", std::string{"{}\0", 3}};
     for (int levels : {63, 64, 65, 66, 3'000}) {
-        bodies.push_back(std::string(static_cast<std::size_t>(levels), '[') + std::string(static_cast<std::size_t>(levels), ']'));
+        bodies.push_back(std::string(static_cast<std::size_t>(levels), '[') +
+                         std::string(static_cast<std::size_t>(levels), ']'));
         std::string deep;
         for (int n = 0; n < levels; ++n) deep += "{\"a\":[";
         for (int n = 0; n < levels; ++n) deep += "]}";
@@ -112,8 +138,8 @@ TEST_CASE("the longest wait of a retry is that of the C++")
         auto const longest = random.number(0, n % 3 == 0 ? 30'000 : 99'999'999'999'999);
         auto const failures = random.number(0, n % 5 == 0 ? 2'000'000'000 : 70);
         core::backoff const waits{std::chrono::milliseconds{first}, std::chrono::milliseconds{longest}};
-        CHECK(tx.exec_params("SELECT skald.longest_wait($1, $2, $3)", first, longest, failures)[0][0].as<std::int64_t>() ==
-              waits.ceiling(static_cast<int>(failures)).count());
+        CHECK(tx.exec_params("SELECT skald.longest_wait($1, $2, $3)", first, longest, failures)[0][0]
+                  .as<std::int64_t>() == waits.ceiling(static_cast<int>(failures)).count());
     }
 }
 
@@ -128,20 +154,25 @@ TEST_CASE("what is called wrongly says what to do")
     };
     says("SELECT skald.host('orders', '{}')", "belongs to the service payments");
     says("SELECT skald.host('payments', '[]')", "steps are a JSON object");
-    says("SELECT skald.host('payments', '{\"charge\": {\"kind\": \"pivot\"}}')", "step charge: its name is not DEFINITION/STEP");
+    says("SELECT skald.host('payments', '{\"charge\": {\"kind\": \"pivot\"}}')",
+         "step charge: its name is not DEFINITION/STEP");
     says("SELECT skald.host('payments', '{\"a/b\": {}}')", "step a/b: its kind is missing");
     says("SELECT skald.host('payments', '{\"a/b\": {\"kind\": \"fast\"}}')", "step a/b: kind can't be fast");
     says("SELECT skald.host('payments', '{\"a/b\": {\"kind\": \"pivot\", \"attempts\": 0}}')", "attempts can't be 0");
     says("SELECT skald.host('payments', '{\"a/b\": {\"kind\": \"pivot\", \"speed\": 1}}')", "speed can't be 1");
-    says("SELECT skald.host('payments', '{\"a/b\": {\"kind\": \"retriable\", \"deadline_ms\": 5}}')", "this one is retriable");
+    says("SELECT skald.host('payments', '{\"a/b\": {\"kind\": \"retriable\", \"deadline_ms\": 5}}')",
+         "this one is retriable");
     says("SELECT skald.take('charge', '[]', '{}', '{}')", "headers as a JSON object");
     says("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT skald.take('charge', " + std::string{charge} + ", '{}', '{}')",
          "this one is SERIALIZABLE");
-    says(taken_and("SELECT skald.take('charge', " + std::string{charge} + ", '{}', '{}')"), "another delivery was taken");
+    says(taken_and("SELECT skald.take('charge', " + std::string{charge} + ", '{}', '{}')"),
+         "another delivery was taken");
     says(taken_and("COMMIT"), "a step ran COMMIT itself");
     says(taken_and(std::string{"SELECT skald.done("} + it + ", 'no JSON')"), "done() needs the data");
-    says(taken_and(std::string{"SELECT skald.done("} + it + ", '{}'), skald.done(" + it + ", '{}')"), "has ended already");
-    says(taken_and(std::string{"SELECT skald.publish("} + it + ", 'mail', 'a:b', '')"), "must not be empty or have a ':'");
+    says(taken_and(std::string{"SELECT skald.done("} + it + ", '{}'), skald.done(" + it + ", '{}')"),
+         "has ended already");
+    says(taken_and(std::string{"SELECT skald.publish("} + it + ", 'mail', 'a:b', '')"),
+         "must not be empty or have a ':'");
     says(taken_and(std::string{"SELECT skald.fail("} + it + ", '{}', 'broke')"), "ROLLBACK first");
     says(then_rolled_back(db, "SELECT skald.done($1, '{}')"), "was ended by the step itself");
     says(then_rolled_back(db, "SELECT skald.reject($1, '{}', 'no')"), "its saga can only go forward");
