@@ -306,7 +306,7 @@ BEGIN
         wait := least(floor(luck * (wait + 1)), wait, 31556952000000);
         event := 'step.failed';
     ELSIF ending = 'unrunnable' THEN
-        waited := coalesce(floor(extract(epoch FROM at - e.waits_since::timestamptz) * 1000), 0);
+        waited := greatest(floor(extract(epoch FROM at - e.waits_since::timestamptz) * 1000), 0);
         IF waited < for_deploy AND NOT is_last THEN
             tried := attempts - 1;
             wait := least(greatest(waited / 4, 200), 10000) / 2;

@@ -19,7 +19,9 @@ inline std::optional<std::chrono::milliseconds> wait_for_deploy(unrunnable const
                                                                 core::instant now, std::mt19937_64& random)
 {
     using std::chrono::milliseconds;
-    auto const waited = e.waits_since ? std::chrono::floor<milliseconds>(now - *e.waits_since) : milliseconds{0};
+    // Not less than none: the header is not signed, and a database's clock may have been set back.
+    auto const waited = std::max(
+        e.waits_since ? std::chrono::floor<milliseconds>(now - *e.waits_since) : milliseconds{0}, milliseconds{0});
     if (waited >= why.for_deploy) return std::nullopt;
     // Soon at first, since the next process to take it may be a new one; then after a quarter of the time that it has
     // waited, and half to all of that.

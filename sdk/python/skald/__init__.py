@@ -1,0 +1,300 @@
+"""Steps of Skald's sagas in Python: each happens once in effect. A step is a function, which runs in the transaction of a psycopg
+connection with the record that it ran and the message to the next step. docs/languages.md has an example."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import os
+import random
+import signal
+import time
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from types import FrameType
+from typing import Any, Callable, Mapping, Sequence
+
+import pika
+import psycopg
+from psycopg import errors
+
+__all__ = ["Context", "Malformed", "Message", "Participant", "Reject", "Snooze", "Step"]
+
+log = logging.getLogger("skald")
+
+CONTENDED_MAX, LOST_MAX = 50, 5  # in a row, before they count as an attempt of the step
+
+
+class Reject(Exception):
+    """A business rejection: the step's writes are undone, and the saga compensates. Not after the pivot."""
+
+
+class Snooze(Exception):
+    """Not yet: the step's writes are undone, and it runs again after `wait`. It uses no attempt."""
+
+    def __init__(self, wait: timedelta) -> None:
+        super().__init__(f"again in {wait}")
+        self.wait = wait
+
+
+class Malformed(Exception):
+    """The step can't work with this data: the delivery is parked, and the saga is stuck until an operator looks."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """A delivery, as it came."""
+
+    type: str
+    headers: Mapping[str, Any]
+    body: bytes
+    message_id: str = ""
+    content_type: str = "application/json"
+    given_up: bool = False
+    """The broker has stopped delivering it: it came from the queue `skald.SERVICE.parked`."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a step can use while it runs. It must not be kept."""
+
+    connection: psycopg.Connection[Any]
+    """In Skald's transaction: do not end it."""
+    scope: str
+    saga: str
+    """The saga's key."""
+    definition: str
+    version: int
+    """The version of the data, as it came."""
+    step: str
+    attempt: int
+    """From 1."""
+    key: str
+    """The derived key, the same for every attempt and every delivery: what to give another system as the idempotency key."""
+    taken: str
+
+    def sql(self, query: str, values: Sequence[Any] | Mapping[str, Any] | None = None) -> psycopg.Cursor[Any]:
+        return self.connection.execute(query, values)
+
+    def publish(self, destination: str, type: str, body: Any, *, if_unrouted: str = "keep") -> None:
+        """Sends a message of your own if the step commits, at least once."""
+        self.sql("SELECT skald.publish(%s, %s, %s, %s, %s)", (self.taken, destination, type, _dump(body), if_unrouted))
+
+
+Function = Callable[[Context, Any], Any]
+"""Changes the data, or returns what it is from now on. Raises Reject, Snooze, Malformed; anything else is a fault, and is tried again."""
+
+
+@dataclass
+class Step:
+    run: Function
+    options: dict[str, Any]
+    upcast: Callable[[Any, int], Any] | None
+    undo: Function | None = None
+
+    def compensation(self, function: Function) -> Function:
+        """What undoes the step, of a compensatable one."""
+        self.undo = function
+        return function
+
+
+@dataclass
+class Participant:
+    """A service's process. It runs one step at a time; start as many processes as you need."""
+
+    service: str
+    database_url: str = field(default_factory=lambda: os.environ.get("DATABASE_URL", ""))
+    amqp_url: str = field(default_factory=lambda: os.environ.get("AMQP_URL", ""))
+    prefetch: int = 16
+    declare: bool = True
+    """False: `skald declare` has made the queues, and this user may not."""
+
+    def __post_init__(self) -> None:
+        self._steps: dict[str, Step] = {}
+        self._connection: psycopg.Connection[Any] | None = None
+        self._database = ""
+        self._stopping = False
+
+    def compensatable(self, definition: str, step: str, **options: Any) -> Callable[[Function], Step]:
+        """A step that may reject and can be undone. `options`: version, attempts, first_ms, longest_ms, deadline_ms (docs/languages.md);
+        `upcast`: what makes data of an older version, its second argument, data of this one."""
+        return self._add(definition, step, "compensatable", **options)
+
+    def pivot(self, definition: str, step: str, **options: Any) -> Callable[[Function], Step]:
+        """The point of no return: it may reject, and can't be undone."""
+        return self._add(definition, step, "pivot", **options)
+
+    def retriable(self, definition: str, step: str, **options: Any) -> Callable[[Function], Step]:
+        """A step after the pivot: it is tried until it succeeds."""
+        return self._add(definition, step, "retriable", **options)
+
+    def _add(self, definition: str, step: str, kind: str, upcast: Any = None, **options: Any) -> Callable[[Function], Step]:
+        name = f"{definition}/{step}"
+        if name in self._steps:
+            raise ValueError(f"step {step} of {definition} is there twice")
+
+        def add(function: Function) -> Step:
+            self._steps[name] = Step(function, {"kind": kind, **options}, upcast)
+            return self._steps[name]
+
+        return add
+
+    def _said(self) -> str:
+        return json.dumps({name: step.options for name, step in self._steps.items()})
+
+    def connect(self) -> psycopg.Connection[Any]:
+        """The database, which must be this service's. What is wrong with the steps is said here."""
+        if self._connection is None or self._connection.closed:
+            for name, step in self._steps.items():
+                if (step.options["kind"] == "compensatable") != (step.undo is not None):
+                    raise ValueError(f"{name}: a compensatable step has a compensation, and no other step has one")
+            self._connection = psycopg.connect(self.database_url, autocommit=True, application_name=f"skald/{self.service}")
+            self._connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+            self._database = self._one("SELECT skald.host(%s, %s)::text", (self.service, self._said()))
+        return self._connection
+
+    def process(self, message: Message) -> str:
+        """Processes a delivery, which can be acked afterwards; returns what happened, by the name that logs use. Raises only if the database
+        can't be reached or refuses what Skald itself writes: then nothing has happened."""
+        contended = lost = 0
+        while True:
+            taken: list[str] = []
+            try:
+                return self._run(message, taken)
+            except (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable) as error:
+                contended, why = contended + 1, error
+                if contended < CONTENDED_MAX or not taken:
+                    time.sleep(random.uniform(0, min(0.25, 0.005 * 2 ** min(contended, 6))))
+                    continue
+                end: tuple[str, Any] = ("fail(%s, %s, %s)", _text(str(why)))
+            except Reject as error:
+                end = ("reject(%s, %s, %s)", _text(str(error)))
+            except Snooze as error:
+                end = ("snooze(%s, %s, %s)", error.wait)
+            except Malformed as error:
+                end = ("give_up(%s, %s, 'malformed', %s)", _text(str(error)))
+            except errors.InvalidTransactionTermination as error:
+                end = ("give_up(%s, %s, 'transaction_ended', %s)", _text(str(error)))
+            except Exception as error:  # noqa: BLE001 - a fault of any kind
+                if not taken:
+                    raise
+                lost += self._connection is None or self._connection.closed
+                if lost < LOST_MAX and (self._connection is None or self._connection.closed):
+                    continue
+                log.warning("%s failed", message.message_id, exc_info=error)
+                end = ("fail(%s, %s, %s)", _text(f"{type(error).__name__}: {error}"))
+            return str(self._one(f"SELECT skald.{end[0]}", (taken[0], message.body, end[1])))
+
+    def _one(self, query: str, values: Sequence[Any]) -> Any:
+        row = self.connect().execute(query, values).fetchone()
+        return row[0] if row else None
+
+    def _run(self, message: Message, taken: list[str]) -> str:
+        connection = self.connect()
+        with connection.transaction():
+            row = connection.execute(
+                "SELECT verdict, event, why, scope, key, definition, version, step, is_compensation, attempt, taken::text"
+                "  FROM skald.take(%s, %s, %s, %s, %s, %s, %s)",
+                (_text(message.type), json.dumps(_headers(message.headers)), message.body, self._said(), _text(message.message_id),
+                 _text(message.content_type), message.given_up)).fetchone()
+            assert row is not None
+            verdict, event, why, scope, key, definition, version, name, back, attempt, token = row
+            if verdict != "run":
+                if event in ("delivery.parked", "step.parked"):
+                    log.error("%s of %s: %s", event, message.message_id, why)
+                return str(event)
+            taken.append(token)
+            step = self._steps[f"{definition}/{name}"]
+            ctx = Context(connection, scope, key, definition, version, name, attempt, f"{key}:{name}{'.compensate' * back}", token)
+            received = json.loads(message.body.decode("utf-8-sig"))
+            data, known = copy.deepcopy(received), None
+            if step.upcast and version < step.options.get("version", 1):
+                data, known = step.upcast(data, version), step.options["version"]
+            made = (step.undo or step.run)(ctx, data) if back else step.run(ctx, data)
+            data = data if made is None else made
+            # What has not changed goes on as it came, to the byte.
+            sent = message.body if known is None and data == received else _dump(data)
+            connection.execute("SELECT skald.done(%s, %s, %s)", (token, sent, known))
+        return "step.completed"
+
+    def run(self) -> None:
+        """Processes what comes until SIGTERM or SIGINT. Connections that are lost are opened again."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
+        self.connect()
+        waits = 0.1
+        while not self._stopping:
+            try:
+                self._consume()
+                waits = 0.1
+            except (pika.exceptions.AMQPError, psycopg.Error, OSError) as error:
+                log.warning("trying again with new connections: %s", error or type(error).__name__)
+                time.sleep(random.uniform(0, waits))
+                waits = min(waits * 2, 5.0)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        self._stopping = True
+
+    def _consume(self) -> None:
+        self.connect()
+        broker = pika.BlockingConnection(pika.URLParameters(self.amqp_url))
+        try:
+            channel = broker.channel()
+            self._expect_queues(channel)
+            channel.basic_qos(prefetch_count=self.prefetch)
+
+            def handle(channel: Any, method: Any, properties: Any, body: bytes) -> None:
+                if self._stopping:
+                    return  # not acked: it comes again
+                self.process(Message(properties.type or "", properties.headers or {}, body, properties.message_id or "",
+                                     properties.content_type or "application/json", method.consumer_tag == "given-up"))
+                channel.basic_ack(method.delivery_tag)
+
+            channel.basic_consume(f"skald.{self.service}", handle)
+            channel.basic_consume(f"skald.{self.service}.parked", handle, consumer_tag="given-up")
+            log.info("%s is ready", self.service)
+            while not self._stopping:
+                broker.process_data_events(time_limit=0.5)
+        finally:
+            if broker.is_open:
+                broker.close()
+
+    def _expect_queues(self, channel: Any) -> None:
+        """The queues of docs/protocol.md, "Routing". The last one is bound to this database: another one's process is refused."""
+        service = self.service
+        common = {"x-queue-type": "quorum"}
+        limited = {"x-delivery-limit": 50, "x-dead-letter-exchange": "skald.parked", "x-dead-letter-routing-key": service,
+                   "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
+        database = {"x-dead-letter-exchange": "skald.parked", "x-dead-letter-routing-key": self._database}
+        for exchange in ("skald", "skald.parked"):
+            channel.exchange_declare(exchange, "direct", durable=True, passive=not self.declare)
+        for name, more in ((f"skald.{service}.database", database), (f"skald.{service}", limited), (f"skald.{service}.parked", {})):
+            channel.queue_declare(name, durable=True, passive=not self.declare, arguments={**common, **more})
+        if self.declare:
+            channel.queue_bind(f"skald.{service}", "skald", service)
+            channel.queue_bind(f"skald.{service}.parked", "skald.parked", service)
+
+
+def _text(value: str) -> str:
+    """What a text column takes."""
+    return value.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _headers(headers: Mapping[str, Any]) -> dict[str, str]:
+    """As text. What has no text form is left out: then take() says which header is missing."""
+    made = {}
+    for name, value in headers.items():
+        if isinstance(value, bool):
+            made[name] = "true" if value else "false"
+        elif isinstance(value, (str, int)):
+            made[name] = _text(str(value))
+        elif isinstance(value, bytes):
+            made[name] = _text(value.decode("utf-8", "backslashreplace"))
+        elif isinstance(value, datetime):
+            made[name] = str(int(value.timestamp()))
+    return made
+
+
+def _dump(data: Any) -> bytes:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()

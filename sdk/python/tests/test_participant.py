@@ -1,0 +1,271 @@
+"""A participant on a real PostgreSQL and RabbitMQ: DATABASE_URL, AMQP_URL (scripts/stack.sh), SKALD (the command line)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from datetime import timedelta
+from typing import Any, Iterator
+
+import pika
+import psycopg
+import pytest
+
+import skald
+
+PLAN = "create@orders=compensatable charge@payments=compensatable ship@shipping=pivot pay-out@payments=retriable"
+BODY = b' {"id": "1", "cents": 1.50, "big": 9007199254740993}'
+
+
+def message(step: str, place: int, body: bytes = BODY, back: bool = False, key: str = "k",
+            headers: dict[str, str] | None = None) -> skald.Message:
+    id = f"{key}:{step}{'.compensate' * back}"
+    return skald.Message(step, {
+        "x-idempotency-key": id, "x-saga-scope": "", "x-saga": "order", "x-saga-home": "orders",
+        "x-saga-itinerary": f"{'back' if back else 'forward'} {place}/4 {PLAN}", **(headers or {})}, body, id)
+
+
+charge_message = message("charge", 2)
+
+
+@pytest.fixture(scope="session")
+def template() -> Iterator[str]:
+    server = os.environ["DATABASE_URL"]
+    name = f"sdk_python_{uuid.uuid4().hex}"
+    with psycopg.connect(server, autocommit=True) as c:
+        c.execute(f"CREATE DATABASE {name}")
+        url = server.rsplit("/", 1)[0] + "/" + name
+        subprocess.run([os.environ["SKALD"], "migrate", "--service", "payments"], check=True, env={**os.environ, "DATABASE_URL": url})
+        yield url
+        c.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def url(template: str) -> str:
+    with psycopg.connect(template, autocommit=True) as c:
+        c.execute("DROP TABLE IF EXISTS wallet; CREATE TABLE wallet (cents int CHECK (cents >= 0)); INSERT INTO wallet VALUES (100)")
+        for table in ("idempotency", "outbox", "parked", "hosted", "hosted_version"):
+            c.execute(f"DELETE FROM skald.{table}")
+    return template
+
+
+class Shop:
+    def __init__(self, url: str) -> None:
+        self.participant = p = skald.Participant("payments", database_url=url)
+        self.raises: list[Any] = []
+        self.ran: list[skald.Context] = []
+        self.c = psycopg.connect(url, autocommit=True)
+
+        @p.compensatable("order", "charge", attempts=2, first_ms=0)
+        def charge(ctx: skald.Context, order: dict[str, Any]) -> None:
+            self.ran.append(ctx)
+            ctx.sql("UPDATE wallet SET cents = cents - 10")
+            ctx.publish("mail", "charged", {"id": order["id"]})
+            if self.raises:
+                what = self.raises.pop(0)
+                if callable(what):
+                    what(ctx, order)
+                else:
+                    raise what
+
+        @charge.compensation
+        def refund(ctx: skald.Context, order: dict[str, Any]) -> None:
+            ctx.sql("UPDATE wallet SET cents = cents + 10")
+
+        @p.retriable("order", "pay-out")
+        def pay_out(ctx: skald.Context, order: dict[str, Any]) -> dict[str, Any]:
+            return {**order, "paid": True}
+
+        @p.pivot("trip", "buy", version=3, upcast=lambda data, version: {**data, "was": version})
+        def buy(ctx: skald.Context, trip: dict[str, Any]) -> None:
+            self.ran.append(ctx)
+
+    def one(self, query: str) -> Any:
+        row = self.c.execute(query).fetchone()
+        return row[0] if row else None
+
+    def record(self, step: str) -> Any:
+        return self.one(f"SELECT status::text FROM skald.idempotency WHERE step = '{step}'")
+
+    def sent(self) -> list[tuple[str, str]]:
+        return self.c.execute("SELECT destination, idempotency_key FROM skald.outbox WHERE type <> 'skald.progress' ORDER BY id").fetchall()
+
+    @property
+    def cents(self) -> Any:
+        return self.one("SELECT cents FROM wallet")
+
+
+@pytest.fixture
+def shop(url: str) -> Iterator[Shop]:
+    made = Shop(url)
+    yield made
+    made.c.close()
+
+
+def test_a_step_runs_once_and_hands_on_the_data_as_it_came(shop: Shop) -> None:
+    assert shop.participant.process(charge_message) == "step.completed"
+    assert shop.participant.process(charge_message) == "step.duplicate"
+    assert shop.cents == 90
+    assert shop.sent() == [("mail", "k:charge.1.charged"), ("shipping", "k:ship")]
+    assert bytes(shop.one("SELECT payload FROM skald.outbox WHERE type = 'ship'")) == BODY
+    ctx = shop.ran[0]
+    assert (ctx.key, ctx.saga, ctx.attempt, ctx.version, ctx.definition) == ("k:charge", "k", 1, 1, "order")
+
+
+def test_what_a_step_changes_goes_on(shop: Shop) -> None:
+    shop.raises = [lambda ctx, order: order.update(charge="c1")]
+    shop.participant.process(charge_message)
+    data = json.loads(bytes(shop.one("SELECT payload FROM skald.outbox WHERE type = 'ship'")))
+    assert data == {"id": "1", "cents": 1.5, "big": 9007199254740993, "charge": "c1"}
+    assert shop.participant.process(message("pay-out", 4)) == "step.completed"
+    assert shop.record("pay-out") == "completed"
+
+
+def test_older_data_is_brought_up_to_date_and_newer_data_waits(shop: Shop) -> None:
+    def buy(version: str) -> skald.Message:
+        return skald.Message("buy", {"x-idempotency-key": f"v{version}:buy", "x-saga-scope": "", "x-saga": "trip", "x-saga-home": "orders",
+                                     "x-saga-itinerary": "forward 1/2 buy@payments=pivot next@orders=retriable",
+                                     "x-saga-version": version}, b"{}")
+
+    assert [shop.participant.process(buy(v)) for v in "234"] == ["step.completed", "step.completed", "step.awaits_deploy"]
+    sent = shop.c.execute("SELECT payload, headers->>'x-saga-version' FROM skald.outbox WHERE type = 'next' ORDER BY id").fetchall()
+    assert sent == [(b'{"was":2}', "3"), (b"{}", "3")]
+
+
+def test_a_rejection_undoes_what_was_written_and_compensates(shop: Shop) -> None:
+    shop.raises = [skald.Reject("no money")]
+    assert shop.participant.process(charge_message) == "step.rejected"
+    assert (shop.cents, shop.record("charge")) == (100, "rejected")
+    assert shop.sent() == [("orders", "k:create.compensate")]
+
+
+def test_a_compensation_undoes_its_step_once_and_before_it_keeps_it_from_running(shop: Shop) -> None:
+    back = message("charge", 2, back=True)
+    shop.participant.process(charge_message)
+    assert [shop.participant.process(back), shop.participant.process(back)] == ["step.completed", "step.duplicate"]
+    assert shop.cents == 100
+    assert shop.participant.process(message("charge", 2, back=True, key="early")) == "step.cancelled"
+    assert shop.participant.process(message("charge", 2, key="early")) == "step.duplicate"
+    assert shop.cents == 100
+
+
+def test_a_fault_is_tried_again_until_its_attempts_are_used_up(shop: Shop) -> None:
+    shop.raises = [ValueError("broke"), lambda ctx, order: ctx.sql("SELECT 1/0")]
+    assert shop.participant.process(charge_message) == "step.failed"
+    assert (shop.cents, shop.record("charge"), shop.sent()) == (100, "retrying", [("payments", "k:charge")])
+    assert shop.participant.process(message("charge", 2, headers={"x-attempt": "2"})) == "step.attempts_exhausted"
+    assert shop.one("SELECT error FROM skald.idempotency").startswith("failed its last attempt: DivisionByZero: division by zero")
+
+
+def test_a_snooze_uses_no_attempt(shop: Shop) -> None:
+    shop.raises = [skald.Snooze(timedelta(hours=1))]
+    assert shop.participant.process(charge_message) == "step.snoozed"
+    assert shop.one("SELECT attempts || ' ' || snoozes FROM skald.idempotency") == "0 1"
+    assert shop.one("SELECT due_at > clock_timestamp() + interval '50 min' FROM skald.outbox WHERE type = 'charge'")
+
+
+def test_what_can_never_run_is_parked_with_the_reason(shop: Shop) -> None:
+    shop.raises = [skald.Malformed("no customer")]
+    assert shop.participant.process(charge_message) == "step.parked"
+    assert shop.participant.process(message("charge", 2, body=b"{", key="a")) == "step.parked"
+    assert shop.participant.process(message("charge", 2, key="b", headers={"x-saga-itinerary": "x"})) == "delivery.parked"
+    assert shop.participant.process(message("create", 1, key="c")) == "step.parked"
+    assert shop.participant.process(skald.Message("x", {"a": b"\xff", "b": "\0", "c": {}, "d": True}, b"\xff\0")) == "delivery.parked"
+    said = shop.c.execute("SELECT reason, error FROM skald.parked ORDER BY id").fetchall()
+    assert [reason for reason, _ in said] == ["malformed", "malformed", "malformed", "unknown_step", "malformed"]
+    assert said[0][1] == "no customer" and "x-saga-itinerary" in said[2][1] and "hosts no step create" in said[3][1]
+
+
+def test_a_step_that_ends_its_transaction_is_parked(shop: Shop) -> None:
+    shop.raises = [lambda ctx, order: ctx.sql("COMMIT")]
+    assert shop.participant.process(charge_message) == "step.parked"
+    assert shop.cents == 100
+    shop.raises = [lambda ctx, order: ctx.sql("ROLLBACK")]
+    assert shop.participant.process(message("charge", 2, key="b")) == "step.parked"
+    assert [r for r, in shop.c.execute("SELECT reason FROM skald.parked")] == ["transaction_ended"] * 2
+
+
+def test_a_lost_connection_and_a_deadlock_are_no_attempt(shop: Shop) -> None:
+    def deadlock(ctx: skald.Context, order: Any) -> None:
+        ctx.sql("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'deadlock_detected'; END $$")
+
+    def end_session(ctx: skald.Context, order: Any) -> None:
+        shop.c.execute("SELECT pg_terminate_backend(%s)", (ctx.connection.info.backend_pid,))
+        ctx.sql("SELECT 1")
+
+    shop.raises = [deadlock, end_session, deadlock]
+    assert shop.participant.process(charge_message) == "step.completed"
+    assert (shop.cents, shop.one("SELECT attempts FROM skald.idempotency")) == (90, 1)
+
+
+def test_mistakes_are_said_at_the_start(url: str) -> None:
+    with pytest.raises(psycopg.Error, match="belongs to the service payments"):
+        skald.Participant("orders", database_url=url).connect()
+    p = skald.Participant("payments", database_url=url)
+    p.pivot("order", "ship", attempts=0)(lambda ctx, order: None)
+    with pytest.raises(psycopg.Error, match="step order/ship: attempts can't be 0"):
+        p.connect()
+    with pytest.raises(ValueError, match="twice"):
+        p.pivot("order", "ship")
+    q = skald.Participant("payments", database_url=url)
+    q.compensatable("order", "charge")(lambda ctx, order: None)
+    with pytest.raises(ValueError, match="has a compensation"):
+        q.connect()
+
+
+PROGRAM = """
+import skald
+p = skald.Participant("payments")
+@p.retriable("order", "pay-out")
+def pay_out(ctx, order):
+    ctx.sql("UPDATE wallet SET cents = cents - 1")
+p.run()
+"""
+
+
+def wait_for(holds: Any) -> None:
+    until = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_a_process_takes_what_comes_is_killed_and_ends_when_told(shop: Shop) -> None:
+    broker = pika.BlockingConnection(pika.URLParameters(os.environ["AMQP_URL"]))
+    channel = broker.channel()
+    for queue in ("skald.payments", "skald.payments.parked", "skald.payments.database"):
+        channel.queue_delete(queue)
+    env = {**os.environ, "DATABASE_URL": shop.participant.database_url}
+    process = subprocess.Popen([sys.executable, "-c", PROGRAM], env=env)
+    wait_for(lambda: shop.one("SELECT count(*) FROM skald.hosted") == 1)
+
+    def send(number: int) -> None:
+        m = message("pay-out", 4, key=f"k{number % 20}")
+        channel.basic_publish("skald", "payments", m.body, pika.BasicProperties(
+            type=m.type, message_id=m.message_id, headers=dict(m.headers), content_type="application/json", delivery_mode=2))
+
+    def has_queue() -> bool:
+        try:
+            broker.channel().queue_declare("skald.payments.parked", passive=True)
+            return True
+        except pika.exceptions.ChannelClosedByBroker:
+            return False
+
+    wait_for(has_queue)
+    for number in range(30):
+        send(number)
+        if number % 10 == 5:
+            process.kill()
+            process.wait()
+            process = subprocess.Popen([sys.executable, "-c", PROGRAM], env=env)
+    wait_for(lambda: shop.cents == 80)
+    send(0)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+    assert (shop.cents, shop.one("SELECT count(*) FROM skald.idempotency")) == (80, 20)
+    broker.close()
