@@ -13,6 +13,8 @@ keep=     # where the user wants it
 driver=   # the driver's process id while it runs
 driver_arguments=()
 transport=rabbitmq
+python=   # payments in Python
+relay=    # its relay's process id
 
 usage() {
   cat <<'USAGE'
@@ -31,6 +33,8 @@ databases say whether anything was lost or happened twice.
   --transport T rabbitmq (default); kafka: a private Kafka of one node; or
                 postgres: messages go from database to database, and no broker
                 is started
+  --payments L  the service payments in that language: python, with sdk/python,
+                a relay of its own, and a virtual environment in build/languages
   --json FILE   also write the figures to FILE
   --keep DIR    run in DIR (new or empty) and keep logs and databases there
   --help        this text
@@ -88,6 +92,12 @@ parse() {
         transport=$value
         driver_arguments+=(--transport "$value")
         ;;
+      --payments)
+        [[ $value == python ]] || usage_error "--payments is python, not '$value'"
+        python=1
+        targets+=(skald_cli)
+        driver_arguments+=(--payments "$build/languages/payments")
+        ;;
       --json)
         [[ $value ]] || usage_error '--json needs a FILE'
         driver_arguments+=(--json "$(realpath -m -- "$value")")
@@ -99,6 +109,8 @@ parse() {
       *) usage_error "unknown option '$flag'" ;;
     esac
   done
+  if [[ $python && $transport != rabbitmq ]]; then usage_error '--payments python goes with RabbitMQ'; fi
+  if [[ $python && " ${driver_arguments[*]} " == *' --gateway '* ]]; then usage_error '--payments python has no gateway'; fi
 }
 
 make_folder() {
@@ -124,6 +136,10 @@ clean_up() {
   if [[ $driver ]]; then
     kill -TERM "$driver" 2>/dev/null
     wait "$driver"
+  fi
+  if [[ $relay ]]; then
+    kill -TERM "$relay" 2>/dev/null
+    wait "$relay"
   fi
   if [[ ! $folder ]]; then exit "$code"; fi
   if [[ $keep ]]; then
@@ -184,6 +200,19 @@ start_stack() {
   if [[ $transport == kafka ]]; then start_kafka; fi
 }
 
+# The program that the driver starts and kills, and the relay of its database, which is not killed.
+start_python() {
+  local venv=$build/languages/python
+  say "installing sdk/python in $venv"
+  [[ -x $venv/bin/pip ]] || logged venv python3 -m venv "$venv"
+  logged pip "$venv/bin/pip" install "$root/sdk/python[binary]"
+  printf '#!/bin/sh\nexec %q %q\n' "$venv/bin/python" "$root/examples/order_saga/python/payments.py" >"$build/languages/payments"
+  chmod 755 "$build/languages/payments"
+  DATABASE_URL=$DATABASE_URL_PAYMENTS logged migrate "$build/tools/skald" migrate --service payments
+  DATABASE_URL=$DATABASE_URL_PAYMENTS "$build/tools/skald" relay >"$folder/logs/relay.log" 2>&1 &
+  relay=$!
+}
+
 start_kafka() {
   local exports
   say "starting a private Kafka in $folder/kafka"
@@ -224,6 +253,7 @@ main() {
   if [[ $transport == kafka ]]; then "$root/scripts/setup.sh" --kafka; fi
   build_all
   start_stack
+  if [[ $python ]]; then start_python; fi
   run_driver
 }
 

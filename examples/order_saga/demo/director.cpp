@@ -39,6 +39,7 @@ std::vector<std::unique_ptr<process>> make_services(options const& chosen, std::
         process_settings settings;
         settings.name = service_names[i];
         settings.program = (chosen.services / program_names[i]).string();
+        if (i == payments && !chosen.payments.empty()) settings.program = chosen.payments.string();
         if (i == orders) settings.arguments = {"--listen", fmt::format("127.0.0.1:{}", port)};
         if (i == payments && charging != nullptr) settings.arguments = {"--gateway", charging->address()};
         settings.inherits_environment = true;
