@@ -4,7 +4,7 @@
 
 stages=(setup format layers reference integration install tidy asan tsan crash storm fuzz metrics image)
 # Run only where they are named: before a release, and after a change to what they look at.
-more_stages=(crash_inbox mutants races long cluster kafka kafka_storm s3 demo traces browser)
+more_stages=(crash_inbox mutants races long cluster kafka kafka_storm s3 demo traces browser languages)
 
 declare -A about=(
   [setup]='the packages, once for all that follows'
@@ -26,6 +26,7 @@ declare -A about=(
   [s3]='large bodies on a real server that speaks S3'
   [kafka]='what every transport must keep, and more, over a real Kafka; the command line; the demonstration'
   [kafka_storm]='orders while the nodes of a Kafka are killed in turn, while processes join and leave, while everything breaks'
+  [languages]='participants: their SQL against the C++ a million times, the SDKs on real servers, the demonstration'
   [traces]='what a collector gets is what OpenTelemetry defines'
   [demo]='three hundred orders through the demonstration'
   [browser]='the console in a real browser: every page and act, by keyboard, without a script, narrow and dark'
@@ -59,6 +60,7 @@ stage_kafka_storm() {
     scripts/chaos.sh --transport kafka --cluster --minutes 1 --seed 1
 }
 stage_demo() { scripts/demo.sh --orders 300 --seed 1; }
+stage_languages() { configure && scripts/test.sh languages && scripts/demo.sh --payments python --orders 300 --seed 1; }
 stage_metrics() { configure && scripts/observability.sh; }
 stage_traces() { scripts/traces.sh; }
 stage_browser() { scripts/setup.sh --browser && configure && cmake --build --preset default --target order_service shipping_service faulty_payment_service skald_cli && tests/console/browser/browser.sh docs/pictures; }

@@ -19,6 +19,8 @@ readonly observability_packages=(prometheus)
 readonly browser_packages=(chromium fonts-dejavu-core curl postgresql-client python3)
 # A node of Kafka is made of jars, which Maven brings: scripts/kafka.sh.
 readonly kafka_packages=(default-jre-headless maven)
+# What an SDK is installed with and tested in: pip brings the rest.
+readonly language_packages=(python3 python3-venv)
 readonly policy_file=/usr/sbin/policy-rc.d
 readonly cluster_dir=/etc/postgresql-common/createcluster.d
 readonly cluster_file=$cluster_dir/skald-setup.conf
@@ -26,7 +28,8 @@ readonly mark='temporary, made by the set-up script of Skald'
 
 usage() {
   cat <<'USAGE'
-usage: scripts/setup.sh [--dev | --no-servers | --observability | --kafka | --s3 | --image | --browser]
+usage: scripts/setup.sh [--dev | --no-servers | --observability | --kafka | --s3 | --languages |
+                        --image | --browser]
 
 Installs what the build and the tests need (Debian 12, Debian 13, Ubuntu 24.04).
 Does nothing when all of it is installed. Needs root, or sudo, only when a
@@ -39,6 +42,7 @@ package is missing. No service is started.
                  also Prometheus with promtool, for scripts/observability.sh
   --kafka        also Java and Maven, for scripts/kafka.sh
   --s3           also nodejs and npm, for scripts/test.sh s3
+  --languages    also Python's venv, for .ci/run languages
   --image        what scripts/image.sh needs instead: podman, podman-compose
                  and debootstrap
   --browser      what tests/console/browser needs instead: chromium, nodejs and npm
@@ -78,6 +82,7 @@ choose_packages() {
   [[ $what != observability ]] || wanted+=("${observability_packages[@]}")
   # Not over a Java and a Maven from elsewhere.
   [[ $what != kafka ]] || { command -v java && command -v mvn; } >/dev/null || wanted+=("${kafka_packages[@]}")
+  [[ $what != languages ]] || wanted+=("${language_packages[@]}")
   # Nor over a Node.js.
   [[ $what != s3 ]] || command -v npm >/dev/null || wanted+=(nodejs npm)
   local clang_major=
@@ -203,7 +208,7 @@ main() {
   self=$(readlink -f -- "${BASH_SOURCE[0]}")
   for arg in "$@"; do
     case $arg in
-      --dev | --no-servers | --observability | --kafka | --s3 | --image | --browser)
+      --dev | --no-servers | --observability | --kafka | --s3 | --languages | --image | --browser)
         [[ -z $what || --$what == "$arg" ]] || { usage >&2 && die "--$what and $arg do not go together"; }
         what=${arg#--}
         ;;

@@ -5,11 +5,12 @@
 #   scripts/test.sh --without LABELS     everything but the tests whose label matches
 #
 # PRESET is one of CMakePresets.json (default: `default`, which builds in build/ and runs everything). With any other, such
-# as `asan` and `tsan`, the unit tests and the conformance tests of the transports run. Six forms run alone: `kafka`
-# starts a node of Kafka and runs what needs one; `s3` the same with a server that speaks S3's API; `crash` builds with
-# failpoints and runs the crash matrix; `mutants` runs what must fail there; `races` runs whole services under
-# ThreadSanitizer while they are killed and cut off; `long` runs the failover, COMMITs that hang, a step that kills its
-# worker 51 times, and the proof that a build without failpoints has no code of them.
+# as `asan` and `tsan`, the unit tests and the conformance tests of the transports run. Seven forms run alone: `kafka`
+# starts a node of Kafka and runs what needs one; `s3` the same with a server that speaks S3's API; `languages` compares
+# the SQL for participants with the C++ a million times, and tests the SDKs; `crash` builds with failpoints and runs the
+# crash matrix; `mutants` runs what must fail there; `races` runs whole services under ThreadSanitizer while they are
+# killed and cut off; `long` runs the failover, COMMITs that hang, a step that kills its worker 51 times, and the proof
+# that a build without failpoints has no code of them.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
@@ -49,6 +50,21 @@ case ${1:-} in
     preset=default
     s3=1
     shift
+    ;;
+  languages)
+    scripts/setup.sh --languages
+    cmake --preset default
+    cmake --build --preset default --parallel "$(nproc)" --target skald_cli participant_tests
+    stack=$PWD/build/test-languages
+    trap 'scripts/stack.sh down --purge "$stack"' EXIT
+    exports=$(scripts/stack.sh up "$stack")
+    eval "$exports"
+    [[ -x build/languages/python-test/bin/pip ]] || python3 -m venv build/languages/python-test
+    build/languages/python-test/bin/pip install --quiet --editable 'sdk/python[binary,test]'
+    (cd sdk/python && SKALD=$root/build/tools/skald "$root/build/languages/python-test/bin/pytest" --quiet)
+    (cd sdk/python && "$root/build/languages/python-test/bin/mypy" skald tests)
+    SKALD_CASES=${SKALD_CASES:-1000000} build/tests/participant_tests
+    exit
     ;;
   mutants)
     preset=failpoints

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 import uuid
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Iterator
 
 import pika
@@ -216,6 +218,22 @@ def test_mistakes_are_said_at_the_start(url: str) -> None:
     q.compensatable("order", "charge")(lambda ctx, order: None)
     with pytest.raises(ValueError, match="has a compensation"):
         q.connect()
+
+
+def test_the_program_of_the_page_runs(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "languages.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 1
+    monkeypatch.setenv("DATABASE_URL", url)
+    known: dict[str, Any] = {}
+    exec(blocks[0].replace("payments.run()", ""), known)
+    payments = known["payments"]
+    with payments.connect().transaction():
+        payments.connect().execute("DROP TABLE wallet; CREATE TABLE wallet (customer text, cents int)")
+    charge = skald.Message("charge-payment", {
+        "x-idempotency-key": "k:charge-payment", "x-saga-scope": "", "x-saga": "place-order", "x-saga-home": "orders",
+        "x-saga-itinerary": "forward 1/1 charge-payment@payments=compensatable"}, b'{"customer": "ada", "cents": 5}')
+    assert payments.process(charge) == "step.rejected"
 
 
 PROGRAM = """
