@@ -13,8 +13,9 @@ keep=     # where the user wants it
 driver=   # the driver's process id while it runs
 driver_arguments=()
 transport=rabbitmq
-python=   # payments in Python
-relay=    # its relay's process id
+python=     # payments in Python
+typescript= # shipping in TypeScript
+relays=()   # the process ids of their relays
 
 usage() {
   cat <<'USAGE'
@@ -35,6 +36,7 @@ databases say whether anything was lost or happened twice.
                 is started
   --payments L  the service payments in that language: python, with sdk/python,
                 a relay of its own, and a virtual environment in build/languages
+  --shipping L  the service shipping likewise: typescript, with sdk/typescript
   --json FILE   also write the figures to FILE
   --keep DIR    run in DIR (new or empty) and keep logs and databases there
   --help        this text
@@ -98,6 +100,12 @@ parse() {
         targets+=(skald_cli)
         driver_arguments+=(--payments "$build/languages/payments")
         ;;
+      --shipping)
+        [[ $value == typescript ]] || usage_error "--shipping is typescript, not '$value'"
+        typescript=1
+        targets+=(skald_cli)
+        driver_arguments+=(--shipping "$build/languages/shipping")
+        ;;
       --json)
         [[ $value ]] || usage_error '--json needs a FILE'
         driver_arguments+=(--json "$(realpath -m -- "$value")")
@@ -109,7 +117,7 @@ parse() {
       *) usage_error "unknown option '$flag'" ;;
     esac
   done
-  if [[ $python && $transport != rabbitmq ]]; then usage_error '--payments python goes with RabbitMQ'; fi
+  if [[ $python$typescript && $transport != rabbitmq ]]; then usage_error 'participants in other languages go with RabbitMQ'; fi
   if [[ $python && " ${driver_arguments[*]} " == *' --gateway '* ]]; then usage_error '--payments python has no gateway'; fi
 }
 
@@ -137,10 +145,10 @@ clean_up() {
     kill -TERM "$driver" 2>/dev/null
     wait "$driver"
   fi
-  if [[ $relay ]]; then
+  for relay in ${relays[@]+"${relays[@]}"}; do
     kill -TERM "$relay" 2>/dev/null
     wait "$relay"
-  fi
+  done
   if [[ ! $folder ]]; then exit "$code"; fi
   if [[ $keep ]]; then
     stop_servers
@@ -200,17 +208,39 @@ start_stack() {
   if [[ $transport == kafka ]]; then start_kafka; fi
 }
 
-# The program that the driver starts and kills, and the relay of its database, which is not killed.
+# participant SERVICE URL COMMAND...: the program that the driver starts and kills, the schema in its database, and a relay,
+# which is not killed.
+participant() {
+  local service=$1 url=$2
+  shift 2
+  printf '#!/bin/sh\nexec %s\n' "$(printf '%q ' "$@")" >"$build/languages/$service"
+  chmod 755 "$build/languages/$service"
+  DATABASE_URL=$url logged "migrate-$service" "$build/tools/skald" migrate --service "$service"
+  DATABASE_URL=$url "$build/tools/skald" relay >"$folder/logs/relay-$service.log" 2>&1 &
+  relays+=("$!")
+}
+
 start_python() {
   local venv=$build/languages/python
   say "installing sdk/python in $venv"
   [[ -x $venv/bin/pip ]] || logged venv python3 -m venv "$venv"
   logged pip "$venv/bin/pip" install "$root/sdk/python[binary]"
-  printf '#!/bin/sh\nexec %q %q\n' "$venv/bin/python" "$root/examples/order_saga/python/payments.py" >"$build/languages/payments"
-  chmod 755 "$build/languages/payments"
-  DATABASE_URL=$DATABASE_URL_PAYMENTS logged migrate "$build/tools/skald" migrate --service payments
-  DATABASE_URL=$DATABASE_URL_PAYMENTS "$build/tools/skald" relay >"$folder/logs/relay.log" 2>&1 &
-  relay=$!
+  participant payments "$DATABASE_URL_PAYMENTS" "$venv/bin/python" "$root/examples/order_saga/python/payments.py"
+}
+
+start_typescript() {
+  local project=$build/languages/typescript
+  say "installing sdk/typescript in $project"
+  mkdir -p "$project"
+  cp -r "$root"/sdk/typescript/{package.json,package-lock.json,tsconfig.json,src,test} "$project"
+  logged npm npm --prefix "$project" ci --silent
+  mkdir -p "$project/shipping/node_modules"
+  ln -sfn "$project" "$project/shipping/node_modules/skald-participant"
+  cp "$root/examples/order_saga/typescript/shipping.ts" "$project/shipping/shipping.mts"
+  logged tsc "$project/node_modules/.bin/tsc" --outDir "$project/shipping" --module NodeNext --target ES2022 --strict --skipLibCheck \
+    --typeRoots "$project/node_modules/@types" --types node "$project/shipping/shipping.mts"
+  participant shipping "$DATABASE_URL_SHIPPING" env "SHIPPING_TABLES=$root/examples/order_saga/sql/shipping.sql" \
+    node "$project/shipping/shipping.mjs"
 }
 
 start_kafka() {
@@ -254,6 +284,7 @@ main() {
   build_all
   start_stack
   if [[ $python ]]; then start_python; fi
+  if [[ $typescript ]]; then start_typescript; fi
   run_driver
 }
 

@@ -42,7 +42,7 @@ package is missing. No service is started.
                  also Prometheus with promtool, for scripts/observability.sh
   --kafka        also Java and Maven, for scripts/kafka.sh
   --s3           also nodejs and npm, for scripts/test.sh s3
-  --languages    also Python's venv, for .ci/run languages
+  --languages    also Python's venv, nodejs and npm, for .ci/run languages
   --image        what scripts/image.sh needs instead: podman, podman-compose
                  and debootstrap
   --browser      what tests/console/browser needs instead: chromium, nodejs and npm
@@ -84,7 +84,7 @@ choose_packages() {
   [[ $what != kafka ]] || { command -v java && command -v mvn; } >/dev/null || wanted+=("${kafka_packages[@]}")
   [[ $what != languages ]] || wanted+=("${language_packages[@]}")
   # Nor over a Node.js.
-  [[ $what != s3 ]] || command -v npm >/dev/null || wanted+=(nodejs npm)
+  [[ $what != s3 && $what != languages ]] || command -v npm >/dev/null || wanted+=(nodejs npm)
   local clang_major=
   case $codename in
     # Not libboost-dev (1.74) on Debian 12: it and libboost1.81-dev replace each other.

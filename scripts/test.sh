@@ -63,6 +63,10 @@ case ${1:-} in
     build/languages/python-test/bin/pip install --quiet --editable 'sdk/python[binary,test]'
     (cd sdk/python && SKALD=$root/build/tools/skald "$root/build/languages/python-test/bin/pytest" --quiet)
     (cd sdk/python && "$root/build/languages/python-test/bin/mypy" skald tests)
+    mkdir -p build/languages/typescript-test
+    cp -r sdk/typescript/{package.json,package-lock.json,tsconfig.json,src,test} build/languages/typescript-test
+    npm --prefix build/languages/typescript-test ci --silent
+    (cd build/languages/typescript-test && SKALD=$root/build/tools/skald npm test --silent)
     SKALD_CASES=${SKALD_CASES:-1000000} build/tests/participant_tests
     exit
     ;;

@@ -40,6 +40,7 @@ std::vector<std::unique_ptr<process>> make_services(options const& chosen, std::
         settings.name = service_names[i];
         settings.program = (chosen.services / program_names[i]).string();
         if (i == payments && !chosen.payments.empty()) settings.program = chosen.payments.string();
+        if (i == shipping && !chosen.shipping.empty()) settings.program = chosen.shipping.string();
         if (i == orders) settings.arguments = {"--listen", fmt::format("127.0.0.1:{}", port)};
         if (i == payments && charging != nullptr) settings.arguments = {"--gateway", charging->address()};
         settings.inherits_environment = true;

@@ -42,6 +42,7 @@ void apply(options& chosen, std::string_view flag, std::string_view value)
     else if (flag == "--services") chosen.services = value;
     else if (flag == "--logs") chosen.logs = value;
     else if (flag == "--payments") chosen.payments = value;
+    else if (flag == "--shipping") chosen.shipping = value;
     else if (flag == "--gateway") chosen.gateway = value;
     else if (flag == "--transport") {
         if (value != "rabbitmq" && value != "kafka" && value != "postgres")
@@ -69,6 +70,7 @@ scripts/demo.sh builds what this needs, starts a private PostgreSQL and RabbitMQ
   --seed N         makes the same orders, duplicates and kills again (default: random, printed)
   --patience S     give up when nothing at all has happened for S seconds (default 180)
   --payments FILE  the program of that service, if it is not payment_service
+  --shipping FILE  likewise
   --gateway FILE   the program `gateway`: it charges, and misbehaves now and then
   --transport T    how messages travel: rabbitmq (default), kafka, or postgres, without a broker
   --json FILE      also write the figures to FILE

@@ -20,6 +20,7 @@ struct options
     std::filesystem::path services;      // the folder of order_service, payment_service and shipping_service
     std::filesystem::path logs;          // the folder for their logs
     std::filesystem::path payments;      // the program of that service; empty: payment_service
+    std::filesystem::path shipping;      // likewise
     std::filesystem::path gateway;       // the program, which misbehaves, and charges; empty: wallets pay
     std::string transport{"rabbitmq"};   // or kafka, postgres
     std::filesystem::path json;          // where to write the figures; empty: nowhere

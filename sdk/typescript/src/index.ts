@@ -1,0 +1,300 @@
+// Steps of Skald's sagas in TypeScript: each happens once in effect. A step is a function, which runs in the transaction of a `pg` client
+// with the record that it ran and the message to the next step. docs/languages.md has an example.
+import amqp from "amqplib";
+import pg from "pg";
+import { isDeepStrictEqual } from "node:util";
+import { setTimeout as sleep } from "node:timers/promises";
+
+/** A business rejection: the step's writes are undone, and the saga compensates. Not after the pivot. */
+export class Reject extends Error {}
+
+/** Not yet: the step's writes are undone, and it runs again after that many milliseconds. It uses no attempt. */
+export class Snooze extends Error {
+  constructor(readonly milliseconds: number) { super(`again in ${milliseconds} ms`); }
+}
+
+/** The step can't work with this data: the delivery is parked, and the saga is stuck until an operator looks. */
+export class Malformed extends Error {}
+
+/** A delivery, as it came. */
+export interface Message {
+  readonly type: string;
+  readonly headers: Readonly<Record<string, unknown>>;
+  readonly body: Buffer;
+  readonly messageId?: string;
+  readonly contentType?: string;
+  /** The broker has stopped delivering it: it came from the queue `skald.SERVICE.parked`. */
+  readonly givenUp?: boolean;
+}
+
+/** What a step can use while it runs. It must not be kept. */
+export interface Context {
+  /** In Skald's transaction: do not end it. */
+  readonly client: pg.PoolClient;
+  readonly scope: string;
+  /** The saga's key. */
+  readonly saga: string;
+  readonly definition: string;
+  /** The version of the data, as it came. */
+  readonly version: number;
+  readonly step: string;
+  /** From 1. */
+  readonly attempt: number;
+  /** The derived key, the same for every attempt and delivery: what to give another system as the idempotency key. */
+  readonly key: string;
+  sql<Row extends pg.QueryResultRow = pg.QueryResultRow>(query: string, values?: unknown[]): Promise<pg.QueryResult<Row>>;
+  /** Sends a message of your own if the step commits, at least once. */
+  publish(destination: string, type: string, body: unknown, ifUnrouted?: "keep" | "drop"): Promise<void>;
+}
+
+/** Changes the data, or returns what it is from now on. Throws Reject, Snooze or Malformed; anything else is a fault, and is tried again. */
+export type Work<Data> = (ctx: Context, data: Data) => Promise<Data | void>;
+
+export interface Options<Data> {
+  version?: number;
+  attempts?: number;
+  first_ms?: number;
+  longest_ms?: number;
+  deadline_ms?: number;
+  /** Makes data of an older version data of this one. */
+  upcast?: (data: unknown, version: number) => Data;
+}
+
+export interface Settings {
+  databaseUrl?: string; // default: DATABASE_URL
+  amqpUrl?: string; // default: AMQP_URL
+  /** How many deliveries are processed at a time, each on a connection of its own. Default: 4. */
+  lanes?: number;
+  /** False: `skald declare` has made the queues, and this user may not. */
+  declare?: boolean;
+  log?: (line: string) => void;
+}
+
+interface Step {
+  said: Record<string, unknown>;
+  execute: Work<any>;
+  compensate?: Work<any>;
+  upcast?: (data: unknown, version: number) => unknown;
+}
+
+const contendedMax = 50, lostMax = 5; // in a row, before they count as an attempt of the step
+const contention = new Set(["40001", "40P01", "55P03"]);
+
+export class Participant {
+  readonly pool: pg.Pool;
+  private readonly steps = new Map<string, Step>();
+  private readonly lanes: number;
+  private readonly log: (line: string) => void;
+  private database = "";
+  private stopping = false;
+
+  constructor(readonly service: string, private readonly settings: Settings = {}) {
+    this.lanes = settings.lanes ?? 4;
+    this.log = settings.log ?? ((line) => console.error(line));
+    this.pool = new pg.Pool({ connectionString: settings.databaseUrl ?? process.env["DATABASE_URL"], max: this.lanes, application_name: `skald/${service}` });
+    this.pool.on("error", () => undefined); // an idle connection was lost: the next one is opened when it is needed
+  }
+
+  /** A step that may reject and can be undone. */
+  compensatable<Data>(definition: string, step: string, execute: Work<Data>, compensate: Work<Data>, options: Options<Data> = {}): this {
+    return this.add(definition, step, "compensatable", options, execute, compensate);
+  }
+
+  /** The point of no return: it may reject, and can't be undone. */
+  pivot<Data>(definition: string, step: string, execute: Work<Data>, options: Options<Data> = {}): this {
+    return this.add(definition, step, "pivot", options, execute);
+  }
+
+  /** A step after the pivot: it is tried until it succeeds. */
+  retriable<Data>(definition: string, step: string, execute: Work<Data>, options: Options<Data> = {}): this {
+    return this.add(definition, step, "retriable", options, execute);
+  }
+
+  private add(definition: string, step: string, kind: string, options: Options<any>, execute: Work<any>, compensate?: Work<any>): this {
+    const name = `${definition}/${step}`;
+    if (this.steps.has(name)) throw new Error(`step ${step} of ${definition} is there twice`);
+    const { upcast, ...said } = options;
+    this.steps.set(name, { said: { kind, ...said }, execute, compensate, upcast });
+    return this;
+  }
+
+  private said(): string {
+    return JSON.stringify(Object.fromEntries([...this.steps].map(([name, step]) => [name, step.said])));
+  }
+
+  /** The database must be this service's. What is wrong with the steps is said here. */
+  async connect(): Promise<void> {
+    this.database = (await this.pool.query("SELECT skald.host($1, $2)::text AS id", [this.service, this.said()])).rows[0].id;
+  }
+
+  /** Processes a delivery, which can be acked afterwards; resolves to what happened. Rejects only if the database can't be reached or refuses
+   * what Skald itself writes: then nothing has happened. */
+  async process(message: Message): Promise<string> {
+    for (let contended = 0, lost = 0; ; ) {
+      const held: { taken?: string; lost?: boolean } = {};
+      try {
+        return await this.run(message, held);
+      } catch (error: any) {
+        if (contention.has(error.code) && (!held.taken || ++contended < contendedMax)) {
+          await sleep(Math.random() * Math.min(250, 5 * 2 ** Math.min(contended, 6)));
+          continue;
+        }
+        if (!held.taken) throw error;
+        if (held.lost && ++lost < lostMax) continue;
+        return await this.end(message, held.taken, error);
+      }
+    }
+  }
+
+  private async end(message: Message, taken: string, error: any): Promise<string> {
+    const said = (call: string, value: unknown): Promise<pg.QueryResult> =>
+      this.pool.query(`SELECT skald.${call} AS event`, [taken, message.body, value]);
+    const why = text(String(error?.message ?? error));
+    const made =
+      error instanceof Reject ? said("reject($1, $2, $3)", why)
+      : error instanceof Snooze ? said("snooze($1, $2, $3 * interval '1 millisecond')", error.milliseconds)
+      : error instanceof Malformed ? said("give_up($1, $2, 'malformed', $3)", why)
+      : error?.code === "2D000" ? said("give_up($1, $2, 'transaction_ended', $3)", why)
+      : said("fail($1, $2, $3)", `${error?.name ?? "error"}: ${why}`);
+    return (await made).rows[0].event;
+  }
+
+  private async run(message: Message, held: { taken?: string; lost?: boolean }): Promise<string> {
+    const client = await this.pool.connect();
+    const ignore = (): void => undefined; // its queries fail too, and say so
+    client.on("error", ignore);
+    try {
+      await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
+      const event = await this.deliver(client, message, held);
+      await client.query("COMMIT");
+      return event;
+    } catch (error) {
+      await client.query("ROLLBACK").catch(() => (held.lost = true));
+      throw error;
+    } finally {
+      client.removeListener("error", ignore).release(held.lost ?? false);
+    }
+  }
+
+  private async deliver(client: pg.PoolClient, message: Message, held: { taken?: string }): Promise<string> {
+    const { rows } = await client.query(
+      `SELECT verdict, event, why, scope, key, definition, version, step, is_compensation, attempt, taken::text
+         FROM skald.take($1, $2, $3, $4, $5, $6, $7)`,
+      [text(message.type), JSON.stringify(headersOf(message.headers)), message.body, this.said(), text(message.messageId ?? ""),
+        text(message.contentType ?? "application/json"), message.givenUp ?? false]);
+    const row = rows[0];
+    if (row.verdict !== "run") {
+      if (["delivery.parked", "step.parked"].includes(row.event)) this.log(`${row.event} of ${message.messageId}: ${row.why}`);
+      return row.event;
+    }
+    const taken: string = (held.taken = row.taken);
+    const step = this.steps.get(`${row.definition}/${row.step}`)!;
+    const ctx: Context = {
+      client, scope: row.scope, saga: row.key, definition: row.definition, version: row.version, step: row.step, attempt: row.attempt,
+      key: `${row.key}:${row.step}${row.is_compensation ? ".compensate" : ""}`,
+      sql: (query, values) => client.query(query, values),
+      publish: async (destination, type, body, ifUnrouted = "keep") => {
+        await client.query("SELECT skald.publish($1, $2, $3, $4, $5)", [taken, destination, type, dump(body), ifUnrouted]);
+      },
+    };
+    const received = message.body.toString("utf8").replace(/^\uFEFF/, "");
+    const isOlder = step.upcast !== undefined && row.version < Number(step.said["version"] ?? 1);
+    let data = isOlder ? step.upcast!(JSON.parse(received), row.version) : JSON.parse(received);
+    data = (await (row.is_compensation ? step.compensate! : step.execute)(ctx, data)) ?? data;
+    // What has not changed goes on as it came, to the byte.
+    const changed = isOlder || !isDeepStrictEqual(data, JSON.parse(received));
+    if (changed) refuseLostDigits(received);
+    await client.query("SELECT skald.done($1, $2, $3)", [taken, changed ? dump(data) : message.body, isOlder ? step.said["version"] : null]);
+    return "step.completed";
+  }
+
+  /** Processes what comes until SIGTERM or SIGINT. Connections that are lost are opened again. */
+  async start(): Promise<void> {
+    const stopped = new Promise<void>((resolve) => {
+      for (const name of ["SIGTERM", "SIGINT"] as const) process.once(name, () => ((this.stopping = true), resolve()));
+    });
+    await this.connect();
+    for (let waits = 100; !this.stopping; ) {
+      await this.consume(stopped, () => (waits = 100)).catch(async (error) => {
+        this.log(`trying again with new connections: ${error?.message ?? error}`);
+        await sleep(Math.random() * waits);
+        waits = Math.min(waits * 2, 5000);
+      });
+    }
+    await this.pool.end();
+  }
+
+  private async consume(stopped: Promise<void>, worked: () => void): Promise<void> {
+    await this.connect();
+    const broker = await amqp.connect(this.settings.amqpUrl ?? process.env["AMQP_URL"] ?? "amqp://localhost");
+    const under = new Set<Promise<void>>();
+    try {
+      const failed = new Promise<never>((_, reject) => {
+        broker.on("error", reject);
+        broker.on("close", () => reject(new Error("the broker has closed the connection")));
+        const take = (channel: amqp.Channel, givenUp: boolean) => (m: amqp.ConsumeMessage | null): void => {
+          if (m === null) return reject(new Error("the broker has cancelled the consumer"));
+          if (this.stopping) return; // not acked: it comes again
+          const { type, messageId, contentType, headers } = m.properties;
+          const one: Promise<void> = this.process({ type: type ?? "", headers: headers ?? {}, body: m.content, messageId, contentType, givenUp })
+            .then(() => (channel.ack(m), worked())).catch(reject).finally(() => under.delete(one));
+          under.add(one);
+        };
+        broker.createChannel().then(async (channel) => {
+          channel.on("error", reject);
+          await this.expectQueues(channel);
+          await channel.prefetch(this.lanes * 2);
+          await channel.consume(`skald.${this.service}`, take(channel, false));
+          await channel.consume(`skald.${this.service}.parked`, take(channel, true));
+          this.log(`${this.service} is ready`);
+        }).catch(reject);
+      });
+      failed.catch(() => undefined);
+      await Promise.race([stopped, failed]);
+    } finally {
+      await Promise.allSettled(under);
+      await broker.close().catch(() => undefined);
+    }
+  }
+
+  /** The queues of docs/protocol.md, "Routing". The first is bound to this database: a process with another one is refused. */
+  private async expectQueues(channel: amqp.Channel): Promise<void> {
+    const left = (key: string) => ({ "x-dead-letter-exchange": "skald.parked", "x-dead-letter-routing-key": key });
+    const queue = `skald.${this.service}`;
+    const queues: [string, Record<string, unknown>][] = [
+      [`${queue}.database`, left(this.database)],
+      [queue, { ...left(this.service), "x-delivery-limit": 50, "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish" }],
+      [`${queue}.parked`, {}]];
+    if (this.settings.declare === false) return void (await Promise.all(queues.map(([name]) => channel.checkQueue(name))));
+    for (const exchange of ["skald", "skald.parked"]) await channel.assertExchange(exchange, "direct", { durable: true });
+    for (const [name, more] of queues) await channel.assertQueue(name, { durable: true, arguments: { "x-queue-type": "quorum", ...more } });
+    await channel.bindQueue(queue, "skald", this.service);
+    await channel.bindQueue(`${queue}.parked`, "skald.parked", this.service);
+  }
+}
+
+/** What a text column takes. */
+function text(value: string): string {
+  return Buffer.from(value.replace(/\0/g, "\\x00"), "utf8").toString("utf8");
+}
+
+/** As text. What has no text form is left out: then take() says which header is missing. */
+function headersOf(headers: Readonly<Record<string, unknown>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers)
+    .filter(([, value]) => ["string", "boolean", "bigint"].includes(typeof value) || Number.isInteger(value))
+    .map(([name, value]) => [text(name), text(String(value))]));
+}
+
+function dump(data: unknown): Buffer {
+  return Buffer.from(JSON.stringify(data, (_, value) => {
+    if (typeof value === "number" && !Number.isFinite(value)) throw new Error(`${value} can't be represented in JSON`);
+    return value;
+  }));
+}
+
+/** Whole numbers beyond 2^53 would change on their way through a JavaScript number. */
+function refuseLostDigits(json: string): void {
+  const bare = json.replace(/"(?:[^"\\]|\\.)*"/g, '""');
+  for (const [number] of bare.matchAll(/-?\d{16,}(?![\d.eE])/g))
+    if (BigInt(Number(number)) !== BigInt(number)) throw new Error(`the data has ${number}, which a number of JavaScript can't hold: send it as a string`);
+}

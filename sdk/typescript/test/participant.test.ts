@@ -1,0 +1,184 @@
+// A participant on a real PostgreSQL and RabbitMQ: DATABASE_URL, AMQP_URL (scripts/stack.sh), SKALD (the command line).
+import assert from "node:assert/strict";
+import { execFileSync, spawn, type ChildProcess } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { after, before, beforeEach, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import amqp from "amqplib";
+import pg from "pg";
+import { Malformed, Participant, Reject, Snooze, type Context, type Message } from "../src/index.js";
+
+interface Order { id: string; cents: number; charge?: string }
+
+const server = process.env["DATABASE_URL"]!;
+const name = `sdk_typescript_${randomUUID().replaceAll("-", "")}`;
+const url = server.slice(0, server.lastIndexOf("/") + 1) + name;
+const plan = "create@orders=compensatable charge@payments=compensatable ship@shipping=pivot pay-out@payments=retriable";
+const body = Buffer.from(' {"id": "1", "cents": 1.50}');
+let c: pg.Client;
+let shop: Participant;
+let acts: ((ctx: Context, order: Order) => Promise<Order | void>)[];
+
+function message(step: string, place: number, more: { body?: Buffer; back?: boolean; key?: string; headers?: Record<string, string> } = {}): Message {
+  const id = `${more.key ?? "k"}:${step}${more.back ? ".compensate" : ""}`;
+  return { type: step, messageId: id, body: more.body ?? body, headers: {
+    "x-idempotency-key": id, "x-saga-scope": "", "x-saga": "order", "x-saga-home": "orders",
+    "x-saga-itinerary": `${more.back ? "back" : "forward"} ${place}/4 ${plan}`, ...more.headers } };
+}
+const charge = message("charge", 2);
+
+async function one(query: string): Promise<any> {
+  return Object.values((await c.query(query)).rows[0] ?? {})[0];
+}
+const cents = (): Promise<number> => one("SELECT cents FROM wallet");
+const sent = (): Promise<string> =>
+  one("SELECT string_agg(destination || ' ' || idempotency_key, ', ' ORDER BY id) FROM skald.outbox WHERE type <> 'skald.progress'");
+
+before(async () => {
+  const admin = new pg.Client(server);
+  await admin.connect();
+  await admin.query(`CREATE DATABASE ${name}`);
+  await admin.end();
+  const env = { ...process.env, DATABASE_URL: url };
+  execFileSync(process.env["SKALD"]!, ["migrate", "--service", "payments"], { env });
+  c = new pg.Client(url);
+  await c.connect();
+});
+
+beforeEach(async () => {
+  await c.query("DROP TABLE IF EXISTS wallet; CREATE TABLE wallet (cents int CHECK (cents >= 0)); INSERT INTO wallet VALUES (100)");
+  for (const table of ["idempotency", "outbox", "parked"]) await c.query(`DELETE FROM skald.${table}`);
+  acts = [];
+  await shop?.pool.end();
+  shop = new Participant("payments", { databaseUrl: url, log: () => undefined })
+    .compensatable<Order>("order", "charge", async (ctx, order) => {
+      await ctx.sql("UPDATE wallet SET cents = cents - 10");
+      await ctx.publish("mail", "charged", { id: order.id });
+      return acts.shift()?.(ctx, order);
+    }, async (ctx) => void (await ctx.sql("UPDATE wallet SET cents = cents + 10")), { attempts: 2, first_ms: 0 })
+    .retriable<Order>("order", "pay-out", async () => undefined);
+  await shop.connect();
+});
+
+after(async () => {
+  await shop.pool.end();
+  await c.end();
+  const admin = new pg.Client(server);
+  await admin.connect();
+  await admin.query(`DROP DATABASE ${name} WITH (FORCE)`);
+  await admin.end();
+});
+
+test("a step runs once and hands on the data as it came", async () => {
+  assert.equal(await shop.process(charge), "step.completed");
+  assert.equal(await shop.process(charge), "step.duplicate");
+  assert.equal(await cents(), 90);
+  assert.equal(await sent(), "mail k:charge.1.charged, shipping k:ship");
+  assert.deepEqual(await one("SELECT payload FROM skald.outbox WHERE type = 'ship'"), body);
+});
+
+test("copies at the same time run once", async () => {
+  const all = await Promise.all(Array.from({ length: 8 }, () => shop.process(charge)));
+  assert.equal(all.filter((event) => event === "step.completed").length, 1);
+  assert.equal(await cents(), 90);
+});
+
+test("what a step changes goes on, and digits are not lost in silence", async () => {
+  acts = [async (_, order) => ({ ...order, charge: "c1" })];
+  await shop.process(charge);
+  assert.equal(String(await one("SELECT payload FROM skald.outbox WHERE type = 'ship'")), '{"id":"1","cents":1.5,"charge":"c1"}');
+  acts = [async (_, order) => void (order.charge = "c2")];
+  const wide = Buffer.from('{"id":"1","cents":9007199254740993}');
+  assert.equal(await shop.process(message("charge", 2, { key: "b", body: wide })), "step.failed");
+  assert.match(await one("SELECT error FROM skald.idempotency WHERE key = 'b'"), /9007199254740993/);
+});
+
+test("a rejection undoes what was written and compensates", async () => {
+  acts = [async () => { throw new Reject("no money"); }];
+  assert.equal(await shop.process(charge), "step.rejected");
+  assert.equal(await cents(), 100);
+  assert.equal(await sent(), "orders k:create.compensate");
+});
+
+test("a compensation undoes its step once, and before it keeps it from running", async () => {
+  await shop.process(charge);
+  const back = message("charge", 2, { back: true });
+  assert.deepEqual([await shop.process(back), await shop.process(back)], ["step.completed", "step.duplicate"]);
+  assert.equal(await shop.process(message("charge", 2, { back: true, key: "early" })), "step.cancelled");
+  assert.equal(await shop.process(message("charge", 2, { key: "early" })), "step.duplicate");
+  assert.equal(await cents(), 100);
+});
+
+test("a fault is tried again until its attempts are used up, a snooze uses none", async () => {
+  const broke = async (): Promise<void> => { throw new Error("broke"); };
+  acts = [async () => { throw new Snooze(3_600_000); }, broke, broke];
+  assert.equal(await shop.process(charge), "step.snoozed");
+  assert.equal(await shop.process(message("charge", 2, { headers: { "x-snoozes": "1" } })), "step.failed");
+  assert.equal(await sent(), "payments k:charge, payments k:charge");
+  assert.equal(await shop.process(message("charge", 2, { headers: { "x-snoozes": "1", "x-attempt": "2" } })), "step.attempts_exhausted");
+  assert.equal(await one("SELECT error FROM skald.idempotency"), "failed its last attempt: Error: broke");
+});
+
+test("what can never run is parked with the reason", async () => {
+  acts = [async () => { throw new Malformed("no customer"); }, async (ctx) => void (await ctx.sql("COMMIT"))];
+  assert.equal(await shop.process(charge), "step.parked");
+  assert.equal(await shop.process(message("charge", 2, { key: "a" })), "step.parked");
+  assert.equal(await shop.process(message("charge", 2, { key: "b", body: Buffer.from("{") })), "step.parked");
+  assert.equal(await shop.process(message("charge", 2, { key: "c", headers: { "x-saga-itinerary": "x" } })), "delivery.parked");
+  assert.equal(await shop.process({ type: "\0", headers: { a: {}, b: true, c: "\ud800\0" }, body: Buffer.from([255, 0]) }), "delivery.parked");
+  assert.equal(await one("SELECT string_agg(reason, ' ' ORDER BY id) FROM skald.parked"),
+    "malformed transaction_ended malformed malformed malformed");
+  assert.equal(await cents(), 100);
+});
+
+test("a lost connection and a deadlock are no attempt", async () => {
+  const deadlock = async (ctx: Context): Promise<void> =>
+    void (await ctx.sql("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'deadlock_detected'; END $$"));
+  acts = [deadlock, async (ctx) => {
+    const { rows } = await ctx.sql("SELECT pg_backend_pid() AS pid");
+    await c.query("SELECT pg_terminate_backend($1)", [rows[0]!["pid"]]);
+    await ctx.sql("SELECT 1");
+  }, deadlock];
+  assert.equal(await shop.process(charge), "step.completed");
+  assert.deepEqual([await cents(), await one("SELECT attempts FROM skald.idempotency")], [90, 1]);
+});
+
+test("mistakes are said at the start", async () => {
+  const other = new Participant("orders", { databaseUrl: url });
+  await assert.rejects(other.connect(), /belongs to the service payments/);
+  await other.pool.end();
+  assert.throws(() => shop.pivot("order", "charge", async () => undefined), /twice/);
+});
+
+test("a process takes what comes, is killed, and ends when told", async () => {
+  const env = { ...process.env, DATABASE_URL: url };
+  const broker = await amqp.connect(process.env["AMQP_URL"]!);
+  const channel = await broker.createChannel();
+  for (const queue of ["", ".parked", ".database"]) await channel.deleteQueue(`skald.payments${queue}`);
+  execFileSync(process.env["SKALD"]!, ["declare", "--service", "payments"], { env });
+  const started = (): ChildProcess =>
+    spawn(process.execPath, ["--input-type=module", "-e", `
+      import { Participant } from ${JSON.stringify(fileURLToPath(new URL("../src/index.js", import.meta.url)))};
+      await new Participant("payments").retriable("order", "pay-out",
+        async (ctx) => void (await ctx.sql("UPDATE wallet SET cents = cents - 1"))).start();`], { env, stdio: "ignore" });
+  let running = started();
+  for (let n = 0; n < 30; ++n) {
+    const m = message("pay-out", 4, { key: `k${n % 20}` });
+    channel.publish("skald", "payments", m.body, { type: m.type, messageId: m.messageId, headers: m.headers, persistent: true });
+    if (n % 10 !== 5) continue;
+    while ((await channel.checkQueue("skald.payments")).messageCount > 0) await sleep(20);
+    running.kill("SIGKILL");
+    running = started();
+  }
+  const until = Date.now() + 30_000;
+  while ((await cents()) > 80 || (await channel.checkQueue("skald.payments")).messageCount > 0) {
+    assert.ok(Date.now() < until);
+    await sleep(20);
+  }
+  const ended = new Promise((resolve) => running.on("exit", resolve));
+  running.kill("SIGTERM");
+  assert.equal(await ended, 0);
+  assert.deepEqual([await cents(), Number(await one("SELECT count(*) FROM skald.idempotency"))], [80, 20]);
+  await broker.close();
+});
